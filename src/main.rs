@@ -2,8 +2,9 @@
 
 use api::timing::Minimum;
 use clap::Parser;
+use flexmetal_core::mark::ClusterId;
 use flexmetal_operator::{
-    controllers::{context::Watched, mark::ClusterId},
+    controllers::context::Watched,
     operator::{self, Options},
     runtime::{
         clients::{Clients, Source},

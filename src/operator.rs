@@ -6,7 +6,6 @@ use crate::{
         Controllers,
         context::{Process, Watched},
         events::Events,
-        mark::ClusterId,
         reach::Reach,
     },
     runtime::{
@@ -17,6 +16,7 @@ use crate::{
     },
 };
 use api::timing::Minimum;
+use flexmetal_core::mark::ClusterId;
 use hosting_types::BaseUrl;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, ResourceExt as _};

@@ -4,9 +4,10 @@
 //! What stands here is what watches show, and only chooses. Before an object is bound to a choice, its controller reads
 //! both accounts live.
 
-use super::{Account, AccountKey, Accounts, Terms};
+use super::{Account, Accounts};
 use crate::runtime::clock;
 use api::references::{AccountKind, PinnedAccount};
+use flexmetal_core::account::{key::AccountKey, terms::Terms};
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},

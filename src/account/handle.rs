@@ -1,15 +1,22 @@
 //! What the controllers hold of an account object.
 
 use super::{
-    AccountKey, KeyState, List, Settings, Terms, Wake,
+    Settings, Wake,
     limits::Reservations,
     live::Live,
     members::Member,
-    turns::{Caller, Lane, Permit, Turn},
+    turns::{Caller, Permit, Turn},
     users::Audience,
-    view::{Sighting, State, View},
 };
 use api::{Reason, allowed::AllowedNamespaces};
+use flexmetal_core::account::lane::Lane;
+use flexmetal_core::account::{
+    key::AccountKey,
+    key_state::KeyState,
+    list::List,
+    terms::Terms,
+    view::{Sighting, State, View},
+};
 use hosting::Client;
 use hosting_types::{Error, ServerId, error::NotSent};
 use std::{

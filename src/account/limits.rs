@@ -5,14 +5,14 @@
 //! objects with the same key have limits of their own, which say nothing here.
 
 use super::{
-    AccountKey, Terms,
-    machines::{Snapshot, marks, sums},
+    machines::{Snapshot, sums},
     namespaces::Namespaces,
     owners::{Owner, Owners},
-    view::Proof,
 };
-use crate::runtime::Moment;
-use api::{Interval, account::Limits, allowed::AllowedNamespaces, wording::counted};
+use api::{Interval, account::Limits, allowed::AllowedNamespaces};
+use flexmetal_core::account::{key::AccountKey, marks, terms::Terms, view::Proof};
+use flexmetal_core::moment::Moment;
+use flexmetal_core::wording::counted;
 use hosting_types::{OrderOutcome, Server};
 use serde_json::json;
 use std::{

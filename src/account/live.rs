@@ -1,19 +1,24 @@
 //! One account as it is: what is known of it, and the one way by which calls go out.
 
 use super::{
-    AccountKey, KeyState, Rate, Wake,
-    key_state::Breaker,
+    Rate, Wake,
     lists::Lists,
-    machines::{Machines, Touched, marks},
+    machines::{Machines, Touched},
     members::{Member, Members},
     reading::steady_now,
     room::Part,
     schedule::Schedule,
-    supply::Refusals,
-    turns::{Lane, Turns},
+    turns::Turns,
     users::Audience,
 };
 use crate::runtime::clock;
+use flexmetal_core::account::lane::Lane;
+use flexmetal_core::account::supply::Refusals;
+use flexmetal_core::account::{
+    key::AccountKey,
+    key_state::{Breaker, KeyState},
+    marks,
+};
 use hosting_types::{Error, Page, ServerId};
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,

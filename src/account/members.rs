@@ -1,7 +1,8 @@
 //! The account objects that stand on one live account.
 
-use super::{AccountKey, Settings, limits::Reservations, view::Times};
+use super::{Settings, limits::Reservations};
 use api::{account::KnownMachine, delivery::DeliveryTimes};
+use flexmetal_core::account::{key::AccountKey, view::Times};
 use hosting::Client;
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},

@@ -11,33 +11,25 @@
 //! the state of its live account. Turns, lists and refusals have a lock each, under which
 //! no other is taken. The reservations of an account object come last. None is held while anybody is woken.
 
-pub mod supply;
-pub mod view;
-
 mod defaults;
 mod handle;
-mod key;
-mod key_state;
 mod limits;
 mod lists;
 mod live;
 mod machines;
 mod members;
 mod namespaces;
-mod on_record;
 mod ordering;
 mod owners;
 mod pace;
 mod reading;
 mod registry;
-mod report;
 mod resolution;
 mod room;
 mod rounds;
 mod schedule;
 mod settings;
 mod siblings;
-mod terms;
 mod turns;
 mod users;
 mod weights;
@@ -47,17 +39,10 @@ mod tests;
 
 pub use defaults::{Choice, Listing};
 pub use handle::Account;
-pub use key::AccountKey;
-pub use key_state::KeyState;
-pub use lists::List;
-pub use machines::{marks, orphans};
-pub use on_record::{OnRecord, RecordedMachine};
 pub use ordering::{Denied, OrderPermit, OrderTurn};
 pub use owners::Owner;
-pub use registry::{Accounts, Connection, Evidence, Left, LeftBehind, Tried};
-pub use report::{AccountReport, Calls, Counts};
+pub use registry::{Accounts, Connection};
 pub use resolution::Resolution;
 pub use settings::Settings;
-pub use terms::Terms;
-pub use turns::{Caller, Lane, Permit, Rate, Turn};
-pub use users::{Claims, UsedBy, Users, Wake};
+pub use turns::{Caller, Permit, Rate, Turn};
+pub use users::{Claims, Users, Wake};

@@ -1,18 +1,18 @@
 //! Orders: may one go out, and the sending of it.
 
 use super::{
-    Account, Settings, Terms,
+    Account, Settings,
     handle::Connected,
     limits::{Candidate, Reservations, left_by_entry, retained_marks},
     live::Live,
-    machines::marks,
     owners::Owner,
-    supply::{self, Demand},
-    turns::{Caller, Lane, Permit},
-    view::State,
+    turns::{Caller, Permit},
 };
 use crate::runtime::clock;
 use api::{Reason, names::ACCOUNT_FINALIZER};
+use flexmetal_core::account::lane::Lane;
+use flexmetal_core::account::supply::may_be_for_want;
+use flexmetal_core::account::{marks, supply::Demand, terms::Terms, view::State};
 use hosting_types::{Order, OrderOutcome};
 use std::{collections::HashSet, sync::Arc};
 
@@ -217,7 +217,7 @@ impl Account {
             }
             OrderOutcome::Refused(error) => {
                 core.record_answer(Err(error));
-                if supply::may_be_for_want(error) {
+                if may_be_for_want(error) {
                     let mark = marks::object_mark(order_tag).unwrap_or_default();
                     core.refusals
                         .note(Demand::of(order), mark, clock::now().mono);

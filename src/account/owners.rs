@@ -1,6 +1,7 @@
 //! Whose machines there are: the namespace and the account of the objects that ordered them.
 
-use super::{AccountKey, Claims, machines::marks, view::Sighting};
+use super::Claims;
+use flexmetal_core::account::{key::AccountKey, marks, view::Sighting};
 use hosting_types::Server;
 use std::{
     collections::{HashMap, HashSet},

@@ -1,7 +1,7 @@
 //! When to look at an account next, and how closely. Pure.
 
-use super::{KeyState, view::Times};
 use api::delivery::Usual;
+use flexmetal_core::account::{key_state::KeyState, view::Times};
 use std::time::Duration;
 
 /// One look at an account.

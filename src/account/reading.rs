@@ -2,14 +2,18 @@
 
 use super::{
     live::Core,
-    machines::{Place, orphans::Others},
+    machines::Place,
     room::Held,
-    turns::Lane,
-    view::{Hosts, Tags},
     weights::{self, SEEN},
 };
-use crate::runtime::{Moment, clock};
+use crate::runtime::clock;
 use api::names::RESERVED_PREFIX;
+use flexmetal_core::account::lane::Lane;
+use flexmetal_core::account::{
+    orphans::Others,
+    view::{Hosts, Tags},
+};
+use flexmetal_core::moment::Moment;
 use futures::{FutureExt as _, future::BoxFuture};
 use hosting::{Client, listing::Listing};
 use hosting_types::{

@@ -2,28 +2,30 @@
 
 mod beside;
 
-pub use beside::{Evidence, Tried};
+use flexmetal_core::account::left_behind::Left;
+use flexmetal_core::account::left_behind::LeftBehind;
 
 use super::{
-    Account, AccountKey, AccountReport, Claims, OnRecord, Rate, Settings, Terms, UsedBy, Users,
-    Wake,
+    Account, Claims, Rate, Settings, Users, Wake,
     defaults::Defaults,
     handle::Connected,
     live::{Core, Live},
     room::Room,
     siblings::Destination,
     users::Audience,
-    view::Sighting,
 };
 use api::{account::KnownMachine, policies, references::PinnedAccount, selector::Labels};
 use beside::Trial;
+use flexmetal_core::account::{
+    account_report::AccountReport, facts::UsedBy, key::AccountKey, on_record::OnRecord,
+    terms::Terms, view::Sighting,
+};
 use hosting::Client;
 use hosting_types::{ApiKey, BaseUrl};
 use std::{
     cell::LazyCell,
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    time::Duration,
 };
 
 /// The account objects of the cluster. A clone is the same registry.
@@ -72,32 +74,6 @@ pub struct Connection {
     pub client: Client,
     /// The word for all of it, which orders name.
     pub word: String,
-}
-
-/// What objects of one namespace and name left behind.
-#[derive(Default)]
-pub struct LeftBehind {
-    /// Their machines that are seen, in every state.
-    pub machines: Vec<Sighting>,
-    /// The accounts that may have more: they had retained machines when they were last counted, or any where the object is
-    /// in doubt, and no listing that is believed showed them since: after a restart, or with another key or URL. Those that
-    /// had none make nobody wait, so that an account that is out of order does not stop the others.
-    pub unlisted: Vec<AccountKey>,
-}
-
-/// What is asked for by [`Accounts::left_behind`].
-#[derive(Clone, Copy, Debug)]
-pub struct Left<'a> {
-    /// The namespace.
-    pub namespace: &'a str,
-    /// The mark of what objects of its name left behind.
-    pub place: &'a str,
-    /// The mark of the present object, where an account that stood in before may have a machine of its own.
-    pub own: Option<&'a str>,
-    /// Whether such an account has to be listed, too.
-    pub is_in_doubt: bool,
-    /// When a listing has to have begun.
-    pub since: Duration,
 }
 
 /// What is left of a connection: whoever waited on it has to look again. The live account may end with

@@ -1,7 +1,8 @@
 //! What a reference to an account leads to.
 
-use super::{Account, AccountKey, Accounts, Terms};
+use super::{Account, Accounts};
 use api::references::PinnedAccount;
+use flexmetal_core::account::{key::AccountKey, terms::Terms};
 
 /// What an account reference leads to.
 pub enum Resolution {

@@ -1,14 +1,18 @@
 //! The looks at an account, one after the other, for as long as it lives.
 
 use super::{
-    AccountKey, KeyState, Wake,
+    Wake,
     live::Core,
     pace::Round,
     reading::{started_again, steady_now},
-    turns::Lane,
-    view::{Proof, Sighting},
 };
 use crate::runtime::clock;
+use flexmetal_core::account::lane::Lane;
+use flexmetal_core::account::{
+    key::AccountKey,
+    key_state::KeyState,
+    view::{Proof, Sighting},
+};
 use futures::{FutureExt as _, TryFutureExt as _};
 use hosting::Client;
 use hosting_types::{

@@ -1,13 +1,15 @@
 //! When the rounds of an account go, and how the last ones went.
 
 use super::{
-    key_state::Breaker,
     machines::Machines,
     pace::{self, Pace, Round},
+};
+use api::{Interval, Reason};
+use flexmetal_core::account::{
+    key_state::Breaker,
     view::{Proof, Times},
 };
-use crate::runtime::Backoff;
-use api::{Interval, Reason};
+use flexmetal_core::backoff::Backoff;
 use hosting_types::{Error, list::Gap};
 use std::{collections::HashMap, time::Duration};
 

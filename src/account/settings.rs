@@ -1,9 +1,5 @@
 //! What the controller of an account object has made of it.
 
-use super::{
-    AccountKey,
-    view::{Proof, Times},
-};
 use api::{
     Reason,
     account::{KnownMachine, Limits},
@@ -11,6 +7,10 @@ use api::{
     brake::{BrakeStatus, ReleaseBrake},
     delivery::DeliveryTimes,
     policies::Policies,
+};
+use flexmetal_core::account::{
+    key::AccountKey,
+    view::{Proof, Times},
 };
 
 /// What is in force for one account object.

@@ -1,7 +1,7 @@
 //! Account objects with the same URL and key: at the provider they are one account, whether or not they stand on one
 //! live account here.
 
-use super::AccountKey;
+use flexmetal_core::account::key::AccountKey;
 use hosting_types::{ApiKey, BaseUrl};
 use std::{
     collections::{HashMap, HashSet},

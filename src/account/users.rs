@@ -1,8 +1,13 @@
 //! Who uses the accounts: what is asked of them, and what they are told.
 
 use super::{
-    AccountKey, List, OnRecord, machines::marks, namespaces::Namespaces, owners::Owner,
-    owners::Owners, siblings::Siblings, view::Proof,
+    namespaces::Namespaces,
+    owners::{Owner, Owners},
+    siblings::Siblings,
+};
+use flexmetal_core::account::facts::UsedBy;
+use flexmetal_core::account::{
+    key::AccountKey, list::List, marks, on_record::OnRecord, view::Proof,
 };
 use std::{
     collections::HashSet,
@@ -35,15 +40,6 @@ pub trait Users: Send + Sync {
 
     /// Something is new. Must not block; whom the kind does not know, it ignores.
     fn wake(&self, wake: &Wake);
-}
-
-/// How many objects of a kind use an account.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct UsedBy {
-    /// The kind.
-    pub kind: String,
-    /// How many.
-    pub count: usize,
 }
 
 /// Which machines are claimed.

@@ -1,16 +1,12 @@
 //! What a pass may use, and the one gate before every effect.
 
-use super::{
-    account_facts::{AccountFacts, closed},
-    again::Again,
-    objects::Objects,
-};
+use super::objects::Objects;
 use crate::runtime::kind_api::KindApi;
 use crate::{
     account::{Account, Accounts, Resolution},
     controllers::{
-        events::Events, mark::ClusterId, reach::Reach, server_commands::ServerCommands,
-        stored_keys::StoredKeys, streams::Guarded,
+        events::Events, reach::Reach, server_commands::ServerCommands, stored_keys::StoredKeys,
+        streams::Guarded,
     },
     runtime::{
         clients::WatchTimes,
@@ -21,6 +17,11 @@ use api::{
     Kind,
     references::{AccountKind, PinnedAccount},
     timing::Minimum,
+};
+use flexmetal_core::mark::ClusterId;
+use flexmetal_core::{
+    account_facts::{AccountFacts, closed},
+    again::Again,
 };
 use kube::{Api, Client};
 use std::{ops::Deref, sync::Arc, time::Duration};

@@ -5,13 +5,10 @@
 //! cost money. So an object is bound to it by its status before its kind looks at it at all, and only once the namespace
 //! has had no default of its own for a while: what is applied in another order must not order in the wrong account.
 
-use super::{
-    account_facts::AccountFacts, again::Again, cause::Cause, context::Context, patience,
-    report::Reported, writes::Failure,
-};
+use super::{context::Context, report::Reported, writes::Failure};
 use crate::runtime::kind_api::KindApi;
 use crate::{
-    account::{Account, AccountKey, Choice},
+    account::{Account, Choice},
     controllers::writes::bounded,
     runtime::clock,
 };
@@ -20,24 +17,17 @@ use api::{
     names::DEFAULT_ACCOUNT,
     references::{AccountKind, AccountRef, NamesAccount, PinnedAccount},
 };
+use flexmetal_core::default_account::NAMES_NONE;
+use flexmetal_core::default_account::Undecided;
+use flexmetal_core::default_account::several;
+use flexmetal_core::default_account::soon;
+use flexmetal_core::default_account::unknown;
+use flexmetal_core::{again::Again, cause::Cause, patience};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{sync::Arc, time::Duration};
 
-/// How soon it is looked again where nobody can say yet.
-const UNKNOWN: Duration = Duration::from_secs(10);
 /// How soon what could not be read is read again.
 const UNREADABLE: Duration = Duration::from_secs(10);
-/// The backstop of an object that is woken when accounts change.
-const WOKEN: Duration = Duration::from_secs(300);
-
-/// Why an object has no account yet that names none, and when to look again at the latest.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Undecided {
-    /// Why, for people.
-    pub cause: Cause,
-    /// When to look again.
-    pub rest: Duration,
-}
 
 /// What an object of which this is so is to do.
 #[derive(Debug)]
@@ -48,26 +38,6 @@ enum Step {
     Wait(Undecided),
     /// It is bound to this account from here on.
     Pin(PinnedAccount),
-}
-
-impl Undecided {
-    /// The facts of an account with this in the place of one that is missing.
-    pub fn facts(undecided: Option<&Self>, facts: AccountFacts) -> AccountFacts {
-        match (undecided, facts) {
-            (Some(undecided), AccountFacts::Missing(_)) => {
-                AccountFacts::Undecided(undecided.cause.clone())
-            }
-            (_, facts) => facts,
-        }
-    }
-
-    /// When to look again.
-    pub fn again(undecided: Option<&Self>, again: Again) -> Again {
-        match (undecided, again) {
-            (Some(undecided), Again::After(delay)) => Again::After(delay.min(undecided.rest)),
-            (_, again) => again,
-        }
-    }
 }
 
 impl<K: NamesAccount + KindApi, M: Clone + Default + Send> Context<K, M> {
@@ -184,20 +154,6 @@ fn is_open<K: NamesAccount>(object: &K) -> bool {
     pinned.is_none() && AccountRef::is_open(object.account_ref())
 }
 
-/// What an object is called that names none.
-const NAMES_NONE: &str =
-    "spec.accountRef: it names no account, and its namespace has no ProviderAccount default";
-
-fn unknown(why: &str) -> Undecided {
-    let message = format!(
-        "{NAMES_NONE}; which account stands in is not known yet: {why}; looked at again every 10s"
-    );
-    Undecided {
-        cause: Cause::waits(Reason::AccountNotFound, message),
-        rest: UNKNOWN,
-    }
-}
-
 fn unreadable(failure: &Failure) -> Undecided {
     let message = format!(
         "{NAMES_NONE}; the account that stands in could not be read: {}; tried again every 10s",
@@ -206,34 +162,6 @@ fn unreadable(failure: &Failure) -> Undecided {
     Undecided {
         cause: Cause::waits(Reason::ChecksFailed, message),
         rest: UNREADABLE,
-    }
-}
-
-/// One account of the cluster stands in soon.
-pub(super) fn soon(key: &AccountKey, patience: Duration, rest: Duration) -> Undecided {
-    let message = format!(
-        "{NAMES_NONE}; {key}, the default of the cluster, is used for good once the namespace has had none of its own for {}",
-        api::Interval(patience)
-    );
-    Undecided {
-        cause: Cause::waits(Reason::AccountNotFound, message),
-        rest,
-    }
-}
-
-/// Several accounts of the cluster would stand in.
-pub(super) fn several(keys: &[AccountKey]) -> Undecided {
-    let names: Vec<String> = keys.iter().map(ToString::to_string).collect();
-    let last = keys.last();
-    let unmark = last.map(|key| key.command("annotate", &format!("{DEFAULT_ACCOUNT}-")));
-    let message = format!(
-        "{NAMES_NONE}; {} each say that they are the default of the cluster and serve it, so none of them is used: create a ProviderAccount default, or leave the word to one of them, such as by: {}",
-        names.join(" and "),
-        unmark.unwrap_or_default()
-    );
-    Undecided {
-        cause: Cause::needs_person(Reason::SeveralDefaults, message),
-        rest: WOKEN,
     }
 }
 

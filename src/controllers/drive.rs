@@ -9,13 +9,13 @@
 mod tests;
 
 use super::{
-    again::Again,
     context::Context,
     objects::{Ended, Seen, Uid, slim},
     streams::{self, Guarded, Heard},
 };
 use crate::runtime::clock;
 use crate::runtime::kind_api::KindApi;
+use flexmetal_core::again::Again;
 use futures::{FutureExt as _, StreamExt as _, stream::select_all};
 use kube::Api;
 use std::{collections::HashMap, sync::Arc, time::Duration};

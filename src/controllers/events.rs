@@ -4,8 +4,9 @@ mod lines;
 mod recent;
 mod room;
 
-use super::report::News;
 use crate::runtime::clock;
+use flexmetal_core::report::News;
+use flexmetal_core::report::Severity;
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{core::v1::ObjectReference, events::v1::Event},
@@ -31,15 +32,6 @@ const LONGEST_NAME: usize = 253;
 const LONGEST_NOTE: usize = 1000;
 /// No event is worth a longer wait.
 const DEADLINE: Duration = Duration::from_secs(10);
-
-/// Whether an event is a warning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Severity {
-    /// Nothing is wrong.
-    Normal,
-    /// A person should look.
-    Warning,
-}
 
 /// Publishes events. A failure is logged and has no other consequence: no pass fails for it.
 ///

@@ -2,13 +2,10 @@
 //! answer.
 
 use super::{
-    again::Again,
-    cause::Cause,
     context::{Context, Process, Watched},
-    events::{Events, Severity},
-    mark::ClusterId,
+    events::Events,
     objects::{Objects, Traits},
-    report::{News, Reported, turned},
+    report::Reported,
     streams::Guarded,
     values::{ValueError, ValueSource},
     writes::{Written, with_finalizer, without_finalizer},
@@ -29,6 +26,12 @@ use axum::{
     extract::State,
     http::{Method, StatusCode, Uri, header::CONTENT_TYPE},
     response::{IntoResponse as _, Response},
+};
+use flexmetal_core::{
+    again::Again,
+    cause::Cause,
+    mark::ClusterId,
+    report::{News, Severity, turned},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Client, Config, runtime::watcher::Event};

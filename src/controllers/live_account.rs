@@ -6,32 +6,16 @@ use super::{
     namespaces,
     writes::{Failure, bounded},
 };
-use crate::account::{Account, Terms};
+use crate::account::Account;
 use crate::runtime::kind_api::KindApi;
 use api::{
-    ClusterProviderAccount, Policies, ProviderAccount,
+    ClusterProviderAccount, ProviderAccount,
     account::{AccountSpec, AccountStatus},
     allowed::AllowedNamespaces,
     references::{AccountKind, PinnedAccount},
 };
+use flexmetal_core::live_account::LiveAccount;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-
-/// What an account object says at this moment, and the namespace of the object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LiveAccount {
-    /// Its UID.
-    pub uid: String,
-    /// Its lineage.
-    pub lineage: Option<String>,
-    /// What its servers and hosts do where they do not say it themselves.
-    pub defaults: Policies,
-    /// Whether the labels of the namespace suspend its objects.
-    pub is_namespace_suspended: bool,
-    /// What it offers the namespace of the object.
-    pub terms: Terms,
-    /// The machine without an object whose release may be under way.
-    pub releasing: Option<String>,
-}
 
 /// What the account object and the namespace say now. None: the account is not there.
 ///

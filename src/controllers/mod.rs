@@ -9,38 +9,26 @@ pub mod ssh_key;
 pub mod tag;
 pub mod whitelist;
 
-pub mod account_facts;
-pub mod again;
-pub mod cause;
-pub mod contest;
 pub mod context;
 pub mod default_account;
 pub mod drive;
 pub mod events;
 pub mod live_account;
 pub mod machine_commands;
-pub mod mark;
 mod namespaces;
 pub mod objects;
-pub mod once;
-pub mod ownership;
 pub mod pass;
-pub mod patience;
 pub mod reach;
 pub mod report;
-pub mod request;
 pub mod server_commands;
 pub mod stored_keys;
 pub mod streams;
-pub mod trouble;
 pub mod undecodable;
 pub mod values;
 pub mod writes;
 
 #[cfg(test)]
 mod floor_tests;
-#[cfg(test)]
-mod readings;
 
 use context::Process;
 use futures::FutureExt as _;
@@ -111,18 +99,4 @@ impl Controllers {
             self.hosts.run(known),
         );
     }
-}
-
-/// Every case of every kind that tests read, under the heading of its table in `docs/status.md`.
-#[cfg(test)]
-fn readings_of_every_kind() -> [(&'static str, Vec<readings::Reading>); 7] {
-    [
-        ("Servers", server::decide::tests::readings::every()),
-        ("Accounts", account::tests::readings()),
-        ("Tags", tag::decide::tests::readings::every()),
-        ("SSH keys", ssh_key::decide::tests::readings::every()),
-        ("Whitelists", whitelist::decide::tests::readings::every()),
-        ("Commands", command::decide::tests::readings::every()),
-        ("Hosts", host::decide::tests::readings::every()),
-    ]
 }

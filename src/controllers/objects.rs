@@ -17,7 +17,6 @@ mod tests;
 mod users;
 mod wakes;
 
-pub use claims::Claimant;
 pub use entry::Shown;
 pub(in crate::controllers) use form::{slim, slim_but_labels};
 pub use listings::Sight;
@@ -26,13 +25,11 @@ pub use rows::Place;
 pub use schedule::{Calling, Ended, Seen};
 
 use super::streams::{self, Guarded};
-use crate::{
-    account::{AccountKey, List, OnRecord},
-    runtime::clock,
-};
+use crate::runtime::clock;
 use api::Kind;
 use claims::{Claim, Claims};
 use entry::Entry;
+use flexmetal_core::account::{key::AccountKey, list::List, on_record::OnRecord};
 use form::{Form, version};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource as _, runtime::watcher::Event};

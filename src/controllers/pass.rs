@@ -6,34 +6,33 @@
 //! act and [`concluded`](Context::concluded), or [`say`](Context::say). Servers have a pass of their own, since an
 //! order needs more.
 
-mod ask;
-mod decision;
-mod subject;
-#[cfg(test)]
-mod tests;
-
-pub use ask::Sight;
-pub use decision::Decision;
-pub use subject::{KIND_UNSEEN, Memory, Subject};
+use flexmetal_core::pass::Decision;
+use flexmetal_core::pass::Ended;
+use flexmetal_core::pass::looked;
+use flexmetal_core::pass::{Memory, Subject};
 
 use super::{
-    again::Again,
     context::Context,
-    default_account::Undecided,
-    events::Severity,
     objects::Seen,
-    ownership::Rivals,
-    report::{Reported, turned},
-    request,
-    trouble::Trouble,
+    report::Reported,
     writes::{Written, with_finalizer, without_finalizer},
 };
 use crate::runtime::kind_api::KindApi;
 use crate::{
-    account::{Account, AccountKey, Caller, Lane, List, Permit, Turn, view::View},
+    account::{Account, Caller, Permit, Turn},
     runtime::clock,
 };
-use api::{Kind, conditions::Type, names::OBJECT_FINALIZER, references::PinnedAccount};
+use api::{conditions::Type, names::OBJECT_FINALIZER, references::PinnedAccount};
+use flexmetal_core::account::key::AccountKey;
+use flexmetal_core::account::lane::Lane;
+use flexmetal_core::default_account::Undecided;
+use flexmetal_core::{
+    again::Again,
+    ownership::Rivals,
+    report::{Severity, turned},
+    request,
+    trouble::Trouble,
+};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
@@ -59,17 +58,6 @@ pub const TURNS: [(Type, Severity, &str); 2] = [
     (Type::Ready, Severity::Normal, "Apply"),
     (Type::Stalled, Severity::Warning, "Hold"),
 ];
-
-/// How an effect ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// It was carried out, or brought something to light.
-    Done,
-    /// What it rested on has changed meanwhile.
-    Stale,
-    /// It failed.
-    Failed(Trouble),
-}
 
 impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {
     /// The object that the pass is about.
@@ -309,17 +297,6 @@ fn caller<K: KindApi, T>(subject: &Subject<K, T>) -> Caller {
     Caller {
         uid: subject.uid().to_owned(),
         namespace: subject.namespace().to_owned(),
-    }
-}
-
-/// When the newest look at a list started.
-fn looked(view: &View, list: List) -> Option<Duration> {
-    match list {
-        List::Catalogue => view.catalogue.as_ref().map(|(at, _)| *at),
-        List::Servers => view.servers.as_ref().map(|(at, _)| *at),
-        List::Tags => view.tags.as_ref().map(|(at, _)| *at),
-        List::SshKeys => view.ssh_keys.as_ref().map(|(at, _)| *at),
-        List::Hosts => view.hosts.as_ref().map(|(at, _)| *at),
     }
 }
 

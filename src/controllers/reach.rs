@@ -1,6 +1,6 @@
 //! Where this process may send keys: what its flags say, and how addresses are dialled.
 
-use api::wording::listed;
+use flexmetal_core::wording::listed;
 use hosting::dial::{self, Dial, Lookups};
 use hosting_types::BaseUrl;
 use std::{

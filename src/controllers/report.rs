@@ -1,11 +1,13 @@
 //! The one place that writes a status, and publishes the events that go with it.
 
-use super::{context::Context, events::Severity, writes::Written};
+use super::{context::Context, writes::Written};
 use crate::runtime::kind_api::KindApi;
 use api::{
-    Kind, Reason,
+    Reason,
     conditions::{self, Type},
 };
+use flexmetal_core::report::News;
+use flexmetal_core::report::Severity;
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
 use std::{sync::Arc, time::Duration};
 
@@ -27,19 +29,6 @@ pub enum Reported {
     /// The write failed, now or a moment ago: it is tried again after this time. Nothing else of
     /// the object waits for that.
     Later(Duration),
-}
-
-/// Something that people should hear of beside the status.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct News {
-    /// Whether it is a warning.
-    pub severity: Severity,
-    /// Why, or what happened: a fixed word.
-    pub reason: &'static str,
-    /// What was done or tried: a word such as `Order`.
-    pub action: &'static str,
-    /// In words.
-    pub note: String,
 }
 
 /// Which machine a line of the log is about, where there is one.
@@ -186,28 +175,6 @@ fn change(before: &[Condition], after: &[Condition]) -> Option<News> {
         action: "Report",
         note: now.message,
     })
-}
-
-/// The events of conditions that people wait for or must act on: those that are True now and were
-/// not before, with the action that each stands for.
-pub fn turned(
-    before: &[Condition],
-    after: &[Condition],
-    watched: &[(Type, Severity, &'static str)],
-) -> Vec<News> {
-    let turned =
-        |kind: Type| conditions::is_true(after, kind) && !conditions::is_true(before, kind);
-    let news = watched.iter().filter(|(kind, ..)| turned(*kind));
-    news.filter_map(|(kind, severity, action)| {
-        let condition = after.iter().find(|c| c.type_ == kind.as_str())?;
-        Some(News {
-            severity: *severity,
-            reason: Reason::parse(&condition.reason)?.as_str(),
-            action,
-            note: condition.message.clone(),
-        })
-    })
-    .collect()
 }
 
 #[cfg(test)]

@@ -5,22 +5,12 @@
 //! commands, then sends. So of the two one sees the other, whichever process does which.
 
 use super::writes::Failure;
+use flexmetal_core::server_commands::UnderWay;
 use futures::{FutureExt as _, future::BoxFuture};
 use std::{
     sync::{Arc, OnceLock},
     time::Duration,
 };
-
-/// What is known of the commands for a server.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum UnderWay {
-    /// They are not listed yet, so nobody knows.
-    NotListed,
-    /// None is under way.
-    Nothing,
-    /// This one may be, by its name.
-    Command(String),
-}
 
 /// The commands.
 pub trait Commands: Send + Sync {

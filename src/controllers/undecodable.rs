@@ -1,10 +1,13 @@
 //! An object that does not decode: say so on that object alone; all others go on.
 
-use super::{
-    again::Again, cause::Cause, context::Context, events::Severity, report::News, writes::bounded,
-};
+use super::{context::Context, writes::bounded};
 use crate::runtime::kind_api::KindApi;
-use api::{Kind, Reason, conditions};
+use api::{Reason, conditions};
+use flexmetal_core::{
+    again::Again,
+    cause::Cause,
+    report::{News, Severity},
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::{
     Api,

@@ -4,7 +4,7 @@
 //! Wall time is always the system's: it outlives the process, and a person may
 //! set it.
 
-use super::Moment;
+use flexmetal_core::moment::Moment;
 use std::{
     sync::OnceLock,
     time::{Duration, SystemTime, UNIX_EPOCH},

@@ -1,15 +1,10 @@
 //! What every process needs: moments, leases, endpoints, telemetry, shutdown, clients of the API server.
 
-pub mod backoff;
 pub mod clients;
 pub mod clock;
 pub mod endpoints;
 pub mod kind_api;
 pub mod lease;
-pub mod moment;
 pub mod panics;
 pub mod shutdown;
 pub mod telemetry;
-
-pub use backoff::Backoff;
-pub use moment::Moment;

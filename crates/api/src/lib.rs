@@ -48,7 +48,6 @@ pub mod ssh_key;
 pub mod tag;
 pub mod timing;
 pub mod whitelist;
-pub mod wording;
 
 pub use account::{ClusterProviderAccount, ProviderAccount};
 pub use command::ServerCommand;

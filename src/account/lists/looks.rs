@@ -1,19 +1,13 @@
 //! The looks at slow lists, each in its time.
 
-use super::{Answer, List};
+use super::Answer;
 use crate::{
-    account::{
-        AccountKey, KeyState, Wake,
-        live::Core,
-        pace,
-        room::Held,
-        rounds::calls_of,
-        turns::{Caller, Lane},
-        view::Catalogue,
-        weights,
-    },
+    account::{Wake, live::Core, pace, room::Held, rounds::calls_of, turns::Caller, weights},
     runtime::clock,
 };
+use flexmetal_core::account::lane::Lane;
+use flexmetal_core::account::list::List;
+use flexmetal_core::account::{key::AccountKey, key_state::KeyState, view::Catalogue};
 use hosting::Client;
 use hosting_types::list::Gap;
 use std::time::Duration;

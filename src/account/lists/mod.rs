@@ -5,13 +5,11 @@
 
 mod looks;
 
-use super::{
-    room::Held,
-    schedule::explain,
-    view::{Catalogue, Hosts, Tags},
-};
-use crate::runtime::Backoff;
+use super::{room::Held, schedule::explain};
 use api::Reason;
+use flexmetal_core::account::list::List;
+use flexmetal_core::account::view::{Catalogue, Hosts, Tags};
+use flexmetal_core::backoff::Backoff;
 use hosting_types::{Error, Server, list::Gap, ssh_key::SshKey};
 use std::{
     collections::HashMap,
@@ -24,32 +22,6 @@ use tokio::sync::Notify;
 const PAUSE: Duration = Duration::from_secs(60);
 /// One failure alone says nothing; so many are shown.
 const SHOWN: u32 = 2;
-
-/// A list that is looked at when somebody wants it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum List {
-    /// What can be ordered.
-    Catalogue,
-    /// Every machine of the account, whatever it bears, read to an empty page.
-    Servers,
-    /// Every tag, with the number of those that bear it.
-    Tags,
-    /// Every stored SSH key.
-    SshKeys,
-    /// Every host.
-    Hosts,
-}
-
-impl List {
-    /// All of them.
-    pub const ALL: [Self; 5] = [
-        Self::Catalogue,
-        Self::Servers,
-        Self::Tags,
-        Self::SshKeys,
-        Self::Hosts,
-    ];
-}
 
 /// What a look showed, with its moment.
 pub(crate) type Dated<T> = (Duration, Arc<T>);

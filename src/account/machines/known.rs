@@ -1,8 +1,9 @@
 //! The machines that an account is known by: they show that a key or URL still
 //! leads to the same account, and that a listing tells the truth.
 
-use super::{super::view::Proof, marks, snapshot::Snapshot};
+use super::snapshot::Snapshot;
 use api::account::KnownMachine;
+use flexmetal_core::account::{marks, view::Proof};
 use hosting_types::Server;
 use std::time::Duration;
 

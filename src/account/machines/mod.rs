@@ -1,8 +1,5 @@
 //! What is known of an account's machines.
 
-pub mod marks;
-pub mod orphans;
-
 mod known;
 mod snapshot;
 pub(super) mod sums;
@@ -12,17 +9,19 @@ pub(crate) use snapshot::{Place, Put, Snapshot, Touched};
 
 use super::{
     pace,
-    report::Counts,
     room::{Held, Part},
-    view::{Proof, Sighting, Times},
 };
-use crate::runtime::Moment;
 use api::{
     account::KnownMachine,
     delivery::{Deliveries, DeliveryTimes},
 };
+use flexmetal_core::account::orphans::{Others, Verdict};
+use flexmetal_core::account::{
+    account_report::Counts,
+    view::{Proof, Sighting, Times},
+};
+use flexmetal_core::moment::Moment;
 use hosting_types::{Server, ServerId, ServerStatus};
-use orphans::{Others, Verdict};
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 /// Most orphans that a line of the log names.
@@ -243,7 +242,7 @@ impl Machines {
     /// A complete listing is there. Returns whether it is the first.
     pub(crate) fn prove(&mut self, proof: Arc<Proof>) -> bool {
         self.snapshot.is_listed(&proof.servers);
-        self.duplicates = orphans::duplicates(&proof);
+        self.duplicates = flexmetal_core::account::orphans::duplicates(&proof);
         self.proof.replace(proof).is_none()
     }
 
@@ -262,7 +261,7 @@ impl Machines {
         disowned: &HashSet<String>,
         ordering: &HashSet<String>,
     ) {
-        let Some(verdict) = orphans::judge(
+        let Some(verdict) = flexmetal_core::account::orphans::judge(
             proof,
             self.snapshot.cluster_tag(),
             known,

@@ -3,12 +3,11 @@
 use super::{
     super::{
         room::{Held, Part},
-        view::Sighting,
         weights,
     },
-    marks,
     sums::{self, Sums},
 };
+use flexmetal_core::account::{marks, view::Sighting};
 use hosting_types::{Server, ServerId, ServerStatus, list::MOST_OVER};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},

@@ -4,39 +4,19 @@
 //! it says nothing of the key in use: a wrong second key closes nothing. Nothing of what it shows is kept.
 
 use super::{Accounts, Connection, Core, Entry};
-use crate::account::{AccountKey, Lane, Settings, marks};
+use crate::account::Settings;
+use flexmetal_core::account::lane::Lane;
+use flexmetal_core::account::next_key::Evidence;
+use flexmetal_core::account::next_key::Tried;
+use flexmetal_core::account::{key::AccountKey, marks};
 use hosting::Client;
-use hosting_types::{Error, Page, Refusal, ServerFilter, ServerId};
+use hosting_types::{Error, Page, ServerFilter};
 use std::{
     collections::HashSet,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 use tokio::task::JoinSet;
-
-/// A machine by which a key shows that it is of the same account.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Evidence {
-    /// The machine.
-    pub id: ServerId,
-    /// The mark of the object that has it on record, which it has to bear; None: the account remembers it itself.
-    pub mark: Option<String>,
-}
-
-/// What came of the trial of a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Tried {
-    /// It shows one of the machines.
-    Shows,
-    /// It is accepted, and there was no machine to be shown.
-    Accepted,
-    /// It is accepted, and shows none of the machines.
-    ShowsNone,
-    /// 401 or 403.
-    Refused(Refusal),
-    /// Nobody knows yet. Says why.
-    Failed(String),
-}
 
 /// The longest pause at the end of a trial that the API asks for.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);

@@ -4,8 +4,10 @@ use super::{
     provider::{machine, mark, uuid},
     rig::{Rig, account_uid, caller, key, permit, reserve},
 };
-use crate::account::{Denied, Lane, Wake, view::State};
+use crate::account::{Denied, Wake};
 use api::Reason;
+use flexmetal_core::account::lane::Lane;
+use flexmetal_core::account::view::State;
 use hosting_types::{Error, ServerId};
 use std::time::Duration;
 use tokio::time::sleep;

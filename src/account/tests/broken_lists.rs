@@ -5,11 +5,9 @@ use super::{
     provider::{machine, mark, order_tag, uuid},
     rig::{Rig, key},
 };
-use crate::{
-    account::{Account, orphans::Verdict},
-    runtime::clock,
-};
+use crate::{account::Account, runtime::clock};
 use api::account::KnownMachine;
+use flexmetal_core::account::orphans::Verdict;
 use proptest::prelude::*;
 use serde_json::Value;
 use std::time::Duration;

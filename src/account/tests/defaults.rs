@@ -1,10 +1,9 @@
 //! Which account stands in for objects that name none.
 
 use super::rig::key;
-use crate::account::{
-    AccountKey, Accounts, Choice, Listing, OnRecord, Rate, Settings, Users, Wake,
-};
+use crate::account::{Accounts, Choice, Listing, Rate, Settings, Users, Wake};
 use api::{Reason, allowed::AllowedNamespaces, references::AccountKind};
+use flexmetal_core::account::{key::AccountKey, on_record::OnRecord};
 use serde_json::{Value, json};
 use std::sync::{
     Arc, Mutex,

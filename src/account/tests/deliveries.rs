@@ -4,11 +4,9 @@ use super::{
     provider::{machine, mark, uuid},
     rig::{Rig, permit},
 };
-use crate::{
-    account::{Account, Lane},
-    runtime::clock,
-};
+use crate::{account::Account, runtime::clock};
 use api::delivery::{Deliveries, DeliveryTimes};
+use flexmetal_core::account::lane::Lane;
 use hosting_types::ServerId;
 use serde_json::Value;
 use std::time::Duration;

@@ -4,8 +4,10 @@ use super::{
     provider::{machine, mark},
     rig::{Rig, account_uid, caller, key, permit, reserve},
 };
-use crate::account::{Account, Lane, Settings, Turn, Wake, view::State};
+use crate::account::{Account, Settings, Turn, Wake};
 use api::Reason;
+use flexmetal_core::account::lane::Lane;
+use flexmetal_core::account::view::State;
 use hosting_types::Error;
 use std::time::Duration;
 use tokio::time::sleep;

@@ -4,11 +4,13 @@ use super::{
     provider::{CLUSTER, machine, mark, uuid},
     rig::{Rig, key},
 };
-use crate::{
-    account::{AccountKey, Left, LeftBehind, Settings, marks},
-    runtime::clock,
-};
+use crate::{account::Settings, runtime::clock};
 use api::{account::KnownMachine, allowed::AllowedNamespaces, references::AccountKind};
+use flexmetal_core::account::{
+    key::AccountKey,
+    left_behind::{Left, LeftBehind},
+    marks,
+};
 use serde_json::json;
 use std::time::Duration;
 

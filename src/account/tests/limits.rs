@@ -5,7 +5,7 @@ use super::{
     rig::{Rig, account_uid, caller, key, order, reserve},
 };
 use crate::{
-    account::{AccountKey, Caller, Denied, OrderTurn, Owner, Terms, Wake, marks},
+    account::{Caller, Denied, OrderTurn, Owner, Wake},
     runtime::clock,
 };
 use api::{
@@ -14,6 +14,7 @@ use api::{
     allowed::{AllowedNamespaces, NamespaceLimits},
     references::AccountKind,
 };
+use flexmetal_core::account::{key::AccountKey, marks, terms::Terms};
 use hosting_types::OrderOutcome;
 use serde_json::json;
 use std::{sync::atomic::Ordering, time::Duration};

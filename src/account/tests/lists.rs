@@ -5,10 +5,12 @@ use super::{
     rig::{Rig, caller, key, permit},
 };
 use crate::{
-    account::{Account, Lane, List, Wake, view::State, weights},
+    account::{Account, Wake, weights},
     runtime::clock,
 };
 use api::Reason;
+use flexmetal_core::account::lane::Lane;
+use flexmetal_core::account::{list::List, view::State};
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::sleep;

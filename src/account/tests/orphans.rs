@@ -4,8 +4,9 @@ use super::{
     provider::{machine, mark, order_tag, uuid},
     rig::{Rig, account_uid, key},
 };
-use crate::{account::orphans::Verdict, runtime::clock};
+use crate::runtime::clock;
 use api::account::KnownMachine;
+use flexmetal_core::account::orphans::Verdict;
 use serde_json::json;
 use std::time::Duration;
 

@@ -4,7 +4,8 @@ use super::{
     provider::{machine, mark, uuid},
     rig::{Rig, caller},
 };
-use crate::{account::List, runtime::clock};
+use crate::runtime::clock;
+use flexmetal_core::account::list::List;
 use std::time::Duration;
 use tokio::time::sleep;
 

@@ -4,11 +4,10 @@ use super::{
     provider::{machine, mark, order_tag, uuid},
     rig::{Rig, caller, order, permit, reserve},
 };
-use crate::{
-    account::{Lane, List, Wake, view::State},
-    runtime::clock,
-};
+use crate::{account::Wake, runtime::clock};
 use api::Reason;
+use flexmetal_core::account::lane::Lane;
+use flexmetal_core::account::{list::List, view::State};
 use hosting_types::{Error, OrderOutcome, ServerId};
 use std::time::Duration;
 use tokio::time::sleep;

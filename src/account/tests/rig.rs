@@ -3,9 +3,8 @@
 use super::provider::{CLUSTER, Provider};
 use crate::{
     account::{
-        Account, AccountKey, Accounts, Caller, Claims, Connection, Denied, Lane, OnRecord,
-        OrderPermit, OrderTurn, Owner, Permit, Rate, Resolution, Settings, Turn, Users, Wake,
-        view::{State, Times},
+        Account, Accounts, Caller, Claims, Connection, Denied, OrderPermit, OrderTurn, Owner,
+        Permit, Rate, Resolution, Settings, Turn, Users, Wake,
     },
     runtime::clock,
 };
@@ -13,6 +12,12 @@ use api::{
     account::Limits,
     policies::Policies,
     references::{AccountKind, PinnedAccount},
+};
+use flexmetal_core::account::lane::Lane;
+use flexmetal_core::account::{
+    key::AccountKey,
+    on_record::OnRecord,
+    view::{State, Times},
 };
 use hosting::Client;
 use hosting_types::{ApiKey, BaseUrl, Error, Order, server::SystemChoice};

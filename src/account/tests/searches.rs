@@ -5,9 +5,11 @@ use super::{
     rig::{Rig, account_uid, caller, reserve},
 };
 use crate::{
-    account::{Account, Connection, Lane, List, Turn},
+    account::{Account, Connection, Turn},
     runtime::clock,
 };
+use flexmetal_core::account::lane::Lane;
+use flexmetal_core::account::list::List;
 use hosting::Client;
 use hosting_types::{ApiKey, BaseUrl};
 use std::{sync::Arc, time::Duration};

@@ -5,10 +5,11 @@ use super::{
     rig::{Rig, account_uid, key},
 };
 use crate::{
-    account::{Account, AccountKey, Connection, orphans::Verdict},
+    account::{Account, Connection},
     runtime::clock,
 };
 use api::references::AccountKind;
+use flexmetal_core::account::{key::AccountKey, orphans::Verdict};
 use std::sync::Arc;
 
 fn shared() -> AccountKey {

@@ -1,11 +1,12 @@
 //! The live account against the simulator, over real HTTP.
 
 use super::rig::{account_uid, caller, key};
-use crate::account::{
-    Account, Accounts, Connection, List, Rate, Resolution, Settings,
+use crate::account::{Account, Accounts, Connection, Rate, Resolution, Settings};
+use api::{Reason, account::Limits, references::PinnedAccount};
+use flexmetal_core::account::{
+    list::List,
     view::{State, Times},
 };
-use api::{Reason, account::Limits, references::PinnedAccount};
 use hosting::{Client, ClientOptions, Dial};
 use hosting_types::{ApiKey, BaseUrl};
 use serde_json::{Value, json};

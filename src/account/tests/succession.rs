@@ -4,7 +4,14 @@ use super::{
     provider::{machine, mark, uuid},
     rig::{Rig, account_uid, key, permit},
 };
-use crate::account::{Account, Evidence, KeyState, Lane, List, Tried, view::State};
+use crate::account::Account;
+use flexmetal_core::account::lane::Lane;
+use flexmetal_core::account::{
+    key_state::KeyState,
+    list::List,
+    next_key::{Evidence, Tried},
+    view::State,
+};
 use hosting_types::{Error, ServerId};
 use std::{sync::Arc, time::Duration};
 use tokio::time::sleep;

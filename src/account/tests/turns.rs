@@ -4,8 +4,9 @@ use super::{
     provider::{Provider, machine, mark, order_tag, uuid},
     rig::{Rig, caller, order, permit, reserve},
 };
-use crate::account::{Account, Denied, Lane, OrderTurn, Turn, Wake};
+use crate::account::{Account, Denied, OrderTurn, Turn, Wake};
 use api::{Reason, account::Limits};
+use flexmetal_core::account::lane::Lane;
 use hosting_types::{Error, OrderOutcome, ServerId};
 use std::time::Duration;
 use tokio::{

@@ -1,7 +1,9 @@
 //! Who uses the accounts, over several kinds.
 
 use super::rig::{Rig, account_uid, caller, key};
-use crate::account::{AccountKey, Accounts, Lane, List, OnRecord, Rate, Turn, Users, Wake};
+use crate::account::{Accounts, Rate, Turn, Users, Wake};
+use flexmetal_core::account::lane::Lane;
+use flexmetal_core::account::{key::AccountKey, list::List, on_record::OnRecord};
 use std::sync::{Arc, Mutex};
 
 /// A kind that may not know yet, and that looks at the account whenever it is woken.

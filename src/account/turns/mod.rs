@@ -6,7 +6,6 @@
 //! looks wait in the same queue by awaiting.
 
 mod bucket;
-mod lane;
 mod permit;
 mod queue;
 mod state;
@@ -15,10 +14,11 @@ mod state;
 mod tests;
 
 pub use bucket::Rate;
-pub use lane::Lane;
+use flexmetal_core::account::lane::Lane;
 pub use permit::{Permit, Turn};
 
-use super::{report::Calls, users::Audience};
+use super::users::Audience;
+use flexmetal_core::account::account_report::Calls;
 use state::{Own, State};
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},

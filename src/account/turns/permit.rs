@@ -1,7 +1,8 @@
 //! The permission for some calls.
 
-use super::{super::live::Live, Lane};
+use super::super::live::Live;
 use crate::runtime::clock;
+use flexmetal_core::account::lane::Lane;
 use hosting::Client;
 use hosting_types::{Error, Server, ServerId, error::NotSent};
 

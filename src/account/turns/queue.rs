@@ -3,7 +3,7 @@
 //! The first lane goes first, but none waits forever. Within a lane
 //! the groups take turns, and within a group first come, first served.
 
-use super::Lane;
+use flexmetal_core::account::lane::Lane;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// A lane in which somebody waits is passed over this often in a row at most.

@@ -1,10 +1,11 @@
 //! Places, grants and calls in flight of one live account. Pure, on tokio's time.
 
 use super::{
-    Caller, Calls, Lane, Rate,
+    Caller, Calls, Rate,
     bucket::Bucket,
     queue::{Group, Place, Queue},
 };
+use flexmetal_core::account::lane::Lane;
 use std::{collections::HashMap, time::Duration};
 use tokio::{sync::oneshot, time::Instant};
 

@@ -1,11 +1,13 @@
 //! Turns without an account: tokens, lanes, places, terms.
 
 use super::{
-    Caller, Lane, Rate, Turns,
+    Caller, Rate, Turns,
     bucket::{LONGEST_PAUSE, SLOWEST},
     state::{IN_FLIGHT, ORDERS, TERM},
 };
-use crate::account::{AccountKey, OnRecord, Users, Wake, users::Audience};
+use crate::account::{Users, Wake, users::Audience};
+use flexmetal_core::account::lane::Lane;
+use flexmetal_core::account::{key::AccountKey, on_record::OnRecord};
 use std::{
     sync::{Arc, Mutex},
     time::Duration,

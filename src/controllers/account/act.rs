@@ -1,6 +1,6 @@
 //! The effects of the account controller: finalizers on the account and its Secret.
 
-use super::{decide::Effect, object::AccountObject, pass::AccountContext, secret::is_key_secret};
+use super::{object::AccountObject, pass::AccountContext, secret::is_key_secret};
 use crate::controllers::{
     context::Process,
     writes::{Failure, Written, bounded, with_finalizer, without_finalizer},
@@ -8,6 +8,7 @@ use crate::controllers::{
 use api::names::{
     ACCOUNT_FINALIZER, ACKNOWLEDGE_ACCOUNT, ACKNOWLEDGE_RELEASES, HELD_SECRET, RELEASE_ORPHAN,
 };
+use flexmetal_core::account::decide::Effect;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api,

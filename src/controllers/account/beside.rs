@@ -1,16 +1,15 @@
 //! The key beside the one in use: when it is tried, and what follows.
 
-use super::{
-    decide::next_key::{self, Step},
-    memory::{Ingredients, Memory},
-};
-use crate::{
-    account::{AccountKey, Accounts, Connection, Tried},
-    runtime::backoff::{Backoff, LONGEST_PAUSE},
-};
+use super::memory::{Ingredients, Memory};
+use crate::account::{Accounts, Connection};
 use api::{
     account::{AccountStatus, Endpoint},
     key_in_use::KeyEntry,
+};
+use flexmetal_core::account::decide::next_key::{self, Step};
+use flexmetal_core::{
+    account::{key::AccountKey, next_key::Tried},
+    backoff::{Backoff, LONGEST_PAUSE},
 };
 use std::time::Duration;
 

@@ -1,15 +1,10 @@
 //! What is remembered of an account object between two passes.
 
-use super::{beside::Beside, orphan_memory::OrphanMemory, secret::Reading};
-use crate::{
-    controllers::{patience::Patience, request::Asked},
-    runtime::backoff::Backoff,
-};
-use api::{Reason, account::Endpoint};
+use super::{beside::Beside, secret::Reading};
+use api::account::Endpoint;
+use flexmetal_core::account::{looks::Looks, orphan_memory::OrphanMemory};
+use flexmetal_core::{backoff::Backoff, patience::Patience, request::Asked};
 use std::time::Duration;
-
-/// Longest time between two looks at a Secret that is missing or of no use.
-const LONGEST_REST: Duration = Duration::from_secs(60);
 
 /// Memory of one account object.
 #[derive(Clone, Default)]
@@ -19,7 +14,7 @@ pub struct Memory {
     /// How old that may be at the next pass.
     pub(super) secret_age: Duration,
     /// What is looked for, and since when.
-    pub(super) troubled: Option<(Reason, Duration)>,
+    pub(super) looks: Looks,
     /// What the present connection was made of.
     pub(super) connected: Option<Ingredients>,
     /// The key beside the one in use.
@@ -75,49 +70,8 @@ impl Memory {
         self.connected.is_some()
     }
 
-    /// When to look again at what should come at once and has not: what is missing for long is looked for rarely.
-    pub(super) fn rest(&mut self, why: Option<Reason>, again: Duration, now: Duration) -> Duration {
-        let Some(why) = why else {
-            self.troubled = None;
-            return again;
-        };
-        let since = match self.troubled {
-            Some((of, since)) if of == why => since,
-            _ => now,
-        };
-        self.troubled = Some((why, since));
-        let waited = now.saturating_sub(since);
-        again.max((waited / 2).min(LONGEST_REST))
-    }
-
     /// The Secret is read again at the next pass.
     pub(super) fn forget_secret(&mut self) {
         self.reading = None;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_missing_is_looked_for_at_first_often_and_then_each_minute() {
-        let at = Duration::from_secs;
-        let mut memory = Memory::default();
-        let (mut now, mut looks) = (at(1000), Vec::new());
-        for _ in 0..14 {
-            let rest = memory.rest(Some(Reason::SecretNotFound), at(2), now);
-            looks.push(rest.as_secs());
-            now += rest;
-        }
-        assert_eq!(looks[..3], [2, 2, 2]);
-        assert!(looks.is_sorted() && looks.ends_with(&[60, 60]), "{looks:?}");
-        // Another trouble, and none, begin from the start.
-        assert_eq!(memory.rest(Some(Reason::InvalidKey), at(2), now), at(2));
-        assert_eq!(memory.rest(None, at(15), now), at(15));
-        assert_eq!(
-            memory.rest(Some(Reason::InvalidKey), at(2), now + at(500)),
-            at(2)
-        );
     }
 }

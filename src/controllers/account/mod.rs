@@ -9,11 +9,8 @@
 //! could be released. So a namespace can be deleted whole: account and Secret wait until the
 //! objects that use them are gone.
 
-pub mod decide;
 mod destination;
-pub mod facts;
 pub mod object;
-pub mod orphan_memory;
 
 mod act;
 mod beside;
@@ -21,11 +18,9 @@ mod memory;
 mod observe;
 mod pass;
 mod release_orphan;
-mod report;
 mod secret;
-
 #[cfg(test)]
-pub(crate) mod tests;
+mod sharing_tests;
 
 use super::{
     context::{Context, Process},

@@ -2,7 +2,7 @@
 
 use crate::runtime::kind_api::KindApi;
 use crate::{
-    account::{AccountKey, Accounts},
+    account::Accounts,
     controllers::{default_account::is_default, objects::Shown},
 };
 use api::{
@@ -11,6 +11,7 @@ use api::{
     allowed::AllowedNamespaces,
     references::AccountKind,
 };
+use flexmetal_core::account::key::AccountKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::object::HasStatus;
 

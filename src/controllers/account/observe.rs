@@ -2,28 +2,31 @@
 
 use super::{
     beside::{self, Candidate, Of, Under},
-    decide::{
-        lineage,
-        next_key::{self, Entries, InForce, Keys, Roles, Step},
-    },
     destination::Destination,
-    facts::{Facts, SecretFact},
     memory::{Ingredients, Memory},
     object::{self, AccountObject},
     pass::AccountContext,
     secret::{self, Reading, Secrets},
 };
-use crate::{
-    account::{
-        AccountKey, AccountReport, Connection, OnRecord, marks, orphans::Verdict, view::Times,
-    },
-    controllers::{context::Process, request},
-    runtime::clock,
-};
+use crate::{account::Connection, controllers::context::Process, runtime::clock};
 use api::{
     account::{AccountSpec, AccountStatus, Endpoint},
     key_in_use::KeyEntry,
     names::{ACKNOWLEDGE_ACCOUNT, HELD_SECRET},
+};
+use flexmetal_core::account::{
+    decide::{
+        lineage,
+        next_key::{self, Entries, InForce, Keys, Roles, Step},
+    },
+    facts::{Facts, SecretFact},
+};
+use flexmetal_core::{
+    account::{
+        account_report::AccountReport, key::AccountKey, marks, on_record::OnRecord,
+        orphans::Verdict, view::Times,
+    },
+    request,
 };
 use hosting::{Client, ClientOptions};
 use hosting_types::{ApiKey, BaseUrl, Server};

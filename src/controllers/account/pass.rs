@@ -2,19 +2,15 @@
 
 use super::{
     act::{self, Target},
-    decide::{Decision, decide},
-    facts::Facts,
     memory::Memory,
     object::{self, AccountObject},
     observe::{Gathered, observe},
     release_orphan::{self, Attempt},
-    report,
     secret::Secrets,
 };
 use crate::{
     account::Settings,
     controllers::{
-        again::Again,
         context::Context,
         objects::{Seen, Shown},
         report::Reported,
@@ -23,6 +19,12 @@ use crate::{
     runtime::clock,
 };
 use api::Reason;
+use flexmetal_core::account::{
+    decide::{Decision, decide},
+    facts::Facts,
+    report,
+};
+use flexmetal_core::again::Again;
 use hosting_types::Server;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -94,7 +96,7 @@ async fn tend<K: AccountObject>(
     if memory.generation != generation {
         // Only what people wrote: our own status would make it spin.
         memory.generation = generation;
-        memory.troubled = None;
+        memory.looks.found();
         memory.forget_secret();
         memory.beside.try_again();
         ctx.accounts.probe_now(&object::key::<K>(object.meta()));
@@ -274,7 +276,9 @@ async fn say<K: AccountObject>(
     facts: &Facts,
     decision: &Decision,
 ) -> Again {
-    let again = memory.rest(decision.looks_for, decision.again, facts.now);
+    let again = memory
+        .looks
+        .rest(decision.looks_for, decision.again, facts.now);
     // A little less, so that the next pass does read it.
     memory.secret_age = again.mul_f64(0.9);
     let now = Timestamp::from_second(clock::now().wall).unwrap_or_default();

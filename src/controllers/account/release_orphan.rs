@@ -1,23 +1,25 @@
 //! Releases a machine that no object claims. The rules are those of `decide/orphan_release.rs`.
 
-use super::{
-    decide::orphan_release::{self, Start},
-    facts::Facts,
-    object::AccountObject,
-    pass::AccountContext,
-};
+use super::{object::AccountObject, pass::AccountContext};
 use crate::{
-    account::{Account, Caller, Lane, Permit, Turn},
+    account::{Account, Caller, Permit, Turn},
     controllers::{
         context::Process,
-        events::Severity,
         namespaces,
-        report::News,
         writes::{Failure, Written, bounded},
     },
-    runtime::{Moment, clock},
+    runtime::clock,
 };
 use api::{BareMetalServer, Reason, account::AccountStatus, orphan::OrphanRelease};
+use flexmetal_core::account::lane::Lane;
+use flexmetal_core::account::{
+    decide::orphan_release::{self, Start},
+    facts::Facts,
+};
+use flexmetal_core::{
+    moment::Moment,
+    report::{News, Severity},
+};
 use hosting_types::Server;
 use kube::{
     Api, ResourceExt as _,

@@ -2,17 +2,20 @@
 
 use super::{
     act,
-    decide::next_key::Entries,
     destination::Declared,
-    facts::{KeyFault, SecretFact},
     object::{self, AccountObject},
 };
 use crate::{
-    account::{AccountKey, Accounts},
+    account::Accounts,
     controllers::{context::Process, objects::Shown},
 };
 use api::names::{
     ACCOUNT_FINALIZER, API_KEY_ENTRY, API_KEY_SECRET, BASE_URL_ENTRY, HELD_SECRET, NEXT_KEY_ENTRY,
+};
+use flexmetal_core::account::key::AccountKey;
+use flexmetal_core::account::{
+    decide::next_key::Entries,
+    facts::{KeyFault, SecretFact},
 };
 use hosting_types::{ApiKey, BaseUrl};
 use k8s_openapi::api::core::v1::Secret;

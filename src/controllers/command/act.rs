@@ -1,26 +1,24 @@
 //! Carries out one effect, and returns what was observed.
 
-use super::{
-    CommandContext,
-    decide::{Effect, NewCommand, decide, may_send},
-    facts::{Facts, Observation, ServerFact},
-    send,
-};
+use super::{CommandContext, send};
 use crate::{
     account::{Account, Permit},
-    controllers::{
-        machine_commands::{
-            self as listed, Asked, command_of,
-            pages::{self, NotListed},
-        },
-        mark::marks_of,
-        pass::{Ended, ended},
-        trouble::Trouble,
-        writes::Written,
-    },
+    controllers::{machine_commands, pass::ended, writes::Written},
     runtime::clock,
 };
-use api::{BareMetalServer, command::CommandRecord, wording};
+use api::{BareMetalServer, command::CommandRecord};
+use flexmetal_core::command::{
+    decide::{Effect, NewCommand, decide, may_send},
+    facts::{Facts, Observation, ServerFact},
+};
+use flexmetal_core::wording;
+use flexmetal_core::{
+    machine_commands as listed,
+    machine_commands::{Asked, NotListed, command_of},
+    mark::marks_of,
+    pass::Ended,
+    trouble::Trouble,
+};
 use hosting_types::{CommandId, Error, Server, ServerId, ServerStatus, command::Command};
 use std::sync::Arc;
 
@@ -217,7 +215,7 @@ async fn commands_of(
     id: &ServerId,
     pages: u32,
 ) -> Result<Vec<Command>, Outcome> {
-    let list = pages::commands_of(permit, id, None, pages);
+    let list = machine_commands::commands_of(permit, id, None, pages);
     list.await.map_err(|why| match why {
         NotListed::Longer(pages) => (Ended::Done, Observation::Longer(pages)),
         NotListed::Failed(trouble) => (Ended::Failed(trouble), Observation::Nothing),

@@ -1,19 +1,18 @@
 //! What servers may know of the commands for them.
 
-use super::{
-    CommandObjects,
-    facts::{is_under_way, place},
-};
+use super::CommandObjects;
 use crate::{
     controllers::{
         objects::Shown,
-        server_commands::{Commands, UnderWay},
+        server_commands::Commands,
         streams::Guarded,
         writes::{Failure, bounded},
     },
     runtime::clock,
 };
 use api::ServerCommand;
+use flexmetal_core::command::facts::{is_under_way, place};
+use flexmetal_core::server_commands::UnderWay;
 use futures::{FutureExt as _, future::BoxFuture};
 use kube::{Api, Client, api::ListParams};
 use std::{sync::Arc, time::Duration};

@@ -4,31 +4,29 @@
 //! key by which a request is known again: the intent is on record before the request, and a lost answer is settled by
 //! looking at the machine's commands, never by sending it again.
 
-pub mod decide;
-pub mod facts;
-
 mod act;
 mod known;
 mod send;
 
 use super::{
-    again::Again,
     context::{Context, Process},
     drive::drive,
     namespaces,
     objects::{Objects, Place, Seen, Traits},
-    pass::{Memory, Next, TURNS},
+    pass::{Next, TURNS},
     writes::bounded,
 };
 use crate::runtime::kind_api::KindApi;
-use crate::{
-    account::{Account, AccountKey, Lane},
-    runtime::clock,
-};
+use crate::{account::Account, runtime::clock};
 use act::act;
 use api::{BareMetalServer, ServerCommand};
-use decide::{Effect, decide, needs_server};
-use facts::{CommandMemory, Facts, ServerFact, is_finished, is_under_way, place};
+use flexmetal_core::account::key::AccountKey;
+use flexmetal_core::command::decide::turn;
+use flexmetal_core::command::decide::{decide, needs_server};
+use flexmetal_core::command::facts::{
+    CommandMemory, Facts, ServerFact, is_finished, is_under_way, place,
+};
+use flexmetal_core::{again::Again, pass::Memory};
 use known::Known;
 use std::sync::Arc;
 
@@ -160,17 +158,6 @@ async fn look_around(ctx: &CommandContext, facts: &mut Facts) {
     };
     facts.is_namespace_suspended = suspended.unwrap_or(true);
     facts.subject.now = clock::now();
-}
-
-/// Lane and calls of an effect.
-fn turn(effect: &Effect) -> Option<(Lane, u32)> {
-    match effect {
-        // A look at the machine and its commands goes first; the request itself has a call of its own, which no list uses up.
-        Effect::Send(new) => Some((Lane::Change, 2 + new.pages)),
-        Effect::Look(_) => Some((Lane::Poll, 1)),
-        Effect::Search { pages, .. } => Some((Lane::Resolve, *pages)),
-        Effect::LetGo | Effect::Delete => None,
-    }
 }
 
 #[cfg(test)]

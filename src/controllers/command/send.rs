@@ -2,20 +2,10 @@
 //!
 //! The steps are those of [`once::Stage`]; this file does what each of them asks for.
 
-use super::{
-    CommandContext,
-    decide::NewCommand,
-    facts::{Facts, Observation, add},
-};
+use super::CommandContext;
 use crate::{
-    controllers::{
-        machine_commands::may_answer,
-        once::{self, Closed, Reply, Stage},
-        pass::Ended,
-        trouble::Trouble,
-        writes::{Written, with_finalizer},
-    },
-    runtime::{Moment, clock},
+    controllers::writes::{Written, with_finalizer},
+    runtime::clock,
 };
 use api::{
     command::{
@@ -23,6 +13,17 @@ use api::{
         ServerCommandStatus,
     },
     names::{COMMAND_ANNOTATION, OBJECT_FINALIZER},
+};
+use flexmetal_core::command::{
+    decide::NewCommand,
+    facts::{Facts, Observation, add},
+};
+use flexmetal_core::{
+    machine_commands::may_answer,
+    moment::Moment,
+    once::{self, Closed, Reply, Stage},
+    pass::Ended,
+    trouble::Trouble,
 };
 use hosting_types::{Error, command::Command};
 use serde_json::json;

@@ -11,6 +11,7 @@ use crate::{
     },
 };
 use api::{ServerTag, allowed::AllowedNamespaces};
+use flexmetal_core::account::key::AccountKey;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 

@@ -6,12 +6,12 @@ use crate::{
     controllers::{
         context::{Process, Watched},
         events::Events,
-        mark::ClusterId,
         objects::{Objects, Traits},
     },
     runtime::clients::WatchTimes,
 };
 use api::ProviderAccount;
+use flexmetal_core::mark::ClusterId;
 use kube::{Client, Config, ResourceExt as _, runtime::watcher::Event};
 use serde_json::json;
 use std::{

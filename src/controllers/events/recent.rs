@@ -4,7 +4,7 @@
 //! first. A repeat of it is then posted once more, and counted from there on.
 
 use super::room::make_room;
-use crate::controllers::report::News;
+use flexmetal_core::report::News;
 use k8s_openapi::api::core::v1::ObjectReference;
 use std::{
     collections::{HashMap, hash_map::RandomState},
@@ -92,8 +92,8 @@ impl Recent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::events::Severity;
     use api::Reason;
+    use flexmetal_core::report::Severity;
 
     fn object(name: &str) -> ObjectReference {
         ObjectReference {

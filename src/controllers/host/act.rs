@@ -1,17 +1,17 @@
 //! Carries out one effect, and returns how it ended and what was observed.
 
-use super::{
-    HostContext, commands,
-    decide::Effect,
-    facts::{Facts, Held, Observation},
-    installs, look_around,
-};
+use super::{HostContext, commands, installs, look_around};
 use crate::{
     account::{Account, Permit},
-    controllers::{cause::Cause, live_account::live_account, pass::Ended, trouble::Trouble},
+    controllers::live_account::live_account,
     runtime::clock,
 };
 use api::Reason;
+use flexmetal_core::host::{
+    decide::Effect,
+    facts::{Facts, Held, Observation},
+};
+use flexmetal_core::{cause::Cause, pass::Ended, trouble::Trouble};
 use hosting_types::{Error, HostId, host::Host};
 
 /// How an effect ended, and what it brought to light.

@@ -3,25 +3,27 @@
 use super::{
     HostContext,
     act::{Done, busy, ended, failed, nonce, read_host, reread, stale},
-    decide::{
-        attempt,
-        power::{self, NewCommand},
-    },
-    facts::{Facts, Observation},
     note::note,
 };
 use crate::{
     account::{Account, Permit},
-    controllers::{
-        once::{self, Closed, Stage},
-        pass::Ended,
-        trouble::Trouble,
-    },
     runtime::clock,
 };
 use api::{
     command::CommandOutcome,
     host_power::{HostAction, HostCommand},
+};
+use flexmetal_core::host::{
+    decide::{
+        attempt,
+        power::{self, NewCommand},
+    },
+    facts::{Facts, Observation},
+};
+use flexmetal_core::{
+    once::{self, Closed, Stage},
+    pass::Ended,
+    trouble::Trouble,
 };
 use hosting_types::{Error, HostId, host::HostResult};
 

@@ -3,27 +3,29 @@
 use super::{
     HostContext,
     act::{Done, busy, ended, failed, held, nonce, read_host, reread_with_key, stale},
-    decide::{
-        attempt::{self, Before},
-        install::{self, NewInstall},
-    },
-    facts::{Facts, LogSight, MOST_LOG_PAGES, Observation},
     note::note,
     texts::{self, Texts},
 };
 use crate::{
     account::{Account, Permit},
-    controllers::{
-        cause::Cause,
-        once::{self, Closed, Stage},
-        pass::Ended,
-        trouble::Trouble,
-    },
     runtime::clock,
 };
 use api::{
     DedicatedHost, Reason,
     host_install::{HostInstallRecord, HostLog, RequestForm},
+};
+use flexmetal_core::host::{
+    decide::{
+        attempt::{self, Before},
+        install::{self, NewInstall},
+    },
+    facts::{Facts, LogSight, MOST_LOG_PAGES, Observation},
+};
+use flexmetal_core::{
+    cause::Cause,
+    once::{self, Closed, Stage},
+    pass::Ended,
+    trouble::Trouble,
 };
 use futures::FutureExt as _;
 use hosting::listing::Listing;

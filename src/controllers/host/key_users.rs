@@ -1,14 +1,15 @@
 //! Which hosts refer to stored keys: what the key objects may know of hosts.
 
 use super::HostObjects;
-use crate::{
-    account::AccountKey,
-    controllers::{
-        objects::{Referrer, UNREADABLE, Uid, Words},
-        stored_keys::{KeyUser, KeyUsers, Referrers, Released, StoredKeys},
-    },
+use crate::controllers::{
+    objects::{Referrer, UNREADABLE, Uid, Words},
+    stored_keys::{Referrers, Released, StoredKeys},
 };
 use api::{DedicatedHost, host_install::HostInstallStatus};
+use flexmetal_core::{
+    account::key::AccountKey,
+    stored_keys::{KeyUser, KeyUsers},
+};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Before the full name of a key object that a host names.

@@ -3,9 +3,6 @@
 //! A host is there before its object and stays after it. All objects look at the one list of their account; what wipes or
 //! switches a host goes out once, between two looks.
 
-pub mod decide;
-pub mod facts;
-
 mod act;
 mod commands;
 mod installs;
@@ -14,19 +11,24 @@ mod note;
 mod texts;
 
 use super::{
-    again::Again,
     context::{Context, Process},
-    default_account::Undecided,
     drive::drive,
     objects::{Objects, Seen, Traits},
-    ownership::Rivals,
-    pass::{Memory, Next, Subject, TURNS},
+    pass::{Next, TURNS},
 };
-use crate::account::{Account, AccountKey, Lane};
+use crate::account::Account;
 use act::act;
 use api::DedicatedHost;
-use decide::{Effect, decide};
-use facts::{Facts, HostMemory};
+use flexmetal_core::account::key::AccountKey;
+use flexmetal_core::default_account::Undecided;
+use flexmetal_core::host::decide::decide;
+use flexmetal_core::host::decide::turn;
+use flexmetal_core::host::facts::{Facts, HostMemory};
+use flexmetal_core::{
+    again::Again,
+    ownership::Rivals,
+    pass::{Memory, Subject},
+};
 use std::{hash::Hash as _, sync::Arc};
 
 /// The hosts of all watched namespaces.
@@ -153,16 +155,4 @@ fn rivals(ctx: &HostContext, subject: &Subject<DedicatedHost, HostMemory>) -> Ri
         ctx.accounts
             .lets_host(&claimant.account, &claimant.namespace, host)
     })
-}
-
-/// Lane and calls of an effect.
-fn turn(effect: &Effect) -> Option<(Lane, u32)> {
-    match effect {
-        // The host and its log are looked at first; the request itself has a call of its own.
-        Effect::Install(new) => Some((Lane::Change, 2 + new.pages)),
-        // One that is sent again looks twice.
-        Effect::Command(new) if new.attempts > 1 => Some((Lane::Change, 3)),
-        Effect::Command(_) => Some((Lane::Change, 2)),
-        Effect::ReadLog { pages, .. } => Some((Lane::Poll, *pages)),
-    }
 }

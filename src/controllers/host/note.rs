@@ -4,11 +4,9 @@
 //! as performed and sends nothing, so a second trace would stop nothing more.
 
 use super::HostContext;
-use crate::controllers::{
-    once::{Closed, Reply, Stage},
-    writes::Written,
-};
+use crate::controllers::writes::Written;
 use api::{DedicatedHost, host::DedicatedHostStatus};
+use flexmetal_core::once::{Closed, Reply, Stage};
 use std::sync::Arc;
 
 /// Writes a status with an attempt in it, on the version of the object that was read. `shown`: what a read says of the attempt.

@@ -1,11 +1,11 @@
 //! The texts that an installation sends, from where the spec says. Read right before it is sent; never kept.
 
 use crate::controllers::{
-    cause::Cause,
     context::Process,
     values::{ValueError, ValueSource},
 };
 use api::{DedicatedHost, Reason, host_install::HostInstall, references::ValueLocation};
+use flexmetal_core::cause::Cause;
 use hosting_types::{SecretText, host::InstallParam};
 
 /// The most bytes of a script that lies elsewhere. The provider takes no body of more than a MiB.

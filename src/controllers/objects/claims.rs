@@ -1,8 +1,10 @@
 //! Which objects want the same thing at the provider, in the order in which they may have it.
 
 use super::{Inner, Objects, Uid};
-use crate::{account::AccountKey, runtime::clock};
+use crate::runtime::clock;
 use api::Kind;
+use flexmetal_core::account::key::AccountKey;
+use flexmetal_core::ownership::Claimant;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -15,21 +17,6 @@ use std::{
 const WOKEN: usize = 64;
 /// So many of each other account are woken: it may be the same one under another name.
 const OF_OTHERS: usize = 2;
-
-/// An object that wants something.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claimant {
-    /// Its UID.
-    pub uid: Uid,
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-    /// Its account.
-    pub account: AccountKey,
-    /// Whether it is being deleted.
-    pub is_deleting: bool,
-}
 
 /// The older goes first: by creation, then by UID, as no two have the same.
 type Rank = (i64, Uid);

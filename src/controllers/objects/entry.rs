@@ -3,8 +3,8 @@
 use super::{
     Guarded, Sight, claims::Claim, form::Form, references::Words, rows::Standing, users::Counted,
 };
-use crate::runtime::backoff::Backoff;
 use api::Kind;
+use flexmetal_core::backoff::Backoff;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::error_boundary::InvalidObject;
 use std::{sync::Arc, time::Duration};

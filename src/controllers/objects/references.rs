@@ -1,8 +1,9 @@
 //! What the objects of a kind refer to, as words: who refers to something, and who has to hear of a change of it.
 
 use super::{Inner, Objects, Shown, Uid};
-use crate::{account::AccountKey, runtime::clock};
+use crate::runtime::clock;
 use api::Kind;
+use flexmetal_core::account::key::AccountKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},

@@ -1,8 +1,9 @@
 //! Who gets a pass now, and what follows from how it ended.
 
 use super::{Objects, Shown, Uid, entry::Phase};
-use crate::runtime::{backoff::LONGEST_PAUSE, clock};
+use crate::runtime::clock;
 use api::Kind;
+use flexmetal_core::backoff::LONGEST_PAUSE;
 use kube::core::error_boundary::InvalidObject;
 use std::{
     sync::{

@@ -2,10 +2,11 @@
 
 use super::{Objects, Shown, Uid, entry::Entry};
 use crate::{
-    account::{AccountKey, OnRecord, Owner, Users, Wake},
+    account::{Owner, Users, Wake},
     runtime::clock,
 };
 use api::Kind;
+use flexmetal_core::account::{key::AccountKey, on_record::OnRecord};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{collections::HashMap, hash::Hash, sync::Arc};
 

@@ -3,22 +3,23 @@
 //! Every effect repeats its check on data that it reads itself, right before what cannot be undone.
 
 use super::{
-    ServerContext, answers, brake,
-    decide::{Effect, LookUp, fence, metadata, power, tags},
-    facts::Facts,
-    hardware,
-    memory::Observation,
-    observe, orders, outputs, reinstalls, root_password,
-    turn::Permission,
-    writes,
+    ServerContext, brake, hardware, observe, orders, outputs, reinstalls, root_password,
+    turn::Permission, writes,
 };
-use crate::controllers::trouble::Trouble;
 use crate::{
     account::{Account, Permit},
-    controllers::{once::Reply, server_commands::UnderWay, writes::Written},
-    runtime::{Moment, clock},
+    controllers::writes::Written,
+    runtime::clock,
 };
 use api::{BareMetalServer, command::PowerAction, order::OrderNote};
+use flexmetal_core::server::{
+    answers,
+    decide::{Effect, LookUp, fence, metadata, power, tags},
+    facts::Facts,
+    memory::Observation,
+};
+use flexmetal_core::trouble::Trouble;
+use flexmetal_core::{moment::Moment, once::Reply, server_commands::UnderWay};
 use hosting::Client;
 use hosting_types::{Error, Server, ServerId};
 use std::{sync::Arc, time::Duration};

@@ -1,15 +1,8 @@
 //! A release is counted at its account before it begins, where the account has a brake: in the status of the account
 //! object, on the version just read, so that neither a restart nor a second process counts it twice or not at all.
 
-use super::{
-    ServerContext,
-    facts::{Facts, account_of},
-    memory::Observation,
-};
-use crate::controllers::{
-    trouble::Trouble,
-    writes::{Failure, bounded},
-};
+use super::ServerContext;
+use crate::controllers::writes::{Failure, bounded};
 use crate::runtime::kind_api::KindApi;
 use api::{
     ClusterProviderAccount, ProviderAccount, Reason,
@@ -17,6 +10,11 @@ use api::{
     brake::{Braking, ReleaseBrake},
     references::AccountKind,
 };
+use flexmetal_core::server::{
+    facts::{Facts, account_of},
+    memory::Observation,
+};
+use flexmetal_core::trouble::Trouble;
 use kube::{
     Api,
     api::{Patch, PatchParams},

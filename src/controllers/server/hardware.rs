@@ -1,14 +1,12 @@
 //! One look at the hardware of a machine, and the ConfigMap with the whole listing, where it is asked for.
 
 use super::{
-    ServerContext,
-    facts::Facts,
-    lshw,
-    memory::Observation,
+    ServerContext, lshw,
     owned::{Kept, keep_config_map},
 };
 use crate::{account::Permit, runtime::clock};
 use api::hardware::HardwareStatus;
+use flexmetal_core::server::{facts::Facts, memory::Observation};
 use hosting_types::{ServerId, server::HardwareListing};
 use std::collections::BTreeMap;
 

@@ -1,9 +1,8 @@
 //! What a machine is installed with, from where the spec says. Read when an order needs it, and once for each edit
 //! afterwards; never on every pass.
 
-use super::{decide::sent, facts::Installation, ssh_keys};
+use super::ssh_keys;
 use crate::controllers::{
-    cause::Cause,
     context::Process,
     values::{ValueError, ValueSource},
 };
@@ -11,6 +10,8 @@ use api::{
     BareMetalServer, Reason, installation::TextSource, references::ValueLocation,
     server::BareMetalServerSpec,
 };
+use flexmetal_core::cause::Cause;
+use flexmetal_core::server::{decide::sent, facts::Installation};
 use hosting_types::{
     SecretText,
     server::{KernelParam, UserData},

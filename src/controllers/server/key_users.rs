@@ -1,14 +1,16 @@
 //! Who refers to stored keys: what the key objects may know of servers.
 
-use super::{ServerObjects, facts};
-use crate::{
-    account::AccountKey,
-    controllers::{
-        objects::{Referrer, UNREADABLE, Uid, Words},
-        stored_keys::{KeyUser, KeyUsers, Referrers, Released, StoredKeys},
-    },
+use super::ServerObjects;
+use crate::controllers::{
+    objects::{Referrer, UNREADABLE, Uid, Words},
+    stored_keys::{Referrers, Released, StoredKeys},
 };
 use api::{BareMetalServer, reinstall::InstallStatus, server::OrderOutcome};
+use flexmetal_core::server::facts;
+use flexmetal_core::{
+    account::key::AccountKey,
+    stored_keys::{KeyUser, KeyUsers},
+};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Before the full name of a key object that a server names.
@@ -127,10 +129,8 @@ impl Referrers for Servers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::{
-        objects::Traits,
-        stored_keys::{Found, Keys},
-    };
+    use crate::controllers::{objects::Traits, stored_keys::Keys};
+    use flexmetal_core::stored_keys::Found;
     use kube::{
         core::{DeserializeGuard, error_boundary::InvalidObject},
         runtime::watcher::Event,

@@ -4,15 +4,8 @@
 //! one effect; what the effect brought to light is a fact of the next pass. The first decision
 //! without an effect is written to status, and the row ends.
 
-pub mod answers;
-pub mod decide;
-pub mod facts;
 mod hardware;
-pub mod install_memory;
 mod installation;
-pub mod memory;
-pub mod recall;
-pub mod tag_changes;
 
 mod act;
 mod brake;
@@ -24,27 +17,26 @@ mod orders;
 mod outputs;
 mod owned;
 mod pass;
-pub mod password_memory;
 mod password_secret;
 mod reinstalls;
 mod report;
 mod root_password;
 mod ssh_keys;
-mod steps;
 mod turn;
 mod writes;
 
 use super::{
     context::{Context, Process},
     drive::drive,
-    mark::{ClusterId, Mark},
     objects::{Objects, Traits},
 };
-use crate::account::AccountKey;
 use api::BareMetalServer;
 use claims::MarkClaims;
+use flexmetal_core::account::key::AccountKey;
+use flexmetal_core::mark::{ClusterId, Mark};
+use flexmetal_core::server::memory::Memory;
+use flexmetal_core::server::on_record::on_record;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use memory::Memory;
 use std::{hash::Hash as _, sync::Arc};
 
 /// The server objects of all watched namespaces.
@@ -94,7 +86,7 @@ fn traits(process: &Process) -> Traits<BareMetalServer> {
         account_of: Some(|object| Some(account_of(object))),
         claim: Some(claims::recorded),
         on_record: Some(Box::new(move |object, all| {
-            claims::on_record(&of_record, object, all)
+            on_record(&of_record, object, all)
         })),
         alias: Box::new(move |meta| Some(mark(&cluster, meta)?.as_str().to_owned())),
         refers: Some(key_users::refers),
@@ -120,7 +112,7 @@ fn mark(cluster: &ClusterId, meta: &ObjectMeta) -> Option<Mark> {
 
 /// The account that a server names.
 fn account_of(server: &BareMetalServer) -> AccountKey {
-    let reference = facts::account_of(server);
+    let reference = flexmetal_core::server::facts::account_of(server);
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
     AccountKey::of(&reference, namespace)
 }

@@ -1,33 +1,36 @@
 //! Gathers the facts of one pass.
 
-use super::{
-    ServerContext, claims,
-    decide::{power, sent},
-    facts::{Facts, Installation, LiveAccount, account_of},
-    installation,
-    recall::{self, Known},
-    ssh_keys,
-};
+use super::{ServerContext, claims, installation, ssh_keys};
 use crate::runtime::kind_api::KindApi;
 use crate::{
-    account::{Account, Left, LeftBehind, view::Sighting},
+    account::Account,
     controllers::{
-        account_facts::AccountFacts,
-        cause::Cause,
-        default_account::Undecided,
         live_account,
-        mark::Mark,
-        server_commands::UnderWay,
-        stored_keys::Found,
         writes::{Failure, bounded},
     },
     runtime::clock,
 };
-use api::{
-    BareMetalServer, Kind as _, Reason, ServerCommand,
-    conditions::{Type, found_true},
-    power::{PowerStatus, is_command_of},
-    server::OrderOutcome,
+use api::{BareMetalServer, ServerCommand, power::PowerStatus, server::OrderOutcome};
+use flexmetal_core::default_account::Undecided;
+use flexmetal_core::{
+    account::{
+        left_behind::{Left, LeftBehind},
+        view::Sighting,
+    },
+    account_facts::AccountFacts,
+    cause::Cause,
+    mark::Mark,
+    server_commands::UnderWay,
+    stored_keys::Found,
+};
+use flexmetal_core::{
+    live_account::LiveAccount,
+    server::{
+        decide::sent,
+        facts::{Facts, Installation, account_of},
+        observed::Observed,
+        recall::{self, Known},
+    },
 };
 use hosting_types::ServerId;
 use kube::ResourceExt as _;
@@ -63,76 +66,63 @@ pub async fn observe(
     let lineage = account_facts.view().and_then(|v| v.lineage.as_deref());
     let named_keys = ssh_keys::named(&ctx.stored_keys, &object, lineage);
     let installation = needed_installation(ctx, &object, lineage, &named_keys).await;
-    let now = clock::now();
-    let acting_since = ctx.acting_since(Some(&namespace)).unwrap_or(now.mono);
+    let power_command = power_command(ctx, &object).await;
+    let acting_since = ctx.acting_since(Some(&namespace));
+    let name = object.metadata.name.as_deref().unwrap_or_default();
+    let mut commands = ctx
+        .server_commands
+        .under_way(&namespace, name, acting_since);
+    // Of a kind that is not there nothing is ever listed. What is noted is sent only after another look at it.
+    if object.metadata.deletion_timestamp.is_some()
+        && commands == UnderWay::NotListed
+        && ctx.is_deleting::<ServerCommand>().await == Some(true)
+    {
+        commands = UnderWay::Nothing;
+    }
     let sight = ctx.objects.sight(&uid);
-    let mut facts = Facts {
-        now,
+    // What is left to gather is at hand, so all of it is of one moment.
+    let observed = Observed {
+        memory: ctx.objects.memory(&uid),
+        now: clock::now(),
         wall_at_start: clock::wall_at_start(),
         acting_since,
-        first_seen: sight.map_or(now.mono, |s| s.first_seen),
-        is_newcomer: sight
-            .and_then(|s| s.absent_from)
-            .is_some_and(|began| began >= acting_since),
+        first_seen: sight.map(|sight| sight.first_seen),
+        absent_from: sight.and_then(|sight| sight.absent_from),
         cluster: ctx.cluster.clone(),
         all_namespaces: ctx.watched.is_all(),
         is_namespace_suspended: ctx.accounts.is_namespace_suspended(&namespace),
         kind_deleting,
-        account: account_facts,
+        account: refreshed(account_facts, account.as_ref()),
         installation,
         named_keys,
-        own: Vec::new(),
-        recorded: None,
-        retained: Vec::new(),
-        unlisted: Vec::new(),
-        former: None,
-        external: None,
-        other_marks: Vec::new(),
-        recorded_elsewhere: Vec::new(),
-        commands: ctx.server_commands.under_way(
-            &namespace,
-            object.metadata.name.as_deref().unwrap_or_default(),
-            ctx.acting_since(Some(&namespace)),
-        ),
-        power: power_command(ctx, &object).await,
-        memory: ctx.objects.memory(&uid),
+        commands,
+        power_command,
         object,
     };
-    // Of a kind that is not there nothing is ever listed. What is noted is sent only after another look at it.
-    if facts.deleting()
-        && facts.commands == UnderWay::NotListed
-        && ctx.is_deleting::<ServerCommand>().await == Some(true)
-    {
-        facts.commands = UnderWay::Nothing;
-    }
-    recall(ctx, &mut facts, account.as_ref());
+    let outside = account.as_ref().map(|account| Outside { ctx, account });
+    let facts = observed.facts(outside.as_ref());
+    ctx.objects
+        .remember(&uid, |memory| *memory = facts.memory.clone());
     Gathered { facts, account }
 }
 
-/// The command that a change of `spec.power` came to, as long as its end was not seen.
-async fn power_command(ctx: &ServerContext, object: &BareMetalServer) -> power::Known {
-    let power = object.status.as_ref().and_then(|s| s.power.as_ref());
-    let Some(command) = power.and_then(PowerStatus::awaited) else {
-        return power::Known::NotRead;
-    };
-    let api = ServerCommand::api(ctx.client.clone(), object.namespace().as_deref());
-    let Ok(found) = bounded(api.get_opt(&command.name)).await else {
-        return power::Known::NotRead;
-    };
-    let Some(found) = found else {
-        return power::Known::Missing;
-    };
-    if !is_command_of(object, &found) {
-        return power::Known::Ended(false, Reason::NameTaken.as_str().to_owned());
+/// The facts of an account with its view of this moment.
+fn refreshed(mut facts: AccountFacts, account: Option<&Account>) -> AccountFacts {
+    if let (AccountFacts::Found { view, .. }, Some(account)) = (&mut facts, account) {
+        *view = account.view();
     }
-    let conditions = found.status.unwrap_or_default().conditions;
-    let end = |kind: Type| {
-        found_true(&conditions, kind)
-            .map(|c| power::Known::Ended(kind == Type::Complete, c.reason.clone()))
-    };
-    end(Type::Complete)
-        .or_else(|| end(Type::Failed))
-        .unwrap_or(power::Known::Running)
+    facts
+}
+
+/// The command that a change of `spec.power` came to, as long as its end was not seen. None: it was not read.
+async fn power_command(
+    ctx: &ServerContext,
+    object: &BareMetalServer,
+) -> Option<Option<ServerCommand>> {
+    let power = object.status.as_ref().and_then(|s| s.power.as_ref());
+    let command = power.and_then(PowerStatus::awaited)?;
+    let api = ServerCommand::api(ctx.client.clone(), object.namespace().as_deref());
+    bounded(api.get_opt(&command.name)).await.ok()
 }
 
 /// Whether a machine of the object is on record at the account, or an order of it is open there: by its status, by what

@@ -5,25 +5,26 @@
 //! [`once::Stage`], and this file does what each of them asks for. See the protocol in
 //! `docs/architecture.md`.
 
-use super::{
-    ServerContext, act, answers,
-    decide::{NewOrder, fence, intent},
-    facts::{Facts, account_of},
-    memory::Observation,
-    observe, ssh_keys, writes,
-};
-use crate::controllers::trouble::Trouble;
+use super::{ServerContext, act, observe, ssh_keys, writes};
 use crate::{
     account::{Account, OrderPermit},
-    controllers::{
-        once::{self, Closed, Reply, Stage},
-        writes::Written,
-    },
-    runtime::{Moment, clock},
+    controllers::writes::Written,
+    runtime::clock,
 };
 use api::{
     BareMetalServer,
     server::{Intent, OrderRecord},
+};
+use flexmetal_core::server::{
+    answers,
+    decide::{NewOrder, fence, intent},
+    facts::{Facts, account_of},
+    memory::Observation,
+};
+use flexmetal_core::trouble::Trouble;
+use flexmetal_core::{
+    moment::Moment,
+    once::{self, Closed, Reply, Stage},
 };
 use hosting_types::OrderOutcome;
 use std::sync::Arc;

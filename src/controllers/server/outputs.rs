@@ -2,13 +2,11 @@
 
 use super::{
     ServerContext,
-    decide::outputs::Output,
-    facts::Facts,
-    memory::Observation,
     owned::{self, Kept, SecretEntries},
 };
-use crate::controllers::trouble::Trouble;
 use api::outputs::OutputPlace;
+use flexmetal_core::server::{decide::outputs::Output, facts::Facts, memory::Observation};
+use flexmetal_core::trouble::Trouble;
 use hosting_types::SecretText;
 
 /// Brings it about that the ConfigMap or the Secret holds what it should. It is read first: one that belongs to another is

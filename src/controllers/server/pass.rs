@@ -4,19 +4,27 @@ use super::{
     ServerContext,
     act::act,
     claims::own_order,
-    decide::{Decision, Effect, decide},
-    facts::Facts,
-    memory::Observation,
     observe::{Gathered, observe},
-    report, root_password, steps,
+    report, root_password,
     turn::{self, Asked},
 };
 use crate::{
-    account::{Account, Caller, List, view::Proof},
-    controllers::{again::Again, default_account::Undecided, objects::Seen, report::Reported},
+    account::{Account, Caller},
+    controllers::{objects::Seen, report::Reported},
     runtime::clock,
 };
 use api::{BareMetalServer, references::PinnedAccount};
+use flexmetal_core::default_account::Undecided;
+use flexmetal_core::server::{
+    decide::{Decision, Effect, decide},
+    facts::Facts,
+    memory::Observation,
+    steps,
+};
+use flexmetal_core::{
+    account::{list::List, view::Proof},
+    again::Again,
+};
 use std::{sync::Arc, time::Duration};
 
 /// The backstop of an object that waits for its turn: its account wakes it before. Long, since thousands

@@ -5,13 +5,13 @@
 use super::{
     ServerContext,
     owned::{PASSWORD, SecretEntries, api, holds_password, is_our_secret, metadata, secret},
-    password_memory::{PasswordEnd, PasswordFailure},
 };
 use crate::{
     controllers::writes::{Failure, bounded},
     runtime::clock,
 };
 use api::{BareMetalServer, root_password::Installed};
+use flexmetal_core::server::password_memory::{PasswordEnd, PasswordFailure};
 use hosting_types::SecretText;
 use k8s_openapi::{
     api::core::v1::Secret,

@@ -4,8 +4,18 @@
 //! revision that it asks for as performed and sends nothing, so a second trace would stop nothing more. What stands in
 //! metadata beside it is whose machine it is: the finalizer and the order annotation.
 
-use super::{
-    ServerContext, act,
+use super::{ServerContext, act, ssh_keys};
+use crate::{
+    account::{Account, Permit},
+    controllers::{machine_commands::commands_of, writes::Written},
+    runtime::clock,
+};
+use api::{
+    BareMetalServer,
+    reinstall::{InstallIntent, InstallRecord, InstallStatus},
+    server::BareMetalServerStatus,
+};
+use flexmetal_core::server::{
     decide::{
         NewInstall, fence,
         reinstall::{
@@ -16,25 +26,11 @@ use super::{
     facts::Facts,
     install_memory::InstallObservation,
     memory::Observation,
-    ssh_keys,
 };
-use crate::{
-    account::{Account, Permit},
-    controllers::{
-        machine_commands::{
-            pages::{NotListed, commands_of},
-            state_of,
-        },
-        once::{self, Closed, Reply, Stage},
-        trouble::Trouble,
-        writes::Written,
-    },
-    runtime::clock,
-};
-use api::{
-    BareMetalServer,
-    reinstall::{InstallIntent, InstallRecord, InstallStatus},
-    server::BareMetalServerStatus,
+use flexmetal_core::{
+    machine_commands::{NotListed, state_of},
+    once::{self, Closed, Reply, Stage},
+    trouble::Trouble,
 };
 use hosting_types::{
     CommandId, ServerId,

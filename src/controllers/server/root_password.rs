@@ -2,19 +2,16 @@
 //!
 //! Whatever fails is noted with the password, and holds up nothing else of the object.
 
-use super::{
-    ServerContext, act,
+use super::{ServerContext, act, password_secret};
+use crate::account::{Account, Permit};
+use api::root_password::Installed;
+use flexmetal_core::server::{
     decide::{Effect, fence, root_password},
     facts::Facts,
     memory::Observation,
     password_memory::{PasswordEnd, PasswordFailure},
-    password_secret,
 };
-use crate::{
-    account::{Account, Permit},
-    controllers::trouble::Trouble,
-};
-use api::root_password::Installed;
+use flexmetal_core::trouble::Trouble;
 use hosting_types::{Error, SecretText, Server, ServerId};
 
 /// Looks whether the Secret is free, or holds this password already. Apart from asking for it, since this needs neither the

@@ -1,13 +1,9 @@
 //! The SSH keys of an order, from where the spec says.
 
-use super::{
-    facts::{ServerKey, account_of},
-    installation::Values,
-};
+use super::installation::Values;
 use crate::controllers::{
-    cause::Cause,
     context::Process,
-    stored_keys::{Found, StoredKeys},
+    stored_keys::StoredKeys,
     values::{ValueError, ValueSource},
 };
 use api::{
@@ -15,6 +11,8 @@ use api::{
     references::{PinnedAccount, SshKeySource},
     server::BareMetalServerSpec,
 };
+use flexmetal_core::server::facts::{ServerKey, account_of};
+use flexmetal_core::{cause::Cause, stored_keys::Found};
 
 /// Why a key could not be had. Never holds the content.
 #[derive(Debug, thiserror::Error)]
@@ -212,10 +210,8 @@ fn one_line(place: impl FnOnce() -> String, bytes: &[u8]) -> Result<String, KeyE
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::{
-        server::decide::sent::keys_hash,
-        stored_keys::{Keys, Released, StoredKey},
-    };
+    use crate::controllers::stored_keys::{Keys, Released};
+    use flexmetal_core::{server::decide::sent::keys_hash, stored_keys::StoredKey};
     use serde_json::json;
     use std::sync::Arc;
 

@@ -3,18 +3,19 @@
 //! A read and the change that rests on it are one permit, and so are the start of an order and its
 //! send: nothing waits in between.
 
-use super::{
-    decide::{Effect, tags},
-    facts::Facts,
-    memory::{Declined, Observation},
-    pass::caller,
-};
-use crate::controllers::trouble::Trouble;
+use super::pass::caller;
 use crate::{
-    account::{Account, Denied, Lane, OrderPermit, OrderTurn, Permit, Turn},
+    account::{Account, Denied, OrderPermit, OrderTurn, Permit, Turn},
     runtime::clock,
 };
 use api::Reason;
+use flexmetal_core::account::lane::Lane;
+use flexmetal_core::server::{
+    decide::{Effect, tags},
+    facts::Facts,
+    memory::{Declined, Observation},
+};
+use flexmetal_core::trouble::Trouble;
 
 /// The answer to a request for a turn.
 // One of them lives for one pass; a box would save nothing.

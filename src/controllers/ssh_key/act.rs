@@ -1,18 +1,18 @@
 //! Carries out one effect, and returns what was observed.
 
-use super::{
-    KeyContext, Shared,
+use super::{KeyContext, Shared, observe::look_around};
+use crate::{account::Permit, runtime::clock};
+use api::{Reason, names::STORED_KEY_ANNOTATION};
+use flexmetal_core::ssh_key::{
     decide::{Effect, NewKey, decide},
     facts::{Facts, is_named_by},
     memory::{Observation, Refused, Stored},
-    observe::look_around,
 };
-use crate::{
-    account::Permit,
-    controllers::{events::Severity, pass::Ended, report::News, trouble::Trouble},
-    runtime::clock,
+use flexmetal_core::{
+    pass::Ended,
+    report::{News, Severity},
+    trouble::Trouble,
 };
-use api::{Reason, names::STORED_KEY_ANNOTATION};
 use hosting_types::{Error, SshKeyId, error::NotSent};
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 //! The looks at the accounts' keys, read once each: hundreds of objects ask about the same list, and to read a key
 //! takes a hash.
 
-use super::facts::Shown;
+use flexmetal_core::ssh_key::facts::Shown;
 use hosting_types::ssh_key::SshKey as Record;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 

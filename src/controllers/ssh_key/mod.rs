@@ -3,12 +3,8 @@
 //! A public key is stored once at the provider and found again by what it is. What an object stored bears the
 //! object's mark in its name, so that it is told from what was there, whoever has forgotten what.
 
-pub mod decide;
-pub mod facts;
 pub mod looks;
-pub mod memory;
 pub mod posts;
-pub mod public_key;
 
 mod act;
 mod observe;
@@ -18,19 +14,23 @@ use super::{
     context::{Context, Process},
     drive::drive,
     objects::{Objects, Shown, Traits, Words},
-    pass as floor,
-    stored_keys::{Found, Keys, Released, StoredKey},
+    stored_keys::{Keys, Released},
 };
-use crate::account::{AccountKey, List, Users as _, Wake};
+use crate::account::{Users as _, Wake};
 use api::{SshKey, conditions::Type};
+use flexmetal_core::account::{key::AccountKey, list::List};
+use flexmetal_core::pass::Memory;
+use flexmetal_core::ssh_key::facts;
+use flexmetal_core::ssh_key::memory::Memory as Own;
+use flexmetal_core::stored_keys::{Found, StoredKey};
 use looks::Looks;
 use posts::Posts;
 use std::sync::Arc;
 
 /// The key objects of all watched namespaces.
-pub type KeyObjects = Objects<SshKey, floor::Memory<memory::Memory>>;
+pub type KeyObjects = Objects<SshKey, Memory<Own>>;
 /// What the passes over keys use.
-pub type KeyContext = Context<SshKey, floor::Memory<memory::Memory>>;
+pub type KeyContext = Context<SshKey, Memory<Own>>;
 
 /// What the passes over all keys share.
 #[derive(Clone, Default)]

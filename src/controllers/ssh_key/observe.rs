@@ -1,21 +1,19 @@
 //! Gathers the facts of one pass.
 
-use super::{
-    KeyContext, Shared,
+use super::{KeyContext, Shared};
+use crate::{
+    account::Account,
+    controllers::values::{ValueError, ValueSource},
+    runtime::clock,
+};
+use api::{Reason, SshKey, references::ValueLocation};
+use flexmetal_core::default_account::Undecided;
+use flexmetal_core::ssh_key::{
     facts::{self, Facts},
     memory::Content,
     public_key::{NoKey, PublicKey},
 };
-use crate::{
-    account::{Account, AccountKey},
-    controllers::{
-        cause::Cause,
-        default_account::Undecided,
-        values::{ValueError, ValueSource},
-    },
-    runtime::clock,
-};
-use api::{Reason, SshKey, references::ValueLocation};
+use flexmetal_core::{account::key::AccountKey, cause::Cause};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

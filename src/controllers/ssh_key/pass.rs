@@ -1,18 +1,12 @@
 //! One pass over one key object.
 
-use super::{
-    KeyContext, Shared,
-    act::act,
-    decide::{Effect, decide},
-    observe::observe,
-};
-use crate::{
-    account::Lane,
-    controllers::{
-        again::Again, default_account::Undecided, events::Severity, objects::Seen, pass::Next,
-    },
-};
+use super::{KeyContext, Shared, act::act, observe::observe};
+use crate::controllers::{objects::Seen, pass::Next};
 use api::{SshKey, conditions::Type};
+use flexmetal_core::default_account::Undecided;
+use flexmetal_core::ssh_key::decide::decide;
+use flexmetal_core::ssh_key::decide::turn;
+use flexmetal_core::{again::Again, report::Severity};
 use std::sync::Arc;
 
 /// The turns that people wait for or must act on.
@@ -57,13 +51,4 @@ pub(super) async fn pass(ctx: Arc<KeyContext>, shared: Shared, seen: Seen<SshKey
             .key_changed(subject.namespace(), subject.name());
     }
     Undecided::again(undecided.as_ref(), again)
-}
-
-/// Lane and calls of an effect.
-fn turn(effect: &Effect) -> Option<(Lane, u32)> {
-    match effect {
-        Effect::Store(_) => Some((Lane::Change, 1)),
-        Effect::Delete { .. } => Some((Lane::Change, 2)),
-        Effect::Hold | Effect::LetGo | Effect::LetStay { .. } => None,
-    }
 }

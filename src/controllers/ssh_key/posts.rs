@@ -1,8 +1,9 @@
 //! What this process stores at the moment, and did a moment ago: two objects that stand for one key store it once, and what one
 //! deletes is no key of another.
 
-use super::public_key::Fingerprint;
 use crate::runtime::clock;
+use flexmetal_core::ssh_key::facts::Posting;
+use flexmetal_core::ssh_key::public_key::Fingerprint;
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -11,18 +12,6 @@ use std::{
 
 /// So long an end is kept; a look of before is not believed for that long anyway.
 const KEPT: Duration = Duration::from_secs(3600);
-
-/// What became of the calls that store one key, or delete one stored key, for whatever object.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Posting {
-    /// None was made.
-    #[default]
-    None,
-    /// One is under way since this moment.
-    InFlight(Duration),
-    /// The last one ended at this moment. Only a look that started later shows what came of it.
-    Ended(Duration),
-}
 
 /// The calls of this process.
 #[derive(Clone, Default)]
@@ -129,7 +118,7 @@ impl Drop for Started {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::ssh_key::public_key::PublicKey;
+    use flexmetal_core::ssh_key::public_key::PublicKey;
 
     const HERE: &str = "here";
 

@@ -4,7 +4,8 @@
 //! watches have a deadline, signs of life are passed on, and a watch that ends at once has a pause.
 
 use super::{Guarded, Heard, Slim, WatchTimes};
-use crate::runtime::{backoff::Backoff, clock};
+use crate::runtime::clock;
+use flexmetal_core::backoff::Backoff;
 use futures::{StreamExt as _, stream::BoxStream};
 use kube::{
     Api, Resource, ResourceExt as _,

@@ -1,114 +1,15 @@
 //! Carries out one effect, and returns what was observed.
 
-use super::{
-    TagContext,
-    decide::{Effect, decide},
-    facts::{Facts, Refused, Rename, TagMemory, Unknown, rename_of, users},
-    rivals,
-};
-use crate::{
-    account::Permit,
-    controllers::{pass::Ended, trouble::Trouble},
-    runtime::clock,
-};
+use super::{TagContext, rivals};
+use crate::{account::Permit, runtime::clock};
 use api::{names::TAG_ANNOTATION, tag::TagNote};
+use flexmetal_core::tag::{
+    decide::{Effect, decide},
+    facts::{Facts, Observation, Refused, Rename, rename_of, users},
+};
+use flexmetal_core::{pass::Ended, trouble::Trouble};
 use hosting_types::Error;
 use serde_json::json;
-use std::time::Duration;
-
-/// What an effect brought to light.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Observation {
-    /// A write to the object, or a request of which nothing is to be remembered, ended so.
-    Wrote(Ended),
-    /// The note stands; it names this rename.
-    Noted(Option<Rename>),
-    /// The tag is made, or another one renamed to it.
-    Made {
-        /// The tag.
-        tag: String,
-        /// When.
-        at: Duration,
-    },
-    /// The tag is deleted.
-    Deleted {
-        /// The tag.
-        tag: String,
-        /// When.
-        at: Duration,
-    },
-    /// The account is not as it was shown: it has a tag that was absent, or lacks one that was there.
-    Differs {
-        /// When.
-        at: Duration,
-    },
-    /// The provider said no.
-    Refused(Refused),
-    /// Nobody knows whether it was done.
-    Unknown {
-        /// The rename, where it was one.
-        rename: Option<Rename>,
-        /// When the call ended.
-        at: Duration,
-        /// What went wrong.
-        trouble: Trouble,
-    },
-}
-
-impl TagMemory {
-    /// Takes in what was observed. Returns how the effect ended.
-    pub fn note(&mut self, observation: Observation) -> Ended {
-        self.is_fresh &= matches!(observation, Observation::Wrote(_));
-        match observation {
-            Observation::Wrote(ended) => return ended,
-            Observation::Noted(rename) => {
-                // Noted here, and not sent yet.
-                self.is_fresh = true;
-                self.unknown = None;
-                self.settled = rename;
-                // It says from here on what was made.
-                self.refused = None;
-            }
-            Observation::Made { tag, at } => {
-                self.changed = Some(at);
-                self.made = Some((tag, at));
-                self.refused = None;
-                self.deleted = None;
-            }
-            Observation::Deleted { tag, at } => {
-                self.changed = Some(at);
-                self.made = None;
-                self.deleted = Some(tag);
-            }
-            Observation::Differs { at } => {
-                self.changed = Some(at);
-                self.made = None;
-                return Ended::Stale;
-            }
-            Observation::Refused(refused) => {
-                self.changed = Some(refused.at);
-                self.refused = Some(refused);
-            }
-            Observation::Unknown {
-                rename,
-                at,
-                trouble,
-            } => {
-                self.changed = Some(at);
-                if let Some(rename) = rename {
-                    self.settled = None;
-                    self.unknown = Some(Unknown {
-                        rename,
-                        since: at,
-                        not_done: None,
-                    });
-                }
-                return Ended::Failed(trouble);
-            }
-        }
-        Ended::Done
-    }
-}
 
 /// Carries out an effect.
 pub(super) async fn act(

@@ -1,24 +1,26 @@
 //! `ServerTag`: observe, decide, act, report.
 
-pub mod decide;
-pub mod facts;
-
 pub mod act;
 
 use super::{
-    again::Again,
     context::{Context, Process},
-    default_account::Undecided,
     drive::drive,
     objects::{Objects, Seen, Traits},
-    ownership::Rivals,
-    pass::{Memory, Next, Subject, TURNS},
+    pass::{Next, TURNS},
 };
-use crate::account::{Account, AccountKey, Lane};
+use crate::account::Account;
 use act::act;
 use api::ServerTag;
-use decide::{Effect, decide};
-use facts::{Facts, TagMemory};
+use flexmetal_core::account::key::AccountKey;
+use flexmetal_core::default_account::Undecided;
+use flexmetal_core::tag::decide::decide;
+use flexmetal_core::tag::decide::turn;
+use flexmetal_core::tag::facts::{Facts, TagMemory};
+use flexmetal_core::{
+    again::Again,
+    ownership::Rivals,
+    pass::{Memory, Subject},
+};
 use std::sync::Arc;
 
 /// What the passes over tags use.
@@ -112,14 +114,4 @@ fn rivals(ctx: &TagContext, subject: &Subject<ServerTag, TagMemory>) -> Rivals {
     let ending = recorded.filter(|_| subject.is_deleting());
     let claim = ending.unwrap_or(object.wanted());
     ctx.rivals(subject.uid(), &account_of(object), claim)
-}
-
-/// The lane of an effect and the number of its calls.
-fn turn(effect: &Effect) -> Option<(Lane, u32)> {
-    match effect {
-        Effect::Hold { .. } | Effect::LetGo => None,
-        Effect::Make { .. } => Some((Lane::Change, 1)),
-        // A look goes first.
-        Effect::Rename { .. } | Effect::Delete { .. } => Some((Lane::Change, 2)),
-    }
 }

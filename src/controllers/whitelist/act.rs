@@ -1,7 +1,9 @@
 //! Carries out one effect, and returns what this process knows after it.
 
-use super::{
-    WhitelistContext,
+use super::WhitelistContext;
+use crate::{account::Permit, controllers::pass::ended, runtime::clock};
+use api::{Reason, names::ACKNOWLEDGE_LOCKOUT};
+use flexmetal_core::whitelist::{
     decide::{
         Effect, MOST_ENTRIES,
         guard::Step,
@@ -11,17 +13,11 @@ use super::{
     facts::Facts,
     memory::{Answer, Look, Own},
 };
-use crate::{
-    account::Permit,
-    controllers::{
-        events::Severity,
-        pass::{Ended, ended},
-        report::News,
-        trouble::Trouble,
-    },
-    runtime::clock,
+use flexmetal_core::{
+    pass::Ended,
+    report::{News, Severity},
+    trouble::Trouble,
 };
-use api::{Reason, names::ACKNOWLEDGE_LOCKOUT};
 use futures::FutureExt as _;
 use hosting::listing::Listing;
 use hosting_types::{ApiKeyId, Error, error::NotSent, list::Gap};

@@ -1,26 +1,27 @@
 //! `IpWhitelist`: observe, decide, act, report.
 
-pub mod decide;
-pub mod facts;
-pub mod memory;
-
 mod act;
 
 use super::{
-    again::Again,
     context::{Context, Process},
-    default_account::Undecided,
     drive::drive,
-    objects::{Claimant, Objects, Seen, Traits},
-    ownership::Rivals,
-    pass::{Memory, Next, TURNS},
+    objects::{Objects, Seen, Traits},
+    pass::{Next, TURNS},
 };
-use crate::account::{Account, AccountKey, Lane};
+use crate::account::Account;
 use act::act;
 use api::{IpWhitelist, references::AccountKind};
-use decide::{Effect, decide};
-use facts::Facts;
-use memory::Own;
+use flexmetal_core::account::key::AccountKey;
+use flexmetal_core::default_account::Undecided;
+use flexmetal_core::whitelist::decide::decide;
+use flexmetal_core::whitelist::decide::turn;
+use flexmetal_core::whitelist::facts::Facts;
+use flexmetal_core::whitelist::memory::Own;
+use flexmetal_core::{
+    again::Again,
+    ownership::{Claimant, Rivals},
+    pass::Memory,
+};
 use std::sync::Arc;
 
 /// What the passes over whitelists use.
@@ -145,14 +146,6 @@ fn may_have(claimant: &Claimant, home: &str) -> bool {
     match claimant.account.kind {
         AccountKind::ProviderAccount => true,
         AccountKind::ClusterProviderAccount => claimant.namespace == home,
-    }
-}
-
-/// The lane of an effect and the number of its calls.
-fn turn(effect: &Effect) -> Option<(Lane, u32)> {
-    match effect {
-        Effect::Hold | Effect::UseUp | Effect::LetGo => None,
-        Effect::Work { calls } => Some((Lane::Change, *calls)),
     }
 }
 

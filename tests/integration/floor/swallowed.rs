@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use api::timing::Minimum;
-use flexmetal_operator::controllers::{context::Watched, mark::ClusterId};
+use flexmetal_core::mark::ClusterId;
+use flexmetal_operator::controllers::context::Watched;
 use flexmetal_operator::operator::{self, Options};
 use flexmetal_operator::runtime::clients::{Clients, Source, WatchTimes};
 use hosting_types::BaseUrl;

@@ -207,7 +207,7 @@ pub(super) async fn outsiders(host: &Host) -> (World, World) {
     outside.create(&object("stranger", other)).await;
     let own = outside.create(&object("own", json!({}))).await;
     let uid = text(&own["metadata"]["uid"]);
-    let mark = flexmetal_operator::controllers::mark::ClusterId::parse(&host.world.cluster_id)
+    let mark = flexmetal_core::mark::ClusterId::parse(&host.world.cluster_id)
         .unwrap()
         .object_mark(&outside.namespace, "own", &uid);
     let own = note(&uid, mark.as_str()).to_string();

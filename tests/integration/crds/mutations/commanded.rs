@@ -10,8 +10,9 @@ use api::{
     order::OrderAccount,
     references::{AccountKind, PinnedAccount},
 };
-use flexmetal_operator::account::{Terms, view::View};
-use flexmetal_operator::controllers::{
+use flexmetal_core::account::{terms::Terms, view::View};
+use flexmetal_core::moment::Moment;
+use flexmetal_core::{
     account_facts::AccountFacts,
     command::{
         decide::{Effect, decide, needs_server},
@@ -20,7 +21,6 @@ use flexmetal_operator::controllers::{
     mark::ClusterId,
     pass::{Memory, Subject},
 };
-use flexmetal_operator::runtime::Moment;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;

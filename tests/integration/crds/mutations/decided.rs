@@ -9,21 +9,21 @@ use api::{
     order::OrderNote,
     server::{BareMetalServerStatus, Intent, OrderOutcome, OrderRecord},
 };
-use flexmetal_operator::account::{
-    Terms,
+use flexmetal_core::account::{
+    terms::Terms,
     view::{Catalogue, Proof, Sighting, View},
 };
-use flexmetal_operator::controllers::{
+use flexmetal_core::moment::Moment;
+use flexmetal_core::{
     account_facts::AccountFacts,
     mark::ClusterId,
     server::{
-        decide::{Decision, decide, power},
-        facts::{Facts, Installation},
+        decide::{Decision, decide},
+        facts::{Facts, Installation, KnownCommand},
         memory::Memory,
     },
     server_commands::UnderWay,
 };
-use flexmetal_operator::runtime::Moment;
 use hosting_types::{Server, ServerId, ServerStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -95,7 +95,7 @@ fn facts(object: BareMetalServer) -> Facts {
         other_marks: Vec::new(),
         recorded_elsewhere: Vec::new(),
         commands: UnderWay::Nothing,
-        power: power::Known::NotRead,
+        power: KnownCommand::NotRead,
         memory: Memory::default(),
     }
 }

@@ -1,0 +1,116 @@
+//! The conditions and counts of an account.
+
+use super::{
+    super::facts::{Facts, SecretFact},
+    orphans,
+};
+use crate::wording::counted;
+use crate::{
+    account::{account_report::AccountReport, orphans::Verdict},
+    cause::{AS_READY, Cause},
+};
+use api::{
+    Reason,
+    account::ServerCounts,
+    conditions::{Type, Wanted},
+    names::ACCOUNT_FINALIZER,
+};
+
+/// The conditions, in the order in which they are shown.
+pub(super) fn conditions(
+    facts: &Facts,
+    trouble: Option<&Cause>,
+    accepted: bool,
+    own: Option<&AccountReport>,
+) -> Vec<Wanted> {
+    let deleting =
+        facts.deleting() || matches!(facts.secret, SecretFact::Found { deleting: true, .. });
+    let users = facts.users.unwrap_or_default();
+    let cause = match trouble {
+        // Whoever waits for its end reads beside the trouble what it waits for.
+        Some(trouble) if deleting && users > 0 => Cause {
+            message: format!(
+                "{}; the account or its Secret is being deleted, and used by {}{}",
+                trouble.message,
+                counted(users, "object"),
+                super::uses::named(facts),
+            ),
+            ..trouble.clone()
+        },
+        Some(trouble) => trouble.clone(),
+        None if deleting => Cause::waits(
+            Reason::InUse,
+            format!(
+                "the account or its Secret is being deleted; used by {}{}, and kept for that by the finalizer {ACCOUNT_FINALIZER}; it ends once nothing uses it; list what does: kubectl get flexmetal {}",
+                counted(users, "object"),
+                super::uses::named(facts),
+                match &facts.key.namespace {
+                    Some(namespace) => format!("-n {namespace}"),
+                    None => "-A".to_owned(),
+                }
+            ),
+        ),
+        None => Cause::ready(Reason::AccountReady, "the account works"),
+    };
+    let mut conditions = cause.conditions().to_vec();
+    conditions.push(key_accepted(trouble, accepted));
+    conditions.extend(super::next_key::condition(facts));
+    conditions.push(orphans::condition(facts, own));
+    conditions.extend(super::brake::condition(facts));
+    conditions
+}
+
+fn key_accepted(trouble: Option<&Cause>, accepted: bool) -> Wanted {
+    let about_key = trouble.filter(|t| {
+        matches!(
+            t.reason,
+            Reason::KeyRejected
+                | Reason::AccountChanged
+                | Reason::InvalidKey
+                | Reason::SecretNotFound
+                | Reason::InvalidEndpoint
+        )
+    });
+    match about_key {
+        Some(t) => Wanted::new(Type::KeyAccepted, false, t.reason, AS_READY),
+        None if accepted => Wanted::new(
+            Type::KeyAccepted,
+            true,
+            Reason::KeyAccepted,
+            "the hosting API accepts the key",
+        ),
+        None => Wanted {
+            kind: Type::KeyAccepted,
+            status: None,
+            reason: Reason::Pending,
+            message: "the key was not tried yet; Ready says when it is".into(),
+        },
+    }
+}
+
+/// How many objects and machines there are; None: as before. Where no complete listing shows the machines, the last
+/// known counts stay, with the time that they are of.
+pub(super) fn counts(facts: &Facts, own: Option<&AccountReport>) -> Option<ServerCounts> {
+    let int = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
+    let objects = int(facts.users?);
+    let last = facts.status.servers.as_ref();
+    let Some(report) = own.filter(|report| report.proof.is_some()) else {
+        let last = last?.clone();
+        return Some(ServerCounts { objects, ..last });
+    };
+    let others = report.counts.others;
+    Some(ServerCounts {
+        objects,
+        live: int(report.counts.live),
+        retained: int(report.counts.retained),
+        orphans: match &report.verdict {
+            _ if !orphans::are_told(facts) => 0,
+            Verdict::Found(orphans) => int(orphans.len()),
+            Verdict::NotChecked => last.map_or(0, |s| s.orphans),
+        },
+        duplicates: int(report.counts.duplicates),
+        foreign: others.map_or(last.and_then(|s| s.foreign), |o| Some(int(o.foreign))),
+        unmarked: others.map_or(last.and_then(|s| s.unmarked), |o| Some(int(o.unmarked))),
+        counted_at: last.and_then(|s| s.counted_at.clone()),
+    })
+}

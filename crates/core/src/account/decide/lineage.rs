@@ -1,0 +1,168 @@
+//! Whether a URL and key lead to the account that was there before.
+//!
+//! The *lineage* is a random word in the account's status. Whatever was ordered names it, and nothing is concluded
+//! from what another lineage shows: its listings say nothing of machines that are elsewhere. A new connection
+//! keeps the lineage only by showing a machine that was recorded under it.
+
+use super::super::facts::Facts;
+use crate::account::{marks, on_record::OnRecord, view::Proof};
+use api::{
+    account::{AccountStatus, KnownMachine},
+    names::ACKNOWLEDGE_ACCOUNT,
+};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+
+/// Whether the account is the one that it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// It is: the same connection, or one that shows a machine on record.
+    Same,
+    /// A new lineage begins: nothing was seen here before, no live machine is on record that would have to be
+    /// shown, or a person says that the change is meant.
+    New,
+    /// URL or key are new, and what they lead to is not known yet.
+    Unchecked,
+    /// URL or key are new, and they show none of the machines on record.
+    Changed,
+}
+
+impl Identity {
+    /// Whether what the connection shows may be believed to be this account.
+    pub fn is_settled(self) -> bool {
+        matches!(self, Self::Same | Self::New)
+    }
+}
+
+/// Compares where the account was last seen with where it is now.
+pub fn identity(facts: &Facts) -> Identity {
+    let Some(present) = &facts.in_force else {
+        return Identity::Same;
+    };
+    let has_lineage = facts.status.lineage.is_some();
+    if facts.status.endpoint.as_ref() == Some(present) {
+        return match has_lineage {
+            true => Identity::Same,
+            false => Identity::New,
+        };
+    }
+    // It has shown one while it was tried beside the key that was in use then.
+    if facts.keys.is_shown && has_lineage {
+        return Identity::Same;
+    }
+    // The objects are not all known yet.
+    let Some(on_record) = &facts.on_record else {
+        return Identity::Unchecked;
+    };
+    let machines = machines(&facts.status, on_record);
+    if machines.is_empty() {
+        return Identity::New;
+    }
+    let proof = facts.report.as_ref().and_then(|r| r.proof.as_deref());
+    let Some(proof) = proof else {
+        return Identity::Unchecked;
+    };
+    if is_any_shown(&machines, proof) {
+        return match has_lineage {
+            true => Identity::Same,
+            false => Identity::New,
+        };
+    }
+    // One listing may be false.
+    let spacing = facts.times().absence_check_interval;
+    if facts
+        .missed_since
+        .is_none_or(|first| proof.began < first + spacing)
+    {
+        return Identity::Unchecked;
+    }
+    let is_meant = facts.acknowledged() == facts.connection().as_deref();
+    match machines.iter().any(|m| m.live) && !is_meant {
+        true => Identity::Changed,
+        false => Identity::New,
+    }
+}
+
+/// A machine on record under the lineage of the account. That of an object has to bear its mark.
+pub(super) struct Machine {
+    pub(super) uuid: String,
+    pub(super) mark: Option<String>,
+    pub(super) live: bool,
+}
+
+/// The machines on record under the lineage of the account, with the word of the objects first: they
+/// know better than the account's memory what became of a machine.
+pub(super) fn machines(status: &AccountStatus, on_record: &OnRecord) -> Vec<Machine> {
+    let lineage = status.lineage.as_ref();
+    let of_objects = on_record.machines.iter();
+    // Without a lineage nobody knows which of them were recorded under it.
+    let of_objects = of_objects.filter(|m| lineage.is_none() || m.lineage.as_ref() == lineage);
+    let mut machines: Vec<Machine> = of_objects
+        .map(|m| Machine {
+            uuid: m.uuid.clone(),
+            mark: Some(m.mark.clone()),
+            live: m.live,
+        })
+        .collect();
+    let of_objects: HashSet<String> = machines.iter().map(|m| m.uuid.clone()).collect();
+    for KnownMachine { uuid, live, .. } in &status.known_machines {
+        let uuid = uuid.to_ascii_lowercase();
+        if !of_objects.contains(&uuid) {
+            machines.push(Machine {
+                uuid,
+                mark: None,
+                live: *live,
+            });
+        }
+    }
+    machines
+}
+
+/// Whether the complete listing shows one of them.
+fn is_any_shown(machines: &[Machine], proof: &Proof) -> bool {
+    let shown = proof.servers.iter();
+    let shown: HashMap<String, _> = shown
+        .map(|s| (s.id.as_str().to_ascii_lowercase(), s))
+        .collect();
+    machines.iter().any(|machine| {
+        shown.get(&machine.uuid).is_some_and(|server| {
+            let mut marks = marks::object_marks(server);
+            let mark = machine.mark.as_deref();
+            mark.is_none_or(|mark| marks.any(|borne| borne == mark))
+        })
+    })
+}
+
+/// Start of the complete listing, if it shows no machine on record.
+pub fn missed(facts: &Facts) -> Option<Duration> {
+    let on_record = facts.on_record.as_ref()?;
+    let proof = facts.report.as_ref()?.proof.as_deref()?;
+    (!is_any_shown(&machines(&facts.status, on_record), proof)).then_some(proof.began)
+}
+
+/// What the account has to show, for a message: the first live machines on record.
+pub(super) fn to_be_shown(facts: &Facts) -> Vec<String> {
+    let on_record = facts.on_record.clone().unwrap_or_default();
+    let machines = machines(&facts.status, &on_record).into_iter();
+    machines
+        .filter(|m| m.live)
+        .take(3)
+        .map(|m| m.uuid)
+        .collect()
+}
+
+/// Whether the acknowledgement of a connection is used up, or not needed any more.
+pub(super) fn is_used_up(facts: &Facts) -> bool {
+    let taken = facts.status.endpoint.as_ref();
+    let taken = taken.map(|endpoint| endpoint.connection(facts.uid()));
+    taken.is_some() && facts.acknowledged() == taken.as_deref()
+}
+
+/// The command by which a person says that the new connection is meant.
+pub(super) fn acknowledge(facts: &Facts) -> String {
+    let word = facts.connection().unwrap_or_default();
+    let rest = format!("{ACKNOWLEDGE_ACCOUNT}={word} --overwrite");
+    facts.key.command("annotate", &rest)
+}

@@ -1,0 +1,238 @@
+//! What to say of an account, and what to do about it. Pure.
+
+mod ask;
+mod brake;
+mod conditions;
+mod finalizers;
+pub mod lineage;
+pub mod next_key;
+pub mod orphan_release;
+mod orphans;
+mod trouble;
+mod uses;
+
+use super::facts::{Facts, SecretFact};
+use crate::{
+    account::key_state::KeyState,
+    cause::{Cause, Standing},
+};
+use api::{
+    Reason,
+    account::{Endpoint, KnownMachine, ServerCounts},
+    account_use::{CallBudget, Capacity, KindUsers},
+    brake::BrakeStatus,
+    conditions::Wanted,
+    delivery::DeliveryTimes,
+    key_in_use::KeyInUse,
+    orphan::{Orphan, OrphanRelease},
+};
+use hosting_types::Server;
+use lineage::{Identity, identity};
+use std::{sync::Arc, time::Duration};
+
+/// Time between two reads of the Secret while all is well.
+const SECRET_AT_REST: Duration = Duration::from_secs(15);
+/// The same while a person is expected to repair it.
+const SECRET_AWAITED: Duration = Duration::from_secs(2);
+/// Time between two looks while something is being deleted.
+const ENDING: Duration = Duration::from_secs(1);
+
+/// What follows from the facts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// Why no object of the account may change state.
+    pub block: Option<(Reason, String)>,
+    /// Why nothing may be ordered; releases go on.
+    pub no_orders: Option<(Reason, String)>,
+    /// Whether account and Secret stay for as long as they are used. None: as before.
+    pub held: Option<bool>,
+    /// What to do. One thing a pass.
+    pub effect: Option<Effect>,
+    /// The conditions.
+    pub conditions: Vec<Wanted>,
+    /// The counts; None: as before.
+    pub servers: Option<ServerCounts>,
+    /// The objects that use it, kind by kind; None: as before.
+    pub users: Option<Vec<KindUsers>>,
+    /// What can be ordered; None: as before.
+    pub capacity: Option<Capacity>,
+    /// How many calls may be made; None: as before.
+    pub calls: Option<CallBudget>,
+    /// The first orphans; None: as before.
+    pub orphans: Option<Vec<Orphan>>,
+    /// The machine without an object that is to be released now. It is no effect beside the other: that is done first, and
+    /// the pass ends with it.
+    pub releases: Option<Arc<Server>>,
+    /// The note of a release that may be under way.
+    pub orphan_release: Option<OrphanRelease>,
+    /// What the brake on releases has counted.
+    pub brake: Option<BrakeStatus>,
+    /// Where the account is; None: as before.
+    pub endpoint: Option<Endpoint>,
+    /// The key in use; None: as before.
+    pub key_in_use: Option<KeyInUse>,
+    /// Its lineage; None: as before.
+    pub lineage: Option<String>,
+    /// The lineage that is in force, once it is on record.
+    pub lineage_in_force: Option<String>,
+    /// The machines that it is known by.
+    pub known: Vec<KnownMachine>,
+    /// How long the last deliveries took.
+    pub deliveries: Vec<DeliveryTimes>,
+    /// What the account waits for with [`Patience`](crate::patience::Patience).
+    pub patience_for: Option<Reason>,
+    /// When to look again.
+    pub again: Duration,
+    /// What is looked for then, more and more rarely the longer it does not come; None: nothing in particular.
+    pub looks_for: Option<Reason>,
+    /// A complete listing that begins at or after this moment is wanted: to see where URL and key lead, or since
+    /// somebody asks for a look.
+    pub wants_proof: Option<Duration>,
+    /// The request for a look that is acknowledged; None: as before.
+    pub handled: Option<String>,
+}
+
+/// Something to do in Kubernetes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Put the finalizer on the account, with the name of the Secret that will bear it too.
+    HoldAccount,
+    /// Put the finalizer on the Secret.
+    HoldSecret,
+    /// Take the finalizer off a Secret.
+    LetSecretGo {
+        /// Its name.
+        name: String,
+    },
+    /// Take the finalizer off the account's Secret while that is of another type, whoever stands on it. One that was
+    /// made in its place meanwhile may be held for others.
+    ClearSecret,
+    /// The account names another Secret now: let the former one go (if it may), note the new one.
+    MoveHold {
+        /// The former Secret, unless others need it.
+        from: Option<String>,
+    },
+    /// Take the finalizer off the account.
+    LetAccountGo,
+    /// A person's word for the present connection is used up: take the annotation off.
+    ForgetAcknowledgement,
+    /// The same of the word for the releases that the brake held.
+    ForgetReleases,
+    /// The same of the word for the release of orphans.
+    ForgetOrphans,
+}
+
+/// Decides.
+pub fn decide(facts: &Facts) -> Decision {
+    let identity = identity(facts);
+    let (trouble, patience_for) = judged(facts, trouble::trouble(facts, identity));
+    let block = trouble
+        .as_ref()
+        .and_then(|t| trouble::blocks(facts, t, identity));
+    let no_orders = trouble::no_orders(facts, trouble.as_ref(), identity);
+    // What is seen through a wrong key or URL says nothing of this account.
+    let own = facts.report.as_ref().filter(|_| identity == Identity::Same);
+    let accepted = matches!(&facts.report, Some(r) if r.key == KeyState::Accepted);
+    let begins = accepted && identity == Identity::New;
+    let known = match own {
+        Some(report) => report.known.clone(),
+        // What was known before is not of the new lineage.
+        None if begins => Vec::new(),
+        None => facts.status.known_machines.clone(),
+    };
+    let endpoint = (accepted && identity.is_settled())
+        .then(|| facts.in_force.clone())
+        .flatten();
+    let (effect, held) = finalizers::finalizers(facts);
+    let effect = effect.or_else(|| {
+        let is_used_up = lineage::is_used_up(facts) && known == facts.status.known_machines;
+        is_used_up.then_some(Effect::ForgetAcknowledgement)
+    });
+    let effect = effect.or_else(|| brake::is_used_up(facts).then_some(Effect::ForgetReleases));
+    let effect =
+        effect.or_else(|| orphan_release::is_used_up(facts, own).then_some(Effect::ForgetOrphans));
+    let sought = (!identity.is_settled()).then(|| {
+        let spacing = facts.times().absence_check_interval;
+        let proof = facts.report.as_ref().and_then(|r| r.proof.as_ref());
+        proof.map_or(Duration::ZERO, |proof| proof.began + spacing)
+    });
+    let (asked, handled) = ask::answer(facts);
+    Decision {
+        looks_for: looks_for(facts, trouble.as_ref(), block.is_some()),
+        block,
+        no_orders,
+        held,
+        effect,
+        conditions: conditions::conditions(facts, trouble.as_ref(), accepted, own),
+        servers: conditions::counts(facts, own),
+        users: uses::users(facts),
+        capacity: uses::capacity(facts, own),
+        calls: uses::calls(facts),
+        orphans: orphans::lines(facts, own),
+        releases: orphan_release::next(facts, own).cloned(),
+        orphan_release: orphan_release::note(facts),
+        brake: brake::next(facts),
+        key_in_use: next_key::in_use(facts, endpoint.is_some()),
+        endpoint,
+        lineage: begins.then(|| facts.fresh_word.clone()),
+        lineage_in_force: own.and(facts.status.lineage.clone()),
+        known,
+        deliveries: match own {
+            Some(own) => own.deliveries.record(&facts.status.delivery_times),
+            None if begins => Vec::new(),
+            None => facts.status.delivery_times.clone(),
+        },
+        patience_for,
+        again: again(facts, trouble.as_ref()),
+        wants_proof: [sought, asked].into_iter().flatten().min(),
+        handled,
+    }
+}
+
+/// The trouble as it reads by now, and what is awaited in it.
+fn judged(facts: &Facts, trouble: Option<Cause>) -> (Option<Cause>, Option<Reason>) {
+    let Some(trouble) = trouble else {
+        return (None, None);
+    };
+    let patience_for = (trouble.standing == Standing::Missing).then_some(trouble.reason);
+    // An absent Secret is looked for more often than patience lasts: nobody has to look for its end.
+    let (trouble, _) = trouble.judged(&facts.patience, facts.now, &facts.status.conditions);
+    (Some(trouble), patience_for)
+}
+
+fn again(facts: &Facts, trouble: Option<&Cause>) -> Duration {
+    let again = match trouble {
+        _ if is_ending(facts) => ENDING,
+        Some(t) if secret_is_awaited(t.reason) => SECRET_AWAITED,
+        _ => SECRET_AT_REST,
+    };
+    next_key::again(facts).map_or(again, |soon| again.min(soon))
+}
+
+/// Whoever ends is told when the last user is gone, and a repair of the Secret need not come at all: neither may cost
+/// a read every second for as long as it pleases somebody. Also not of an account that still works by its last good key.
+fn looks_for(facts: &Facts, trouble: Option<&Cause>, is_blocked: bool) -> Option<Reason> {
+    if is_ending(facts) {
+        return Some(Reason::InUse);
+    }
+    let reason = trouble?.reason;
+    (is_blocked || secret_is_awaited(reason)).then_some(reason)
+}
+
+/// Whether account or Secret is being deleted.
+fn is_ending(facts: &Facts) -> bool {
+    facts.deleting() || matches!(facts.secret, SecretFact::Found { deleting: true, .. })
+}
+
+/// Whether a change of the Secret would help.
+fn secret_is_awaited(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::SecretNotFound
+            | Reason::InvalidKey
+            | Reason::InvalidEndpoint
+            | Reason::KeyRejected
+            | Reason::AccountChanged
+            | Reason::Pending
+    )
+}

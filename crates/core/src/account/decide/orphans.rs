@@ -1,0 +1,228 @@
+//! Machines of this cluster that no object claims: what status says of them.
+
+use super::{super::facts::Facts, orphan_release};
+use crate::account::{account_report::AccountReport, marks, orphans::Verdict};
+use crate::wording::{counted, listed};
+use api::{
+    Interval, Reason,
+    conditions::{Type, Wanted},
+    names::{RELEASE_ORPHAN, RETAINED_PREFIX},
+    orphan::{Orphan, OrphanMode},
+    references::{AccountKind, is_object_name},
+};
+use hosting_types::Server;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::json;
+use std::sync::Arc;
+
+/// Most orphans in a message.
+const MOST_NAMED: usize = 8;
+/// How far the provider's clock may be ahead of ours, in seconds.
+const CLOCK_SLACK: i64 = 3600;
+/// Most orphans in status.
+const MOST_LINES: usize = 20;
+/// Most reasons in a message why one is not released.
+const MOST_HELD: usize = 2;
+/// Longest command that status gives.
+const LONGEST_COMMAND: usize = 1000;
+
+/// Whether orphans are told of.
+pub(super) fn are_told(facts: &Facts) -> bool {
+    facts.spec.orphan_policy.mode != OrphanMode::Off
+}
+
+/// The oldest orphans, for status; None: as before.
+pub(super) fn lines(facts: &Facts, own: Option<&AccountReport>) -> Option<Vec<Orphan>> {
+    if !are_told(facts) {
+        return Some(Vec::new());
+    }
+    match &own?.verdict {
+        Verdict::Found(orphans) => {
+            let mut orphans: Vec<&Arc<Server>> = orphans.iter().collect();
+            // The policy goes by what is on record here, so what it cannot release takes no place from what it can.
+            orphans.sort_by_key(|server| {
+                let was_tried = facts.orphan_memory.held.contains_key(server.id.as_str());
+                (!orphan_release::can_be_released(facts, server), was_tried)
+            });
+            let lines = orphans.into_iter().take(MOST_LINES);
+            Some(lines.map(|server| line(facts, server)).collect())
+        }
+        Verdict::NotChecked => None,
+    }
+}
+
+fn line(facts: &Facts, server: &Server) -> Orphan {
+    let uuid = server.id.as_str();
+    let before = facts.status.orphans.iter().find(|o| o.uuid == uuid);
+    // What a clock that was ahead has written was not, and what one that was behind has written not before the machine.
+    let is_past = |since: &Time| since.0.as_second() <= facts.wall;
+    let since = before
+        .and_then(|orphan| orphan.since.clone())
+        .filter(is_past);
+    let created = server.created_at.unwrap_or(i64::MIN);
+    let since = since.filter(|since| since.0.as_second() >= created.saturating_sub(CLOCK_SLACK));
+    Orphan {
+        uuid: uuid.to_owned(),
+        hostname: server.name.clone(),
+        order_tag: marks::order_tag(server).map(str::to_owned),
+        since: since.or_else(|| Timestamp::from_second(facts.wall).ok().map(Time)),
+        location: server.location.clone(),
+        instance_type: server.instance_type.clone(),
+        adopt: adopt(facts, server),
+        release: release(facts, server),
+    }
+}
+
+/// A command that makes an object for the machine. An account of the cluster lets none take on what bears a mark.
+fn adopt(facts: &Facts, server: &Server) -> Option<String> {
+    if facts.key.kind != AccountKind::ProviderAccount {
+        return None;
+    }
+    // What the provider does not say an object cannot say.
+    if [&server.location, &server.instance_type, &server.os_slug]
+        .iter()
+        .any(|word| word.is_empty())
+    {
+        return None;
+    }
+    let uuid = server.id.as_str();
+    let hostname = server.name.to_ascii_lowercase();
+    let name = match is_object_name(&hostname) {
+        true => hostname,
+        false => format!("machine-{}", uuid.get(..8)?.to_ascii_lowercase()),
+    };
+    let object = json!({
+        "apiVersion": "flexmetal.dev/v1alpha1",
+        "kind": "BareMetalServer",
+        "metadata": { "name": name, "namespace": facts.key.namespace },
+        "spec": {
+            "externalID": uuid,
+            "accountRef": { "name": facts.key.name },
+            "hostname": server.name,
+            "location": server.location,
+            "instanceType": server.instance_type,
+            "os": { "slug": server.os_slug },
+        },
+    });
+    let object = object.to_string();
+    // The provider's words stand between quotes of a shell, whose `echo` may read escapes, and are shown on a terminal.
+    let is_safe = |c: char| c.is_ascii_graphic() && !"'\\".contains(c) || c == ' ';
+    let command = format!("echo '{object}' | kubectl create -f -");
+    (object.chars().all(is_safe) && command.len() <= LONGEST_COMMAND).then_some(command)
+}
+
+/// A command that asks the operator to release the machine, where it can.
+fn release(facts: &Facts, server: &Server) -> Option<String> {
+    let uuid = server.id.as_str();
+    // With those that are asked for already: the word is one for all.
+    let asked = orphan_release::asked_for(facts).filter(|asked| !asked.eq_ignore_ascii_case(uuid));
+    let asked: Vec<&str> = asked.take(MOST_NAMED).chain([uuid]).collect();
+    let rest = format!("{RELEASE_ORPHAN}={} --overwrite", asked.join(","));
+    let is_possible = orphan_release::hindrance(facts).is_none()
+        && orphan_release::can_be_released(facts, server);
+    is_possible.then(|| facts.key.command("annotate", &rest))
+}
+
+/// Whether machines cost money that nobody claims.
+pub(super) fn condition(facts: &Facts, own: Option<&AccountReport>) -> Wanted {
+    let unknown = |message: &str| Wanted {
+        kind: Type::OrphansFound,
+        status: None,
+        reason: Reason::NotChecked,
+        message: message.into(),
+    };
+    if !are_told(facts) {
+        return unknown(
+            "spec.orphanPolicy.mode is Off: machines without an object are not told of",
+        );
+    }
+    match own.map(|report| (report, &report.verdict)) {
+        None | Some((_, Verdict::NotChecked)) => unknown(
+            "not checked: no complete listing was compared yet, or not all namespaces are watched; where all are, it is checked once a complete listing is there",
+        ),
+        Some((report, Verdict::Found(orphans))) if orphans.is_empty() => Wanted::new(
+            Type::OrphansFound,
+            false,
+            Reason::NoOrphans,
+            with_an_object(report),
+        ),
+        Some((_, Verdict::Found(orphans))) => {
+            let count = orphans.len();
+            let shown = count.min(MOST_NAMED);
+            let names = listed(orphans.iter().take(shown).map(|s| s.id.as_str()));
+            let (it, one) = if count == 1 {
+                ("it", "it")
+            } else {
+                ("them", "one")
+            };
+            let more = match count - shown {
+                0 => String::new(),
+                more => format!(" and {more} more (status.orphans has {MOST_LINES} at most)"),
+            };
+            Wanted::new(
+                Type::OrphansFound,
+                true,
+                Reason::OrphansFound,
+                format!(
+                    "{} of this cluster without an object, billed all the same: {names}{more}{}; {}; or, to keep {it} and end this warning, add the tag {RETAINED_PREFIX} at the provider",
+                    counted(count, "live machine"),
+                    releases(facts),
+                    how_to_end(facts, one)
+                ),
+            )
+        }
+    }
+}
+
+/// What the operator does of itself, and what keeps it from that, in words.
+fn releases(facts: &Facts) -> String {
+    let by_policy = orphan_release::by_policy(facts);
+    let is_asked = orphan_release::asked_for(facts).next().is_some();
+    if by_policy.is_none() && !is_asked {
+        return String::new();
+    }
+    if let Some(why) = orphan_release::hindrance(facts) {
+        return format!("; none is released now: {why}");
+    }
+    let by_policy = by_policy.map(|after| {
+        let after = Interval(after);
+        format!("; spec.orphanPolicy releases each {after} after it was first shown")
+    });
+    let held = facts.orphan_memory.held.iter().take(MOST_HELD);
+    let held = held.map(|(uuid, held)| format!("; {uuid} is not released now: {}", held.why));
+    by_policy.into_iter().chain(held).collect()
+}
+
+/// How a machine gets an object or is released, in words.
+fn how_to_end(facts: &Facts, one: &str) -> String {
+    let show = |fields: &str| {
+        let rest = format!("-o jsonpath='{{range .status.orphans[*]}}{fields}{{\"\\n\"}}{{end}}'");
+        facts.key.command("get", &rest)
+    };
+    match facts.key.kind {
+        AccountKind::ProviderAccount => format!(
+            "to give {one} an object, or to release it, run its command in status.orphans: {}",
+            show("{.adopt}{\"\\n\"}{.release}")
+        ),
+        AccountKind::ClusterProviderAccount => format!(
+            "to give {one} an object, take its tags that begin with fmo- off there and name it in spec.externalID, where the entry of the namespace says adoption: true; to release it, run its command in status.orphans: {}",
+            show("{.release}")
+        ),
+    }
+}
+
+/// That no machine is lost, and which stay without an object because somebody said so.
+fn with_an_object(report: &AccountReport) -> String {
+    let servers = report.proof.iter().flat_map(|proof| &proof.servers);
+    let retained = servers.filter(|s| s.status.is_live() && marks::is_retained(s));
+    let retained: Vec<&str> = retained.map(|server| server.id.as_str()).collect();
+    match retained.len() {
+        0 => "every live machine of this cluster has an object".to_owned(),
+        count => format!(
+            "every live machine of this cluster has an object, but for {}, billed: {}",
+            counted(count, "retained machine"),
+            listed(retained)
+        ),
+    }
+}

@@ -1,0 +1,232 @@
+//! What is wrong with an account, and what that stops.
+
+use super::{
+    super::facts::{Facts, KeyFault, SecretFact},
+    lineage::{self, Identity},
+};
+use crate::wording::listed;
+use crate::{account::key_state::KeyState, cause::Cause};
+use api::{
+    Interval, Reason,
+    key_in_use::KeyEntry,
+    names::{ACCOUNT_FINALIZER, API_KEY_ENTRY, API_KEY_SECRET, BASE_URL_ENTRY},
+};
+
+/// A key of which nothing is known yet.
+const UNTRIED: &str = "the key was not tried yet; that follows within a minute";
+
+/// The first thing that is wrong, in the order in which a person would repair it.
+pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
+    let needs_person = |reason, message: String| Some(Cause::needs_person(reason, message));
+    let waits = |reason, message: String| Some(Cause::waits(reason, message));
+    let awaits = |reason, message: String| Some(Cause::missing(reason, message));
+    if let Err(message) = &facts.endpoint {
+        return needs_person(Reason::InvalidEndpoint, message.clone());
+    }
+    let entry = API_KEY_ENTRY;
+    match &facts.secret {
+        SecretFact::Unread(why) => {
+            let text = format!(
+                "{} could not be read: {why}; tried again within a minute",
+                facts.secret_name()
+            );
+            return waits(Reason::Pending, text);
+        }
+        SecretFact::Missing => {
+            let text = format!(
+                "{} does not exist: correct spec.apiKeySecretRef, or create it with the API key in {entry:?}, read from FILE: {}",
+                facts.secret_name(),
+                create(facts)
+            );
+            return awaits(Reason::SecretNotFound, text);
+        }
+        SecretFact::Found {
+            key: Err(KeyFault::OtherType),
+            ..
+        } => {
+            let text = format!(
+                "{} is not of the type {API_KEY_SECRET}, and no other Secret is sent anywhere: correct spec.apiKeySecretRef, or make it again, since a type cannot be changed, with its key saved in FILE before: {}",
+                facts.secret_name(),
+                make_again(facts)
+            );
+            return needs_person(Reason::InvalidKey, text);
+        }
+        SecretFact::Found {
+            key: Err(KeyFault::Absent),
+            ..
+        } => {
+            let text = format!(
+                "{} has no entry {entry:?}: correct spec.apiKeySecretRef, or add it, read from FILE: {}",
+                facts.secret_name(),
+                put_key(facts, KeyEntry::Present)
+            );
+            return awaits(Reason::SecretNotFound, text);
+        }
+        SecretFact::Found {
+            key: Err(KeyFault::Invalid(why)),
+            ..
+        } => {
+            let text = format!(
+                "entry {entry:?} of {}: {why}; to replace it by what is in FILE: {}",
+                facts.secret_name(),
+                put_key(facts, KeyEntry::Present)
+            );
+            return needs_person(Reason::InvalidKey, text);
+        }
+        SecretFact::Found { key: Ok(_), .. } => {}
+    }
+    let Some(report) = &facts.report else {
+        return waits(Reason::Pending, UNTRIED.into());
+    };
+    // A refused key says more than what was not seen with it.
+    if let KeyState::Rejected(refusal) = &report.key {
+        let used = facts.keys.roles.in_use.unwrap_or(KeyEntry::Present);
+        // It was taken out while it was in use.
+        let is_left = facts.keys.entries.is_some() && facts.keys.roles.in_use.is_none();
+        let which = match is_left {
+            true => "the key in use, which is not any more",
+            false => "the key",
+        };
+        let text = format!(
+            "the hosting API rejects {which} in {} ({refusal}): put a valid key into entry {:?}, read from FILE: {}",
+            facts.secret_name(),
+            used.as_str(),
+            put_key(facts, used)
+        );
+        return needs_person(Reason::KeyRejected, text);
+    }
+    match identity {
+        Identity::Same | Identity::New => {}
+        Identity::Changed => return needs_person(Reason::AccountChanged, changed(facts)),
+        Identity::Unchecked => {
+            let error = report.error.clone();
+            let text = || {
+                format!(
+                    "checking whether the new base URL or key leads to the same account; looked at again every {}",
+                    Interval(facts.times().absence_check_interval)
+                )
+            };
+            let (reason, message) = error.unwrap_or_else(|| (Reason::Pending, text()));
+            return waits(reason, message);
+        }
+    }
+    match (&report.error, &report.key) {
+        (Some((reason, message)), _) => waits(*reason, message.clone()),
+        (None, KeyState::Untried) => waits(Reason::Pending, UNTRIED.into()),
+        (None, _) => failing(facts),
+    }
+}
+
+/// How many effects have to fail in a row before status shows it: one alone says nothing.
+const PERSISTS: u32 = 3;
+
+/// A write of a finalizer keeps failing.
+fn failing(facts: &Facts) -> Option<Cause> {
+    let (failures, why) = facts.failed.as_ref()?;
+    (*failures >= PERSISTS).then(|| {
+        let text = format!(
+            "the metadata of {} or {} cannot be written (finalizer {ACCOUNT_FINALIZER}, annotations): {why}; tried again within a minute",
+            facts.key,
+            facts.secret_name()
+        );
+        Cause::waits(Reason::Pending, text)
+    })
+}
+
+fn changed(facts: &Facts) -> String {
+    let before = facts.status.endpoint.as_ref();
+    format!(
+        "the new key or URL belongs to another account: it shows none of the recorded machines ({}); put back the former ones (base URL {}, key hash {}), or, if the change is meant and those machines are given up, say so (each server whose machine or open order was there then waits for a word of its own): {}",
+        listed(lineage::to_be_shown(facts).iter().map(String::as_str)),
+        before.map_or("unknown", |e| &e.base_url),
+        before.map_or("unknown", |e| &e.key_hash),
+        lineage::acknowledge(facts),
+    )
+}
+
+/// The command that puts a key into the Secret that there is, and leaves its other entries. The key comes from a file, so
+/// that it stands in no history of a shell and in no list of processes.
+pub(super) fn put_key(facts: &Facts, entry: KeyEntry) -> String {
+    let (namespace, secret) = (&facts.secret_namespace, &facts.spec.api_key_secret_ref);
+    let name = &secret.name;
+    format!(
+        "kubectl create secret generic {name} -n {namespace} --type={API_KEY_SECRET} --from-file={entry}=FILE --dry-run=client -o yaml | kubectl patch secret {name} -n {namespace} --type=merge --patch-file=/dev/stdin"
+    )
+}
+
+/// The command that makes another Secret in the place of the one that there is.
+fn make_again(facts: &Facts) -> String {
+    let (namespace, secret) = (&facts.secret_namespace, &facts.spec.api_key_secret_ref);
+    format!(
+        "kubectl delete secret {} -n {namespace} && {}",
+        secret.name,
+        create(facts)
+    )
+}
+
+/// The base URL that a key of this account worked at; None where there was none that means itself in a shell. Not one
+/// that only the spec names: whoever may write accounts must not say where the key of somebody else goes.
+fn known_url(facts: &Facts) -> Option<&str> {
+    let url = facts.status.endpoint.as_ref()?.base_url.as_str();
+    let is_other = |spec: &String| spec.trim_end_matches('/') != url.trim_end_matches('/');
+    if facts.spec.base_url.as_ref().is_some_and(is_other) {
+        return None;
+    }
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
+    url.chars().all(is_plain).then_some(url)
+}
+
+/// The command that makes the Secret.
+fn create(facts: &Facts) -> String {
+    let base_url = known_url(facts).unwrap_or("https://HOST");
+    let (namespace, secret) = (&facts.secret_namespace, &facts.spec.api_key_secret_ref);
+    format!(
+        "kubectl create secret generic {} -n {namespace} --type={API_KEY_SECRET} --from-literal={BASE_URL_ENTRY}={base_url} --from-file={API_KEY_ENTRY}=FILE",
+        secret.name
+    )
+}
+
+/// Whether the trouble stops every change. A last good key goes on releasing; an account that cannot
+/// be reached is for the caller to find out.
+pub(super) fn blocks(
+    facts: &Facts,
+    trouble: &Cause,
+    identity: Identity,
+) -> Option<(Reason, String)> {
+    let blocks = match trouble.reason {
+        Reason::InvalidEndpoint | Reason::AccountChanged => true,
+        Reason::SecretNotFound | Reason::InvalidKey | Reason::Pending => {
+            !facts.connected || !identity.is_settled()
+        }
+        Reason::ProviderUnreachable | Reason::RateLimited => !identity.is_settled(),
+        // The breaker says it itself.
+        _ => false,
+    };
+    blocks.then(|| (trouble.reason, trouble.message.clone()))
+}
+
+/// Why nothing may be ordered through the account.
+pub(super) fn no_orders(
+    facts: &Facts,
+    trouble: Option<&Cause>,
+    identity: Identity,
+) -> Option<(Reason, String)> {
+    if facts.deleting() {
+        let text = format!("{} is being deleted", facts.key);
+        return Some((Reason::AccountNotReady, text));
+    }
+    if let SecretFact::Found { deleting: true, .. } = facts.secret {
+        let text = format!("{} is being deleted", facts.secret_name());
+        return Some((Reason::SecretNotFound, text));
+    }
+    if let Some(t) = trouble
+        && matches!(t.reason, Reason::SecretNotFound | Reason::InvalidKey)
+    {
+        return Some((t.reason, t.message.clone()));
+    }
+    // An order names the lineage, which must be on record before.
+    (identity == Identity::New).then(|| {
+        let text = format!("the connection of {} is being recorded", facts.key);
+        (Reason::Pending, text)
+    })
+}

@@ -1,0 +1,189 @@
+//! What a decision on an account rests on, as plain data.
+
+use super::{decide::next_key::Keys, orphan_memory::OrphanMemory};
+use crate::{
+    account::{account_report::AccountReport, key::AccountKey, on_record::OnRecord, view::Times},
+    mark::ClusterId,
+    patience::Patience,
+    request::Asked,
+};
+use api::{
+    account::{AccountSpec, AccountStatus, Endpoint},
+    names::{
+        ACCOUNT_FINALIZER, ACKNOWLEDGE_ACCOUNT, ACKNOWLEDGE_RELEASES, HELD_SECRET, RELEASE_ORPHAN,
+    },
+    timing::TimingInForce,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use std::{collections::BTreeSet, time::Duration};
+
+/// All that one decision may know.
+#[derive(Clone)]
+pub struct Facts {
+    /// The monotonic moment of the decision.
+    pub now: Duration,
+    /// The wall clock, without what it was turned forward since the process started.
+    pub wall: i64,
+    /// Which account object.
+    pub key: AccountKey,
+    /// Its metadata.
+    pub meta: ObjectMeta,
+    /// What it asks for.
+    pub spec: AccountSpec,
+    /// The times in force.
+    pub timing: TimingInForce,
+    /// What was last written of it.
+    pub status: AccountStatus,
+    /// Namespace of the key Secret.
+    pub secret_namespace: String,
+    /// The key Secret, as last read.
+    pub secret: SecretFact,
+    /// The keys in it: which is in use, and which is tried beside that.
+    pub keys: Keys,
+    /// Base URL and CA bundle: whether they can be used, or what is wrong.
+    pub endpoint: Result<(), String>,
+    /// Objects that use the account; None while nobody knows, or not every account object has been seen.
+    pub users: Option<usize>,
+    /// The same, kind by kind. Empty while nobody knows.
+    pub used_by: Vec<UsedBy>,
+    /// The first of them by name, kind by kind, while account or Secret is being deleted.
+    pub named_users: Vec<(String, Vec<String>)>,
+    /// Whether figures that change by themselves were not written for a while.
+    pub figures_are_due: bool,
+    /// Whether another account object that is in use stands on the Secret that bears the finalizer for this one.
+    pub secret_is_shared: bool,
+    /// Whether a connection was made before, with the last good key.
+    pub connected: bool,
+    /// URL and key of the connection in force, which stays while the Secret gives no other.
+    pub in_force: Option<Endpoint>,
+    /// What the objects have on record at the account; None while that is not known, or not asked for.
+    pub on_record: Option<OnRecord>,
+    /// Start of the first complete listing over the connection in force that showed no machine on record.
+    pub missed_since: Option<Duration>,
+    /// Whether an order is open that did not go to the present lineage.
+    pub open_elsewhere: bool,
+    /// Whether another process has already used the account.
+    pub used_before: bool,
+    /// A random word that nobody has used: the next lineage.
+    pub fresh_word: String,
+    /// How the account stands; None before the first connection, and right after a new one.
+    pub report: Option<AccountReport>,
+    /// Effects that failed in a row, and why the last one did.
+    pub failed: Option<(u32, String)>,
+    /// What it waits for, and since when.
+    pub patience: Patience,
+    /// How long an orphan stays before its release; None: it is not released by policy.
+    pub releases_after: Option<Duration>,
+    /// Identity of the cluster.
+    pub cluster: ClusterId,
+    /// Whether the labels of its namespace suspend what is there; None: they are not known. An account of the cluster has
+    /// none.
+    pub is_namespace_suspended: Option<bool>,
+    /// What is remembered of orphans.
+    pub orphan_memory: OrphanMemory,
+    /// The orphans with the mark of an object that lives.
+    pub orphans_of_living: BTreeSet<String>,
+    /// The look that somebody asks for.
+    pub asked: Asked,
+    /// Whether no other account object leads to the same account: what another one lets be taken on is not seen here.
+    pub is_only_account: bool,
+}
+
+/// What the key Secret is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecretFact {
+    /// It could not be read. Says why.
+    Unread(String),
+    /// There is none.
+    Missing,
+    /// There is one.
+    Found {
+        /// Short hash of the key that counts, or why there is no usable one.
+        key: Result<String, KeyFault>,
+        /// Whether it is being deleted.
+        deleting: bool,
+        /// Whether our finalizer is on it.
+        has_finalizer: bool,
+    },
+}
+
+/// Why a Secret gives no key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyFault {
+    /// The Secret is of another type than key Secrets.
+    OtherType,
+    /// It has no such entry.
+    Absent,
+    /// The entry is no key. Says why, without the entry.
+    Invalid(String),
+}
+
+impl Facts {
+    /// Whether our finalizer is on the account.
+    pub fn has_finalizer(&self) -> bool {
+        let finalizers = self.meta.finalizers.iter().flatten();
+        finalizers.into_iter().any(|f| f == ACCOUNT_FINALIZER)
+    }
+
+    /// The Secret that bears our finalizer for this account.
+    pub fn held_secret(&self) -> Option<&str> {
+        let annotations = self.meta.annotations.as_ref()?;
+        annotations.get(HELD_SECRET).map(String::as_str)
+    }
+
+    /// Whether the account is being deleted.
+    pub fn deleting(&self) -> bool {
+        self.meta.deletion_timestamp.is_some()
+    }
+
+    /// The account's times.
+    pub fn times(&self) -> Times {
+        Times::from(self.timing)
+    }
+
+    /// Name of the Secret for messages.
+    pub fn secret_name(&self) -> String {
+        format!(
+            "Secret {}/{}",
+            self.secret_namespace, self.spec.api_key_secret_ref.name
+        )
+    }
+
+    /// UID of the account.
+    pub fn uid(&self) -> &str {
+        self.meta.uid.as_deref().unwrap_or_default()
+    }
+
+    /// The word for the connection in force.
+    pub fn connection(&self) -> Option<String> {
+        let in_force = self.in_force.as_ref();
+        in_force.map(|endpoint| endpoint.connection(self.uid()))
+    }
+
+    /// The releases of which a person says that they are meant.
+    pub fn acknowledged_releases(&self) -> Option<&str> {
+        let annotations = self.meta.annotations.as_ref()?;
+        annotations.get(ACKNOWLEDGE_RELEASES).map(String::as_str)
+    }
+
+    /// The orphans whose release a person asks for.
+    pub fn asked_orphans(&self) -> Option<&str> {
+        let annotations = self.meta.annotations.as_ref()?;
+        annotations.get(RELEASE_ORPHAN).map(String::as_str)
+    }
+
+    /// The connection of which a person says that it is meant.
+    pub fn acknowledged(&self) -> Option<&str> {
+        let annotations = self.meta.annotations.as_ref()?;
+        annotations.get(ACKNOWLEDGE_ACCOUNT).map(String::as_str)
+    }
+}
+
+/// How many objects of a kind use an account.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UsedBy {
+    /// The kind.
+    pub kind: String,
+    /// How many.
+    pub count: usize,
+}

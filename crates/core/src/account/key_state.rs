@@ -1,0 +1,118 @@
+//! Whether the hosting API takes the account's key.
+
+use hosting_types::Refusal;
+use std::time::Duration;
+
+/// First pause between two probes.
+const FIRST: Duration = Duration::from_secs(5);
+/// Longest pause between two probes.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// Opens when the key is refused, and lets one probe through now and then.
+#[derive(Debug)]
+pub struct Breaker {
+    state: KeyState,
+    probe_at: Duration,
+    pause: Duration,
+}
+
+/// What is known of the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyState {
+    /// No call has succeeded yet.
+    Untried,
+    /// The key works.
+    Accepted,
+    /// 401 or 403: no call is made but the probe.
+    Rejected(Refusal),
+}
+
+impl Breaker {
+    /// A key of which nothing is known yet.
+    pub fn new() -> Self {
+        Self {
+            state: KeyState::Untried,
+            probe_at: Duration::ZERO,
+            pause: FIRST,
+        }
+    }
+
+    /// What is known of the key.
+    pub fn state(&self) -> &KeyState {
+        &self.state
+    }
+
+    /// When the next probe may go.
+    pub fn probe_at(&self) -> Duration {
+        self.probe_at
+    }
+
+    /// A call succeeded. Returns whether that is news.
+    pub fn accepted(&mut self) -> bool {
+        let news = self.state != KeyState::Accepted;
+        self.state = KeyState::Accepted;
+        self.pause = FIRST;
+        news
+    }
+
+    /// A call was refused for the key. Returns whether that is news.
+    pub fn rejected(&mut self, refusal: Refusal, now: Duration) -> bool {
+        if let KeyState::Rejected(_) = self.state {
+            // Calls that were on their way when it opened are no further failures.
+            if now < self.probe_at {
+                return false;
+            }
+            self.pause = (self.pause * 2).min(LONGEST);
+        } else {
+            self.pause = FIRST;
+        }
+        self.probe_at = now + self.pause;
+        let state = KeyState::Rejected(refusal);
+        let news = self.state != state;
+        self.state = state;
+        news
+    }
+
+    /// Secret or spec changed: the next probe may go at once.
+    pub fn probe_now(&mut self) {
+        self.probe_at = Duration::ZERO;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal() -> Refusal {
+        Refusal {
+            status: 403,
+            code: None,
+            message: "Invalid credentials".into(),
+            fields: vec![],
+            retry_after: None,
+            idempotent: true,
+        }
+    }
+
+    #[test]
+    fn probes_back_off_to_five_minutes_and_success_closes_it() {
+        let mut breaker = Breaker::new();
+        let mut now = Duration::from_secs(100);
+        assert!(breaker.rejected(refusal(), now));
+        assert!(!breaker.rejected(refusal(), now), "a straggler is no news");
+        assert_eq!(breaker.probe_at(), now + FIRST);
+        let mut pauses = Vec::new();
+        for _ in 0..8 {
+            now = breaker.probe_at();
+            assert!(!breaker.rejected(refusal(), now));
+            pauses.push((breaker.probe_at() - now).as_secs());
+        }
+        assert_eq!(pauses, [10, 20, 40, 80, 160, 300, 300, 300]);
+        breaker.probe_now();
+        assert!(breaker.probe_at() <= now);
+        assert!(breaker.accepted());
+        assert!(!breaker.accepted());
+        assert!(breaker.rejected(refusal(), now));
+        assert_eq!(breaker.probe_at(), now + FIRST);
+    }
+}

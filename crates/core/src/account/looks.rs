@@ -1,0 +1,61 @@
+//! How often what should come at once and has not is looked for.
+
+use api::Reason;
+use std::time::Duration;
+
+/// Longest time between two looks at a Secret that is missing or of no use.
+const LONGEST_REST: Duration = Duration::from_secs(60);
+
+/// What is looked for, and since when.
+#[derive(Clone, Debug, Default)]
+pub struct Looks {
+    troubled: Option<(Reason, Duration)>,
+}
+
+impl Looks {
+    /// It is there, or nothing is looked for any more.
+    pub fn found(&mut self) {
+        self.troubled = None;
+    }
+
+    /// When to look again at what should come at once and has not: what is missing for long is looked for rarely.
+    pub fn rest(&mut self, why: Option<Reason>, again: Duration, now: Duration) -> Duration {
+        let Some(why) = why else {
+            self.troubled = None;
+            return again;
+        };
+        let since = match self.troubled {
+            Some((of, since)) if of == why => since,
+            _ => now,
+        };
+        self.troubled = Some((why, since));
+        let waited = now.saturating_sub(since);
+        again.max((waited / 2).min(LONGEST_REST))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_looked_for_at_first_often_and_then_each_minute() {
+        let at = Duration::from_secs;
+        let mut looks_for = Looks::default();
+        let (mut now, mut looks) = (at(1000), Vec::new());
+        for _ in 0..14 {
+            let rest = looks_for.rest(Some(Reason::SecretNotFound), at(2), now);
+            looks.push(rest.as_secs());
+            now += rest;
+        }
+        assert_eq!(looks[..3], [2, 2, 2]);
+        assert!(looks.is_sorted() && looks.ends_with(&[60, 60]), "{looks:?}");
+        // Another trouble, and none, begin from the start.
+        assert_eq!(looks_for.rest(Some(Reason::InvalidKey), at(2), now), at(2));
+        assert_eq!(looks_for.rest(None, at(15), now), at(15));
+        assert_eq!(
+            looks_for.rest(Some(Reason::InvalidKey), at(2), now + at(500)),
+            at(2)
+        );
+    }
+}

@@ -1,0 +1,23 @@
+//! Accounts: what is known of one, and what an account object is to do.
+
+pub mod account_report;
+pub mod decide;
+pub mod facts;
+pub mod key;
+pub mod key_state;
+pub mod lane;
+pub mod left_behind;
+pub mod list;
+pub mod looks;
+pub mod marks;
+pub mod next_key;
+pub mod on_record;
+pub mod orphan_memory;
+pub mod orphans;
+pub mod report;
+pub mod supply;
+pub mod terms;
+pub mod view;
+
+#[cfg(test)]
+pub(crate) mod tests;

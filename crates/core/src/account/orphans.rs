@@ -1,0 +1,83 @@
+//! Machines that cost and that nobody claims.
+
+use super::marks;
+use crate::account::view::Proof;
+use api::account::KnownMachine;
+use hosting_types::Server;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+/// The result of a look for orphans.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Not judged: not all namespaces are watched, or no complete listing was compared yet.
+    NotChecked,
+    /// The live machines of this cluster that no object claims, the oldest first; none is the good case.
+    Found(Vec<Arc<Server>>),
+}
+
+/// Compares a complete listing with the claims, which must have been asked for after it: a machine
+/// is there before the object forgets it, never the other way round.
+///
+/// `disowned` holds the machines whose mark is of an object that has another one, on another account.
+/// `ordering` holds the marks with an order in flight. None: the listing proves nothing, since it shows
+/// none of the machines that the account is known by. What does not bear the cluster's tag is not counted, whatever was
+/// asked for.
+pub fn judge(
+    proof: &Proof,
+    cluster_tag: &str,
+    known: &[KnownMachine],
+    claims: Option<&HashSet<String>>,
+    disowned: &HashSet<String>,
+    ordering: &HashSet<String>,
+) -> Option<Verdict> {
+    let Some(claims) = claims else {
+        return Some(Verdict::NotChecked);
+    };
+    let shown = |k: &KnownMachine| proof.servers.iter().any(|s| s.id.as_str() == k.uuid);
+    if !known.is_empty() && !known.iter().any(shown) {
+        return None;
+    }
+    let claimed = |server: &Server| {
+        let is_disowned = disowned.contains(server.id.as_str());
+        marks::object_marks(server)
+            .any(|mark| ordering.contains(mark) || (claims.contains(mark) && !is_disowned))
+    };
+    let is_orphan = |s: &&Arc<Server>| {
+        s.has_tag(cluster_tag) && s.status.is_live() && !marks::is_retained(s) && !claimed(s)
+    };
+    let mut orphans: Vec<Arc<Server>> = proof.servers.iter().filter(is_orphan).cloned().collect();
+    orphans.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
+    Some(Verdict::Found(orphans))
+}
+
+/// How many live machines of a complete listing bear a mark that another live one bears, too.
+pub fn duplicates(proof: &Proof) -> usize {
+    let mut by_mark: HashMap<&str, usize> = HashMap::new();
+    let live = proof.servers.iter().filter(|s| s.status.is_live());
+    for mark in live.flat_map(|server| marks::object_marks(server).take(1)) {
+        *by_mark.entry(mark).or_default() += 1;
+    }
+    by_mark.values().map(|bearing| bearing - 1).sum()
+}
+
+/// Live machines of an account that are not this cluster's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Others {
+    /// Those of other clusters, by their tags.
+    pub foreign: usize,
+    /// Those that no operator has marked.
+    pub unmarked: usize,
+}
+
+impl Others {
+    /// Counts a live machine, which is not of the cluster with this tag.
+    pub fn add(&mut self, server: &Server) {
+        match server.tags.iter().any(|tag| marks::is_mark(tag)) {
+            true => self.foreign += 1,
+            false => self.unmarked += 1,
+        }
+    }
+}

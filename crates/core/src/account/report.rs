@@ -1,0 +1,150 @@
+//! The status and the events that follow from a decision. Pure.
+
+use super::{decide::Decision, facts::Facts};
+use crate::report::{News, Severity};
+use api::{
+    Reason,
+    account::AccountStatus,
+    conditions::{self, Type},
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+/// The status that follows from a decision. Times move only with what they speak of.
+pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> AccountStatus {
+    let before = &facts.status;
+    let generation = facts.meta.generation;
+    let mut conditions =
+        conditions::merge(&before.conditions, &decision.conditions, generation, now);
+    // It speaks of an entry that may be gone. While the Secret is not read it stays.
+    let speaks = |kind: Type| decision.conditions.iter().any(|c| c.kind == kind);
+    if facts.keys.entries.is_some() && !speaks(Type::NextKeyAccepted) {
+        conditions.retain(|c| c.type_ != Type::NextKeyAccepted.as_str());
+    }
+    let mut next = AccountStatus {
+        observed_generation: generation,
+        conditions,
+        servers: decision.servers.clone().or_else(|| before.servers.clone()),
+        users: decision
+            .users
+            .clone()
+            .unwrap_or_else(|| before.users.clone()),
+        capacity: (decision.capacity.clone()).or_else(|| before.capacity.clone()),
+        calls: decision.calls.clone().or_else(|| before.calls.clone()),
+        orphans: decision
+            .orphans
+            .clone()
+            .unwrap_or_else(|| before.orphans.clone()),
+        endpoint: decision
+            .endpoint
+            .clone()
+            .or_else(|| before.endpoint.clone()),
+        key_in_use: (decision.key_in_use.clone()).or_else(|| before.key_in_use.clone()),
+        lineage: decision.lineage.clone().or_else(|| before.lineage.clone()),
+        known_machines: decision.known.clone(),
+        delivery_times: decision.deliveries.clone(),
+        timing: Some(facts.timing),
+        release_brake: decision.brake.clone(),
+        orphan_release: decision.orphan_release.clone(),
+        last_orphan_scan: before.last_orphan_scan.clone(),
+        last_handled_reconcile_at: (decision.handled.clone())
+            .or_else(|| before.last_handled_reconcile_at.clone()),
+    };
+    // The time of a listing alone is not worth a write: it is written with the next change.
+    if next != *before
+        && let Some(age) = facts
+            .report
+            .as_ref()
+            .and_then(|s| s.proof.as_ref())
+            .map(|proof| facts.now.saturating_sub(proof.ended))
+    {
+        let seconds = i64::try_from(age.as_secs()).unwrap_or(i64::MAX);
+        let ended = Timestamp::from_second(now.as_second().saturating_sub(seconds));
+        let ended = ended.ok().map(Time);
+        if let Some(servers) = &mut next.servers {
+            servers.counted_at.clone_from(&ended);
+        }
+        next.last_orphan_scan = ended;
+    }
+    next
+}
+
+/// Whether only counts and names differ, which may wait a little: they change with every machine.
+pub fn may_wait(before: &AccountStatus, next: &AccountStatus) -> bool {
+    let mut same = next.clone();
+    same.servers.clone_from(&before.servers);
+    same.users.clone_from(&before.users);
+    same.capacity.clone_from(&before.capacity);
+    same.calls.clone_from(&before.calls);
+    same.known_machines.clone_from(&before.known_machines);
+    same.delivery_times.clone_from(&before.delivery_times);
+    same.last_orphan_scan.clone_from(&before.last_orphan_scan);
+    // The first machines to be known by are what a search rests on.
+    same == *before && (next.known_machines.is_empty() || !before.known_machines.is_empty())
+}
+
+/// The events that go with a status.
+pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &Decision) -> Vec<News> {
+    let mut news = Vec::new();
+    if before.endpoint.is_some() && before.endpoint != next.endpoint {
+        let note = match before.lineage == next.lineage {
+            true => "another base URL or key is in use; it leads to the same machines",
+            false => {
+                "another base URL or key is in use; no machine on record shows that it leads to the same account, so nothing is concluded from it about orders and machines of before"
+            }
+        };
+        news.push(News {
+            severity: Severity::Normal,
+            reason: Reason::KeyAccepted.as_str(),
+            action: "Connect",
+            note: note.into(),
+        });
+    }
+    for wanted in &decision.conditions {
+        let was = before
+            .conditions
+            .iter()
+            .find(|c| c.type_ == wanted.kind.as_str());
+        let is_news = was.is_none_or(|c| c.reason != wanted.reason.as_str());
+        let of = |severity, action, note| News {
+            severity,
+            reason: wanted.reason.as_str(),
+            action,
+            note,
+        };
+        match wanted.kind {
+            Type::Ready if is_news && wanted.reason != Reason::Pending => {
+                let severity = match wanted.status {
+                    Some(true) => Severity::Normal,
+                    _ => Severity::Warning,
+                };
+                news.push(of(severity, "Check", wanted.message.clone()));
+            }
+            Type::NextKeyAccepted if is_news && wanted.status.is_some() => {
+                let severity = match wanted.status {
+                    Some(true) => Severity::Normal,
+                    _ => Severity::Warning,
+                };
+                news.push(of(severity, "Try", wanted.message.clone()));
+            }
+            Type::OrphansFound if wanted.status == Some(true) && before.orphans != next.orphans => {
+                news.push(of(Severity::Warning, "Scan", wanted.message.clone()));
+            }
+            Type::ReleasesHeld if wanted.status == Some(true) && is_news => {
+                news.push(of(Severity::Warning, "Hold", wanted.message.clone()));
+            }
+            _ => {}
+        }
+    }
+    news
+}
+
+/// The event of a finalizer that may not be written.
+pub fn forbidden(why: &str) -> News {
+    News {
+        severity: Severity::Warning,
+        reason: Reason::Pending.as_str(),
+        action: "Hold",
+        note: why.to_owned(),
+    }
+}

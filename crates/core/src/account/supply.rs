@@ -1,0 +1,370 @@
+//! Whether what an order asks for can be had: stock, quota, and the orders that may have been refused for want of one.
+//!
+//! A refusal makes everybody who asks for the same wait for the next look at the catalogue, since their orders would be
+//! refused as well. Where that look says that it can be had, the refusal had another cause, and further ones of the same
+//! object make nobody wait for a while: an order that is refused for what it is must not hold up the others.
+
+use crate::account::view::Catalogue;
+use hosting_types::{Error, Order, catalogue::Availability};
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+/// The catalogue may be this old when an order starts.
+pub const CATALOGUE_AGE: Duration = Duration::from_secs(60);
+/// The status of an order that is refused for want of stock or quota: the only one that the API's list leaves for it.
+const UNPROCESSABLE: u16 = 422;
+
+/// What an order asks for, as stock and quota count it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Demand {
+    location: String,
+    instance_type: String,
+    contract_id: Option<String>,
+    overflow: bool,
+}
+
+/// Why what is asked for cannot be had now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// There is no machine of the type at the place.
+    Stock {
+        /// The places that have one.
+        elsewhere: Vec<String>,
+    },
+    /// The pool that pays is used up.
+    Quota {
+        /// The contract; None: on demand.
+        contract_id: Option<String>,
+        /// How many are in use.
+        usage: i64,
+        /// Of how many.
+        quota: i64,
+    },
+}
+
+impl Demand {
+    /// What a request asks for. Place and type in any case, with or without blanks around them.
+    pub fn of(order: &Order) -> Self {
+        Self::new(
+            &order.location,
+            &order.instance_type,
+            order.contract_id.as_deref(),
+            order.overflow,
+        )
+    }
+
+    /// The same of its parts. An empty contract is none.
+    pub fn new(
+        location: &str,
+        instance_type: &str,
+        contract: Option<&str>,
+        overflow: bool,
+    ) -> Self {
+        Self {
+            location: location.trim().to_lowercase(),
+            instance_type: instance_type.trim().to_lowercase(),
+            contract_id: contract.filter(|c| !c.is_empty()).map(str::to_owned),
+            overflow,
+        }
+    }
+
+    /// What the catalogue lacks of it. What the catalogue does not list is left to the provider's answer.
+    pub fn lack(&self, catalogue: &Catalogue) -> Option<Lack> {
+        if self.is_committed(catalogue) {
+            return None;
+        }
+        self.lack_of_stock(catalogue)
+            .or_else(|| self.lack_of_quota(catalogue))
+    }
+
+    /// Whether the contract has quota left: its machines stand ready and need no free one on demand (2.7-25 of the API).
+    fn is_committed(&self, catalogue: &Catalogue) -> bool {
+        let contract = self.contract_id.as_deref();
+        contract.is_some()
+            && self
+                .pool(catalogue, contract)
+                .is_some_and(|(quota, usage)| usage < quota)
+    }
+
+    /// Whether the contract has no quota at the place, as far as is listed: such an order is refused (2.7-26 of the API).
+    pub fn is_without_contract(&self, catalogue: &Catalogue) -> bool {
+        let contract = self.contract_id.as_deref();
+        contract.is_some()
+            && !catalogue.quotas.is_empty()
+            && self.pool(catalogue, contract).is_none()
+    }
+
+    fn lack_of_stock(&self, catalogue: &Catalogue) -> Option<Lack> {
+        let plan = catalogue
+            .plans
+            .iter()
+            .find(|plan| is_same(&plan.name, &self.instance_type))?;
+        let is_gone = |a: &Availability| *a == Availability::Unavailable;
+        let here = plan
+            .locations
+            .iter()
+            .find(|place| is_same(&place.name, &self.location))?;
+        is_gone(&here.availability).then(|| {
+            let elsewhere = plan.locations.iter().filter(|p| !is_gone(&p.availability));
+            let elsewhere = elsewhere.map(|place| place.name.clone()).collect();
+            Lack::Stock { elsewhere }
+        })
+    }
+
+    /// Of the pool that would pay.
+    fn lack_of_quota(&self, catalogue: &Catalogue) -> Option<Lack> {
+        let contract = self.contract_id.as_deref();
+        let (quota, usage) = self.used_up(catalogue, contract)?;
+        let is_over = contract.is_some() && self.overflow;
+        if is_over && self.used_up(catalogue, None).is_none() {
+            return None;
+        }
+        let contract_id = self.contract_id.clone();
+        Some(Lack::Quota {
+            contract_id,
+            usage,
+            quota,
+        })
+    }
+
+    /// Quota and usage of a pool of which nothing is left.
+    fn used_up(&self, catalogue: &Catalogue, contract: Option<&str>) -> Option<(i64, i64)> {
+        self.pool(catalogue, contract)
+            .filter(|(quota, usage)| usage >= quota)
+    }
+
+    /// Quota and usage of a pool, where they are listed.
+    fn pool(&self, catalogue: &Catalogue, contract: Option<&str>) -> Option<(i64, i64)> {
+        let here = catalogue.quotas.iter();
+        let here = here.filter(|place| is_same(&place.location, &self.location));
+        here.flat_map(|place| &place.usages)
+            .filter(|pool| is_same(&pool.instance_type, &self.instance_type))
+            .find(|pool| pool.contract_id.as_deref().filter(|c| !c.is_empty()) == contract)
+            .and_then(|pool| Some((pool.quota?, pool.usage?)))
+    }
+}
+
+/// Whether two names are the same: case and blanks around them do not matter.
+fn is_same(one: &str, other: &str) -> bool {
+    one.trim().to_lowercase() == other.trim().to_lowercase()
+}
+
+/// Whether stock or quota may be the cause of this refusal.
+pub fn may_be_for_want(error: &Error) -> bool {
+    matches!(error, Error::Refused(refusal) if refusal.status == UNPROCESSABLE)
+}
+
+/// The last refusals of one live account, by what was asked for and the mark of the object that asked.
+#[derive(Default)]
+pub struct Refusals(Mutex<HashMap<(Demand, String), Refused>>);
+
+struct Refused {
+    at: Duration,
+    /// A look since then says that it can be had.
+    had_other_cause: bool,
+}
+
+impl Refusals {
+    /// The order of an object was refused, perhaps for want of stock or quota.
+    pub fn note(&self, asked: Demand, mark: &str, at: Duration) {
+        let mut all = self.lock();
+        // Later than that any catalogue that an order rests on is newer.
+        all.retain(|_, refused| at < refused.at + CATALOGUE_AGE);
+        let refused = all.entry((asked, mark.to_owned())).or_insert(Refused {
+            at,
+            had_other_cause: false,
+        });
+        if !refused.had_other_cause {
+            refused.at = at;
+        }
+    }
+
+    /// A look at the catalogue that started then showed this.
+    pub fn looked(&self, catalogue: &Catalogue, started: Duration) {
+        self.lock().retain(|(asked, _), refused| {
+            let is_answered = refused.at <= started;
+            refused.had_other_cause |= is_answered;
+            !is_answered || asked.lack(catalogue).is_none()
+        });
+    }
+
+    /// What was refused and not looked at since, and when.
+    pub fn open(&self) -> Vec<(Demand, Duration)> {
+        let all = self.lock();
+        let mut open: HashMap<Demand, Duration> = HashMap::new();
+        for ((asked, _), refused) in all.iter().filter(|(_, refused)| !refused.had_other_cause) {
+            let at = open.entry(asked.clone()).or_default();
+            *at = refused.at.max(*at);
+        }
+        open.into_iter().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<(Demand, String), Refused>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hosting_types::{
+        catalogue::{Plan, PlanLocation},
+        quota::{LocationQuota, QuotaUsage},
+    };
+
+    fn secs(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn plan(availability: &[(&str, Availability)]) -> Catalogue {
+        let places = availability
+            .iter()
+            .map(|(name, availability)| PlanLocation {
+                name: (*name).into(),
+                data_centre: String::new(),
+                availability: availability.clone(),
+            });
+        let plan = Plan {
+            name: "Small ".into(),
+            cpu: None,
+            memory: None,
+            disks: Vec::new(),
+            network_interfaces: Vec::new(),
+            gpu: None,
+            locations: places.collect(),
+        };
+        Catalogue {
+            plans: vec![plan],
+            ..Catalogue::default()
+        }
+    }
+
+    /// Pools of the place: contract, quota, usage.
+    fn quota(pools: &[(&str, i64, i64)]) -> Catalogue {
+        let usages = pools.iter().map(|(contract, quota, usage)| QuotaUsage {
+            instance_type_id: None,
+            instance_type: "SMALL".into(),
+            quota_type: String::new(),
+            contract_id: Some((*contract).into()),
+            quota: Some(*quota),
+            usage: Some(*usage),
+        });
+        let place = LocationQuota {
+            location_id: None,
+            location: "Here".into(),
+            usages: usages.collect(),
+        };
+        Catalogue {
+            quotas: vec![place],
+            ..Catalogue::default()
+        }
+    }
+
+    fn here(contract: Option<&str>, overflow: bool) -> Demand {
+        Demand::new(" here", "small", contract, overflow)
+    }
+
+    #[test]
+    fn a_lack_is_told_from_what_the_catalogue_does_not_list() {
+        let of = |catalogue: Catalogue| here(None, false).lack(&catalogue);
+        assert_eq!(of(Catalogue::default()), None);
+        assert_eq!(of(plan(&[("Here", Availability::Low)])), None);
+        let gone = [
+            ("Here", Availability::Unavailable),
+            ("There", Availability::High),
+            ("Nowhere", Availability::Unavailable),
+        ];
+        let elsewhere = vec!["There".to_owned()];
+        assert_eq!(of(plan(&gone)), Some(Lack::Stock { elsewhere }));
+        assert_eq!(of(quota(&[("", 2, 1)])), None);
+        let used_up = Lack::Quota {
+            contract_id: None,
+            usage: 2,
+            quota: 2,
+        };
+        assert_eq!(of(quota(&[("", 2, 2)])), Some(used_up));
+    }
+
+    #[test]
+    fn the_pool_that_pays_decides_and_overflow_leads_to_the_other() {
+        let lacks = |contract, overflow, pools: &[(&str, i64, i64)]| {
+            here(contract, overflow).lack(&quota(pools)).is_some()
+        };
+        let committed = Some("C-1");
+        assert!(lacks(committed, false, &[("C-1", 1, 1), ("", 9, 0)]));
+        assert!(!lacks(committed, true, &[("C-1", 1, 1), ("", 9, 0)]));
+        assert!(lacks(committed, true, &[("C-1", 1, 1), ("", 9, 9)]));
+        assert!(!lacks(None, true, &[("C-1", 1, 1), ("", 9, 0)]));
+        assert!(!lacks(Some("C-2"), false, &[("C-1", 1, 1), ("", 9, 9)]));
+        let without = |contract| {
+            let pools = quota(&[("C-1", 1, 1), ("", 9, 9)]);
+            here(contract, false).is_without_contract(&pools)
+        };
+        assert!(without(Some("C-2")) && !without(committed) && !without(None));
+    }
+
+    #[test]
+    fn a_contract_with_quota_left_needs_no_machine_on_demand() {
+        let lacks = |contract, usage: i64| {
+            let mut catalogue = plan(&[("Here", Availability::Unavailable)]);
+            catalogue.quotas = quota(&[("C-1", 2, usage)]).quotas;
+            here(contract, true).lack(&catalogue).is_some()
+        };
+        assert!(!lacks(Some("C-1"), 1));
+        assert!(lacks(Some("C-1"), 2) && lacks(None, 1));
+    }
+
+    #[test]
+    fn a_refusal_is_open_until_a_look_that_started_after_it() {
+        let refusals = Refusals::default();
+        let asked = here(None, false);
+        refusals.note(asked.clone(), "web", secs(100));
+        refusals.note(asked.clone(), "web", secs(101));
+        assert_eq!(refusals.open(), [(asked.clone(), secs(101))]);
+        let there = plan(&[("Here", Availability::Low)]);
+        refusals.looked(&there, secs(100));
+        assert_eq!(refusals.open().len(), 1, "it had started before");
+        refusals.looked(&there, secs(101));
+        assert_eq!(refusals.open(), []);
+    }
+
+    #[test]
+    fn refusals_that_a_look_does_not_explain_hold_nobody_up_for_a_minute() {
+        let refusals = Refusals::default();
+        let asked = here(None, false);
+        let there = plan(&[("Here", Availability::Low)]);
+        refusals.note(asked.clone(), "web", secs(100));
+        refusals.looked(&there, secs(101));
+        for at in 102..160 {
+            refusals.note(asked.clone(), "web", secs(at));
+        }
+        assert_eq!(refusals.open(), []);
+        refusals.note(here(Some("C-1"), false), "web", secs(103));
+        assert_eq!(
+            refusals.open().len(),
+            1,
+            "another request is another matter"
+        );
+        refusals.note(asked.clone(), "db", secs(104));
+        assert!(
+            refusals.open().contains(&(asked.clone(), secs(104))),
+            "another object may be refused for want of it"
+        );
+        refusals.note(asked.clone(), "web", secs(160));
+        assert!(refusals.open().contains(&(asked, secs(160))));
+    }
+
+    #[test]
+    fn each_refusal_that_was_explained_is_looked_into_again() {
+        let refusals = Refusals::default();
+        let asked = here(None, false);
+        refusals.note(asked.clone(), "web", secs(100));
+        refusals.looked(&plan(&[("Here", Availability::Unavailable)]), secs(101));
+        assert_eq!(refusals.open(), []);
+        refusals.note(asked.clone(), "web", secs(110));
+        assert_eq!(refusals.open(), [(asked, secs(110))]);
+    }
+}

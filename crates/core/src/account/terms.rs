@@ -1,0 +1,131 @@
+//! What an account object offers a namespace.
+
+use crate::account::key::AccountKey;
+use api::{
+    allowed::{Allowed, AllowedNamespaces, NamespaceLimits},
+    policies::DeletionPolicy,
+    selector::Labels,
+};
+use serde_json::json;
+use std::sync::Arc;
+
+/// What an account object offers a namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Terms {
+    /// The account is one of the namespace: its own limits are the only ones.
+    Own,
+    /// It serves the namespace within the limits of this entry.
+    Entry(Arc<AllowedNamespaces>),
+    /// Whether it serves the namespace is not known yet. Says why.
+    Unknown(String),
+    /// It does not serve the namespace. That stops what is new, never what ends. Says why, and what helps.
+    Refused(String),
+}
+
+impl Terms {
+    /// What the entries of an account object say of a namespace with these labels. None for `entries`: the object was
+    /// not read, or has none; None for `labels`: they are not known.
+    pub fn of(
+        key: &AccountKey,
+        entries: Option<&[AllowedNamespaces]>,
+        namespace: &str,
+        labels: Option<&Labels>,
+    ) -> Self {
+        if key.namespace.is_some() {
+            return Self::Own;
+        }
+        let Some(entries) = entries else {
+            return Self::Unknown(format!("{key} was not read yet"));
+        };
+        match AllowedNamespaces::look_up(entries, namespace, labels) {
+            Allowed::By(entry) => Self::Entry(Arc::new(entry.clone())),
+            Allowed::Unknown => Self::Unknown(format!(
+                "{key} selects namespaces by their labels, and those of namespace {namespace} are not known yet; if this stays, the operator cannot read namespaces: grant its ServiceAccount list and watch on namespaces"
+            )),
+            Allowed::Nowhere => Self::Refused(format!(
+                "{key} does not allow namespace {namespace}: whoever may change the account can add it to spec.allowedNamespaces, with limits: {}",
+                key.command("patch", &adding(entries, namespace))
+            )),
+            Allowed::Twice(first, second) => Self::Refused(format!(
+                "{key} speaks of namespace {namespace} twice, in the entries {:?} and {:?} of spec.allowedNamespaces: take it out of one of them: {}",
+                first.name,
+                second.name,
+                key.command("edit", "")
+            )),
+        }
+    }
+
+    /// Whether the account serves the namespace.
+    pub fn serve(&self) -> bool {
+        matches!(self, Self::Own | Self::Entry(_))
+    }
+
+    /// The name of the entry that holds, and its limits.
+    pub fn entry(&self) -> Option<(&str, &NamespaceLimits)> {
+        match self {
+            Self::Entry(entry) => Some((&entry.name, &entry.limits)),
+            Self::Own | Self::Unknown(_) | Self::Refused(_) => None,
+        }
+    }
+
+    /// Whether a server may take on a machine that bears no mark.
+    pub fn let_adopt(&self) -> bool {
+        match self {
+            Self::Own => true,
+            Self::Entry(entry) => entry.adoption == Some(true),
+            Self::Unknown(_) | Self::Refused(_) => false,
+        }
+    }
+
+    /// Whether a host of the account may be taken: shown, switched and installed.
+    pub fn lets_host(&self, id: i64) -> bool {
+        match self {
+            Self::Own => true,
+            Self::Entry(entry) => entry.hosts.contains(&id),
+            Self::Unknown(_) | Self::Refused(_) => false,
+        }
+    }
+
+    /// Whether a server may have this deletion policy.
+    pub fn allow(&self, policy: DeletionPolicy) -> bool {
+        let allowed = self.entry().map(|(_, limits)| &limits.deletion_policies);
+        allowed.is_none_or(|allowed| allowed.is_empty() || allowed.contains(&policy))
+    }
+
+    /// Whether a machine may be retained now. That the namespace is not served any more takes nothing away; while it
+    /// is not known which limits hold, nothing that cannot be undone is done.
+    pub fn let_retain(&self) -> bool {
+        !matches!(self, Self::Unknown(_)) && self.allow(DeletionPolicy::Retain)
+    }
+}
+
+/// The patch that allows a namespace. A JSON patch adds to a list that is there, and a merge patch would
+/// drop its other entries; two entries of one name would be refused.
+fn adding(entries: &[AllowedNamespaces], namespace: &str) -> String {
+    let namesake = entries
+        .iter()
+        .enumerate()
+        .find(|(_, e)| e.name == namespace);
+    // A limit, so that nobody opens an account further than was asked for.
+    let own = json!({"name": namespace, "names": [namespace], "limits": {"maxServers": 1}});
+    let (path, value) = match namesake {
+        _ if entries.is_empty() => {
+            let merge = json!({"spec": {"allowedNamespaces": [own]}});
+            return format!("--type=merge -p '{merge}'");
+        }
+        None => ("-".to_owned(), own),
+        Some((at, entry)) if entry.names.is_empty() => (format!("{at}/names"), json!([namespace])),
+        Some((at, _)) => (format!("{at}/names/-"), json!(namespace)),
+    };
+    let add =
+        json!({"op": "add", "path": format!("/spec/allowedNamespaces/{path}"), "value": value});
+    // A place in a list that may have changed meanwhile: never into the entry of somebody else.
+    let patch = match namesake {
+        Some((at, entry)) => {
+            let path = format!("/spec/allowedNamespaces/{at}/name");
+            json!([{"op": "test", "path": path, "value": entry.name}, add])
+        }
+        None => json!([add]),
+    };
+    format!("--type=json -p '{patch}'")
+}

@@ -1,0 +1,794 @@
+//! Decisions on accounts: each trouble its own words, finalizers in their order.
+
+mod brake;
+mod lineage;
+mod next_key;
+mod orphan_release;
+mod orphans;
+mod request;
+mod same_identity;
+mod uses;
+
+use super::{
+    decide::{Effect, decide, next_key::Keys},
+    facts::{Facts, KeyFault, SecretFact},
+    orphan_memory::OrphanMemory,
+    report,
+};
+use crate::account::looks::Looks;
+use crate::{
+    account::{
+        account_report::{AccountReport, Calls, Counts},
+        key::AccountKey,
+        key_state::KeyState,
+        on_record::{OnRecord, RecordedMachine},
+        orphans::Verdict,
+        view::Proof,
+    },
+    mark::ClusterId,
+    patience::{PATIENCE, Patience},
+    readings::Reading,
+    request::Asked,
+};
+use api::{
+    Reason,
+    account::{AccountSpec, AccountStatus, ApiKeySecretRef, Endpoint, KnownMachine, Limits},
+    conditions::Type,
+    delivery::Deliveries,
+    names::{ACCOUNT_FINALIZER, HELD_SECRET},
+    orphan::OrphanPolicy,
+    references::AccountKind,
+    timing::{Minimum, Timing, TimingInForce},
+};
+use hosting_types::{Refusal, Server, ServerId, ServerStatus};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use serde_json::json;
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+/// The lineage on record, and the next one.
+const LINEAGE: &str = "11111111aaaa";
+const FRESH: &str = "22222222bbbb";
+const URL: &str = "https://api.example.com";
+/// The command that repairs the key.
+const PUT_KEY: &str = "kubectl create secret generic api -n n --type=flexmetal.dev/api-key --from-file=apiKey=FILE --dry-run=client -o yaml | kubectl patch secret api -n n --type=merge --patch-file=/dev/stdin";
+/// The command that makes the Secret.
+const CREATE: &str = "kubectl create secret generic api -n n --type=flexmetal.dev/api-key --from-literal=baseURL=https://api.example.com --from-file=apiKey=FILE";
+
+fn endpoint(hash: &str) -> Endpoint {
+    Endpoint {
+        base_url: URL.into(),
+        key_hash: hash.into(),
+    }
+}
+
+fn uuid(number: usize) -> String {
+    format!("00000000-0000-4000-8000-{number:012}")
+}
+
+/// A machine as the provider shows it.
+fn machine(number: usize) -> Server {
+    Server {
+        id: ServerId::parse(&uuid(number)).unwrap(),
+        name: "web".into(),
+        status: ServerStatus::Delivered,
+        status_message: String::new(),
+        location_id: None,
+        location: String::new(),
+        instance_type_id: None,
+        instance_type: String::new(),
+        os_slug: String::new(),
+        addresses: vec![],
+        tags: vec![known().order_tag],
+        created_at: None,
+        delivered_at: None,
+        released_at: None,
+        contract_id: None,
+    }
+}
+
+fn known() -> KnownMachine {
+    KnownMachine {
+        uuid: uuid(1),
+        order_tag: "fmo-order:00000000000000000000000000000001".into(),
+        live: true,
+    }
+}
+
+fn report_of() -> AccountReport {
+    AccountReport {
+        key: KeyState::Accepted,
+        error: None,
+        proof: Some(Arc::new(Proof {
+            began: Duration::from_secs(90),
+            ended: Duration::from_secs(91),
+            servers: vec![],
+        })),
+        verdict: Verdict::Found(Vec::new()),
+        counts: Counts {
+            live: 2,
+            retained: 1,
+            duplicates: 0,
+            others: None,
+        },
+        deliveries: Arc::default(),
+        known: vec![],
+        catalogue: None,
+        calls: Calls {
+            full: 1200,
+            in_force: 1200,
+        },
+    }
+}
+
+#[test]
+fn deliveries_go_on_record_and_wait_for_the_next_write_of_counts() {
+    let what = ("EU: Rotterdam", "bm7.std.8");
+    let mut known = Deliveries::default();
+    for n in 1..10 {
+        known.note(what, (n, n + 700), 9000);
+    }
+    let with = |known: &Deliveries, mut facts: Facts| {
+        let report = facts.report.as_mut().unwrap();
+        report.deliveries = Arc::new(known.clone());
+        facts
+    };
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    let mut facts = with(&Deliveries::default(), facts());
+    facts.status = report::next_status(&facts, &decide(&facts), now);
+    let mut facts = with(&known, facts);
+    let next = report::next_status(&facts, &decide(&facts), now);
+    assert_eq!(next.delivery_times, known.record(&[]));
+    assert!(report::may_wait(&facts.status, &next));
+
+    facts.status = next.clone();
+    known.note(what, (100, 801), 9000);
+    let facts = with(&known, facts);
+    let after = report::next_status(&facts, &decide(&facts), now);
+    assert_eq!(after, next, "the same words are not written again");
+    // What is not seen, or is another account, takes nothing off the record.
+    let unseen = Facts {
+        report: None,
+        ..facts
+    };
+    let after = report::next_status(&unseen, &decide(&unseen), now);
+    assert_eq!(after.delivery_times, next.delivery_times);
+}
+
+/// An account in use, all in order.
+fn facts() -> Facts {
+    Facts {
+        now: Duration::from_secs(1000),
+        wall: 1_790_000_000,
+        key: AccountKey {
+            kind: AccountKind::ProviderAccount,
+            namespace: Some("n".into()),
+            name: "default".into(),
+        },
+        meta: serde_json::from_value::<ObjectMeta>(json!({
+            "name": "default",
+            "namespace": "n",
+            "uid": "account-1",
+            "generation": 3,
+            "finalizers": [ACCOUNT_FINALIZER],
+            "annotations": {HELD_SECRET: "api"},
+        }))
+        .unwrap(),
+        spec: AccountSpec {
+            release_brake: None,
+            base_url: Some(URL.into()),
+            ca_bundle: None,
+            api_key_secret_ref: ApiKeySecretRef { name: "api".into() },
+            timing: Timing::default(),
+            defaults: None,
+            egress_cidrs: Vec::new(),
+            limits: Limits::default(),
+            orphan_policy: OrphanPolicy::default(),
+        },
+        timing: TimingInForce::default(),
+        status: AccountStatus {
+            lineage: Some(LINEAGE.into()),
+            endpoint: Some(endpoint("a")),
+            ..AccountStatus::default()
+        },
+        secret_namespace: "n".into(),
+        keys: Keys::default(),
+        secret: SecretFact::Found {
+            key: Ok("a".into()),
+            deleting: false,
+            has_finalizer: true,
+        },
+        endpoint: Ok(()),
+        users: Some(2),
+        used_by: Vec::new(),
+        named_users: Vec::new(),
+        figures_are_due: true,
+        secret_is_shared: false,
+        connected: true,
+        in_force: Some(endpoint("a")),
+        on_record: Some(OnRecord::default()),
+        missed_since: Some(Duration::ZERO),
+        open_elsewhere: false,
+        used_before: false,
+        fresh_word: FRESH.into(),
+        report: Some(report_of()),
+        failed: None,
+        patience: Patience::default(),
+        releases_after: None,
+        cluster: ClusterId::parse("0123456789abcdef").unwrap(),
+        is_namespace_suspended: Some(false),
+        orphan_memory: OrphanMemory::default(),
+        orphans_of_living: BTreeSet::new(),
+        asked: Asked::default(),
+        is_only_account: true,
+    }
+}
+
+fn secret(facts: &mut Facts, key: Result<String, KeyFault>, deleting: bool, has_finalizer: bool) {
+    facts.secret = SecretFact::Found {
+        key,
+        deleting,
+        has_finalizer,
+    };
+}
+
+fn rejected() -> KeyState {
+    KeyState::Rejected(Refusal {
+        status: 403,
+        code: None,
+        message: String::new(),
+        fields: vec![],
+        retry_after: None,
+        idempotent: true,
+    })
+}
+
+/// Reason and state of a condition.
+fn condition(facts: &Facts, kind: Type) -> (&'static str, Reason, String) {
+    let decision = decide(facts);
+    let found = decision.conditions.into_iter().find(|c| c.kind == kind);
+    let found = found.unwrap();
+    (found.status_word(), found.reason, found.message)
+}
+
+#[test]
+fn an_account_that_works_is_ready_and_records_where_it_is() {
+    let facts = facts();
+    let decision = decide(&facts);
+    assert_eq!(condition(&facts, Type::Ready).0, "True");
+    assert_eq!(condition(&facts, Type::KeyAccepted).0, "True");
+    assert_eq!(condition(&facts, Type::Stalled).0, "False");
+    assert_eq!(condition(&facts, Type::Reconciling).0, "False");
+    assert_eq!(condition(&facts, Type::OrphansFound).1, Reason::NoOrphans);
+    assert_eq!(
+        (decision.block, decision.no_orders, decision.effect),
+        (None, None, None)
+    );
+    assert_eq!(decision.held, Some(true));
+    assert_eq!(decision.endpoint, Some(endpoint("a")));
+    let servers = decision.servers.unwrap();
+    assert_eq!((servers.objects, servers.live, servers.retained), (2, 2, 1));
+}
+
+/// Each trouble: how it comes about, its reason, whether a person is needed, what the message names.
+#[test]
+fn every_trouble_names_its_field_and_remedy() {
+    type Case = (Reason, bool, &'static [&'static str], fn(&mut Facts));
+    let cases: &[Case] = &[
+        (
+            Reason::InvalidEndpoint,
+            true,
+            &["spec.baseURL", "use https"],
+            |f| f.endpoint = Err("spec.baseURL is plain http: use https".into()),
+        ),
+        (
+            Reason::SecretNotFound,
+            true,
+            &["Secret n/api", "create it", "spec.apiKeySecretRef", CREATE],
+            |f| f.secret = SecretFact::Missing,
+        ),
+        (
+            Reason::SecretNotFound,
+            true,
+            &[
+                "Secret n/api",
+                "\"apiKey\"",
+                "spec.apiKeySecretRef",
+                PUT_KEY,
+            ],
+            |f| secret(f, Err(KeyFault::Absent), false, true),
+        ),
+        (
+            Reason::InvalidKey,
+            true,
+            &["Secret n/api", "one line", PUT_KEY],
+            |f| {
+                secret(
+                    f,
+                    Err(KeyFault::Invalid("store the key as one line".into())),
+                    false,
+                    true,
+                );
+            },
+        ),
+        (
+            Reason::InvalidKey,
+            true,
+            &[
+                "Secret n/api",
+                "type flexmetal.dev/api-key",
+                "cannot be changed",
+                "kubectl delete secret api -n n && kubectl create secret generic api -n n --type=flexmetal.dev/api-key --from-literal=baseURL=https://api.example.com --from-file=apiKey=FILE",
+                "saved in FILE before",
+            ],
+            |f| secret(f, Err(KeyFault::OtherType), false, false),
+        ),
+        (
+            Reason::KeyRejected,
+            true,
+            &["Secret n/api", "status 403", PUT_KEY],
+            |f| {
+                f.report.as_mut().unwrap().key = rejected();
+            },
+        ),
+        (
+            Reason::AccountChanged,
+            true,
+            &[
+                "put back the former",
+                "kubectl annotate provideraccount default -n n flexmetal.dev/acknowledge-account=",
+                "key hash old",
+            ],
+            |f| {
+                f.status.endpoint = Some(endpoint("old"));
+                f.status.known_machines = vec![known()];
+            },
+        ),
+        (Reason::Pending, false, &[], |f| {
+            f.report.as_mut().unwrap().key = KeyState::Untried;
+        }),
+        (Reason::ProviderUnreachable, false, &["no route"], |f| {
+            f.report.as_mut().unwrap().error =
+                Some((Reason::ProviderUnreachable, "no route".into()));
+        }),
+        (
+            Reason::Pending,
+            false,
+            &["Secret n/api", "forbidden"],
+            |f| {
+                f.secret = SecretFact::Unread("forbidden".into());
+            },
+        ),
+    ];
+    for (reason, stalled, words, make) in cases {
+        let mut facts = facts();
+        make(&mut facts);
+        let (ready, why, message) = condition(&facts, Type::Ready);
+        assert_eq!((ready, why), ("False", *reason), "{message}");
+        for word in *words {
+            assert!(message.contains(word), "{reason}: {message}");
+        }
+        let flag = |is| if is { "True" } else { "False" };
+        if *reason == Reason::SecretNotFound {
+            assert_eq!(condition(&facts, Type::Stalled).0, "False", "at first");
+            let since = facts.now.saturating_sub(PATIENCE);
+            facts.patience.note(Some(*reason), since);
+        }
+        assert_eq!(
+            condition(&facts, Type::Stalled).0,
+            flag(*stalled),
+            "{reason}"
+        );
+        assert_eq!(
+            condition(&facts, Type::Reconciling).0,
+            flag(!*stalled),
+            "{reason}"
+        );
+    }
+}
+
+/// Each trouble of an account that works by its last good key, of one that never did, and of one that ends: the Secret
+/// is read often at first and then once a minute, however long somebody leaves it so.
+#[test]
+fn whatever_lasts_is_looked_at_once_a_minute() {
+    let deleted = || Some(Time(Timestamp::MIN));
+    type Make<'a> = &'a dyn Fn(&mut Facts);
+    let cases: [(&str, Make); 12] = [
+        ("missing", &|f| f.secret = SecretFact::Missing),
+        ("absent", &|f| secret(f, Err(KeyFault::Absent), false, true)),
+        ("type", &|f| {
+            secret(f, Err(KeyFault::OtherType), false, false)
+        }),
+        ("invalid", &|f| {
+            secret(f, Err(KeyFault::Invalid("no".into())), false, true);
+        }),
+        ("unread", &|f| f.secret = SecretFact::Unread("no".into())),
+        ("endpoint", &|f| f.endpoint = Err("baseURL".into())),
+        ("rejected", &|f| f.report.as_mut().unwrap().key = rejected()),
+        ("changed", &|f| {
+            f.status.endpoint = Some(endpoint("old"));
+            f.status.known_machines = vec![known()];
+        }),
+        ("ends", &|f| f.meta.deletion_timestamp = deleted()),
+        ("ends without Secret", &|f| {
+            f.meta.deletion_timestamp = deleted();
+            f.secret = SecretFact::Missing;
+        }),
+        ("ends without URL", &|f| {
+            f.meta.deletion_timestamp = deleted();
+            f.endpoint = Err("baseURL".into());
+        }),
+        ("Secret ends", &|f| secret(f, Ok("a".into()), true, true)),
+    ];
+    for (case, make) in cases {
+        for connected in [true, false] {
+            let mut facts = facts();
+            facts.connected = connected;
+            make(&mut facts);
+            let mut looks_for = Looks::default();
+            let mut looks = Vec::new();
+            for _ in 0..30 {
+                let decision = decide(&facts);
+                let rest = looks_for.rest(decision.looks_for, decision.again, facts.now);
+                looks.push(rest.as_secs());
+                facts.now += rest;
+            }
+            assert!(looks[0] <= 2, "{case} {connected}: {looks:?}");
+            assert_eq!(looks[25..], [60; 5], "{case} {connected}: {looks:?}");
+        }
+    }
+    // One that is in order, or cannot be reached, is looked at as ever: another key must not wait for long.
+    let mut facts = facts();
+    assert_eq!(decide(&facts).looks_for, None);
+    facts.report.as_mut().unwrap().error = Some((Reason::ProviderUnreachable, "no".into()));
+    assert_eq!(decide(&facts).looks_for, None);
+}
+
+#[test]
+fn a_secret_that_is_gone_stops_orders_and_the_last_good_key_goes_on_releasing() {
+    let mut facts = facts();
+    facts.secret = SecretFact::Missing;
+    let decision = decide(&facts);
+    assert_eq!(decision.block, None);
+    assert_eq!(decision.no_orders.unwrap().0, Reason::SecretNotFound);
+    facts.connected = false;
+    assert_eq!(decide(&facts).block.unwrap().0, Reason::SecretNotFound);
+}
+
+#[test]
+fn while_it_ends_nothing_is_ordered_and_releases_go_on() {
+    let mut ending = facts();
+    ending.meta.deletion_timestamp =
+        Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
+    let mut secret_ending = facts();
+    secret(&mut secret_ending, Ok("a".into()), true, true);
+    for facts in [ending, secret_ending] {
+        let decision = decide(&facts);
+        assert_eq!(decision.block, None);
+        assert!(decision.no_orders.is_some());
+        assert_eq!(decision.effect, None, "two servers still use it");
+        let (_, reason, message) = condition(&facts, Type::Ready);
+        assert_eq!(reason, Reason::InUse);
+        assert!(message.ends_with("kubectl get flexmetal -n n"));
+    }
+}
+
+#[test]
+fn a_changed_account_blocks_until_it_shows_a_machine_that_we_know() {
+    let mut facts = facts();
+    facts.status.endpoint = Some(endpoint("old"));
+    facts.status.known_machines = vec![known()];
+    let decision = decide(&facts);
+    assert_eq!(decision.block.unwrap().0, Reason::AccountChanged);
+    assert_eq!(decision.endpoint, None, "the former one stays recorded");
+    assert_eq!(decision.known, [known()]);
+    assert_eq!(
+        condition(&facts, Type::KeyAccepted).1,
+        Reason::AccountChanged
+    );
+
+    facts.report.as_mut().unwrap().proof = None;
+    assert_eq!(
+        decide(&facts).block.unwrap().0,
+        Reason::Pending,
+        "not checked yet"
+    );
+    // Right after the new connection was made nothing stands yet.
+    facts.report = None;
+    assert_eq!(decide(&facts).block.unwrap().0, Reason::Pending);
+
+    facts.report = Some(report_of());
+    facts.status.known_machines.clear();
+    let decision = decide(&facts);
+    assert_eq!(decision.block, None, "nothing is on record any more");
+    assert_eq!(decision.endpoint, Some(endpoint("a")));
+}
+
+#[test]
+fn an_outage_blocks_nothing_that_the_caller_cannot_see() {
+    let mut facts = facts();
+    facts.report.as_mut().unwrap().error = Some((Reason::ProviderUnreachable, "no".into()));
+    assert_eq!(decide(&facts).block, None);
+    facts.status.endpoint = Some(endpoint("old"));
+    facts.status.known_machines = vec![known()];
+    facts.report.as_mut().unwrap().proof = None;
+    assert_eq!(decide(&facts).block.unwrap().0, Reason::ProviderUnreachable);
+}
+
+#[test]
+fn finalizers_come_on_the_account_first_and_go_from_the_secret_first() {
+    let mut facts = facts();
+    facts.meta.finalizers = None;
+    facts.meta.annotations = None;
+    secret(&mut facts, Ok("a".into()), false, false);
+    let step = |facts: &Facts| {
+        let decision = decide(facts);
+        (decision.effect, decision.held)
+    };
+    assert_eq!(step(&facts), (Some(Effect::HoldAccount), Some(false)));
+    facts.meta = self::facts().meta;
+    assert_eq!(step(&facts), (Some(Effect::HoldSecret), Some(false)));
+    secret(&mut facts, Ok("a".into()), false, true);
+    assert_eq!(step(&facts), (None, Some(true)));
+
+    facts.users = None;
+    assert_eq!(
+        step(&facts),
+        (None, None),
+        "nobody knows: leave it as it is"
+    );
+
+    facts.users = Some(0);
+    let let_go = Effect::LetSecretGo { name: "api".into() };
+    assert_eq!(step(&facts), (Some(let_go), Some(false)));
+    facts.secret_is_shared = true;
+    assert_eq!(step(&facts).0, Some(Effect::LetAccountGo));
+    facts.secret_is_shared = false;
+    secret(&mut facts, Ok("a".into()), true, false);
+    assert_eq!(step(&facts).0, Some(Effect::LetAccountGo));
+    facts.secret = SecretFact::Missing;
+    assert_eq!(step(&facts).0, Some(Effect::LetAccountGo));
+    facts.secret = SecretFact::Unread("no answer".into());
+    assert_eq!(step(&facts).0, None, "it might bear the finalizer");
+}
+
+#[test]
+fn another_secret_takes_the_finalizer_over() {
+    let mut facts = facts();
+    facts.spec.api_key_secret_ref.name = "new".into();
+    secret(&mut facts, Ok("a".into()), false, false);
+    let moved = |from: Option<&str>| {
+        Some(Effect::MoveHold {
+            from: from.map(str::to_owned),
+        })
+    };
+    assert_eq!(decide(&facts).effect, moved(Some("api")));
+    assert_eq!(decide(&facts).held, Some(false));
+    facts.secret_is_shared = true;
+    assert_eq!(decide(&facts).effect, moved(None));
+    facts.users = Some(0);
+    facts.secret_is_shared = false;
+    assert_eq!(decide(&facts).effect, moved(Some("api")));
+}
+
+#[test]
+fn a_secret_of_another_type_bears_no_finalizer_and_nothing_is_ordered() {
+    let mut facts = facts();
+    secret(&mut facts, Err(KeyFault::OtherType), false, false);
+    let decision = decide(&facts);
+    assert_eq!((decision.effect, decision.held), (None, Some(false)));
+    assert_eq!(decision.no_orders.unwrap().0, Reason::InvalidKey);
+    assert_eq!(decision.block, None, "the last good key goes on releasing");
+    facts.connected = false;
+    assert_eq!(decide(&facts).block.unwrap().0, Reason::InvalidKey);
+
+    // With a finalizer it could not be made again, and no other account needs one there either.
+    secret(&mut facts, Err(KeyFault::OtherType), true, true);
+    for users in [1, 0] {
+        for is_shared in [false, true] {
+            facts.users = Some(users);
+            facts.secret_is_shared = is_shared;
+            let decision = decide(&facts);
+            assert_eq!(
+                (decision.effect, decision.held),
+                (Some(Effect::ClearSecret), Some(false)),
+                "{users} {is_shared}"
+            );
+        }
+    }
+}
+
+#[test]
+fn nothing_is_put_on_what_is_being_deleted() {
+    let mut facts = facts();
+    facts.meta.finalizers = None;
+    facts.meta.deletion_timestamp =
+        Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
+    assert_eq!(decide(&facts).effect, None);
+    let mut facts = self::facts();
+    secret(&mut facts, Ok("a".into()), true, false);
+    assert_eq!(decide(&facts).effect, None);
+}
+
+#[test]
+fn orphans_are_counted_named_and_explained() {
+    let mut facts = facts();
+    let orphan = Arc::new(machine(1));
+    let many = (1..=30).map(|number| Arc::new(machine(number)));
+    facts.report.as_mut().unwrap().verdict = Verdict::Found(many.collect());
+    let (status, reason, message) = condition(&facts, Type::OrphansFound);
+    assert_eq!((status, reason), ("True", Reason::OrphansFound));
+    assert!(message.contains("30 live machines"), "{message}");
+    let decision = decide(&facts);
+    assert_eq!(decision.servers.as_ref().unwrap().orphans, 30);
+    assert_eq!(decision.orphans.unwrap().len(), 20);
+    facts.report.as_mut().unwrap().verdict = Verdict::Found(vec![orphan]);
+    let (_, _, message) = condition(&facts, Type::OrphansFound);
+    assert!(
+        message.contains("to release it, run its command"),
+        "{message}"
+    );
+    facts.report.as_mut().unwrap().verdict = Verdict::NotChecked;
+    assert_eq!(condition(&facts, Type::OrphansFound).0, "Unknown");
+}
+
+#[test]
+fn machines_that_were_retained_are_named_where_no_other_is_lost() {
+    let mut facts = facts();
+    let mut kept = machine(7);
+    kept.tags
+        .push(format!("{}:00", api::names::RETAINED_PREFIX));
+    let proof = Proof {
+        began: Duration::from_secs(90),
+        ended: Duration::from_secs(91),
+        servers: vec![Arc::new(machine(1)), Arc::new(kept)],
+    };
+    facts.report.as_mut().unwrap().proof = Some(Arc::new(proof));
+    let (status, reason, message) = condition(&facts, Type::OrphansFound);
+    assert_eq!((status, reason), ("False", Reason::NoOrphans));
+    let ending = format!("but for 1 retained machine, billed: {}", uuid(7));
+    assert!(message.ends_with(&ending), "{message}");
+}
+
+#[test]
+fn counts_stay_with_their_time_while_no_listing_shows_the_machines() {
+    let mut facts = facts();
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    facts.status = report::next_status(&facts, &decide(&facts), now);
+    let counted = facts.status.servers.clone().unwrap();
+    assert_eq!((counted.live, counted.retained), (2, 1));
+    let ended = now - jiff::SignedDuration::from_secs(1000 - 91);
+    assert_eq!(counted.counted_at, Some(Time(ended)));
+
+    // Started again with a key that is refused: nothing was ever listed.
+    let later = Timestamp::from_second(1_800_003_600).unwrap();
+    facts.report = Some(AccountReport {
+        key: rejected(),
+        proof: None,
+        verdict: Verdict::NotChecked,
+        counts: Counts {
+            live: 0,
+            retained: 0,
+            duplicates: 0,
+            others: None,
+        },
+        ..report_of()
+    });
+    facts.users = Some(3);
+    let next = report::next_status(&facts, &decide(&facts), later);
+    let shown = next.servers.unwrap();
+    assert_eq!((shown.live, shown.retained, shown.objects), (2, 1, 3));
+    assert_eq!(shown.counted_at, Some(Time(ended)), "of the last listing");
+
+    // The same where there is no key to connect with.
+    facts.report = None;
+    secret(&mut facts, Err(KeyFault::Invalid("no".into())), false, true);
+    let next = report::next_status(&facts, &decide(&facts), later);
+    assert_eq!(next.servers.unwrap().live, 2);
+}
+
+#[test]
+fn a_quiet_world_writes_no_status() {
+    let mut facts = facts();
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    facts.status = report::next_status(&facts, &decide(&facts), now);
+    assert!(facts.status.last_orphan_scan.is_some());
+    // An hour later, after two more orphan scans.
+    facts.now += Duration::from_secs(3600);
+    let proof = Proof {
+        began: facts.now,
+        ended: facts.now,
+        servers: vec![],
+    };
+    facts.report.as_mut().unwrap().proof = Some(Arc::new(proof));
+    let later = Timestamp::from_second(1_800_003_600).unwrap();
+    assert_eq!(
+        report::next_status(&facts, &decide(&facts), later),
+        facts.status
+    );
+
+    // Counts alone may wait; the first machine to be known by may not.
+    facts.report.as_mut().unwrap().counts.live = 7;
+    let counted = report::next_status(&facts, &decide(&facts), later);
+    assert!(counted != facts.status && report::may_wait(&facts.status, &counted));
+    facts.report.as_mut().unwrap().known = vec![known()];
+    let first = report::next_status(&facts, &decide(&facts), later);
+    assert!(!report::may_wait(&facts.status, &first));
+}
+
+/// What tools and people read in every reason of an account, in the order of the page.
+pub(crate) fn readings() -> Vec<Reading> {
+    let missing = |f: &mut Facts| f.secret = SecretFact::Missing;
+    let error = |f: &mut Facts, reason| {
+        f.report.as_mut().unwrap().error =
+            Some((reason, "no; tried again, at growing intervals".into()));
+    };
+    let deleted = || Some(Time(Timestamp::MIN));
+    type Make<'a> = &'a dyn Fn(&mut Facts);
+    let cases: [(&str, Make); 13] = [
+        ("in use", &|_| {}),
+        ("in use", &|f| f.report = None),
+        ("in use", &missing),
+        ("in use, for two minutes", &|f| {
+            missing(f);
+            f.patience
+                .note(Some(Reason::SecretNotFound), f.now - PATIENCE);
+        }),
+        ("in use", &|f| {
+            secret(f, Err(KeyFault::Invalid("no".into())), false, true);
+        }),
+        ("in use", &|f| {
+            f.endpoint = Err("spec.baseURL is no URL; correct it".into())
+        }),
+        ("in use", &|f| f.report.as_mut().unwrap().key = rejected()),
+        ("in use", &|f| {
+            f.status.endpoint = Some(endpoint("old"));
+            f.status.known_machines = vec![known()];
+        }),
+        ("in use", &|f| error(f, Reason::ProviderUnreachable)),
+        ("in use", &|f| error(f, Reason::RateLimited)),
+        ("in use, with a lost machine", &|f| {
+            f.report.as_mut().unwrap().verdict = Verdict::Found(vec![Arc::new(machine(3))]);
+        }),
+        ("being deleted", &|f| f.meta.deletion_timestamp = deleted()),
+        ("being deleted", &|f| {
+            f.meta.deletion_timestamp = deleted();
+            missing(f);
+        }),
+    ];
+    let read = |(stage, make): (&'static str, Make)| {
+        let mut facts = facts();
+        make(&mut facts);
+        Reading::new(stage, &decide(&facts).conditions, facts.deleting())
+    };
+    cases.into_iter().map(read).collect()
+}
+
+#[test]
+fn the_times_in_force_are_told_with_the_first_status_and_after_a_change() {
+    let mut facts = facts();
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    facts.spec.timing = serde_json::from_value(json!({"orderTimeout": "90s"})).unwrap();
+    facts.timing = facts.spec.timing.in_force(Minimum::Kept);
+    facts.status = report::next_status(&facts, &decide(&facts), now);
+    assert_eq!(
+        serde_json::to_value(&facts.status).unwrap()["timing"],
+        json!({
+            "absenceGracePeriod": "10m", "absenceCheckInterval": "1m", "activePollInterval": "30s",
+            "idlePollInterval": "5m", "orphanScanInterval": "30m", "orderTimeout": "1m30s",
+        })
+    );
+    // What was written is read back as the same, so nothing is written again.
+    let text = serde_json::to_string(&facts.status).unwrap();
+    facts.status = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        report::next_status(&facts, &decide(&facts), now),
+        facts.status
+    );
+
+    facts.spec.timing = serde_json::from_value(json!({"activePollInterval": "1s"})).unwrap();
+    facts.timing = facts.spec.timing.in_force(Minimum::Kept);
+    let next = report::next_status(&facts, &decide(&facts), now);
+    assert_eq!(next.timing.unwrap().active_poll_interval.to_string(), "5s");
+    assert!(!report::may_wait(&facts.status, &next));
+}

@@ -1,0 +1,149 @@
+//! What status tells of the use of an account.
+
+use super::*;
+use crate::account::{facts::UsedBy, view::Catalogue};
+use api::account_use::{CallBudget, KindUsers, QuotaUse, Stock};
+use hosting_types::{
+    catalogue::{Availability, Plan, PlanLocation},
+    quota::{LocationQuota, QuotaUsage},
+};
+
+/// A catalogue with so many quotas, of which so many machines are used.
+fn catalogue(quotas: usize, used: i64) -> Catalogue {
+    let usage = |number: usize| QuotaUsage {
+        instance_type_id: None,
+        instance_type: format!("bm{number:03}\u{1b}[31m{}", "x".repeat(100)),
+        quota_type: String::new(),
+        contract_id: Some(String::new()),
+        quota: Some(i64::MAX),
+        usage: Some(used),
+    };
+    let place = |availability: Availability| PlanLocation {
+        name: "Here".into(),
+        data_centre: String::new(),
+        availability,
+    };
+    Catalogue {
+        quotas: vec![LocationQuota {
+            location_id: None,
+            location: "Here".into(),
+            // Whatever the order in which the provider gives them.
+            usages: (0..quotas).rev().map(usage).collect(),
+        }],
+        plans: vec![Plan {
+            name: "bm".into(),
+            cpu: None,
+            memory: None,
+            disks: Vec::new(),
+            network_interfaces: Vec::new(),
+            gpu: None,
+            locations: vec![
+                place(Availability::High),
+                place(Availability::Medium),
+                place(Availability::Low),
+                place(Availability::Unavailable),
+                place(Availability::Other("soon".into())),
+            ],
+        }],
+        ..Catalogue::default()
+    }
+}
+
+fn looked(facts: &mut Facts, at: u64, catalogue: Catalogue) {
+    let report = facts.report.as_mut().unwrap();
+    report.catalogue = Some((Duration::from_secs(at), Arc::new(catalogue)));
+}
+
+fn next(facts: &Facts) -> AccountStatus {
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    report::next_status(facts, &decide(facts), now)
+}
+
+#[test]
+fn quota_and_stock_are_told_in_order_within_bounds() {
+    let mut facts = facts();
+    assert_eq!(next(&facts).capacity, None, "nobody has looked");
+    looked(&mut facts, 900, catalogue(23, -1));
+    let told = next(&facts).capacity.unwrap();
+    assert_eq!((told.quotas.len(), told.further_quotas), (20, 3));
+    assert!(told.quotas.is_sorted());
+    let QuotaUse {
+        instance_type,
+        contract_id,
+        quota,
+        used,
+        ..
+    } = &told.quotas[0];
+    assert!(instance_type.starts_with("bm000[31mx") && instance_type.len() == 64);
+    assert_eq!(*contract_id, None);
+    assert_eq!((*quota, *used), (Some(i32::MAX), Some(0)));
+    let stock = Stock {
+        available: 2,
+        low: 1,
+        unavailable: 1,
+    };
+    assert_eq!(told.stock, stock);
+    let at = told.looked_at.unwrap().0.as_second();
+    assert_eq!(at, 1_790_000_000 - 100);
+}
+
+#[test]
+fn figures_are_written_again_only_when_they_are_due_and_say_something_else() {
+    let mut facts = facts();
+    looked(&mut facts, 900, catalogue(1, 1));
+    facts.status = next(&facts);
+    let before = facts.status.clone();
+    // A later look that shows the same.
+    looked(&mut facts, 990, catalogue(1, 1));
+    assert_eq!(next(&facts), before);
+    looked(&mut facts, 990, catalogue(1, 2));
+    facts.report.as_mut().unwrap().calls.in_force = 600;
+    facts.figures_are_due = false;
+    assert_eq!(next(&facts), before, "too soon");
+    facts.figures_are_due = true;
+    let after = next(&facts);
+    assert_eq!(after.capacity.as_ref().unwrap().quotas[0].used, Some(2));
+    let calls = CallBudget {
+        per_minute: 1200,
+        in_force: 600,
+    };
+    assert_eq!(after.calls, Some(calls));
+    assert!(report::may_wait(&before, &after));
+    // What is not seen, or is another account, takes nothing away.
+    facts.report = None;
+    assert_eq!(next(&facts).capacity, before.capacity);
+}
+
+#[test]
+fn who_uses_it_is_counted_by_kind_and_named_while_it_ends() {
+    let mut facts = facts();
+    let used_by = |kind: &str, count| UsedBy {
+        kind: kind.into(),
+        count,
+    };
+    facts.users = Some(8);
+    facts.used_by = vec![used_by("BareMetalServer", 7), used_by("ServerTag", 1)];
+    let counted = |kind: &str, count| KindUsers {
+        kind: kind.into(),
+        count,
+    };
+    let expected = [counted("BareMetalServer", 7), counted("ServerTag", 1)];
+    assert_eq!(next(&facts).users, expected);
+    let servers = ["n/a", "n/b", "n/c", "n/d", "n/e"]
+        .map(String::from)
+        .to_vec();
+    facts.named_users = vec![
+        ("BareMetalServer".into(), servers),
+        ("ServerTag".into(), vec!["n/team".into()]),
+    ];
+    let words = "used by 8 objects (BareMetalServer n/a, n/b, n/c, n/d, n/e and 2 more; ServerTag n/team), and kept";
+    secret(&mut facts, Ok("a".into()), true, true);
+    let (_, reason, message) = condition(&facts, Type::Ready);
+    assert_eq!(reason, Reason::InUse);
+    assert!(message.contains(words), "{message}");
+    // While nobody knows, what was known stays.
+    facts.status = next(&facts);
+    facts.users = None;
+    facts.used_by = Vec::new();
+    assert_eq!(next(&facts).users, expected);
+}

@@ -1,0 +1,213 @@
+//! What the rest of the operator may know of an account: pure data, taken at one moment.
+
+use super::supply::Demand;
+use crate::account::list::List;
+use api::{
+    Reason,
+    account::{KnownMachine, Limits},
+    brake::{BrakeStatus, ReleaseBrake},
+    delivery::Deliveries,
+    policies::Policies,
+    timing::TimingInForce,
+};
+use hosting_types::{
+    TagRecord,
+    catalogue::{Location, OperatingSystem, Plan},
+    host::Host,
+    quota::LocationQuota,
+    server::Server,
+    ssh_key::SshKey,
+};
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+/// An account at one moment.
+#[derive(Clone)]
+pub struct View {
+    /// Whether calls may be made.
+    pub state: State,
+    /// The account's times, with the relations between them enforced.
+    pub times: Times,
+    /// The last complete proof listing that this process made; None before the first.
+    pub proof: Option<Arc<Proof>>,
+    /// Machines that show that a listing is the right one and tells the truth.
+    pub known: Vec<KnownMachine>,
+    /// What can be ordered, with the moment of the look.
+    pub catalogue: Option<(Duration, Arc<Catalogue>)>,
+    /// What was refused, perhaps for want of stock or quota, with the moment: the catalogue was not looked at since.
+    pub refused: Vec<(Demand, Duration)>,
+    /// The limits of the account object.
+    pub limits: Limits,
+    /// Every machine of the account, whatever it bears, with the moment of the look.
+    pub servers: Option<(Duration, Arc<Vec<Server>>)>,
+    /// Every tag of the account but the operator's own, with the moment of the look.
+    pub tags: Option<(Duration, Arc<Tags>)>,
+    /// Every SSH key that is stored in the account, with the moment of the look.
+    pub ssh_keys: Option<(Duration, Arc<Vec<SshKey>>)>,
+    /// Every host of the account, with the moment of the look.
+    pub hosts: Option<(Duration, Arc<Hosts>)>,
+    /// Whether another process has already used this account, as its status showed when this one began to act.
+    /// Orders of that process may still be on their way.
+    pub used_before: bool,
+    /// UID of the account object.
+    pub uid: String,
+    /// The word for the connection in force, which orders name.
+    pub connection: Option<String>,
+    /// The lineage to which that connection leads; None until it is known and on record.
+    pub lineage: Option<String>,
+    /// Whether an object has an open order that went to a former lineage of the account.
+    pub open_elsewhere: bool,
+    /// The last exchange went wrong, or a look at what orders need: the reason, and what a person should read.
+    pub last_error: Option<(Reason, String)>,
+    /// Why the last look at a list failed, where somebody waits for it; see [`View::error_of`].
+    pub list_errors: [Option<(Reason, String)>; List::ALL.len()],
+    /// Whether the machines have not been seen for a while: polls fail. A list that fails is another matter.
+    pub is_unreachable: bool,
+    /// Why nothing may be ordered, though releases go on.
+    pub no_orders: Option<(Reason, String)>,
+    /// What its servers do where they do not say it themselves; None: that was not read yet.
+    pub defaults: Option<Policies>,
+    /// What its brake on releases is, and what that has counted; None: it has none.
+    pub brake: Option<(ReleaseBrake, BrakeStatus)>,
+    /// The addresses from which the operator calls, as CIDRs; none: they are not known.
+    pub egress: Vec<String>,
+    /// How long deliveries took, by place and type.
+    pub deliveries: Arc<Deliveries>,
+}
+
+impl View {
+    /// Why there is no newer look at a list: the last exchange went wrong, or the last look at it.
+    pub fn error_of(&self, list: List) -> Option<&(Reason, String)> {
+        let of_list = self.list_errors[list as usize].as_ref();
+        self.last_error.as_ref().or(of_list)
+    }
+
+    /// An account that may be called, and of which nothing else is known: what tests start from.
+    #[doc(hidden)]
+    pub fn usable() -> Self {
+        Self {
+            state: State::Usable,
+            times: Times::default(),
+            proof: None,
+            known: Vec::new(),
+            catalogue: None,
+            refused: Vec::new(),
+            limits: Limits::default(),
+            servers: None,
+            tags: None,
+            ssh_keys: None,
+            hosts: None,
+            used_before: true,
+            uid: "account-1".into(),
+            connection: Some("c0ffee".into()),
+            lineage: Some("lineage-1".into()),
+            open_elsewhere: false,
+            last_error: None,
+            list_errors: Default::default(),
+            is_unreachable: false,
+            no_orders: None,
+            defaults: Some(Policies::default()),
+            brake: None,
+            egress: Vec::new(),
+            deliveries: Arc::default(),
+        }
+    }
+}
+
+/// Whether calls may be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Calls may be made.
+    Usable,
+    /// No object changes state until this is over.
+    Blocked(Reason, String),
+}
+
+/// The account's times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// How long after the first sight of an order of unknown outcome its absence may be believed.
+    pub absence_grace_period: Duration,
+    /// Least time between two looks that together prove something.
+    pub absence_check_interval: Duration,
+    /// How long after its start an order may still be sent.
+    pub send_window: Duration,
+    /// How long the answer to an order is awaited.
+    pub order_timeout: Duration,
+    /// Time between polls in motion.
+    pub active_poll_interval: Duration,
+    /// Time between polls at rest.
+    pub idle_poll_interval: Duration,
+    /// Time between complete listings that look for orphans.
+    pub orphan_scan_interval: Duration,
+}
+
+impl From<TimingInForce> for Times {
+    /// The send window and the order's time-out, half the absence grace period at most, together stay below
+    /// it: absence must not be believed while an order can still arrive.
+    fn from(timing: TimingInForce) -> Self {
+        let grace = timing.absence_grace_period.0;
+        Self {
+            absence_grace_period: grace,
+            absence_check_interval: timing.absence_check_interval.0,
+            send_window: Duration::from_secs(30).min(grace / 4),
+            order_timeout: timing.order_timeout.0,
+            active_poll_interval: timing.active_poll_interval.0,
+            idle_poll_interval: timing.idle_poll_interval.0,
+            orphan_scan_interval: timing.orphan_scan_interval.0,
+        }
+    }
+}
+
+impl Default for Times {
+    /// Those of an account that asks for none.
+    fn default() -> Self {
+        Self::from(TimingInForce::default())
+    }
+}
+
+/// A complete listing of the machines that bear this cluster's mark, in every state.
+#[derive(Clone, Debug)]
+pub struct Proof {
+    /// When its first page was asked for.
+    pub began: Duration,
+    /// When its empty page came.
+    pub ended: Duration,
+    /// Everything it showed.
+    pub servers: Vec<Arc<Server>>,
+}
+
+impl Proof {
+    /// Whether it shows the machine with this identifier, in any case of its letters.
+    pub fn shows(&self, uuid: &str) -> bool {
+        let mut servers = self.servers.iter();
+        servers.any(|s| s.id.as_str().eq_ignore_ascii_case(uuid))
+    }
+}
+
+/// A machine, as last seen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sighting {
+    /// The record.
+    pub server: Arc<Server>,
+    /// When it was asked for.
+    pub seen: Duration,
+}
+
+/// What can be ordered at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Catalogue {
+    /// Places.
+    pub locations: Vec<Location>,
+    /// Instance types with their availability per place.
+    pub plans: Vec<Plan>,
+    /// Systems that can be installed.
+    pub systems: Vec<OperatingSystem>,
+    /// Quota and its use per place.
+    pub quotas: Vec<LocationQuota>,
+}
+
+/// Every host of an account by its number.
+pub type Hosts = HashMap<u64, Host>;
+
+/// Every tag of an account by its name, without the operator's own.
+pub type Tags = HashMap<String, TagRecord>;

@@ -1,0 +1,174 @@
+//! The account that an object names, as its reference was resolved: a fact of every kind that uses one.
+
+use super::cause::Cause;
+use crate::account::{
+    terms::Terms,
+    view::{State, View},
+};
+use api::{Reason, references::PinnedAccount};
+
+/// The account of an object.
+#[derive(Clone)]
+// One of them lives for one pass; a box would save nothing.
+#[allow(clippy::large_enum_variant)]
+pub enum AccountFacts {
+    /// There is no such account. Says which.
+    Missing(String),
+    /// It is not for this operator. Says which.
+    NotServed(String),
+    /// The object names none, and has none yet. Says why.
+    Undecided(Cause),
+    /// It does not serve the namespace, or that is not known yet, and nothing of the object is on record there: nothing
+    /// is asked of it.
+    Closed {
+        /// Why.
+        cause: Cause,
+        /// What it shows all the same.
+        view: View,
+    },
+    /// There is one.
+    Found {
+        /// The account at this moment.
+        view: View,
+        /// What it offers this namespace. That it does not serve it stops what is new, never what ends.
+        terms: Terms,
+    },
+}
+
+/// What an account is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// An order.
+    Order,
+    /// Any other change that the object wishes for.
+    Change,
+    /// To look, and to end what there is.
+    End,
+}
+
+impl AccountFacts {
+    /// There is no account that this leads to.
+    pub fn missing(reference: &PinnedAccount) -> Self {
+        let which = format!("{} {}", reference.kind.as_str(), reference.name);
+        // Who named none has never heard of it.
+        Self::Missing(match *reference == PinnedAccount::of(None) {
+            true => format!(
+                "{which}, which is used where none is named and no ClusterProviderAccount stands in,"
+            ),
+            false => which,
+        })
+    }
+
+    /// The account at this moment, where there is one.
+    pub fn view(&self) -> Option<&View> {
+        match self {
+            Self::Found { view, .. } => Some(view),
+            Self::Missing(_) | Self::NotServed(_) | Self::Undecided(_) | Self::Closed { .. } => {
+                None
+            }
+        }
+    }
+
+    /// What the account offers the namespace, where there is one that may be asked.
+    pub fn terms(&self) -> Option<&Terms> {
+        match self {
+            Self::Found { terms, .. } => Some(terms),
+            Self::Missing(_) | Self::NotServed(_) | Self::Undecided(_) | Self::Closed { .. } => {
+                None
+            }
+        }
+    }
+
+    /// What an account shows that does not serve the namespace, and that has nothing of the object on record. None too
+    /// while that is not known.
+    pub fn refusing(&self) -> Option<&View> {
+        match self {
+            Self::Closed { cause, view } if cause.reason == Reason::NamespaceNotAllowed => {
+                Some(view)
+            }
+            _ => None,
+        }
+    }
+
+    /// The account when it may be called for this.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn usable(&self, purpose: Purpose) -> Result<&View, Cause> {
+        match self {
+            Self::Missing(which) => Err(Cause::missing(
+                Reason::AccountNotFound,
+                format!(
+                    "spec.accountRef: {which} does not exist; create it, or name another in a new object, since accountRef cannot change"
+                ),
+            )),
+            Self::NotServed(which) => Err(Cause::needs_person(
+                Reason::AccountNotServed,
+                format!(
+                    "spec.accountRef: {which} is served by an operator of the whole cluster only, and this \
+                     namespace has one of its own: use a ProviderAccount of this namespace, or take the \
+                     namespace out of that operator's --watch-namespace"
+                ),
+            )),
+            Self::Closed { cause, .. } | Self::Undecided(cause) => Err(cause.clone()),
+            Self::Found { view, terms } => {
+                let closed = closed(terms).filter(|_| purpose != Purpose::End);
+                closed.map_or(Ok(()), Err)?;
+                match (&view.state, &view.no_orders) {
+                    (State::Blocked(reason, message), _) => Err(held(*reason, message.clone())),
+                    (State::Usable, Some((reason, message))) if purpose == Purpose::Order => {
+                        Err(held(*reason, message.clone()))
+                    }
+                    (State::Usable, _) => Ok(view),
+                }
+            }
+        }
+    }
+}
+
+/// Why nothing new is begun on these terms; None: it may be.
+pub fn closed(terms: &Terms) -> Option<Cause> {
+    match terms {
+        Terms::Own | Terms::Entry(_) => None,
+        Terms::Unknown(why) => Some(Cause::missing(Reason::Pending, why.clone())),
+        Terms::Refused(why) => Some(Cause::needs_person(
+            Reason::NamespaceNotAllowed,
+            why.clone(),
+        )),
+    }
+}
+
+/// What a reason of the account is to an object that waits for it.
+pub fn held(reason: Reason, message: String) -> Cause {
+    match reason {
+        Reason::SecretNotFound => Cause::missing(reason, message),
+        Reason::Pending
+        | Reason::ProviderUnreachable
+        | Reason::RateLimited
+        | Reason::WaitingForListing
+        | Reason::AccountNotReady => Cause::waits(reason, message),
+        _ => Cause::needs_person(reason, message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_named_no_account_reads_which_one_is_meant() {
+        let why = |reference: &PinnedAccount| {
+            let facts = AccountFacts::missing(reference);
+            facts.usable(Purpose::Order).map(drop).unwrap_err().message
+        };
+        let unnamed = PinnedAccount::of(None);
+        assert!(why(&unnamed).starts_with(
+            "spec.accountRef: ProviderAccount default, which is used where none is named and no ClusterProviderAccount stands in, does not exist; create it"
+        ));
+        let named = PinnedAccount {
+            name: "team".into(),
+            ..unnamed
+        };
+        assert!(why(&named).starts_with("spec.accountRef: ProviderAccount team does not exist"));
+    }
+}

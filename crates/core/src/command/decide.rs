@@ -1,0 +1,126 @@
+//! The decision: facts in, one decision out.
+//!
+//! A command is sent at most once, on the server as it is read right before. One whose answer was lost is looked for and
+//! never sent again: it is found, or the object fails and says so.
+
+mod end;
+mod follow;
+mod start;
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use start::may_send;
+
+use super::facts::{Facts, stands};
+use crate::account::lane::Lane;
+use crate::pass;
+use crate::{cause::Cause, pass::Sight};
+use api::{
+    command::{CommandOutcome, CommandRecord, PowerAction, ServerCommandStatus},
+    order::OrderAccount,
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+/// A decision about a command.
+pub type Decision = pass::Decision<ServerCommandStatus, Effect>;
+
+/// Something to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Start an attempt, and send the command once.
+    Send(Box<NewCommand>),
+    /// Look at a command that the provider has.
+    Look(Box<CommandRecord>),
+    /// Look for a command of unknown outcome among those of the machine.
+    Search {
+        /// The command.
+        record: Box<CommandRecord>,
+        /// So many pages of the machine's commands are allowed for.
+        pages: u32,
+    },
+    /// Take the finalizer off.
+    LetGo,
+    /// Delete the object: it is over, and its time has passed.
+    Delete,
+}
+
+/// A command that is due.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NewCommand {
+    /// What is done.
+    pub action: PowerAction,
+    /// UID of the server.
+    pub server: String,
+    /// The provider's identifier of its machine.
+    pub machine: String,
+    /// The account that it goes to.
+    pub account: OrderAccount,
+    /// So many pages of the machine's commands are allowed for.
+    pub pages: u32,
+}
+
+/// Decides what to do for one command.
+pub fn decide(facts: &Facts) -> Decision {
+    by_records(facts).answering(&facts.subject, || Sight::Unneeded)
+}
+
+/// Whether the decision rests on the server: a command may be about to be sent. Those that are behind another one, those
+/// under way, and those that are over cost no read.
+pub fn needs_server(facts: &Facts) -> bool {
+    let is_out = facts.is_finished() || facts.subject.is_deleting() || facts.is_late();
+    if is_out || !facts.is_first {
+        return false;
+    }
+    match stands(&facts.records(), facts.subject.uid()) {
+        None => !facts.is_repeated(),
+        Some(last) => follow::is_escalated(facts, last),
+    }
+}
+
+fn by_records(facts: &Facts) -> Decision {
+    if facts.is_finished() {
+        return end::finished(facts);
+    }
+    let records = facts.records();
+    let last = stands(&records, facts.subject.uid());
+    match last.map(|last| (last, last.outcome)) {
+        Some((last, None)) => follow::search(facts, last),
+        Some((last, Some(CommandOutcome::Accepted))) => follow::follow(facts, last),
+        Some((last, Some(CommandOutcome::Refused))) => end::refused(facts, last),
+        Some((_, Some(CommandOutcome::NotSent))) | None => start::start(facts, None),
+    }
+}
+
+/// Waits, and says why, with what was sent on record.
+fn hold(facts: &Facts, cause: Cause) -> Decision {
+    Decision::of(status(facts)).because(cause)
+}
+
+/// The status with what is known of what was sent.
+fn status(facts: &Facts) -> ServerCommandStatus {
+    let mut status = facts.subject.status();
+    status.sent = facts.records();
+    let last = stands(&status.sent, facts.subject.uid());
+    status.command_id = last.and_then(|record| record.id.clone());
+    status.state = last.and_then(|record| record.state.clone());
+    let is_step = |record: &&CommandRecord| record.outcome != Some(CommandOutcome::NotSent);
+    let first = status.sent.iter().find(is_step);
+    status.started_at = first.and_then(|record| moment(record.intent.started_at));
+    status
+}
+
+fn moment(unix: i64) -> Option<Time> {
+    Timestamp::from_second(unix).ok().map(Time)
+}
+
+/// Lane and calls of an effect.
+pub fn turn(effect: &Effect) -> Option<(Lane, u32)> {
+    match effect {
+        // A look at the machine and its commands goes first; the request itself has a call of its own, which no list uses up.
+        Effect::Send(new) => Some((Lane::Change, 2 + new.pages)),
+        Effect::Look(_) => Some((Lane::Poll, 1)),
+        Effect::Search { pages, .. } => Some((Lane::Resolve, *pages)),
+        Effect::LetGo | Effect::Delete => None,
+    }
+}

@@ -1,0 +1,191 @@
+//! A command that was sent, or may have been: followed to its end, or looked for.
+
+use super::{
+    super::facts::{Facts, ServerFact},
+    Decision, Effect, end, hold, start,
+};
+use crate::{
+    account::view::View, account_facts::Purpose, cause::Cause, machine_commands::state_of,
+};
+use api::{
+    Interval, Reason,
+    command::{CommandOutcome, CommandRecord, PowerAction},
+};
+use hosting_types::command::CommandState;
+use std::time::Duration;
+
+/// The provider has the command.
+pub(super) fn follow(facts: &Facts, record: &CommandRecord) -> Decision {
+    let state = state_of(record.state.as_deref());
+    if state == CommandState::Finished {
+        return end::complete(facts, record);
+    }
+    if let Some(decision) = escalated(facts, record) {
+        return decision;
+    }
+    if state == CommandState::Failed {
+        let message = format!(
+            "the provider says that {} of machine {} failed; for another try, create another ServerCommand",
+            record.intent.action.as_str(),
+            record.intent.machine
+        );
+        return end::failed(facts, Reason::CommandFailed, message);
+    }
+    if facts.is_late() {
+        return end::late(
+            facts,
+            "the command was sent, may still be carried out, and was not done",
+        );
+    }
+    let view = match facts.subject.account.usable(Purpose::End) {
+        Ok(view) => view,
+        Err(cause) => return end::wait(facts, cause),
+    };
+    if let Some(decision) = leads_elsewhere(facts, view, record) {
+        return decision;
+    }
+    let every = view.times.active_poll_interval;
+    let message = format!(
+        "{} of machine {} was sent, and the provider says {:?}; looked at again every {}",
+        record.intent.action.as_str(),
+        record.intent.machine,
+        record.state.as_deref().unwrap_or_default(),
+        Interval(every)
+    );
+    let decision = hold(facts, Cause::waits(Reason::Progressing, message));
+    let looked = facts.subject.memory.own.looked;
+    // The answer to the request was the first look.
+    let due = looked.map_or(facts.subject.first_seen, |at| at + every);
+    let is_told = facts.subject.status().sent == facts.records();
+    match rest(facts, due) {
+        None if is_told => decision.with(Effect::Look(Box::new(record.clone()))),
+        None => decision.going_on(),
+        Some(rest) => {
+            // Once it is due it is tried at every look.
+            let escalates = until_escalation(facts, record).filter(|rest| !rest.is_zero());
+            let rests = [Some(rest), escalates, Some(facts.time_left())];
+            let rest = rests.into_iter().flatten().min().unwrap_or(rest);
+            decision.again(rest.max(Duration::from_secs(1)))
+        }
+    }
+}
+
+/// Nobody knows whether the provider has the command.
+pub(super) fn search(facts: &Facts, record: &CommandRecord) -> Decision {
+    let action = record.intent.action.as_str();
+    let machine = &record.intent.machine;
+    if let Some(decision) = escalated(facts, record) {
+        return decision;
+    }
+    let search = facts.subject.memory.own.search.as_ref();
+    let search = search.filter(|search| search.attempt == record.intent.attempt);
+    if let Some(ids) = search.and_then(|search| search.several.as_deref()) {
+        let message = format!(
+            "the answer to {action} of machine {machine} was lost, and several commands of that time may be it: {ids}; it is not sent again: look at the machine, and create another ServerCommand if it is still needed"
+        );
+        return end::failed(facts, Reason::OutcomeUnknown, message);
+    }
+    let unknown = format!(
+        "it is not known whether {action} of machine {machine} was carried out; it is not sent again: look at the machine, and create another ServerCommand if it is still needed"
+    );
+    if facts.is_late() {
+        return end::failed(facts, Reason::OutcomeUnknown, unknown);
+    }
+    let view = match facts.subject.account.usable(Purpose::End) {
+        Ok(view) => view,
+        Err(cause) => return end::wait(facts, cause),
+    };
+    if let Some(decision) = leads_elsewhere(facts, view, record) {
+        return decision;
+    }
+    let Some(search) = search else {
+        return hold(facts, Cause::waits(Reason::OutcomeUnknown, unknown))
+            .again(Duration::from_secs(1));
+    };
+    // Another process may be about to send it: what is there before that is none of it.
+    let sent = facts.subject.memory.own.sent.as_ref();
+    let is_own = sent.is_some_and(|sent| sent.intent.attempt == search.attempt);
+    let begins = search.begins(is_own, view.times.send_window);
+    if search.is_over(begins, view.times.absence_grace_period) {
+        return end::failed(facts, Reason::OutcomeUnknown, unknown);
+    }
+    let message = format!(
+        "it is not known whether {action} of machine {machine} was carried out, and it is not sent again; the machine's commands are looked at again every {}",
+        Interval(view.times.absence_check_interval)
+    );
+    let decision = hold(facts, Cause::waits(Reason::OutcomeUnknown, message));
+    let due = search.due(begins, view.times.absence_check_interval);
+    match rest(facts, due) {
+        None => decision.with(Effect::Search {
+            record: Box::new(record.clone()),
+            pages: facts.pages(),
+        }),
+        Some(rest) => decision.again(rest),
+    }
+}
+
+/// The account is not the one any more to which the command was sent: what it shows says nothing of it.
+fn leads_elsewhere(facts: &Facts, view: &View, record: &CommandRecord) -> Option<Decision> {
+    let sent_to = &record.intent.account;
+    let is_same = view.connection.as_ref() == Some(&sent_to.connection)
+        || view.lineage.as_ref() == Some(&sent_to.lineage);
+    let message = format!(
+        "the account leads elsewhere since {} of machine {} was sent, so its end cannot be seen; it is not sent again: look at the machine, and create another ServerCommand if it is still needed",
+        record.intent.action.as_str(),
+        record.intent.machine
+    );
+    (!is_same).then(|| end::failed(facts, Reason::OutcomeUnknown, message))
+}
+
+/// The power-off that follows a shutdown, where it is asked for and due. It is another command: the outcome of the first
+/// one need not be known.
+fn escalated(facts: &Facts, record: &CommandRecord) -> Option<Decision> {
+    if !is_escalated(facts, record) || facts.subject.is_deleting() || facts.is_late() {
+        return None;
+    }
+    // A machine that the server has in the place of that one was not asked to shut down.
+    if let ServerFact::Found(server) = &facts.server
+        && server.status.as_ref().and_then(|s| s.uuid.as_ref()) != Some(&record.intent.machine)
+    {
+        return None;
+    }
+    let decision = start::start(facts, Some(PowerAction::PowerOff));
+    // What holds it up, or rules it out, must not hide how the shutdown goes on. One that failed goes on no more.
+    (decision.effect.is_some() || has_failed(record)).then_some(decision)
+}
+
+/// Whether it is time to switch the power off: the shutdown failed, or has had its time.
+pub(super) fn is_escalated(facts: &Facts, record: &CommandRecord) -> bool {
+    until_escalation(facts, record).is_some_and(|rest| rest.is_zero() || has_failed(record))
+}
+
+fn has_failed(record: &CommandRecord) -> bool {
+    record.outcome == Some(CommandOutcome::Accepted)
+        && state_of(record.state.as_deref()) == CommandState::Failed
+}
+
+/// How long a shutdown may still take before the power is switched off; None: it is not, or was already.
+fn until_escalation(facts: &Facts, record: &CommandRecord) -> Option<Duration> {
+    let after = facts.subject.object.spec.escalate_after?.0;
+    let was_sent = |r: &CommandRecord| {
+        r.intent.action == PowerAction::PowerOff && r.outcome != Some(CommandOutcome::NotSent)
+    };
+    if record.intent.action != PowerAction::Shutdown || facts.records().iter().any(was_sent) {
+        return None;
+    }
+    let is_over = record.outcome == Some(CommandOutcome::Accepted)
+        && state_of(record.state.as_deref()) == CommandState::Finished;
+    if is_over || record.outcome == Some(CommandOutcome::Refused) {
+        return None;
+    }
+    // A clock that is turned forward switches nothing off.
+    let since = facts.steady.saturating_sub(record.intent.started_at);
+    let since = Duration::from_secs(u64::try_from(since).unwrap_or(0));
+    Some(after.saturating_sub(since))
+}
+
+/// How long it is until a moment; None: it has come.
+fn rest(facts: &Facts, due: Duration) -> Option<Duration> {
+    let rest = due.saturating_sub(facts.subject.now.mono);
+    (!rest.is_zero()).then_some(rest)
+}

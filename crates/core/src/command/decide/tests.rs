@@ -1,0 +1,297 @@
+//! Tests of the decision: what each state leads to, and a small world in which decisions are carried out.
+
+mod follow;
+pub(crate) mod readings;
+mod start;
+mod world;
+
+use super::*;
+use crate::{
+    account::view::View,
+    account_facts::AccountFacts,
+    command::facts::{CommandMemory, Observation, ServerFact},
+    mark::ClusterId,
+    moment::Moment,
+    pass::{Memory, Subject},
+};
+use api::{
+    BareMetalServer, Interval, ManagementPolicy, Reason, ServerCommand,
+    command::{CommandIntent, ListedCommands, ServerCommandSpec, ServerRef},
+    conditions::{self, Type},
+    names::{COMMAND_ANNOTATION, OBJECT_FINALIZER, RELEASE_ANNOTATION},
+    power::Power,
+    references::{AccountKind, PinnedAccount},
+};
+use serde_json::json;
+use std::{sync::Arc, time::Duration};
+
+const NOW: Duration = Duration::from_secs(10_000);
+const WALL: i64 = 1_790_000_000;
+const MACHINE: &str = "00000000-0000-4000-8000-000000000001";
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// A server with a delivered machine.
+fn server() -> BareMetalServer {
+    serde_json::from_value(json!({
+        "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
+        "metadata": {"name": "web", "namespace": "shop", "uid": "server-1"},
+        "spec": {"location": "here", "instanceType": "small", "os": {"slug": "some-os"}},
+        "status": {
+            "uuid": MACHINE, "providerStatus": "delivered",
+            "account": {"kind": "ProviderAccount", "name": "default"},
+            "order": {"cluster": "c", "uid": "server-1", "mark": "m", "epoch": 1, "attempt": "a",
+                "sendBy": "2026-01-01T00:00:00Z", "outcome": "Created"},
+        },
+    }))
+    .unwrap()
+}
+
+fn account() -> OrderAccount {
+    OrderAccount {
+        kind: AccountKind::ProviderAccount,
+        name: "default".into(),
+        uid: "account-1".into(),
+        lineage: "lineage-1".into(),
+        connection: "c0ffee".into(),
+    }
+}
+
+/// An attempt that was started so many seconds ago.
+fn attempt(action: PowerAction, name: &str, ago: i64) -> CommandRecord {
+    CommandRecord::open(CommandIntent {
+        uid: "uid-1".into(),
+        action,
+        machine: MACHINE.into(),
+        attempt: name.into(),
+        started_at: WALL - ago,
+        send_by: WALL - ago + 30,
+        account: account(),
+        listed: ListedCommands::default(),
+    })
+}
+
+fn accepted(action: PowerAction, state: &str, ago: i64) -> CommandRecord {
+    CommandRecord {
+        outcome: Some(CommandOutcome::Accepted),
+        id: Some("00000000-0000-4000-8000-0000000000c1".into()),
+        state: Some(state.into()),
+        ..attempt(action, "a1", ago)
+    }
+}
+
+/// Facts under construction. They start with a command that nothing keeps from being sent.
+#[derive(Clone)]
+struct Case(Facts);
+
+impl Case {
+    fn new(action: PowerAction) -> Self {
+        let spec = ServerCommandSpec {
+            server_ref: ServerRef { name: "web".into() },
+            action,
+            timeout: None,
+            escalate_after: None,
+            ttl_seconds_after_finished: None,
+        };
+        let mut object = ServerCommand::new("reboot-1", spec);
+        let meta = &mut object.metadata;
+        meta.namespace = Some("shop".into());
+        meta.uid = Some("uid-1".into());
+        meta.generation = Some(1);
+        meta.creation_timestamp = moment(WALL - 60);
+        object.status = Some(ServerCommandStatus {
+            account: Some(PinnedAccount::of(None)),
+            ..ServerCommandStatus::default()
+        });
+        Self(Facts {
+            subject: Subject {
+                now: Moment {
+                    wall: WALL,
+                    mono: NOW,
+                },
+                acting_since: Duration::ZERO,
+                first_seen: NOW - secs(60),
+                cluster: ClusterId::parse("0123456789abcdef").unwrap(),
+                kind_deleting: Some(false),
+                account: AccountFacts::Found {
+                    view: View::usable(),
+                    terms: crate::account::terms::Terms::Own,
+                },
+                memory: Memory::default(),
+                object: Arc::new(object),
+            },
+            steady: WALL,
+            server: ServerFact::Found(Arc::new(server())),
+            is_namespace_suspended: false,
+            is_first: true,
+        })
+    }
+
+    fn facts(mut self, change: impl FnOnce(&mut Facts)) -> Self {
+        change(&mut self.0);
+        self
+    }
+
+    fn object(self, change: impl FnOnce(&mut ServerCommand)) -> Self {
+        self.facts(|f| change(Arc::make_mut(&mut f.subject.object)))
+    }
+
+    fn server(self, change: impl FnOnce(&mut BareMetalServer)) -> Self {
+        let mut found = server();
+        change(&mut found);
+        self.facts(|f| f.server = ServerFact::Found(Arc::new(found)))
+    }
+
+    fn own(self, change: impl FnOnce(&mut CommandMemory)) -> Self {
+        self.facts(|f| change(&mut f.subject.memory.own))
+    }
+
+    /// These were started, by the status; the last one by the annotation too.
+    fn sent(self, records: &[CommandRecord]) -> Self {
+        let text = serde_json::to_string(&records.last().unwrap().intent).unwrap();
+        self.object(|o| {
+            o.status.get_or_insert_default().sent = records.to_vec();
+            o.metadata.annotations = Some([(COMMAND_ANNOTATION.to_owned(), text)].into());
+            o.metadata.finalizers = Some(vec![OBJECT_FINALIZER.into()]);
+        })
+    }
+
+    /// The annotation says this, and nothing else does.
+    fn noted(self, text: &str) -> Self {
+        let annotations = [(COMMAND_ANNOTATION.to_owned(), text.to_owned())];
+        self.object(|o| o.metadata.annotations = Some(annotations.into()))
+    }
+
+    fn deleted(self) -> Self {
+        self.object(|o| o.metadata.deletion_timestamp = moment(WALL - 1))
+    }
+
+    fn late(self) -> Self {
+        self.object(|o| o.metadata.creation_timestamp = moment(WALL - 1800))
+    }
+
+    /// The search for the last attempt began so long ago, and the list missed it so long ago.
+    fn searched(self, began: u64, missed: Option<u64>) -> Self {
+        self.own(|own| {
+            own.searches_for(Some("a1"), NOW - secs(began));
+            if let Some(missed) = missed {
+                own.note(Observation::NotListed("a1".into(), NOW - secs(missed)));
+            }
+        })
+    }
+
+    fn decide(&self) -> Decision {
+        decide(&self.0)
+    }
+
+    /// Effect, reason, and whether it has come to its end: well, or badly.
+    fn short(&self) -> (Option<&'static str>, Option<Reason>, Option<bool>) {
+        let decision = self.decide();
+        let effect = decision.effect.as_ref().map(|effect| match effect {
+            Effect::Send(new) => match new.action {
+                PowerAction::PowerOff => "send power-off",
+                _ => "send",
+            },
+            Effect::Look(_) => "look",
+            Effect::Search { .. } => "search",
+            Effect::LetGo => "let go",
+            Effect::Delete => "delete",
+        });
+        let (status, _) = decision.status(&self.0.subject, jiff::Timestamp::UNIX_EPOCH);
+        let is = |kind| conditions::is_true(&status.conditions, kind);
+        let end = match (is(Type::Complete), is(Type::Failed)) {
+            (true, false) => Some(true),
+            (false, true) => Some(false),
+            (false, false) => None,
+            (true, true) => panic!("both"),
+        };
+        (effect, decision.cause.map(|cause| cause.reason), end)
+    }
+}
+
+fn reboot() -> Case {
+    Case::new(PowerAction::Reboot)
+}
+
+fn shutdown(after: u64) -> Case {
+    let escalates = Some(Interval(secs(after)));
+    Case::new(PowerAction::Shutdown).object(|o| o.spec.escalate_after = escalates)
+}
+#[test]
+fn what_is_over_is_held_by_nothing_and_goes_when_its_time_has_passed() {
+    let over = |ttl, ago: i64| {
+        reboot().object(|o| {
+            o.spec.ttl_seconds_after_finished = ttl;
+            let status = o.status.get_or_insert_default();
+            status.finished_at = moment(WALL - ago);
+            let done = conditions::Wanted::new(Type::Complete, true, Reason::Completed, "");
+            status.conditions =
+                conditions::merge(&[], &[done], Some(1), jiff::Timestamp::UNIX_EPOCH);
+        })
+    };
+    let held = over(Some(0), 9).object(|o| {
+        o.metadata.finalizers = Some(vec![OBJECT_FINALIZER.into()]);
+    });
+    assert_eq!(held.short().0, Some("let go"));
+    // Another one puts it on again: with pauses, until the object goes.
+    let contested = held.facts(|f| f.subject.memory.holds.put_back(NOW));
+    assert_eq!(contested.short().0, None);
+    assert_eq!(contested.deleted().short().0, Some("let go"));
+    assert_eq!(over(None, 900_000).short().0, None);
+    assert_eq!(over(Some(0), 0).short().0, Some("delete"));
+    let waits = over(Some(100), 99).decide();
+    assert_eq!((waits.effect, waits.again), (None, secs(1)));
+    assert_eq!(over(Some(100), 100).short().0, Some("delete"));
+    let turned = over(Some(100), 0).facts(|f| f.subject.now.wall += 1000);
+    assert_eq!(turned.short().0, None, "its clock was turned");
+}
+
+/// A command of a change of `spec.power`, of which the server says nothing any more.
+fn overtaken() -> Case {
+    of_power(None)
+}
+
+/// A command of a change of `spec.power` of its server, which has this one on record.
+fn of_power(last: Option<&str>) -> Case {
+    let owner = json!({
+        "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer", "name": "web",
+        "uid": "server-1", "controller": true,
+    });
+    let command = last
+        .map(|name| json!({"name": name, "startedAt": "2026-01-01T00:00:00Z", "state": "Created"}));
+    let power = json!({"machine": MACHINE, "wish": "On", "command": command});
+    reboot()
+        .object(|o| {
+            o.metadata.owner_references = Some(vec![serde_json::from_value(owner).unwrap()])
+        })
+        .server(|s| {
+            s.spec.power = Some(Power::On);
+            s.status.as_mut().unwrap().power = serde_json::from_value(power).unwrap();
+        })
+}
+
+#[test]
+fn a_command_of_a_wish_that_is_no_more_is_not_sent() {
+    let name = reboot().0.subject.object.metadata.name.clone().unwrap();
+    let is_sent = |case: &Case| matches!(case.decide().effect, Some(Effect::Send(_)));
+    let wanted = of_power(Some(&name));
+    assert!(is_sent(&wanted));
+    assert!(!is_sent(&of_power(Some("another"))));
+    assert!(!is_sent(&overtaken()));
+    let off = wanted.clone().facts(|f| {
+        let ServerFact::Found(server) = &mut f.server else {
+            panic!("it was found")
+        };
+        Arc::make_mut(server).spec.power = Some(Power::Off);
+    });
+    assert!(!is_sent(&off), "by the time it is its turn");
+    let moved = wanted.facts(|f| {
+        let ServerFact::Found(server) = &mut f.server else {
+            panic!("it was found")
+        };
+        Arc::make_mut(server).status.as_mut().unwrap().uuid = Some("another".into());
+    });
+    assert!(!is_sent(&moved), "nor to another machine");
+}

@@ -1,0 +1,292 @@
+//! When a command is sent, and when it is not.
+
+use super::*;
+use crate::{
+    command::facts::{add, is_under_way, stands},
+    machine_commands::{FIRST_PAGES, MOST_PAGES},
+};
+use api::server::BareMetalServerStatus;
+
+#[test]
+fn a_command_is_sent_to_a_delivered_machine_of_a_server_that_lets_it() {
+    let waits = |reason| (None, Some(reason), None);
+    let fails = |reason| (None, Some(reason), Some(false));
+    let due = (Some("send"), Some(Reason::Progressing), None);
+    let released = |s: &mut BareMetalServer| {
+        let annotations = [(RELEASE_ANNOTATION.to_owned(), MACHINE.to_owned())];
+        s.metadata.annotations = Some(annotations.into());
+    };
+    let missing = reboot().facts(|f| f.server = ServerFact::Missing);
+    let unreadable = reboot().facts(|f| f.server = ServerFact::Unreadable("no".into()));
+    let word = |word: &'static str| {
+        reboot().server(move |s| s.status.as_mut().unwrap().provider_status = Some(word.into()))
+    };
+    let behind = reboot().facts(|f| f.is_first = false);
+    let busy = reboot().own(|own| own.note(Observation::Busy("it runs another".into(), NOW)));
+    let was_busy = reboot().own(|own| {
+        own.note(Observation::Busy("it runs another".into(), NOW - secs(30)));
+    });
+    let observed = reboot().server(|s| {
+        s.spec.management_policy = Some(ManagementPolicy::ObserveOnly);
+    });
+    let suspended = reboot().facts(|f| f.is_namespace_suspended = true);
+    let own_word = suspended.clone().server(|s| s.spec.suspend = Some(false));
+    for (what, case, expected) in [
+        ("all is well", reboot(), due),
+        ("no server", missing, waits(Reason::ReferenceNotFound)),
+        (
+            "one that cannot be read",
+            unreadable,
+            waits(Reason::ChecksFailed),
+        ),
+        (
+            "not delivered",
+            word("created"),
+            waits(Reason::ServerNotReady),
+        ),
+        (
+            "released by others",
+            word("released"),
+            waits(Reason::ServerNotReady),
+        ),
+        (
+            "being deleted",
+            reboot().server(|s| s.metadata.deletion_timestamp = moment(WALL)),
+            fails(Reason::ServerEnding),
+        ),
+        (
+            "release begun",
+            reboot().server(released),
+            fails(Reason::ServerEnding),
+        ),
+        ("only looked at", observed, waits(Reason::ObserveOnly)),
+        (
+            "suspended",
+            reboot().server(|s| s.spec.suspend = Some(true)),
+            waits(Reason::Suspended),
+        ),
+        (
+            "suspended by its namespace",
+            suspended,
+            waits(Reason::Suspended),
+        ),
+        ("its own word", own_word, due),
+        ("behind another one", behind, waits(Reason::Queued)),
+        ("a busy machine", busy, waits(Reason::Queued)),
+        ("it was busy", was_busy, due),
+        ("too late", reboot().late(), fails(Reason::CommandTimeout)),
+        ("deleted", reboot().deleted(), (None, None, None)),
+    ] {
+        assert_eq!(case.short(), expected, "{what}");
+    }
+}
+
+#[test]
+fn the_account_of_the_server_stands_in_status_before_anything_is_asked_of_it() {
+    let other = reboot().server(|s| {
+        let account = s.status.as_mut().unwrap().account.as_mut().unwrap();
+        account.name = "other".into();
+    });
+    let decision = other.decide();
+    assert_eq!(decision.effect, None);
+    assert!(decision.goes_on);
+    assert_eq!(decision.status.account.unwrap().name, "other");
+}
+
+#[test]
+fn a_copy_and_an_object_that_was_restored_send_nothing() {
+    let fails = (None, Some(Reason::NotRepeated), Some(false));
+    let mut other = attempt(PowerAction::Reboot, "a1", 9);
+    other.intent.uid = "uid-0".into();
+    let copy = reboot().sent(&[other]);
+    assert_eq!(copy.short(), fails);
+    let restored = copy.object(|o| o.status = None);
+    assert_eq!(restored.short(), fails);
+    let garbled = reboot().noted("?");
+    assert_eq!(garbled.short(), fails);
+    // It has lost its status: what the annotation tells may have been sent.
+    let text = serde_json::to_string(&attempt(PowerAction::Reboot, "a1", 9).intent).unwrap();
+    let lost = reboot().noted(&text).object(|o| o.status = None);
+    assert_eq!(lost.short(), fails);
+    assert!(!needs_server(&lost.0) && lost.decide().status.sent.is_empty());
+}
+
+#[test]
+fn what_the_annotation_alone_shows_is_not_followed_nor_recorded_and_holds_nothing() {
+    // Nothing is sent before the status shows the attempt: this one ended between the two writes, or somebody made it up.
+    let text = serde_json::to_string(&attempt(PowerAction::Reboot, "a1", 9).intent).unwrap();
+    let noted = reboot().noted(&text);
+    assert_eq!(noted.short().0, Some("send"));
+    assert!(noted.decide().status.sent.is_empty());
+    assert!(noted.0.open_attempt().is_none());
+    assert!(!is_under_way(&noted.0.subject.object));
+    // Beside what the status shows it says nothing either, whatever is in it.
+    let sent = reboot().sent(&[accepted(PowerAction::Reboot, "pending", 9)]);
+    for text in [
+        "?".to_owned(),
+        text.replace("uid-1", "uid-0"),
+        text.replace(MACHINE, "other"),
+    ] {
+        let forged = sent.clone().noted(&text);
+        assert_eq!(forged.short(), sent.short());
+        assert_eq!(forged.decide().status.sent, sent.decide().status.sent);
+    }
+    let due = shutdown(300).sent(&[accepted(PowerAction::Shutdown, "pending", 300)]);
+    assert_eq!(due.noted("?").short().0, Some("send power-off"));
+}
+
+#[test]
+fn what_was_not_sent_is_no_step_and_no_more_than_two_are_kept() {
+    let outcome = |outcome, name| CommandRecord {
+        outcome: Some(outcome),
+        ..attempt(PowerAction::PowerOff, name, 5)
+    };
+    let shut = accepted(PowerAction::Shutdown, "pending", 90);
+    let unsent = outcome(CommandOutcome::NotSent, "a2");
+    let refused = outcome(CommandOutcome::Refused, "a3");
+    let records = [shut.clone(), unsent.clone()];
+    assert_eq!(stands(&records, "uid-1"), Some(&shut));
+    assert_eq!(stands(&records, "uid-0"), None);
+    let case = shutdown(300).sent(&records);
+    assert_eq!(case.decide().status.command_id, shut.id);
+    for (records, under_way) in [
+        (vec![unsent.clone()], false),
+        (vec![refused.clone()], false),
+        (vec![shut.clone(), unsent], true),
+        (vec![shut.clone(), refused.clone()], false),
+    ] {
+        let case = shutdown(300).sent(&records);
+        assert_eq!(
+            is_under_way(&case.0.subject.object),
+            under_way,
+            "{records:?}"
+        );
+    }
+    let mut many = vec![
+        shut,
+        refused.clone(),
+        outcome(CommandOutcome::NotSent, "a4"),
+    ];
+    add(&mut many, attempt(PowerAction::PowerOff, "a5", 1));
+    let names: Vec<&str> = many.iter().map(|r| r.intent.attempt.as_str()).collect();
+    assert_eq!(names, ["a3", "a5"]);
+}
+
+#[test]
+fn more_pages_are_asked_for_where_the_list_was_longer_and_the_request_keeps_its_call() {
+    let pages = |case: &Case| match case.decide().effect {
+        Some(Effect::Send(new)) => new.pages,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(pages(&reboot()), FIRST_PAGES);
+    let mut case = reboot();
+    for _ in 0..5 {
+        let few = pages(&case);
+        case = case.own(|own| own.note(Observation::Longer(few)));
+    }
+    assert_eq!(pages(&case), MOST_PAGES);
+    let effect = case.decide().effect.unwrap();
+    assert_eq!(
+        crate::command::decide::turn(&effect).unwrap().1,
+        MOST_PAGES + 2
+    );
+    let open = attempt(PowerAction::Reboot, "a1", 9);
+    let search = case.sent(&[open]).searched(30, None).decide().effect;
+    assert!(matches!(
+        search,
+        Some(Effect::Search {
+            pages: MOST_PAGES,
+            ..
+        })
+    ));
+}
+
+#[test]
+fn after_its_intent_was_noted_it_is_sent_only_where_the_server_is_still_the_one_that_takes_it() {
+    let decision = reboot().decide();
+    let Some(Effect::Send(new)) = decision.effect else {
+        panic!("{decision:?}");
+    };
+    // The intent stands: a decision on it would look for the command.
+    let noted = |case: Case| case.sent(&[attempt(PowerAction::Reboot, "a1", 0)]);
+    let may = |case: Case| may_send(&noted(case).0, &new);
+    let status = |change: fn(&mut BareMetalServerStatus)| {
+        reboot().server(move |s| change(s.status.as_mut().unwrap()))
+    };
+    assert!(may(reboot()));
+    let released = |s: &mut BareMetalServer| {
+        let annotations = [(RELEASE_ANNOTATION.to_owned(), MACHINE.to_owned())];
+        s.metadata.annotations = Some(annotations.into());
+    };
+    for (what, case) in [
+        ("late", reboot().late()),
+        ("gone", reboot().facts(|f| f.server = ServerFact::Missing)),
+        (
+            "not read",
+            reboot().facts(|f| f.server = ServerFact::Unreadable("no".into())),
+        ),
+        (
+            "deleted",
+            reboot().server(|s| s.metadata.deletion_timestamp = moment(WALL)),
+        ),
+        ("released", reboot().server(released)),
+        (
+            "suspended",
+            reboot().server(|s| s.spec.suspend = Some(true)),
+        ),
+        (
+            "suspended by its namespace",
+            reboot().facts(|f| f.is_namespace_suspended = true),
+        ),
+        (
+            "another object",
+            reboot().server(|s| s.metadata.uid = Some("server-2".into())),
+        ),
+        (
+            "another machine",
+            status(|s| s.uuid = Some("00000000-0000-4000-8000-000000000002".into())),
+        ),
+        ("no machine", status(|s| s.uuid = None)),
+        (
+            "not delivered",
+            status(|s| s.provider_status = Some("releasing".into())),
+        ),
+        ("itself deleted", reboot().deleted()),
+        (
+            "another command has begun",
+            reboot().facts(|f| f.is_first = false),
+        ),
+    ] {
+        assert!(!may(case), "{what}");
+    }
+}
+
+#[test]
+fn the_server_is_read_only_where_a_command_may_be_about_to_be_sent() {
+    let sent = |state: &str| reboot().sent(&[accepted(PowerAction::Reboot, state, 9)]);
+    let shut = |ago| shutdown(300).sent(&[accepted(PowerAction::Shutdown, "pending", ago)]);
+    let open = reboot().sent(&[attempt(PowerAction::Reboot, "a1", 9)]);
+    for (what, case, expected) in [
+        ("not sent", reboot(), true),
+        ("behind", reboot().facts(|f| f.is_first = false), false),
+        ("late", reboot().late(), false),
+        ("deleted", reboot().deleted(), false),
+        ("a copy", reboot().noted("?"), false),
+        ("sent", sent("pending"), false),
+        ("unknown", open, false),
+        ("a shutdown in its time", shut(299), false),
+        ("a shutdown past its time", shut(300), true),
+    ] {
+        assert_eq!(needs_server(&case.0), expected, "{what}");
+    }
+}
+
+#[test]
+fn what_waits_looks_again_by_itself() {
+    let long = Some(Interval(secs(24 * 3600)));
+    let behind = reboot().object(|o| o.spec.timeout = long);
+    let behind = behind.facts(|f| f.is_first = false).decide();
+    assert!(behind.again <= secs(600), "{:?}", behind.again);
+    let message = behind.cause.unwrap().message;
+    assert!(!message.contains("older"), "{message}");
+}

@@ -1,0 +1,236 @@
+//! What a decision on a command rests on, as plain data, and what this process remembers of one.
+
+use crate::machine_commands as pages;
+use crate::{machine_commands::Search, pass::Subject};
+use api::{
+    BareMetalServer,
+    command::{CommandIntent, CommandOutcome, CommandRecord, ServerCommand},
+    conditions::{self, Type},
+    names::{COMMAND_ANNOTATION, RELEASE_ANNOTATION},
+    reinstall::InstallStatus,
+};
+use std::{sync::Arc, time::Duration};
+
+/// All that one decision may know.
+#[derive(Clone)]
+pub struct Facts {
+    /// What every kind knows of its object.
+    pub subject: Subject<ServerCommand, CommandMemory>,
+    /// The wall clock, without what it was turned forward since the process started.
+    pub steady: i64,
+    /// The server, where this pass had to look.
+    pub server: ServerFact,
+    /// Whether the labels of the namespace suspend its servers.
+    pub is_namespace_suspended: bool,
+    /// Whether it is this command's turn among those for the same server, and no other one has begun.
+    pub is_first: bool,
+}
+
+/// The server that a command names.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ServerFact {
+    /// It was not looked at.
+    NotRead,
+    /// There is none of this name.
+    Missing,
+    /// It could not be read. Says why.
+    Unreadable(String),
+    /// There is one.
+    Found(Arc<BareMetalServer>),
+}
+
+/// What this process remembers of a command. To lose it is always safe.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CommandMemory {
+    /// The last command, as far as this process knows what came of it.
+    pub sent: Option<CommandRecord>,
+    /// The search for one of unknown outcome.
+    pub search: Option<Search>,
+    /// When the last command was last looked at.
+    pub looked: Option<Duration>,
+    /// The machine was running a command of somebody else, or had too many of them: when, and in words.
+    pub busy: Option<(Duration, String)>,
+    /// So many pages of its commands were too few to read all of them.
+    pub too_few_pages: Option<u32>,
+}
+
+/// Most records of what was sent that an object bears.
+pub const MOST_RECORDS: usize = 2;
+
+/// What an effect brought to light.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Observation {
+    /// Nothing.
+    Nothing,
+    /// The machine cannot take a command now: in words.
+    Busy(String, Duration),
+    /// A command was sent, or was about to be, with what came of it by then.
+    Sent(CommandRecord, Duration),
+    /// A command was looked at.
+    Looked(CommandRecord, Duration),
+    /// The machine has more commands than so many pages show.
+    Longer(u32),
+    /// The list of commands, begun then, does not show the one of this attempt.
+    NotListed(String, Duration),
+    /// It shows several that may be it.
+    Several(String, String),
+}
+
+impl CommandMemory {
+    /// Takes in what an effect brought to light.
+    pub fn note(&mut self, observation: Observation) {
+        match observation {
+            Observation::Nothing => {}
+            Observation::Busy(why, at) => self.busy = Some((at, why)),
+            Observation::Sent(record, at) => {
+                self.sent = Some(record);
+                self.busy = None;
+                self.looked = Some(at);
+            }
+            Observation::Looked(record, at) => {
+                self.sent = Some(record);
+                self.looked = Some(at);
+            }
+            Observation::Longer(pages) => self.too_few_pages = Some(pages),
+            Observation::NotListed(attempt, at) => {
+                Search::note_missed(&mut self.search, &attempt, at);
+            }
+            Observation::Several(attempt, ids) => {
+                Search::note_several(&mut self.search, &attempt, ids);
+            }
+        }
+    }
+
+    /// Starts the search for an attempt, or goes on with it; None: nothing is searched for.
+    pub fn searches_for(&mut self, attempt: Option<&str>, now: Duration) {
+        Search::follow(&mut self.search, attempt, now);
+    }
+}
+
+impl Facts {
+    /// What was or may have been sent, the last one last: by the status, and by what this process knows itself.
+    ///
+    /// The annotation is no proof. Anybody may write it who may write the object, and nothing is sent before the status
+    /// shows the same, which nobody but an operator writes.
+    pub fn records(&self) -> Vec<CommandRecord> {
+        let mut records = self.subject.status().sent;
+        records.retain(|record| record.intent.uid == self.subject.uid());
+        if let Some(record) = self.subject.memory.own.sent.clone() {
+            let attempt = &record.intent.attempt;
+            match records.iter_mut().find(|r| r.intent.attempt == *attempt) {
+                Some(known) if record.outcome.is_some() => *known = record,
+                Some(_) => {}
+                // One that this process did not send, and that the object does not show any more: another process may have
+                // sent one since, which this must not hide.
+                None if record.outcome == Some(CommandOutcome::NotSent) => {}
+                None => add(&mut records, record),
+            }
+        }
+        records
+    }
+
+    /// The attempt of which nobody knows what came of it, by its nonce.
+    pub fn open_attempt(&self) -> Option<String> {
+        let records = self.records();
+        let last = stands(&records, self.subject.uid());
+        let open = last.filter(|record| record.outcome.is_none());
+        open.map(|record| record.intent.attempt.clone())
+    }
+
+    /// Whether the object bears traces of a command that is not known to be its own: it is a copy, or was restored, or lost
+    /// its status. Such a command may have been sent.
+    ///
+    /// An attempt of this very object that only the annotation shows was never sent, as long as the status is there: nothing
+    /// is sent before the status has it, too.
+    pub fn is_repeated(&self) -> bool {
+        let status = self.subject.status();
+        let is_own = |intent: &CommandIntent| intent.uid == self.subject.uid();
+        if status.sent.iter().any(|record| is_own(&record.intent)) {
+            return false;
+        }
+        let Some(noted) = self.subject.annotation(COMMAND_ANNOTATION) else {
+            return !status.sent.is_empty();
+        };
+        let noted = serde_json::from_str(noted).ok();
+        // The account stands in status before anything is noted.
+        let is_of_now = noted.is_some_and(|intent| is_own(&intent)) && status.account.is_some();
+        !is_of_now || !status.sent.is_empty()
+    }
+
+    /// How many pages of the machine's commands are allowed for.
+    pub fn pages(&self) -> u32 {
+        pages::pages(self.subject.memory.own.too_few_pages)
+    }
+
+    /// Whether the object has come to its end, well or badly.
+    pub fn is_finished(&self) -> bool {
+        is_finished(&self.subject.object)
+    }
+
+    /// Whether the time is over that the command may take: by the wall clock, or because this process has seen the object for
+    /// so long.
+    pub fn is_late(&self) -> bool {
+        self.time_left().is_zero()
+    }
+
+    /// How long the command may still take.
+    pub fn time_left(&self) -> Duration {
+        let timeout = self.subject.object.spec.timeout().0;
+        let created = self.subject.object.metadata.creation_timestamp.as_ref();
+        let created = created.map_or(self.subject.now.wall, |time| time.0.as_second());
+        let age = self.subject.now.wall.saturating_sub(created);
+        let age = Duration::from_secs(u64::try_from(age).unwrap_or(0));
+        let seen = self.subject.now.since(self.subject.first_seen);
+        timeout.saturating_sub(age.max(seen))
+    }
+}
+
+/// Adds a new attempt, in the place of those that sent nothing. The object bears the last two.
+pub fn add(records: &mut Vec<CommandRecord>, record: CommandRecord) {
+    records.retain(|r| r.outcome != Some(CommandOutcome::NotSent));
+    records.push(record);
+    let excess = records.len().saturating_sub(MOST_RECORDS);
+    records.drain(..excess);
+}
+
+/// Where the command of this object stands: the last one that was, or may have been, sent. What was not sent is no step.
+pub fn stands<'a>(records: &'a [CommandRecord], uid: &str) -> Option<&'a CommandRecord> {
+    let is_step =
+        |r: &&CommandRecord| r.intent.uid == uid && r.outcome != Some(CommandOutcome::NotSent);
+    records.iter().rev().find(is_step)
+}
+
+/// Whether a command may be under way: by its status alone, and until the object is over.
+pub fn is_under_way(object: &ServerCommand) -> bool {
+    let sent = object.status.as_ref().map(|status| status.sent.as_slice());
+    let uid = object.metadata.uid.as_deref().unwrap_or_default();
+    let last = stands(sent.unwrap_or_default(), uid);
+    let runs = |r: &CommandRecord| matches!(r.outcome, None | Some(CommandOutcome::Accepted));
+    !is_finished(object) && last.is_some_and(runs)
+}
+
+/// The commands for one server, as a word.
+pub fn place(namespace: &str, server: &str) -> String {
+    format!("{namespace}/{server}")
+}
+
+/// Whether a command has come to its end, well or badly.
+pub fn is_finished(object: &ServerCommand) -> bool {
+    let conditions = object.status.as_ref().map(|s| s.conditions.as_slice());
+    let is = |kind| conditions::is_true(conditions.unwrap_or_default(), kind);
+    is(Type::Complete) || is(Type::Failed)
+}
+
+/// Whether the machine of a server is being installed again, or may be.
+pub fn is_installing(server: &BareMetalServer) -> bool {
+    let install = server.status.as_ref().and_then(|s| s.install.as_ref());
+    let open = install.and_then(InstallStatus::open);
+    open.is_some_and(|record| Some(&record.intent.uid) == server.metadata.uid.as_ref())
+}
+
+/// Whether the release of a server has begun, or is about to.
+pub fn is_ending(server: &BareMetalServer) -> bool {
+    let annotations = server.metadata.annotations.as_ref();
+    let is_released = annotations.is_some_and(|all| all.contains_key(RELEASE_ANNOTATION));
+    server.metadata.deletion_timestamp.is_some() || is_released
+}

@@ -1,0 +1,4 @@
+//! Power commands, each sent at most once.
+
+pub mod decide;
+pub mod facts;

@@ -1,0 +1,269 @@
+//! One attempt to install a host or to send it a command, but for its calls: what a look right before says, what the status
+//! says from then on, and what an answer comes to.
+
+use super::{super::facts::Facts, install::NewInstall, observed::word, power::NewCommand};
+use crate::{cause::Cause, moment::Moment, once::Reply, pass::Decision};
+use api::{
+    DedicatedHost, Reason,
+    command::CommandOutcome,
+    host::DedicatedHostStatus,
+    host_install::{HostInstall, HostInstallIntent, HostInstallRecord, HostInstallStatus, HostLog},
+    host_power::{HostAction, HostCommand, HostPowerStatus},
+    reinstall::InstallEnd,
+};
+use hosting_types::{Error, host::Host};
+use std::time::Duration;
+
+/// What the host and its log say right before an installation.
+#[derive(Debug)]
+pub enum Before {
+    /// Nothing stands against it.
+    Free,
+    /// It was installed by somebody whom nobody here knows: in words.
+    Repeated(String),
+}
+
+/// Why a host cannot take a request now, as it was read right before; None: it can.
+pub fn against(host: &Host, number: u64, server_id: Option<i64>) -> Option<String> {
+    if super::is_on_demand(host) {
+        return Some(format!("host {number} is an on-demand server"));
+    }
+    if super::is_of_another_kind(host) {
+        return Some(format!("host {number} is no dedicated host"));
+    }
+    let is_other = host
+        .server_id
+        .zip(server_id)
+        .is_some_and(|(now, seen)| now != seen);
+    if host.id.0 != number || is_other {
+        return Some(format!("host {number} is another machine than was seen"));
+    }
+    host.install_status.is_under_way().then(|| {
+        let word = word(&host.install_status).unwrap_or_default();
+        format!("host {number} is being installed (the provider says {word:?})")
+    })
+}
+
+/// Whether somebody installed the host of whom this object knows nothing.
+pub fn before(known: &HostInstallStatus, log: &HostLog) -> Before {
+    match &known.log {
+        Some(accounted) if log.is_later_than(accounted) => Before::Repeated(
+            "its log shows an installation that this object cannot account for: by somebody else, or sent by an operator that ended meanwhile, or whose record is lost".to_owned(),
+        ),
+        // A list that lost entries says nothing of what came after them.
+        Some(accounted) if accounted.is_later_than(log) => Before::Repeated(
+            "its log shows less than it did before, so nobody can tell what was installed since".to_owned(),
+        ),
+        Some(_) => Before::Free,
+        None => Before::Repeated("it is not known what its log showed before".to_owned()),
+    }
+}
+
+/// The intent of an attempt that was started at `since`, by a nonce that nobody has used before.
+pub fn intent(
+    fresh: &Facts,
+    new: &NewInstall,
+    attempt: String,
+    (since, window): (Moment, Duration),
+    (host, log): (&Host, HostLog),
+) -> HostInstallIntent {
+    let install = fresh.subject.object.spec.install.as_ref();
+    HostInstallIntent {
+        uid: fresh.subject.uid().to_owned(),
+        host_id: fresh.subject.object.spec.host_id,
+        revision: new.revision,
+        os_id: i64::try_from(new.os_id).unwrap_or(i64::MAX),
+        attempt,
+        started_at: since.wall,
+        send_by: send_by(since, window),
+        account: new.account.clone(),
+        before: word(&host.install_status).map(str::to_owned),
+        log,
+        secret_texts: install.is_none_or(HostInstall::has_secret_texts),
+    }
+}
+
+fn send_by(since: Moment, window: Duration) -> i64 {
+    let window = i64::try_from(window.as_secs()).unwrap_or(i64::MAX);
+    since.wall.saturating_add(window)
+}
+
+/// The attempt of a command that was started at `since`.
+pub fn command(
+    new: &NewCommand,
+    attempt: String,
+    (since, window): (Moment, Duration),
+) -> HostCommand {
+    HostCommand {
+        action: new.action,
+        attempt,
+        attempts: new.attempts,
+        started_at: since.wall,
+        send_by: send_by(since, window),
+        account: new.account.clone(),
+        outcome: None,
+        given_up: false,
+        message: None,
+    }
+}
+
+/// The whole status that notes an installation: who reads it sees that the host is being installed, before it is sent.
+pub fn installing(
+    fresh: &Facts,
+    known: HostInstallStatus,
+    record: &HostInstallRecord,
+) -> DedicatedHostStatus {
+    let mut status = fresh.subject.status();
+    status.install = Some(HostInstallStatus {
+        revision: known.performed(),
+        last: Some(record.clone()),
+        lines: Vec::new(),
+        ..known
+    });
+    let message = format!(
+        "host {} is about to be installed (spec.install.revision {}); the request follows within seconds",
+        record.intent.host_id, record.intent.revision
+    );
+    said(fresh, status, Cause::waits(Reason::Reinstalling, message))
+}
+
+/// The whole status that notes a command.
+pub fn commanding(
+    fresh: &Facts,
+    known: HostPowerStatus,
+    new: &NewCommand,
+    command: &HostCommand,
+) -> DedicatedHostStatus {
+    let mut status = fresh.subject.status();
+    status.power = Some(HostPowerStatus {
+        wish: match new.action {
+            HostAction::Restart => known.wish,
+            _ => new.wish,
+        },
+        restart_token: match new.action {
+            HostAction::Restart => new.restart_token.clone(),
+            _ => known.restart_token,
+        },
+        last: Some(command.clone()),
+        ..known
+    });
+    let message = format!(
+        "a command ({:?}) is about to be sent to host {}; it follows within seconds",
+        new.action, new.host
+    );
+    said(fresh, status, Cause::waits(Reason::Progressing, message))
+}
+
+fn said(fresh: &Facts, status: DedicatedHostStatus, cause: Cause) -> DedicatedHostStatus {
+    let decision: Decision<DedicatedHostStatus, ()> = Decision::of(status).because(cause);
+    let now = jiff::Timestamp::from_second(fresh.subject.now.wall).unwrap_or_default();
+    decision.status(&fresh.subject, now).0
+}
+
+/// What a read says of an installation, after an answer that was lost. Status alone tells; metadata has nothing to say.
+pub fn shown_install(object: &DedicatedHost, intent: &HostInstallIntent) -> Reply {
+    let status = object.status.as_ref().and_then(|s| s.install.as_ref());
+    let last = status.and_then(|install| install.last.as_ref());
+    Reply::Shows {
+        metadata: true,
+        status: last.is_some_and(|last| last.intent == *intent),
+    }
+}
+
+/// The same of a command.
+pub fn shown_command(object: &DedicatedHost, command: &HostCommand) -> Reply {
+    let status = object.status.as_ref().and_then(|s| s.power.as_ref());
+    let last = status.and_then(|power| power.last.as_ref());
+    Reply::Shows {
+        metadata: true,
+        status: last == Some(command),
+    }
+}
+
+/// It is not installed at all: somebody else did that, or an operator whose record is lost.
+pub fn repeated(intent: HostInstallIntent, why: String, now: i64) -> HostInstallRecord {
+    HostInstallRecord {
+        end: Some(InstallEnd::NotRepeated),
+        ended_at: Some(now),
+        message: Some(why),
+        ..HostInstallRecord::open(intent)
+    }
+}
+
+/// An installation that was not sent by this attempt, which has ended.
+pub fn unsent_install(record: HostInstallRecord, why: &str) -> HostInstallRecord {
+    HostInstallRecord {
+        outcome: Some(CommandOutcome::NotSent),
+        message: Some(why.to_owned()),
+        ..record
+    }
+}
+
+/// The same of a command.
+pub fn unsent_command(command: HostCommand, why: &str) -> HostCommand {
+    HostCommand {
+        outcome: Some(CommandOutcome::NotSent),
+        message: Some(why.to_owned()),
+        ..command
+    }
+}
+
+/// What the answer to an installation says.
+pub fn answered_install(
+    record: HostInstallRecord,
+    answer: &Result<(), Error>,
+) -> HostInstallRecord {
+    let (outcome, message) = outcome(answer, record.intent.secret_texts);
+    HostInstallRecord {
+        outcome,
+        message,
+        ..record
+    }
+}
+
+/// What the answer to a command says.
+pub fn answered_command<T>(command: HostCommand, answer: &Result<T, Error>) -> HostCommand {
+    let (outcome, message) = outcome(answer, false);
+    HostCommand {
+        outcome,
+        message,
+        ..command
+    }
+}
+
+/// What an error says, in words that may be shown: where a secret may have gone with the request, none of the provider's,
+/// which may repeat any part of it.
+pub fn explained(error: &Error, had_secret: bool) -> String {
+    match (had_secret, error.status()) {
+        (false, _) => error.explain(),
+        (true, Some(status)) => format!(
+            "the provider answered with status {status}; its words are not shown, since they may repeat the script or another text that was sent"
+        ),
+        // Without the causes, which may hold what the other side sent.
+        (true, None) => error.to_string(),
+    }
+}
+
+fn outcome<T>(
+    answer: &Result<T, Error>,
+    had_secret: bool,
+) -> (Option<CommandOutcome>, Option<String>) {
+    let error = match answer {
+        Ok(_) => return (Some(CommandOutcome::Accepted), None),
+        Err(error) => error,
+    };
+    // A 409 among them: what it says of is another request, or this one.
+    if error.may_have_taken_effect() {
+        return (None, None);
+    }
+    let outcome = match error {
+        // The host was read with this key right before: it has no right to this, and no try changes that.
+        Error::AccessDenied(refusal) if refusal.status == 403 => CommandOutcome::Refused,
+        // It goes on when the key works, or there is room, or there is a connection.
+        Error::AccessDenied(_) | Error::RateLimited(_) | Error::NotSent(_) => {
+            CommandOutcome::NotSent
+        }
+        _ => CommandOutcome::Refused,
+    };
+    (Some(outcome), Some(explained(error, had_secret)))
+}

@@ -1,0 +1,640 @@
+//! `spec.install`: a host is installed by a higher `revision`, once, and by nothing else.
+//!
+//! What the revision says at first sight of the host counts as performed; so it does where the object lost its status, so an
+//! intent in status alone is enough. A revision that was sent, or may have been, is never sent again; what came of it is
+//! found by looking at the host and its installation log.
+
+use super::{super::facts::Facts, Effect, Step, observed::word, remedy};
+use crate::{
+    account::{list::List, view::View},
+    account_facts::Purpose,
+    cause::Cause,
+    stored_keys::Found,
+};
+use api::{
+    Interval, Reason,
+    command::CommandOutcome,
+    host::DedicatedHostStatus,
+    host_install::{HostInstallIntent, HostInstallRecord, HostInstallStatus, HostLog},
+    order::OrderAccount,
+    reinstall::{FinishedInstall, InstallEnd},
+};
+use hosting_types::{
+    host::{Host, InstallStatus},
+    server::SystemFamily,
+};
+use std::time::Duration;
+
+/// How long an installation may take before the host says so. It is looked at all the same.
+pub const TIMEOUT: Duration = Duration::from_secs(2 * 3600);
+
+/// Why status shows no line of a log.
+const NOT_SHOWN: &str = "lines of its log are not shown, since they may repeat the script or another text that was sent";
+
+/// An installation that is due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewInstall {
+    /// The provider's number of the host.
+    pub host: u64,
+    /// The provider's number of the machine behind it, as it was seen.
+    pub server_id: Option<i64>,
+    /// The revision that asks for it.
+    pub revision: i64,
+    /// The generation of the object whose spec it is made of.
+    pub generation: Option<i64>,
+    /// The provider's number of the system.
+    pub os_id: u64,
+    /// The family of the system.
+    pub family: SystemFamily,
+    /// The provider's identifier of the stored key.
+    pub key: String,
+    /// The account that it goes to.
+    pub account: OrderAccount,
+    /// So many pages of the host's log are allowed for.
+    pub pages: u32,
+}
+
+/// The `spec.install.revision` that is asked for.
+pub fn wished(facts: &Facts) -> i64 {
+    let install = facts.subject.object.spec.install.as_ref();
+    install.map_or(0, |install| install.revision)
+}
+
+/// What is to be noted and done for a host that a list begun then shows.
+pub(super) fn step(
+    facts: &Facts,
+    view: &View,
+    began: Duration,
+    host: &Host,
+    status: &mut DedicatedHostStatus,
+) -> Step {
+    let Some(known) = &mut status.install else {
+        // Not ready before that: whoever waits for it may raise the number right after, and is to be heard.
+        let text = format!(
+            "host {} is seen for the first time; its installation log is read within seconds, and nothing is sent before",
+            host.id
+        );
+        return Step {
+            cause: Some(Cause::waits(Reason::Progressing, text)),
+            effect: read_log(facts, view),
+            is_moving: true,
+            ..Step::default()
+        };
+    };
+    settle(facts, view, began, host, known);
+    if let Some(record) = known.open().cloned() {
+        return follow(facts, view, began, host, known, &record);
+    }
+    if known.log.is_none()
+        && let Some(sight) = &facts.subject.memory.own.log
+    {
+        // Where another process noted it first, what came before or after that cannot be told apart.
+        known.log = Some(match facts.subject.memory.own.is_first {
+            true => sight.log,
+            false => HostLog::default(),
+        });
+    }
+    let under_way = host.install_status.is_under_way();
+    let mut step = match wished(facts) > known.performed() {
+        true => start(facts, view, began, host, known),
+        false => Step {
+            cause: after(facts, known),
+            // What was there at first sight is accounted for, whatever a status that is restored later has forgotten.
+            effect: known.log.is_none().then(|| read_log(facts, view)).flatten(),
+            ..Step::default()
+        },
+    };
+    if under_way {
+        step.is_moving = true;
+        step.cause.get_or_insert_with(|| {
+            let text = format!(
+                "host {} is being installed, and not for this object (status.installStatus); nothing is sent until that is over; looked at again every {}",
+                host.id,
+                Interval(view.times.active_poll_interval)
+            );
+            Cause::waits(Reason::Reinstalling, text)
+        });
+    }
+    step
+}
+
+/// Whether the installation log was read, or could not be: first sight of a host is noted with what it showed.
+pub(super) fn log_was_tried(facts: &Facts) -> bool {
+    let own = &facts.subject.memory.own;
+    own.log.is_some() || own.log_error.is_some()
+}
+
+/// A look at the log, where it is time for one: a failure holds up nothing else, and makes the next one wait.
+fn read_log(facts: &Facts, view: &View) -> Option<Effect> {
+    let own = &facts.subject.memory.own;
+    let every = match &own.log_error {
+        Some((_, _, true)) => view.times.idle_poll_interval,
+        _ => view.times.active_poll_interval,
+    };
+    let last = own.log.as_ref().map(|sight| sight.at);
+    let failed = own.log_error.as_ref().map(|(at, _, _)| *at);
+    let is_due = last
+        .max(failed)
+        .is_none_or(|at| facts.subject.now.mono >= at + every);
+    let pages = facts.log_pages();
+    is_due.then_some(Effect::ReadLog { pages })
+}
+
+/// Takes in what the look shows of an installation that is open, and its end where it has come.
+fn settle(facts: &Facts, view: &View, began: Duration, host: &Host, known: &mut HostInstallStatus) {
+    let is_own = known.last.as_ref().is_some_and(|last| facts.has_sent(last));
+    let own = &facts.subject.memory.own;
+    let wished = wished(facts);
+    let Some(record) = &mut known.last else {
+        return;
+    };
+    // Somebody else had installed it; that is told, and accounted for from now on.
+    if record.end == Some(InstallEnd::NotRepeated) && record.ended_at.is_some() {
+        known.log = Some(record.intent.log);
+    }
+    if !record.is_open() {
+        known.revision = known.performed();
+        return;
+    }
+    if record.outcome == Some(CommandOutcome::Refused) {
+        record.end = Some(InstallEnd::Refused);
+        record.ended_at = Some(facts.subject.now.wall);
+        known.revision = known.performed();
+        return;
+    }
+    let attempt = record.intent.attempt.clone();
+    let begins = facts.begins(&attempt, view);
+    let sight = own.log.as_ref().filter(|sight| sight.at >= begins);
+    let may_show = !record.intent.secret_texts;
+    if let Some(sight) = sight.filter(|sight| may_show && !sight.lines.is_empty()) {
+        known.lines.clone_from(&sight.lines);
+    }
+    let is_later = sight.is_some_and(|sight| sight.log.is_later_than(&record.intent.log));
+    if began < begins {
+        return;
+    }
+    let under_way = host.install_status.is_under_way();
+    // What the answer leaves out says nothing.
+    let shown = word(&host.install_status);
+    let is_changed = shown.is_some() && shown != record.intent.before.as_deref();
+    record.is_seen |= under_way || is_changed;
+    let has_arrived = record.is_seen || is_later;
+    if has_arrived {
+        record.outcome.get_or_insert(CommandOutcome::Accepted);
+    }
+    // One that only its log shows may have been quick; or the list was late, and shows the end of the one before.
+    let may_be_over = record.is_seen || began >= begins + view.times.absence_check_interval;
+    let end = match (&host.install_status, has_arrived) {
+        (InstallStatus::Finished | InstallStatus::Failed, true) if !may_be_over => None,
+        (InstallStatus::Finished, true) => Some((InstallEnd::Finished, None)),
+        (InstallStatus::Failed, true) => Some((InstallEnd::Failed, None)),
+        (_, true) if is_late(facts, record) && wished > record.intent.revision => {
+            Some((InstallEnd::TimedOut, None))
+        }
+        (_, false) if facts.is_overdue(&attempt, view, began) => {
+            let why = match record.outcome {
+                Some(_) => "the provider took it, and shows no trace of it",
+                None => "its answer was lost, and the provider shows no trace of it",
+            };
+            Some((InstallEnd::Unknown, Some(why.to_owned())))
+        }
+        _ => None,
+    };
+    let Some((end, message)) = end else { return };
+    let is_over = matches!(end, InstallEnd::Finished | InstallEnd::Failed);
+    if is_over && is_own {
+        // Of what this process sent, the whole log is accounted for, once it was read after the end. Of what another one
+        // sent it cannot be told from what came after: that stays to be accounted for by a person.
+        let after = own.log.as_ref().filter(|sight| sight.at > began);
+        let is_unreadable = own.log_error.as_ref().is_some_and(|(at, _, _)| *at > began);
+        match after {
+            Some(sight) => known.log = Some(sight.log),
+            None if is_unreadable => {}
+            None => return,
+        }
+    }
+    record.end = Some(end);
+    record.ended_at = Some(facts.subject.now.wall);
+    record.message = message.or_else(|| record.message.take());
+    if end == InstallEnd::Finished {
+        known.finished = Some(FinishedInstall {
+            revision: record.intent.revision,
+            at: facts.subject.now.wall,
+        });
+    }
+    known.revision = known.performed();
+}
+
+/// Whether it takes longer than it should.
+fn is_late(facts: &Facts, record: &HostInstallRecord) -> bool {
+    let since = facts
+        .subject
+        .now
+        .wall
+        .saturating_sub(record.intent.started_at);
+    u64::try_from(since).is_ok_and(|since| since >= TIMEOUT.as_secs())
+}
+
+/// It goes on.
+fn follow(
+    facts: &Facts,
+    view: &View,
+    began: Duration,
+    host: &Host,
+    known: &HostInstallStatus,
+    record: &HostInstallRecord,
+) -> Step {
+    let times = &view.times;
+    let revision = record.intent.revision;
+    let every = Interval(times.active_poll_interval);
+    let what = match (word(&host.install_status), record.is_seen) {
+        (Some(word), true) => format!("is being installed, and the provider says {word:?}"),
+        (None, true) => {
+            "is being installed, and the provider does not say how far it is".to_owned()
+        }
+        (_, false) if record.outcome.is_some() => {
+            "is being installed, and the provider does not show it yet".to_owned()
+        }
+        (_, false) => {
+            "may be being installed: the answer was lost, and it is not sent a second time"
+                .to_owned()
+        }
+    };
+    let log = match (&facts.subject.memory.own.log_error, known.lines.is_empty()) {
+        (Some(_), _) if record.intent.secret_texts => "; its log cannot be read".to_owned(),
+        (Some((_, why, _)), _) => format!("; its log cannot be read: {why}"),
+        (None, _) if record.intent.secret_texts => format!("; {NOT_SHOWN}"),
+        (None, false) => "; see status.install.lines".to_owned(),
+        (None, true) => String::new(),
+    };
+    let what = format!(
+        "host {} {what} (spec.install.revision {revision}){log}",
+        host.id
+    );
+    let cause = match is_late(facts, record) {
+        true => Cause::needs_person(
+            Reason::ReinstallTimeout,
+            format!(
+                "{what}; that takes longer than {} by now, and is looked at again every {every}; ask the provider, or raise spec.install.revision for another try",
+                Interval(TIMEOUT)
+            ),
+        ),
+        false => Cause::waits(
+            Reason::Reinstalling,
+            format!("{what}; looked at again every {every}"),
+        ),
+    };
+    // Where it is over, the log is read once more at once.
+    let has_arrived = record.is_seen || record.outcome == Some(CommandOutcome::Accepted);
+    let is_over = has_arrived && !host.install_status.is_under_way();
+    let own = &facts.subject.memory.own;
+    let failed = own.log_error.as_ref().map(|(at, _, _)| *at);
+    let looked = own.log.as_ref().map(|sight| sight.at).max(failed);
+    let is_last = is_over && facts.has_sent(record) && looked.is_none_or(|at| at <= began);
+    let effect = match is_last {
+        true => Some(Effect::ReadLog {
+            pages: facts.log_pages(),
+        }),
+        false => read_log(facts, view),
+    };
+    Step {
+        cause: Some(cause),
+        effect,
+        is_moving: true,
+        ..Step::default()
+    }
+}
+
+/// What the last one left behind, while nothing else is asked for.
+fn after(facts: &Facts, known: &HostInstallStatus) -> Option<Cause> {
+    let install = facts.subject.object.spec.install.as_ref()?;
+    let performed = known.performed();
+    if install.revision < performed {
+        let text = format!(
+            "spec.install.revision is {}, and {performed} counts as performed, so nothing is sent; set it to {performed}, or to {} to install the host, which loses all its data",
+            install.revision,
+            performed.saturating_add(1)
+        );
+        return Some(Cause::needs_person(Reason::InvalidSpec, text));
+    }
+    let last = known.last.as_ref()?;
+    if last.intent.revision != install.revision {
+        return None;
+    }
+    ended(facts, last)
+}
+
+/// How the last one ended, where that is not well.
+fn ended(facts: &Facts, last: &HostInstallRecord) -> Option<Cause> {
+    let revision = last.intent.revision;
+    let host = facts.number();
+    let why = last
+        .message
+        .as_deref()
+        .map_or(String::new(), |why| format!(": {why}"));
+    let again = format!(
+        "raise spec.install.revision above {revision} for another try, or take spec.install out to leave the host as it is"
+    );
+    let (reason, what) = match last.end? {
+        InstallEnd::Finished => return None,
+        InstallEnd::Failed => (
+            Reason::ReinstallFailed,
+            format!(
+                "the provider says that the installation of host {host} failed (spec.install.revision {revision}){why}; {}",
+                match last.intent.secret_texts {
+                    true => NOT_SHOWN,
+                    false => "see status.install.lines",
+                }
+            ),
+        ),
+        InstallEnd::Refused => (
+            Reason::RequestRefused,
+            format!(
+                "the provider refused to install host {host} (spec.install.revision {revision}){why}; correct what it does not like"
+            ),
+        ),
+        InstallEnd::TimedOut => (
+            Reason::ReinstallTimeout,
+            format!(
+                "the installation of host {host} did not end (spec.install.revision {revision}){why}"
+            ),
+        ),
+        InstallEnd::Unknown => (
+            Reason::OutcomeUnknown,
+            format!(
+                "it is not known whether host {host} was installed (spec.install.revision {revision}){why}; it is not sent again by itself"
+            ),
+        ),
+        InstallEnd::NotRepeated => (
+            Reason::NotRepeated,
+            format!("host {host} was not installed for spec.install.revision {revision}{why}"),
+        ),
+    };
+    Some(Cause::needs_person(reason, format!("{what}; {again}")))
+}
+
+/// A higher revision asks for it.
+fn start(
+    facts: &Facts,
+    view: &View,
+    began: Duration,
+    host: &Host,
+    known: &HostInstallStatus,
+) -> Step {
+    let subject = &facts.subject;
+    let wished = wished(facts);
+    let number = host.id;
+    let what = format!("spec.install.revision is {wished}, so host {number} is to be installed");
+    if let Some(cause) = remedy::held(facts, &format!("{what}, and nothing is sent")) {
+        return Step::because(cause);
+    }
+    let every = view.times.active_poll_interval;
+    if host.install_status.is_under_way() {
+        let text = format!(
+            "{what}; the provider says {:?} of it already, so that goes first; looked at again every {}",
+            word(&host.install_status).unwrap_or_default(),
+            Interval(every)
+        );
+        return Step::because(Cause::waits(Reason::Reinstalling, text));
+    }
+    let own = &subject.memory.own;
+    if known.log.is_none() {
+        return Step {
+            cause: Some(match &own.log_error {
+                Some((_, why, true)) => Cause::needs_person(
+                    Reason::ChecksFailed,
+                    format!(
+                        "{what}; its installation log cannot be read, which is needed before: {why}; ask the provider"
+                    ),
+                ),
+                Some((_, why, false)) => Cause::waits(
+                    Reason::ChecksFailed,
+                    format!(
+                        "{what}; its installation log cannot be read, which is needed before: {why}; tried again every {}",
+                        Interval(every)
+                    ),
+                ),
+                None => Cause::waits(
+                    Reason::Reinstalling,
+                    format!("{what}; its installation log is read within seconds"),
+                ),
+            }),
+            effect: read_log(facts, view),
+            is_moving: true,
+            ..Step::default()
+        };
+    }
+    if let Some((cause, rest)) = held(facts, every, true) {
+        return Step {
+            cause: Some(cause),
+            rest: Some(rest),
+            ..Step::default()
+        };
+    }
+    let system = match system(facts, view) {
+        Ok(Some(system)) => system,
+        Ok(None) => {
+            return Step {
+                cause: Some(match view.error_of(List::Catalogue) {
+                    Some((reason, why)) => crate::account_facts::held(*reason, why.clone()),
+                    None => Cause::waits(
+                        Reason::Reinstalling,
+                        format!("{what}; the list of systems is read within seconds"),
+                    ),
+                }),
+                wants: Some((List::Catalogue, catalogue_since(facts, view))),
+                ..Step::default()
+            };
+        }
+        // It may be offered by now.
+        Err(cause) => {
+            let at = view.catalogue.as_ref().map_or(began, |(at, _)| *at);
+            return Step {
+                cause: Some(cause),
+                wants: Some((List::Catalogue, at + view.times.idle_poll_interval)),
+                ..Step::default()
+            };
+        }
+    };
+    let account = match subject.lineage() {
+        Ok(_) => facts.order_account(),
+        Err(cause) => return Step::because(cause),
+    };
+    let key = match key(facts, view) {
+        Ok(key) => key,
+        Err(cause) => return Step::because(cause),
+    };
+    let (os_id, family) = system;
+    let new = account.map(|account| NewInstall {
+        host: number.0,
+        // The machine on record, also where a list leaves it out.
+        server_id: subject.status().server_id.or(host.server_id),
+        revision: wished,
+        generation: subject.object.metadata.generation,
+        os_id,
+        family,
+        key,
+        account,
+        pages: facts.log_pages(),
+    });
+    Step {
+        cause: Some(Cause::waits(
+            Reason::Reinstalling,
+            format!("{what}; the request is sent within seconds"),
+        )),
+        effect: new.map(|new| Effect::Install(Box::new(new))),
+        is_moving: true,
+        ..Step::default()
+    }
+}
+
+/// Why it could not be sent a moment ago, and for how long that counts.
+pub(super) fn held(facts: &Facts, every: Duration, is_install: bool) -> Option<(Cause, Duration)> {
+    let held = facts.subject.memory.own.held.as_ref()?;
+    let rest = (held.at + every).saturating_sub(facts.subject.now.mono);
+    let is_of_now = held.generation == facts.subject.object.metadata.generation;
+    (is_of_now && held.is_install == is_install && !rest.is_zero())
+        .then(|| (held.cause.clone(), rest))
+}
+
+/// A list of systems that was looked at before says nothing any more: a number may have another meaning by now.
+fn catalogue_since(facts: &Facts, view: &View) -> Duration {
+    let now = facts.subject.now.mono;
+    let newest = now.saturating_sub(view.times.idle_poll_interval);
+    facts.subject.since().max(newest)
+}
+
+/// The number and the family of the system; None: the list of them has to be looked at.
+fn system(facts: &Facts, view: &View) -> Result<Option<(u64, SystemFamily)>, Cause> {
+    let person = |text: String| Cause::needs_person(Reason::InvalidSpec, text);
+    let Some(install) = &facts.subject.object.spec.install else {
+        return Ok(None);
+    };
+    let Some((at, catalogue)) = &view.catalogue else {
+        return Ok(None);
+    };
+    if *at < catalogue_since(facts, view) {
+        return Ok(None);
+    }
+    let mut systems = catalogue.systems.iter();
+    let (field, found) = match (&install.os.id, &install.os.slug) {
+        (Some(id), _) => (
+            format!("spec.install.os.id {id}"),
+            systems.find(|system| system.id == Some(*id)),
+        ),
+        (None, Some(slug)) => (
+            format!("spec.install.os.slug {slug:?}"),
+            systems.find(|system| system.slug.eq_ignore_ascii_case(slug)),
+        ),
+        (None, None) => {
+            let text = "spec.install.os: one of id and slug is needed; set it";
+            return Err(person(text.to_owned()));
+        }
+    };
+    let Some(found) = found else {
+        return Err(person(format!(
+            "{field}: the provider offers no such system; choose another one"
+        )));
+    };
+    let Some(id) = found.id.and_then(|id| u64::try_from(id).ok()) else {
+        return Err(person(format!(
+            "{field}: the provider gives no number for this system, by which a host is installed; choose another one, or set spec.install.os.id"
+        )));
+    };
+    let family = SystemFamily::of_slug(&found.slug);
+    match family {
+        SystemFamily::CustomIpxe => Err(person(format!(
+            "{field}: custom-ipxe cannot be installed on a dedicated host; choose another system"
+        ))),
+        SystemFamily::Talos => Ok(Some((id, family))),
+        _ if !install.os.kernel_params.is_empty() => Err(person(format!(
+            "spec.install.os.kernelParams: {} does not read them; take them out, or choose a system talos-…; set one of the two",
+            found.slug
+        ))),
+        _ => Ok(Some((id, family))),
+    }
+}
+
+/// The identifier of the stored key.
+fn key(facts: &Facts, view: &View) -> Result<String, Cause> {
+    let install = facts.subject.object.spec.install.as_ref();
+    let name = install.map_or("", |install| install.ssh_key_ref.name.as_str());
+    let field = format!("spec.install.sshKeyRef: SshKey {name}");
+    let waits = |why: &str| {
+        let text = format!("{field} is not stored yet, {why}; the installation follows when it is");
+        Cause::waits(Reason::KeyNotStored, text)
+    };
+    match &facts.key {
+        Some(Found::Ready(stored)) if stored.account != facts.subject.object.account() => {
+            let text = format!(
+                "{field} is stored in another account, {} {}; name a key of the same account as the host",
+                stored.account.kind.as_str(),
+                stored.account.name
+            );
+            Err(Cause::needs_person(Reason::InvalidSpec, text))
+        }
+        Some(Found::Ready(stored)) if view.lineage.as_ref() != Some(&stored.lineage) => Err(waits(
+            "the account's key and URL lead to another account than before",
+        )),
+        Some(Found::Ready(stored)) => Ok(stored.uuid.clone()),
+        Some(Found::NotReady(why)) => Err(waits(why)),
+        Some(Found::NotKnown) | None => Err(waits("it was not listed yet")),
+        Some(Found::Missing) => Err(Cause::missing(
+            Reason::ReferenceNotFound,
+            format!("{field} does not exist in this namespace; create it"),
+        )),
+        Some(Found::Ending) => Err(Cause::missing(
+            Reason::ReferenceNotFound,
+            format!("{field} is being deleted; name another one, or make it again when it is gone"),
+        )),
+    }
+}
+
+/// Whether an installation that was decided is still due on the object as it was read right before. Returns what is known of
+/// the host, which the intent goes beside.
+pub fn may_start(fresh: &Facts, new: &NewInstall) -> Option<HostInstallStatus> {
+    let known = fresh.install()?;
+    let is_due = known.open().is_none() && known.log.is_some() && new.revision > known.performed();
+    (is_due && is_wished(fresh, new)).then_some(known)
+}
+
+/// Whether it may still be sent, on the object as it is after the intent was written: nothing but that has come in between.
+pub fn may_send(last: &Facts, new: &NewInstall, intent: &HostInstallIntent) -> bool {
+    let status = last.subject.status();
+    let open = status.install.as_ref().and_then(HostInstallStatus::open);
+    let is_it = open.is_some_and(|record| {
+        record.intent == *intent && record.outcome.is_none() && !record.is_seen
+    });
+    is_it && is_wished(last, new)
+}
+
+/// Whether the object asks for this very installation.
+fn is_wished(fresh: &Facts, new: &NewInstall) -> bool {
+    let subject = &fresh.subject;
+    let policies = fresh.known_policies();
+    let key = match &fresh.key {
+        Some(Found::Ready(stored)) => {
+            stored.uuid == new.key && stored.lineage == new.account.lineage
+        }
+        _ => false,
+    };
+    may_touch(fresh, &new.account)
+        && policies.is_some_and(api::PoliciesInForce::let_send)
+        && key
+        && fresh.number() == new.host
+        && subject.object.metadata.generation == new.generation
+        && wished(fresh) == new.revision
+}
+
+/// Whether anything may be sent to the host over this account: the object lives, the account lets it, no other has it.
+pub(super) fn may_touch(fresh: &Facts, account: &OrderAccount) -> bool {
+    let subject = &fresh.subject;
+    let id = subject.object.spec.host_id;
+    !subject.is_deleting()
+        && subject.account.usable(Purpose::Change).is_ok()
+        && subject.account.terms().is_some_and(|t| t.lets_host(id))
+        && fresh.rivals.owner.is_none()
+        && fresh.order_account().as_ref() == Some(account)
+        && subject.status().account.is_some()
+        && subject.status().lineage.as_ref() == Some(&account.lineage)
+}

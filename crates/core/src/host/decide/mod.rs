@@ -1,0 +1,397 @@
+//! The decision: facts in, one decision out.
+//!
+//! The account's list of hosts is looked at, once for all objects. What is sent follows from changes of the spec alone: what
+//! it says when the host is first seen counts as done.
+
+pub mod attempt;
+pub mod install;
+mod observed;
+pub mod power;
+mod remedy;
+#[cfg(test)]
+pub(crate) mod tests;
+mod withheld;
+
+use super::facts::{Facts, is_of_another_kind, is_on_demand};
+use crate::account::lane::Lane;
+use crate::pass;
+use crate::{
+    account::{
+        list::List,
+        view::{Hosts, View},
+    },
+    account_facts::{Purpose, held},
+    cause::Cause,
+    pass::Sight,
+};
+use api::{
+    Interval, Reason,
+    host::{DedicatedHostStatus, HostPolicies},
+    host_install::HostInstallStatus,
+    host_power::HostPowerStatus,
+};
+use hosting_types::host::Host;
+use install::NewInstall;
+use power::NewCommand;
+use std::time::Duration;
+
+/// No pass follows sooner after one that only waits.
+const BRIEFEST: Duration = Duration::from_secs(1);
+
+/// A decision about a host.
+pub type Decision = pass::Decision<DedicatedHostStatus, Effect>;
+
+/// What a decision asks for. Each is one row of calls by one permit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Install the host.
+    Install(Box<NewInstall>),
+    /// Switch or restart it.
+    Command(Box<NewCommand>),
+    /// Read its installation log.
+    ReadLog {
+        /// So many pages of it are allowed for.
+        pages: u32,
+    },
+}
+
+/// What a wish of the spec, and what was done about it, come to.
+#[derive(Default)]
+struct Step {
+    /// How the host stands, in the place of one with which all is well.
+    cause: Option<Cause>,
+    /// What is due.
+    effect: Option<Effect>,
+    /// A look at a list besides that of the hosts is wanted.
+    wants: Option<(List, Duration)>,
+    /// When to look again.
+    rest: Option<Duration>,
+    /// Whether something is under way, so that the host is looked at closely.
+    is_moving: bool,
+}
+
+impl Step {
+    fn because(cause: Cause) -> Self {
+        Self {
+            cause: Some(cause),
+            ..Self::default()
+        }
+    }
+}
+
+/// Decides.
+pub fn decide(facts: &Facts) -> Decision {
+    // Nothing of ours is on a host that had to be undone: the object just goes.
+    if facts.subject.is_deleting() {
+        return Decision::unchanged(&facts.subject);
+    }
+    keep(facts).answering(&facts.subject, || match against_looking(facts) {
+        Some(_) => Sight::Unneeded,
+        None => Sight::List(List::Hosts),
+    })
+}
+
+/// Why the host is not even looked at, whatever the account says.
+fn against_looking(facts: &Facts) -> Option<Cause> {
+    let subject = &facts.subject;
+    if facts.number() == 0 {
+        let text = "spec.hostID must be at least 1; create a new object with the number of the host, and delete this one";
+        return Some(Cause::needs_person(Reason::InvalidSpec, text));
+    }
+    if subject.account.usable(Purpose::Change).is_ok()
+        && let Some(terms) = subject.account.terms()
+        && !terms.lets_host(subject.object.spec.host_id)
+    {
+        let entry = terms.entry().map_or("", |(entry, _)| entry);
+        let text = format!(
+            "spec.hostID: ClusterProviderAccount {} does not grant host {} to namespace {}, so nothing is asked about it; ask whoever may change the account to add {} to hosts of the entry {entry:?} in its spec.allowedNamespaces (adoption grants no host)",
+            subject.object.account().name,
+            facts.number(),
+            subject.namespace(),
+            facts.number(),
+        );
+        return Some(Cause::needs_person(Reason::NotAllowed, text));
+    }
+    let owner = facts.rivals.owner.as_ref()?;
+    if !facts.is_owner_known {
+        // No conflict yet: nothing that is asked for is used up by it.
+        let text = format!(
+            "spec.hostID: it is not known yet whether DedicatedHost {}/{}, which is older, may have host {}; that follows within seconds",
+            owner.namespace,
+            owner.name,
+            facts.number()
+        );
+        return Some(Cause::waits(Reason::Pending, text));
+    }
+    let text = format!(
+        "spec.hostID: DedicatedHost {}/{} has host {} already, and is older; delete one of the two",
+        owner.namespace,
+        owner.name,
+        facts.number()
+    );
+    Some(Cause::needs_person(Reason::OwnershipConflict, text))
+}
+
+/// What is known in any case. All that this process knows of what it sent is in every status.
+fn base(facts: &Facts) -> DedicatedHostStatus {
+    let subject = &facts.subject;
+    let mut status = subject.status();
+    if subject.view().is_some() {
+        status.account = Some(subject.object.account());
+    }
+    status.power = facts.power().or(status.power);
+    status.install = facts.install().or(status.install);
+    if let Some(policies) = facts.known_policies() {
+        status.policies = Some(HostPolicies {
+            management_policy: policies.management_policy,
+            suspend: policies.suspend,
+        });
+    }
+    status
+}
+
+/// Why the record is of something else than a dedicated host, if it is.
+fn not_dedicated(host: &Host) -> Option<String> {
+    let id = host.id;
+    if is_on_demand(host) {
+        return Some(format!(
+            "spec.hostID: host {id} is an on-demand server, which is ordered and released; use a BareMetalServer with spec.externalID for it, and delete this object"
+        ));
+    }
+    is_of_another_kind(host).then(|| {
+        format!(
+            "spec.hostID: the provider does not call host {id} a dedicated host, so nothing is sent to it; delete this object"
+        )
+    })
+}
+
+fn keep(facts: &Facts) -> Decision {
+    let subject = &facts.subject;
+    let mut status = base(facts);
+    let usable = subject.account.usable(Purpose::Change);
+    let view = usable.and_then(|view| match against_looking(facts) {
+        None => Ok(view),
+        Some(cause) => Err(cause),
+    });
+    if withheld::is(facts, view.as_ref().err()) {
+        withheld::waive(facts, &mut status);
+    }
+    let view = match view {
+        Ok(view) => view,
+        Err(cause) => return Decision::of(status).because(cause),
+    };
+    let Some((began, hosts)) = facts.hosts() else {
+        let decision = Decision::of(status);
+        let decision = match view.error_of(List::Hosts) {
+            Some((reason, message)) => decision.because(held(*reason, message.clone())),
+            None => decision,
+        };
+        return decision.wanting(List::Hosts, facts.not_before());
+    };
+    match hosts.get(&facts.number()) {
+        None => missing(facts, status, view, began, hosts),
+        Some(host) => match not_dedicated(host) {
+            Some(text) => Decision::of(status)
+                .because(Cause::needs_person(Reason::InvalidSpec, text))
+                .wanting(List::Hosts, began + view.times.idle_poll_interval),
+            None => shown(facts, status, view, began, host),
+        },
+    }
+}
+
+/// The account does not show the host. A list may be late or falsely empty, so one is not enough.
+fn missing(
+    facts: &Facts,
+    status: DedicatedHostStatus,
+    view: &View,
+    began: Duration,
+    hosts: &Hosts,
+) -> Decision {
+    let times = &view.times;
+    let first = facts.subject.memory.own.unseen.unwrap_or(began);
+    let is_gone = began > first && began >= first + times.absence_grace_period;
+    let number = facts.number();
+    let (cause, next) = match is_gone {
+        false => {
+            let text = format!(
+                "spec.hostID: the account's list of {} hosts does not show host {number}; that is believed after {}, and looked at again every {}",
+                hosts.len(),
+                Interval(times.absence_grace_period),
+                Interval(times.absence_check_interval),
+            );
+            let cause = Cause::waits(Reason::MachineNotFound, text);
+            (cause, times.absence_check_interval)
+        }
+        true => {
+            let text = format!(
+                "spec.hostID: the account does not have host {number}; ask the provider where it is, or delete this object and create one with a number that the account has (GET /v3/host lists them)"
+            );
+            let cause = Cause::needs_person(Reason::MachineNotFound, text);
+            (cause, times.idle_poll_interval)
+        }
+    };
+    Decision::of(status)
+        .because(cause)
+        .wanting(List::Hosts, began + next)
+}
+
+/// The account shows the host.
+fn shown(
+    facts: &Facts,
+    mut status: DedicatedHostStatus,
+    view: &View,
+    began: Duration,
+    host: &Host,
+) -> Decision {
+    let subject = &facts.subject;
+    let idle = began + view.times.idle_poll_interval;
+    if let Some(cause) = is_another(facts, &status, view, host) {
+        return Decision::of(status)
+            .because(cause)
+            .wanting(List::Hosts, idle);
+    }
+    observed::fill(&mut status, facts, began, host);
+    if view.lineage.is_some() {
+        status.lineage.clone_from(&view.lineage);
+    }
+    let spec = &subject.object.spec;
+    let is_own = |uid: &str| uid == subject.uid();
+    let is_first = !(status.power.as_ref().is_some_and(|p| is_own(&p.uid))
+        && status.install.as_ref().is_some_and(|i| is_own(&i.uid)));
+    status.power = status.power.filter(|p| is_own(&p.uid)).or_else(|| {
+        let token = spec.restart_token.as_deref();
+        Some(HostPowerStatus::new(subject.uid(), spec.power, token))
+    });
+    status.install = status.install.filter(|i| is_own(&i.uid)).or_else(|| {
+        // With what its log shows in the same write: a process that ends in between has noted nothing.
+        install::log_was_tried(facts).then(|| {
+            let mut first = HostInstallStatus::new(subject.uid(), install::wished(facts));
+            // A process that sent one knows of it, although the object lost its status.
+            first.last = subject.memory.own.install.clone();
+            first
+        })
+    });
+    let install = install::step(facts, view, began, host, &mut status);
+    // One that cannot start holds nothing up.
+    let open = status.install.as_ref().and_then(HostInstallStatus::open);
+    let is_busy = host.install_status.is_under_way()
+        || open.is_some()
+        || matches!(install.effect, Some(Effect::Install(_)));
+    let power = power::step(facts, view, began, host, is_busy, &mut status);
+    // What is sent rests on what stands in status, and not on what only this process knows.
+    let stands = {
+        let written = subject.status();
+        written.power == status.power
+            && written.install == status.install
+            && written.lineage == status.lineage
+            && written.account == status.account
+    };
+    let is_moving = install.is_moving || power.is_moving;
+    let pace = match is_moving {
+        true => began + view.times.active_poll_interval,
+        false => idle,
+    };
+    let sending = |effect: &Effect| !matches!(effect, Effect::ReadLog { .. });
+    let effects = [install.effect, power.effect];
+    let (sends, reads): (Vec<Effect>, Vec<Effect>) =
+        effects.into_iter().flatten().partition(sending);
+    let effect = sends.into_iter().next().filter(|_| stands && !is_first);
+    let effect = effect.or_else(|| reads.into_iter().next().filter(|_| stands));
+    let cause = install.cause.or(power.cause);
+    let cause = cause.unwrap_or_else(|| at_rest(facts, host));
+    let mut decision = Decision::of(status)
+        .because(cause)
+        .wanting(List::Hosts, pace);
+    if let Some((list, at)) = install.wants {
+        decision = decision.wanting_also(list, at);
+    }
+    if let Some(rest) = [install.rest, power.rest].into_iter().flatten().min() {
+        let again = decision.again.min(rest.max(BRIEFEST));
+        decision = decision.again(again);
+    }
+    decision = match effect {
+        Some(effect) => decision.with(effect),
+        None => decision,
+    };
+    match stands {
+        true => decision,
+        false => decision.going_on(),
+    }
+}
+
+/// Nothing is to be done.
+fn at_rest(facts: &Facts, host: &Host) -> Cause {
+    let policies = facts.policies();
+    if policies.suspend {
+        return Cause::suspended(remedy::suspended(facts, "nothing is sent for the host"));
+    }
+    let says = match host.status.as_str() {
+        "" => "the provider does not say whether it runs".to_owned(),
+        word => format!("the provider calls it {word:?}"),
+    };
+    match policies.observe_only() {
+        true => Cause::ready(
+            Reason::Observed,
+            format!("the host is there, {says}, and it is only looked at"),
+        ),
+        false => Cause::ready(Reason::Available, format!("the host is there, and {says}")),
+    }
+}
+
+/// Whether something is asked for that would be sent.
+fn is_pending(facts: &Facts, status: &DedicatedHostStatus) -> bool {
+    let install = status.install.as_ref();
+    let installs = install.is_some_and(|install| install::wished(facts) > install.performed());
+    let switches = status.power.as_ref();
+    installs || switches.is_some_and(|known| power::is_wished_for(facts, known))
+}
+
+/// Why the host under this number is not the one that was seen before. Its record is left as it was.
+fn is_another(
+    facts: &Facts,
+    status: &DedicatedHostStatus,
+    view: &View,
+    host: &Host,
+) -> Option<Cause> {
+    let changed =
+        status.lineage.is_some() && view.lineage.is_some() && status.lineage != view.lineage;
+    let number = facts.number();
+    let is_same =
+        matches!((status.server_id, host.server_id), (Some(before), Some(now)) if before == now);
+    match (status.server_id, host.server_id) {
+        // Two accounts may count their machines alike: that is not enough to wipe one.
+        _ if is_same && changed && is_pending(facts, status) => {
+            let text = format!(
+                "spec.accountRef: key and URL lead to another account than the one in which host {number} was first seen, so what is asked for is not sent, although the machine has the same number; set them back, or take back what is asked for (spec.install.revision as in status, spec.power and spec.restartToken out), and ask for it once the object is Ready"
+            );
+            Some(Cause::needs_person(Reason::AccountChanged, text))
+        }
+        _ if is_same => None,
+        _ if changed => {
+            let text = format!(
+                "spec.accountRef: key and URL lead to another account than the one in which host {number} was first seen, and nothing shows that it is the same host, so nothing is sent; set them back, or delete this object and create it again if the host of now is meant"
+            );
+            Some(Cause::needs_person(Reason::AccountChanged, text))
+        }
+        (Some(before), Some(now)) => {
+            let text = format!(
+                "spec.hostID: number {number} names another machine than before (serverID {now}, before {before}), so nothing is sent; ask the provider, or delete this object and create it again if the machine of now is meant"
+            );
+            Some(Cause::needs_person(Reason::MachineNotFound, text))
+        }
+        // What the answer leaves out says nothing.
+        (None, _) | (_, None) => None,
+    }
+}
+
+/// Lane and calls of an effect.
+pub fn turn(effect: &Effect) -> Option<(Lane, u32)> {
+    match effect {
+        // The host and its log are looked at first; the request itself has a call of its own.
+        Effect::Install(new) => Some((Lane::Change, 2 + new.pages)),
+        // One that is sent again looks twice.
+        Effect::Command(new) if new.attempts > 1 => Some((Lane::Change, 3)),
+        Effect::Command(_) => Some((Lane::Change, 2)),
+        Effect::ReadLog { pages, .. } => Some((Lane::Poll, *pages)),
+    }
+}

@@ -1,0 +1,50 @@
+//! What holds back what would be sent, with the command that lets it go, for messages.
+
+use super::super::facts::Facts;
+use crate::cause::Cause;
+use api::{Reason, names::SUSPEND_LABEL};
+
+/// Why nothing is sent for the host: it is suspended, only looked at, or nobody knows. `what`: what is not done.
+pub(super) fn held(facts: &Facts, what: &str) -> Option<Cause> {
+    let Some(policies) = facts.known_policies() else {
+        let text = format!(
+            "{what} before it is known what account and namespace say of suspend and managementPolicy; goes on once they are read"
+        );
+        return Some(Cause::waits(Reason::Pending, text));
+    };
+    if policies.suspend {
+        return Some(Cause::suspended(suspended(facts, what)));
+    }
+    policies.observe_only().then(|| {
+        let text = format!(
+            "managementPolicy is ObserveOnly: {what}; to go on: {}",
+            set(facts, "managementPolicy", "\"Full\"")
+        );
+        Cause::needs_person(Reason::ObserveOnly, text)
+    })
+}
+
+/// Says that the object is suspended, what follows from it, and how to go on.
+pub(super) fn suspended(facts: &Facts, what: &str) -> String {
+    let namespace = facts.subject.namespace();
+    let own = facts.subject.object.spec.suspend;
+    let stated = match (own, facts.is_namespace_suspended) {
+        (Some(_), _) => "spec.suspend is true".to_owned(),
+        (None, Some(true)) => format!(
+            "namespace {namespace} has the label {SUSPEND_LABEL} (to lift it for all its objects: kubectl label namespace {namespace} {SUSPEND_LABEL}-; what follows is for this one alone)"
+        ),
+        (None, _) => "suspend is true in spec.defaults of the account".to_owned(),
+    };
+    format!(
+        "{stated}: {what}; to go on: {}",
+        set(facts, "suspend", "false")
+    )
+}
+
+/// Set one field of the spec; `value` is JSON.
+fn set(facts: &Facts, field: &str, value: &str) -> String {
+    let (namespace, name) = (facts.subject.namespace(), facts.subject.name());
+    format!(
+        "kubectl patch dedicatedhost {name} -n {namespace} --type=merge -p '{{\"spec\":{{\"{field}\":{value}}}}}'"
+    )
+}

@@ -1,0 +1,358 @@
+//! Tests of the decision: what each state leads to, and a small world in which decisions are carried out.
+
+mod installs;
+mod looks;
+mod powers;
+pub(crate) mod readings;
+mod world;
+
+use super::*;
+use crate::{
+    account::{
+        terms::Terms,
+        view::{Catalogue, State},
+    },
+    account_facts::AccountFacts,
+    host::facts::{Held, HostMemory, LogSight, Observation},
+    mark::ClusterId,
+    moment::Moment,
+    ownership::{Claimant, Rivals},
+    pass::{Memory, Subject},
+    stored_keys::{Found, StoredKey},
+};
+use api::{
+    DedicatedHost, ManagementPolicy,
+    allowed::AllowedNamespaces,
+    command::CommandOutcome,
+    host::DedicatedHostSpec,
+    host_install::{HostInstallRecord, HostLog, HostSystem, SshKeyRef},
+    host_power::{HostAction, HostCommand},
+    power::Power,
+    references::{AccountKind, AccountRef, PinnedAccount},
+    reinstall::InstallEnd,
+};
+use hosting_types::{
+    HostId,
+    catalogue::OperatingSystem,
+    host::{HostHardware, HostKind, InstallStatus},
+    server::SystemFamily,
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+const NOW: Duration = Duration::from_secs(10_000);
+const WALL: i64 = 1_800_000_000;
+const KEY: &str = "0b2c4f5e-1111-4222-8333-444455556666";
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// Host 7, which runs, and on which nothing was installed.
+fn host() -> Host {
+    Host {
+        id: HostId(7),
+        kind: HostKind::Dedicated,
+        server_id: Some(70),
+        server_name: "db".into(),
+        live_host_name: "db.example.com".into(),
+        category: String::new(),
+        order_id: None,
+        os_id: Some(1),
+        location_id: None,
+        instance_type: String::new(),
+        hardware: HostHardware::default(),
+        addresses: Vec::new(),
+        status: "running".into(),
+        install_status: InstallStatus::None,
+        uptime: None,
+        uplinks: None,
+        labels: BTreeMap::new(),
+    }
+}
+
+fn system(id: i64, slug: &str) -> OperatingSystem {
+    OperatingSystem {
+        id: Some(id),
+        name: slug.into(),
+        slug: slug.into(),
+        group: None,
+        is_odp: false,
+        for_servers: true,
+        active: true,
+    }
+}
+
+fn stored() -> StoredKey {
+    StoredKey {
+        uuid: KEY.into(),
+        fingerprint: "SHA256:a".into(),
+        account: PinnedAccount::of(None),
+        lineage: "lineage-1".into(),
+    }
+}
+
+/// Facts under construction. They start with a new object `db` of host 7, which its account shows.
+#[derive(Clone)]
+struct Case(Facts);
+
+impl Case {
+    fn new() -> Self {
+        let mut object = DedicatedHost::new(
+            "db",
+            DedicatedHostSpec {
+                account_ref: None,
+                host_id: 7,
+                management_policy: None,
+                suspend: None,
+                power: None,
+                restart_token: None,
+                install: None,
+            },
+        );
+        object.metadata.namespace = Some("shop".into());
+        object.metadata.uid = Some("uid-1".into());
+        object.metadata.generation = Some(1);
+        let catalogue = Catalogue {
+            systems: vec![
+                system(12, "some-os"),
+                system(13, "talos-1"),
+                system(14, "custom-ipxe"),
+            ],
+            ..Catalogue::default()
+        };
+        let view = View {
+            catalogue: Some((NOW - secs(1), Arc::new(catalogue))),
+            ..View::usable()
+        };
+        let case = Self(Facts {
+            subject: Subject {
+                now: Moment {
+                    wall: WALL,
+                    mono: NOW,
+                },
+                acting_since: Duration::ZERO,
+                first_seen: secs(9_000),
+                cluster: ClusterId::parse("0123456789abcdef").unwrap(),
+                kind_deleting: Some(false),
+                account: AccountFacts::Found {
+                    view,
+                    terms: Terms::Own,
+                },
+                memory: Memory::default(),
+                object: Arc::new(object),
+            },
+            rivals: Rivals::default(),
+            is_owner_known: true,
+            is_namespace_suspended: Some(false),
+            key: Some(Found::Ready(stored())),
+        });
+        case.shows(host())
+    }
+
+    /// One that was seen, of which nothing is asked.
+    fn known() -> Self {
+        Self::new().log(HostLog::default()).written()
+    }
+
+    /// An older object has the host.
+    fn owned_by_another(self) -> Self {
+        let owner = Claimant {
+            uid: "uid-0".into(),
+            namespace: "shop".into(),
+            name: "first".into(),
+            account: crate::account::key::AccountKey::of(&PinnedAccount::of(None), "shop"),
+            is_deleting: false,
+        };
+        self.facts(|f| f.rivals.owner = Some(Arc::new(owner)))
+    }
+
+    fn facts(mut self, change: impl FnOnce(&mut Facts)) -> Self {
+        change(&mut self.0);
+        self
+    }
+
+    fn object(self, change: impl FnOnce(&mut DedicatedHost)) -> Self {
+        self.facts(|f| change(Arc::make_mut(&mut f.subject.object)))
+    }
+
+    fn spec(self, change: impl FnOnce(&mut DedicatedHostSpec)) -> Self {
+        self.object(|o| change(&mut o.spec))
+    }
+
+    fn status(self, change: impl FnOnce(&mut DedicatedHostStatus)) -> Self {
+        self.object(|o| change(o.status.get_or_insert_default()))
+    }
+
+    fn view(self, change: impl FnOnce(&mut View)) -> Self {
+        self.facts(|f| {
+            if let AccountFacts::Found { view, .. } = &mut f.subject.account {
+                change(view);
+            }
+        })
+    }
+
+    fn terms(self, new: Terms) -> Self {
+        self.facts(|f| {
+            if let AccountFacts::Found { terms, .. } = &mut f.subject.account {
+                *terms = new;
+            }
+        })
+    }
+
+    fn own(self, change: impl FnOnce(&mut HostMemory)) -> Self {
+        self.facts(|f| change(&mut f.subject.memory.own))
+    }
+
+    /// The list that began at this moment shows these.
+    fn list(self, began: Duration, hosts: &[Host]) -> Self {
+        let hosts = hosts.iter().map(|host| (host.id.0, host.clone()));
+        let hosts: Hosts = hosts.collect();
+        self.view(|v| v.hosts = Some((began, Arc::new(hosts))))
+    }
+
+    fn shows(self, host: Host) -> Self {
+        self.list(NOW - secs(1), &[host])
+    }
+
+    fn shown(self, change: impl FnOnce(&mut Host)) -> Self {
+        let mut host = host();
+        change(&mut host);
+        self.shows(host)
+    }
+
+    fn log(self, log: HostLog) -> Self {
+        self.own(|own| {
+            own.log = Some(LogSight {
+                at: NOW - secs(1),
+                log,
+                lines: Vec::new(),
+            });
+        })
+    }
+
+    fn at(self, mono: Duration) -> Self {
+        self.facts(|f| f.subject.now.mono = mono)
+    }
+
+    fn installs(self, revision: i64) -> Self {
+        self.spec(|s| {
+            s.install = Some(HostInstall {
+                revision,
+                os: HostSystem {
+                    slug: Some("some-os".into()),
+                    ..HostSystem::default()
+                },
+                ssh_key_ref: SshKeyRef { name: "ops".into() },
+                ..HostInstall::default()
+            });
+        })
+    }
+
+    /// What the pass before would have remembered.
+    fn recalled(self) -> Self {
+        let facts = self.0.clone();
+        self.own(|own| own.recall(&facts))
+    }
+
+    fn decide(&self) -> Decision {
+        decide(&self.0)
+    }
+
+    /// What is decided until nothing is left to write stands in status.
+    fn written(mut self) -> Self {
+        for _ in 0..5 {
+            self = self.recalled();
+            let decision = self.decide();
+            let (status, _) = decision.status(&self.0.subject, jiff::Timestamp::UNIX_EPOCH);
+            let is_done = self.0.subject.object.status.as_ref() == Some(&status);
+            self = self.object(|o| o.status = Some(status));
+            if is_done {
+                return self;
+            }
+        }
+        panic!("it never rests: {:?}", self.decide());
+    }
+
+    /// The reason, and how the object stands.
+    fn stands(&self) -> (Option<Reason>, Option<crate::cause::Standing>) {
+        let cause = self.decide().cause;
+        let standing = cause.as_ref().map(|cause| cause.standing);
+        (cause.map(|cause| cause.reason), standing)
+    }
+
+    fn reason(&self) -> Option<Reason> {
+        self.stands().0
+    }
+
+    fn effect(&self) -> Option<Effect> {
+        self.decide().effect
+    }
+
+    fn message(&self) -> String {
+        self.decide()
+            .cause
+            .map(|cause| cause.message)
+            .unwrap_or_default()
+    }
+
+    fn install_status(&self) -> HostInstallStatus {
+        self.0.subject.status().install.unwrap()
+    }
+
+    fn power_status(&self) -> HostPowerStatus {
+        self.0.subject.status().power.unwrap()
+    }
+}
+
+use api::host_install::HostInstall;
+
+/// An installation of this revision that was started a while ago, right before nothing else.
+fn record(case: &Case, revision: i64, attempt: &str) -> HostInstallRecord {
+    HostInstallRecord::open(api::host_install::HostInstallIntent {
+        uid: "uid-1".into(),
+        host_id: 7,
+        revision,
+        os_id: 12,
+        attempt: attempt.into(),
+        started_at: WALL - 60,
+        send_by: WALL - 30,
+        account: case.0.order_account().unwrap(),
+        before: None,
+        log: HostLog::default(),
+        secret_texts: false,
+    })
+}
+
+/// One that this process sent, with what the answer said.
+fn sent(revision: i64, outcome: Option<CommandOutcome>) -> Case {
+    let case = Case::known().installs(revision);
+    let mut open = record(&case, revision, "a1");
+    let noted = open.clone();
+    open.outcome = outcome;
+    let case = case.status(|s| s.install.as_mut().unwrap().last = Some(noted));
+    case.own(|own| own.note(Observation::Installed(Box::new(open), NOW - secs(10))))
+        .recalled()
+}
+
+/// One that another process sent, or was about to.
+fn found(revision: i64) -> Case {
+    let case = Case::known().installs(revision);
+    let open = record(&case, revision, "a1");
+    case.status(|s| s.install.as_mut().unwrap().last = Some(open))
+        .recalled()
+}
+
+/// A command of which nobody knows what came of it.
+fn command(case: &Case, action: HostAction, attempts: i32) -> HostCommand {
+    HostCommand {
+        action,
+        attempt: "c1".into(),
+        attempts,
+        started_at: WALL - 60,
+        send_by: WALL - 30,
+        account: case.0.order_account().unwrap(),
+        outcome: None,
+        given_up: false,
+        message: None,
+    }
+}

@@ -1,0 +1,639 @@
+//! A host is installed by a higher revision, once, and what came of it is found by looking.
+
+use super::*;
+use crate::{
+    cause::Standing,
+    host::decide::attempt::{Before, before},
+};
+
+fn due(case: &Case) -> Option<NewInstall> {
+    match case.effect() {
+        Some(Effect::Install(new)) => Some(*new),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_higher_revision_installs_and_an_edit_or_a_lower_one_does_not() {
+    let new = due(&Case::known().installs(1)).unwrap();
+    assert_eq!((new.revision, new.os_id, new.key.as_str()), (1, 12, KEY));
+    assert_eq!(new.family, SystemFamily::Linux);
+    let performed = Case::new().installs(3).log(HostLog::default()).written();
+    let edited = performed.clone().spec(|s| {
+        s.install.as_mut().unwrap().hostname = Some("other".into());
+    });
+    assert_eq!(due(&edited), None);
+    let lower = performed.installs(2);
+    assert_eq!(due(&lower), None);
+    assert_eq!(
+        lower.stands(),
+        (Some(Reason::InvalidSpec), Some(Standing::Stalled))
+    );
+    assert!(lower.message().contains("spec.install.revision"));
+}
+
+#[test]
+fn what_stands_against_an_installation_is_told_and_the_consent_stays() {
+    let wished = || Case::known().installs(1);
+    let person = Some(Standing::Stalled);
+    let cases: [(Case, Reason, Option<Standing>); 14] = [
+        (
+            wished().spec(|s| s.suspend = Some(true)),
+            Reason::Suspended,
+            Some(Standing::Suspended),
+        ),
+        (
+            wished().facts(|f| f.is_namespace_suspended = Some(true)),
+            Reason::Suspended,
+            Some(Standing::Suspended),
+        ),
+        (
+            wished().spec(|s| s.management_policy = Some(ManagementPolicy::ObserveOnly)),
+            Reason::ObserveOnly,
+            person,
+        ),
+        (
+            wished().view(|v| v.lineage = None),
+            Reason::WaitingForListing,
+            Some(Standing::Reconciling),
+        ),
+        (
+            wished()
+                .view(|v| v.state = State::Blocked(Reason::KeyRejected, "no; put a key".into())),
+            Reason::KeyRejected,
+            person,
+        ),
+        (
+            wished().facts(|f| f.key = Some(Found::Missing)),
+            Reason::ReferenceNotFound,
+            Some(Standing::Missing),
+        ),
+        (
+            wished().facts(|f| f.key = Some(Found::Ending)),
+            Reason::ReferenceNotFound,
+            Some(Standing::Missing),
+        ),
+        (
+            wished().facts(|f| f.key = Some(Found::NotReady("no".into()))),
+            Reason::KeyNotStored,
+            Some(Standing::Reconciling),
+        ),
+        (
+            wished().facts(|f| {
+                let mut key = stored();
+                key.account.name = "other".into();
+                f.key = Some(Found::Ready(key));
+            }),
+            Reason::InvalidSpec,
+            person,
+        ),
+        (
+            wished().spec(|s| s.install.as_mut().unwrap().os.slug = Some("none".into())),
+            Reason::InvalidSpec,
+            person,
+        ),
+        (
+            wished().spec(|s| {
+                let os = &mut s.install.as_mut().unwrap().os;
+                (os.slug, os.id) = (None, Some(14));
+            }),
+            Reason::InvalidSpec,
+            person,
+        ),
+        (
+            wished().spec(|s| {
+                let os = &mut s.install.as_mut().unwrap().os;
+                os.kernel_params = vec![Default::default()];
+            }),
+            Reason::InvalidSpec,
+            person,
+        ),
+        (
+            wished().shown(|h| h.install_status = InstallStatus::Installing),
+            Reason::Reinstalling,
+            Some(Standing::Reconciling),
+        ),
+        (
+            wished().own(|own| {
+                own.held = Some(Held {
+                    generation: Some(1),
+                    is_install: true,
+                    at: NOW - secs(1),
+                    cause: Cause::waits(
+                        Reason::ChecksFailed,
+                        "no; looked at again within a minute",
+                    ),
+                });
+            }),
+            Reason::ChecksFailed,
+            Some(Standing::Reconciling),
+        ),
+    ];
+    for (case, reason, standing) in cases {
+        assert_eq!(
+            case.stands(),
+            (Some(reason), standing),
+            "{}",
+            case.message()
+        );
+        assert_eq!(case.effect(), None, "{reason}");
+        let performed = case.decide().status.install.unwrap().performed();
+        assert_eq!(performed, 0, "{reason}: the consent stays");
+    }
+    // Policies that nobody knows let nothing be sent.
+    let unknown = wished().status(|s| s.policies = None);
+    let unknown = unknown.facts(|f| f.is_namespace_suspended = None);
+    assert_eq!(
+        (unknown.effect(), unknown.reason()),
+        (None, Some(Reason::Pending))
+    );
+}
+
+#[test]
+fn the_list_of_systems_is_looked_at_only_when_an_installation_is_due() {
+    let without = |case: Case| case.view(|v| v.catalogue = None).decide();
+    let due = without(Case::known().installs(1));
+    let since = NOW - secs(300);
+    assert_eq!(due.wants_also, Some((List::Catalogue, since)));
+    assert_eq!(without(Case::known()).wants_also, None);
+    // One from before that may name another system by the same number.
+    let aged = Case::known()
+        .installs(1)
+        .view(|v| v.catalogue.as_mut().unwrap().0 = since - secs(1));
+    assert_eq!(aged.effect(), None);
+    assert_eq!(aged.decide().wants_also, Some((List::Catalogue, since)));
+}
+
+#[test]
+fn who_waits_for_the_list_of_systems_looks_at_the_hosts_meanwhile_and_never_pass_after_pass() {
+    let wished = || Case::known().installs(1);
+    let unoffered = wished().spec(|s| s.install.as_mut().unwrap().os.slug = Some("none".into()));
+    let unlisted = wished().view(|v| v.catalogue = None);
+    for case in [unlisted, unoffered] {
+        // The last look at the hosts is older than one is due.
+        let case = case.list(NOW - secs(900), &[host()]);
+        let decision = case.decide();
+        assert_eq!(decision.effect, None);
+        let (also, _) = decision.wants_also.unwrap();
+        assert_eq!(also, List::Catalogue);
+        assert_eq!(decision.wants, Some((List::Hosts, NOW - secs(600))));
+        assert!(decision.again >= secs(1), "{:?}", decision.again);
+    }
+}
+
+#[test]
+fn an_installation_that_was_taken_is_followed_to_its_end() {
+    let taken = sent(1, Some(CommandOutcome::Accepted));
+    assert_eq!(taken.reason(), Some(Reason::Reinstalling));
+    let runs = taken
+        .shown(|h| h.install_status = InstallStatus::Installing)
+        .written();
+    assert!(runs.install_status().last.unwrap().is_seen);
+    assert!(matches!(runs.effect(), None | Some(Effect::ReadLog { .. })));
+    // Its end is believed once the log was read after it: from then on all of it is accounted for.
+    let over = runs.shown(|h| h.install_status = InstallStatus::Finished);
+    assert!(matches!(over.effect(), Some(Effect::ReadLog { .. })));
+    let log = HostLog {
+        entries: 4,
+        last_id: Some(4),
+        newest: Some(WALL),
+    };
+    let read = over.own(|own| {
+        own.note(Observation::Log(LogSight {
+            at: NOW,
+            log,
+            lines: vec!["done".into()],
+        }));
+    });
+    let ended = read.written();
+    let known = ended.install_status();
+    assert_eq!(known.last.unwrap().end, Some(InstallEnd::Finished));
+    assert_eq!((known.log, known.revision), (Some(log), 1));
+    assert_eq!(known.lines, ["done"]);
+    assert_eq!(ended.reason(), Some(Reason::Available));
+    assert!(due(&ended.installs(2)).is_some());
+}
+
+#[test]
+fn a_former_end_is_none_of_this_one() {
+    let mut former = sent(1, Some(CommandOutcome::Accepted));
+    former = former.status(|s| {
+        let last = s.install.as_mut().unwrap().last.as_mut().unwrap();
+        last.intent.before = Some("finished".into());
+    });
+    former = former.own(|own| {
+        own.install.as_mut().unwrap().intent.before = Some("finished".into());
+    });
+    let shows = former
+        .shown(|h| h.install_status = InstallStatus::Finished)
+        .recalled();
+    assert!(shows.decide().status.install.unwrap().open().is_some());
+    assert_eq!(shows.reason(), Some(Reason::Reinstalling));
+}
+
+#[test]
+fn a_word_that_is_left_out_is_no_trace_of_an_installation() {
+    let finished = |host: &mut Host| host.install_status = InstallStatus::Finished;
+    let former = sent(1, None).status(|s| {
+        let last = s.install.as_mut().unwrap().last.as_mut().unwrap();
+        last.intent.before = Some("finished".into());
+    });
+    let former = former.own(|own| {
+        own.install.as_mut().unwrap().intent.before = Some("finished".into());
+    });
+    let bare = former.shown(|h| h.install_status = InstallStatus::None);
+    let bare = bare.written();
+    let last = bare.install_status().last.unwrap();
+    assert_eq!((last.is_seen, last.outcome), (false, None));
+    // It is there again, and is that of the one before.
+    let again = bare.shown(finished).own(|own| {
+        own.note(Observation::Log(LogSight {
+            at: NOW,
+            log: HostLog::default(),
+            lines: Vec::new(),
+        }));
+    });
+    let again = again.written();
+    assert_eq!(again.install_status().last.unwrap().end, None);
+}
+
+#[test]
+fn with_a_secret_neither_lines_of_the_log_nor_words_of_a_refusal_are_shown() {
+    let script = |value: Option<&str>, from: bool| {
+        Some(api::installation::TextSource {
+            value: value.map(str::to_owned),
+            value_from: from.then(Default::default),
+        })
+    };
+    let has = |change: &dyn Fn(&mut HostInstall)| {
+        let mut case = Case::known().installs(1);
+        case = case.spec(|s| change(s.install.as_mut().unwrap()));
+        let look = (&host(), HostLog::default());
+        let Some(Effect::Install(new)) = case.effect() else {
+            panic!("nothing is due");
+        };
+        let started = (case.0.subject.now, secs(30));
+        attempt::intent(&case.0, &new, "a1".into(), started, look).secret_texts
+    };
+    assert!(!has(&|_| {}));
+    assert!(has(
+        &|i| i.post_install_script = script(Some("#!/bin/sh"), false)
+    ));
+    assert!(has(&|i| i.post_install_script = script(None, true)));
+    let mut install = HostInstall::default();
+    install.os.kernel_params = vec![api::host_install::HostKernelParam {
+        key: "a".into(),
+        value: Some("plain".into()),
+        value_from: None,
+    }];
+    assert!(!install.has_secret_texts());
+    install.os.kernel_params[0].value_from = Some(Default::default());
+    assert!(install.has_secret_texts());
+    // A record of which that is not known.
+    let mut old = serde_json::to_value(record(&Case::known(), 1, "a1")).unwrap();
+    old.as_object_mut().unwrap().remove("secretTexts");
+    let old: HostInstallRecord = serde_json::from_value(old).unwrap();
+    assert!(old.intent.secret_texts);
+
+    let lines = |is_secret: bool| {
+        let runs = sent(1, Some(CommandOutcome::Accepted));
+        let mark = |last: &mut HostInstallRecord| last.intent.secret_texts = is_secret;
+        let runs = runs.status(|s| mark(s.install.as_mut().unwrap().last.as_mut().unwrap()));
+        let runs = runs.own(|own| mark(own.install.as_mut().unwrap()));
+        let runs = runs.shown(|h| h.install_status = InstallStatus::Installing);
+        let runs = runs.own(|own| {
+            own.note(Observation::Log(LogSight {
+                at: NOW,
+                log: HostLog::default(),
+                lines: vec!["+ export DB_PW=hunter2".into()],
+            }));
+        });
+        runs.written()
+    };
+    assert!(lines(false).install_status().lines[0].contains("hunter2"));
+    let secret = lines(true);
+    assert_eq!(secret.install_status().lines, Vec::<String>::new());
+    assert!(
+        secret.message().contains("lines of its log are not shown"),
+        "{}",
+        secret.message()
+    );
+
+    let refused = |status| {
+        hosting_types::Error::Refused(hosting_types::Refusal {
+            status,
+            code: None,
+            message: "line 2: export DB_PW=hunter2".into(),
+            fields: vec![("postInstallScript".into(), "hunter2".into())],
+            retry_after: None,
+            idempotent: false,
+        })
+    };
+    let told = |is_secret: bool| {
+        let mut record = record(&Case::known(), 1, "a1");
+        record.intent.secret_texts = is_secret;
+        attempt::answered_install(record, &Err(refused(422)))
+    };
+    assert!(told(false).message.unwrap().contains("hunter2"));
+    let secret = told(true);
+    assert_eq!(secret.outcome, Some(CommandOutcome::Refused));
+    let message = secret.message.unwrap();
+    assert!(
+        message.contains("422") && !message.contains("hunter2"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_lost_answer_is_looked_for_and_never_sent_again_by_itself() {
+    let lost = sent(1, None);
+    assert_eq!(
+        lost.stands(),
+        (Some(Reason::Reinstalling), Some(Standing::Reconciling))
+    );
+    // The host shows it, or its log does.
+    let shown = lost
+        .clone()
+        .shown(|h| h.install_status = InstallStatus::Created);
+    let last = |case: Case| case.written().install_status().last.unwrap();
+    assert_eq!(last(shown).outcome, Some(CommandOutcome::Accepted));
+    let logged = lost.clone().log(HostLog {
+        entries: 1,
+        ..HostLog::default()
+    });
+    assert_eq!(last(logged).outcome, Some(CommandOutcome::Accepted));
+    // Nothing of it shows: a person says what comes next.
+    let began = NOW + secs(700);
+    let given_up = lost.list(began, &[host()]).at(began + secs(1));
+    let given_up = given_up.view(|v| v.catalogue.as_mut().unwrap().0 = began);
+    let given_up = given_up.written();
+    assert_eq!(
+        given_up.install_status().last.unwrap().end,
+        Some(InstallEnd::Unknown)
+    );
+    assert_eq!(
+        given_up.stands(),
+        (Some(Reason::OutcomeUnknown), Some(Standing::Stalled))
+    );
+    assert_eq!(given_up.effect(), None);
+    assert!(due(&given_up.clone().installs(2)).is_some());
+    let mut without = given_up;
+    without = without.spec(|s| s.install = None);
+    assert_eq!(
+        without.reason(),
+        Some(Reason::Available),
+        "the host is left as it is"
+    );
+}
+
+#[test]
+fn of_what_another_process_sent_the_log_stays_to_be_accounted_for() {
+    let log = HostLog {
+        entries: 5,
+        last_id: Some(5),
+        newest: Some(WALL),
+    };
+    let over = found(1).shown(|h| h.install_status = InstallStatus::Finished);
+    let began = NOW + secs(100);
+    let over = over.list(
+        began,
+        &[{
+            let mut host = host();
+            host.install_status = InstallStatus::Finished;
+            host
+        }],
+    );
+    let over = over.at(began + secs(5)).own(|own| {
+        own.log = Some(LogSight {
+            at: began + secs(1),
+            log,
+            lines: Vec::new(),
+        });
+    });
+    let ended = over.written();
+    let known = ended.install_status();
+    assert_eq!(known.last.as_ref().unwrap().end, Some(InstallEnd::Finished));
+    assert_eq!(
+        known.log,
+        Some(HostLog::default()),
+        "as it was before that one"
+    );
+    let before = attempt::before(&known, &log);
+    assert!(matches!(before, Before::Repeated(_)));
+    // Once that was told, the next consent counts.
+    let mut told = record(&ended, 2, "a2");
+    told.intent.log = log;
+    let told = attempt::repeated(told.intent, "by somebody else".into(), WALL);
+    let ended = ended.installs(2).own(|own| {
+        own.note(Observation::Installed(Box::new(told), began + secs(6)));
+    });
+    let mut finished = host();
+    finished.install_status = InstallStatus::Finished;
+    let began = began + secs(10);
+    let ended = ended.list(began, &[finished]).at(began).written();
+    assert_eq!(
+        ended.stands(),
+        (Some(Reason::NotRepeated), Some(Standing::Stalled))
+    );
+    let known = ended.install_status();
+    assert_eq!(known.log, Some(log));
+    assert!(matches!(attempt::before(&known, &log), Before::Free));
+    assert!(due(&ended.installs(3)).is_some());
+}
+
+#[test]
+fn a_status_from_a_backup_installs_nothing_that_was_installed_since() {
+    // What it says was performed is older than what the log shows.
+    let restored = Case::known().installs(6);
+    let known = restored.0.install().unwrap();
+    let log = HostLog {
+        entries: 9,
+        ..HostLog::default()
+    };
+    assert!(matches!(attempt::before(&known, &log), Before::Repeated(_)));
+    // An object without a status counts the revision it sees first.
+    let bare = restored.object(|o| o.status = None);
+    let bare = bare.log(log).written();
+    assert_eq!((bare.effect(), bare.install_status().revision), (None, 6));
+}
+
+#[test]
+fn what_was_refused_is_told_and_what_was_not_sent_is_sent() {
+    let refused = sent(1, Some(CommandOutcome::Refused)).written();
+    assert_eq!(
+        refused.stands(),
+        (Some(Reason::RequestRefused), Some(Standing::Stalled))
+    );
+    assert_eq!(refused.effect(), None);
+    let not_sent = sent(1, Some(CommandOutcome::NotSent)).written();
+    assert!(due(&not_sent).is_some());
+}
+
+#[test]
+fn one_that_takes_long_says_so_and_is_looked_at_further() {
+    let runs = sent(1, Some(CommandOutcome::Accepted));
+    let runs = runs
+        .shown(|h| h.install_status = InstallStatus::Installing)
+        .written();
+    let late = runs.facts(|f| f.subject.now.wall += 7200);
+    assert_eq!(
+        late.stands(),
+        (Some(Reason::ReinstallTimeout), Some(Standing::Stalled))
+    );
+    assert_eq!(
+        late.decide().wants,
+        Some((List::Hosts, NOW - secs(1) + secs(30)))
+    );
+    assert!(late.decide().status.install.unwrap().open().is_some());
+    // Another consent gives it up; the next one waits until the host is free.
+    let next = late.installs(2).written();
+    assert_eq!(
+        next.install_status().last.unwrap().end,
+        Some(InstallEnd::TimedOut)
+    );
+    assert_eq!(
+        (due(&next), next.reason()),
+        (None, Some(Reason::Reinstalling))
+    );
+}
+
+#[test]
+fn a_log_that_cannot_be_read_holds_up_its_installation_alone() {
+    let unread = |is_lasting| {
+        Case::new().recalled().own(|own| {
+            own.note(Observation::NoLog(NOW - secs(1), "no".into(), is_lasting));
+        })
+    };
+    let idle = unread(false).written();
+    assert_eq!(
+        (idle.effect(), idle.reason()),
+        (None, Some(Reason::Available))
+    );
+    let wished = unread(true).written().installs(1);
+    assert_eq!(
+        wished.stands(),
+        (Some(Reason::ChecksFailed), Some(Standing::Stalled))
+    );
+    assert_eq!(wished.effect(), None);
+    // A long one takes more pages, at once.
+    let long = Case::new()
+        .recalled()
+        .own(|own| own.note(Observation::LongLog));
+    let (status, _) = long
+        .decide()
+        .status(&long.0.subject, jiff::Timestamp::UNIX_EPOCH);
+    let long = long.object(|o| o.status = Some(status));
+    let more = Effect::ReadLog { pages: 20 };
+    assert_eq!(long.effect(), Some(more));
+    let switched = idle.spec(|s| s.power = Some(Power::Off));
+    assert!(matches!(switched.effect(), Some(Effect::Command(_))));
+}
+
+#[test]
+fn what_changed_in_between_sends_nothing() {
+    let case = Case::known().installs(1);
+    let new = due(&case).unwrap();
+    assert!(install::may_start(&case.0, &new).is_some());
+    let intent = record(&case, 1, "a1").intent;
+    let noted = case.status(|s| {
+        s.install.as_mut().unwrap().last = Some(HostInstallRecord::open(intent.clone()));
+    });
+    assert!(install::may_send(&noted.0, &new, &intent));
+    let time = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH);
+    let changes: [(&str, Case); 9] = [
+        (
+            "deleted",
+            noted
+                .clone()
+                .object(|o| o.metadata.deletion_timestamp = Some(time)),
+        ),
+        (
+            "edited",
+            noted.clone().object(|o| o.metadata.generation = Some(2)),
+        ),
+        (
+            "suspended",
+            noted
+                .clone()
+                .facts(|f| f.is_namespace_suspended = Some(true)),
+        ),
+        (
+            "only looked at",
+            noted.clone().view(|v| {
+                v.defaults.as_mut().unwrap().management_policy =
+                    Some(ManagementPolicy::ObserveOnly);
+            }),
+        ),
+        (
+            "not allowed",
+            noted.clone().terms(Terms::Refused("no".into())),
+        ),
+        (
+            "not granted",
+            noted.clone().terms(Terms::Entry(Arc::default())),
+        ),
+        (
+            "another lineage",
+            noted.clone().view(|v| v.lineage = Some("l2".into())),
+        ),
+        (
+            "another key",
+            noted.clone().facts(|f| f.key = Some(Found::Ending)),
+        ),
+        (
+            "another attempt",
+            noted.clone().status(|s| {
+                let last = s.install.as_mut().unwrap().last.as_mut().unwrap();
+                last.intent.attempt = "a2".into();
+            }),
+        ),
+    ];
+    for (what, case) in changes {
+        assert!(!install::may_send(&case.0, &new, &intent), "{what}");
+    }
+}
+
+#[test]
+fn what_this_process_remembers_goes_with_its_lease_and_with_what_status_tells() {
+    let own = sent(1, Some(CommandOutcome::Accepted));
+    assert!(own.0.subject.memory.own.install.is_some());
+    let lost = own
+        .clone()
+        .facts(|f| f.subject.acting_since = secs(9_500))
+        .recalled();
+    assert_eq!(lost.0.subject.memory.own.install, None);
+    // Another process noted a later one: status goes ahead, whatever the clocks say.
+    let other = own.clone().status(|s| {
+        let install = s.install.as_mut().unwrap();
+        let last = install.last.as_mut().unwrap();
+        last.intent.attempt = "b1".into();
+        last.intent.revision = 2;
+        last.intent.started_at = 0;
+    });
+    let other = other.recalled();
+    assert_eq!(other.0.subject.memory.own.install, None);
+    assert_eq!(
+        other.0.install().unwrap().last.unwrap().intent.attempt,
+        "b1"
+    );
+    // A status that is late shows less than this process knows.
+    let late = own
+        .status(|s| s.install.as_mut().unwrap().last = None)
+        .recalled();
+    assert_eq!(late.0.install().unwrap().performed(), 1);
+    assert_eq!(due(&late), None);
+}
+
+#[test]
+fn a_log_that_shows_less_than_before_frees_nothing() {
+    let of = |entries| HostLog {
+        entries,
+        last_id: Some(entries),
+        newest: Some(entries),
+    };
+    let mut known = HostInstallStatus::new("uid-1", 3);
+    known.log = Some(of(6));
+    assert!(matches!(before(&known, &of(6)), Before::Free));
+    assert!(matches!(before(&known, &of(0)), Before::Repeated(_)));
+    assert!(matches!(before(&known, &of(9)), Before::Repeated(_)));
+}

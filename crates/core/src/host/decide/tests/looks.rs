@@ -1,0 +1,385 @@
+//! What is seen of a host, and whose it is.
+
+use super::*;
+use crate::cause::Standing;
+
+#[test]
+fn a_new_object_reads_the_log_once_and_then_rests_on_the_list_of_all() {
+    let new = Case::new().recalled();
+    let first = new.decide();
+    assert_eq!(first.effect, None, "it is written first");
+    assert!(first.goes_on);
+    let (status, _) = first.status(&new.0.subject, jiff::Timestamp::UNIX_EPOCH);
+    let seen = new.object(|o| o.status = Some(status));
+    assert_eq!(seen.effect(), Some(Effect::ReadLog { pages: 3 }));
+    assert_eq!(seen.reason(), Some(Reason::Progressing));
+    // A process that ends here has noted nothing: the next one sees the host first, and not as one with an empty log.
+    assert_eq!(seen.0.subject.status().install, None);
+    let known = seen.log(HostLog::default()).written();
+    assert_eq!(known.install_status().log, Some(HostLog::default()));
+    assert_eq!(known.reason(), Some(Reason::Available));
+    assert_eq!(known.effect(), None);
+    let idle = NOW - secs(1) + secs(300);
+    assert_eq!(known.decide().wants, Some((List::Hosts, idle)));
+    let status = known.0.subject.status();
+    assert_eq!(status.name.as_deref(), Some("db"));
+    assert_eq!(status.server_id, Some(70));
+    assert_eq!(status.account, Some(PinnedAccount::of(None)));
+    assert_eq!(status.lineage.as_deref(), Some("lineage-1"));
+}
+
+#[test]
+fn what_the_spec_says_at_first_sight_counts_as_done() {
+    let case = Case::new().installs(5).spec(|s| {
+        s.power = Some(Power::Off);
+        s.restart_token = Some("now".into());
+    });
+    let case = case.log(HostLog::default()).written();
+    assert_eq!(
+        (case.effect(), case.reason()),
+        (None, Some(Reason::Available))
+    );
+    assert_eq!(case.install_status().revision, 5);
+    assert_eq!(case.power_status().wish, Some(Power::Off));
+    // A status of an earlier object of this name is no word of this one.
+    let copied = case.object(|o| o.metadata.uid = Some("uid-2".into()));
+    let copied = copied
+        .installs(9)
+        .spec(|s| s.power = Some(Power::On))
+        .written();
+    assert_eq!(copied.effect(), None);
+    assert_eq!(copied.install_status().revision, 9);
+}
+
+#[test]
+fn a_start_that_moves_by_little_is_not_written_again() {
+    let up = |case: Case, uptime: i64| case.shown(|h| h.uptime = Some(uptime)).written();
+    let since = |case: &Case| case.0.subject.status().up_since.map(|at| at.0.as_second());
+    let first = up(Case::known(), 1000);
+    let before = since(&first);
+    assert_eq!(before, Some(WALL - 1 - 1000));
+    assert_eq!(since(&up(first.clone(), 1290)), before);
+    assert_eq!(since(&up(first.clone(), 710)), before);
+    assert_ne!(since(&up(first, 1400)), before);
+}
+
+#[test]
+fn a_host_that_is_not_shown_is_believed_gone_after_the_grace_period_over_two_lists() {
+    let gone = Case::known().list(NOW - secs(1), &[]).recalled();
+    assert_eq!(
+        gone.stands(),
+        (Some(Reason::MachineNotFound), Some(Standing::Reconciling))
+    );
+    assert_eq!(
+        gone.decide().wants,
+        Some((List::Hosts, NOW - secs(1) + secs(60)))
+    );
+    let later = |after: u64| {
+        let began = NOW - secs(1) + secs(after);
+        gone.clone().list(began, &[]).at(began + secs(1)).recalled()
+    };
+    assert_eq!(later(599).stands().1, Some(Standing::Reconciling));
+    assert_eq!(later(600).stands().1, Some(Standing::Stalled));
+    let back = later(700)
+        .list(NOW + secs(800), &[host()])
+        .at(NOW + secs(801));
+    assert_eq!(back.recalled().reason(), Some(Reason::Available));
+}
+
+#[test]
+fn an_on_demand_server_is_left_to_the_other_kind() {
+    for change in [
+        (|h: &mut Host| h.kind = HostKind::OnDemand) as fn(&mut Host),
+        |h| h.order_id = Some("77".into()),
+    ] {
+        let case = Case::known().installs(1).shown(change);
+        assert_eq!(
+            case.stands(),
+            (Some(Reason::InvalidSpec), Some(Standing::Stalled))
+        );
+        assert_eq!(case.effect(), None);
+        assert!(
+            case.message().contains("BareMetalServer"),
+            "{}",
+            case.message()
+        );
+    }
+}
+
+#[test]
+fn the_older_of_two_objects_has_the_host() {
+    let case = Case::known().installs(1).owned_by_another();
+    let decision = case.decide();
+    assert_eq!(case.reason(), Some(Reason::OwnershipConflict));
+    assert_eq!((decision.effect, decision.wants), (None, None));
+}
+
+#[test]
+fn what_is_no_dedicated_host_is_sent_nothing() {
+    for kind in [HostKind::Virtual, HostKind::Other(Some(9))] {
+        let case = Case::known().installs(1).shown(|h| h.kind = kind);
+        assert_eq!(
+            (case.effect(), case.stands()),
+            (None, (Some(Reason::InvalidSpec), Some(Standing::Stalled)))
+        );
+        let mut live = host();
+        live.kind = kind;
+        assert!(attempt::against(&live, 7, Some(70)).is_some());
+    }
+    // Records are known that do not say what they are of.
+    let bare = Case::known()
+        .installs(1)
+        .shown(|h| h.kind = HostKind::Other(None));
+    assert!(matches!(bare.effect(), Some(Effect::Install(_))));
+}
+
+/// A reason, and what leads to it.
+type Withheld = (Reason, fn(Case) -> Case);
+
+/// The host is another object's, or is not let to this one.
+fn withheld() -> [Withheld; 3] {
+    [
+        (Reason::OwnershipConflict, |case| case.owned_by_another()),
+        (Reason::NotAllowed, |case| {
+            case.terms(Terms::Entry(Arc::default()))
+        }),
+        (Reason::NamespaceNotAllowed, |case| {
+            case.terms(Terms::Refused("no; have it added".into()))
+        }),
+    ]
+}
+
+/// It is the object's again.
+fn given_back(case: Case) -> Case {
+    case.facts(|f| f.rivals.owner = None).terms(Terms::Own)
+}
+
+/// Everything is asked for.
+fn asked(case: Case) -> Case {
+    case.installs(9).spec(|s| {
+        s.power = Some(Power::Off);
+        s.restart_token = Some("t9".into());
+    })
+}
+
+#[test]
+fn what_is_asked_for_while_the_host_is_not_the_objects_counts_as_done() {
+    for (reason, hold) in withheld() {
+        let held = hold(Case::known()).written();
+        assert_eq!(held.reason(), Some(reason));
+        let held = asked(held).written();
+        assert_eq!(held.reason(), Some(reason));
+        let back = given_back(held).written();
+        assert_eq!(
+            (back.effect(), back.reason()),
+            (None, Some(Reason::Available)),
+            "{reason}"
+        );
+        assert_eq!(back.install_status().revision, 9);
+        assert_eq!(back.power_status().wish, Some(Power::Off));
+        // What is asked for from then on counts.
+        let next = back.installs(10);
+        assert!(
+            matches!(next.effect(), Some(Effect::Install(_))),
+            "{reason}"
+        );
+    }
+}
+
+/// At the start of a process the labels of namespaces come one by one.
+#[test]
+fn nothing_is_used_up_while_it_is_not_known_whether_the_other_object_may_have_the_host() {
+    let [(_, hold), ..] = withheld();
+    let asked = hold(asked(Case::known())).facts(|f| f.is_owner_known = false);
+    let held = asked.written();
+    assert_eq!(
+        (held.effect(), held.reason()),
+        (None, Some(Reason::Pending))
+    );
+    assert_eq!(held.install_status().revision, 0);
+    let free = given_back(held).facts(|f| f.is_owner_known = true);
+    assert!(free.effect().is_some());
+}
+
+#[test]
+fn so_it_does_where_nobody_looked_before_that_was_over() {
+    for (reason, hold) in withheld() {
+        // The operator was away from the edit to the end of it.
+        let back = given_back(asked(hold(Case::known()).written()));
+        assert_eq!(back.effect(), None, "{reason}");
+        let back = back.written();
+        assert_eq!(
+            (back.effect(), back.reason()),
+            (None, Some(Reason::Available)),
+            "{reason}"
+        );
+        assert_eq!(back.install_status().revision, 9);
+    }
+}
+
+#[test]
+fn what_was_sent_before_the_host_was_taken_from_the_object_stays_on_record() {
+    for (reason, hold) in withheld() {
+        let sent = sent(1, None);
+        let before = sent.0.install().unwrap().last;
+        let held = hold(asked(sent)).written();
+        assert_eq!(held.install_status().last, before, "{reason}");
+        assert_eq!(held.install_status().performed(), 9, "{reason}");
+        // It goes on to be looked for.
+        let back = given_back(held).written();
+        assert_eq!(back.reason(), Some(Reason::Reinstalling), "{reason}");
+        let over = back.shown(|h| h.install_status = InstallStatus::Created);
+        let last = over.written().install_status().last.unwrap();
+        assert!(last.is_seen && last.is_open(), "{reason}");
+        // What certainly was not sent is not sent later either.
+        let mut unsent = command(&Case::known(), HostAction::Stop, 1);
+        unsent.outcome = Some(CommandOutcome::NotSent);
+        let wished = Case::known().spec(|s| s.power = Some(Power::Off));
+        let wished = wished.status(|s| {
+            let power = s.power.as_mut().unwrap();
+            (power.wish, power.last) = (Some(Power::Off), Some(unsent));
+        });
+        assert!(matches!(wished.effect(), Some(Effect::Command(_))));
+        let back = given_back(hold(wished).written()).written();
+        assert_eq!(
+            (back.effect(), back.reason()),
+            (None, Some(Reason::Available)),
+            "{reason}"
+        );
+    }
+}
+
+#[test]
+fn a_start_of_a_host_that_cannot_be_is_not_shown() {
+    let since = |uptime: i64| {
+        let case = Case::known().shown(|h| h.uptime = Some(uptime)).written();
+        case.0.subject.status().up_since
+    };
+    assert!(since(86_400).is_some());
+    for uptime in [
+        i64::MAX,
+        100_000_000_000,
+        WALL,
+        WALL - 946_684_800,
+        0,
+        -5,
+        i64::MIN,
+    ] {
+        assert_eq!(since(uptime), None, "{uptime}");
+    }
+}
+
+#[test]
+fn through_an_account_of_the_cluster_only_what_is_granted_by_its_own_word_is_looked_at() {
+    let entry = |hosts: &[i64]| {
+        Terms::Entry(Arc::new(AllowedNamespaces {
+            name: "shop".into(),
+            names: vec!["shop".into()],
+            adoption: Some(true),
+            hosts: hosts.to_vec(),
+            ..AllowedNamespaces::default()
+        }))
+    };
+    let of_cluster = Case::new().spec(|s| {
+        s.account_ref = Some(AccountRef {
+            kind: Some(AccountKind::ClusterProviderAccount),
+            name: Some("shared".into()),
+        });
+    });
+    let denied = of_cluster.clone().terms(entry(&[8]));
+    let decision = denied.decide();
+    assert_eq!(
+        denied.stands(),
+        (Some(Reason::NotAllowed), Some(Standing::Stalled))
+    );
+    assert_eq!((decision.effect, decision.wants), (None, None));
+    let granted = of_cluster.terms(entry(&[8, 7])).log(HostLog::default());
+    assert_eq!(granted.written().reason(), Some(Reason::Available));
+    // What is taken back later stops what was wished for.
+    let taken = Case::known().installs(1).terms(entry(&[]));
+    assert_eq!(
+        (taken.effect(), taken.reason()),
+        (None, Some(Reason::NotAllowed))
+    );
+}
+
+#[test]
+fn another_machine_under_the_number_or_another_account_sends_nothing_and_keeps_the_consent() {
+    let wished = Case::known().installs(1);
+    assert!(matches!(wished.effect(), Some(Effect::Install(_))));
+    let other = wished.clone().shown(|h| h.server_id = Some(71));
+    assert_eq!(
+        (other.effect(), other.reason()),
+        (None, Some(Reason::MachineNotFound))
+    );
+    assert_eq!(
+        other.decide().status.server_id,
+        Some(70),
+        "the record stays"
+    );
+    let moved = |case: Case| case.view(|v| v.lineage = Some("lineage-2".into()));
+    let elsewhere = moved(wished.clone()).shown(|h| h.server_id = Some(71));
+    assert_eq!(
+        (elsewhere.effect(), elsewhere.reason()),
+        (None, Some(Reason::AccountChanged))
+    );
+    let unknown = moved(wished.clone()).shown(|h| h.server_id = None);
+    assert_eq!(
+        (unknown.effect(), unknown.reason()),
+        (None, Some(Reason::AccountChanged))
+    );
+    assert_eq!(unknown.decide().status.install.unwrap().performed(), 0);
+    // By its own number it is the same machine. But that another account counts alike is no consent to wipe one there.
+    let same = moved(wished.clone()).written();
+    assert_eq!(
+        (same.effect(), same.reason()),
+        (None, Some(Reason::AccountChanged))
+    );
+    let switched = Case::known().spec(|s| s.power = Some(Power::Off));
+    assert_eq!(moved(switched).reason(), Some(Reason::AccountChanged));
+    // Of which nothing is asked, it is taken on, and what is asked for then counts.
+    let same = moved(Case::known()).facts(|f| {
+        f.key = Some(Found::Ready(StoredKey {
+            lineage: "lineage-2".into(),
+            ..stored()
+        }));
+    });
+    let same = same.written();
+    assert_eq!(same.reason(), Some(Reason::Available));
+    assert!(matches!(
+        same.installs(1).effect(),
+        Some(Effect::Install(_))
+    ));
+}
+
+#[test]
+fn an_object_that_is_deleted_just_goes() {
+    let time = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH);
+    let case = Case::known().installs(1);
+    let case = case.object(|o| o.metadata.deletion_timestamp = Some(time));
+    let decision = case.decide();
+    assert_eq!((decision.effect, decision.cause), (None, None));
+}
+
+#[test]
+fn a_list_from_before_this_process_acts_or_before_its_last_change_says_nothing() {
+    let before = Case::known().facts(|f| f.subject.acting_since = NOW);
+    assert_eq!(before.decide().wants, Some((List::Hosts, NOW)));
+    let changed = Case::known().own(|own| own.changed = Some(NOW + secs(1)));
+    let decision = changed.decide();
+    assert_eq!(decision.wants, Some((List::Hosts, NOW + secs(1))));
+    assert_eq!(decision.cause, None);
+}
+
+#[test]
+fn a_look_that_is_asked_for_is_acknowledged_once_it_was_had() {
+    let asked = |began: Duration| {
+        let case = Case::known().list(began, &[host()]);
+        let case = case.facts(|f| {
+            f.subject.memory.asked.note(Some("w1"), NOW - secs(40));
+        });
+        case.decide().status.last_handled_reconcile_at
+    };
+    assert_eq!(asked(NOW - secs(41)), None);
+    assert_eq!(asked(NOW - secs(1)).as_deref(), Some("w1"));
+}

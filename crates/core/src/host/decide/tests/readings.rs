@@ -1,0 +1,165 @@
+//! What kstatus, and the tools that build on it, read in every reason of a host.
+
+use super::*;
+use crate::readings::Reading;
+
+/// What stands in status for this case.
+fn read(stage: &'static str, case: &Case) -> Reading {
+    let subject = &case.0.subject;
+    let (status, _) = case.decide().status(subject, jiff::Timestamp::UNIX_EPOCH);
+    Reading::of_status(stage, &status.conditions, subject.is_deleting())
+}
+
+/// It has waited for this for two minutes.
+fn waited(case: Case, reason: Reason) -> Case {
+    case.facts(|f| {
+        let patience = &mut f.subject.memory.patience;
+        patience.note(Some(reason), NOW - secs(120));
+    })
+}
+
+/// An installation that ended so.
+fn ended(end: InstallEnd) -> Case {
+    let case = Case::known().installs(1);
+    let mut last = record(&case, 1, "a1");
+    (last.end, last.ended_at) = (Some(end), Some(WALL));
+    case.status(|s| s.install.as_mut().unwrap().last = Some(last))
+}
+
+/// A command that came to this.
+fn commanded(action: HostAction, change: impl FnOnce(&mut HostCommand)) -> Case {
+    let case = Case::known().spec(|s| match action {
+        HostAction::Restart => s.restart_token = Some("t1".into()),
+        HostAction::Start => s.power = Some(Power::On),
+        HostAction::Stop => s.power = Some(Power::Off),
+    });
+    let mut last = command(&case, action, 1);
+    change(&mut last);
+    case.status(|s| {
+        let known = s.power.as_mut().unwrap();
+        known.last = Some(last);
+        match action {
+            HostAction::Restart => known.restart_token = Some("t1".into()),
+            HostAction::Start => known.wish = Some(Power::On),
+            HostAction::Stop => known.wish = Some(Power::Off),
+        }
+    })
+}
+
+/// Every case, in the order of the page.
+pub(crate) fn every() -> Vec<Reading> {
+    let missing = Case::new().facts(|f| {
+        f.subject.account = AccountFacts::Missing("ProviderAccount default".into());
+    });
+    let observed = Case::known().spec(|s| {
+        s.management_policy = Some(ManagementPolicy::ObserveOnly);
+    });
+    let suspended = Case::known().spec(|s| s.suspend = Some(true));
+    let wished = || Case::known().installs(1);
+    let key = |found| wished().facts(|f| f.key = Some(found));
+    let unshown = Case::known().list(NOW - secs(1), &[]).recalled();
+    let later = NOW + secs(700);
+    let gone = unshown.clone().list(later, &[]).at(later).recalled();
+    let owned = Case::known().owned_by_another();
+    let denied = Case::known().terms(Terms::Entry(Arc::new(AllowedNamespaces {
+        name: "shop".into(),
+        ..AllowedNamespaces::default()
+    })));
+    let moved = wished()
+        .view(|v| v.lineage = Some("lineage-2".into()))
+        .shown(|h| h.server_id = Some(71));
+    let unread = |is_lasting| {
+        let case = Case::new().own(|own| {
+            own.note(Observation::NoLog(
+                NOW - secs(1),
+                "no entry".into(),
+                is_lasting,
+            ));
+        });
+        case.written().installs(1)
+    };
+    let unknown = wished().status(|s| s.policies = None);
+    let unknown = unknown.facts(|f| f.is_namespace_suspended = None);
+    let runs = sent(1, Some(CommandOutcome::Accepted));
+    let runs = runs
+        .shown(|h| h.install_status = InstallStatus::Installing)
+        .written();
+    let late = runs.clone().facts(|f| f.subject.now.wall += 7200);
+    let others = Case::known().shown(|h| h.install_status = InstallStatus::Installing);
+    let no_system = wished().view(|v| v.catalogue = None);
+    let unlisted = wished().spec(|s| {
+        s.install.as_mut().unwrap().os.slug = Some("none".into());
+    });
+    let lost = sent(1, None);
+    let sought = commanded(HostAction::Stop, |_| {}).recalled();
+    let doubt = commanded(HostAction::Restart, |last| {
+        last.given_up = true;
+        last.message = Some("its answer was lost".into());
+    });
+    let refused = commanded(HostAction::Stop, |last| {
+        last.outcome = Some(CommandOutcome::Refused);
+    });
+    let switched = Case::known().spec(|s| s.power = Some(Power::Off));
+    let no_lineage = wished().view(|v| v.lineage = None);
+    let rows = [
+        ("at rest", &Case::known()),
+        ("at rest", &observed),
+        ("at rest", &suspended),
+        ("at rest", &unshown),
+        ("at rest", &gone),
+        (
+            "at rest",
+            &Case::known().shown(|h| h.kind = HostKind::OnDemand),
+        ),
+        ("at rest", &owned),
+        ("at rest", &denied),
+        ("at rest", &Case::known().shown(|h| h.server_id = Some(71))),
+        ("at rest", &others),
+        ("at rest", &missing),
+        ("at rest", &waited(missing.clone(), Reason::AccountNotFound)),
+        ("switched", &switched),
+        (
+            "switched",
+            &switched.clone().spec(|s| s.suspend = Some(true)),
+        ),
+        ("switched", &sought),
+        ("switched", &doubt),
+        ("switched", &refused),
+        ("to be installed", &wished()),
+        (
+            "to be installed",
+            &wished().spec(|s| s.suspend = Some(true)),
+        ),
+        (
+            "to be installed",
+            &wished().spec(|s| s.management_policy = Some(ManagementPolicy::ObserveOnly)),
+        ),
+        ("to be installed", &unknown),
+        ("to be installed", &unread(false)),
+        ("to be installed", &unread(true)),
+        ("to be installed", &no_system),
+        ("to be installed", &unlisted),
+        ("to be installed", &no_lineage),
+        (
+            "to be installed",
+            &key(Found::NotReady("its own reason is InvalidSpec".into())),
+        ),
+        ("to be installed", &key(Found::Missing)),
+        (
+            "to be installed",
+            &waited(key(Found::Missing), Reason::ReferenceNotFound),
+        ),
+        ("to be installed", &moved),
+        ("to be installed", &ended(InstallEnd::Finished).installs(0)),
+        ("being installed", &runs),
+        ("being installed", &lost),
+        ("being installed", &late),
+        ("installed", &ended(InstallEnd::Finished)),
+        ("installed", &ended(InstallEnd::Failed)),
+        ("installed", &ended(InstallEnd::Refused)),
+        ("installed", &ended(InstallEnd::TimedOut)),
+        ("installed", &ended(InstallEnd::Unknown)),
+        ("installed", &ended(InstallEnd::NotRepeated)),
+    ];
+    rows.iter().map(|(stage, case)| read(stage, case)).collect()
+}

@@ -1,0 +1,452 @@
+//! A small world that carries decisions out, with requests and answers that are lost, lists that are late, crashes, two
+//! operators that take turns, statuses from a backup, edits and other people: whatever happens, each consent wipes the host
+//! once at most, each token restarts it once at most, and in the end all is at rest.
+
+use super::*;
+use crate::{host::decide::attempt::Before, pass::Ended};
+use hosting_types::Error;
+use proptest::prelude::*;
+use std::collections::VecDeque;
+
+/// Time that one pass takes.
+const STEP: Duration = Duration::from_secs(20);
+/// Within so many quiet steps everything must be settled.
+const SETTLES: usize = 200;
+/// So many steps an installation takes.
+const TAKES: usize = 5;
+
+/// What happens to one step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fate {
+    Fine,
+    /// A request does not arrive, and its sender does not know.
+    CallLost,
+    /// A request arrives, and its answer is lost.
+    AnswerLost,
+    /// A request arrives some steps later; its sender does not know.
+    ArrivesLate,
+    /// The process forgets everything after the request.
+    Crash,
+    /// The process forgets everything between the note and the request.
+    CrashBefore,
+    /// Looks show the list of some steps ago.
+    ListLate,
+    /// The look shows an empty list.
+    ListEmpty,
+    /// The log cannot be read.
+    LogFails,
+    /// The consent for one more installation.
+    Raise,
+    /// Another restart.
+    Token,
+    /// The other power.
+    Flip,
+    /// Somebody else installs the host.
+    ByOthers,
+    /// The other operator takes over.
+    Takeover,
+    /// Status is as it was a while ago.
+    Restore,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Request {
+    Install(i64),
+    Command(HostAction, Option<String>),
+}
+
+struct World {
+    case: Case,
+    host: Host,
+    log: HostLog,
+    ends: Option<usize>,
+    /// The lists of the last steps.
+    former: VecDeque<Host>,
+    late: usize,
+    is_blank: bool,
+    /// Requests that arrive later, with the step.
+    under_way: Vec<(usize, Request)>,
+    /// What has arrived.
+    installed: Vec<i64>,
+    restarted: Vec<String>,
+    backups: VecDeque<DedicatedHostStatus>,
+    is_restored: bool,
+    /// What the other operator remembers.
+    other: Memory<HostMemory>,
+    step: usize,
+    nonce: usize,
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            case: Case::new(),
+            host: host(),
+            log: HostLog::default(),
+            ends: None,
+            former: VecDeque::new(),
+            late: 0,
+            is_blank: false,
+            under_way: Vec::new(),
+            installed: Vec::new(),
+            restarted: Vec::new(),
+            backups: VecDeque::new(),
+            is_restored: false,
+            other: Memory::default(),
+            step: 0,
+            nonce: 0,
+        }
+    }
+
+    fn now(&self) -> Duration {
+        NOW + STEP * u32::try_from(self.step).unwrap()
+    }
+
+    fn wall(&self) -> i64 {
+        WALL + i64::try_from(self.now().as_secs() - NOW.as_secs()).unwrap()
+    }
+
+    /// One entry more.
+    fn writes(&mut self) {
+        self.log = HostLog {
+            entries: self.log.entries + 1,
+            last_id: Some(self.log.last_id.unwrap_or_default() + 1),
+            newest: Some(self.wall()),
+        };
+    }
+
+    /// What the provider does with a request.
+    fn arrives(&mut self, request: &Request) -> Result<(), u16> {
+        match request {
+            Request::Install(_) if self.ends.is_some() => return Err(422),
+            Request::Install(revision) => {
+                self.installed.push(*revision);
+                self.host.install_status = InstallStatus::Created;
+                self.ends = Some(self.step + TAKES);
+                self.writes();
+            }
+            Request::Command(HostAction::Start, _) => self.host.status = "running".into(),
+            Request::Command(HostAction::Stop, _) => self.host.status = "stopped".into(),
+            Request::Command(HostAction::Restart, token) => {
+                self.restarted.push(token.clone().unwrap());
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, fate: Fate) {
+        self.step += 1;
+        let step = self.step;
+        if self.ends.is_some_and(|at| at <= step) {
+            self.ends = None;
+            self.host.install_status = InstallStatus::Finished;
+            self.writes();
+        }
+        let all = std::mem::take(&mut self.under_way);
+        let (due, later): (Vec<_>, Vec<_>) = all.into_iter().partition(|(at, _)| *at <= step);
+        self.under_way = later;
+        for (_, request) in due {
+            let _ = self.arrives(&request);
+        }
+        self.change(fate);
+        self.former.push_front(self.host.clone());
+        self.former.truncate(4);
+        self.late = match fate {
+            Fate::ListLate => 3,
+            _ => self.late.saturating_sub(1),
+        };
+        self.is_blank = fate == Fate::ListEmpty;
+        self.look();
+        self.pass(fate);
+    }
+
+    /// What people do.
+    fn change(&mut self, fate: Fate) {
+        let step = self.step;
+        let case = self.case.clone();
+        let edited = |o: &mut DedicatedHost| {
+            o.metadata.generation = Some(i64::try_from(step).unwrap() + 1);
+        };
+        self.case = match fate {
+            Fate::Raise => {
+                let revision = install::wished(&case.0) + 1;
+                case.installs(revision).object(edited)
+            }
+            Fate::Token => case
+                .spec(|s| s.restart_token = Some(format!("t{step}")))
+                .object(edited),
+            Fate::Flip => case
+                .spec(|s| {
+                    s.power = Some(match s.power {
+                        Some(Power::Off) => Power::On,
+                        _ => Power::Off,
+                    });
+                })
+                .object(edited),
+            Fate::Restore if self.under_way.is_empty() && self.backups.len() > 3 => {
+                self.is_restored = true;
+                let old = self.backups.back().cloned();
+                // Whoever restores a cluster starts its operators anew.
+                self.other = Memory::default();
+                let now = self.now();
+                case.object(|o| o.status = old).facts(|f| {
+                    f.subject.memory = Memory::default();
+                    f.subject.acting_since = now;
+                })
+            }
+            Fate::Takeover => {
+                let now = self.now();
+                let other = std::mem::take(&mut self.other);
+                self.other = case.0.subject.memory.clone();
+                case.facts(|f| {
+                    f.subject.memory = other;
+                    f.subject.acting_since = now;
+                })
+            }
+            Fate::ByOthers => {
+                if self.ends.is_none() {
+                    self.host.install_status = InstallStatus::Created;
+                    self.ends = Some(step + TAKES);
+                    self.writes();
+                }
+                case
+            }
+            _ => case,
+        };
+    }
+
+    /// What the account shows, and what is remembered of it.
+    fn look(&mut self) {
+        let now = self.now();
+        let shown = self.former[self.late.min(self.former.len() - 1)].clone();
+        let shown = match self.is_blank {
+            true => Vec::new(),
+            false => vec![shown],
+        };
+        let wall = self.wall();
+        // What a pass does then is not in it.
+        let before = now - secs(1);
+        let case = self.case.clone().list(before, &shown);
+        let case = case.view(|v| v.catalogue.as_mut().unwrap().0 = before);
+        let case = case.facts(|f| f.subject.now = Moment { wall, mono: now });
+        self.case = case.recalled();
+    }
+
+    fn pass(&mut self, fate: Fate) {
+        for _ in 0..4 {
+            let decision = self.case.decide();
+            let now = self.now();
+            let rest = self.case.0.subject.memory.backoff.rest(now);
+            match decision.effect.clone().filter(|_| rest.is_none()) {
+                Some(effect) => self.act(&effect, fate),
+                None => {
+                    let (status, _) =
+                        decision.status(&self.case.0.subject, jiff::Timestamp::UNIX_EPOCH);
+                    self.backups.push_front(status.clone());
+                    self.backups.truncate(12);
+                    self.case = self.case.clone().object(|o| o.status = Some(status));
+                    if !decision.goes_on {
+                        return;
+                    }
+                }
+            }
+            self.case = self.case.clone().recalled();
+        }
+    }
+
+    fn nonce(&mut self) -> String {
+        self.nonce += 1;
+        format!("n{}", self.nonce)
+    }
+
+    fn act(&mut self, effect: &Effect, fate: Fate) {
+        let now = self.now();
+        let started = (self.case.0.subject.now, secs(30));
+        match effect {
+            Effect::ReadLog { .. } if fate == Fate::LogFails => {
+                self.note(Observation::NoLog(now, "no".into(), false), Ended::Done);
+            }
+            Effect::ReadLog { .. } => {
+                let log = self.log;
+                let lines = Vec::new();
+                self.note(
+                    Observation::Log(LogSight {
+                        at: now + secs(1),
+                        log,
+                        lines,
+                    }),
+                    Ended::Done,
+                );
+            }
+            Effect::Install(new) => {
+                let Some(known) = install::may_start(&self.case.0, new) else {
+                    return self.note(Observation::Nothing, Ended::Stale);
+                };
+                let against = attempt::against(&self.host, new.host, new.server_id);
+                if against.is_some() || fate == Fate::LogFails {
+                    let held = Held {
+                        generation: self.case.0.subject.object.metadata.generation,
+                        is_install: true,
+                        at: now,
+                        cause: Cause::waits(Reason::ChecksFailed, "no"),
+                    };
+                    return self.note(Observation::Held(Box::new(held)), Ended::Done);
+                }
+                let nonce = self.nonce();
+                let look = (&self.host, self.log);
+                let intent = attempt::intent(&self.case.0, new, nonce, started, look);
+                if let Before::Repeated(why) = attempt::before(&known, &self.log) {
+                    let told = attempt::repeated(intent, why, self.wall());
+                    return self.note(Observation::Installed(Box::new(told), now), Ended::Done);
+                }
+                let record = HostInstallRecord::open(intent);
+                let status = attempt::installing(&self.case.0, known, &record);
+                self.case = self.case.clone().object(|o| o.status = Some(status));
+                assert!(install::may_send(&self.case.0, new, &record.intent));
+                let request = Request::Install(new.revision);
+                if let Some(answer) = self.send(&request, fate) {
+                    let told = attempt::answered_install(record, &answer);
+                    self.note(Observation::Installed(Box::new(told), now), Ended::Done);
+                }
+            }
+            Effect::Command(new) => {
+                let Some(known) = power::may_start(&self.case.0, new) else {
+                    return self.note(Observation::Nothing, Ended::Stale);
+                };
+                if attempt::against(&self.host, new.host, new.server_id).is_some() {
+                    let held = Held {
+                        generation: self.case.0.subject.object.metadata.generation,
+                        is_install: false,
+                        at: now,
+                        cause: Cause::waits(Reason::ChecksFailed, "no"),
+                    };
+                    return self.note(Observation::Held(Box::new(held)), Ended::Done);
+                }
+                let noted = attempt::command(new, self.nonce(), started);
+                let status = attempt::commanding(&self.case.0, known, new, &noted);
+                self.case = self.case.clone().object(|o| o.status = Some(status));
+                assert!(power::may_send(&self.case.0, new, &noted));
+                let request = Request::Command(new.action, new.restart_token.clone());
+                if let Some(answer) = self.send(&request, fate) {
+                    let told = attempt::answered_command(noted, &answer);
+                    self.note(Observation::Commanded(Box::new(told), now), Ended::Done);
+                }
+            }
+        }
+    }
+
+    /// Sends a request. None: the process has forgotten all of it.
+    fn send(&mut self, request: &Request, fate: Fate) -> Option<Result<(), Error>> {
+        let lost = || Error::TooLarge { cap: 1 };
+        let answer = match fate {
+            Fate::CallLost => Err(lost()),
+            Fate::ArrivesLate => {
+                self.under_way.push((self.step + 2, request.clone()));
+                Err(lost())
+            }
+            Fate::AnswerLost => {
+                let _ = self.arrives(request);
+                Err(lost())
+            }
+            Fate::Crash | Fate::CrashBefore => {
+                if fate == Fate::Crash {
+                    let _ = self.arrives(request);
+                }
+                let now = self.now();
+                self.case = self.case.clone().facts(|f| {
+                    f.subject.memory = Memory::default();
+                    f.subject.acting_since = now;
+                });
+                return None;
+            }
+            // One that is refused is as good as lost here.
+            _ => self.arrives(request).map_err(|_| lost()),
+        };
+        Some(answer)
+    }
+
+    fn note(&mut self, observation: Observation, ended: Ended) {
+        let now = self.now();
+        self.case = self.case.clone().facts(|f| {
+            f.subject.memory.own.note(observation);
+            f.subject.memory.note(ended, now);
+        });
+    }
+
+    fn is_at_rest(&self) -> bool {
+        let stands = self.case.stands().1;
+        let rests = [
+            Some(crate::cause::Standing::Ready),
+            Some(crate::cause::Standing::Stalled),
+        ];
+        self.case.effect().is_none() && rests.contains(&stands)
+    }
+}
+
+fn is_once<T: PartialEq>(all: &[T]) -> bool {
+    (0..all.len()).all(|at| !all[..at].contains(&all[at]))
+}
+
+fn fates() -> impl Strategy<Value = Vec<Fate>> {
+    let fate = prop_oneof![
+        8 => Just(Fate::Fine),
+        1 => Just(Fate::CallLost),
+        1 => Just(Fate::AnswerLost),
+        1 => Just(Fate::ArrivesLate),
+        1 => Just(Fate::Crash),
+        1 => Just(Fate::CrashBefore),
+        1 => Just(Fate::ListLate),
+        1 => Just(Fate::ListEmpty),
+        1 => Just(Fate::LogFails),
+        3 => Just(Fate::Raise),
+        1 => Just(Fate::Token),
+        1 => Just(Fate::Flip),
+        1 => Just(Fate::ByOthers),
+        1 => Just(Fate::Takeover),
+        1 => Just(Fate::Restore),
+    ];
+    prop::collection::vec(fate, 0..60)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn whatever_is_lost_late_or_forgotten_each_consent_wipes_once_at_most(fates in fates()) {
+        let mut world = World::new();
+        (0..4).for_each(|_| world.step(Fate::Fine));
+        for fate in &fates {
+            world.step(*fate);
+            prop_assert!(is_once(&world.installed), "{:?}", world.installed);
+            prop_assert!(world.is_restored || is_once(&world.restarted), "{:?}", world.restarted);
+        }
+        for _ in 0..SETTLES {
+            world.step(Fate::Fine);
+        }
+        prop_assert!(is_once(&world.installed), "{:?}", world.installed);
+        prop_assert!(world.is_at_rest(), "{:?} {:?}", world.case.decide(), world.host);
+        let wished = install::wished(&world.case.0);
+        prop_assert!(world.installed.iter().all(|revision| *revision <= wished));
+    }
+
+    #[test]
+    fn where_nothing_goes_wrong_each_consent_is_performed(revisions in 1i64..4, flips in 0usize..3) {
+        let mut world = World::new();
+        (0..4).for_each(|_| world.step(Fate::Fine));
+        for _ in 0..revisions {
+            world.step(Fate::Raise);
+            (0..20).for_each(|_| world.step(Fate::Fine));
+        }
+        for _ in 0..flips {
+            world.step(Fate::Flip);
+            world.step(Fate::Token);
+            (0..5).for_each(|_| world.step(Fate::Fine));
+        }
+        let all: Vec<i64> = (1..=revisions).collect();
+        prop_assert_eq!(&world.installed, &all);
+        prop_assert_eq!(world.restarted.len(), flips);
+        let runs = if flips == 1 { "stopped" } else { "running" };
+        prop_assert_eq!(world.host.status.as_str(), runs);
+        prop_assert_eq!(world.case.reason(), Some(Reason::Available));
+    }
+}

@@ -1,0 +1,390 @@
+//! What a decision on a host rests on, as plain data, and what this process remembers of one.
+
+use crate::{
+    account::view::{Hosts, View},
+    cause::Cause,
+    live_account::LiveAccount,
+    ownership::Rivals,
+    pass::Subject,
+    stored_keys::Found,
+};
+use api::{
+    DedicatedHost, Policies, PoliciesInForce,
+    host_install::{HostInstallRecord, HostInstallStatus, HostLog},
+    host_power::{HostCommand, HostPowerStatus},
+    order::OrderAccount,
+    references::PinnedAccount,
+};
+use hosting_types::host::{Host, HostKind};
+use std::time::Duration;
+
+/// So many pages of a log are allowed for at first: some 100 entries.
+pub const FEW_LOG_PAGES: u32 = 3;
+/// So many at most: some 1,000 entries.
+pub const MOST_LOG_PAGES: u32 = 20;
+
+/// All that one decision may know.
+#[derive(Clone)]
+pub struct Facts {
+    /// What every kind knows of its object.
+    pub subject: Subject<DedicatedHost, HostMemory>,
+    /// Who else wants the host.
+    pub rivals: Rivals,
+    /// Whether it is known by now that the one that has the host may have it.
+    pub is_owner_known: bool,
+    /// Whether the labels of the namespace suspend its objects; None: they are not known.
+    pub is_namespace_suspended: Option<bool>,
+    /// The SshKey that the object names, where it names one.
+    pub key: Option<Found>,
+}
+
+/// What this process remembers of a host. To lose it is always safe.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct HostMemory {
+    /// Since when this process acted when it learned all this: with the lease it loses it.
+    pub acting_since: Duration,
+    /// Whether this process saw the host first: what its log shows then is accounted for.
+    pub is_first: bool,
+    /// The installation that this process sent, or was about to, as far as it knows what came of it.
+    pub install: Option<HostInstallRecord>,
+    /// The same of the last command.
+    pub power: Option<HostCommand>,
+    /// When the last of those was answered, or given up: looks that started before show nothing of it.
+    pub changed: Option<Duration>,
+    /// Why an installation or a command could not be sent.
+    pub held: Option<Held>,
+    /// The installation log.
+    pub log: Option<LogSight>,
+    /// Whether the log is longer than a few pages.
+    pub is_log_long: bool,
+    /// When a look at the log last failed, why, and whether more looks do not help.
+    pub log_error: Option<(Duration, String, bool)>,
+    /// The start of the first list that did not show the host.
+    pub unseen: Option<Duration>,
+    /// The attempts of unknown outcome that are looked for, by their nonce, and since when this process does.
+    pub sought: Vec<(String, Duration)>,
+}
+
+/// Why something could not be sent.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Held {
+    /// The generation of the object of which that was found out.
+    pub generation: Option<i64>,
+    /// Whether it is an installation.
+    pub is_install: bool,
+    /// When.
+    pub at: Duration,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// An installation log as it was read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LogSight {
+    /// When the look began.
+    pub at: Duration,
+    /// How far it goes.
+    pub log: HostLog,
+    /// The last lines; none where a secret text was sent.
+    pub lines: Vec<String>,
+}
+
+/// What an effect brought to light.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Observation {
+    /// Nothing.
+    Nothing,
+    /// An installation was sent, or was about to be, with what came of it by then.
+    Installed(Box<HostInstallRecord>, Duration),
+    /// A command was sent, or was about to be, with what came of it by then.
+    Commanded(Box<HostCommand>, Duration),
+    /// It could not be sent.
+    Held(Box<Held>),
+    /// The log was read.
+    Log(LogSight),
+    /// The log is longer than a few pages: more are asked for next time.
+    LongLog,
+    /// The log could not be read: when, why, and whether that stays so.
+    NoLog(Duration, String, bool),
+}
+
+impl HostMemory {
+    /// Takes in what an effect brought to light.
+    pub fn note(&mut self, observation: Observation) {
+        match observation {
+            Observation::Nothing => {}
+            Observation::Installed(record, at) => {
+                self.install = Some(*record);
+                self.changed = Some(at);
+                self.held = None;
+            }
+            Observation::Commanded(command, at) => {
+                self.power = Some(*command);
+                self.changed = Some(at);
+                self.held = None;
+            }
+            Observation::Held(held) => self.held = Some(*held),
+            Observation::Log(sight) => {
+                self.log = Some(sight);
+                self.log_error = None;
+            }
+            Observation::LongLog => self.is_log_long = true,
+            Observation::NoLog(at, why, is_lasting) => {
+                self.log_error = Some((at, why, is_lasting));
+            }
+        }
+    }
+
+    /// Brings what is remembered up to what the object and the account show.
+    pub fn recall(&mut self, facts: &Facts) {
+        let subject = &facts.subject;
+        // Another process may have acted meanwhile: what it wrote is newer, and no clock tells.
+        if self.acting_since != subject.acting_since {
+            *self = Self {
+                acting_since: subject.acting_since,
+                ..Self::default()
+            };
+        }
+        let status = subject.status();
+        let known = status.install.as_ref();
+        let noted = known.filter(|known| is_own(&known.uid, facts));
+        // Over once the log is on record: a status that has lost it later was restored.
+        self.is_first = match noted {
+            None => true,
+            Some(noted) => self.is_first && noted.log.is_none(),
+        };
+        if let (Some(own), Some(known)) = (&self.install, status.install.as_ref())
+            && is_own(&known.uid, facts)
+            && is_told(own, known)
+        {
+            self.install = None;
+        }
+        if let (Some(own), Some(known)) = (&self.power, status.power.as_ref())
+            && is_own(&known.uid, facts)
+            && known
+                .last
+                .as_ref()
+                .is_none_or(|last| last.attempt != own.attempt || !last.is_open())
+        {
+            self.power = None;
+        }
+        if let Some((began, hosts)) = facts.hosts() {
+            self.unseen = match hosts.contains_key(&facts.number()) {
+                true => None,
+                false => Some(self.unseen.unwrap_or(began)),
+            };
+        }
+        let install = facts.merged_install(self);
+        let install = install.as_ref().and_then(HostInstallStatus::open);
+        let power = facts.merged_power(self).and_then(|power| power.last);
+        let open = install.map(|record| record.intent.attempt.clone());
+        let open = open.into_iter().chain(
+            power
+                .filter(HostCommand::is_open)
+                .map(|command| command.attempt),
+        );
+        let now = subject.now.mono;
+        let before = std::mem::take(&mut self.sought);
+        self.sought = open
+            .map(|attempt| {
+                let known = before.iter().find(|(known, _)| *known == attempt);
+                let since = known.map_or(now, |(_, since)| *since);
+                (attempt, since)
+            })
+            .collect();
+    }
+
+    /// Since when this process sees an attempt whose outcome is open.
+    pub fn sought_since(&self, attempt: &str) -> Option<Duration> {
+        let known = self.sought.iter().find(|(known, _)| known == attempt);
+        known.map(|(_, since)| *since)
+    }
+}
+
+/// Whether status tells all that this process knows of its own installation: its end, or a later one.
+fn is_told(own: &HostInstallRecord, known: &HostInstallStatus) -> bool {
+    let Some(last) = &known.last else {
+        return own.intent.revision <= known.revision;
+    };
+    match last.intent.attempt == own.intent.attempt {
+        true => !last.is_open(),
+        false => own.intent.revision <= known.performed(),
+    }
+}
+
+fn is_own(uid: &str, facts: &Facts) -> bool {
+    uid == facts.subject.uid()
+}
+
+impl Facts {
+    /// How many pages of the log are allowed for.
+    pub fn log_pages(&self) -> u32 {
+        match self.subject.memory.own.is_log_long {
+            true => MOST_LOG_PAGES,
+            false => FEW_LOG_PAGES,
+        }
+    }
+
+    /// The provider's number of the host; 0, which no host has, where the schema was passed by.
+    pub fn number(&self) -> u64 {
+        u64::try_from(self.subject.object.spec.host_id).unwrap_or_default()
+    }
+
+    /// The hosts of the account, with the start of the look, where that may be relied on: it started after this process began
+    /// to act for the object and after its last change.
+    pub fn hosts(&self) -> Option<(Duration, &Hosts)> {
+        let (began, hosts) = self.subject.view()?.hosts.as_ref()?;
+        (*began >= self.not_before()).then_some((*began, hosts))
+    }
+
+    /// Looks that started before this moment may not be relied on.
+    pub fn not_before(&self) -> Duration {
+        let changed = self.subject.memory.own.changed;
+        self.subject.since().max(changed.unwrap_or_default())
+    }
+
+    /// What is known of installations: by the status, which goes ahead, and what this process knows beside it.
+    pub fn install(&self) -> Option<HostInstallStatus> {
+        self.merged_install(&self.subject.memory.own)
+    }
+
+    fn merged_install(&self, memory: &HostMemory) -> Option<HostInstallStatus> {
+        let known = self.subject.status().install;
+        let mut known = known.filter(|known| is_own(&known.uid, self))?;
+        if let Some(own) = &memory.install
+            && own.intent.uid == self.subject.uid()
+            && !is_told(own, &known)
+        {
+            let is_seen = known
+                .last
+                .as_ref()
+                .is_some_and(|last| last.intent.attempt == own.intent.attempt && last.is_seen);
+            let last = known.last.get_or_insert_with(|| own.clone());
+            // What was seen of it since stays.
+            if last.intent.attempt != own.intent.attempt || last.outcome.is_none() {
+                *last = own.clone();
+                last.is_seen |= is_seen;
+            }
+        }
+        Some(known)
+    }
+
+    /// What is known of power: by the status, which goes ahead, and what this process knows beside it.
+    pub fn power(&self) -> Option<HostPowerStatus> {
+        self.merged_power(&self.subject.memory.own)
+    }
+
+    fn merged_power(&self, memory: &HostMemory) -> Option<HostPowerStatus> {
+        let known = self.subject.status().power;
+        let mut known = known.filter(|known| is_own(&known.uid, self))?;
+        if let (Some(own), Some(last)) = (&memory.power, &mut known.last)
+            && last.attempt == own.attempt
+            && last.is_open()
+        {
+            *last = own.clone();
+        }
+        Some(known)
+    }
+
+    /// Whether this process sent this installation, while it has had the lease ever since.
+    pub fn has_sent(&self, record: &HostInstallRecord) -> bool {
+        let own = self.subject.memory.own.install.as_ref();
+        own.is_some_and(|own| own.intent.attempt == record.intent.attempt)
+    }
+
+    /// The same of a command.
+    pub fn has_commanded(&self, command: &HostCommand) -> bool {
+        let own = self.subject.memory.own.power.as_ref();
+        own.is_some_and(|own| own.attempt == command.attempt)
+    }
+
+    /// From when on a look may show what became of an attempt.
+    pub fn begins(&self, attempt: &str, view: &View) -> Duration {
+        let own = &self.subject.memory.own;
+        let is_installed = own.install.as_ref();
+        let is_installed = is_installed.is_some_and(|own| own.intent.attempt == attempt);
+        let is_commanded = own.power.as_ref();
+        let is_commanded = is_commanded.is_some_and(|own| own.attempt == attempt);
+        match own.changed.filter(|_| is_installed || is_commanded) {
+            Some(at) => at,
+            // Another process may be about to send it.
+            None => {
+                let since = own.sought_since(attempt);
+                since.unwrap_or(self.subject.now.mono) + view.times.send_window
+            }
+        }
+    }
+
+    /// Whether what an attempt led to would show by now.
+    pub fn is_overdue(&self, attempt: &str, view: &View, began: Duration) -> bool {
+        began >= self.begins(attempt, view) + view.times.absence_grace_period
+    }
+
+    /// The account as a request that goes out now names it; None while its lineage is not on record.
+    pub fn order_account(&self) -> Option<OrderAccount> {
+        let view = self.subject.view()?;
+        let PinnedAccount { kind, name } = self.subject.object.account();
+        Some(OrderAccount {
+            kind,
+            name,
+            uid: view.uid.clone(),
+            lineage: view.lineage.clone()?,
+            connection: view.connection.clone()?,
+        })
+    }
+
+    /// The policies in force: the object's own, else its namespace's, else its account's, else the operator's. While namespace
+    /// or account are not known, what was in force last stays; None: nobody knows.
+    pub fn known_policies(&self) -> Option<PoliciesInForce> {
+        let own = self.stated_policies();
+        let defaults = self.subject.view().and_then(|view| view.defaults);
+        if let (Some(defaults), Some(_)) = (defaults, self.is_namespace_suspended) {
+            return Some(own.or(defaults).over(PoliciesInForce::default()));
+        }
+        let last = self.subject.status().policies?;
+        Some(own.over(PoliciesInForce {
+            management_policy: last.management_policy,
+            suspend: last.suspend,
+            ..PoliciesInForce::default()
+        }))
+    }
+
+    /// The policies in force, with the operator's where nobody knows them. Not for what cannot be undone.
+    pub fn policies(&self) -> PoliciesInForce {
+        let own = self.stated_policies();
+        let unknown = || own.over(PoliciesInForce::default());
+        self.known_policies().unwrap_or_else(unknown)
+    }
+
+    /// The object's own policies, and those of its namespace.
+    fn stated_policies(&self) -> Policies {
+        let of_namespace = Policies {
+            suspend: self.is_namespace_suspended.filter(|suspended| *suspended),
+            ..Policies::default()
+        };
+        self.subject.object.spec.policies().or(of_namespace)
+    }
+
+    /// Takes in what the account object and the namespace say now.
+    pub fn set_live(&mut self, live: LiveAccount) {
+        use crate::account_facts::AccountFacts;
+        self.is_namespace_suspended = Some(live.is_namespace_suspended);
+        if let AccountFacts::Found { view, terms } = &mut self.subject.account {
+            *terms = live.terms;
+            view.defaults = Some(live.defaults);
+            view.uid = live.uid;
+            view.lineage = live.lineage;
+        }
+    }
+}
+
+/// Whether a host is an on-demand server, which is ordered and released: another kind looks after those.
+pub fn is_on_demand(host: &Host) -> bool {
+    host.kind == HostKind::OnDemand || host.order_id.is_some()
+}
+
+/// Whether the provider says that it is something else than a dedicated host: a virtual machine, or what nobody knows here. A
+/// record that does not say what it is counts as a host.
+pub fn is_of_another_kind(host: &Host) -> bool {
+    matches!(host.kind, HostKind::Virtual | HostKind::Other(Some(_)))
+}

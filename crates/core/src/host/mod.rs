@@ -1,0 +1,4 @@
+//! Dedicated hosts.
+
+pub mod decide;
+pub mod facts;

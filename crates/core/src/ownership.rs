@@ -1,0 +1,91 @@
+//! Two objects for one thing of an account: the older one has it.
+//!
+//! Pure. What an object claims stands in the entries of its kind, `objects/claims.rs`.
+
+use crate::account::key::AccountKey;
+use std::sync::Arc;
+
+/// Who else claims what an object claims, on the same account.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rivals {
+    /// The one that has it, where that is another: the oldest of all.
+    pub owner: Option<Arc<Claimant>>,
+    /// One that lives on when this object goes.
+    pub successor: Option<Arc<Claimant>>,
+}
+
+impl Rivals {
+    /// Judges those who claim the same thing of the same account, in their order. `counts`: whether one may use that
+    /// account at all; who may not must not be in the way of those who do.
+    pub fn of(uid: &str, claimants: &[Arc<Claimant>], counts: impl Fn(&Claimant) -> bool) -> Self {
+        let older = claimants.iter().take_while(|c| &*c.uid != uid);
+        let others = claimants
+            .iter()
+            .filter(|c| &*c.uid != uid && !c.is_deleting);
+        Self {
+            owner: older.into_iter().find(|c| counts(c)).cloned(),
+            successor: others.into_iter().find(|c| counts(c)).cloned(),
+        }
+    }
+}
+
+/// An object that wants something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claimant {
+    /// Its UID.
+    pub uid: Arc<str>,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its account.
+    pub account: AccountKey,
+    /// Whether it is being deleted.
+    pub is_deleting: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::key::AccountKey;
+    use api::references::PinnedAccount;
+
+    fn account(name: &str) -> AccountKey {
+        let mut account = PinnedAccount::of(None);
+        account.name = name.to_owned();
+        AccountKey::of(&account, "n")
+    }
+
+    fn claimant(uid: &str, name: &str, is_deleting: bool) -> Arc<Claimant> {
+        Arc::new(Claimant {
+            uid: uid.into(),
+            namespace: "n".into(),
+            name: uid.into(),
+            account: account(name),
+            is_deleting,
+        })
+    }
+
+    #[test]
+    fn the_oldest_of_the_account_has_it_and_a_living_one_follows() {
+        let all = [
+            claimant("elsewhere", "b", false),
+            claimant("ends", "a", true),
+            claimant("second", "a", false),
+            claimant("third", "a", false),
+        ];
+        let rivals = |uid: &str| {
+            let rivals = Rivals::of(uid, &all, |c| c.account == account("a"));
+            let name = |c: Option<Arc<Claimant>>| c.map(|c| c.name.clone());
+            (name(rivals.owner), name(rivals.successor))
+        };
+        let some = |name: &str| Some(name.to_owned());
+        assert_eq!(rivals("ends"), (None, some("second")));
+        assert_eq!(rivals("second"), (some("ends"), some("third")));
+        assert_eq!(rivals("third"), (some("ends"), some("second")));
+        // One that is not shown yet is the youngest.
+        assert_eq!(rivals("new"), (some("ends"), some("second")));
+        let alone = Rivals::of("elsewhere", &all, |c| c.account == account("b"));
+        assert_eq!(alone, Rivals::default());
+    }
+}

@@ -1,0 +1,189 @@
+//! What is known of one object of such a kind, whatever the kind.
+
+use super::{Decision, Ended};
+use crate::{
+    account::view::View,
+    account_facts::AccountFacts,
+    backoff::{Backoff, LONGEST_PAUSE},
+    cause::Cause,
+    contest::Contest,
+    mark::{ClusterId, Mark},
+    moment::Moment,
+    patience::Patience,
+    request::Asked,
+    trouble::Trouble,
+};
+use api::{Kind, Reason, names::OBJECT_FINALIZER};
+use std::{sync::Arc, time::Duration};
+
+/// How soon it is asked again whether the kind is being deleted.
+pub const KIND_UNSEEN: Duration = Duration::from_secs(10);
+
+/// What this process remembers of an object. To lose it is always safe.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Memory<T> {
+    /// What it waits for, and since when.
+    pub patience: Patience,
+    /// Effects that failed in a row.
+    pub backoff: Backoff,
+    /// Why the last of them failed.
+    pub trouble: Option<Trouble>,
+    /// Whether it has a place in the queue of its account.
+    pub queued: bool,
+    /// How often our finalizer was put back.
+    pub holds: Contest,
+    /// When this process last wrote its status.
+    pub reported: Option<Duration>,
+    /// Whether our finalizer was taken off: it ends.
+    pub let_go: bool,
+    /// The look that somebody asks for.
+    pub asked: Asked,
+    /// What the kind remembers.
+    pub own: T,
+}
+
+impl<T> Memory<T> {
+    /// Takes in how an effect ended.
+    pub fn note(&mut self, ended: Ended, now: Duration) {
+        match ended {
+            Ended::Done => {
+                self.backoff.reset();
+                self.trouble = None;
+            }
+            // Two that write against each other must not spin.
+            Ended::Stale => drop(self.backoff.fail(now, LONGEST_PAUSE)),
+            Ended::Failed(trouble) => self.failed(trouble, now),
+        }
+    }
+
+    /// An effect failed.
+    pub fn failed(&mut self, trouble: Trouble, now: Duration) {
+        self.trouble = Some(trouble);
+        self.backoff.fail(now, LONGEST_PAUSE);
+    }
+}
+
+/// The facts that every such kind has.
+#[derive(Clone)]
+pub struct Subject<K, T> {
+    /// The moment of the decision.
+    pub now: Moment,
+    /// Since when, by the monotonic clock, this process acts for the object's namespace.
+    pub acting_since: Duration,
+    /// When this process first saw the object.
+    pub first_seen: Duration,
+    /// Identity of the cluster.
+    pub cluster: ClusterId,
+    /// Whether the kind itself is being deleted, which lets everything stay; None: it cannot be seen.
+    pub kind_deleting: Option<bool>,
+    /// The account.
+    pub account: AccountFacts,
+    /// What this process remembers of the object.
+    pub memory: Memory<T>,
+    /// The object, as fresh as this process has seen it.
+    pub object: Arc<K>,
+}
+
+impl<K: Kind, T> Subject<K, T> {
+    /// Namespace of the object.
+    pub fn namespace(&self) -> &str {
+        self.object.meta().namespace.as_deref().unwrap_or_default()
+    }
+
+    /// Name of the object.
+    pub fn name(&self) -> &str {
+        self.object.meta().name.as_deref().unwrap_or_default()
+    }
+
+    /// UID of the object.
+    pub fn uid(&self) -> &str {
+        self.object.meta().uid.as_deref().unwrap_or_default()
+    }
+
+    /// The object's mark.
+    pub fn mark(&self) -> Mark {
+        self.cluster
+            .object_mark(self.namespace(), self.name(), self.uid())
+    }
+
+    /// Whether the object is being deleted.
+    pub fn is_deleting(&self) -> bool {
+        self.object.meta().deletion_timestamp.is_some()
+    }
+
+    /// Whether our finalizer is on the object.
+    pub fn has_finalizer(&self) -> bool {
+        let finalizers = self.object.meta().finalizers.iter().flatten();
+        finalizers.into_iter().any(|f| f == OBJECT_FINALIZER)
+    }
+
+    /// An annotation of the object.
+    pub fn annotation(&self, name: &str) -> Option<&str> {
+        let annotations = self.object.meta().annotations.as_ref()?;
+        annotations.get(name).map(String::as_str)
+    }
+
+    /// The status as it is.
+    pub fn status(&self) -> K::Status {
+        self.object.status().cloned().unwrap_or_default()
+    }
+
+    /// The account's view, where there is an account.
+    pub fn view(&self) -> Option<&View> {
+        self.account.view()
+    }
+
+    /// Whether the kind itself is being deleted, which lets everything stay at the provider.
+    ///
+    /// # Errors
+    /// It cannot be seen; it is asked again after [`KIND_UNSEEN`].
+    pub fn kind_goes(&self) -> Result<bool, Cause> {
+        self.kind_deleting.ok_or_else(|| {
+            let message = "it cannot be seen whether the kind itself is being deleted, which would let what the object has at the provider stay; asked again every 10s; if this stays, grant the operator the right to get CustomResourceDefinitions";
+            Cause::waits(Reason::ChecksFailed, message)
+        })
+    }
+
+    /// The account's lineage, by which notes tell that they are of this account.
+    ///
+    /// # Errors
+    /// It is not on record yet.
+    pub fn lineage(&self) -> Result<&str, Cause> {
+        let lineage = self.view().and_then(|view| view.lineage.as_deref());
+        lineage.ok_or_else(|| {
+            let message = "the first complete listing of the account is not done yet; this object goes on as soon as it is";
+            Cause::waits(Reason::WaitingForListing, message)
+        })
+    }
+
+    /// The later of two moments: when this process first saw the object, and when it began to act for it. What
+    /// was seen before says nothing of what others have done since.
+    pub fn since(&self) -> Duration {
+        self.first_seen.max(self.acting_since)
+    }
+
+    /// Whether the object has had our finalizer before: it has a status.
+    pub fn was_held(&self) -> bool {
+        let status = self.object.status();
+        status.is_some_and(|status| !K::conditions(status).is_empty())
+    }
+
+    /// The decision of an object that lacks our finalizer: it is put on, again with growing pauses where
+    /// something takes it off again and again.
+    pub fn holding<E>(&self, effect: E) -> Decision<K::Status, E> {
+        let now = self.now.mono;
+        let decision = Decision::unchanged(self);
+        match self.memory.holds.rest(now) {
+            None => decision.with(effect),
+            Some(rest) if self.memory.holds.contested_for(now).is_some() => {
+                let message = format!(
+                    "something takes the finalizer {OBJECT_FINALIZER} off again and again: find it in metadata.managedFields, and stop it"
+                );
+                decision
+                    .because(Cause::needs_person(Reason::MetadataContested, message))
+                    .again(rest)
+            }
+            Some(rest) => decision.again(rest),
+        }
+    }
+}

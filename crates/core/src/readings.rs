@@ -1,0 +1,181 @@
+//! Tests: what kstatus reads in an object for every reason, as `docs/status.md` shows it, and what people read.
+
+pub(crate) mod words;
+
+use api::{
+    Reason,
+    conditions::{Type, Wanted},
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use lab::rig::{Health, health};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+const PAGE: &str = include_str!("../../../docs/status.md");
+
+/// Reasons that are never the cause of an object's state: they stand in other conditions than Ready.
+const BESIDE: [Reason; 15] = [
+    Reason::InSync,
+    Reason::PendingChanges,
+    Reason::OutputNotOwned,
+    Reason::PasswordStored,
+    Reason::PasswordPending,
+    Reason::PasswordMissed,
+    Reason::Installed,
+    Reason::ReinstallRequired,
+    Reason::TagsDiffer,
+    Reason::Settled,
+    Reason::KeyAccepted,
+    Reason::OrphansFound,
+    Reason::NoOrphans,
+    Reason::NotChecked,
+    Reason::EgressCovered,
+];
+
+/// One line of a table: a stage of life, the conditions that were decided, and what they read as.
+pub(crate) fn row(stage: &str, conditions: &[Wanted], is_deleting: bool) -> String {
+    let find = |kind| conditions.iter().find(|c| c.kind == kind);
+    let state = |kind| find(kind).map_or("", Wanted::status_word);
+    let shown: Vec<Value> = conditions
+        .iter()
+        .map(|c| json!({"type": c.kind.as_str(), "status": c.status_word()}))
+        .collect();
+    let mut metadata = json!({"generation": 3});
+    if is_deleting {
+        metadata["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    }
+    let status = json!({"observedGeneration": 3, "conditions": shown});
+    let read = match health(&json!({"metadata": metadata, "status": status})) {
+        Health::Current => "Current",
+        Health::InProgress => "InProgress",
+        Health::Failed => "Failed",
+        Health::Terminating => "Terminating",
+    };
+    let synced = find(Type::Synced).map_or_else(String::new, |c| match c.status {
+        Some(true) => "True".to_owned(),
+        _ => format!("{}, `{}`", c.status_word(), c.reason),
+    });
+    format!(
+        "| {stage} | `{}` | {} | {} | {} | {synced} | {read} |",
+        find(Type::Ready).expect("Ready is always told").reason,
+        state(Type::Ready),
+        state(Type::Reconciling),
+        state(Type::Stalled),
+    )
+}
+
+/// A case of a kind: its stage of life, the conditions that were decided, and whether the object is being deleted.
+pub(crate) struct Reading {
+    stage: &'static str,
+    conditions: Vec<Wanted>,
+    is_deleting: bool,
+}
+
+impl Reading {
+    /// Of conditions as they were decided.
+    pub(crate) fn new(stage: &'static str, conditions: &[Wanted], is_deleting: bool) -> Self {
+        Self {
+            stage,
+            conditions: conditions.to_vec(),
+            is_deleting,
+        }
+    }
+
+    /// Of conditions as they stand in a status.
+    pub(crate) fn of_status(stage: &'static str, shown: &[Condition], is_deleting: bool) -> Self {
+        let types = [
+            Type::Ready,
+            Type::Reconciling,
+            Type::Stalled,
+            Type::Synced,
+            Type::SelfCovered,
+        ];
+        let of = |kind: Type| {
+            let found = shown.iter().find(|c| c.type_ == kind.as_str())?;
+            let reason = Reason::parse(&found.reason)?;
+            let status = found.status == "True";
+            Some(Wanted::new(kind, status, reason, found.message.clone()))
+        };
+        let wanted: Vec<Wanted> = types.into_iter().filter_map(of).collect();
+        Self::new(stage, &wanted, is_deleting)
+    }
+}
+
+#[test]
+fn every_reason_reads_as_the_page_says() {
+    for (heading, readings) in readings_of_every_kind() {
+        let mut rows: Vec<String> = Vec::new();
+        for reading in readings {
+            let row = row(reading.stage, &reading.conditions, reading.is_deleting);
+            // Two cases may differ in their messages alone.
+            if !rows.contains(&row) {
+                rows.push(row);
+            }
+        }
+        let (_, section) = PAGE.split_once(&format!("## {heading}\n")).unwrap();
+        let section = section.split("\n## ").next().unwrap();
+        let shown: Vec<&str> = section.lines().filter(|l| l.starts_with("| ")).collect();
+        // The first is the head of the table.
+        let shown = shown.get(1..).unwrap_or_default();
+        assert!(
+            shown == rows,
+            "docs/status.md, {heading}: the table must be\n{}",
+            rows.join("\n")
+        );
+    }
+}
+
+#[test]
+fn every_reason_is_read_by_somebody() {
+    for reason in Reason::ALL {
+        let is_cause = PAGE
+            .lines()
+            .any(|line| line.split('|').nth(2) == Some(&format!(" `{reason}` ")));
+        assert_ne!(is_cause, BESIDE.contains(reason), "{reason}");
+    }
+}
+
+/// People read these messages and nothing else, so each of them has to say what is, and what comes next.
+#[test]
+fn every_message_of_every_reason_is_for_people() {
+    let mut seen = BTreeSet::new();
+    let mut complaints = BTreeSet::new();
+    for (heading, readings) in readings_of_every_kind() {
+        for reading in readings {
+            for condition in &reading.conditions {
+                seen.insert(condition.reason);
+                let found = words::complaints(condition);
+                complaints.extend(found.into_iter().map(|why| {
+                    let (kind, reason) = (condition.kind.as_str(), condition.reason);
+                    let message = &condition.message;
+                    format!(
+                        "{heading}, {}, {kind} {reason}: {why}: {message}",
+                        reading.stage
+                    )
+                }));
+            }
+            let same = words::told_too_often(&reading.conditions);
+            complaints.extend(same.map(|text| format!("{heading}: in three conditions: {text}")));
+        }
+    }
+    let missing = Reason::ALL.iter().filter(|r| !seen.contains(r));
+    complaints.extend(missing.map(|reason| format!("no case says {reason}")));
+    let complaints: Vec<String> = complaints.into_iter().collect();
+    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
+
+/// Every case of every kind that tests read, under the heading of its table in `docs/status.md`.
+fn readings_of_every_kind() -> [(&'static str, Vec<Reading>); 7] {
+    [
+        ("Servers", crate::server::decide::tests::readings::every()),
+        ("Accounts", crate::account::tests::readings()),
+        ("Tags", crate::tag::decide::tests::readings::every()),
+        ("SSH keys", crate::ssh_key::decide::tests::readings::every()),
+        (
+            "Whitelists",
+            crate::whitelist::decide::tests::readings::every(),
+        ),
+        ("Commands", crate::command::decide::tests::readings::every()),
+        ("Hosts", crate::host::decide::tests::readings::every()),
+    ]
+}

@@ -1,0 +1,167 @@
+//! What a message for people must be: told without words of our own, and with what comes next.
+
+use crate::cause::{AS_READY, AS_SYNCED};
+use api::conditions::{Type, Wanted};
+
+/// Words that mean something to whoever wrote the operator only. `order_tag` and the like are names of fields.
+const INTERNAL: [&str; 16] = [
+    "mark", "marks", "marked", "control", "controls", "settle", "settled", "settles", "sweep",
+    "sweeps", "epoch", "epochs", "intent", "intents", "twin", "twins",
+];
+
+/// Phrases that say nothing, or what nobody can know.
+const EMPTY: [&str; 4] = [
+    "nobody is needed",
+    "in its time",
+    "trying again and again",
+    "read again by itself",
+];
+
+/// What goes on by itself says when, or after what.
+const NEXT: [&str; 14] = [
+    "again every",
+    "again at",
+    "again after",
+    "again within",
+    "again, at",
+    "again once",
+    "within seconds",
+    "within a minute",
+    "at the latest",
+    "until ",
+    "as soon as",
+    "once ",
+    "when ",
+    "follows",
+];
+
+/// What a person may be asked to do.
+const ACTS: [&str; 32] = [
+    "add ", "ask ", "change ", "check ", "choose ", "correct ", "create ", "delete ", "find ",
+    "free ", "give ", "grant ", "join ", "keep ", "let ", "look ", "make ", "move ", "name ",
+    "narrow ", "put ", "raise ", "read ", "release ", "remove ", "rename ", "restore ", "set ",
+    "take ", "use ", "wait ", "write ",
+];
+
+/// What is wrong with a message.
+pub(crate) fn complaints(condition: &Wanted) -> Vec<&'static str> {
+    let message = condition.message.as_str();
+    let bad = matches!(
+        condition.kind,
+        Type::Reconciling | Type::Stalled | Type::OrphansFound | Type::ReleasesHeld
+    );
+    let is_healthy = match condition.status {
+        Some(status) => status != bad,
+        None => false,
+    };
+    let mut found = Vec::new();
+    if message.is_empty() {
+        if !is_healthy {
+            found.push("says nothing");
+        }
+        return found;
+    }
+    let mut words = message.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-'));
+    if words.any(|word| INTERNAL.contains(&word.to_lowercase().as_str())) {
+        found.push("has an internal word");
+    }
+    if EMPTY.iter().any(|phrase| message.contains(phrase)) {
+        found.push("has an empty phrase");
+    }
+    if message.contains(char::is_control) || message.trim() != message {
+        found.push("is not one clean line");
+    }
+    if message.len() > 1000 {
+        found.push("is longer than an event");
+    }
+    if !commands_are_whole(message) {
+        found.push("has a command that cannot be typed as it is");
+    }
+    if !is_healthy && ![AS_READY, AS_SYNCED].contains(&message) && !says_what_is_next(condition) {
+        found.push("does not end with what comes next");
+    }
+    found
+}
+
+/// The last part of a message says what comes next: when it goes on, or what a person has to do.
+fn says_what_is_next(condition: &Wanted) -> bool {
+    let message = condition.message.as_str();
+    let prose = message.split("kubectl ").next().unwrap_or_default();
+    if prose.len() < message.len() {
+        return true;
+    }
+    let parts = prose.split("; ").flat_map(|part| part.split(": "));
+    let parts: Vec<&str> = parts.collect();
+    let last = &parts[parts.len().saturating_sub(2)..];
+    let says = |phrases: &[&str]| last.iter().any(|p| phrases.iter().any(|n| p.contains(n)));
+    let asks = || {
+        let starts = |part: &&str| {
+            let part = part.trim_start_matches("or, ").trim_start_matches("or ");
+            ACTS.iter()
+                .any(|act| part.starts_with(act) || part.contains(&format!(", {act}")))
+        };
+        last.iter().any(starts)
+    };
+    match condition.kind {
+        // Only a person ends it, so a word of when it goes on is not enough.
+        Type::Stalled => asks(),
+        _ => says(&NEXT) || asks(),
+    }
+}
+
+/// Each command names its object and its namespace, and leaves nothing to fill in but what only a person knows.
+fn commands_are_whole(message: &str) -> bool {
+    message.split("kubectl ").skip(1).all(|command| {
+        let is_piped = command.starts_with("apply -f -");
+        let of_cluster = command.contains(" clusterprovideraccount ")
+            || command.starts_with("label namespace ")
+            || command.contains(" -A");
+        let has_namespace = command.contains(" -n ");
+        let is_open = ["NAME", "NAMESPACE", "WORD", "TAG"].iter().any(|open| {
+            command
+                .split(|c: char| !c.is_alphabetic())
+                .any(|w| w == *open)
+        });
+        (is_piped || of_cluster || has_namespace) && !is_open
+    })
+}
+
+/// A text that stands in three conditions: a reader finds nothing new in the third.
+pub(crate) fn told_too_often(conditions: &[Wanted]) -> Option<&str> {
+    let told = |text: &str| conditions.iter().filter(|c| c.message == text).count();
+    let mut texts = conditions.iter().map(|c| c.message.as_str());
+    texts.find(|text| !text.is_empty() && told(text) > 2)
+}
+
+#[test]
+fn a_bad_message_is_found() {
+    use api::Reason;
+    let of = |kind, status, message: &str| {
+        complaints(&Wanted::new(kind, status, Reason::InvalidSpec, message))
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(of(Type::Ready, true, ""), none);
+    assert_eq!(of(Type::Stalled, false, ""), none);
+    assert_eq!(of(Type::Ready, false, ""), ["says nothing"]);
+    assert_eq!(of(Type::Stalled, true, "it broke; remove it"), none);
+    for (message, why) in [
+        ("it broke", "does not end with what comes next"),
+        (
+            "it broke; tried again every 15s",
+            "does not end with what comes next",
+        ),
+        ("the mark is gone; remove it", "has an internal word"),
+        ("nobody is needed; wait for it", "has an empty phrase"),
+        ("remove it\nand go", "is not one clean line"),
+        (
+            "say so: kubectl delete bms web",
+            "has a command that cannot be typed as it is",
+        ),
+        (
+            "say so: kubectl delete bms NAME -n shop",
+            "has a command that cannot be typed as it is",
+        ),
+    ] {
+        assert_eq!(of(Type::Stalled, true, message), [why], "{message}");
+    }
+}

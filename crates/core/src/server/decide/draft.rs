@@ -1,0 +1,143 @@
+//! The next status, as decided: conditions without times, all else as it will be written.
+
+use super::super::facts::Facts;
+use crate::cause::{Cause, Standing};
+use api::{
+    Reason,
+    conditions::{self, Type, Wanted},
+    names::RESERVED_PREFIX,
+    server::{Address, BareMetalServerStatus, Observed},
+};
+use hosting_types::Server;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use std::time::Duration;
+
+/// What the identifier of a Node's machine begins with.
+const PROVIDER_ID: &str = "flexmetal://";
+
+/// The next status.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Draft {
+    /// All fields but the conditions, which keep what was there.
+    pub status: BareMetalServerStatus,
+    /// The conditions; empty: they stay as they are.
+    pub conditions: Vec<Wanted>,
+    /// What the object waits for with [`Patience`](crate::patience::Patience).
+    pub patience_for: Option<Reason>,
+    /// What is left of the patience, where that changes what is said.
+    pub patience: Option<Duration>,
+}
+
+impl Draft {
+    /// The status as it is.
+    pub fn unchanged(facts: &Facts) -> Self {
+        Self {
+            status: facts.status(),
+            conditions: Vec::new(),
+            patience_for: None,
+            patience: None,
+        }
+    }
+
+    /// The object waits for this; what is known of a machine stays.
+    pub fn holding(facts: &Facts, cause: Cause) -> Self {
+        let mut draft = Self::unchanged(facts);
+        draft.set(facts, cause, None);
+        draft
+    }
+
+    /// Sets the four conditions from one cause. `synced` overrides what Synced says.
+    pub fn set(&mut self, facts: &Facts, cause: Cause, synced: Option<(bool, Reason, String)>) {
+        self.patience_for = (cause.standing == Standing::Missing).then_some(cause.reason);
+        let before = &self.status.conditions;
+        let (cause, rest) = cause.judged(&facts.memory.patience, facts.now.mono, before);
+        self.patience = rest;
+        let synced = synced.map_or_else(
+            || cause.synced(),
+            |(in_sync, reason, message)| Wanted::new(Type::Synced, in_sync, reason, message),
+        );
+        self.conditions = cause.conditions().to_vec();
+        self.conditions.push(synced);
+        self.status.observed_generation = facts.object.metadata.generation;
+    }
+
+    /// Takes over what the provider shows of the machine.
+    pub fn show(&mut self, server: &Server) {
+        let status = &mut self.status;
+        status.uuid = Some(server.id.as_str().into());
+        status.provider_id = Some(format!("{PROVIDER_ID}{}", server.id));
+        status.provider_status = Some(server.status.as_str().into());
+        status.status_message = Some(server.status_message.clone()).filter(|m| !m.is_empty());
+        status.addresses = server.addresses.iter().map(|a| Address::of(a)).collect();
+        status.created_at = server.created_at.and_then(time);
+        status.delivered_at = server.delivered_at.and_then(time);
+        status.released_at = server.released_at.and_then(time);
+        let took = server.delivered_at.zip(server.created_at);
+        let took = took.and_then(|(delivered, created)| delivered.checked_sub(created));
+        status.provisioning_seconds = took.filter(|took| *took >= 0);
+        status.observed = Some(Observed {
+            hostname: server.name.clone(),
+            location: server.location.clone(),
+            instance_type: server.instance_type.clone(),
+            os_slug: Some(server.os_slug.clone()).filter(|s| !s.is_empty()),
+            tags: server
+                .tags
+                .iter()
+                .filter(|t| !t.starts_with(RESERVED_PREFIX))
+                .cloned()
+                .collect(),
+            contract_id: server.contract_id.clone(),
+        });
+    }
+
+    /// Drops what is shown of a machine: the next one is another.
+    pub fn forget_machine(&mut self) {
+        let BareMetalServerStatus {
+            observed_generation,
+            conditions,
+            order,
+            account,
+            policies,
+            replaced,
+            expiry_warning,
+            last_handled_reconcile_at,
+            ..
+        } = std::mem::take(&mut self.status);
+        self.status = BareMetalServerStatus {
+            observed_generation,
+            conditions,
+            order,
+            account,
+            policies,
+            replaced,
+            expiry_warning,
+            last_handled_reconcile_at,
+            ..BareMetalServerStatus::default()
+        };
+    }
+
+    /// The status to write at this moment, given what is there.
+    pub fn finish(&self, now: Timestamp) -> BareMetalServerStatus {
+        let mut status = self.status.clone();
+        if !self.conditions.is_empty() {
+            status.conditions = conditions::merge(
+                &self.status.conditions,
+                &self.conditions,
+                status.observed_generation,
+                now,
+            );
+        }
+        status
+    }
+
+    /// The wanted condition of a type.
+    pub fn condition(&self, kind: Type) -> Option<&Wanted> {
+        self.conditions.iter().find(|c| c.kind == kind)
+    }
+}
+
+/// A moment in seconds since 1970 as a status has it; none for what no calendar has.
+pub(super) fn time(unix: i64) -> Option<Time> {
+    Timestamp::from_second(unix).ok().map(Time)
+}

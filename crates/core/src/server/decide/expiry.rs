@@ -1,0 +1,90 @@
+//! `spec.expiresAt`: warnings before, then the object deletes itself, and past it nothing is ordered.
+//!
+//! By the wall clock without what it was turned forward since the process started, and right before the deletion by the
+//! clock of the API server: one that is ahead must not end a machine that is still needed.
+
+use super::{super::facts::Facts, Decision, Effect, remedy};
+use crate::cause::Cause;
+use api::{Reason, lifetime::ExpiryWarning};
+use jiff::Timestamp;
+use std::time::Duration;
+
+const DAY: i64 = 86_400;
+const HOUR: i64 = 3_600;
+/// It is looked at this often at the least: the field may be edited, and a clock turned back.
+const LONGEST_SLEEP: Duration = Duration::from_secs(600);
+
+/// Whether the object is past its end.
+pub fn is_over(facts: &Facts) -> bool {
+    facts
+        .expires_at()
+        .is_some_and(|at| facts.steady_wall() >= at)
+}
+
+/// Why nothing is ordered or taken on for the object, if it is past its end.
+pub fn against_order(facts: &Facts) -> Option<Cause> {
+    let at = facts.expires_at().filter(|_| is_over(facts))?;
+    let text = format!(
+        "spec.expiresAt was {}, so nothing is ordered for this object; set a later one, or delete this object: {}",
+        moment(at),
+        remedy::delete(facts)
+    );
+    Some(Cause::needs_person(Reason::Expired, text))
+}
+
+/// Warns of the end of an object with a machine, and ends it, once its own metadata is in order. Returns when to look
+/// again.
+pub fn tend(facts: &Facts, decision: &mut Decision) -> Option<Duration> {
+    let Some(at) = facts.expires_at() else {
+        decision.draft.status.expiry_warning = None;
+        return None;
+    };
+    let rest = at.saturating_sub(facts.steady_wall());
+    decision.draft.status.expiry_warning = if rest <= HOUR {
+        Some(ExpiryWarning::Hour)
+    } else {
+        (rest <= DAY).then_some(ExpiryWarning::Day)
+    };
+    if rest <= 0 {
+        end(facts, at, decision);
+        return Some(LONGEST_SLEEP);
+    }
+    let next = [rest, rest - HOUR, rest - DAY];
+    let next = next.into_iter().filter(|rest| *rest > 0).min();
+    let next = next.and_then(|rest| u64::try_from(rest).ok());
+    let next = next.map_or(LONGEST_SLEEP, Duration::from_secs);
+    Some(next.min(LONGEST_SLEEP))
+}
+
+fn end(facts: &Facts, at: i64, decision: &mut Decision) {
+    let policies = facts.policies();
+    if !policies.let_send() {
+        return;
+    }
+    if policies.deletion_protection {
+        let text = format!(
+            "spec.expiresAt was {}, and {}, so this object and its machine stay, and the machine is still billed; to let it end: {}; to keep it, set a later expiresAt",
+            moment(at),
+            remedy::stated(facts, "deletionProtection", |p| p
+                .deletion_protection
+                .is_some()),
+            remedy::set(facts, "deletionProtection", "false"),
+        );
+        decision
+            .draft
+            .set(facts, Cause::needs_person(Reason::Expired, text), None);
+        return;
+    }
+    let text = format!(
+        "spec.expiresAt was {}; this object is deleted within seconds, and its machine goes the way of any deletion",
+        moment(at)
+    );
+    let cause = Cause::waits(Reason::Expired, text);
+    decision.draft.set(facts, cause, None);
+    decision.effect = Some(Effect::Expire { at });
+}
+
+/// In words.
+pub fn moment(at: i64) -> Timestamp {
+    Timestamp::from_second(at).unwrap_or_default()
+}

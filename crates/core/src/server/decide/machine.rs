@@ -1,0 +1,625 @@
+//! A machine bears the object's mark: show it, keep its marks, say whether it is ready.
+
+use super::{
+    super::facts::{Facts, account_of, is_same_uuid},
+    Decision, Effect, adopt,
+    candidates::candidates,
+    draft::Draft,
+    evidence::{ADOPTED, Evidence, order_of},
+    expiry,
+    fence::TagProof,
+    hardware, leads_to, order_account, own_marks, power, reinstall, remedy, replace, rivals, sent,
+    tags::{self, Said, Tags},
+    terms::is_same,
+};
+use crate::account::view::{Sighting, State, View};
+use crate::account_facts::Purpose;
+use crate::again::Again;
+use crate::cause::{Cause, Standing};
+use crate::mark::marks_of;
+use crate::wording::listed;
+use api::{
+    Interval, Reason,
+    conditions::{Type, Wanted},
+    order::OrderNote,
+    power::{PowerState, PowerStatus},
+    server::{Intent, OrderOutcome, OrderRecord},
+};
+use hosting_types::{Server, ServerStatus};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use std::{sync::Arc, time::Duration};
+
+/// The machine that an object keeps.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Its record.
+    pub server: Arc<Server>,
+    /// Other live machines with the same mark.
+    pub others: Vec<String>,
+}
+
+/// Chooses among the machines that bear this object's mark: the oldest live one is kept, and of
+/// dead ones the recorded, else the newest.
+pub fn kept(facts: &Facts, evidence: &Evidence) -> Option<Machine> {
+    let mut live: Vec<&Sighting> = facts
+        .own
+        .iter()
+        .filter(|s| s.server.status.is_live())
+        .collect();
+    // Whichever is older: the one that the spec names, and none that another one was ordered in the place of.
+    live.sort_by_key(|s| {
+        let is_other = !facts.names(&s.server);
+        let is_replaced = replace::is_replaced(facts, &s.server);
+        let age = (s.server.created_at, s.server.id.as_str());
+        (is_other, is_replaced && facts.own.len() > 1, age)
+    });
+    if let Some((kept, others)) = live.split_first() {
+        return Some(Machine {
+            server: kept.server.clone(),
+            others: others
+                .iter()
+                .map(|s| s.server.id.as_str().to_owned())
+                .collect(),
+        });
+    }
+    let recorded = match evidence {
+        Evidence::Own(attempt) => attempt.uuid.as_deref().unwrap_or_default(),
+        _ => "",
+    };
+    facts
+        .own
+        .iter()
+        .max_by_key(|s| {
+            (
+                is_same_uuid(s.server.id.as_str(), recorded),
+                s.server.created_at,
+            )
+        })
+        .map(|s| Machine {
+            server: s.server.clone(),
+            others: Vec::new(),
+        })
+}
+
+/// What Ready says where all goes well and the spec was edited since.
+pub(super) const SEE_SYNCED: &str =
+    "the condition Synced says which changes of the spec the machine does not have";
+
+/// Decides for a living object with a machine.
+pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
+    let server = &machine.server;
+    let account = facts.account.usable(Purpose::End);
+    if let Some(decision) = rivals::settle(facts, evidence, server).filter(|_| account.is_ok()) {
+        return decision;
+    }
+    if account.is_err() && is_recorded(facts, server) {
+        // A blocked account changes nothing: what was shown last stays.
+        return out_of_touch(facts, Draft::unchanged(facts));
+    }
+    let on_record = order_of(evidence, server).cloned();
+    if on_record.is_none() && server.status.is_live() {
+        return claim(facts, evidence, server, account);
+    }
+    let record = record(facts, on_record, server);
+    let mut draft = Draft::unchanged(facts);
+    draft.show(server);
+    draft.status.duplicates.clone_from(&machine.others);
+    replace::forget(facts, server, &mut draft);
+    draft
+        .status
+        .account
+        .get_or_insert_with(|| account_of(&facts.object));
+    let power = power::wished(facts, server);
+    draft.status.power = power.status;
+    let install = reinstall::reinstall(facts, server);
+    draft.status.install.clone_from(&install.status);
+    let differences = differences(facts, Some(&record), server);
+    let up_to_date = reinstall::condition(facts, &install, &differences.install);
+    let hardware = hardware::hardware(facts, server);
+    draft.status.hardware.clone_from(&hardware.status);
+    let tags = tags::tags(facts, &record, server);
+    draft.status.tags.clone_from(&tags.put_on);
+    let mut cause = cause(facts, machine);
+    if cause.standing != Standing::Stalled
+        && let Some(install) = install.cause
+    {
+        cause = install;
+    }
+    let held = install.unsynced.filter(|_| !facts.policies().suspend);
+    let is_held = held.is_some();
+    let synced = match cause.is_in_sync() {
+        true => held
+            .map(|(reason, message)| (false, reason, message))
+            .or_else(|| unsynced(facts, differences, tags.said.as_ref()))
+            .or_else(|| power::unsynced(draft.status.power.as_ref())),
+        false => None,
+    };
+    let lasts = match &synced {
+        Some((_, Reason::PendingChanges, _)) => true,
+        Some((_, Reason::Suspended, _)) | None => false,
+        Some(_) => is_held || tags.said.as_ref().is_some_and(|s| s.lasting.is_some()),
+    };
+    if lasts && cause.message.is_empty() {
+        // `kubectl get -o wide` shows the message of Ready and of no other condition.
+        cause.message = SEE_SYNCED.to_owned();
+    }
+    let is_ordered = record.intent.attempt != ADOPTED;
+    let ordered = Timestamp::from_second(record.intent.epoch).ok();
+    draft.status.ordered_at = ordered.filter(|_| is_ordered).map(Time);
+    draft.status.order = Some(record.clone());
+    draft.set(facts, cause, synced);
+    draft.conditions.extend(up_to_date);
+
+    let decision = Decision::of(draft);
+    if let Some(effect) = leftover_off(facts, evidence, server).filter(|_| account.is_ok()) {
+        return decision.with(effect);
+    }
+    let note = OrderNote::open(record.intent.clone());
+    if !facts.has_finalizer() || facts.annotation().as_ref() != Some(&Ok(note.clone())) {
+        return decision.with(Effect::WriteNote(Box::new(note)));
+    }
+    let mut decision = decision;
+    let until_expiry = expiry::tend(facts, &mut decision);
+    let Ok(view) = account else {
+        return decision;
+    };
+    if decision.effect.is_some() {
+        return decision;
+    }
+    if !facts.policies().let_send() {
+        // Reading goes on.
+        decision.again = install
+            .rest
+            .map_or(decision.again, |rest| decision.again.within(rest));
+        let looks = install.effect.filter(Effect::only_looks);
+        decision.effect = looks.or(hardware.effect);
+        return decision;
+    }
+    if !server.status.is_live() {
+        return replace::decide(facts, evidence, view, server, decision);
+    }
+    let Tags {
+        effect,
+        rest,
+        is_to_record,
+        ..
+    } = tags;
+    let read = || look_of_the_deadline(facts, server);
+    decision.wants_installation = install.wants_installation;
+    if let Some(effect) = own_marks::mend(facts, &record, server)
+        .or(power.effect)
+        .or(effect)
+        .or(install.effect)
+        .or_else(read)
+        .or(hardware.effect)
+    {
+        return decision.with(effect);
+    }
+    let mut decision = out_of_touch(facts, decision.draft);
+    decision.wants_installation = install.wants_installation;
+    let rests = [
+        until_expiry,
+        until_late(facts, server),
+        rest,
+        install.rest,
+        hardware.rest,
+    ];
+    for rest in rests.into_iter().flatten().filter(|rest| !rest.is_zero()) {
+        decision.again = decision.again.within(rest);
+    }
+    let power = decision.draft.status.power.as_ref();
+    let awaited = power.and_then(PowerStatus::awaited).map(|c| c.state);
+    if awaited.is_some() {
+        decision.again = decision.again.within(view.times.active_poll_interval);
+    }
+    // What is noted is created, and what came of a re-installation acted on, as soon as that is on record.
+    let is_new = decision.draft.status.install != facts.status().install;
+    if is_to_record || awaited == Some(PowerState::Noted) || is_new {
+        decision.once_written = Again::AtOnce;
+    }
+    // Read with the next pass, which needs it.
+    if install.wants_installation && facts.installation.is_none() {
+        decision.again = Again::AtOnce;
+    }
+    decision
+}
+
+/// Nothing to do but to say so when the account has not been reached for a while: what is shown of the
+/// machine may not be true any more.
+pub(super) fn out_of_touch(facts: &Facts, mut draft: Draft) -> Decision {
+    let reason = Reason::AccountNotReady;
+    let is_failing = |view: &View| match &view.state {
+        // An operator that has just started has not tried the key yet.
+        State::Blocked(why, _) => *why != Reason::Pending,
+        State::Usable => view.is_unreachable,
+    };
+    if facts.view().is_none_or(is_failing) {
+        draft.patience_for = Some(reason);
+        let rest = facts.memory.patience.rest(reason, facts.now.mono);
+        let said = facts.status().conditions;
+        let is_told =
+            |c: &Condition| c.type_ == Type::Synced.as_str() && c.reason == reason.as_str();
+        if rest.is_zero() || said.iter().any(is_told) {
+            // No words of the failure: they may change with each, and every object would be written.
+            let message = format!(
+                "the account does not answer as it should, and this is what was seen last; why: {}",
+                remedy::describe_account(facts)
+            );
+            draft.conditions.retain(|c| c.kind != Type::Synced);
+            let synced = Wanted::new(Type::Synced, false, reason, message);
+            draft.conditions.push(synced);
+        } else {
+            draft.patience = Some(rest);
+        }
+    }
+    Decision::of(draft)
+}
+
+/// Whether status already names this machine as the outcome.
+fn is_recorded(facts: &Facts, server: &Server) -> bool {
+    facts.object.status.as_ref().is_some_and(|s| {
+        s.uuid
+            .as_deref()
+            .is_some_and(|uuid| is_same_uuid(uuid, server.id.as_str()))
+            && s.order
+                .as_ref()
+                .is_some_and(|o| o.outcome == Some(OrderOutcome::Created))
+    })
+}
+
+/// A machine that only its marks show to be the object's is put on record; until then nothing is said of it, as another
+/// object may be about to have it. The finalizer goes first: it needs no call, and a deletion finds the machine then.
+fn claim(
+    facts: &Facts,
+    evidence: &Evidence,
+    server: &Server,
+    account: Result<&View, Cause>,
+) -> Decision {
+    let uuid = server.id.as_str();
+    let against = account.err();
+    let is_usable = against.is_none();
+    let cause = against.unwrap_or_else(|| {
+        let text =
+            format!("machine {uuid} bears this object's tag, and is put on record within seconds");
+        Cause::waits(Reason::Adopting, text)
+    });
+    let decision = Decision::hold(facts, cause);
+    if !facts.has_finalizer() {
+        return decision.with(Effect::HoldObject);
+    }
+    if !is_usable {
+        return decision;
+    }
+    let record = record(facts, None, server);
+    decision.with(
+        leftover_off(facts, evidence, server).unwrap_or(Effect::Claim {
+            uuid: uuid.to_owned(),
+            note: Box::new(OrderNote::open(record.intent)),
+        }),
+    )
+}
+
+/// A machine that is being taken over loses its old marks before the annotation speaks of the new.
+fn leftover_off(facts: &Facts, evidence: &Evidence, server: &Server) -> Option<Effect> {
+    let is_let =
+        facts.has_finalizer() && server.status.is_live() && !facts.policies().observe_only();
+    let tag = adopt::leftover(facts, evidence, server).filter(|_| is_let)?;
+    Some(Effect::RemoveTag {
+        uuid: server.id.as_str().to_owned(),
+        tag,
+        when: TagProof::OwnMark,
+    })
+}
+
+/// The order as it is known now that a machine of it was found.
+fn record(facts: &Facts, on_record: Option<OrderRecord>, server: &Server) -> OrderRecord {
+    let mut record = on_record.unwrap_or_else(|| adopted(facts, server));
+    // It is there, so it is recorded under the lineage that shows it.
+    if server.status.is_live()
+        && let Some((view, account)) = facts.view().zip(order_account(facts))
+        && !leads_to(view, record.intent.account.as_ref())
+    {
+        record.intent.account = Some(account);
+    }
+    if record.outcome != Some(OrderOutcome::Created) {
+        record.outcome = Some(OrderOutcome::Created);
+        record.outcome_at = Some(facts.now.wall);
+        record.message = None;
+        record.failures = 0;
+    }
+    record
+}
+
+/// An order that only the machine's tags tell of.
+fn adopted(facts: &Facts, server: &Server) -> OrderRecord {
+    let mark = facts.mark();
+    let epoch = marks_of(&server.tags)
+        .filter(|(m, _)| *m == mark)
+        .map(|(_, e)| e)
+        .max()
+        .unwrap_or_default();
+    OrderRecord::open(Intent {
+        cluster: facts.cluster.as_str().into(),
+        uid: facts.uid().into(),
+        mark: mark.as_str().into(),
+        epoch,
+        attempt: ADOPTED.into(),
+        send_by: epoch,
+        hostname: server.name.clone(),
+        account: order_account(facts),
+        unknown_before: 0,
+    })
+}
+
+/// How the object stands, and why.
+pub(super) fn cause(facts: &Facts, machine: &Machine) -> Cause {
+    let server = &machine.server;
+    if !machine.others.is_empty() {
+        return Cause::needs_person(
+            Reason::DuplicateServers,
+            format!(
+                "machine {} is this object's; these bear its tag as well, and are billed: {}; release them at the provider (status.duplicates has the whole list)",
+                server.id,
+                listed(machine.others.iter().map(String::as_str))
+            ),
+        );
+    }
+    let said = said(server);
+    match &server.status {
+        ServerStatus::Delivered if server.addresses.is_empty() => Cause::waits(
+            Reason::WaitingForAddress,
+            format!(
+                "machine {} is delivered, and the provider shows no address yet; {}",
+                server.id,
+                looked_again(facts)
+            ),
+        ),
+        ServerStatus::Delivered => Cause::ready(Reason::Delivered, ""),
+        ServerStatus::Failed | ServerStatus::Releasing | ServerStatus::Released => {
+            replace::cause(facts, server)
+        }
+        other if is_late(facts, server) == Some(true) => {
+            let message = format!(
+                "machine {} is ordered and billed, and the provider says {:?}{said} for longer than {} (spec.provisioning.timeout); ask the provider, or delete this object to give it up: {}",
+                server.id,
+                other.as_str(),
+                timeout(facts),
+                remedy::delete(facts)
+            );
+            Cause::needs_person(Reason::ProvisioningTimeout, message)
+        }
+        other => {
+            let next = match facts.policies().suspend {
+                true => remedy::suspended(facts, "nothing is sent"),
+                false => expected(facts, server),
+            };
+            let message = format!(
+                "machine {} is ordered, and the provider says {:?}{said}; {next}",
+                server.id,
+                other.as_str()
+            );
+            Cause::waits(Reason::Provisioning, message)
+        }
+    }
+}
+
+/// How long the delivery may take.
+fn timeout(facts: &Facts) -> Interval {
+    facts.object.spec.provisioning.unwrap_or_default().timeout()
+}
+
+/// How long a machine that is not delivered yet may still take; zero: no longer. None: nobody waits for it.
+fn until_late(facts: &Facts, server: &Server) -> Option<Duration> {
+    Some(timeout(facts).0.saturating_sub(awaited(facts, server)?))
+}
+
+/// Whether a machine takes too long. Polls are rare at times, so only a look since then tells; false: none is known yet.
+/// None: it may still take a while, or nobody waits for it.
+fn is_late(facts: &Facts, server: &Server) -> Option<bool> {
+    let over = awaited(facts, server)?.checked_sub(timeout(facts).0)?;
+    let since = facts.now.mono.saturating_sub(over);
+    let mut shown = facts.own.iter().chain(&facts.recorded);
+    let seen = shown.find(|s| s.server.id == server.id);
+    Some(seen.is_none_or(|s| s.seen >= since))
+}
+
+/// The look by which it is told that a machine takes too long.
+fn look_of_the_deadline(facts: &Facts, server: &Server) -> Option<Effect> {
+    let is_unseen = is_late(facts, server) == Some(false);
+    is_unseen.then(|| Effect::Read {
+        uuid: server.id.as_str().to_owned(),
+        not_listed: None,
+    })
+}
+
+/// How long a machine that is not delivered yet has been awaited.
+fn awaited(facts: &Facts, server: &Server) -> Option<Duration> {
+    if !server.status.is_live() || server.status == ServerStatus::Delivered {
+        return None;
+    }
+    // A machine that is taken on was there before, and the provider's clock may be behind.
+    let object = facts.object.metadata.creation_timestamp.as_ref();
+    let object = object.map_or(i64::MIN, |time| time.0.as_second());
+    let since = server.created_at?.max(object);
+    let waited = facts.steady_wall().saturating_sub(since);
+    Some(Duration::from_secs(u64::try_from(waited).unwrap_or(0)))
+}
+
+/// When the delivery is to be expected, in words that stay while it is awaited: a status that counts down is written
+/// again and again.
+fn expected(facts: &Facts, server: &Server) -> String {
+    let known = facts.view().and_then(|view| {
+        let usual = view
+            .deliveries
+            .usual(&server.location, &server.instance_type)?;
+        Some((usual, Interval(view.times.active_poll_interval)))
+    });
+    match known {
+        Some((usual, close)) => format!(
+            "a delivery of this type at this place usually takes {usual}; looked at every {close} when that is near"
+        ),
+        None => looked_again(facts),
+    }
+}
+
+/// When a machine that is not ready yet is looked at again, in words.
+fn looked_again(facts: &Facts) -> String {
+    match facts.view() {
+        Some(view) => format!(
+            "looked at again every {}",
+            Interval(view.times.active_poll_interval)
+        ),
+        None => "looked at again once the account is there".to_owned(),
+    }
+}
+
+/// The provider's own words, as a part of a sentence.
+pub fn said(server: &Server) -> String {
+    if server.status_message.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", server.status_message)
+    }
+}
+
+/// What Synced says of a machine with which all goes well, when it is not simply in sync.
+fn unsynced(
+    facts: &Facts,
+    differences: Differences,
+    tags: Option<&Said>,
+) -> Option<(bool, Reason, String)> {
+    if facts.policies().suspend {
+        return Some((
+            false,
+            Reason::Suspended,
+            remedy::suspended(facts, "nothing is sent for this object"),
+        ));
+    }
+    let tags = tags.filter(|_| !facts.policies().observe_only());
+    let Some((is_in_sync, reason, mut message)) = differences.pending() else {
+        return tags.map(|said| (false, said.reason, said.message.clone()));
+    };
+    // What goes on by itself is not worth another event.
+    if let Some(lasting) = tags.and_then(|said| said.lasting.as_deref()) {
+        message = format!("{message}; {lasting}");
+    }
+    Some((is_in_sync, reason, message))
+}
+
+/// What Synced says of a machine that is not as the spec says, if it is not. None for `record`: it was not ordered here.
+pub(super) fn pending(
+    facts: &Facts,
+    record: Option<&OrderRecord>,
+    server: &Server,
+) -> Option<(bool, Reason, String)> {
+    differences(facts, record, server).pending()
+}
+
+/// What the spec says and the machine does not show, in words, but for what is brought about.
+#[derive(Default)]
+struct Differences {
+    /// What a re-installation changes.
+    install: Vec<String>,
+    /// What nothing changes.
+    lasting: Vec<String>,
+}
+
+impl Differences {
+    /// What Synced says of them.
+    fn pending(self) -> Option<(bool, Reason, String)> {
+        let next = match (self.install.is_empty(), self.lasting.is_empty()) {
+            (true, true) => return None,
+            (false, true) => {
+                "only a re-installation changes that, which loses all data of the machine (see the condition InstallUpToDate); raise spec.install.revision for it, or set the spec back to what the machine has"
+            }
+            _ => {
+                "nothing acts on that yet; set the spec back to what the machine has, or create another object for another machine"
+            }
+        };
+        let all = [self.lasting, self.install].concat().join("; ");
+        Some((false, Reason::PendingChanges, format!("{all}; {next}")))
+    }
+}
+
+/// One difference. The provider may change case and blanks.
+fn differs(field: &str, wanted: &str, shown: &str) -> String {
+    let quoted = |text: &str| match text {
+        "" => "not set".to_owned(),
+        text => cut(text).to_owned(),
+    };
+    format!(
+        "{field} is {}, the machine has {}",
+        quoted(wanted),
+        quoted(shown)
+    )
+}
+
+fn differences(facts: &Facts, record: Option<&OrderRecord>, server: &Server) -> Differences {
+    let spec = &facts.object.spec;
+    let mut found = Differences::default();
+    // These can differ where the request was changed and a machine of the former one appeared after all, or
+    // where the object lost its status.
+    let is_one_of_them = candidates(spec).any(|c| c.is(&server.location, &server.instance_type));
+    let differ =
+        |one: &str, shown: &str| !is_one_of_them && !shown.is_empty() && !is_same(one, shown);
+    if differ(&spec.location, &server.location) {
+        found
+            .lasting
+            .push(differs("spec.location", &spec.location, &server.location));
+    }
+    if differ(&spec.instance_type, &server.instance_type) {
+        found.lasting.push(differs(
+            "spec.instanceType",
+            &spec.instance_type,
+            &server.instance_type,
+        ));
+    }
+    // What came from the on-demand pool shows no contract.
+    let contract = spec.contract_id.as_deref().filter(|c| !c.is_empty());
+    if let Some(shown) = server.contract_id.as_deref()
+        && Some(shown) != contract
+    {
+        found.lasting.push(differs(
+            "spec.contractID",
+            contract.unwrap_or_default(),
+            shown,
+        ));
+    }
+    if !is_same(facts.hostname(), &server.name) {
+        let field = match spec.hostname {
+            Some(_) => "spec.hostname",
+            None => "the host name (spec.hostname is not set)",
+        };
+        found
+            .install
+            .push(differs(field, facts.hostname(), &server.name));
+    }
+    if !server.os_slug.is_empty() && !is_same(&spec.os.slug, &server.os_slug) {
+        found
+            .install
+            .push(differs("spec.os.slug", &spec.os.slug, &server.os_slug));
+    }
+    if let Some(named) = spec.external_id.as_deref()
+        && !is_same_uuid(named, server.id.as_str())
+    {
+        found
+            .lasting
+            .push(differs("spec.externalID", named, server.id.as_str()));
+    }
+    if let Some(wanted) = facts.memory.installation.hashes.as_ref() {
+        let installed = reinstall::installed(facts, server.id.as_str());
+        let sent = installed.or_else(|| record.map(|record| record.sent.clone()));
+        found
+            .install
+            .extend(sent::differences(&sent.unwrap_or_default(), wanted));
+    }
+    found
+}
+
+/// The start of a value: neither a spec nor a provider makes a message as long as it likes.
+fn cut(text: &str) -> &str {
+    /// Most bytes of one value.
+    const MOST: usize = 80;
+    &text[..text.floor_char_boundary(MOST)]
+}

@@ -1,0 +1,329 @@
+//! The decision: facts in, one decision out. No I/O, no clock, no randomness.
+//!
+//! An object with a machine is tended; one without is searched for when an order of it may have
+//! arrived, and ordered when it is certain that none has. A deleted object is released. Each of
+//! these is a file beside this one; the checks that effects repeat on fresh data are in [`fence`].
+
+pub mod adopt;
+mod ask;
+pub mod candidates;
+pub mod draft;
+pub mod effect;
+pub mod evidence;
+pub mod expiry;
+pub mod external;
+mod failing;
+pub mod fence;
+pub mod hardware;
+pub mod intent;
+pub mod machine;
+pub mod metadata;
+pub mod missing;
+pub mod order;
+pub mod outputs;
+mod own_marks;
+mod policies;
+pub mod power;
+pub mod reinstall;
+pub mod release;
+pub mod remedy;
+pub mod replace;
+pub mod request;
+pub mod resolve;
+mod retained;
+pub mod rivals;
+mod room;
+pub mod root_password;
+pub mod sending;
+pub mod sent;
+mod stock;
+pub mod tags;
+mod terms;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use super::facts::{Facts, account_of};
+use crate::account::{marks, view::View};
+use crate::{account_facts::AccountFacts, again::Again, cause::Cause};
+use api::{
+    Reason,
+    account::KnownMachine,
+    names::ORDER_ANNOTATION,
+    order::OrderAccount,
+    references::AccountKind,
+    server::{OrderOutcome, PinnedAccount},
+};
+use draft::Draft;
+pub use effect::{Effect, LookUp, NewOrder};
+use evidence::{Evidence, evidence};
+pub use reinstall::NewInstall;
+use std::time::Duration;
+
+/// What to do now, what to say, and when to look again.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// The next status.
+    pub draft: Draft,
+    /// At most one effect.
+    pub effect: Option<Effect>,
+    /// A proof listing that starts at or after this moment is wanted.
+    pub wants_proof: Option<Duration>,
+    /// Listings of the other accounts that may keep a machine of this place are wanted.
+    pub wants_elsewhere: bool,
+    /// A look at the catalogue not older than this moment is wanted.
+    pub wants_catalogue: Option<Duration>,
+    /// A list of every machine of the account, whatever it bears, that starts at or after this moment
+    /// is wanted.
+    pub wants_servers: Option<Duration>,
+    /// What a machine is installed with is needed by the next pass.
+    pub wants_installation: bool,
+    /// When to look again if nothing wakes the object before.
+    pub again: Again,
+    /// The same, once the status was written.
+    pub once_written: Again,
+}
+
+impl Decision {
+    /// Looks again after this time at the latest.
+    fn look_within(&mut self, rest: Duration) {
+        if self.again != Again::AtOnce {
+            self.again = self.again.within(rest);
+        }
+    }
+}
+
+/// How long an object that needs nothing sleeps. The account wakes it when its machine changes.
+const IDLE: Duration = Duration::from_secs(600);
+
+/// Decides what to do for one server object.
+pub fn decide(facts: &Facts) -> Decision {
+    let evidence = evidence(facts);
+    let mut decision = by_evidence(facts, &evidence);
+    // What is known of an own order belongs into status, whatever is decided beside it: an outcome
+    // that only this process remembers would be unknown to the next.
+    let shown = facts.object.status.as_ref().and_then(|s| s.order.as_ref());
+    if let Evidence::Own(attempt) = &evidence
+        && decision.draft.status.order.as_ref() == shown
+        && (shown.is_some() || facts.memory.order.is_some() || may_be_open_here(facts))
+    {
+        decision.draft.status.order = Some(attempt.record.clone());
+        // And which machine it was: the account may show none now.
+        let uuid = &mut decision.draft.status.uuid;
+        let is_replaced = matches!(decision.effect, Some(Effect::Order(_)));
+        let is_created = attempt.record.outcome == Some(OrderOutcome::Created);
+        if is_created && uuid.is_none() && !is_replaced {
+            uuid.clone_from(&attempt.uuid);
+        }
+    }
+    // So does that of a re-installation.
+    let install = &mut decision.draft.status.install;
+    let shown = facts
+        .object
+        .status
+        .as_ref()
+        .and_then(|s| s.install.as_ref());
+    if install.as_ref() == shown
+        && let Some(known) = reinstall::of_status(facts)
+    {
+        *install = Some(known);
+    }
+    room::check(facts, &mut decision);
+    metadata::keep(facts, &evidence, &mut decision);
+    outputs::keep(facts, &mut decision);
+    let password = root_password::keep(facts, &mut decision);
+    ask::handle(facts, &mut decision);
+    failing::show(facts, &mut decision);
+    policies::show(facts, &mut decision.draft);
+    decision.draft.conditions.extend(password);
+    if let Some(rest) = decision.draft.patience {
+        decision.again = decision.again.within(rest);
+    }
+    decision
+}
+
+/// Whether an order that only the annotation tells of may be written into status. What stands there is on record at
+/// the account, and a namespace that an account of the cluster does not serve must not put anything on record there:
+/// anybody may write an annotation.
+fn may_be_open_here(facts: &Facts) -> bool {
+    match &facts.account {
+        AccountFacts::Found { .. } => true,
+        // One that has no account yet has nothing on record at any.
+        AccountFacts::Closed { .. } | AccountFacts::Undecided(_) => false,
+        AccountFacts::Missing(_) | AccountFacts::NotServed(_) => {
+            account_of(&facts.object).kind == AccountKind::ProviderAccount
+        }
+    }
+}
+
+fn by_evidence(facts: &Facts, evidence: &Evidence) -> Decision {
+    if let Some(wait) = policies::unread(facts) {
+        return wait;
+    }
+    if facts.deleting() {
+        return release::release(facts, evidence);
+    }
+    if let Some(machine) = machine::kept(facts, evidence) {
+        return machine::tend(facts, evidence, &machine);
+    }
+    if let Some(external) = facts
+        .external
+        .as_ref()
+        .filter(|_| external::counts(facts, evidence))
+    {
+        return external::decide(facts, evidence, external);
+    }
+    match evidence {
+        Evidence::Own(attempt) if attempt.is_to_be_found() => resolve::resolve(facts, evidence),
+        Evidence::Own(attempt) => match attempt.record.outcome {
+            Some(OrderOutcome::Created) => missing::look(facts, attempt),
+            _ => order::next(facts, evidence),
+        },
+        // A person says that it made no machine, whosever it is.
+        Evidence::Bare | Evidence::Former(..) | Evidence::Stranger(..) | Evidence::Foreign(_)
+            if resolve::acknowledged(facts, evidence) =>
+        {
+            order::next(facts, evidence)
+        }
+        Evidence::Bare => resolve::resolve(facts, evidence),
+        Evidence::None => order::next(facts, evidence),
+        Evidence::Former(intent, mark) => adopt::former(facts, evidence, intent, mark),
+        Evidence::Stranger(intent, mark) => adopt::stranger(facts, evidence, intent, mark),
+        Evidence::Foreign(intent) => Decision::hold(
+            facts,
+            Cause::needs_person(
+                Reason::OwnershipConflict,
+                format!(
+                    "the order on record was written by cluster {}, and its machine may be in use there; if this object shall order a machine of its own all the same, say so: {}",
+                    intent.cluster,
+                    remedy::acknowledge(facts, evidence)
+                ),
+            ),
+        ),
+        Evidence::Garbled(text) => Decision::hold(
+            facts,
+            Cause::needs_person(
+                Reason::OwnershipConflict,
+                format!(
+                    "the annotation {} cannot be read ({text:?}); restore it, or remove it if this object has no machine: {}",
+                    ORDER_ANNOTATION,
+                    remedy::remove_annotation(facts)
+                ),
+            ),
+        ),
+    }
+}
+
+impl Decision {
+    /// Wait, and say why; what is known of the machine stays as it was.
+    pub fn hold(facts: &Facts, cause: Cause) -> Self {
+        Self::of(Draft::holding(facts, cause)).again(IDLE)
+    }
+
+    /// Wait, and say so only where something was said before: the first steps of a new object are
+    /// not worth a write.
+    pub fn hold_quietly(facts: &Facts, cause: Cause) -> Self {
+        if facts
+            .object
+            .status
+            .as_ref()
+            .is_none_or(|s| s.conditions.is_empty())
+        {
+            return Self::unchanged(facts);
+        }
+        Self::hold(facts, cause)
+    }
+
+    /// Keep the status as it is.
+    pub fn unchanged(facts: &Facts) -> Self {
+        Self::of(Draft::unchanged(facts)).again(IDLE)
+    }
+
+    /// Say this and do nothing.
+    pub fn of(draft: Draft) -> Self {
+        Self {
+            draft,
+            effect: None,
+            wants_proof: None,
+            wants_elsewhere: false,
+            wants_catalogue: None,
+            wants_servers: None,
+            wants_installation: false,
+            again: Again::After(IDLE),
+            once_written: Again::After(IDLE),
+        }
+    }
+
+    /// With an effect.
+    #[must_use]
+    pub fn with(mut self, effect: Effect) -> Self {
+        self.effect = Some(effect);
+        self
+    }
+
+    /// Look again after this time.
+    #[must_use]
+    pub fn again(mut self, after: Duration) -> Self {
+        self.again = Again::After(after);
+        self
+    }
+
+    /// Look again at once.
+    #[must_use]
+    pub fn at_once(mut self) -> Self {
+        self.again = Again::AtOnce;
+        self
+    }
+
+    /// With the wish for a proof listing that starts at or after this moment.
+    #[must_use]
+    pub fn proof(mut self, not_before: Duration) -> Self {
+        self.wants_proof = Some(not_before);
+        self
+    }
+}
+
+/// Whether what this account shows now can prove that an order or a machine of that account is not there: it is
+/// the connection that the order went over, or a later one of its lineage.
+fn leads_to(view: &View, ordered: Option<&OrderAccount>) -> bool {
+    ordered.is_some_and(|ordered| {
+        view.connection.as_ref() == Some(&ordered.connection)
+            || view.lineage.as_ref() == Some(&ordered.lineage)
+    })
+}
+
+/// The account as an order that goes out now names it; None while its lineage is not on record.
+fn order_account(facts: &Facts) -> Option<OrderAccount> {
+    let view = facts.view()?;
+    let PinnedAccount { kind, name } = account_of(&facts.object);
+    Some(OrderAccount {
+        kind,
+        name,
+        uid: view.uid.clone(),
+        lineage: view.lineage.clone()?,
+        connection: view.connection.clone()?,
+    })
+}
+
+/// The machine that shows that a listing tells the truth: one that we know, and that the listing shows.
+///
+/// With the tag that it bears in that listing, which a take-over may have changed. The tag of a live
+/// machine is in use; that of a released one may be gone from the account, and one without a tag shows
+/// nothing of tags: so these come last.
+fn control(view: &View) -> Option<KnownMachine> {
+    let proof = view.proof.as_ref()?;
+    let shown = view.known.iter().filter_map(|known| {
+        let server = proof.servers.iter().find(|s| s.id.as_str() == known.uuid)?;
+        let tag = marks::order_tag(server);
+        let control = KnownMachine {
+            uuid: known.uuid.clone(),
+            order_tag: tag.unwrap_or(&known.order_tag).to_owned(),
+            live: server.status.is_live(),
+        };
+        let worth = (tag.is_some(), server.status.is_live());
+        Some((std::cmp::Reverse(worth), control))
+    });
+    shown
+        .min_by_key(|(worth, _)| *worth)
+        .map(|(_, control)| control)
+}

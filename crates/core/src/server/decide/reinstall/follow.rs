@@ -1,0 +1,168 @@
+//! A re-installation that was sent, or may have been: followed to its end, or looked for.
+
+use super::{
+    super::{super::facts::Facts, Effect, leads_to},
+    Reinstallation, may_be_on_its_way, wished,
+};
+use crate::{
+    account::view::View, account_facts::Purpose, cause::Cause, machine_commands::state_of,
+};
+use api::{
+    Interval, Reason,
+    command::CommandOutcome,
+    reinstall::{FinishedInstall, InstallEnd, InstallRecord, InstallStatus},
+};
+use hosting_types::command::CommandState;
+use std::{cmp::Ordering, time::Duration};
+
+/// What is known, with the end of the last re-installation where it has come.
+pub(super) fn settled(facts: &Facts, mut known: InstallStatus) -> InstallStatus {
+    if let Some((end, message)) = known.open().and_then(|record| end(facts, record))
+        && let Some(record) = &mut known.last
+    {
+        record.end = Some(end);
+        record.ended_at = Some(facts.now.wall);
+        record.message = message.or_else(|| record.message.take());
+        if end == InstallEnd::Finished {
+            known.installed = Some(record.intent.sent.clone());
+            known.finished = Some(FinishedInstall {
+                revision: record.intent.revision,
+                at: facts.now.wall,
+            });
+        }
+    }
+    if known.open().is_none() {
+        known.revision = known.performed();
+    }
+    known
+}
+
+/// How a re-installation has ended, if it has, and why.
+fn end(facts: &Facts, record: &InstallRecord) -> Option<(InstallEnd, Option<String>)> {
+    if record.outcome == Some(CommandOutcome::Refused) {
+        return Some((InstallEnd::Refused, None));
+    }
+    match state_of(record.state.as_deref()) {
+        CommandState::Finished => return Some((InstallEnd::Finished, None)),
+        CommandState::Failed => return Some((InstallEnd::Failed, None)),
+        CommandState::Pending | CommandState::Other(_) => {}
+    }
+    if is_late(facts, record) && !may_be_on_its_way(facts) {
+        match wished(facts).cmp(&record.intent.revision) {
+            Ordering::Greater => return Some((InstallEnd::TimedOut, None)),
+            // A person takes the machine as it is.
+            Ordering::Less => {
+                let why = "it had not ended within spec.provisioning.timeout when the number was set back";
+                return Some((InstallEnd::Unknown, Some(why.to_owned())));
+            }
+            Ordering::Equal => {}
+        }
+    }
+    let view = facts.account.usable(Purpose::End).ok()?;
+    let unknown = |why: String| Some((InstallEnd::Unknown, Some(why)));
+    if !leads_to(view, Some(&record.intent.account)) {
+        return unknown(
+            "the account leads elsewhere since it was sent, so its end cannot be seen".into(),
+        );
+    }
+    let search = facts.memory.install.search.as_ref();
+    let search = search.filter(|search| search.attempt == record.intent.attempt)?;
+    if record.command_id.is_some() {
+        return None;
+    }
+    if let Some(ids) = &search.several {
+        return unknown(format!(
+            "several re-installations of that time may be it: {ids}"
+        ));
+    }
+    let begins = search.begins(is_own(facts, record), view.times.send_window);
+    if search.is_over(begins, view.times.absence_grace_period) {
+        return unknown(match record.is_taken() {
+            true => "the provider took it, and shows no command of it".into(),
+            false => "its answer was lost, and the provider shows no command of it".into(),
+        });
+    }
+    None
+}
+
+/// Whether this process sent it.
+fn is_own(facts: &Facts, record: &InstallRecord) -> bool {
+    let sent = facts.memory.install.record.as_ref();
+    sent.is_some_and(|sent| sent.intent.attempt == record.intent.attempt)
+}
+
+/// Whether it takes longer than a delivery may.
+fn is_late(facts: &Facts, record: &InstallRecord) -> bool {
+    let timeout = facts.object.spec.provisioning.unwrap_or_default().timeout();
+    let since = facts.steady_wall().saturating_sub(record.intent.started_at);
+    u64::try_from(since).is_ok_and(|since| since >= timeout.0.as_secs())
+}
+
+/// It goes on.
+pub(super) fn follow(facts: &Facts, record: &InstallRecord) -> Reinstallation {
+    let mut found = Reinstallation::default();
+    let intent = &record.intent;
+    let view = facts.account.usable(Purpose::End).ok();
+    let is_late = is_late(facts, record);
+    let every = view.map(|view| pause(view, record, is_late));
+    let again = match every {
+        Some(every) => format!("looked at again every {}", Interval(every)),
+        None => "looked at again once the account is there".to_owned(),
+    };
+    let shown = match (&record.state, record.is_taken()) {
+        (Some(word), _) => format!("is being installed again, and the provider says {word:?}"),
+        (None, true) => {
+            "is being installed again, and the provider does not show how far it is".to_owned()
+        }
+        (None, false) => {
+            "may be being installed again: the answer was lost, and it is not sent a second time"
+                .to_owned()
+        }
+    };
+    let what = format!(
+        "machine {} {shown} (spec.install.revision {})",
+        intent.machine, intent.revision
+    );
+    found.cause = Some(match is_late {
+        true => Cause::needs_person(
+            Reason::ReinstallTimeout,
+            format!(
+                "{what}, for longer than {} (spec.provisioning.timeout); {again}; ask the provider, raise spec.install.revision for another try, or set it back to take the machine as it is",
+                facts.object.spec.provisioning.unwrap_or_default().timeout()
+            ),
+        ),
+        false => Cause::waits(Reason::Reinstalling, format!("{what}; {again}")),
+    });
+    let Some((view, every)) = view.zip(every) else {
+        return found;
+    };
+    let memory = &facts.memory.install;
+    let due = match (&record.command_id, &memory.search) {
+        // The answer to the request was the first look.
+        (Some(_), _) => memory.looked.map_or(facts.now.mono, |at| at + every),
+        (None, Some(search)) => search.due(
+            search.begins(is_own(facts, record), view.times.send_window),
+            every,
+        ),
+        (None, None) => facts.now.mono + Duration::from_secs(1),
+    };
+    let rest = due.saturating_sub(facts.now.mono);
+    match rest.is_zero() {
+        true => {
+            found.effect = Some(Effect::LookAtInstall {
+                record: Box::new(record.clone()),
+                pages: super::start::pages(facts),
+            });
+        }
+        false => found.rest = Some(rest),
+    }
+    found
+}
+
+fn pause(view: &View, record: &InstallRecord, is_late: bool) -> Duration {
+    match (is_late, record.is_taken()) {
+        (true, _) => view.times.idle_poll_interval,
+        (false, true) => view.times.active_poll_interval,
+        (false, false) => view.times.absence_check_interval,
+    }
+}

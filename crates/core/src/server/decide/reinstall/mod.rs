@@ -1,0 +1,301 @@
+//! `spec.install`: a machine is installed again by a higher `revision`, once, and by nothing else.
+//!
+//! What the revision says at first sight of a delivered machine counts as performed; so it does where the object lost its
+//! status, so an intent in status alone is enough: who has lost it sends nothing. A revision that was sent, or may have
+//! been, is never sent again; what came of it is found by looking at the machine's commands (module `follow`).
+
+pub mod attempt;
+mod follow;
+mod start;
+
+pub use start::{NewInstall, may_send, may_start};
+
+use super::{
+    super::facts::{Facts, is_same_uuid},
+    Effect,
+};
+use crate::cause::{AS_READY, AS_SYNCED, Cause};
+use api::{
+    Reason,
+    conditions::{Type, Wanted},
+    reinstall::{InstallEnd, InstallRecord, InstallStatus},
+};
+use hosting_types::{Server, ServerStatus};
+use std::{collections::BTreeMap, time::Duration};
+
+/// What the wish, and what was done about it, come to.
+#[derive(Default)]
+pub struct Reinstallation {
+    /// What is noted of it.
+    pub status: Option<InstallStatus>,
+    /// What is due, once that is on record.
+    pub effect: Option<Effect>,
+    /// How the server stands, in the place of a machine with which all goes well.
+    pub cause: Option<Cause>,
+    /// What stands against a re-installation that is wished for, or became of it, while the machine goes on.
+    pub unsynced: Option<(Reason, String)>,
+    /// When to look again.
+    pub rest: Option<Duration>,
+    /// What the machine is installed with has to be read.
+    pub wants_installation: bool,
+}
+
+/// What is to be noted and done for a machine.
+pub fn reinstall(facts: &Facts, server: &Server) -> Reinstallation {
+    let id = server.id.as_str();
+    if server.status != ServerStatus::Delivered {
+        let status = known(facts, id).or_else(|| facts.status().install);
+        return Reinstallation {
+            status,
+            ..Reinstallation::default()
+        };
+    }
+    let Some(known) = known(facts, id) else {
+        let mut first = InstallStatus::new(facts.uid(), id, wished(facts), since(facts, server));
+        // A process that sent one knows of it, although the object lost its status.
+        first.last = remembered(facts, id);
+        return Reinstallation {
+            status: Some(first),
+            ..Reinstallation::default()
+        };
+    };
+    let known = follow::settled(facts, known);
+    let mut found = match known.open() {
+        Some(record) => follow::follow(facts, record),
+        None if wished(facts) > known.performed() => {
+            still_unwell(start::start(facts, &known), known.last.as_ref())
+        }
+        None => after(facts, &known),
+    };
+    // An effect rests on what stands in status, and not on what only this process knows.
+    if facts.status().install.as_ref() != Some(&known) {
+        found.effect = None;
+    }
+    found.status = Some(known);
+    found
+}
+
+/// From when on a re-installation of the machine has to be accounted for: since its delivery, by the provider's own clock.
+/// An object that was restored, that lost its status, or is older than it was, has forgotten what was done since, and the
+/// machine has not.
+fn since(facts: &Facts, server: &Server) -> i64 {
+    let known = server.delivered_at.or(server.created_at);
+    known.map_or(facts.now.wall, |at| at.min(facts.now.wall))
+}
+
+/// While nothing is sent for the next number, the machine is as the last one left it.
+fn still_unwell(mut found: Reinstallation, last: Option<&InstallRecord>) -> Reinstallation {
+    let Some(cause) = last.and_then(|last| ended(last).cause) else {
+        return found;
+    };
+    if found.cause.is_none() {
+        let held = found.unsynced.take();
+        let held = held.map_or(String::new(), |(_, why)| format!("; {why}"));
+        let message = format!("{}{held}", cause.message);
+        found.cause = Some(Cause { message, ..cause });
+    }
+    found
+}
+
+/// The `spec.install.revision` that is asked for.
+pub fn wished(facts: &Facts) -> i64 {
+    facts.object.spec.install.unwrap_or_default().revision
+}
+
+/// What is known of the re-installations of this machine: by the status, and by what this process knows itself.
+pub fn known(facts: &Facts, machine: &str) -> Option<InstallStatus> {
+    let status = facts.status();
+    let shown = status.install.filter(|_| facts.has_own_status());
+    let is_its = |install: &InstallStatus| {
+        install.uid == facts.uid() && is_same_uuid(&install.machine, machine)
+    };
+    let mut known = shown.filter(is_its)?;
+    if let Some(record) = remembered(facts, machine)
+        && knows_more(&record, known.last.as_ref())
+    {
+        known.last = Some(record);
+    }
+    Some(known)
+}
+
+/// The same of the machine that status names.
+pub fn of_status(facts: &Facts) -> Option<InstallStatus> {
+    let status = facts.object.status.as_ref()?;
+    known(facts, status.uuid.as_deref()?)
+}
+
+/// Hashes of what the last re-installation of this machine that is finished by now has sent; None: there is none.
+pub fn installed(facts: &Facts, machine: &str) -> Option<BTreeMap<String, String>> {
+    follow::settled(facts, known(facts, machine)?).installed
+}
+
+fn remembered(facts: &Facts, machine: &str) -> Option<InstallRecord> {
+    let record = facts.memory.install.record.clone()?;
+    let intent = &record.intent;
+    (intent.uid == facts.uid() && is_same_uuid(&intent.machine, machine)).then_some(record)
+}
+
+/// Whether what this process remembers goes beyond what the object shows.
+fn knows_more(record: &InstallRecord, shown: Option<&InstallRecord>) -> bool {
+    let Some(shown) = shown else {
+        return record.may_be_sent();
+    };
+    let rank = |r: &InstallRecord| (r.end.is_some(), r.outcome.is_some(), r.command_id.is_some());
+    match record.intent.attempt == shown.intent.attempt {
+        true => shown.end.is_none() && rank(record) >= rank(shown),
+        // The watch may be behind. Another process may also have started one since, or beside this one, which this must
+        // not hide: of two for one number the one that is on record counts.
+        false => {
+            let is_further = !shown.may_be_sent() || record.intent.revision > shown.intent.revision;
+            let is_later = record.intent.started_at > shown.intent.started_at;
+            record.may_be_sent() && !shown.is_open() && is_further && is_later
+        }
+    }
+}
+
+/// Whether a request to install the machine may be on its way at this moment: the machine goes to nobody else until it is
+/// over. By this process's own clock since it first saw the attempt, so no clock that is turned matters. Only the answer
+/// says that it has arrived: a command that was found and goes on may be another one's.
+pub fn may_be_on_its_way(facts: &Facts) -> bool {
+    let known = of_status(facts);
+    let open = known.as_ref().and_then(InstallStatus::open);
+    let Some(open) = open.filter(|record| record.outcome.is_none()) else {
+        return false;
+    };
+    let since = facts.memory.install.unanswered.as_ref();
+    let since = since.filter(|(attempt, _)| *attempt == open.intent.attempt);
+    since.is_none_or(|(_, since)| facts.now.since(*since) < on_its_way(facts))
+}
+
+/// For so long at most.
+fn on_its_way(facts: &Facts) -> Duration {
+    /// A request that was sent at the last moment is over by then: the client waits no longer for an answer.
+    const ON_THE_WIRE: Duration = Duration::from_secs(180);
+    let window = facts.view().map(|view| view.times.send_window);
+    // The longest that an account may have.
+    window.unwrap_or(Duration::from_secs(200)) + ON_THE_WIRE
+}
+
+/// Nothing is open, and nothing new is asked for.
+fn after(facts: &Facts, known: &InstallStatus) -> Reinstallation {
+    let wished = wished(facts);
+    // Who sets the number back takes the machine as it is.
+    let last = known.last.as_ref();
+    let last = last.filter(|last| last.intent.revision == wished && last.may_be_sent());
+    last.map_or_else(Reinstallation::default, ended)
+}
+
+/// What the end of a re-installation leaves behind.
+fn ended(last: &InstallRecord) -> Reinstallation {
+    let mut found = Reinstallation::default();
+    let wished = last.intent.revision;
+    let machine = &last.intent.machine;
+    let why = last.message.as_deref().unwrap_or("it does not say why");
+    let next = format!(
+        "to install it again, raise spec.install.revision above {wished}; to take it as it is, set the number back below {wished}"
+    );
+    match last.end {
+        Some(InstallEnd::Failed) => {
+            let message = format!(
+                "the provider says that the re-installation of machine {machine} (spec.install.revision {wished}) failed; {next}"
+            );
+            found.cause = Some(Cause::needs_person(Reason::ReinstallFailed, message));
+        }
+        Some(InstallEnd::TimedOut) => {
+            let message = format!(
+                "the re-installation of machine {machine} (spec.install.revision {wished}) had not ended within spec.provisioning.timeout; {next}"
+            );
+            found.cause = Some(Cause::needs_person(Reason::ReinstallTimeout, message));
+        }
+        Some(InstallEnd::Unknown) => {
+            let message = format!(
+                "it is not known whether machine {machine} was installed again (spec.install.revision {wished}), and it is not sent again: {why}; look at the machine; {next}"
+            );
+            found.cause = Some(Cause::needs_person(Reason::OutcomeUnknown, message));
+        }
+        Some(InstallEnd::Refused) => {
+            let message = format!(
+                "the provider refused to install machine {machine} again (spec.install.revision {wished}): {why}; the machine is as it was; correct the spec and raise spec.install.revision above {wished}, or set it back below"
+            );
+            found.unsynced = Some((Reason::RequestRefused, message));
+        }
+        Some(InstallEnd::NotRepeated) => {
+            let message = format!(
+                "spec.install.revision {wished} is not performed: {why}; if machine {machine} shall be installed again all the same, raise the number above {wished}; else set it back below"
+            );
+            found.unsynced = Some((Reason::NotRepeated, message));
+        }
+        Some(InstallEnd::Finished) | None => {}
+    }
+    found
+}
+
+/// The condition `InstallUpToDate`. `differences`: what the spec asks for and the machine is not installed with, in words.
+pub fn condition(facts: &Facts, found: &Reinstallation, differences: &[String]) -> Option<Wanted> {
+    let known = found.status.as_ref()?;
+    if known.open().is_some() && found.cause.is_none() {
+        // The machine is not shown as delivered: nothing is known of what is on it.
+        return None;
+    }
+    let of = |up_to_date, reason, message: String| {
+        Some(Wanted::new(
+            Type::InstallUpToDate,
+            up_to_date,
+            reason,
+            message,
+        ))
+    };
+    if let Some(cause) = &found.cause {
+        return of(false, cause.reason, AS_READY.to_owned());
+    }
+    if let Some((reason, _)) = &found.unsynced {
+        return of(false, *reason, AS_SYNCED.to_owned());
+    }
+    let (wished, performed) = (wished(facts), known.performed());
+    let lower = match wished < performed && facts.object.spec.install.is_some() {
+        true => format!(
+            "spec.install.revision is {wished}, and {performed} counts as performed: nothing is sent until it is higher than that"
+        ),
+        false => String::new(),
+    };
+    if let Some(cause) = known.last.as_ref().and_then(|last| ended(last).cause) {
+        let message = format!(
+            "what is on the disk is not known since the last re-installation; {}",
+            if lower.is_empty() {
+                &cause.message
+            } else {
+                &lower
+            }
+        );
+        return Some(Wanted {
+            status: None,
+            ..Wanted::new(Type::InstallUpToDate, false, cause.reason, message)
+        });
+    }
+    if differences.is_empty() {
+        return of(true, Reason::Installed, lower);
+    }
+    let consent = match lower.as_str() {
+        "" => format!(
+            "nothing is sent for that; to install the machine again with what the spec says, set spec.install.revision to {}: {}",
+            performed.saturating_add(1),
+            what_is_lost(facts)
+        ),
+        lower => format!("{lower}; then: {}", what_is_lost(facts)),
+    };
+    of(
+        false,
+        Reason::ReinstallRequired,
+        format!("{}; {consent}", differences.join("; ")),
+    )
+}
+
+/// What a re-installation does to the disks, in words.
+fn what_is_lost(facts: &Facts) -> &'static str {
+    match facts.object.spec.install.unwrap_or_default().wipes_disk() {
+        true => "the whole disk is wiped then (spec.install.wipeDisk), and all data is lost",
+        false => {
+            "the quick format of the disk is skipped then (spec.install.wipeDisk: false), and the data is lost all the same"
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Whether a machine may be installed again now, with what, and the guards right before.
+
+use super::{
+    super::{
+        super::facts::{Facts, is_same_uuid},
+        Effect, order_account, remedy, request, sent,
+    },
+    Reinstallation, known, wished,
+};
+use crate::machine_commands as listed;
+use crate::{account_facts::Purpose, cause::Cause, server_commands::UnderWay};
+use api::{
+    Interval, Reason,
+    order::OrderAccount,
+    reinstall::{InstallIntent, InstallRecord, InstallStatus},
+    server::OrderOutcome,
+};
+use hosting_types::server::Reinstall;
+use std::time::Duration;
+
+/// How soon to look again whether a command is over.
+const COMMAND_RUNS: Duration = Duration::from_secs(5);
+
+/// A re-installation that is due.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewInstall {
+    /// The provider's identifier of the machine.
+    pub machine: String,
+    /// The revision that asks for it.
+    pub revision: i64,
+    /// The generation of the object whose spec it is made of.
+    pub generation: Option<i64>,
+    /// The request.
+    pub request: Reinstall,
+    /// The account that it goes to.
+    pub account: OrderAccount,
+    /// Hashes of what the provider does not give back.
+    pub sent: sent::Hashes,
+    /// So many pages of the machine's commands are allowed for.
+    pub pages: u32,
+}
+
+/// How many pages of the machine's commands are allowed for.
+pub(super) fn pages(facts: &Facts) -> u32 {
+    listed::pages(facts.memory.install.too_few_pages)
+}
+
+/// A higher revision asks for it.
+pub(super) fn start(facts: &Facts, known: &InstallStatus) -> Reinstallation {
+    let mut found = Reinstallation::default();
+    let against = |reason, message: String| Reinstallation {
+        unsynced: Some((reason, message)),
+        ..Reinstallation::default()
+    };
+    let wished = wished(facts);
+    let what = format!(
+        "spec.install.revision is {wished}, so machine {} is to be installed again",
+        known.machine
+    );
+    let policies = facts.policies();
+    if policies.observe_only() {
+        return against(
+            Reason::ObserveOnly,
+            format!(
+                "{what}, and nothing is sent for an object that only looks (managementPolicy: ObserveOnly); set managementPolicy: Full, or the number back to {} or below",
+                known.performed()
+            ),
+        );
+    }
+    if policies.suspend {
+        return against(
+            Reason::Suspended,
+            remedy::suspended(facts, "the machine is not installed again"),
+        );
+    }
+    if policies.deletion_protection {
+        let stated = remedy::stated(facts, "deletionProtection", |p| {
+            p.deletion_protection.is_some()
+        });
+        return against(
+            Reason::Protected,
+            format!(
+                "{what}, and {stated}, so its data stays; to install it again: {}; else set the number back to {} or below",
+                remedy::set(facts, "deletionProtection", "false"),
+                known.performed()
+            ),
+        );
+    }
+    let view = match facts.account.usable(Purpose::Change) {
+        Ok(view) => view,
+        Err(cause) => return against(cause.reason, cause.message),
+    };
+    let waits = |rest: Duration, reason, why: String| Reinstallation {
+        unsynced: Some((
+            reason,
+            format!("{what}; {why}; looked at again every {}", Interval(rest)),
+        )),
+        rest: Some(rest),
+        ..Reinstallation::default()
+    };
+    match &facts.commands {
+        UnderWay::Nothing => {}
+        UnderWay::NotListed => {
+            let why =
+                "the operator has not listed the ServerCommands yet, of which one may be under way";
+            return waits(COMMAND_RUNS, Reason::CommandRunning, why.into());
+        }
+        UnderWay::Command(name) => {
+            let why = format!("ServerCommand {name}, which may be under way, goes first");
+            return waits(COMMAND_RUNS, Reason::CommandRunning, why);
+        }
+    }
+    let every = view.times.active_poll_interval;
+    if let Some((at, why)) = &facts.memory.install.busy {
+        let rest = (*at + every).saturating_sub(facts.now.mono);
+        if !rest.is_zero() {
+            let mut found = waits(every, Reason::ChecksFailed, why.clone());
+            found.rest = Some(rest);
+            return found;
+        }
+    }
+    let Some(installation) = &facts.installation else {
+        found.wants_installation = true;
+        return found;
+    };
+    let request = match installation {
+        Ok(installation) => request::reinstallation(facts, installation)
+            .map(|request| (request, sent::hashes(&facts.object.spec, installation))),
+        Err(cause) => Err(cause.clone()),
+    };
+    let (request, sent) = match request {
+        Ok(request) => request,
+        // Read again when it may have come.
+        Err(cause) => {
+            found.unsynced = Some((cause.reason, cause.message));
+            found.wants_installation = true;
+            found.rest = Some(every);
+            return found;
+        }
+    };
+    let Some(account) = order_account(facts) else {
+        found.rest = Some(COMMAND_RUNS);
+        return found;
+    };
+    found.cause = Some(Cause::waits(
+        Reason::Reinstalling,
+        format!("{what}; the request is sent within seconds"),
+    ));
+    found.effect = Some(Effect::Reinstall(Box::new(NewInstall {
+        machine: known.machine.clone(),
+        revision: wished,
+        generation: facts.object.metadata.generation,
+        request,
+        account,
+        sent,
+        pages: pages(facts),
+    })));
+    // Until it is sent each pass needs it.
+    found.wants_installation = true;
+    found
+}
+
+/// Whether a re-installation that was decided is still due on the object as it was read right before. Returns what is known
+/// of the machine, which the intent goes beside.
+pub fn may_start(fresh: &Facts, new: &NewInstall) -> Option<InstallStatus> {
+    let known = known(fresh, &new.machine)?;
+    let is_due = known.open().is_none() && new.revision > known.performed();
+    (is_due && is_wished(fresh, new)).then_some(known)
+}
+
+/// Whether it may still be sent, on the object as it is after the intent was written: nothing but that has come in between.
+pub fn may_send(last: &Facts, new: &NewInstall, intent: &InstallIntent) -> bool {
+    let status = last.status();
+    let open = status.install.as_ref().and_then(InstallStatus::open);
+    let is_new = |record: &InstallRecord| record.outcome.is_none() && !record.is_taken();
+    let is_it = open.is_some_and(|record| record.intent == *intent && is_new(record));
+    is_it && is_wished(last, new)
+}
+
+/// Whether the object asks for this very re-installation of its machine.
+fn is_wished(fresh: &Facts, new: &NewInstall) -> bool {
+    let status = fresh.status();
+    let is_made = status
+        .order
+        .is_some_and(|o| o.outcome == Some(OrderOutcome::Created) && o.intent.uid == fresh.uid());
+    let policies = fresh.known_policies();
+    let is_let = policies.is_some_and(|p| p.let_send() && !p.deletion_protection);
+    !fresh.deleting()
+        && fresh.release_begun().is_none()
+        && is_made
+        && is_let
+        && fresh.account.usable(Purpose::Change).is_ok()
+        && order_account(fresh).as_ref() == Some(&new.account)
+        && status
+            .uuid
+            .is_some_and(|uuid| is_same_uuid(&uuid, &new.machine))
+        && fresh.object.metadata.generation == new.generation
+        && wished(fresh) == new.revision
+}

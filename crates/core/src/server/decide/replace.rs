@@ -1,0 +1,300 @@
+//! The machine of a living object is over: the provider could not deliver it, or somebody else released it. Where the
+//! policy says so, another one is ordered in its place.
+//!
+//! Not before it was seen so for the absence grace period, since a failed machine may be delivered after all; a failed one
+//! is released first, or the provider refuses that; and what is replaced is noted in status before the order, so that no
+//! restart counts a machine twice or not at all.
+
+use super::{
+    super::{
+        facts::{Facts, is_same_uuid},
+        memory::ReleaseAnswer,
+    },
+    Decision, Effect,
+    draft::Draft,
+    evidence::Evidence,
+    machine::said,
+    order, remedy, sending,
+};
+use crate::wording::{counted, listed};
+use crate::{
+    account::view::{Sighting, View},
+    cause::Cause,
+};
+use api::{ExternalReleasePolicy, FailurePolicy, Interval, Reason, lifetime::Replaced};
+use hosting_types::{Server, ServerStatus};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use std::time::Duration;
+
+/// Most machines that status names.
+const MOST_NOTED: usize = 10;
+/// A machine that has been delivered for so long ends the row.
+const ROW_ENDS: i64 = 86_400;
+
+/// What the policies say of a machine that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// Nothing is ordered in its place.
+    Hold,
+    /// It failed after it was delivered: what is on it may be wanted.
+    WasDelivered,
+    /// So many were ordered in a row that no other one is.
+    Spent,
+    /// Another one is ordered in its place.
+    Replace,
+}
+
+/// What the policies say of a machine that is over.
+pub fn wish(facts: &Facts, server: &Server) -> Wish {
+    let policies = facts.policies();
+    let is_wished = match server.status {
+        ServerStatus::Failed => policies.failure_policy == FailurePolicy::Replace,
+        // That the machine was given up stands in status; this operator released it then.
+        ServerStatus::Releasing | ServerStatus::Released => match noted(facts, server) {
+            Some(noted) => is_still_wished(facts, noted),
+            None => policies.external_release_policy == ExternalReleasePolicy::Reorder,
+        },
+        _ => false,
+    };
+    // Whoever names a machine never orders one.
+    if !is_wished || !policies.let_send() || facts.object.spec.external_id.is_some() {
+        Wish::Hold
+    } else if server.status == ServerStatus::Failed && server.delivered_at.is_some() {
+        Wish::WasDelivered
+    } else if row(facts, server) >= most(facts) {
+        Wish::Spent
+    } else {
+        Wish::Replace
+    }
+}
+
+/// Whether the policies in force would replace a machine that was noted as replaced.
+fn is_still_wished(facts: &Facts, noted: &Replaced) -> bool {
+    let policies = facts.policies();
+    match ServerStatus::parse(&noted.provider_status) {
+        ServerStatus::Failed => policies.failure_policy == FailurePolicy::Replace,
+        _ => policies.external_release_policy == ExternalReleasePolicy::Reorder,
+    }
+}
+
+/// Most machines in a row.
+fn most(facts: &Facts) -> usize {
+    let provisioning = facts.object.spec.provisioning;
+    provisioning.unwrap_or_default().max_attempts()
+}
+
+/// How many machines there were in a row, this one included.
+fn row(facts: &Facts, server: &Server) -> usize {
+    let status = facts.object.status.as_ref();
+    let all = status.map_or(&[][..], |s| &s.replaced);
+    let others = all
+        .iter()
+        .filter(|r| !is_same_uuid(&r.uuid, server.id.as_str()));
+    others.count() + 1
+}
+
+fn noted<'a>(facts: &'a Facts, server: &Server) -> Option<&'a Replaced> {
+    let status = facts.object.status.as_ref()?;
+    let mut all = status.replaced.iter();
+    all.find(|r| is_same_uuid(&r.uuid, server.id.as_str()))
+}
+
+/// Decides for an object whose machine is over, once its own metadata is in order; `decision` says how it stands.
+pub fn decide(
+    facts: &Facts,
+    evidence: &Evidence,
+    view: &View,
+    server: &Server,
+    mut decision: Decision,
+) -> Decision {
+    if wish(facts, server) != Wish::Replace {
+        return decision;
+    }
+    let Some((since, seen)) = stood(facts, server) else {
+        return decision;
+    };
+    let is_noted = noted(facts, server).is_some();
+    // Noted, it was seen so for long enough; this process must only have seen that it still is.
+    let due = match is_noted {
+        true => facts.first_seen.max(facts.acting_since),
+        false => since + view.times.absence_grace_period,
+    };
+    if facts.now.mono < due {
+        return decision.again(due.saturating_sub(facts.now.mono));
+    }
+    if seen < due {
+        let uuid = server.id.as_str().to_owned();
+        return decision.with(Effect::Read {
+            uuid,
+            not_listed: None,
+        });
+    }
+    if is_noted {
+        return order::next(facts, evidence);
+    }
+    if server.status == ServerStatus::Releasing {
+        return decision.again(view.times.active_poll_interval);
+    }
+    if server.status == ServerStatus::Failed {
+        let pause = view.times.active_poll_interval;
+        match sending::answer(facts, server) {
+            Some((ReleaseAnswer::Accepted | ReleaseAnswer::Refused, _)) => {}
+            Some((ReleaseAnswer::Unknown, at)) if facts.now.since(at) < pause => {
+                return decision.again(pause);
+            }
+            None | Some((ReleaseAnswer::Unknown, _)) => {
+                let uuid = server.id.as_str().to_owned();
+                return decision.with(Effect::ReleaseFailed { uuid });
+            }
+        }
+    }
+    note(facts, server, &mut decision.draft);
+    decision.once_written = super::Again::AtOnce;
+    decision
+}
+
+/// Since when the machine is seen as it is, and when it was last seen.
+fn stood(facts: &Facts, server: &Server) -> Option<(Duration, Duration)> {
+    let over = facts.memory.over.as_ref()?;
+    let is_it = |s: &&Sighting| s.server.id == server.id;
+    let seen = facts.own.iter().find(is_it)?.seen;
+    over.is(server).then_some((over.since, seen))
+}
+
+fn note(facts: &Facts, server: &Server, draft: &mut Draft) {
+    let noted_at = Timestamp::from_second(facts.now.wall).unwrap_or_default();
+    let all = &mut draft.status.replaced;
+    all.push(Replaced {
+        uuid: server.id.as_str().to_owned(),
+        provider_status: server.status.as_str().to_owned(),
+        location: server.location.clone(),
+        instance_type: server.instance_type.clone(),
+        noted_at: Time(noted_at),
+    });
+    let surplus = all.len().saturating_sub(MOST_NOTED);
+    all.drain(..surplus);
+}
+
+/// Forgets what was replaced where it is not true any more, or long ago.
+pub fn forget(facts: &Facts, server: &Server, draft: &mut Draft) {
+    if !server.status.is_live() {
+        return;
+    }
+    let all = &mut draft.status.replaced;
+    // It came to life after all.
+    all.retain(|r| !is_same_uuid(&r.uuid, server.id.as_str()));
+    let is_long_ago = |at: i64| facts.steady_wall().saturating_sub(at) >= ROW_ENDS;
+    if server.status == ServerStatus::Delivered && server.delivered_at.is_some_and(is_long_ago) {
+        all.clear();
+    }
+}
+
+/// Whether status says that another machine was ordered in the place of this one.
+pub fn is_replaced(facts: &Facts, server: &Server) -> bool {
+    noted(facts, server).is_some()
+}
+
+/// Why no order in the place of another machine starts, if this one is such an order.
+pub fn against_order(facts: &Facts) -> Option<Cause> {
+    let status = facts.object.status.as_ref()?;
+    let last = status.replaced.last()?;
+    let is_failed = ServerStatus::parse(&last.provider_status) == ServerStatus::Failed;
+    let reason = match is_failed {
+        true => Reason::ProvisioningFailed,
+        false => Reason::ReleasedExternally,
+    };
+    if facts.object.spec.external_id.is_none() && !is_still_wished(facts, last) {
+        let (field, word) = match is_failed {
+            true => ("failurePolicy", "\"Replace\""),
+            false => ("externalReleasePolicy", "\"Reorder\""),
+        };
+        let text = format!(
+            "machine {} is {:?}, and nothing is ordered in its place ({field} is Hold); to order another one: {}",
+            last.uuid,
+            last.provider_status,
+            remedy::set(facts, field, word)
+        );
+        return Some(Cause::needs_person(reason, text));
+    }
+    (status.replaced.len() >= most(facts)).then(|| {
+        let uuids = status.replaced.iter().map(|r| r.uuid.as_str());
+        Cause::needs_person(reason, spent(facts, uuids, status.replaced.len()))
+    })
+}
+
+fn spent<'a>(facts: &Facts, uuids: impl IntoIterator<Item = &'a str>, row: usize) -> String {
+    let more = row.saturating_add(1);
+    let next = match row < MOST_NOTED {
+        true => format!(
+            "to order one more, raise spec.provisioning.maxAttempts: {}",
+            remedy::set(
+                facts,
+                "provisioning",
+                &format!("{{\"maxAttempts\":{more}}}")
+            )
+        ),
+        false => format!("delete this object: {}", remedy::delete(facts)),
+    };
+    format!(
+        "{} in a row came to nothing: {}; nothing is ordered in its place; {next}",
+        counted(row, "machine"),
+        listed(uuids)
+    )
+}
+
+/// How an object stands whose machine is over.
+pub fn cause(facts: &Facts, server: &Server) -> Cause {
+    let (reason, what) = match server.status {
+        ServerStatus::Failed => (
+            Reason::ProvisioningFailed,
+            format!(
+                "the provider could not deliver machine {}{}",
+                server.id,
+                said(server)
+            ),
+        ),
+        _ => (
+            Reason::ReleasedExternally,
+            format!("machine {} was released outside this object", server.id),
+        ),
+    };
+    let give_up = remedy::delete(facts);
+    match wish(facts, server) {
+        Wish::Hold => Cause::needs_person(
+            reason,
+            match server.status {
+                ServerStatus::Failed => format!(
+                    "{what}; nothing is ordered in its place; delete this object to give it up: {give_up}"
+                ),
+                _ => format!(
+                    "{what}; nothing is ordered in its place; for another machine delete this object and create it again: {give_up}"
+                ),
+            },
+        ),
+        Wish::WasDelivered => Cause::needs_person(
+            reason,
+            format!(
+                "{what}, although it was delivered before; so nothing is ordered in its place; ask the provider, or delete this object to give it up: {give_up}"
+            ),
+        ),
+        Wish::Spent => {
+            let status = facts.status();
+            let others = status.replaced.iter().map(|r| r.uuid.as_str());
+            let others = others.filter(|uuid| !is_same_uuid(uuid, server.id.as_str()));
+            let row = row(facts, server);
+            let text = spent(facts, others.chain([server.id.as_str()]), row);
+            Cause::needs_person(reason, format!("{what}; {text}"))
+        }
+        Wish::Replace => {
+            let grace = facts.view().map(|v| v.times.absence_grace_period);
+            Cause::waits(
+                reason,
+                format!(
+                    "{what}; another one is ordered in its place once it has been seen so for {}",
+                    Interval(grace.unwrap_or_default())
+                ),
+            )
+        }
+    }
+}

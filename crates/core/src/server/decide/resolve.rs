@@ -1,0 +1,275 @@
+//! An order of unknown outcome: look for its mark; prove its absence, never guess it.
+//!
+//! Absence takes three complete listings, spaced, the last after the absence grace period, each with the
+//! order's tag unknown to the account, and each with a control: the same two questions must show a
+//! machine that we know. Without a control, or after two unknown outcomes in a row, a person says so.
+
+use super::{
+    super::facts::Facts, Decision, Effect, LookUp, control, draft::Draft, evidence::Evidence,
+    fence, leads_to, remedy,
+};
+use crate::account_facts::Purpose;
+use crate::cause::Cause;
+use crate::{account::view::View, server::memory::Obstacle};
+use api::Interval;
+use api::{
+    Reason,
+    names::ORDER_TAG,
+    server::{Intent, OrderOutcome},
+};
+use std::time::Duration;
+
+/// How far the search is.
+pub enum Absence {
+    /// It is proved, or a person says, that the order made no machine.
+    Proved(&'static str),
+    /// Ask beside this listing.
+    Look(LookUp),
+    /// Wait for a proof listing that starts at or after this moment.
+    Wait(Duration),
+    /// Wait for a list of every machine of the account that starts at or after this moment.
+    List(Duration),
+    /// A person must say; why, and what.
+    Stuck(String),
+}
+
+/// What a person writes to say that the order made no machine.
+pub fn acknowledgement(facts: &Facts, evidence: &Evidence) -> String {
+    match evidence {
+        Evidence::Own(attempt) => facts.mark().order_tag(attempt.record.intent.epoch),
+        Evidence::Former(_, mark) | Evidence::Stranger(_, mark) => mark.as_str().to_owned(),
+        Evidence::Foreign(intent) => intent.mark.chars().take(LONGEST_MARK).collect(),
+        _ => facts.mark().tag_prefix(),
+    }
+}
+
+/// Anybody may have written the mark of a foreign order.
+const LONGEST_MARK: usize = 24;
+
+/// Whether a person said that the order made no machine.
+pub fn acknowledged(facts: &Facts, evidence: &Evidence) -> bool {
+    facts.acknowledged() == Some(acknowledgement(facts, evidence).as_str())
+}
+
+/// How far the search is, for living and deleted objects alike.
+pub fn progress(facts: &Facts, view: &View, evidence: &Evidence) -> Absence {
+    let search = facts.memory.search.as_ref();
+    let since = search.map_or(facts.now.mono, |s| s.first_seen);
+    let Some(proof) = &view.proof else {
+        return Absence::Wait(since);
+    };
+    if acknowledged(facts, evidence) {
+        // A person who looks at the provider does not see what is still on its way, nor a list that lags behind. Without a
+        // search there is no moment to count from.
+        let arrived = since + view.times.absence_grace_period;
+        return match search.is_some() && proof.began < arrived {
+            true => Absence::Wait(arrived),
+            false => Absence::Proved("acknowledged by annotation"),
+        };
+    }
+    // There is no attempt to look for, so no look can end this: a person must.
+    let Evidence::Own(attempt) = evidence else {
+        return Absence::Stuck("only the finalizer shows that there was an order".into());
+    };
+    let Some(search) = search else {
+        return Absence::Wait(since);
+    };
+    let intent = &attempt.record.intent;
+    if !leads_to(view, intent.account.as_ref()) {
+        return Absence::Stuck(
+            "the present base URL and key are not known to lead to the account that the order went to, so what they show proves nothing; put the former ones back"
+                .into(),
+        );
+    }
+    let times = &view.times;
+    if search.samples.len() >= 3
+        && search
+            .samples
+            .last()
+            .is_some_and(|s| *s >= search.first_seen + times.absence_grace_period)
+    {
+        return if intent.unknown_before >= 1 {
+            Absence::Stuck("two orders in a row had an unknown outcome".into())
+        } else {
+            Absence::Proved("three complete listings showed no machine")
+        };
+    }
+    let mut not_before = search.looked.map_or(search.first_seen, |last| {
+        last + times.absence_check_interval
+    });
+    if search.samples.len() >= 2 {
+        not_before = not_before.max(search.first_seen + times.absence_grace_period);
+    }
+    if proof.began < not_before {
+        return Absence::Wait(not_before);
+    }
+    let Some(known) = control(view) else {
+        return Absence::Stuck(
+            "no known machine is there to show that the listings are complete".into(),
+        );
+    };
+    // The listing shows only machines with our mark. What lost it is on the list of all, which must
+    // not be older than what it goes with.
+    let Some((_, servers)) = view.servers.as_ref().filter(|(at, _)| *at >= proof.began) else {
+        return Absence::List(proof.began);
+    };
+    let suspect = servers
+        .iter()
+        .find(|s| fence::is_suspect(s, ordered_hostname(facts, intent), intent.epoch));
+    Absence::Look(LookUp {
+        attempt: intent.attempt.clone(),
+        order_tag: facts.mark().order_tag(intent.epoch),
+        suspect: suspect.map(|s| s.id.as_str().to_owned()),
+        control: known,
+        proof_began: proof.began,
+    })
+}
+
+/// The host name that was ordered: the spec may say another one by now.
+pub(super) fn ordered_hostname<'a>(facts: &'a Facts, intent: &'a Intent) -> &'a str {
+    match intent.hostname.as_str() {
+        "" => facts.hostname(),
+        ordered => ordered,
+    }
+}
+
+/// Decides for a living object with an order of unknown outcome.
+pub fn resolve(facts: &Facts, evidence: &Evidence) -> Decision {
+    let view = match facts.account.usable(Purpose::End) {
+        Ok(view) => view,
+        Err(cause) => return Decision::hold(facts, cause),
+    };
+    match progress(facts, view, evidence) {
+        Absence::Proved(how) => absent(facts, evidence, how),
+        other => waiting(facts, view, evidence, other),
+    }
+}
+
+/// Says that the search goes on, with the look that is due.
+pub fn waiting(facts: &Facts, view: &View, evidence: &Evidence, absence: Absence) -> Decision {
+    let remedy = format!(
+        "if the provider shows no machine for it, say so: {}",
+        remedy::acknowledge(facts, evidence)
+    );
+    let search = facts.memory.search.as_ref();
+    let obstacle = match search.and_then(|s| s.obstacle.as_ref()) {
+        Some(Obstacle::NoControl) => Some(
+            "the tag of a known machine is not shown, so the answers are not believed".to_owned(),
+        ),
+        Some(Obstacle::TagExists) => {
+            Some("that tag exists in the account, and no machine with it is shown".to_owned())
+        }
+        Some(Obstacle::Unmarked(uuid)) => Some(format!(
+            "machine {uuid} has this host name, was made since, and bears no order's tag"
+        )),
+        None => None,
+    };
+    let unknown = unknown(facts, evidence);
+    let obstacle = match &absence {
+        Absence::Stuck(why) => Some(why.clone()),
+        _ => obstacle,
+    };
+    let cause = match obstacle {
+        Some(why) => Cause::needs_person(
+            Reason::OutcomeUnknown,
+            format!("{unknown}: {why}; {remedy}"),
+        ),
+        None if acknowledged(facts, evidence) => Cause::waits(
+            Reason::OutcomeUnknown,
+            format!(
+                "{unknown}; that there is no machine, as the annotation says, counts once a listing shows none that began {} after the first look; until then what was sent may still arrive, or be shown",
+                Interval(view.times.absence_grace_period)
+            ),
+        ),
+        None => Cause::waits(
+            Reason::OutcomeUnknown,
+            format!(
+                "{unknown}; looked for again every {}, and believed absent {} after the first look at the earliest; {}",
+                Interval(view.times.absence_check_interval),
+                Interval(view.times.absence_grace_period),
+                afterwards(facts, evidence)
+            ),
+        ),
+    };
+    let mut decision =
+        Decision::of(Draft::holding(facts, cause)).again(view.times.idle_poll_interval);
+    match absence {
+        Absence::Look(look) => decision.effect = Some(Effect::LookForOrder(look)),
+        Absence::Wait(not_before) => {
+            decision.wants_proof = Some(not_before);
+            // Once the moment is past the account wakes us, as soon as it has a listing.
+            let rest = match not_before.saturating_sub(facts.now.mono) {
+                rest if rest.is_zero() => view.times.active_poll_interval,
+                rest => rest.min(view.times.idle_poll_interval),
+            };
+            decision = decision.again(rest);
+        }
+        Absence::List(not_before) => {
+            decision.wants_servers = Some(not_before);
+            decision = decision.again(view.times.active_poll_interval);
+        }
+        Absence::Proved(_) | Absence::Stuck(_) => {}
+    }
+    decision
+}
+
+/// What happens by itself once the search is over.
+fn afterwards(facts: &Facts, evidence: &Evidence) -> &'static str {
+    match evidence {
+        _ if facts.deleting() => {
+            "a machine that is found is released or kept as the deletion policy says; once that is done, or there is none, this object goes by itself"
+        }
+        Evidence::Own(attempt) if attempt.record.outcome.is_some() => {
+            "a machine that is found is this object's; when there is none, this message says what to do"
+        }
+        _ => {
+            "a machine that is found is this object's; if there is none, an order follows by itself"
+        }
+    }
+}
+
+/// What is not known, and what is looked for.
+fn unknown(facts: &Facts, evidence: &Evidence) -> String {
+    let sought = acknowledgement(facts, evidence);
+    match evidence {
+        Evidence::Own(attempt) if attempt.record.outcome.is_some() => format!(
+            "which machine the order made is lost; looking for tag {sought}; nothing is ordered meanwhile"
+        ),
+        Evidence::Own(_) => format!(
+            "the answer to the order was lost; looking for tag {sought}; nothing is ordered meanwhile"
+        ),
+        Evidence::Bare => format!(
+            "an order may have made a machine; its tag begins with {sought}; nothing is ordered meanwhile"
+        ),
+        _ => format!(
+            "an order of another object may have made a machine; its tag begins with {ORDER_TAG}{sought}; nothing is ordered meanwhile"
+        ),
+    }
+}
+
+/// The order made no machine: its epoch is closed in status, and the next pass may start again.
+fn absent(facts: &Facts, evidence: &Evidence, how: &str) -> Decision {
+    let Evidence::Own(attempt) = evidence else {
+        return Decision::unchanged(facts);
+    };
+    if attempt.record.outcome == Some(OrderOutcome::Created) {
+        let text = format!(
+            "the machine of this object is not at the provider any more, and which it was is lost; nothing is ordered in its place; delete this object: {}",
+            remedy::delete(facts)
+        );
+        return Decision::hold(facts, Cause::needs_person(Reason::MachineNotFound, text));
+    }
+    let mut draft = Draft::holding(
+        facts,
+        Cause::waits(
+            Reason::Ordering,
+            format!("the last order made no machine: {how}; another one follows"),
+        ),
+    );
+    let mut record = attempt.record.clone();
+    record.outcome = Some(OrderOutcome::Absent);
+    record.outcome_at = Some(facts.now.wall);
+    record.message = Some(how.into());
+    draft.status.order = Some(record);
+    Decision::of(draft).at_once()
+}

@@ -1,0 +1,229 @@
+//! A password that is not stored: what stands against it, when it is asked for, and when it is missed.
+
+use super::{
+    super::{
+        super::{
+            facts::Facts,
+            password_memory::{PasswordFailure, PasswordMemory},
+        },
+        Decision, Effect, remedy,
+    },
+    LONGEST_SLEEP, due_after,
+    fresh::shows_delivered,
+    in_doubt, pause, seconds,
+};
+use crate::{account_facts::Purpose, again::Again};
+use api::{
+    Interval, Reason,
+    conditions::{Type, Wanted},
+    reinstall::InstallStatus,
+    root_password::{Installed, PasswordWarning, RootPassword, RootPasswordStatus},
+};
+use jiff::Timestamp;
+use std::time::Duration;
+
+const HOUR: i64 = 3_600;
+/// Past the end, whoever gives no answer is asked for this long at the least.
+const GIVEN_UP_AFTER: i64 = 86_400;
+/// And this often.
+const GIVEN_UP_TRIES: u32 = 8;
+
+/// What is due of a password that is not stored, and what is said of it.
+pub(super) fn fetch(
+    facts: &Facts,
+    decision: &mut Decision,
+    wanted: &RootPassword,
+    record: &mut RootPasswordStatus,
+    known: Option<&PasswordMemory>,
+) -> Wanted {
+    let machine = record.machine.clone();
+    // The spec may ask for Windows, and a re-installation that brings it is still to come.
+    if let Some(slug) = other_system(decision) {
+        let text = format!(
+            "machine {machine} has {slug}, and only Windows has a root password; it is asked for once Windows is installed: raise spec.install.revision for that, which wipes the machine, or take spec.rootPassword out"
+        );
+        return not_yet(Reason::PasswordPending, text);
+    }
+    let until = record.available_until.0;
+    let rest = until.as_second().saturating_sub(facts.steady_wall());
+    if rest > 0 && record.warned == Some(PasswordWarning::Missed) {
+        record.warned = None;
+    }
+    if is_missed(facts, decision, record, known, rest) {
+        record.warned = Some(PasswordWarning::Missed);
+        let text = format!(
+            "the password of machine {machine} could be had until {until} and was not stored, so it cannot be had any more; set one by another way into the machine, or raise spec.install.revision to install it again, which wipes it"
+        );
+        return not_yet(Reason::PasswordMissed, text);
+    }
+    // A moment to warn at, a name that comes free, a clock that is put right.
+    decision.look_within(LONGEST_SLEEP);
+    let obstacle = obstacle(facts, decision, wanted, known);
+    let said = said(facts, wanted, &machine, until, obstacle.as_ref());
+    let (of, secret) = (record.of(), wanted.secret_ref.name.clone());
+    let is_free = known.is_some_and(|known| known.free.as_ref() == Some(&secret));
+    // The checks right before rest on what the written status shows.
+    let written = facts.status();
+    let is_written = written.provider_status == decision.draft.status.provider_status
+        && Installed::last(&written).is_some_and(|(last, _)| last == of);
+    let step = match is_free {
+        false => Some(Effect::FindPassword { of, secret }),
+        true => may_ask(facts, obstacle.as_ref()).then_some(Effect::FetchPassword { of, secret }),
+    };
+    if !is_written {
+        decision.once_written = Again::AtOnce;
+    } else if let Some(step) = step {
+        let pause = match &obstacle {
+            Some(Obstacle::Taken) => until_looked_again(facts, known),
+            _ => pause(facts, known),
+        };
+        due_after(facts, decision, pause, step);
+    }
+    let is_under_way = !facts.memory.queued
+        && matches!(
+            decision.effect,
+            Some(Effect::FindPassword { .. } | Effect::FetchPassword { .. })
+        );
+    // What is about to be asked for, as far as anybody knows, needs no warning.
+    if obstacle.is_some() || is_written && !is_under_way {
+        record.warned = record.warned.max(warning(rest));
+    }
+    said
+}
+
+/// Whether the provider has said, after the end of the window, that there is none any more. What a clock says is not enough
+/// to send anybody to another installation, which wipes the machine.
+fn is_missed(
+    facts: &Facts,
+    decision: &Decision,
+    record: &RootPasswordStatus,
+    known: Option<&PasswordMemory>,
+    rest: i64,
+) -> bool {
+    let doubt = in_doubt(decision, record);
+    // A re-installation whose end nobody knows may have brought another one since.
+    let since = doubt.map_or(i64::MAX, |(_, at)| facts.now.wall.saturating_sub(at));
+    let since = seconds(since.min(rest.saturating_neg()));
+    let said_so = |known: &PasswordMemory| {
+        known.failure == Some(PasswordFailure::Absent) && known.tried + since >= facts.now.mono
+    };
+    let is_given_up = doubt.is_none()
+        && rest <= -GIVEN_UP_AFTER
+        && known.is_some_and(|known| known.tries >= GIVEN_UP_TRIES);
+    let is_noted = record.warned == Some(PasswordWarning::Missed) && doubt.is_none();
+    rest <= 0 && (is_noted || is_given_up || known.is_some_and(said_so))
+}
+
+/// What stands against storing it now.
+enum Obstacle {
+    /// The name is another's.
+    Taken,
+    /// The server is suspended, or only looked at; in words.
+    Held(String),
+    /// The machine may be getting another password at this moment.
+    Reinstalling,
+    /// The account cannot be used; in words.
+    Account(String),
+    /// The provider showed none.
+    Absent,
+    /// The last try failed; in words.
+    Failed(String),
+}
+
+fn obstacle(
+    facts: &Facts,
+    decision: &Decision,
+    wanted: &RootPassword,
+    known: Option<&PasswordMemory>,
+) -> Option<Obstacle> {
+    let failure = known.and_then(|known| known.failure.as_ref());
+    if failure == Some(&PasswordFailure::Taken(wanted.secret_ref.name.clone())) {
+        return Some(Obstacle::Taken);
+    }
+    if let Some(held) = remedy::held(facts, "the password is not asked for") {
+        return Some(Obstacle::Held(held.message));
+    }
+    let install = decision.draft.status.install.as_ref();
+    if install.and_then(InstallStatus::open).is_some() {
+        return Some(Obstacle::Reinstalling);
+    }
+    if let Err(cause) = facts.account.usable(Purpose::Change) {
+        return Some(Obstacle::Account(cause.message));
+    }
+    match failure {
+        Some(PasswordFailure::Absent) => Some(Obstacle::Absent),
+        Some(PasswordFailure::Trouble(why)) => Some(Obstacle::Failed(why.clone())),
+        Some(PasswordFailure::Taken(_)) | None => None,
+    }
+}
+
+fn said(
+    facts: &Facts,
+    wanted: &RootPassword,
+    machine: &str,
+    until: Timestamp,
+    obstacle: Option<&Obstacle>,
+) -> Wanted {
+    let (name, namespace) = (&wanted.secret_ref.name, facts.namespace());
+    let again = "it is asked for again, at growing intervals";
+    let why = match obstacle {
+        None => "it is asked for".to_owned(),
+        Some(Obstacle::Taken) => {
+            let text = format!(
+                "spec.rootPassword.secretRef: Secret {name} is not this object's, so it stays as it is and nothing is written; name another one before {until}, when the password cannot be had any more, or, if nobody needs that one, delete it: kubectl delete secret {name} -n {namespace}; looked at again every {}",
+                Interval(LONGEST_SLEEP)
+            );
+            return not_yet(Reason::OutputNotOwned, text);
+        }
+        Some(Obstacle::Held(why)) => why.clone(),
+        Some(Obstacle::Reinstalling) => {
+            "it is being installed again, and then has another one, which is asked for".to_owned()
+        }
+        Some(Obstacle::Account(why)) => format!("the account cannot be used: {why}"),
+        Some(Obstacle::Absent) => format!("the provider shows none; {again}"),
+        Some(Obstacle::Failed(why)) => format!("{why}; {again}"),
+    };
+    let can = match until.as_second() > facts.steady_wall() {
+        true => "can",
+        false => "could",
+    };
+    let text = format!(
+        "the password of machine {machine} is not stored yet, and {can} be had until {until}: {why}"
+    );
+    not_yet(Reason::PasswordPending, text)
+}
+
+fn not_yet(reason: Reason, text: String) -> Wanted {
+    Wanted::new(Type::RootPasswordStored, false, reason, text)
+}
+
+/// Whether the provider may be asked.
+fn may_ask(facts: &Facts, obstacle: Option<&Obstacle>) -> bool {
+    let is_let = matches!(
+        obstacle,
+        None | Some(Obstacle::Absent | Obstacle::Failed(_))
+    );
+    is_let && shows_delivered(&facts.status())
+}
+
+fn warning(rest: i64) -> Option<PasswordWarning> {
+    match rest {
+        rest if rest <= HOUR => Some(PasswordWarning::Hour),
+        rest if rest <= 6 * HOUR => Some(PasswordWarning::SixHours),
+        _ => None,
+    }
+}
+
+/// The system of the machine, where it is known to be another than Windows.
+fn other_system(decision: &Decision) -> Option<&str> {
+    let observed = decision.draft.status.observed.as_ref();
+    let slug = observed.and_then(|o| o.os_slug.as_deref())?;
+    let is_windows = slug.to_ascii_lowercase().starts_with("win");
+    (!is_windows).then_some(slug)
+}
+
+/// How long it is until a name that is another's is looked at again.
+fn until_looked_again(facts: &Facts, known: Option<&PasswordMemory>) -> Duration {
+    let tried = known.map_or(Duration::ZERO, |known| known.tried);
+    (tried + LONGEST_SLEEP).saturating_sub(facts.now.mono)
+}

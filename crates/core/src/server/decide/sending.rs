@@ -1,0 +1,175 @@
+//! The DELETE of a machine whose release was noted: send it, wait for what it does, ask again.
+//!
+//! A failed machine may go without a release, when the provider refuses one and never delivered it.
+
+use super::{
+    super::{
+        facts::{Facts, is_same_uuid},
+        memory::ReleaseAnswer,
+    },
+    Decision, Effect,
+    machine::said,
+    release::showing,
+    remedy,
+};
+use crate::account::view::View;
+use crate::cause::Cause;
+use api::Interval;
+use api::Reason;
+use hosting_types::{Server, ServerStatus};
+use std::{sync::Arc, time::Duration};
+
+/// How long an accepted DELETE may show no effect before it is sent again.
+const ACCEPTED_PAUSE: Duration = Duration::from_secs(60);
+
+/// Sends the DELETE, or waits for what the last one does.
+pub fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
+    let effect = Effect::Release {
+        uuid: server.id.as_str().into(),
+    };
+    let releasing = |cause| showing(facts, server, cause);
+    let retry = |at, pause| rest(facts, at, pause);
+    match answer(facts, server) {
+        None => releasing(Cause::waits(
+            Reason::Releasing,
+            "the release is being sent; looked at again within seconds",
+        ))
+        .with(effect),
+        Some((ReleaseAnswer::Refused, at)) => {
+            let cause = Cause::waits(
+                Reason::WaitingForProvider,
+                format!(
+                    "the provider does not release the machine while it is {:?}; asking again every {}",
+                    server.status.as_str(),
+                    Interval(view.times.active_poll_interval)
+                ),
+            );
+            match retry(at, view.times.active_poll_interval) {
+                Some(rest) => releasing(cause).again(rest),
+                None => releasing(cause).with(effect),
+            }
+        }
+        Some((answer, at)) => {
+            let pause = match answer {
+                ReleaseAnswer::Accepted => ACCEPTED_PAUSE.max(view.times.active_poll_interval),
+                _ => view.times.active_poll_interval,
+            };
+            let cause = Cause::waits(
+                Reason::Releasing,
+                format!(
+                    "the release was sent; waiting for the provider; if nothing changes it is sent again after {}",
+                    Interval(pause)
+                ),
+            );
+            match retry(at, pause) {
+                Some(rest) => releasing(cause).again(rest),
+                None => releasing(cause).with(effect),
+            }
+        }
+    }
+}
+
+/// How the last DELETE of this machine ended, if it was sent in the state that the machine is in:
+/// what was refused to a waiting machine says nothing of a failed one.
+pub(super) fn answer(facts: &Facts, server: &Server) -> Option<(ReleaseAnswer, Duration)> {
+    let sent = facts.memory.release.sent.as_ref()?;
+    let is_failed = server.status == ServerStatus::Failed;
+    (is_same_uuid(&sent.uuid, server.id.as_str()) && sent.failed == is_failed)
+        .then_some((sent.answer, sent.at))
+}
+
+/// What is left of a pause that began at this moment.
+fn rest(facts: &Facts, since: Duration, pause: Duration) -> Option<Duration> {
+    let rest = pause.checked_sub(facts.now.since(since))?;
+    (!rest.is_zero()).then_some(rest)
+}
+
+/// A failed machine: DELETE once; when that is refused and it was never delivered, it may go.
+pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
+    let said = said(server);
+    let effect = Effect::Release {
+        uuid: server.id.as_str().into(),
+    };
+    let read = Effect::Read {
+        uuid: server.id.as_str().into(),
+        not_listed: None,
+    };
+    let spacing = view.times.absence_check_interval;
+    let held = |why: &str| {
+        showing(
+            facts,
+            server,
+            Cause::needs_person(
+                Reason::FailedNotReleased,
+                format!(
+                    "the machine failed{said}, and {why}; ask the provider to release it; if the record stays as it is, take the finalizer off this object: {}",
+                    remedy::remove_finalizer(facts)
+                ),
+            ),
+        )
+    };
+    match answer(facts, server) {
+        answer @ (None | Some((ReleaseAnswer::Unknown, _))) => {
+            let cause = Cause::waits(
+                Reason::Releasing,
+                "the release of the failed machine is being sent; looked at again within seconds",
+            );
+            match answer.and_then(|(_, at)| rest(facts, at, view.times.active_poll_interval)) {
+                Some(rest) => showing(facts, server, cause).again(rest),
+                None => showing(facts, server, cause).with(effect),
+            }
+        }
+        Some((ReleaseAnswer::Accepted, at)) => {
+            let pause = ACCEPTED_PAUSE.max(spacing);
+            if facts.now.since(at) >= pause * 5 {
+                return held("the provider took the release without doing it")
+                    .again(view.times.idle_poll_interval);
+            }
+            showing(
+                facts,
+                server,
+                Cause::waits(
+                    Reason::Releasing,
+                    format!(
+                        "the release of the failed machine was sent; waiting until the provider shows it, {} at most",
+                        Interval(pause * 5)
+                    ),
+                ),
+            )
+            .again(pause)
+        }
+        Some((ReleaseAnswer::Refused, _)) if server.delivered_at.is_some() => {
+            held("the provider does not release it although it was delivered")
+                .again(view.times.idle_poll_interval)
+        }
+        Some((ReleaseAnswer::Refused, _)) => {
+            let reads = &facts.memory.release.failed_reads;
+            if reads.len() >= 2 {
+                return showing(
+                    facts,
+                    server,
+                    Cause::waits(
+                        Reason::Released,
+                        "the machine failed before it was delivered, and the provider keeps the record; this object ends within seconds",
+                    ),
+                )
+                .with(Effect::LetGo);
+            }
+            let cause = Cause::waits(
+                Reason::Releasing,
+                format!(
+                    "the machine failed and cannot be released; making sure that it was never delivered; looked at every {}",
+                    Interval(spacing)
+                ),
+            );
+            match reads
+                .last()
+                .and_then(|last| spacing.checked_sub(facts.now.since(*last)))
+                .filter(|r| !r.is_zero())
+            {
+                Some(rest) => showing(facts, server, cause).again(rest),
+                None => showing(facts, server, cause).with(read),
+            }
+        }
+    }
+}

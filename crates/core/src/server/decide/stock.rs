@@ -1,0 +1,156 @@
+//! An order that cannot be had now, for want of stock or quota: what is said of it, and when a refusal means that.
+//!
+//! A refusal alone does not tell. So the catalogue is looked at after it: if it lacks what was asked for, the object
+//! waits without a further order; else the order was refused for something else.
+
+use super::{
+    super::facts::Facts,
+    Decision,
+    candidates::{in_order, ordered},
+    order::waiting,
+    remedy,
+    terms::is_same,
+};
+use crate::wording::listed;
+use crate::{
+    account::{
+        supply::Lack,
+        terms::Terms,
+        view::{Catalogue, View},
+    },
+    cause::Cause,
+};
+use api::{
+    Interval, Reason,
+    conditions::Type,
+    server::{OrderOutcome, OrderRecord},
+};
+use std::{sync::Arc, time::Duration};
+
+/// When an order for one of the candidates was refused, whosever it was, and the catalogue was not looked at since.
+pub(super) fn refused(facts: &Facts, view: &View) -> Option<Duration> {
+    if view.refused.is_empty() {
+        return None;
+    }
+    let spec = &facts.object.spec;
+    let mut newest = None;
+    for asked in in_order(facts).iter().map(|c| c.demand(spec)) {
+        let open = view.refused.iter();
+        let open = open.filter(|(refused, _)| *refused == asked);
+        newest = newest.max(open.map(|(_, at)| *at).max());
+        let catalogue = view.catalogue.as_ref();
+        // Those behind the one that can be had are not asked for.
+        let can_be_had = |(_, catalogue): &(Duration, Arc<Catalogue>)| {
+            asked.lack(catalogue).is_none() && !asked.is_without_contract(catalogue)
+        };
+        if catalogue.is_none_or(can_be_had) {
+            break;
+        }
+    }
+    newest
+}
+
+/// Whether a look since then says that what this order was for cannot be had.
+pub(super) fn is_lacking_since(
+    facts: &Facts,
+    view: &View,
+    record: &OrderRecord,
+    since: Option<Duration>,
+) -> bool {
+    let spec = &facts.object.spec;
+    let newer = |(at, _): &&(Duration, _)| since.is_some_and(|since| *at >= since);
+    let catalogue = view.catalogue.as_ref().filter(newer);
+    let asked = ordered(spec, record).demand(spec);
+    catalogue.is_some_and(|(_, catalogue)| asked.lack(catalogue).is_some())
+}
+
+/// What a look after this refusal said that there was none of: the object shows it, and keeps it over restarts.
+pub(super) fn was_lacking(facts: &Facts, record: &OrderRecord) -> Option<Reason> {
+    let status = facts.object.status.as_ref()?;
+    // The start of an order says otherwise, so what is said beside its outcome was said after it.
+    let is_refused = record.outcome == Some(OrderOutcome::Refused);
+    let is_after_it = status.order.as_ref().is_some_and(|shown| {
+        shown.intent == record.intent && shown.outcome == Some(OrderOutcome::Refused)
+    });
+    let ready = status
+        .conditions
+        .iter()
+        .find(|c| c.type_ == Type::Ready.as_str());
+    let reason = ready.and_then(|c| Reason::parse(&c.reason))?;
+    let is_said = matches!(reason, Reason::NoStock | Reason::QuotaExceeded);
+    (is_refused && is_after_it && is_said).then_some(reason)
+}
+
+/// Waits for the look that says why the order was refused.
+pub(super) fn unlooked(
+    facts: &Facts,
+    view: &View,
+    record: &OrderRecord,
+    refused: Duration,
+) -> Decision {
+    let mut wait = match &view.last_error {
+        Some(_) => waiting(facts, view),
+        None => {
+            let said = record.message.as_deref();
+            let said = said.unwrap_or("the order was refused");
+            let text = format!(
+                "{said}; stock and quota are looked at within {}, and it is tried again after that",
+                Interval(view.times.active_poll_interval)
+            );
+            Decision::hold(facts, Cause::waits(Reason::OrderRefused, text))
+        }
+    }
+    .again(view.times.active_poll_interval);
+    wait.wants_catalogue = Some(refused);
+    wait
+}
+
+/// What is said of an order that cannot be had, by what its first candidate lacks. It follows by itself.
+pub(super) fn cause(facts: &Facts, lack: Lack) -> Cause {
+    let spec = &facts.object.spec;
+    let (kind, place) = (&spec.instance_type, &spec.location);
+    let every = facts.view().map(|v| v.times.active_poll_interval);
+    let follows = format!(
+        "looked at again every {}, and the order follows by itself",
+        Interval(every.unwrap_or_default())
+    );
+    let nor = match spec.alternatives.is_empty() {
+        true => "",
+        false => ", and none of spec.alternatives can be had either",
+    };
+    match lack {
+        Lack::Stock { mut elsewhere } => {
+            let entry = facts.account.terms().and_then(Terms::entry);
+            let allowed = entry.map_or(&[][..], |(_, limits)| &limits.locations);
+            let is_allowed = |place: &String| {
+                allowed.is_empty() || allowed.iter().any(|allowed| is_same(allowed, place))
+            };
+            elsewhere.retain(|there| is_allowed(there) && !is_same(there, place));
+            let choice = match elsewhere.is_empty() {
+                // Which one, only a person knows, and the provider's words do not belong in a command.
+                false => format!(
+                    "it has some at {}; to order at one of these, put its name for PLACE, and into the manifest as well, since an older one is refused once a machine is ordered: {}",
+                    listed(elsewhere.iter().map(String::as_str)),
+                    remedy::set(facts, "location", "\"PLACE\"")
+                ),
+                true => "no other place that you may use has one either: set another spec.instanceType, or wait".into(),
+            };
+            let text =
+                format!("the provider has no {kind} at {place} in stock{nor}; {follows}; {choice}");
+            Cause::waits(Reason::NoStock, text)
+        }
+        Lack::Quota {
+            contract_id,
+            usage,
+            quota,
+        } => {
+            let pool = contract_id.map_or("on-demand machines".into(), |id| {
+                format!("machines on contract {id}")
+            });
+            let text = format!(
+                "the quota for {kind} at {place} is used up: {usage} of {quota} {pool}{nor}; {follows}; ask the provider for a higher quota, or delete a server of this type there"
+            );
+            Cause::waits(Reason::QuotaExceeded, text)
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The tags of a machine follow `spec.tags`, one change a pass. Those that begin with the operator's own prefix are its
+//! marks, and are never touched here, whatever a spec says.
+
+use super::{
+    super::facts::{Facts, is_same_uuid},
+    Effect,
+    fence::TagProof,
+};
+use crate::wording::{counted, listed};
+use crate::{account_facts::Purpose, backoff::LONGEST_PAUSE};
+use api::{
+    Interval, Reason,
+    names::RESERVED_PREFIX,
+    server::{OrderRecord, TagPolicy},
+};
+use hosting_types::{
+    Server,
+    tag::{MOST_TAGS, is_tag},
+};
+use std::{collections::BTreeSet, time::Duration};
+
+/// The places on a machine that are left to the operator: for the tag of a machine that is kept, and for that of an
+/// object that takes it over.
+const KEPT_FREE: usize = 2;
+
+/// What follows for the tags of a machine.
+#[derive(Clone, Debug, Default)]
+pub struct Tags {
+    /// The tags that this object put on, as status shall name them.
+    pub put_on: Vec<String>,
+    /// Whether status has to name one of them before the next change: a crash would hide that it is the object's.
+    pub is_to_record: bool,
+    /// The change that is due.
+    pub effect: Option<Effect>,
+    /// How long what is not due waits, at most.
+    pub rest: Option<Duration>,
+    /// What Synced says of it.
+    pub said: Option<Said>,
+}
+
+/// What is said of tags that are not as the spec has them.
+#[derive(Clone, Debug)]
+pub struct Said {
+    /// The reason.
+    pub reason: Reason,
+    /// In words.
+    pub message: String,
+    /// The same in short, where it stays so until a person changes something.
+    pub lasting: Option<String>,
+}
+
+/// Compares the tags of a machine with those of the spec.
+pub fn tags(facts: &Facts, record: &OrderRecord, server: &Server) -> Tags {
+    if !server.status.is_live() {
+        return Tags {
+            put_on: facts.status().tags,
+            ..Tags::default()
+        };
+    }
+    let put_on = put_on(facts, record, server);
+    let changes = Changes::of(facts, &put_on, server);
+    let is_to_record = is_to_record(facts, &put_on, server);
+    let (effect, rest) = match is_to_record {
+        true => (None, None),
+        false => changes.next(facts, server),
+    };
+    let said = changes.said(facts, server);
+    let told = contested(facts, &changes, server).map(|(_, rest)| rest);
+    Tags {
+        put_on,
+        is_to_record,
+        effect,
+        rest: rest.into_iter().chain(told.min()).min(),
+        said,
+    }
+}
+
+/// Whether a change is still to be made on a record that was read right before it: a list may be late. Nothing is
+/// added for the spec where the places that are left are the operator's.
+pub fn is_due(record: &Server, tag: &str, adds: bool) -> bool {
+    let has_room = is_operators(tag) || record.tags.len() < MOST_TAGS - KEPT_FREE;
+    record.has_tag(tag) != adds && (!adds || has_room)
+}
+
+/// Whether a tag is one of the operator's own.
+pub fn is_operators(tag: &str) -> bool {
+    tag.starts_with(RESERVED_PREFIX)
+}
+
+/// The tags that this object put on this machine: those of its order, and those that it added since. Of an order that is
+/// not the machine's, or of which the status is lost, nothing is claimed: what the machine bears then stays.
+fn put_on(facts: &Facts, record: &OrderRecord, server: &Server) -> Vec<String> {
+    let uuid = server.id.as_str();
+    let recorded = facts.object.status.as_ref().filter(|status| {
+        let is_order = |known: &OrderRecord| {
+            let (known, own) = (&known.intent, &record.intent);
+            (&known.mark, known.epoch, &known.attempt) == (&own.mark, own.epoch, &own.attempt)
+        };
+        let is_machine = status.uuid.as_deref().is_none_or(|u| is_same_uuid(u, uuid));
+        is_machine
+            && status.order.as_ref().is_some_and(is_order)
+            && server.has_tag(&record.intent.tag())
+    });
+    let recorded = recorded.iter().flat_map(|status| &status.tags);
+    let all = recorded.map(String::as_str);
+    let all: BTreeSet<&str> = all.chain(facts.memory.tags.put_on(uuid)).collect();
+    let wanted = wanted(facts);
+    let is_of_use = |tag: &&str| wanted.contains(tag) || server.has_tag(tag);
+    let kept = all.into_iter().filter(is_of_use).take(MOST_TAGS);
+    kept.map(str::to_owned).collect()
+}
+
+fn is_to_record(facts: &Facts, put_on: &[String], server: &Server) -> bool {
+    let recorded = facts.object.status.as_ref().map(|s| &*s.tags);
+    let is_recorded = |tag: &str| recorded.is_some_and(|tags| tags.iter().any(|t| t == tag));
+    let mut new = facts
+        .memory
+        .tags
+        .just_put_on(server.id.as_str(), facts.now.mono);
+    new.any(|tag| put_on.iter().any(|put| put == tag) && !is_recorded(tag))
+}
+
+/// The tags that the spec asks for.
+fn wanted(facts: &Facts) -> BTreeSet<&str> {
+    let tags = facts.object.spec.tags.iter().map(String::as_str);
+    tags.filter(|tag| !is_operators(tag)).collect()
+}
+
+/// What a machine has too many and too few.
+struct Changes<'a> {
+    gone: Vec<&'a str>,
+    missing: Vec<&'a str>,
+    wanted: BTreeSet<&'a str>,
+}
+
+impl<'a> Changes<'a> {
+    fn of(facts: &'a Facts, put_on: &[String], server: &'a Server) -> Self {
+        let wanted = wanted(facts);
+        let is_exact = facts.object.spec.tag_policy.unwrap_or_default() == TagPolicy::Exact;
+        let shown: BTreeSet<&str> = server.tags.iter().map(String::as_str).collect();
+        let goes = |tag: &&str| {
+            let is_ours = || put_on.iter().any(|put| put == tag);
+            // What is no tag by the rule of the API cannot be named in a call.
+            !wanted.contains(tag) && !is_operators(tag) && is_tag(tag) && (is_exact || is_ours())
+        };
+        Self {
+            gone: shown.iter().copied().filter(goes).collect(),
+            missing: wanted.difference(&shown).copied().collect(),
+            wanted,
+        }
+    }
+
+    /// Whether tags are missing for which the machine has no place. What goes makes room first.
+    fn are_too_many(&self, server: &Server) -> bool {
+        let has_room = |tag: &&str| is_due(server, tag, true);
+        !self.missing.is_empty() && self.gone.is_empty() && !self.missing.iter().any(has_room)
+    }
+
+    /// The next change, or how long all of them wait. What goes makes room for what comes.
+    fn next(&self, facts: &Facts, server: &Server) -> (Option<Effect>, Option<Duration>) {
+        let Ok(view) = facts.account.usable(Purpose::Change) else {
+            return (None, None);
+        };
+        let uuid = server.id.as_str();
+        let gone = self.gone.iter().map(|tag| (*tag, false));
+        let missing = self.missing.iter().map(|tag| (*tag, true));
+        let missing = missing.filter(|(tag, adds)| is_due(server, tag, *adds));
+        let changes = &facts.memory.tags;
+        let mut all: Vec<(&str, bool)> = gone.chain(missing).collect();
+        // One that is refused each time must not hold up the others.
+        all.sort_by_key(|(tag, adds)| changes.refusals(uuid, tag, *adds));
+        let mut least: Option<Duration> = None;
+        for (tag, adds) in all {
+            let interval = view.times.active_poll_interval;
+            match changes.rest(uuid, tag, adds, facts.now.mono, interval) {
+                None => return (Some(effect(uuid, tag, adds)), None),
+                Some(rest) => least = Some(least.map_or(rest, |least| least.min(rest))),
+            }
+        }
+        (None, least)
+    }
+
+    fn said(&self, facts: &Facts, server: &Server) -> Option<Said> {
+        let said = |reason, message, lasting: Option<String>| Said {
+            reason,
+            message,
+            lasting,
+        };
+        let differ = !self.gone.is_empty() || !self.missing.is_empty();
+        if let Err(cause) = facts.account.usable(Purpose::Change) {
+            return differ.then(|| said(cause.reason, cause.message, None));
+        }
+        let uuid = server.id.as_str();
+        if self.are_too_many(server) {
+            let message = format!(
+                "spec.tags has {} that machine {uuid} has not: {}; it has {} of at most {MOST_TAGS}, and {KEPT_FREE} places are left to the operator; remove tags from it at the provider, or take some out of spec.tags",
+                counted(self.missing.len(), "tag"),
+                listed(self.missing.iter().copied()),
+                server.tags.len(),
+            );
+            let short = format!(
+                "spec.tags: the machine has {} of at most {MOST_TAGS} tags; remove some at the provider",
+                server.tags.len()
+            );
+            return Some(said(Reason::TagLimit, message, Some(short)));
+        }
+        let undone: Vec<&str> = contested(facts, self, server).map(|(tag, _)| tag).collect();
+        if !undone.is_empty() {
+            let message = format!(
+                "something changes tags of machine {uuid} back again and again: {}; find what does it and stop it, or change spec.tags; until then they are changed again, at growing intervals of at most {}",
+                listed(undone),
+                Interval(LONGEST_PAUSE),
+            );
+            let short = "spec.tags: something changes tags back again and again; find what does it";
+            return Some(said(Reason::TagsDiffer, message, Some(short.to_owned())));
+        }
+        // No names: each change of one would be a write.
+        differ.then(|| {
+            let message = format!(
+                "machine {uuid} has not the tags of spec.tags yet; they are changed one by one, as soon as the account takes each call"
+            );
+            said(Reason::TagsDiffer, message, None)
+        })
+    }
+}
+
+/// The tags whose change this process made again and again, and that are still to be so; with how long that is told.
+fn contested<'a>(
+    facts: &'a Facts,
+    changes: &'a Changes<'_>,
+    server: &Server,
+) -> impl Iterator<Item = (&'a str, Duration)> {
+    let all = facts
+        .memory
+        .tags
+        .contested(server.id.as_str(), facts.now.mono);
+    let still = all.filter(|(tag, adds, _)| changes.wanted.contains(tag) == *adds);
+    still.map(|(tag, _, rest)| (tag, rest))
+}
+
+fn effect(uuid: &str, tag: &str, adds: bool) -> Effect {
+    let (uuid, tag, when) = (uuid.to_owned(), tag.to_owned(), TagProof::OwnMark);
+    match adds {
+        true => Effect::AddTag { uuid, tag, when },
+        false => Effect::RemoveTag { uuid, tag, when },
+    }
+}

@@ -1,0 +1,171 @@
+//! `spec.power`: one command for each change of the wish.
+
+use super::{machine::kept, *};
+use crate::server::{decide::power, facts::KnownCommand as Known, memory::Observation};
+use api::{
+    command::PowerAction,
+    power::{Power, PowerCommand, PowerState, PowerStatus},
+};
+
+/// A delivered server without a wish, which was seen before.
+fn delivered() -> Case {
+    written(kept(ServerStatus::Delivered))
+}
+
+fn wishes(case: Case, wish: Option<Power>, revision: i64) -> Case {
+    case.spec(|s| {
+        s.power = wish;
+        s.power_revision = Some(revision);
+    })
+}
+
+fn noted(decision: &Decision) -> Option<PowerStatus> {
+    decision.draft.status.power.clone()
+}
+
+/// The status stands that was decided.
+fn written(case: Case) -> Case {
+    let power = noted(&case.decide());
+    case.object(|o| o.status.as_mut().unwrap().power = power)
+}
+
+fn command(case: &Case) -> Option<PowerCommand> {
+    noted(&case.decide())?.command
+}
+
+fn created(case: Case) -> Case {
+    let Some(Effect::Command { name, .. }) = case.decide().effect else {
+        panic!("nothing is created: {:?}", case.decide());
+    };
+    let now = case.0.now.mono;
+    case.memory(|m| m.note(Observation::Commanded(name), now, secs(60)))
+}
+
+/// The command of its last change was not carried out.
+pub(super) fn unswitched() -> Case {
+    let sent = written(created(written(wishes(delivered(), Some(Power::Off), 0))));
+    sent.facts(|f| f.power = Known::Ended(false, "CommandTimeout".into()))
+}
+
+#[test]
+fn nothing_is_sent_at_first_sight_of_a_machine() {
+    let first = wishes(kept(ServerStatus::Delivered), Some(Power::Off), 3);
+    let decision = first.decide();
+    assert_eq!(decision.effect, None);
+    let power = noted(&decision).unwrap();
+    assert_eq!((power.wish, power.revision), (Some(Power::Off), 3));
+    assert_eq!(power.command, None);
+    let stands = written(first);
+    assert_eq!(stands.decide().effect, None);
+    assert_eq!(noted(&stands.decide()), Some(power));
+    // Its status was lost, or it has another machine now.
+    let another = written(wishes(delivered(), Some(Power::Off), 0)).object(|o| {
+        let status = o.status.as_mut().unwrap();
+        status.power.as_mut().unwrap().machine = uuid(9);
+    });
+    assert_eq!(command(&another), None);
+    let on_its_way = wishes(kept(ServerStatus::Provisioning), Some(Power::Off), 0);
+    assert_eq!(noted(&on_its_way.decide()), None);
+    let none = noted(&delivered().decide()).unwrap();
+    assert_eq!(
+        (none.wish, none.command),
+        (None, None),
+        "to set one is a change"
+    );
+}
+
+#[test]
+fn a_change_is_noted_first_and_then_one_command_created() {
+    let changed = wishes(delivered(), Some(Power::Off), 0);
+    assert_eq!(changed.decide().effect, None, "not before it is on record");
+    assert_eq!(changed.decide().once_written, Again::AtOnce);
+    let changed = written(changed);
+    let command_of = command(&changed).unwrap();
+    assert_eq!(command_of.state, PowerState::Noted);
+    let due = Effect::Command {
+        name: command_of.name.clone(),
+        action: PowerAction::PowerOff,
+    };
+    assert_eq!(changed.decide().effect, Some(due.clone()));
+    assert!(power::may_create(&changed.0, &command_of.name));
+    // The clock goes on, and it is still that one.
+    let later = changed.clone().facts(|f| f.now.wall += 50);
+    assert_eq!(later.decide().effect, Some(due));
+    let created = created(changed);
+    assert_eq!(created.decide().effect, None);
+    let state = |case: &Case| command(case).unwrap().state;
+    assert_eq!(state(&created), PowerState::Created);
+    let created = written(created);
+    assert!(!power::may_create(&created.0, &command_of.name));
+    // By the next process, whatever this one remembered.
+    let next = created.memory(|m| m.powered = None);
+    assert_eq!(next.decide().effect, None);
+    for (known, expected) in [
+        (Known::NotRead, PowerState::Created),
+        (Known::Running, PowerState::Created),
+        (Known::Missing, PowerState::Deleted),
+        (Known::Ended(true, "Completed".into()), PowerState::Complete),
+        (
+            Known::Ended(false, "CommandFailed".into()),
+            PowerState::Failed,
+        ),
+    ] {
+        let seen = next.clone().facts(|f| f.power = known.clone());
+        assert_eq!(state(&seen), expected, "{known:?}");
+        assert_eq!(seen.decide().effect, None);
+    }
+    let failed = next.facts(|f| f.power = Known::Ended(false, "CommandFailed".into()));
+    let decision = failed.decide();
+    let synced = decision.draft.condition(Type::Synced).unwrap();
+    assert_eq!(
+        (synced.status, synced.reason),
+        (Some(false), Reason::CommandFailed)
+    );
+}
+
+#[test]
+fn every_change_counts_once_and_a_lower_revision_never() {
+    let off = written(created(written(wishes(delivered(), Some(Power::Off), 1))));
+    let name = command(&off).unwrap().name;
+    let is_new = |case: Case| {
+        let case = case.facts(|f| f.now.wall += 7);
+        command(&case).is_some_and(|c| c.name != name)
+    };
+    assert!(!is_new(off.clone()));
+    assert!(!is_new(wishes(off.clone(), Some(Power::Off), 0)), "lower");
+    assert!(is_new(wishes(off.clone(), Some(Power::Off), 2)));
+    assert!(is_new(wishes(off.clone(), Some(Power::On), 1)));
+    let unset = written(wishes(off, None, 0));
+    assert_eq!(command(&unset), None);
+    assert!(is_new(wishes(unset, Some(Power::Off), 0)), "set again");
+}
+
+#[test]
+fn who_is_held_back_sends_nothing_and_late_words_come_to_nothing() {
+    let suspended = wishes(delivered(), Some(Power::Off), 0).spec(|s| s.suspend = Some(true));
+    assert_eq!(command(&suspended), None);
+    let noted = written(wishes(delivered(), Some(Power::Off), 0));
+    let name = command(&noted).unwrap().name;
+    let held = noted.clone().spec(|s| s.suspend = Some(true));
+    assert_eq!(held.decide().effect, None);
+    assert!(!power::may_create(&held.0, &name));
+    assert!(!power::may_create(&noted.clone().deleting().0, &name));
+    assert!(!power::may_create(&noted.0, "another"));
+    let turned = wishes(noted.clone(), Some(Power::On), 0);
+    assert!(!power::may_create(&turned.0, &name), "another wish by now");
+    let old = noted.clone().facts(|f| f.now.wall += 86_401);
+    assert!(!power::may_create(&old.0, &name));
+    // A day later nobody expects it. It may have been created, so it is looked for first.
+    let late = noted.clone().facts(|f| f.now.wall += 86_401);
+    assert_eq!(late.decide().effect, None);
+    assert_eq!(command(&late).unwrap().state, PowerState::Noted);
+    let late = late.facts(|f| f.power = Known::Missing);
+    assert_eq!(late.decide().effect, None);
+    assert_eq!(command(&late).unwrap().state, PowerState::NotCreated);
+    // That of an object of which this one was restored.
+    let restored = noted.object(|o| {
+        let order = o.status.as_mut().unwrap().order.as_mut().unwrap();
+        order.intent.uid = "uid-0".into();
+    });
+    assert_eq!(command(&restored), None);
+}

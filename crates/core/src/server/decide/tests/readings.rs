@@ -1,0 +1,380 @@
+//! What kstatus, and the tools that build on it, read in every reason of a server, by stage of life.
+
+use super::{
+    adopt::restored,
+    expiry::ending,
+    external::{delivered, known, named, observed, other_tag, through_cluster_account},
+    machine::kept,
+    missing::{created, stripped, tried},
+    order::{catalogue, plan},
+    outputs,
+    power::unswitched,
+    reinstall::{self, ended, installing, late, wishes},
+    release::{answered, braked, deleted},
+    root_password,
+    terms::on_terms,
+    *,
+};
+use crate::account::{key::AccountKey, supply::Demand};
+use crate::default_account::{Undecided, several, soon};
+use crate::patience::PATIENCE;
+use crate::trouble::Trouble;
+use crate::{
+    readings::Reading,
+    server::{
+        memory::{Declined, ReleaseAnswer},
+        tag_changes::{TagChange, TagEnd},
+    },
+};
+use api::{FailurePolicy, references::AccountKind, reinstall::InstallEnd};
+use hosting_types::{
+    catalogue::Availability,
+    quota::{LocationQuota, QuotaUsage},
+};
+use serde_json::json;
+
+/// Something was said of it before, so that waiting is worth a word.
+fn told(case: Case) -> Case {
+    let wanted = Cause::waits(Reason::Pending, "").conditions();
+    let shown = api::conditions::merge(&[], &wanted, Some(3), Timestamp::MIN);
+    case.object(|o| o.status.get_or_insert_default().conditions = shown)
+}
+
+fn blocked(reason: Reason) -> Case {
+    told(Case::new()).blocked(reason)
+}
+
+/// The account releases with its last good key, and orders nothing.
+fn no_orders(reason: Reason) -> Case {
+    Case::new().view(|v| {
+        v.no_orders = Some((reason, "no; correct it; tried again within a minute".into()))
+    })
+}
+
+fn keys(cause: Cause) -> Case {
+    Case::new().facts(|f| f.installation = Some(Err(cause)))
+}
+
+/// An effect failed again and again.
+fn failing(case: Case, reason: Reason) -> Case {
+    case.memory(|m| {
+        for _ in 0..3 {
+            m.backoff.fail(RUNNING - secs(600), secs(1));
+        }
+        m.trouble = Some(Trouble {
+            reason,
+            message: "no".into(),
+        });
+    })
+}
+
+fn quota_used_up() -> Case {
+    let usage = QuotaUsage {
+        instance_type_id: None,
+        instance_type: "small".into(),
+        quota_type: "onDemand".into(),
+        contract_id: None,
+        quota: Some(1),
+        usage: Some(1),
+    };
+    let quota = LocationQuota {
+        location_id: None,
+        location: "here".into(),
+        usages: vec![usage],
+    };
+    let catalogue = Catalogue {
+        quotas: vec![quota],
+        ..Catalogue::default()
+    };
+    Case::new().view(|v| v.catalogue = Some((secs(990), Arc::new(catalogue))))
+}
+
+/// An order that made nothing, so short a while ago that the next one waits.
+fn paced(outcome: OrderOutcome) -> Case {
+    let case = Case::new().ordered(Some(outcome), None);
+    case.facts(|f| f.now.wall = EPOCH)
+}
+
+/// An order that was refused, before the look at stock and quota.
+fn unlooked() -> Case {
+    let asked = Demand::new("here", "small", None, false);
+    paced(OrderOutcome::Refused).view(|v| v.refused = vec![(asked, secs(995))])
+}
+
+/// An object that is older than the process, on an account that was used before.
+fn in_doubt() -> Case {
+    let case = Case::new().old();
+    case.facts(|f| {
+        f.first_seen = secs(10);
+        f.now = Moment {
+            wall: START + 100,
+            mono: secs(100),
+        };
+    })
+    .view(|v| {
+        v.proof.as_mut().map(Arc::make_mut).unwrap().began = secs(90);
+    })
+}
+
+/// Its metadata was taken off it five times in a row.
+fn contested(case: Case) -> Case {
+    case.memory(|m| (0..5).for_each(|n| m.contest.put_back(RUNNING - secs(100 - n))))
+}
+
+/// Its machine, which lost the cluster's mark, bears as many tags as it can.
+fn crowded(case: Case) -> Case {
+    let tags: Vec<String> = (0..59).map(|n| format!("tag-{n}")).collect();
+    let mut tags: Vec<&str> = tags.iter().map(String::as_str).collect();
+    let own = own_tag();
+    tags.push(&own);
+    let full = seen(server(1, ServerStatus::Delivered, &tags));
+    case.facts(|f| f.own = vec![full])
+}
+
+/// A tag of it was put on five times in a row, and taken off again.
+fn undone(case: Case) -> Case {
+    let change = TagChange {
+        uuid: uuid(1),
+        tag: "later".into(),
+        adds: true,
+        end: TagEnd::Made,
+    };
+    case.memory(|m| (0..5).for_each(|n| m.tags.note(&change, RUNNING - secs(100 - n))))
+}
+
+/// Its machine bears so many tags that none is added.
+fn without_room(case: Case) -> Case {
+    let tags: Vec<String> = (0..56).map(|n| format!("tag-{n}")).collect();
+    let (cluster, own) = (cluster().tag(), own_tag());
+    let tags = tags.iter().map(String::as_str);
+    let tags: Vec<&str> = tags.chain([cluster.as_str(), own.as_str()]).collect();
+    let full = seen(server(1, ServerStatus::Delivered, &tags));
+    case.facts(|f| f.own = vec![full])
+}
+
+fn without_a_machine() -> Vec<Case> {
+    let limit = Declined {
+        reason: Reason::LimitReached,
+        message: "no room; raise the limit".into(),
+        at: RUNNING,
+        limits: Case::new().0.limits(),
+    };
+    let missing = |message: &str| Cause::missing(Reason::ReferenceNotFound, message);
+    let no_account = || Case::new().facts(|f| f.account = unsaid("default"));
+    let no_secret = || blocked(Reason::SecretNotFound);
+    vec![
+        blocked(Reason::Pending),
+        in_doubt(),
+        Case::new()
+            .view(|v| v.proof.as_mut().map(Arc::make_mut).unwrap().servers.clear())
+            .waited_for(Reason::WaitingForListing),
+        Case::new(),
+        Case::new().spec(|s| s.suspend = Some(true)),
+        no_account(),
+        no_account().waited_for(Reason::AccountNotFound),
+        no_secret(),
+        no_secret().waited_for(Reason::SecretNotFound),
+        keys(missing("no Secret; create it")),
+        keys(missing("no Secret; create it")).waited_for(Reason::ReferenceNotFound),
+        keys(Cause::waits(
+            Reason::KeyNotStored,
+            "not yet; the order follows when it is",
+        )),
+        Case::new().facts(|f| {
+            if let AccountFacts::Found { terms, .. } = &mut f.account {
+                *terms = crate::account::terms::Terms::Refused("not this one; add it".into());
+            }
+        }),
+        on_terms(Case::new(), &json!({"locations": ["Elsewhere"]})),
+        Case::new().facts(|f| f.account = AccountFacts::NotServed("its name".into())),
+        undecided(soon(&of_cluster("one"), PATIENCE, PATIENCE)),
+        undecided(several(&[of_cluster("one"), of_cluster("two")])),
+        no_orders(Reason::AccountNotReady),
+        no_orders(Reason::SecretNotFound),
+        no_orders(Reason::SecretNotFound).waited_for(Reason::SecretNotFound),
+        no_orders(Reason::InvalidKey),
+        blocked(Reason::InvalidKey),
+        blocked(Reason::InvalidEndpoint),
+        blocked(Reason::KeyRejected),
+        blocked(Reason::AccountChanged),
+        blocked(Reason::Undecodable),
+        blocked(Reason::ProviderUnreachable),
+        blocked(Reason::RateLimited),
+        Case::new().spec(|s| s.hostname = Some("a_b".into())),
+        Case::new().view(|v| v.catalogue = catalogue(plan(Availability::Unavailable))),
+        quota_used_up(),
+        Case::new().memory(|m| m.declined = Some(limit)),
+        unlooked(),
+        paced(OrderOutcome::Refused),
+        paced(OrderOutcome::NotSent),
+        failing(Case::new(), Reason::WriteFailed),
+        failing(Case::new(), Reason::ChecksFailed),
+        Case::new().open(300, &[]),
+        Case::new().open(300, &[]).view(|v| v.known.clear()),
+        Case::new().annotated(ORDER_ANNOTATION, "{".into()),
+        restored(60).facts(|f| f.former = former(Some(false), Vec::new())),
+        Case::new().beside(&[1]),
+        observed(Case::new()),
+        named(&[]),
+        named(&[]).named(5, None),
+        named(&["fmo-cluster:fedcba9876543210"]),
+        through_cluster_account(named(&[]), None),
+        ending(Case::new(), 0),
+    ]
+}
+
+/// Its delivery takes too long.
+fn slow() -> Server {
+    let mut slow = server(
+        1,
+        ServerStatus::Provisioning,
+        &[&cluster().tag(), &own_tag()],
+    );
+    slow.created_at = Some(START - 9000);
+    slow
+}
+
+fn with_a_machine() -> Vec<Case> {
+    let bare = || {
+        let mut bare = server(1, ServerStatus::Delivered, &[&cluster().tag(), &own_tag()]);
+        bare.addresses.clear();
+        created().facts(|f| f.own = vec![seen(bare)])
+    };
+    let ready = || kept(ServerStatus::Delivered);
+    let mut cases = vec![
+        kept(ServerStatus::Provisioning),
+        kept(ServerStatus::Provisioning).spec(|s| s.os.slug = "later".into()),
+        bare(),
+        ready(),
+        ready().spec(|s| s.os.slug = "later".into()),
+        ready().spec(|s| s.tags = vec!["later".into()]),
+        undone(ready().spec(|s| s.tags = vec!["later".into()])),
+        without_room(ready().spec(|s| s.tags = vec!["later".into()])),
+        ready().spec(|s| s.suspend = Some(true)),
+        outputs::taken(),
+        installing(),
+        late(),
+        ended(InstallEnd::Failed),
+        ended(InstallEnd::Unknown),
+        ended(InstallEnd::Refused),
+        ended(InstallEnd::NotRepeated),
+        ended(InstallEnd::Finished),
+        wishes(reinstall::delivered(1), 2).spec(|s| s.deletion_protection = Some(true)),
+        wishes(reinstall::delivered(1), 2)
+            .facts(|f| f.commands = UnderWay::Command("reboot".into())),
+        unswitched(),
+        observed(named(&[])),
+        observed(named(&[])).spec(|s| s.os.slug = "later".into()),
+        ready()
+            .view(|v| v.is_unreachable = true)
+            .waited_for(Reason::AccountNotReady),
+        kept(ServerStatus::Provisioning)
+            .object(|o| o.metadata.creation_timestamp = Some(time(START - 9000)))
+            .facts(|f| f.own = vec![seen(slow())]),
+        kept(ServerStatus::Failed),
+        kept(ServerStatus::Failed).spec(|s| s.failure_policy = Some(FailurePolicy::Replace)),
+        kept(ServerStatus::Released),
+        ending(ready(), 0),
+        ending(ready(), 0).spec(|s| s.deletion_protection = Some(true)),
+        ready().with(2, ServerStatus::Created),
+        stripped(&[]),
+        stripped(&["fmo-order:0123456789abcdef0123456700000001"]),
+        created().memory(|m| m.missing = tried(&[800, 900], &[800, 900])),
+        contested(ready()),
+        crowded(ready()),
+    ];
+    cases.extend(root_password::told());
+    cases
+}
+
+/// Its machine bears the mark of another object, too.
+fn shared() -> Case {
+    let both = delivered(&[&cluster().tag(), &own_tag(), &other_tag()]);
+    let case = named(&[]).ordered(Some(OrderOutcome::Created), Some(5));
+    case.deleting().facts(|f| f.own = vec![seen(both)])
+}
+
+/// It is not known whether the request that installs it was taken.
+fn unanswered(object: &mut BareMetalServer) {
+    let install = object.status.as_mut().and_then(|s| s.install.as_mut());
+    let last = install.and_then(|install| install.last.as_mut()).unwrap();
+    (last.outcome, last.command_id, last.state) = (None, None, None);
+}
+
+fn being_deleted() -> Vec<Case> {
+    let delivered = || deleted(ServerStatus::Delivered);
+    let retained = || {
+        let tags = [
+            &*cluster().tag(),
+            &own_tag(),
+            &cluster().tag_of_retained("shop", "web"),
+        ];
+        let kept = seen(server(1, ServerStatus::Delivered, &tags));
+        let case = delivered().spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain));
+        case.facts(|f| f.own = vec![kept])
+    };
+    let gone = || created().deleting();
+    vec![
+        delivered().spec(|s| s.release_delay = Some(Interval(secs(3600)))),
+        braked(delivered()),
+        installing().deleting().object(unanswered),
+        delivered().facts(|f| f.commands = UnderWay::Command("reboot".into())),
+        deleted(ServerStatus::Releasing).begun(1),
+        answered(ServerStatus::Provisioning, ReleaseAnswer::Refused, 0),
+        deleted(ServerStatus::Released),
+        retained(),
+        on_terms(
+            delivered().spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain)),
+            &json!({"deletionPolicies": ["Release"]}),
+        ),
+        delivered().spec(|s| s.deletion_protection = Some(true)),
+        delivered().spec(|s| s.suspend = Some(true)),
+        observed(delivered()),
+        known(shared(), Some(true), false),
+        answered(ServerStatus::Failed, ReleaseAnswer::Accepted, 600),
+        failing(deleted(ServerStatus::Delivered), Reason::WriteFailed),
+        failing(deleted(ServerStatus::Delivered), Reason::ChecksFailed),
+        failing(deleted(ServerStatus::Delivered), Reason::RequestRefused),
+        answered(ServerStatus::Delivered, ReleaseAnswer::Refused, 0)
+            .spec(|s| s.suspend = Some(true)),
+        crowded(delivered().spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain))),
+        delivered().blocked(Reason::KeyRejected),
+        gone(),
+        gone().view(|v| v.known.clear()),
+        gone().facts(|f| f.recorded = Some(seen(server(1, ServerStatus::Delivered, &[])))),
+        Case::new().open(300, &[]).deleting(),
+        Case::new()
+            .open(300, &[])
+            .view(|v| v.known.clear())
+            .deleting(),
+    ]
+}
+
+/// Every case, in the order of the page.
+pub(crate) fn every() -> Vec<Reading> {
+    let stages = [
+        ("without a machine", without_a_machine()),
+        ("with a machine", with_a_machine()),
+        ("being deleted", being_deleted()),
+    ];
+    let mut readings = Vec::new();
+    for (stage, cases) in stages {
+        for case in cases {
+            let conditions = case.decide().draft.conditions;
+            assert!(
+                conditions.iter().any(|c| c.kind == Type::Ready),
+                "{stage}: says nothing: {case:?}"
+            );
+            readings.push(Reading::new(stage, &conditions, case.0.deleting()));
+        }
+    }
+    readings
+}
+
+fn undecided(undecided: Undecided) -> Case {
+    Case::new().facts(|f| f.account = AccountFacts::Undecided(undecided.cause))
+}
+
+fn of_cluster(name: &str) -> AccountKey {
+    AccountKey::named(AccountKind::ClusterProviderAccount, None, name)
+}

@@ -1,0 +1,508 @@
+//! `spec.install`: a machine is installed again by a higher revision, once, and by nothing else.
+
+use super::{machine::kept, *};
+use crate::server::{
+    decide::{fence, reinstall},
+    facts::ServerKey,
+    install_memory::InstallObservation,
+    memory::Observation,
+};
+use api::{
+    command::{CommandOutcome, ListedCommands},
+    conditions::{Type, Wanted},
+    reinstall::{Install, InstallEnd, InstallIntent, InstallRecord, InstallStatus},
+};
+use hosting_types::server::DiskWipe;
+
+const COMMAND: &str = "00000000-0000-4000-8000-00000000c001";
+
+/// A delivered server whose first revision is on record.
+pub(super) fn delivered(revision: i64) -> Case {
+    let key = ServerKey {
+        sent: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIMdWJDPZaMHmkaDKXDnMxkGJgFZgRqkUXnrqxnYJBkVa x"
+            .into(),
+        known_by: "k".into(),
+    };
+    let case = kept(ServerStatus::Delivered).facts(|f| {
+        f.installation = Some(Ok(Installation {
+            ssh_keys: vec![key],
+            ..Installation::default()
+        }));
+    });
+    written(wishes(case, revision))
+}
+
+pub(super) fn wishes(case: Case, revision: i64) -> Case {
+    case.spec(|s| {
+        s.install = Some(Install {
+            revision,
+            wipe_disk: None,
+        });
+    })
+}
+
+fn shown(case: &Case) -> InstallStatus {
+    case.decide().draft.status.install.unwrap()
+}
+
+/// The status stands that was decided.
+fn written(case: Case) -> Case {
+    let status = case.decide().draft.status;
+    case.object(|o| {
+        let shown = o.status.as_mut().unwrap();
+        shown.install = status.install;
+        shown.power = status.power;
+    })
+}
+
+fn due(case: &Case) -> NewInstall {
+    match case.decide().effect {
+        Some(Effect::Reinstall(new)) => *new,
+        other => panic!("nothing is sent: {other:?}"),
+    }
+}
+
+fn record(case: &Case, revision: i64) -> InstallRecord {
+    InstallRecord::open(InstallIntent {
+        uid: case.0.uid().into(),
+        machine: uuid(1),
+        revision,
+        wipe_disk: true,
+        attempt: format!("attempt-{revision}"),
+        started_at: START + 990,
+        send_by: START + 1020,
+        account: ordered_from(LINEAGE, CONNECTION),
+        listed: ListedCommands::default(),
+        sent: crate::server::decide::sent::Hashes::from([(
+            "sshKeys".to_owned(),
+            "aaaa".to_owned(),
+        )]),
+    })
+}
+
+/// The intent of a second revision stands in status, and the memory follows it since then.
+fn open(change: impl FnOnce(&mut InstallRecord)) -> Case {
+    let case = wishes(delivered(1), 2);
+    let mut record = record(&case, 2);
+    change(&mut record);
+    let case = case.object(|o| {
+        let install = o.status.as_mut().unwrap().install.as_mut().unwrap();
+        install.last = Some(record.clone());
+    });
+    case.memory(|m| m.install.follows(Some(&record), secs(990)))
+}
+
+fn accepted(record: &mut InstallRecord) {
+    record.outcome = Some(CommandOutcome::Accepted);
+}
+
+fn going_on(state: &str) -> impl FnOnce(&mut InstallRecord) {
+    let state = state.to_owned();
+    move |record| {
+        accepted(record);
+        record.command_id = Some(COMMAND.into());
+        record.state = Some(state);
+    }
+}
+
+/// The machine is being installed again.
+pub(super) fn installing() -> Case {
+    open(going_on("pending"))
+}
+
+/// It has been for too long.
+pub(super) fn late() -> Case {
+    open(|record| {
+        going_on("pending")(record);
+        record.intent.started_at = START + 1000 - 2 * 2700;
+    })
+    .facts(|f| f.wall_at_start = START)
+}
+
+/// The re-installation came to this end.
+pub(super) fn ended(end: InstallEnd) -> Case {
+    open(|record| {
+        accepted(record);
+        record.end = Some(end);
+        record.ended_at = Some(START + 995);
+        record.message = Some("the answer was lost".into());
+    })
+    .object(|o| {
+        let install = o.status.as_mut().unwrap().install.as_mut().unwrap();
+        install.revision = 2;
+    })
+}
+
+fn ready(case: &Case) -> (Option<bool>, Reason) {
+    of(&case.decide(), Type::Ready)
+}
+
+fn of(decision: &Decision, kind: Type) -> (Option<bool>, Reason) {
+    let condition = decision.draft.condition(kind).unwrap();
+    (condition.status, condition.reason)
+}
+
+fn up_to_date(case: &Case) -> Wanted {
+    let decision = case.decide();
+    decision
+        .draft
+        .condition(Type::InstallUpToDate)
+        .unwrap()
+        .clone()
+}
+
+#[test]
+fn what_the_revision_says_at_first_sight_counts_as_performed() {
+    let first = wishes(kept(ServerStatus::Delivered), 7);
+    let decision = first.decide();
+    assert_eq!(decision.effect, None);
+    assert_eq!(shown(&first).performed(), 7);
+    assert_eq!(written(first).decide().effect, None);
+    // Its status was lost, or tells of another machine, or was restored from an earlier object.
+    let lost = wishes(delivered(7), 9).object(|o| o.status.as_mut().unwrap().install = None);
+    let another = wishes(delivered(7), 9).object(|o| {
+        let status = o.status.as_mut().unwrap();
+        status.install.as_mut().unwrap().machine = uuid(5);
+    });
+    for case in [lost, another] {
+        assert_eq!(shown(&case).performed(), 9);
+        assert_eq!(case.decide().effect, None);
+    }
+    let waiting = wishes(kept(ServerStatus::Provisioning), 7);
+    assert_eq!(waiting.decide().draft.status.install, None);
+}
+
+#[test]
+fn an_edit_alone_sends_nothing_and_says_what_consent_would_lose() {
+    let edited = delivered(3).spec(|s| s.os.slug = "later".into());
+    assert_eq!(edited.decide().effect, None);
+    let condition = up_to_date(&edited);
+    assert_eq!(
+        (condition.status, condition.reason),
+        (Some(false), Reason::ReinstallRequired)
+    );
+    for part in [
+        "spec.os.slug",
+        "install.revision to 4",
+        "whole disk is wiped",
+    ] {
+        assert!(condition.message.contains(part), "{part}: {condition:?}");
+    }
+    assert_eq!(ready(&edited), (Some(true), Reason::Delivered));
+    let kept = edited.spec(|s| s.install.as_mut().unwrap().wipe_disk = Some(false));
+    assert!(up_to_date(&kept).message.contains("lost all the same"));
+    let same = up_to_date(&delivered(3));
+    assert_eq!((same.status, same.reason), (Some(true), Reason::Installed));
+}
+
+#[test]
+fn only_a_higher_revision_installs() {
+    let case = wishes(delivered(3), 4).spec(|s| {
+        s.os.slug = "later".into();
+        s.hostname = Some("db".into());
+    });
+    let new = due(&case);
+    assert_eq!((new.machine.as_str(), new.revision), (&*uuid(1), 4));
+    assert_eq!(new.request.wipe, DiskWipe::Whole);
+    assert_eq!(new.request.name.as_deref(), Some("db"));
+    assert_eq!(new.request.os.as_ref().unwrap().slug, "later");
+    assert_eq!(new.request.ssh_keys.as_ref().unwrap().len(), 1);
+    assert_eq!(ready(&case), (Some(false), Reason::Reinstalling));
+    let skipping = case.spec(|s| s.install.as_mut().unwrap().wipe_disk = Some(false));
+    assert_eq!(due(&skipping).request.wipe, DiskWipe::Skip);
+
+    let lower = wishes(delivered(3), 2);
+    assert_eq!(lower.decide().effect, None);
+    assert!(up_to_date(&lower).message.contains("3 counts as performed"));
+    assert_eq!(shown(&lower).performed(), 3);
+    let unset = delivered(3).spec(|s| s.install = None);
+    assert_eq!(unset.decide().effect, None);
+    assert_eq!(shown(&unset).performed(), 3);
+}
+
+#[test]
+fn what_is_installed_is_read_first() {
+    let unread = wishes(delivered(3), 4).facts(|f| f.installation = None);
+    let decision = unread.decide();
+    assert_eq!(decision.effect, None);
+    assert!(decision.wants_installation);
+    assert_eq!(decision.again, Again::AtOnce);
+    let missing = Cause::missing(Reason::ReferenceNotFound, "no; create it");
+    let missing = unread.facts(|f| f.installation = Some(Err(missing)));
+    assert_eq!(missing.decide().effect, None);
+    let synced = of(&missing.decide(), Type::Synced);
+    assert_eq!(synced, (Some(false), Reason::ReferenceNotFound));
+    // The API takes no Linux without a key, and this is told before.
+    let keyless =
+        wishes(delivered(3), 4).facts(|f| f.installation = Some(Ok(Installation::default())));
+    assert_eq!(of(&keyless.decide(), Type::Synced).1, Reason::InvalidSpec);
+}
+
+#[test]
+fn protection_observation_and_suspension_refuse_it_and_say_so() {
+    type Change = fn(&mut BareMetalServerSpec);
+    let against: [(Change, Reason); 3] = [
+        (|s| s.deletion_protection = Some(true), Reason::Protected),
+        (
+            |s| s.management_policy = Some(api::ManagementPolicy::ObserveOnly),
+            Reason::ObserveOnly,
+        ),
+        (|s| s.suspend = Some(true), Reason::Suspended),
+    ];
+    for (change, reason) in against {
+        let due_then = due(&wishes(delivered(1), 2));
+        let case = wishes(delivered(1), 2).spec(change);
+        let decision = case.decide();
+        assert_eq!(decision.effect, None, "{reason}");
+        assert_eq!(of(&decision, Type::Synced).1, reason);
+        assert_eq!(up_to_date(&case).reason, reason);
+        assert!(
+            reinstall::may_start(&case.0, &due_then).is_none(),
+            "{reason}"
+        );
+    }
+}
+
+#[test]
+fn it_waits_for_a_command_that_may_be_under_way() {
+    for under_way in [UnderWay::Command("reboot".into()), UnderWay::NotListed] {
+        let case = wishes(delivered(1), 2).facts(|f| f.commands = under_way.clone());
+        assert_eq!(case.decide().effect, None);
+        assert_eq!(of(&case.decide(), Type::Synced).1, Reason::CommandRunning);
+    }
+}
+
+#[test]
+fn a_machine_that_cannot_be_installed_now_is_looked_at_after_a_pause() {
+    let busy = InstallObservation::Busy("it runs another".into(), secs(995));
+    let case = wishes(delivered(1), 2)
+        .memory(|m| m.note(Observation::Installs(busy), secs(995), secs(60)));
+    assert_eq!(case.decide().effect, None);
+    assert_eq!(case.decide().again, Again::After(secs(10)));
+    let later = case.facts(|f| f.now.mono = secs(1010));
+    due(&later);
+}
+
+#[test]
+fn the_guards_right_before_rest_on_the_object_as_it_is() {
+    let case = wishes(delivered(1), 2);
+    let new = due(&case);
+    assert!(reinstall::may_start(&case.0, &new).is_some());
+    let changed: [fn(Case) -> Case; 7] = [
+        Case::deleting,
+        |c| c.begun(1),
+        |c| c.object(|o| o.metadata.generation = Some(4)),
+        |c| wishes(c, 1),
+        |c| wishes(c, 3),
+        |c| c.object(|o| o.status.as_mut().unwrap().uuid = Some(uuid(4))),
+        |c| c.object(|o| o.status.as_mut().unwrap().install = None),
+    ];
+    for (number, change) in changed.into_iter().enumerate() {
+        let changed = change(case.clone());
+        assert!(reinstall::may_start(&changed.0, &new).is_none(), "{number}");
+    }
+    // After the intent: this very one must stand there, and nothing else may have come.
+    let noted = open(|_| {});
+    let intent = record(&noted, 2).intent;
+    assert!(reinstall::may_send(&noted.0, &new, &intent));
+    assert!(!reinstall::may_send(
+        &noted.clone().deleting().0,
+        &new,
+        &intent
+    ));
+    let mut another = intent.clone();
+    another.attempt = "another".into();
+    assert!(!reinstall::may_send(&noted.0, &new, &another));
+    assert!(!reinstall::may_send(&case.0, &new, &intent));
+}
+
+#[test]
+fn a_machine_that_is_shared_retained_or_not_delivered_is_not_wiped() {
+    let case = delivered(1);
+    let its = |status, tags: &[&str]| {
+        let mut all = vec![cluster().tag(), own_tag()];
+        all.extend(tags.iter().map(|t| (*t).to_owned()));
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        server(1, status, &all)
+    };
+    let against = |record: &Server| fence::against_reinstall(&case.0, record);
+    assert_eq!(against(&its(ServerStatus::Delivered, &[])), None);
+    let other = cluster()
+        .object_mark("shop", "db", "uid-9")
+        .order_tag(EPOCH);
+    let kept = cluster().tag_of_retained("shop", "web");
+    assert!(against(&its(ServerStatus::Delivered, &[&other])).is_some());
+    assert!(against(&its(ServerStatus::Delivered, &[&kept])).is_some());
+    assert!(against(&its(ServerStatus::Releasing, &[])).is_some());
+    assert!(against(&server(1, ServerStatus::Delivered, &[])).is_some());
+}
+
+#[test]
+fn it_is_followed_to_its_end() {
+    let case = installing();
+    assert_eq!(ready(&case), (Some(false), Reason::Reinstalling));
+    assert!(matches!(
+        case.decide().effect,
+        Some(Effect::LookAtInstall { .. })
+    ));
+    let looked = |state: &str| {
+        let mut record = record(&case, 2);
+        going_on(state)(&mut record);
+        let looked = InstallObservation::Looked(Box::new(record), RUNNING);
+        case.clone()
+            .memory(|m| m.note(Observation::Installs(looked), RUNNING, secs(60)))
+    };
+    assert_eq!(looked("pending").decide().again, Again::After(secs(15)));
+    let finished = looked("finished");
+    assert_eq!(
+        finished.decide().effect,
+        None,
+        "its end goes on record first"
+    );
+    assert_eq!(finished.decide().once_written, Again::AtOnce);
+    let status = shown(&finished);
+    assert_eq!(
+        status.last.as_ref().unwrap().end,
+        Some(InstallEnd::Finished)
+    );
+    assert_eq!((status.revision, status.open()), (2, None));
+    assert_eq!(status.installed.as_ref().unwrap()["sshKeys"], "aaaa");
+    let stands = written(finished).memory(|m| m.install = Default::default());
+    assert_eq!(ready(&stands), (Some(true), Reason::Delivered));
+    assert_eq!(stands.decide().effect, None);
+    let failed = written(looked("failed"));
+    assert_eq!(ready(&failed), (Some(false), Reason::ReinstallFailed));
+    assert_eq!(failed.decide().effect, None, "nothing is sent again");
+    due(&wishes(failed.clone(), 3));
+    // Who sets the number back takes the machine as it is.
+    assert_eq!(ready(&wishes(failed, 1)), (Some(true), Reason::Delivered));
+}
+
+#[test]
+fn a_lost_answer_is_looked_for_and_never_sent_again() {
+    let sought = |missed: Option<u64>| {
+        open(|_| {}).memory(|m| {
+            if let Some(at) = missed {
+                let missed = InstallObservation::NotListed("attempt-2".into(), secs(at));
+                m.note(Observation::Installs(missed), secs(at), secs(60));
+            }
+        })
+    };
+    // Another process may be about to send it.
+    assert_eq!(sought(None).decide().effect, None);
+    let looks = |case: &Case| matches!(case.decide().effect, Some(Effect::LookAtInstall { .. }));
+    assert!(looks(&sought(None).facts(|f| f.now.mono = secs(1020))));
+    let late = |missed: u64| sought(Some(missed)).facts(|f| f.now.mono = secs(2000));
+    assert!(looks(&late(1619)));
+    let over = late(1620);
+    assert_eq!(shown(&over).last.unwrap().end, Some(InstallEnd::Unknown));
+    let over = written(over);
+    assert_eq!(ready(&over), (Some(false), Reason::OutcomeUnknown));
+    assert_eq!(over.decide().effect, None);
+    due(&wishes(over, 3));
+    let several = InstallObservation::Several("attempt-2".into(), "a, b".into());
+    let several =
+        open(|_| {}).memory(|m| m.note(Observation::Installs(several), RUNNING, secs(60)));
+    assert_eq!(shown(&several).last.unwrap().end, Some(InstallEnd::Unknown));
+    // While it is open nothing else is sent, whatever the revision says.
+    assert!(!matches!(
+        wishes(open(|_| {}), 5).decide().effect,
+        Some(Effect::Reinstall(_))
+    ));
+}
+
+#[test]
+fn what_was_not_sent_is_tried_again_and_what_was_refused_is_not() {
+    let unsent = open(|record| record.outcome = Some(CommandOutcome::NotSent));
+    assert_eq!(due(&unsent).revision, 2);
+    assert_eq!(shown(&unsent).performed(), 1);
+    let refused = open(|record| {
+        record.outcome = Some(CommandOutcome::Refused);
+        record.message = Some("no such system".into());
+    });
+    let refused = written(refused);
+    assert_eq!(shown(&refused).revision, 2);
+    assert_eq!(ready(&refused), (Some(true), Reason::Delivered));
+    assert_eq!(
+        of(&refused.decide(), Type::Synced).1,
+        Reason::RequestRefused
+    );
+    assert_eq!(refused.decide().effect, None);
+    due(&wishes(refused, 3));
+}
+
+#[test]
+fn one_that_takes_too_long_is_told_and_followed_and_makes_way_for_a_higher_revision() {
+    let case = late();
+    assert_eq!(ready(&case), (Some(false), Reason::ReinstallTimeout));
+    assert!(case.decide().effect.is_some(), "it is still looked at");
+    let raised = wishes(case, 3);
+    assert_eq!(shown(&raised).last.unwrap().end, Some(InstallEnd::TimedOut));
+    due(&written(raised));
+}
+
+#[test]
+fn a_machine_that_somebody_else_installed_again_is_left_alone_until_the_next_revision() {
+    let case = ended(InstallEnd::NotRepeated);
+    assert_eq!(case.decide().effect, None);
+    assert_eq!(ready(&case), (Some(true), Reason::Delivered));
+    assert_eq!(of(&case.decide(), Type::Synced).1, Reason::NotRepeated);
+    due(&wishes(case, 3));
+}
+
+#[test]
+fn a_process_that_knows_more_than_the_object_shows_sends_nothing_twice() {
+    // The watch is behind: the intent and its answer are not shown yet.
+    let mut sent = record(&delivered(1), 2);
+    accepted(&mut sent);
+    let observation = InstallObservation::Sent(Box::new(sent), RUNNING);
+    let behind = wishes(delivered(1), 2).memory(|m| {
+        m.note(
+            Observation::Installs(observation.clone()),
+            RUNNING,
+            secs(60),
+        )
+    });
+    assert_eq!(behind.decide().effect, None);
+    assert_eq!(shown(&behind).performed(), 2);
+    // The whole status was lost meanwhile: it is followed all the same.
+    let lost = behind.object(|o| o.status.as_mut().unwrap().install = None);
+    assert!(shown(&lost).open().is_some());
+    // Another process has sent a later one since: what this one knows is past.
+    let later = ended(InstallEnd::Finished).object(|o| {
+        let install = o.status.as_mut().unwrap().install.as_mut().unwrap();
+        install.last.as_mut().unwrap().intent.started_at = START + 999;
+        install.last.as_mut().unwrap().intent.attempt = "later".into();
+    });
+    let later = later.memory(|m| m.note(Observation::Installs(observation), RUNNING, secs(60)));
+    assert_eq!(shown(&later).last.unwrap().intent.attempt, "later");
+}
+
+#[test]
+fn the_machine_goes_to_nobody_else_while_the_request_may_be_on_its_way() {
+    let open = open(|_| {}).deleting();
+    assert_eq!(open.decide().effect, None);
+    assert_eq!(
+        open.decide().draft.condition(Type::Ready).unwrap().reason,
+        Reason::Reinstalling
+    );
+    let record = open.0.own[0].server.clone();
+    assert!(!fence::may_begin_release(&open.0, &record));
+    // 30 s to send, and 180 for the answer to what was sent last.
+    let on_its_way = open.clone().facts(|f| f.now.mono = secs(990 + 209));
+    assert!(!fence::may_begin_release(&on_its_way.0, &record));
+    let over = open.facts(|f| f.now.mono = secs(990 + 210));
+    assert!(matches!(
+        over.decide().effect,
+        Some(Effect::BeginRelease { .. })
+    ));
+    assert!(fence::may_begin_release(&over.0, &record));
+}
+
+#[test]
+fn no_power_command_is_decided_meanwhile() {
+    let off = |case: Case| case.spec(|s| s.power = Some(api::power::Power::Off));
+    let command = |case: &Case| case.decide().draft.status.power.unwrap().command;
+    assert!(command(&off(delivered(1))).is_some());
+    assert!(command(&off(installing())).is_none());
+}

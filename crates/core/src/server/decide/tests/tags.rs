@@ -1,0 +1,440 @@
+//! The tags of a machine follow those of the spec.
+
+use super::{machine::kept, *};
+use crate::{
+    account::terms::Terms,
+    server::{
+        decide::tags::is_due,
+        memory::Observation,
+        tag_changes::{TagChange, TagEnd},
+    },
+    trouble::Trouble,
+};
+use api::server::TagPolicy;
+use hosting_types::tag::MOST_TAGS;
+
+/// A delivered machine that bears these tags beside the operator's own, under a spec that names those. `put` are the ones
+/// that the object put on, by its status.
+fn bearing(shown: &[&str], named: &[&str], put: &[&str]) -> Case {
+    let marks = [cluster().tag(), own_tag()];
+    let tags = marks.iter().map(String::as_str);
+    let tags: Vec<&str> = tags.chain(shown.iter().copied()).collect();
+    let texts = |tags: &[&str]| tags.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
+    let (named, put) = (texts(named), texts(put));
+    kept(ServerStatus::Delivered)
+        .facts(|f| f.own = vec![seen(server(1, ServerStatus::Delivered, &tags))])
+        .spec(|s| s.tags = named)
+        .object(|o| o.status.as_mut().unwrap().tags = put)
+}
+
+fn exact(case: Case) -> Case {
+    case.spec(|s| s.tag_policy = Some(TagPolicy::Exact))
+}
+
+/// The change that is decided: the tag, with what is done to it before it.
+fn change(case: &Case) -> Option<String> {
+    match case.decide().effect? {
+        Effect::AddTag {
+            uuid: of,
+            tag,
+            when,
+        } => {
+            assert_eq!((of, when), (uuid(1), fence::TagProof::OwnMark));
+            Some(format!("+{tag}"))
+        }
+        Effect::RemoveTag {
+            uuid: of,
+            tag,
+            when,
+        } => {
+            assert_eq!((of, when), (uuid(1), fence::TagProof::OwnMark));
+            Some(format!("-{tag}"))
+        }
+        other => Some(format!("{other:?}")),
+    }
+}
+
+/// What Synced says.
+fn synced(case: &Case) -> (Option<bool>, Reason, String) {
+    let draft = case.decide().draft;
+    let found = draft.condition(Type::Synced).unwrap();
+    (found.status, found.reason, found.message.clone())
+}
+
+/// The tags that status says the object put on.
+fn put_on(case: &Case) -> Vec<String> {
+    case.decide().draft.status.tags
+}
+
+fn changed(tag: &str, adds: bool, end: TagEnd) -> Observation {
+    Observation::TagChanged(TagChange {
+        uuid: uuid(1),
+        tag: tag.into(),
+        adds,
+        end,
+    })
+}
+
+/// The change of a tag was made this often, each time when it was due, the last time at `RUNNING`.
+fn made(case: Case, tag: &str, adds: bool, times: u64) -> Case {
+    case.memory(|m| {
+        for n in (0..times).rev() {
+            let at = RUNNING - secs(20 * n);
+            m.note(changed(tag, adds, TagEnd::Made), at, secs(60));
+        }
+    })
+}
+
+fn many(number: usize) -> Vec<String> {
+    (0..number).map(|n| format!("tag-{n:02}")).collect()
+}
+
+#[test]
+fn one_change_a_pass_and_what_goes_goes_first() {
+    for (what, case, expected) in [
+        ("nothing to do", bearing(&["a"], &["a"], &["a"]), None),
+        ("one is missing", bearing(&[], &["a"], &[]), Some("+a")),
+        ("it was taken off", bearing(&[], &["a"], &["a"]), Some("+a")),
+        ("in order", bearing(&[], &["b", "a"], &[]), Some("+a")),
+        (
+            "one that the object put on goes",
+            bearing(&["a", "b"], &["b"], &["a", "b"]),
+            Some("-a"),
+        ),
+        (
+            "before another one comes",
+            bearing(&["z"], &["a"], &["z"]),
+            Some("-z"),
+        ),
+        (
+            "tags of others stay",
+            bearing(&["a", "theirs"], &["a"], &["a"]),
+            None,
+        ),
+        (
+            "what a machine bore before is not the object's",
+            bearing(&["a"], &[], &[]),
+            None,
+        ),
+        (
+            "exact: tags of others go",
+            exact(bearing(&["a", "theirs"], &["a"], &["a"])),
+            Some("-theirs"),
+        ),
+        (
+            "exact: the operator's own stay",
+            exact(bearing(&["fmo-anything"], &[], &[])),
+            None,
+        ),
+        (
+            "exact: what is no tag by the rule of the API cannot be named",
+            exact(bearing(&["no tag"], &[], &[])),
+            None,
+        ),
+        (
+            "a reserved one that came past the schema",
+            bearing(&[], &["fmo-retained", "fmo-x"], &[]),
+            None,
+        ),
+        (
+            "nor is a reserved one taken off that a status names",
+            bearing(&["fmo-x"], &[], &["fmo-x", &own_tag(), &cluster().tag()]),
+            None,
+        ),
+        (
+            "a second machine is no hindrance",
+            bearing(&[], &["a"], &[]).with(2, ServerStatus::Created),
+            Some("+a"),
+        ),
+    ] {
+        assert_eq!(change(&case).as_deref(), expected, "{what}");
+    }
+}
+
+#[test]
+fn nothing_is_changed_while_something_else_goes_first() {
+    let edited = || bearing(&["b"], &["a"], &["b"]);
+    assert_eq!(change(&edited()).as_deref(), Some("-b"));
+    for (what, case) in [
+        ("suspended", edited().spec(|s| s.suspend = Some(true))),
+        (
+            "suspended by the account",
+            edited().view(|v| {
+                v.defaults = Some(Policies {
+                    suspend: Some(true),
+                    ..Policies::default()
+                })
+            }),
+        ),
+        ("blocked", edited().blocked(Reason::KeyRejected)),
+        (
+            "a namespace that is served no more",
+            edited().facts(|f| {
+                if let AccountFacts::Found { terms, .. } = &mut f.account {
+                    *terms = Terms::Refused("no; add it".into());
+                }
+            }),
+        ),
+    ] {
+        assert_eq!(change(&case), None, "{what}");
+    }
+    for status in [
+        ServerStatus::Failed,
+        ServerStatus::Releasing,
+        ServerStatus::Released,
+    ] {
+        let over = edited().facts(|f| {
+            let tags = f.own[0].server.tags.clone();
+            let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
+            f.own = vec![seen(server(1, status.clone(), &tags))];
+        });
+        assert_eq!(change(&over), None, "{status:?}");
+        assert_eq!(put_on(&over), ["b"]);
+    }
+    let unmarked = edited().facts(|f| {
+        f.own = vec![seen(server(1, ServerStatus::Delivered, &[&own_tag(), "b"]))];
+    });
+    assert_eq!(change(&unmarked), Some(format!("+{}", cluster().tag())));
+    let unnoted = edited().object(|o| o.metadata.annotations = None);
+    assert!(matches!(unnoted.decide().effect, Some(Effect::PutBack(_))));
+    let deleted = change(&edited().deleting()).unwrap();
+    assert!(deleted.starts_with("BeginRelease"), "{deleted}");
+}
+
+#[test]
+fn what_the_object_put_on_is_what_its_order_sent_and_what_it_added() {
+    assert_eq!(
+        put_on(&bearing(&["a", "b"], &["a"], &["b", "a"])),
+        ["a", "b"]
+    );
+    assert_eq!(
+        put_on(&bearing(&["a", "theirs"], &["a", "theirs"], &["a"])),
+        ["a"],
+        "a tag of others that the spec names as well is theirs"
+    );
+    assert_eq!(
+        put_on(&bearing(&[], &["a"], &["a", "b"])),
+        ["a"],
+        "what is gone and not wanted is over"
+    );
+    let lost = bearing(&["a"], &[], &["a"]).object(|o| o.status = None);
+    assert_eq!(put_on(&lost), [""; 0], "with the status it is forgotten");
+    let other_order = bearing(&["a"], &[], &["a"]).object(|o| {
+        let order = o.status.as_mut().unwrap().order.as_mut().unwrap();
+        order.intent.uid = "uid-0".into();
+        order.intent.mark = "0".repeat(24);
+    });
+    assert_eq!(put_on(&other_order), [""; 0], "a status of another object");
+    let other_machine =
+        bearing(&["a"], &[], &["a"]).object(|o| o.status.as_mut().unwrap().uuid = Some(uuid(7)));
+    assert_eq!(put_on(&other_machine), [""; 0]);
+    // The answer to the order was lost, and the machine is found by its mark.
+    let found = bearing(&["a"], &["b"], &["a"]).object(|o| {
+        let status = o.status.as_mut().unwrap();
+        status.uuid = None;
+        status.order.as_mut().unwrap().outcome = None;
+    });
+    assert_eq!(put_on(&found), ["a"]);
+    assert_eq!(change(&found).as_deref(), Some("-a"));
+
+    let added = made(bearing(&["a"], &["a"], &[]), "a", true, 1);
+    assert_eq!(put_on(&added), ["a"]);
+    let was_there = bearing(&["a"], &["a"], &[])
+        .memory(|m| m.note(changed("a", true, TagEnd::NotDue), RUNNING, secs(60)));
+    assert_eq!(put_on(&was_there), [""; 0], "somebody else was faster");
+    let full: Vec<String> = many(MOST_TAGS + 9);
+    let full: Vec<&str> = full.iter().map(String::as_str).collect();
+    assert_eq!(put_on(&bearing(&full, &[], &full)).len(), MOST_TAGS);
+}
+
+#[test]
+fn a_tag_that_was_put_on_stands_in_status_before_the_next_change() {
+    let one = || made(bearing(&["a"], &["a", "b"], &[]), "a", true, 1);
+    assert_eq!(change(&one()), None);
+    let decision = one().decide();
+    assert_eq!(decision.draft.status.tags, ["a"]);
+    assert_eq!(decision.once_written, Again::AtOnce);
+    let recorded = one().object(|o| o.status.as_mut().unwrap().tags = vec!["a".into()]);
+    assert_eq!(change(&recorded).as_deref(), Some("+b"));
+    // What cannot be written holds nothing up for long.
+    let later = one().facts(|f| f.now.mono += secs(2));
+    assert_eq!(change(&later).as_deref(), Some("+b"));
+}
+
+#[test]
+fn an_order_notes_its_tags_before_it_is_sent() {
+    let case = Case::new().spec(|s| s.tags = vec!["b".into(), "a".into()]);
+    let Some(Effect::Order(planned)) = case.decide().effect else {
+        panic!("no order")
+    };
+    assert_eq!(planned.order.tags, ["b", "a"]);
+    let record = intent::open(&case.intent(), &planned);
+    let status = intent::status(&case.0, &record);
+    assert_eq!(status.tags, ["a", "b"]);
+    // Another order forgets those of the one before.
+    let again = Case::new()
+        .ordered(Some(OrderOutcome::Absent), None)
+        .object(|o| o.status.as_mut().unwrap().tags = vec!["old".into()]);
+    let Some(Effect::Order(planned)) = again.decide().effect else {
+        panic!("no order")
+    };
+    let record = intent::open(&again.intent(), &planned);
+    assert_eq!(intent::status(&again.0, &record).tags, [""; 0]);
+}
+
+#[test]
+fn two_places_are_left_to_the_operator() {
+    let full = |shown: usize, named: &[&str], put: &[&str]| {
+        let shown = many(shown);
+        let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
+        bearing(&shown, named, put)
+    };
+    // Two more are the operator's.
+    assert_eq!(change(&full(55, &["a"], &[])).as_deref(), Some("+a"));
+    let crowded = full(56, &["a", "b"], &[]);
+    assert_eq!(change(&crowded), None);
+    let (status, reason, message) = synced(&crowded);
+    assert_eq!((status, reason), (Some(false), Reason::TagLimit));
+    for words in ["spec.tags", "2 tags", "a, b", "58 of at most 60", "remove"] {
+        assert!(message.contains(words), "{words}: {message}");
+    }
+    let ready = crowded
+        .decide()
+        .draft
+        .condition(Type::Ready)
+        .cloned()
+        .unwrap();
+    assert_eq!(
+        (ready.status, ready.reason),
+        (Some(true), Reason::Delivered)
+    );
+    assert!(ready.message.contains("Synced"), "{}", ready.message);
+
+    // What goes makes room.
+    assert_eq!(
+        change(&full(56, &["a"], &["tag-07"])).as_deref(),
+        Some("-tag-07")
+    );
+    assert_eq!(change(&full(58, &[], &[])), None, "nothing is missing");
+    assert_eq!(synced(&full(58, &[], &[])).1, Reason::InSync);
+
+    // Beside an edit that nothing acts on both are told.
+    let both = crowded.spec(|s| s.os.slug = "other-os".into());
+    let (_, reason, message) = synced(&both);
+    assert_eq!(reason, Reason::PendingChanges);
+    assert!(message.contains("58 of at most 60 tags"), "{message}");
+}
+
+#[test]
+fn a_record_that_is_fresh_decides_what_is_still_to_be_made() {
+    let record = |tags: &[&str]| server(1, ServerStatus::Delivered, tags);
+    assert!(is_due(&record(&[]), "a", true));
+    assert!(!is_due(&record(&["a"]), "a", true), "the list was late");
+    assert!(is_due(&record(&["a"]), "a", false));
+    assert!(!is_due(&record(&[]), "a", false));
+    let full = many(58);
+    let full: Vec<&str> = full.iter().map(String::as_str).collect();
+    assert!(!is_due(&record(&full), "a", true), "somebody filled it up");
+    assert!(is_due(&record(&full[1..]), "a", true));
+    assert!(is_due(&record(&full), "fmo-retained", true));
+    assert!(is_due(&record(&full), "tag-00", false));
+}
+
+#[test]
+fn a_tag_is_changed_once_in_an_interval_and_less_often_if_it_is_undone_each_time() {
+    let stripped = || bearing(&[], &["a"], &["a"]);
+    let once = made(stripped(), "a", true, 1);
+    assert_eq!(change(&once), None);
+    assert_eq!(once.decide().again, Again::After(secs(15)));
+    let (status, reason, message) = synced(&once);
+    assert_eq!((status, reason), (Some(false), Reason::TagsDiffer));
+    assert!(!message.contains("again and again"), "{message}");
+    let ready = once.decide().draft.condition(Type::Ready).cloned().unwrap();
+    assert_eq!((ready.status, ready.message.as_str()), (Some(true), ""));
+    let later = |case: Case, rest: u64| case.facts(|f| f.now.mono += secs(rest));
+    assert_eq!(change(&later(once, 15)).as_deref(), Some("+a"));
+
+    // Another one need not wait.
+    let other = made(bearing(&[], &["a", "b"], &["a"]), "a", true, 1);
+    assert_eq!(change(&other).as_deref(), Some("+b"));
+
+    let often = made(stripped(), "a", true, 6);
+    assert_eq!(change(&later(often.clone(), 31)), None);
+    assert_eq!(change(&later(often.clone(), 32)).as_deref(), Some("+a"));
+    let (status, reason, message) = synced(&often);
+    assert_eq!((status, reason), (Some(false), Reason::TagsDiffer));
+    assert!(message.contains("again and again: a; find"), "{message}");
+    let is_there = made(bearing(&["a"], &["a"], &["a"]), "a", true, 6);
+    assert_eq!(
+        synced(&is_there).1,
+        Reason::TagsDiffer,
+        "told while it has just been put on, too"
+    );
+    let over = later(is_there, 600);
+    assert_eq!(synced(&over).1, Reason::InSync);
+    let unnamed = made(bearing(&[], &[], &[]), "a", true, 6);
+    assert_eq!(
+        synced(&unnamed).1,
+        Reason::InSync,
+        "nobody wants it any more"
+    );
+    let fought = exact(made(bearing(&["theirs"], &[], &[]), "theirs", false, 6));
+    assert!(synced(&fought).2.contains("again and again: theirs; find"));
+}
+
+#[test]
+fn a_change_that_fails_says_why_and_one_that_waits_says_that_it_comes() {
+    let edited = || bearing(&[], &["a"], &[]);
+    let (status, reason, message) = synced(&edited());
+    assert_eq!((status, reason), (Some(false), Reason::TagsDiffer));
+    assert!(message.contains(&uuid(1)), "{message}");
+    let failing = edited().memory(|m| {
+        for _ in 0..3 {
+            let trouble = Trouble {
+                reason: Reason::RequestRefused,
+                message: "no".into(),
+            };
+            let refused = changed("a", true, TagEnd::Refused(trouble));
+            m.note(refused, RUNNING - secs(600), secs(60));
+        }
+    });
+    assert_eq!(change(&failing).as_deref(), Some("+a"), "it is tried on");
+    assert_eq!(synced(&failing).1, Reason::RequestRefused);
+    let suspended = edited().spec(|s| s.suspend = Some(true));
+    assert_eq!(synced(&suspended).1, Reason::Suspended);
+    let unserved = edited().facts(|f| {
+        if let AccountFacts::Found { terms, .. } = &mut f.account {
+            *terms = Terms::Refused("no; add it".into());
+        }
+    });
+    assert_eq!(synced(&unserved).1, Reason::NamespaceNotAllowed);
+}
+
+#[test]
+fn the_tags_of_an_order_stay_known_from_its_start_to_its_machine() {
+    let case = Case::new().spec(|s| s.tags = vec!["a".into()]);
+    let Some(Effect::Order(planned)) = case.decide().effect else {
+        panic!("no order")
+    };
+    let record = intent::open(&case.intent(), &planned);
+    let status = intent::status(&case.0, &record);
+    let order = OrderRecord {
+        outcome: Some(OrderOutcome::Created),
+        outcome_at: Some(START + 1000),
+        ..record
+    };
+    let made = server(
+        1,
+        ServerStatus::Created,
+        &["a", &cluster().tag(), &own_tag()],
+    );
+    let noted = case
+        .held()
+        .noted(&order.intent.clone())
+        .object(|o| o.status = Some(status))
+        .facts(|f| f.own = vec![seen(made)]);
+    assert_eq!(put_on(&noted), ["a"], "the answer was lost");
+    let uuid = Some(uuid(1));
+    let noted = noted.memory(|m| m.note(Observation::Ordered { order, uuid }, RUNNING, secs(60)));
+    assert_eq!(put_on(&noted), ["a"]);
+}

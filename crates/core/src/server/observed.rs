@@ -1,0 +1,110 @@
+//! Puts the facts of a server together from what was read.
+
+use super::{
+    facts::{Facts, Installation, KnownCommand},
+    memory::Memory,
+    recall::{self, Known},
+};
+use crate::{
+    account_facts::AccountFacts, cause::Cause, mark::ClusterId, moment::Moment,
+    server_commands::UnderWay, stored_keys::Found,
+};
+use api::{
+    BareMetalServer, Reason, ServerCommand,
+    conditions::{Type, found_true},
+    power::is_command_of,
+};
+use std::{sync::Arc, time::Duration};
+
+/// What was read of an object and around it.
+pub struct Observed {
+    /// The object, as fresh as this process has seen it.
+    pub object: Arc<BareMetalServer>,
+    /// What this process remembers of it.
+    pub memory: Memory,
+    /// The moment of the decision.
+    pub now: Moment,
+    /// The wall clock at the start of this process.
+    pub wall_at_start: i64,
+    /// Since when, by the monotonic clock, this process acts for the namespace of the object; None: it does not.
+    pub acting_since: Option<Duration>,
+    /// When this process first saw the object; None: it does not know it.
+    pub first_seen: Option<Duration>,
+    /// When the listing began that did not show the object yet; None: each did.
+    pub absent_from: Option<Duration>,
+    /// Identity of the cluster that this process works for.
+    pub cluster: ClusterId,
+    /// Whether this process sees the objects of all namespaces.
+    pub all_namespaces: bool,
+    /// Whether the labels of the namespace suspend its objects; None: they are not known.
+    pub is_namespace_suspended: Option<bool>,
+    /// Whether the kind itself is being deleted; None: it cannot be seen.
+    pub kind_deleting: Option<bool>,
+    /// The account that pays.
+    pub account: AccountFacts,
+    /// What a machine is installed with; None: it was not read.
+    pub installation: Option<Result<Installation, Cause>>,
+    /// What the key objects show that the spec names.
+    pub named_keys: Vec<Found>,
+    /// What is known of the ServerCommands for the object.
+    pub commands: UnderWay,
+    /// The ServerCommand that `spec.power` came to, as the API server has it; None: it was not read.
+    pub power_command: Option<Option<ServerCommand>>,
+}
+
+impl Observed {
+    /// The facts. `known` tells of machines and marks; None: there is no account.
+    ///
+    /// What the facts remember of that is in their `memory`, which the caller keeps.
+    pub fn facts(self, known: Option<&impl Known>) -> Facts {
+        let acting_since = self.acting_since.unwrap_or(self.now.mono);
+        let power = power(&self.object, self.power_command);
+        let mut facts = Facts {
+            now: self.now,
+            wall_at_start: self.wall_at_start,
+            acting_since,
+            first_seen: self.first_seen.unwrap_or(self.now.mono),
+            is_newcomer: self.absent_from.is_some_and(|began| began >= acting_since),
+            cluster: self.cluster,
+            all_namespaces: self.all_namespaces,
+            is_namespace_suspended: self.is_namespace_suspended,
+            kind_deleting: self.kind_deleting,
+            account: self.account,
+            installation: self.installation,
+            named_keys: self.named_keys,
+            own: Vec::new(),
+            recorded: None,
+            retained: Vec::new(),
+            unlisted: Vec::new(),
+            former: None,
+            external: None,
+            other_marks: Vec::new(),
+            recorded_elsewhere: Vec::new(),
+            commands: self.commands,
+            power,
+            memory: self.memory,
+            object: self.object,
+        };
+        recall::recall(&mut facts, known);
+        facts
+    }
+}
+
+fn power(object: &BareMetalServer, read: Option<Option<ServerCommand>>) -> KnownCommand {
+    let command = match read {
+        None => return KnownCommand::NotRead,
+        Some(None) => return KnownCommand::Missing,
+        Some(Some(command)) => command,
+    };
+    if !is_command_of(object, &command) {
+        return KnownCommand::Ended(false, Reason::NameTaken.as_str().to_owned());
+    }
+    let conditions = command.status.unwrap_or_default().conditions;
+    let end = |kind: Type| {
+        let ended = |reason: &str| KnownCommand::Ended(kind == Type::Complete, reason.to_owned());
+        found_true(&conditions, kind).map(|condition| ended(&condition.reason))
+    };
+    end(Type::Complete)
+        .or_else(|| end(Type::Failed))
+        .unwrap_or(KnownCommand::Running)
+}

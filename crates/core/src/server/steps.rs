@@ -1,0 +1,378 @@
+//! The steps of a machine's life that people are told of, each by an event and a line in the log.
+//!
+//! Most of them are read from a status that was written, beside the one before it: so each is told after it is on
+//! record, and a pass that finds nothing new tells nothing.
+
+use super::{
+    decide::{
+        evidence::{self, ADOPTED},
+        expiry,
+    },
+    facts::{Facts, is_same_uuid},
+};
+use crate::report::{News, Severity};
+use api::{
+    Reason,
+    conditions::{self, Type},
+    reinstall::{InstallEnd, InstallRecord},
+    root_password::{PasswordWarning, RootPasswordStatus},
+    server::{BareMetalServerStatus, OrderOutcome, OrderRecord},
+};
+use evidence::{Evidence, evidence};
+use hosting_types::ServerStatus;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+/// A step of a machine's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The provider took the order.
+    Ordered,
+    /// The answer to the order was lost, so it is not known yet whether there is a machine.
+    AnswerLost,
+    /// A machine was found by the tag of the order, or of the object.
+    FoundByMark,
+    /// The machine of an earlier object of the same name is this object's now.
+    TakenOver,
+    /// The machine that `spec.externalID` names is this object's now.
+    Adopted,
+    /// The machine is delivered and has an address.
+    Delivered,
+    /// The provider refused the order.
+    Refused,
+    /// The spec asks for something else than the machine has, and nothing acts on that.
+    PendingChanges,
+    /// The provider took a re-installation.
+    Reinstalling,
+    /// The machine is installed again.
+    Reinstalled,
+    /// A re-installation that was asked for did not take place.
+    NotReinstalled,
+    /// The machine came to nothing, and another one is ordered in its place.
+    Replaced,
+    /// The object deletes itself within a day, or within an hour.
+    Expiring,
+    /// The object deleted itself.
+    Expired,
+    /// The root password is not stored, and can be had for six hours at most, or for one.
+    PasswordExpiring,
+    /// The root password was not stored, and cannot be had any more.
+    PasswordMissed,
+    /// The object is deleted, and the release of its machine begins after a delay.
+    ReleaseDelayed,
+    /// The release of the machine is noted on the object: from now on it goes on to its end.
+    ReleaseStarted,
+    /// The machine is released.
+    Released,
+    /// The machine stays at the provider, by policy.
+    Retained,
+}
+
+impl Step {
+    /// The reason of its event.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ordered => "Ordered",
+            Self::AnswerLost => "AnswerLost",
+            Self::FoundByMark => "FoundByMark",
+            Self::TakenOver => "TakenOver",
+            Self::Adopted => "Adopted",
+            Self::Delivered => "Delivered",
+            Self::Refused => "Refused",
+            Self::PendingChanges => "PendingChanges",
+            Self::Reinstalling => "Reinstalling",
+            Self::Reinstalled => "Reinstalled",
+            Self::NotReinstalled => "NotReinstalled",
+            Self::Replaced => "Replaced",
+            Self::Expiring => "Expiring",
+            Self::Expired => "Expired",
+            Self::PasswordExpiring => "PasswordExpiring",
+            Self::PasswordMissed => "PasswordMissed",
+            Self::ReleaseDelayed => "ReleaseDelayed",
+            Self::ReleaseStarted => "ReleaseStarted",
+            Self::Released => "Released",
+            Self::Retained => "Retained",
+        }
+    }
+
+    /// As news: a warning where money or a person is concerned.
+    pub fn news(self, note: impl Into<String>) -> News {
+        let (severity, action) = match self {
+            Self::Ordered | Self::FoundByMark => (Severity::Normal, "Order"),
+            Self::AnswerLost | Self::Refused => (Severity::Warning, "Order"),
+            Self::TakenOver => (Severity::Normal, "TakeOver"),
+            Self::Adopted => (Severity::Normal, "Adopt"),
+            Self::Delivered => (Severity::Normal, "Deliver"),
+            Self::PendingChanges => (Severity::Warning, "Compare"),
+            Self::Reinstalling | Self::NotReinstalled => (Severity::Warning, "Reinstall"),
+            Self::Reinstalled => (Severity::Normal, "Reinstall"),
+            Self::Replaced => (Severity::Warning, "Replace"),
+            Self::Expiring | Self::Expired => (Severity::Warning, "Expire"),
+            Self::PasswordExpiring | Self::PasswordMissed => (Severity::Warning, "StorePassword"),
+            Self::ReleaseDelayed => (Severity::Warning, "Release"),
+            Self::ReleaseStarted | Self::Released | Self::Retained => (Severity::Normal, "Release"),
+        };
+        News {
+            severity,
+            reason: self.as_str(),
+            action,
+            note: note.into(),
+        }
+    }
+}
+
+/// What a status tells that the one before it did not.
+pub fn told(facts: &Facts, next: &BareMetalServerStatus) -> Vec<News> {
+    let before = facts.status();
+    let steps = [
+        of_order(facts, &before, next),
+        delivered(&before, next),
+        pending(&before, next),
+        reinstalled(&before, next),
+        replaced(&before, next),
+        expiring(facts, &before, next),
+        password(&before, next),
+        delayed(&before, next),
+    ];
+    let mut news: Vec<News> = steps.into_iter().flatten().collect();
+    let is_stalled =
+        |status: &BareMetalServerStatus| conditions::is_true(&status.conditions, Type::Stalled);
+    // A refusal is told as such.
+    let is_told = |reason: Reason| {
+        reason == Reason::OrderRefused && news.iter().any(|n| n.reason == Step::Refused.as_str())
+    };
+    if is_stalled(next)
+        && !is_stalled(&before)
+        && let Some(stalled) = of_type(&next.conditions, Type::Stalled)
+        && let Some(reason) = Reason::parse(&stalled.reason)
+        && !is_told(reason)
+    {
+        news.push(News {
+            severity: Severity::Warning,
+            reason: reason.as_str(),
+            action: "Hold",
+            note: stalled.message.clone(),
+        });
+    }
+    news
+}
+
+/// The machine whose release has to be told now: the object bears the note of it, and neither this process told it nor,
+/// by the status that follows, a former one.
+pub fn release_to_tell(facts: &Facts) -> Option<&str> {
+    let uuid = facts.release_begun().filter(|_| facts.deleting())?;
+    let is_it = |other: &str| is_same_uuid(other, uuid);
+    let is_own = facts.own.iter().any(|s| is_it(s.server.id.as_str()));
+    let is_told = facts.memory.release_told.as_deref().is_some_and(is_it);
+    let status = facts.object.status.as_ref();
+    let shown = status.filter(|status| status.uuid.as_deref().is_some_and(is_it));
+    let shown = shown.and_then(|status| status.provider_status.as_deref());
+    let followed = [ServerStatus::Releasing, ServerStatus::Released];
+    let is_shown = followed.iter().any(|s| shown == Some(s.as_str()));
+    (is_own && !is_told && !is_shown).then_some(uuid)
+}
+
+/// Told when the provider took it, and at its end. That a person is needed is told as such.
+fn reinstalled(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Option<News> {
+    let of = |status: &BareMetalServerStatus| status.install.clone()?.last;
+    let now = of(next)?;
+    let intent = &now.intent;
+    let was = of(before).filter(|was| was.intent.attempt == intent.attempt);
+    let what = format!(
+        "machine {} (spec.install.revision {})",
+        intent.machine, intent.revision
+    );
+    let had_ended = was.as_ref().is_some_and(|was| was.end.is_some());
+    let why = now.message.as_deref().unwrap_or("it does not say why");
+    match now.end {
+        Some(_) if had_ended => None,
+        Some(InstallEnd::Finished) => {
+            Some(Step::Reinstalled.news(format!("{what} is installed again")))
+        }
+        Some(InstallEnd::Refused) => Some(Step::NotReinstalled.news(format!(
+            "the provider refused to install {what} again: {why}"
+        ))),
+        Some(InstallEnd::NotRepeated) => {
+            Some(Step::NotReinstalled.news(format!("{what} is not installed again: {why}")))
+        }
+        Some(InstallEnd::Failed | InstallEnd::Unknown | InstallEnd::TimedOut) => None,
+        None => {
+            let was_taken = was.as_ref().is_some_and(InstallRecord::is_taken);
+            (now.is_taken() && !was_taken).then(|| {
+                Step::Reinstalling.news(format!(
+                    "the provider took the re-installation of {what}: its data is lost"
+                ))
+            })
+        }
+    }
+}
+
+/// Told once of each machine.
+fn replaced(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Option<News> {
+    let last = next.replaced.last()?;
+    let is_new = !before
+        .replaced
+        .iter()
+        .any(|r| is_same_uuid(&r.uuid, &last.uuid));
+    is_new.then(|| {
+        Step::Replaced.news(format!(
+            "machine {} is {:?}, and another one is ordered in its place",
+            last.uuid, last.provider_status
+        ))
+    })
+}
+
+/// Told a day and an hour before.
+fn expiring(
+    facts: &Facts,
+    before: &BareMetalServerStatus,
+    next: &BareMetalServerStatus,
+) -> Option<News> {
+    let at = facts.expires_at()?;
+    (next.expiry_warning > before.expiry_warning && !expiry::is_over(facts)).then(|| {
+        let machine = match facts.policies().retain() {
+            true => "its machine stays at the provider then",
+            false => "its machine is released then",
+        };
+        Step::Expiring.news(format!(
+            "this object deletes itself at {} (spec.expiresAt), and {machine}; to keep it, set a later moment",
+            expiry::moment(at)
+        ))
+    })
+}
+
+/// Told six hours and one before it cannot be had any more, and when that is so.
+fn password(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Option<News> {
+    let now = next.root_password.as_ref()?;
+    let is_it = |was: &&RootPasswordStatus| was.of() == now.of();
+    let was = before.root_password.as_ref().filter(is_it);
+    let said = of_type(&next.conditions, Type::RootPasswordStored)?;
+    let step = match now.warned? {
+        PasswordWarning::Missed => Step::PasswordMissed,
+        PasswordWarning::SixHours | PasswordWarning::Hour => Step::PasswordExpiring,
+    };
+    let is_news = now.warned > was.and_then(|was| was.warned) && now.stored_at.is_none();
+    is_news.then(|| step.news(said.message.clone()))
+}
+
+/// Told once, when the delay begins, and again when it ends at another moment.
+fn delayed(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Option<News> {
+    let said = |status: &BareMetalServerStatus| {
+        let ready = of_type(&status.conditions, Type::Ready)?;
+        let is_it = ready.reason == Reason::ReleaseDelayed.as_str();
+        is_it.then(|| ready.message.clone())
+    };
+    let now = said(next)?;
+    (said(before).as_ref() != Some(&now)).then(|| Step::ReleaseDelayed.news(now))
+}
+
+fn of_order(
+    facts: &Facts,
+    before: &BareMetalServerStatus,
+    next: &BareMetalServerStatus,
+) -> Option<News> {
+    let order = next.order.as_ref()?;
+    let is_same = |other: &&OrderRecord| {
+        let (one, other) = (&order.intent, &other.intent);
+        (one.epoch, &one.attempt) == (other.epoch, &other.attempt)
+    };
+    let was = before.order.as_ref().filter(is_same);
+    let is_new = was.is_none_or(|was| was.outcome != order.outcome);
+    let tag = order.intent.tag();
+    let uuid = next.uuid.as_deref().unwrap_or("of unknown identifier");
+    match order.outcome {
+        // The status that an order starts with says so; whatever follows says how it ended, or does not know.
+        None => {
+            let reason = |status: &BareMetalServerStatus| {
+                of_type(&status.conditions, Type::Ready).map(|c| c.reason.clone())
+            };
+            let ordering = Some(Reason::Ordering.as_str());
+            let is_lost = was.is_some()
+                && reason(before).as_deref() == ordering
+                && reason(next).as_deref() != ordering;
+            is_lost.then(|| {
+                Step::AnswerLost.news(format!(
+                    "the answer to the order was lost; looking for the tag {tag}; nothing is ordered meanwhile"
+                ))
+            })
+        }
+        Some(OrderOutcome::Created) if is_new => Some(match found(facts, next, order) {
+            Step::TakenOver => Step::TakenOver.news(format!(
+                "machine {uuid} of an earlier object of this name is this object's now, with the tag {tag}"
+            )),
+            Step::Adopted => Step::Adopted.news(format!(
+                "machine {uuid} was there before this object, and is this object's now, with the tag {tag}"
+            )),
+            Step::Ordered => {
+                let observed = next.observed.as_ref();
+                let spec = &facts.object.spec;
+                let kind = observed.map_or(&spec.instance_type, |o| &o.instance_type);
+                let place = observed.map_or(&spec.location, |o| &o.location);
+                Step::Ordered.news(format!(
+                    "the provider took the order: machine {uuid}, {kind} at {place}, with the tag {tag}"
+                ))
+            }
+            _ => Step::FoundByMark.news(format!(
+                "machine {uuid} bears the tag {tag} of this object, and is its machine"
+            )),
+        }),
+        Some(OrderOutcome::Refused) if is_new => {
+            let why = order.message.as_deref().unwrap_or("it does not say why");
+            Some(Step::Refused.news(format!(
+                "the provider refused the order with the tag {tag}, and made no machine: {why}"
+            )))
+        }
+        _ => None,
+    }
+}
+
+/// How the machine of an order came to be known.
+fn found(facts: &Facts, next: &BareMetalServerStatus, order: &OrderRecord) -> Step {
+    if matches!(evidence(facts), Evidence::Former(..)) {
+        return Step::TakenOver;
+    }
+    let named = facts.object.spec.external_id.as_deref();
+    let is_named = named
+        .zip(next.uuid.as_deref())
+        .is_some_and(|(n, u)| is_same_uuid(n, u));
+    if is_named && order.intent.attempt == ADOPTED {
+        return Step::Adopted;
+    }
+    let answered = facts.memory.order.as_ref();
+    let is_answered = answered.is_some_and(|known| {
+        known.outcome == Some(OrderOutcome::Created) && known.intent.attempt == order.intent.attempt
+    });
+    match is_answered {
+        true => Step::Ordered,
+        false => Step::FoundByMark,
+    }
+}
+
+fn delivered(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Option<News> {
+    let is_ready = conditions::is_true(&next.conditions, Type::Ready);
+    // An object that was held by something else for a while is not delivered again.
+    let was = before.uuid == next.uuid
+        && before.provider_status == next.provider_status
+        && !before.addresses.is_empty();
+    if !is_ready || was {
+        return None;
+    }
+    let (uuid, address) = (next.uuid.as_deref()?, &next.addresses.first()?.address);
+    Some(Step::Delivered.news(format!("machine {uuid} is delivered: {address}")))
+}
+
+fn pending(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Option<News> {
+    let of = |status: &BareMetalServerStatus| {
+        let found = of_type(&status.conditions, Type::Synced);
+        let found = found.filter(|c| c.reason == Reason::PendingChanges.as_str());
+        found.map(|c| c.message.clone())
+    };
+    let now = of(next)?;
+    (of(before).as_ref() != Some(&now)).then(|| {
+        let uuid = next.uuid.as_deref().unwrap_or_default();
+        Step::PendingChanges.news(format!("machine {uuid}: {now}"))
+    })
+}
+
+fn of_type(conditions: &[Condition], kind: Type) -> Option<&Condition> {
+    conditions.iter().find(|c| c.type_ == kind.as_str())
+}

@@ -1,0 +1,12 @@
+//! What is known of the commands for a server.
+
+/// What is known of the commands for a server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum UnderWay {
+    /// They are not listed yet, so nobody knows.
+    NotListed,
+    /// None is under way.
+    Nothing,
+    /// This one may be, by its name.
+    Command(String),
+}

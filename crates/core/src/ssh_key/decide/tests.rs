@@ -1,0 +1,834 @@
+//! Tables and properties of the decisions. The facts are built here.
+
+mod life;
+pub(crate) mod readings;
+
+use super::*;
+use crate::{
+    account::view::Times,
+    mark::ClusterId,
+    moment::Moment,
+    pass::Subject,
+    ssh_key::{
+        facts::{Posting, Shown, is_named_by},
+        memory::{Memory, Observation, Refused, Stored},
+        public_key::{NoKey, PublicKey},
+    },
+    stored_keys::{KeyUser, KeyUsers},
+};
+use api::{
+    SshKey,
+    names::{OBJECT_FINALIZER, STORED_KEY_ANNOTATION},
+    ssh_key::{FormerKey, KeyDeletionPolicy, SshKeySpec},
+};
+use hosting_types::{SshKeyId, ssh_key::SshKey as Record};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use std::sync::Arc;
+
+const WALL: i64 = 1_790_000_000;
+/// The moment of the decision.
+const NOW: u64 = 1000;
+/// When the last look started.
+const LOOKED: u64 = 990;
+/// Since when this process acts, and knows the object.
+const SINCE: u64 = 500;
+const LINEAGE: &str = "11111111aaaa";
+const SPACING: u64 = 60;
+
+const ONE: &str =
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBv2kqKzv4gbAvzfF3XuNCOxIvHHFfHOhYGLbn9Dkg1Z";
+const TWO: &str =
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICv2kqKzv4gbAvzfF3XuNCOxIvHHFfHOhYGLbn9Dkg1Z";
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn uuid(number: u8) -> String {
+    format!("00000000-0000-4000-8000-0000000000{number:02}")
+}
+
+fn key(line: &str) -> PublicKey {
+    PublicKey::parse(line.as_bytes()).unwrap()
+}
+
+fn print(line: &str) -> Fingerprint {
+    key(line).fingerprint()
+}
+
+/// Facts under construction. They start with a new object whose key is not stored.
+#[derive(Clone)]
+struct Case(Facts);
+
+impl Case {
+    fn new() -> Self {
+        let spec = SshKeySpec {
+            account_ref: None,
+            public_key: Some(ONE.into()),
+            value_from: None,
+            deletion_policy: None,
+        };
+        let mut object = SshKey::new("ops", spec);
+        let meta = &mut object.metadata;
+        meta.namespace = Some("shop".into());
+        meta.uid = Some("uid-1".into());
+        meta.generation = Some(3);
+        let view = View {
+            times: Times {
+                absence_check_interval: secs(SPACING),
+                active_poll_interval: secs(15),
+                idle_poll_interval: secs(300),
+                ..Times::default()
+            },
+            ssh_keys: Some((secs(LOOKED), Arc::default())),
+            lineage: Some(LINEAGE.into()),
+            ..View::usable()
+        };
+        Self(Facts {
+            subject: Subject {
+                now: Moment {
+                    wall: WALL,
+                    mono: secs(NOW),
+                },
+                acting_since: secs(SINCE),
+                first_seen: secs(SINCE),
+                cluster: ClusterId::parse("0123456789abcdef").unwrap(),
+                kind_deleting: Some(false),
+                account: AccountFacts::Found {
+                    view,
+                    terms: crate::account::terms::Terms::Own,
+                },
+                memory: Default::default(),
+                object: Arc::new(object),
+            },
+            key: Some(Ok(key(ONE))),
+            shown: None,
+            users: Some(KeyUsers::default()),
+            claimed: Default::default(),
+            posting: Posting::None,
+            leaving: Default::default(),
+        })
+        .memory(|m| m.known = Some((print(ONE), secs(SINCE))))
+    }
+
+    fn facts(mut self, change: impl FnOnce(&mut Facts)) -> Self {
+        change(&mut self.0);
+        self
+    }
+
+    fn object(self, change: impl FnOnce(&mut SshKey)) -> Self {
+        self.facts(|f| change(Arc::make_mut(&mut f.subject.object)))
+    }
+
+    fn memory(self, change: impl FnOnce(&mut Memory)) -> Self {
+        self.facts(|f| change(&mut f.subject.memory.own))
+    }
+
+    fn view(self, change: impl FnOnce(&mut View)) -> Self {
+        self.facts(|f| {
+            if let AccountFacts::Found { view, .. } = &mut f.subject.account {
+                change(view);
+            }
+        })
+    }
+
+    fn blocked(self, reason: Reason) -> Self {
+        self.view(|v| {
+            v.state = State::Blocked(reason, "no; correct it; tried again within a minute".into())
+        })
+    }
+
+    fn policy(self, policy: KeyDeletionPolicy) -> Self {
+        self.object(|o| o.spec.deletion_policy = Some(policy))
+    }
+
+    /// The object's own name for a key.
+    fn name(&self, line: &str) -> String {
+        self.0.name_of(&print(line))
+    }
+
+    /// The account shows this key, stored at that moment.
+    fn shows(self, number: u8, line: &str, name: &str, at: i64) -> Self {
+        let record = Record {
+            id: SshKeyId::parse(&uuid(number)).unwrap(),
+            name: name.into(),
+            public_key: line.into(),
+            created_at: Some(at),
+        };
+        self.view(|v| {
+            let (_, keys) = v.ssh_keys.as_mut().unwrap();
+            Arc::make_mut(keys).push(record);
+        })
+    }
+
+    /// The account shows a key that this object stored.
+    fn shows_mine(self, number: u8, line: &str, at: i64) -> Self {
+        let name = self.name(line);
+        self.shows(number, line, &name, at)
+    }
+
+    fn held(self) -> Self {
+        self.object(|o| o.metadata.finalizers = Some(vec![OBJECT_FINALIZER.into()]))
+    }
+
+    fn noted(self, line: &str, lineage: &str) -> Self {
+        let note = StoredKeyNote {
+            uid: "uid-1".into(),
+            fingerprint: print(line).to_string(),
+            lineage: lineage.into(),
+        };
+        let text = serde_json::to_string(&note).unwrap();
+        self.object(|o| {
+            let annotations = o.metadata.annotations.get_or_insert_default();
+            annotations.insert(STORED_KEY_ANNOTATION.into(), text);
+        })
+    }
+
+    /// Status says that this key is stored, and ready.
+    fn recorded(self, number: u8, line: &str, created: bool) -> Self {
+        let ready = Cause::ready(Reason::Available, "").conditions();
+        self.object(|o| {
+            let status = o.status.get_or_insert_default();
+            status.uuid = Some(uuid(number));
+            status.fingerprint = Some(print(line).to_string());
+            status.created = Some(created);
+            status.lineage = Some(LINEAGE.into());
+            status.account = Some(api::references::PinnedAccount::of(None));
+            status.observed_generation = Some(3);
+            let shown = api::conditions::merge(&[], &ready, Some(3), Timestamp::MIN);
+            status.conditions = shown;
+        })
+    }
+
+    /// An object that stored its key, at rest.
+    fn at_rest() -> Self {
+        Self::new()
+            .held()
+            .noted(ONE, LINEAGE)
+            .recorded(1, ONE, true)
+            .shows_mine(1, ONE, 10)
+    }
+
+    fn deleting(self) -> Self {
+        self.object(|o| {
+            o.metadata.deletion_timestamp = Some(Time(Timestamp::from_second(WALL).unwrap()));
+        })
+        .facts(|f| f.key = None)
+    }
+
+    fn used_by(self, names: &[&str]) -> Self {
+        let users = names.iter().map(|name| user("shop", name)).collect();
+        self.facts(|f| f.users.as_mut().unwrap().by_name = users)
+    }
+
+    /// What observe does.
+    fn seen(mut self) -> Facts {
+        see(&mut self.0);
+        self.0
+    }
+
+    fn decide(self) -> Decision {
+        decide(&self.seen())
+    }
+
+    fn effect(self) -> Option<Effect> {
+        self.decide().effect
+    }
+}
+
+fn see(facts: &mut Facts) {
+    let list = facts.subject.view().and_then(|v| v.ssh_keys.clone());
+    let read = |keys: &[Record]| Arc::new(keys.iter().map(Shown::of).collect());
+    facts.shown = list.map(|(at, keys)| (at, read(&keys)));
+    facts.recall();
+}
+
+fn user(namespace: &str, name: &str) -> KeyUser {
+    KeyUser {
+        namespace: namespace.into(),
+        name: name.into(),
+        is_ordering: false,
+        is_host: false,
+    }
+}
+
+fn reason(decision: &Decision) -> Option<Reason> {
+    decision.cause.as_ref().map(|cause| cause.reason)
+}
+
+fn message(decision: &Decision) -> &str {
+    decision.cause.as_ref().map_or("", |cause| &cause.message)
+}
+
+#[test]
+fn a_key_that_is_not_there_is_noted_and_stored() {
+    let case = Case::new();
+    let name = case.name(ONE);
+    let Some(Effect::Store(new)) = case.clone().effect() else {
+        panic!("not stored");
+    };
+    assert_eq!((&new.name, new.line.as_str()), (&name, ONE));
+    let note = new.note.unwrap();
+    assert_eq!(note.fingerprint, print(ONE).to_string());
+    assert_eq!(
+        (note.uid.as_str(), note.lineage.as_str()),
+        ("uid-1", LINEAGE)
+    );
+    assert!(is_named_by(&name, &case.0.subject.mark()) && name.len() <= 64);
+    assert!(name.starts_with("shop.ops:fmo-key:"), "{name}");
+}
+
+#[test]
+fn a_key_is_stored_on_a_look_of_its_own_time_only() {
+    let waits = |case: Case, from: Duration| {
+        let decision = case.decide();
+        assert_eq!(
+            (&decision.effect, decision.wants),
+            (&None, Some((List::SshKeys, from)))
+        );
+        assert_eq!(decision.cause, None, "nothing is said of a new object");
+    };
+    waits(Case::new().view(|v| v.ssh_keys = None), secs(SINCE));
+    waits(
+        Case::new().facts(|f| f.subject.acting_since = secs(995)),
+        secs(995),
+    );
+    waits(
+        Case::new().memory(|m| m.known = Some((print(ONE), secs(999)))),
+        secs(999),
+    );
+    waits(Case::new().memory(|m| m.changed = secs(999)), secs(999));
+    waits(
+        Case::new().facts(|f| f.posting = Posting::Ended(secs(990))),
+        secs(990) + Duration::from_millis(1),
+    );
+    waits(
+        Case::new().facts(|f| f.subject.first_seen = secs(995)),
+        secs(995),
+    );
+}
+
+#[test]
+fn while_a_call_is_under_way_no_look_is_asked_for_and_it_is_asked_ever_more_rarely() {
+    for (since, pause) in [(1000, 1), (999, 1), (980, 20), (100, 60)] {
+        let case = Case::new().facts(|f| f.posting = Posting::InFlight(secs(since)));
+        let decision = case.decide();
+        assert_eq!((&decision.effect, decision.wants), (&None, None));
+        assert_eq!(decision.again, secs(pause));
+    }
+}
+
+#[test]
+fn what_another_object_deleted_is_not_taken_for_stored() {
+    let shown = Case::new().shows(1, ONE, "another object's", 10);
+    let leaves = |case: &Case, posting| {
+        let leaving = |f: &mut Facts| {
+            f.leaving.insert(uuid(1), posting);
+        };
+        case.clone().facts(leaving).decide()
+    };
+    for told in [shown.clone(), shown.clone().recorded(1, ONE, false)] {
+        let never_new = |decision: &Decision| {
+            assert!(!matches!(&decision.cause, Some(c) if c.reason == Reason::Available));
+            assert_eq!(decision.effect, None);
+        };
+        // The call is under way: nobody knows.
+        let decision = leaves(&told, Posting::InFlight(secs(999)));
+        never_new(&decision);
+        assert_eq!(decision.wants, None);
+        // It ended after the look started: only the next one tells.
+        let decision = leaves(&told, Posting::Ended(secs(LOOKED)));
+        never_new(&decision);
+        let after = secs(LOOKED) + Duration::from_millis(1);
+        assert_eq!(decision.wants, Some((List::SshKeys, after)));
+    }
+    assert_eq!(
+        leaves(&shown, Posting::InFlight(secs(999))).status.uuid,
+        None
+    );
+    // A look that started later and shows it is believed, and so is one that does not.
+    let decision = leaves(&shown, Posting::Ended(secs(LOOKED - 1)));
+    assert_eq!(decision.status.uuid, Some(uuid(1)));
+    let unshown = leaves(&Case::new(), Posting::Ended(secs(LOOKED - 1)));
+    assert!(matches!(unshown.effect, Some(Effect::Store(_))));
+}
+
+#[test]
+fn a_key_says_in_which_account_it_is_stored_and_is_stored_again_in_another() {
+    let decision = Case::at_rest().decide();
+    assert_eq!(decision.status.lineage.as_deref(), Some(LINEAGE));
+    let unknown = Case::new()
+        .shows(1, ONE, "theirs", 10)
+        .view(|v| v.lineage = None);
+    assert_eq!(reason(&unknown.decide()), Some(Reason::WaitingForListing));
+    // Another account, acknowledged: it was never sent there, and is at once.
+    let moved = Case::new()
+        .held()
+        .noted(ONE, LINEAGE)
+        .recorded(1, ONE, true)
+        .view(|v| v.lineage = Some("22222222bbbb".into()));
+    let Some(Effect::Store(new)) = moved.effect() else {
+        panic!("not stored");
+    };
+    assert_eq!(new.note.unwrap().lineage, "22222222bbbb");
+}
+
+#[test]
+fn what_may_have_been_sent_is_sent_again_after_two_looks_and_not_before() {
+    let noted = || Case::new().held().noted(ONE, LINEAGE);
+    let decision = noted().decide();
+    assert_eq!(decision.effect, None);
+    assert_eq!(
+        decision.wants,
+        Some((List::SshKeys, secs(LOOKED + SPACING)))
+    );
+    assert_eq!(reason(&decision), Some(Reason::OutcomeUnknown));
+
+    let looked_twice = |case: Case| {
+        case.memory(|m| {
+            m.looked(
+                print(ONE).as_str(),
+                false,
+                secs(LOOKED - SPACING),
+                secs(SINCE),
+            );
+        })
+    };
+    let Some(Effect::Store(new)) = looked_twice(noted()).effect() else {
+        panic!("not stored");
+    };
+    assert_eq!(new.note, None, "it stands already");
+    // A call of this process ended since.
+    let since = looked_twice(noted()).memory(|m| m.changed = secs(LOOKED - 1));
+    assert_eq!(since.effect(), None);
+    // One look that does not show what was ready says nothing yet, and changes nothing.
+    let shown_no_more = Case::new()
+        .held()
+        .noted(ONE, LINEAGE)
+        .recorded(1, ONE, true);
+    let decision = shown_no_more.clone().decide();
+    assert_eq!((&decision.effect, &decision.cause), (&None, &None));
+    assert_eq!(decision.status.uuid, Some(uuid(1)));
+    assert!(matches!(
+        looked_twice(shown_no_more).effect(),
+        Some(Effect::Store(_))
+    ));
+    // The notes of others, and those of another account, are none.
+    for case in [
+        Case::new().held().noted(ONE, "22222222bbbb"),
+        Case::new().held().noted(TWO, LINEAGE),
+        noted().object(|o| o.metadata.uid = Some("uid-2".into())),
+    ] {
+        let Some(Effect::Store(new)) = case.effect() else {
+            panic!("not stored");
+        };
+        assert!(new.note.is_some());
+    }
+}
+
+#[test]
+fn a_key_that_is_there_is_used_whoever_stored_it_and_whatever_its_comment() {
+    let commented = format!("{ONE} somebody@else");
+    let case = Case::new()
+        .shows(2, &commented, "theirs", 20)
+        .shows(3, ONE, "older", 10)
+        .shows(4, TWO, "another", 1);
+    let decision = case.clone().decide();
+    assert_eq!(decision.effect, None, "no finalizer for what stays anyway");
+    let status = &decision.status;
+    assert_eq!(status.uuid, Some(uuid(3)), "the oldest");
+    assert_eq!((status.created, status.former.len()), (Some(false), 0));
+    assert_eq!(status.fingerprint, Some(print(ONE).to_string()));
+    assert_eq!(reason(&decision), Some(Reason::Available));
+    // The recorded one stays it.
+    let recorded = case.recorded(2, ONE, false).decide();
+    assert_eq!(recorded.status.uuid, Some(uuid(2)));
+}
+
+#[test]
+fn what_it_stored_is_held_by_a_finalizer() {
+    let stripped = Case::new().recorded(1, ONE, true).shows_mine(1, ONE, 10);
+    assert_eq!(stripped.clone().effect(), Some(Effect::Hold));
+    let decision = stripped.held().decide();
+    assert_eq!(decision.effect, None);
+    assert_eq!(decision.status.created, Some(true));
+    assert_eq!(
+        decision.wants,
+        Some((List::SshKeys, secs(1200))),
+        "with all others"
+    );
+}
+
+#[test]
+fn another_key_is_stored_first_and_the_former_goes_when_nobody_needs_it() {
+    let turned = |case: Case| {
+        case.facts(|f| f.key = Some(Ok(key(TWO))))
+            .object(|o| o.metadata.generation = Some(4))
+            .memory(|m| m.known = Some((print(TWO), secs(980))))
+    };
+    let first = turned(Case::at_rest());
+    assert!(matches!(first.clone().effect(), Some(Effect::Store(_))));
+    assert_eq!(first.decide().status.uuid, Some(uuid(1)), "until then");
+
+    let stored = turned(Case::at_rest()).shows_mine(2, TWO, 20);
+    let decision = stored.clone().decide();
+    assert_eq!(decision.status.uuid, Some(uuid(2)));
+    let former = FormerKey {
+        uuid: uuid(1),
+        fingerprint: Some(print(ONE).to_string()),
+    };
+    assert_eq!(decision.status.former, vec![former.clone()]);
+    assert_eq!(decision.effect, None, "it stays by default");
+
+    let by_policy = stored.policy(KeyDeletionPolicy::Delete);
+    let decision = by_policy.clone().decide();
+    assert_eq!(decision.effect, None, "on record first");
+    assert!(decision.goes_on);
+    let written = by_policy.recorded(2, TWO, true).object(|o| {
+        let status = o.status.as_mut().unwrap();
+        status.observed_generation = Some(4);
+        status.former = vec![former];
+    });
+    let goes = Some(Effect::Delete { uuid: uuid(1) });
+    assert_eq!(written.clone().effect(), goes);
+    // Whoever names the object has the new one now; whoever is being ordered may have the old one.
+    assert_eq!(written.clone().used_by(&["web"]).effect(), goes);
+    let ordering = written.clone().facts(|f| {
+        let mut web = user("shop", "web");
+        web.is_ordering = true;
+        f.users.as_mut().unwrap().by_name = vec![web];
+    });
+    assert_eq!(ordering.effect(), None);
+    let by_uuid = written.clone().facts(|f| {
+        let users = f.users.as_mut().unwrap();
+        users.by_uuid.insert(uuid(1), vec![user("bank", "db")]);
+    });
+    assert_eq!(by_uuid.effect(), None);
+    let claimed = written.clone().facts(|f| {
+        f.claimed.insert(print(ONE).to_string());
+    });
+    assert_eq!(claimed.effect(), None);
+    assert_eq!(written.facts(|f| f.users = None).effect(), None);
+}
+
+#[test]
+fn one_of_two_that_a_lost_answer_left_goes_whatever_the_policy() {
+    let twice = Case::at_rest().shows_mine(2, ONE, 20);
+    assert!(twice.clone().decide().goes_on);
+    let written = twice.object(|o| {
+        o.status.as_mut().unwrap().former = vec![FormerKey {
+            uuid: uuid(2),
+            fingerprint: Some(print(ONE).to_string()),
+        }];
+    });
+    assert_eq!(
+        written.clone().effect(),
+        Some(Effect::Delete { uuid: uuid(2) })
+    );
+    let named = written.facts(|f| {
+        let users = f.users.as_mut().unwrap();
+        users.by_uuid.insert(uuid(2), vec![user("bank", "db")]);
+    });
+    assert_eq!(named.effect(), None);
+}
+
+#[test]
+fn what_was_stored_or_deleted_since_the_look_counts() {
+    let stored = |at: u64| {
+        let case = Case::new().held().noted(ONE, LINEAGE);
+        let stored = Stored {
+            uuid: uuid(1),
+            name: case.name(ONE),
+            public_key: ONE.into(),
+            created_at: Some(10),
+            at: secs(at),
+        };
+        case.memory(|m| m.note(Observation::Stored(stored)))
+    };
+    // The look is older than the call, and still shows what a call after it added.
+    let waits = stored(995).decide();
+    assert_eq!(waits.status.uuid, Some(uuid(1)));
+    assert_eq!(waits.status.created, Some(true));
+    // A look that started after the answer and does not show it is a late one, or the truth: two of them decide.
+    let late = stored(LOOKED - 1).decide();
+    assert_eq!((late.status.uuid, late.effect), (None, None));
+    let deleted = Case::at_rest().memory(|m| {
+        m.note(Observation::Deleted {
+            uuid: uuid(1),
+            at: secs(995),
+        });
+    });
+    let listed = deleted.seen().listed().unwrap();
+    assert_eq!(listed.keys, Vec::new());
+}
+
+#[test]
+fn an_account_that_does_not_answer_changes_nothing() {
+    for reason in [
+        Reason::KeyRejected,
+        Reason::ProviderUnreachable,
+        Reason::AccountChanged,
+    ] {
+        let decision = Case::at_rest().blocked(reason).decide();
+        assert_eq!((decision.cause, decision.effect), (None, None), "{reason}");
+        let decision = Case::new().blocked(reason).decide();
+        assert_eq!(decision.cause.unwrap().reason, reason);
+    }
+    let forbidden = Case::at_rest().facts(|f| {
+        if let AccountFacts::Found { terms, .. } = &mut f.subject.account {
+            *terms = crate::account::terms::Terms::Refused("no".into());
+        }
+    });
+    assert_eq!(
+        reason(&forbidden.decide()),
+        Some(Reason::NamespaceNotAllowed)
+    );
+}
+
+#[test]
+fn a_key_that_is_none_is_told_and_nothing_is_sent() {
+    let why = Cause::needs_person(
+        Reason::InvalidSpec,
+        format!("spec.publicKey {}", NoKey::Private),
+    );
+    let decision = Case::new().facts(|f| f.key = Some(Err(why))).decide();
+    assert_eq!(
+        (reason(&decision), &decision.effect),
+        (Some(Reason::InvalidSpec), &None)
+    );
+    let refused = |at| {
+        let message = "422".to_owned();
+        let refused = Refused {
+            key: print(ONE),
+            message,
+            at: secs(at),
+        };
+        Case::new().memory(|m| m.note(Observation::Refused(refused)))
+    };
+    let decision = refused(NOW - 299).decide();
+    assert_eq!(reason(&decision), Some(Reason::RequestRefused));
+    assert_eq!((decision.effect, decision.again), (None, secs(1)));
+    let later = refused(NOW - 300);
+    assert!(matches!(later.effect(), Some(Effect::Store(_))), "rarely");
+    // Another key need not wait.
+    let refused = refused(NOW);
+    let mended = refused.facts(|f| f.key = Some(Ok(key(TWO)))).memory(|m| {
+        m.known = Some((print(TWO), secs(SINCE)));
+    });
+    let decision = mended.decide();
+    assert!(matches!(decision.effect, Some(Effect::Store(_))));
+    assert_eq!(decision.cause, None);
+}
+
+#[test]
+fn a_text_that_comes_back_unreadable_makes_no_second_key() {
+    let case = Case::new().held().noted(ONE, LINEAGE);
+    let name = case.name(ONE);
+    let decision = case.clone().shows(1, "", &name, 10).decide();
+    assert_eq!(decision.status.uuid, Some(uuid(1)));
+    assert_eq!(decision.effect, None);
+    // Another content of ours is not it.
+    let other = case.clone().shows(1, "", &case.name(TWO), 10).decide();
+    assert_eq!(other.status.uuid, None);
+}
+
+#[test]
+fn what_the_provider_takes_and_never_shows_is_not_sent_for_ever() {
+    let case = Case::new().memory(|m| m.unshown = 2);
+    assert!(matches!(case.clone().effect(), Some(Effect::Store(_))));
+    let decision = case.memory(|m| m.unshown = 3).decide();
+    assert_eq!(decision.effect, None);
+    assert_eq!(reason(&decision), Some(Reason::ChecksFailed));
+}
+
+mod ending {
+    use super::*;
+
+    fn going() -> Case {
+        Case::at_rest().policy(KeyDeletionPolicy::Delete).deleting()
+    }
+
+    #[test]
+    fn what_it_stored_goes_by_policy_and_then_the_object() {
+        assert_eq!(going().effect(), Some(Effect::Delete { uuid: uuid(1) }));
+        let deleted = going().memory(|m| {
+            m.note(Observation::Deleted {
+                uuid: uuid(1),
+                at: secs(995),
+            });
+        });
+        assert_eq!(deleted.effect(), Some(Effect::LetGo));
+        // Nobody knows: the next look does.
+        let unknown = going().memory(|m| m.note(Observation::NotKnownDeleted(secs(995))));
+        let decision = unknown.decide();
+        assert_eq!(
+            (decision.effect, decision.wants),
+            (None, Some((List::SshKeys, secs(995))))
+        );
+    }
+
+    #[test]
+    fn it_stays_by_default_and_with_its_kind_and_where_it_is_not_ours() {
+        let let_go = Some(Effect::LetGo);
+        assert_eq!(Case::at_rest().deleting().effect(), let_go);
+        let retained = Case::at_rest().policy(KeyDeletionPolicy::Retain).deleting();
+        assert_eq!(retained.effect(), let_go);
+        let with_kind = |seen| going().facts(|f| f.subject.kind_deleting = seen).effect();
+        assert_eq!(with_kind(Some(true)), let_go);
+        assert_eq!(with_kind(None), None);
+        let theirs = Case::new()
+            .held()
+            .recorded(1, ONE, false)
+            .shows(1, ONE, "theirs", 10)
+            .policy(KeyDeletionPolicy::Delete)
+            .deleting();
+        assert_eq!(theirs.effect(), let_go);
+        // A status that somebody copied or wrote makes nothing ours.
+        let claimed = Case::new()
+            .held()
+            .recorded(1, ONE, true)
+            .shows(1, ONE, "theirs", 10)
+            .policy(KeyDeletionPolicy::Delete)
+            .deleting();
+        assert_ne!(claimed.effect(), Some(Effect::Delete { uuid: uuid(1) }));
+        let bare = going().object(|o| o.metadata.finalizers = None);
+        assert_eq!(bare.effect(), None);
+    }
+
+    fn used_elsewhere(case: Case, number: u8) -> Case {
+        case.facts(|f| {
+            let users = f.users.as_mut().unwrap();
+            users
+                .by_uuid
+                .insert(uuid(number), vec![user("bank", "vault")]);
+        })
+    }
+
+    #[test]
+    fn it_waits_for_those_of_its_namespace_who_use_it() {
+        let decision = going().used_by(&["web", "db", "api", "job"]).decide();
+        assert_eq!(decision.effect, None);
+        assert_eq!(reason(&decision), Some(Reason::InUse));
+        let text = message(&decision);
+        assert!(text.contains("api, db, job and 1 more"), "{text}");
+        let by_uuid = going().facts(|f| {
+            let users = f.users.as_mut().unwrap();
+            users.by_uuid.insert(uuid(1), vec![user("shop", "web")]);
+        });
+        let decision = by_uuid.decide();
+        assert_eq!(reason(&decision), Some(Reason::InUse));
+        let words = "BareMetalServer web still uses it or is being ordered: take it out of its spec.sshKeys";
+        assert!(message(&decision).contains(words));
+        let by_host = going().facts(|f| {
+            let host = KeyUser {
+                is_host: true,
+                ..user("shop", "db")
+            };
+            f.users.as_mut().unwrap().by_name.push(host);
+        });
+        let decision = by_host.decide();
+        assert_eq!(decision.effect, None);
+        let words = "DedicatedHost db still uses it or is being installed: name another one in its spec.install.sshKeyRef";
+        assert!(message(&decision).contains(words), "{}", message(&decision));
+        assert_eq!(going().facts(|f| f.users = None).effect(), None);
+    }
+
+    #[test]
+    fn a_server_of_another_namespace_keeps_the_key_and_not_the_object() {
+        let uuids = vec![uuid(1)];
+        let stays = Some(Effect::LetStay { uuids });
+        assert_eq!(used_elsewhere(going(), 1).effect(), stays);
+        // What nobody uses goes first.
+        let former = used_elsewhere(going().shows_mine(2, TWO, 5), 1);
+        assert_eq!(
+            former.clone().effect(),
+            Some(Effect::Delete { uuid: uuid(2) })
+        );
+        let held = former.used_by(&["web"]).decide();
+        assert_eq!(
+            (reason(&held), held.effect.clone()),
+            (Some(Reason::InUse), None)
+        );
+        assert!(!message(&held).contains("bank") && !message(&held).contains("vault"));
+    }
+
+    #[test]
+    fn what_another_object_stands_for_is_left_to_it() {
+        let claimed = going().facts(|f| {
+            f.claimed.insert(print(ONE).to_string());
+        });
+        assert_eq!(claimed.clone().effect(), Some(Effect::LetGo));
+        let former = claimed.shows_mine(2, TWO, 5);
+        assert_eq!(former.effect(), Some(Effect::Delete { uuid: uuid(2) }));
+    }
+
+    #[test]
+    fn what_is_not_shown_is_looked_for_twice() {
+        let absent = || going().view(|v| v.ssh_keys = Some((secs(LOOKED), Arc::default())));
+        let decision = absent().decide();
+        assert_eq!(decision.effect, None);
+        assert_eq!(
+            decision.wants,
+            Some((List::SshKeys, secs(LOOKED + SPACING)))
+        );
+        let mark = absent().0.subject.mark();
+        let twice = absent().memory(|m| {
+            m.looked(mark.as_str(), false, secs(LOOKED - SPACING), secs(SINCE));
+        });
+        assert_eq!(twice.effect(), Some(Effect::LetGo));
+        // One that never stored anything ends at once.
+        let empty = Case::new()
+            .held()
+            .policy(KeyDeletionPolicy::Delete)
+            .deleting();
+        assert_eq!(empty.effect(), Some(Effect::LetGo));
+    }
+
+    #[test]
+    fn only_the_deletion_of_the_recorded_key_spares_the_looks() {
+        let absent = |gone: u8| {
+            let deleted = |m: &mut Memory| {
+                m.note(Observation::Deleted {
+                    uuid: uuid(gone),
+                    at: secs(900),
+                });
+            };
+            let empty = |v: &mut View| v.ssh_keys = Some((secs(LOOKED), Arc::default()));
+            going().view(empty).memory(deleted)
+        };
+        assert_eq!(absent(1).effect(), Some(Effect::LetGo));
+        let former = absent(2).decide();
+        assert_eq!((former.effect, former.again), (None, secs(SPACING)));
+        // The note speaks of another key, which may have been stored after all.
+        assert_eq!(absent(1).noted(TWO, LINEAGE).effect(), None);
+    }
+
+    #[test]
+    fn another_account_proves_nothing() {
+        let unknown = going().view(|v| v.lineage = None).decide();
+        assert_eq!(unknown.effect, None);
+        assert_eq!(reason(&unknown), Some(Reason::WaitingForListing));
+        assert!(message(&unknown).contains("Retain"));
+        let moved = going().view(|v| v.lineage = Some("22222222bbbb".into()));
+        let decision = moved.decide();
+        assert_eq!(decision.effect, None);
+        assert_eq!(reason(&decision), Some(Reason::AccountChanged));
+        assert!(message(&decision).contains("Retain"));
+        let missing = going().facts(|f| {
+            f.subject.account = AccountFacts::Missing("ProviderAccount default".into());
+        });
+        let decision = missing.decide();
+        assert_eq!(reason(&decision), Some(Reason::AccountNotFound));
+        assert!(message(&decision).contains("Retain"));
+    }
+}
+
+#[test]
+fn a_look_that_is_asked_for_is_one_at_the_stored_keys_and_nobody_looks_through_a_refused_key() {
+    let asked = || Case::at_rest().facts(|f| f.subject.memory.asked.note(Some("now"), secs(NOW)));
+    let next = secs(LOOKED + 15);
+    assert_eq!(asked().decide().wants, Some((List::SshKeys, next)));
+    assert!(Case::at_rest().decide().wants > Some((List::SshKeys, next)));
+    assert_eq!(asked().blocked(Reason::KeyRejected).decide().wants, None);
+}

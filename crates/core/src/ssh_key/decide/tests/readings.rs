@@ -1,0 +1,78 @@
+//! What kstatus, and the tools that build on it, read in every reason of a stored key.
+
+use super::*;
+use crate::{readings::Reading, trouble::Trouble};
+
+impl Case {
+    /// It has waited for this for two minutes.
+    fn waited_for(self, reason: Reason) -> Self {
+        self.facts(|f| {
+            let patience = &mut f.subject.memory.patience;
+            patience.note(Some(reason), secs(NOW - 120));
+        })
+    }
+
+    /// Something was said of it before.
+    fn told(self) -> Self {
+        let wanted = Cause::waits(Reason::Pending, "").conditions();
+        let shown = api::conditions::merge(&[], &wanted, Some(3), Timestamp::MIN);
+        self.object(|o| o.status.get_or_insert_default().conditions = shown)
+    }
+
+    fn failing(self, reason: Reason) -> Self {
+        self.facts(|f| {
+            for _ in 0..3 {
+                let message = "no".to_owned();
+                let trouble = Trouble { reason, message };
+                f.subject.memory.failed(trouble, secs(NOW));
+            }
+        })
+    }
+
+    fn reading(self, stage: &'static str) -> Reading {
+        let facts = self.seen();
+        let (subject, decision) = (&facts.subject, decide(&facts));
+        let (status, _) = decision.status(subject, Timestamp::MIN);
+        Reading::of_status(stage, &status.conditions, subject.is_deleting())
+    }
+}
+
+/// Every case, in the order of the page.
+pub(crate) fn every() -> Vec<Reading> {
+    let unread = |cause: Cause| Case::new().facts(|f| f.key = Some(Err(cause)));
+    let missing = || unread(Cause::missing(Reason::ReferenceNotFound, "no; create it"));
+    let no_account =
+        || Case::new().facts(|f| f.subject.account = AccountFacts::Missing("account".into()));
+    let refused = Observation::Refused(Refused {
+        key: print(ONE),
+        message: "no".into(),
+        at: secs(NOW),
+    });
+    let living = [
+        Case::new().told().blocked(Reason::Pending),
+        no_account(),
+        no_account().waited_for(Reason::AccountNotFound),
+        missing(),
+        missing().waited_for(Reason::ReferenceNotFound),
+        unread(Cause::needs_person(Reason::InvalidSpec, "no; correct it")),
+        Case::new().blocked(Reason::KeyRejected),
+        Case::new().blocked(Reason::ProviderUnreachable),
+        Case::new().told(),
+        Case::new().held().noted(ONE, LINEAGE),
+        Case::new().told().failing(Reason::ProviderUnreachable),
+        Case::new().memory(|m| m.note(refused)),
+        Case::at_rest(),
+    ];
+    let going = || Case::at_rest().policy(KeyDeletionPolicy::Delete).deleting();
+    let used = || going().used_by(&["web"]);
+    let ending = [
+        going(),
+        used(),
+        used().waited_for(Reason::InUse),
+        going().view(|v| v.lineage = Some("22222222bbbb".into())),
+        going().failing(Reason::RequestRefused),
+    ];
+    let living = living.into_iter().map(|c| c.reading("present"));
+    let ending = ending.into_iter().map(|c| c.reading("deleted"));
+    living.chain(ending).collect()
+}

@@ -1,0 +1,6 @@
+//! Stored SSH keys.
+
+pub mod decide;
+pub mod facts;
+pub mod memory;
+pub mod public_key;

@@ -1,0 +1,354 @@
+//! The decision: facts in, one decision out.
+//!
+//! The account's list of tags is looked at before and after each change. A request that may have taken effect is
+//! never repeated before looks have shown that it has not.
+
+mod ending;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use super::facts::{Facts, Rename, users};
+use crate::account::lane::Lane;
+use crate::pass;
+use crate::{
+    account::{list::List, view::Tags},
+    account_facts::{Purpose, held},
+    cause::Cause,
+    pass::Sight,
+};
+use api::{
+    Interval, Reason,
+    names::RESERVED_PREFIX,
+    tag::{RenamePolicy, ServerTagStatus, TagNote},
+};
+use std::time::Duration;
+
+/// A decision about a tag.
+pub type Decision = pass::Decision<ServerTagStatus, Effect>;
+
+/// Counts alone are written this often at most.
+const COUNTS: Duration = Duration::from_secs(60);
+/// What the provider refused is tried again after this time.
+const REFUSED: Duration = Duration::from_secs(300);
+
+/// Something to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Put the finalizer on, with a note of what this object makes.
+    Hold {
+        /// The note; None: nothing is made.
+        note: Option<TagNote>,
+    },
+    /// Make the tag.
+    Make {
+        /// The tag.
+        tag: String,
+    },
+    /// Rename a tag.
+    Rename {
+        /// From which to which.
+        rename: Rename,
+        /// Whether it must be a tag that nothing bears.
+        only_unused: bool,
+    },
+    /// Take the tag out of the account.
+    Delete {
+        /// The tag.
+        tag: String,
+        /// Whether it must be a tag that nothing bears.
+        only_unused: bool,
+    },
+    /// Take the finalizer off.
+    LetGo,
+}
+
+/// Decides what to do for one tag.
+pub fn decide(facts: &Facts) -> Decision {
+    match facts.subject.is_deleting() {
+        true => ending::end(facts),
+        false => keep(facts).answering(&facts.subject, || Sight::List(List::Tags)),
+    }
+}
+
+/// A living object: its tag is there, or is made.
+fn keep(facts: &Facts) -> Decision {
+    let wanted = facts.subject.object.wanted();
+    if let Some(cause) = unusable(wanted) {
+        return hold(facts, cause);
+    }
+    // Who may not use the account learns nothing of those who do.
+    let view = match facts.subject.account.usable(Purpose::Change) {
+        Ok(view) => view,
+        Err(cause) => return hold(facts, cause),
+    };
+    if let Some(owner) = &facts.rivals.owner {
+        let message = format!(
+            "the tag {wanted:?} of this account belongs to the older ServerTag {}/{}: delete one of the two; this one takes over when that one is gone",
+            owner.namespace, owner.name
+        );
+        return hold(
+            facts,
+            Cause::needs_person(Reason::OwnershipConflict, message),
+        );
+    }
+    if let Some(decision) = unsettled(facts) {
+        return decision;
+    }
+    let Some((began, tags)) = facts.tags() else {
+        return look_again(facts, facts.not_before());
+    };
+    let lineage = match facts.subject.lineage() {
+        Ok(lineage) => lineage,
+        Err(cause) => return hold(facts, cause),
+    };
+    let now = current(facts, tags);
+    if now.is_none()
+        && let Some(next) = facts.unproved(tags)
+    {
+        return Decision::unchanged(&facts.subject).wanting(List::Tags, next);
+    }
+    match (now, tags.contains_key(wanted)) {
+        (Some(now), _) if now == wanted => available(facts, wanted, began, tags),
+        // What is to be changed is on record first: the note of a change would hide where it came from.
+        (Some(now), _) if facts.recorded() != Some(&now) => record(facts, now),
+        (Some(from), false) => {
+            let to = wanted.to_owned();
+            rename(facts, Rename { from, to }, lineage, began, tags)
+        }
+        (Some(from), true) => {
+            let message = format!(
+                "spec.tag: the account has a tag {wanted:?} already, so {from:?} cannot be renamed to it: set spec.tag to another one, or delete {wanted:?}"
+            );
+            hold(facts, Cause::needs_person(Reason::NameTaken, message))
+                .wanting(List::Tags, began + view.times.idle_poll_interval)
+        }
+        (None, true) => available(facts, wanted, began, tags),
+        (None, false) => make(facts, wanted, lineage, began),
+    }
+}
+
+/// What the schema refuses, in an object that was stored past it.
+fn unusable(tag: &str) -> Option<Cause> {
+    let is_letter = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b':' | b'-');
+    let message = if tag.starts_with(RESERVED_PREFIX) {
+        format!(
+            "spec.tag: the prefix {RESERVED_PREFIX} is reserved for the operator's own tags; choose another name"
+        )
+    } else if !(1..=64).contains(&tag.len()) || !tag.bytes().all(is_letter) {
+        "spec.tag: a tag has 1 to 64 letters, digits, _, : and -; correct it".to_owned()
+    } else {
+        return None;
+    };
+    Some(Cause::needs_person(Reason::InvalidSpec, message))
+}
+
+/// The tag that the account has for this object now.
+fn current(facts: &Facts, tags: &Tags) -> Option<String> {
+    let noted = facts.note().filter(|note| tags.contains_key(&note.tag));
+    match facts.recorded() {
+        Some(tag) => {
+            // Renamed, and that is not on record yet.
+            let renamed = noted.filter(|note| note.from.as_deref() == Some(tag));
+            let renamed = renamed
+                .filter(|note| facts.has_brought_about(&note.tag) || !tags.contains_key(tag));
+            let stays = tags.contains_key(tag).then(|| tag.to_owned());
+            renamed.map(|note| note.tag).or(stays)
+        }
+        // Made, and that is not on record yet.
+        None => noted.filter(|note| note.made).map(|note| note.tag),
+    }
+}
+
+/// A rename of unknown outcome is looked for first.
+fn unsettled(facts: &Facts) -> Option<Decision> {
+    let unknown = facts.subject.memory.own.unknown.as_ref()?;
+    let spacing = facts.subject.view()?.times.absence_check_interval;
+    let Rename { from, to } = &unknown.rename;
+    let message = format!(
+        "it is not known whether {from:?} was renamed to {to:?}: the account's tags are looked at until that is clear"
+    );
+    let next = unknown.not_done.map_or(unknown.since, |at| at + spacing);
+    let cause = Cause::waits(Reason::OutcomeUnknown, message);
+    Some(hold(facts, cause).wanting(List::Tags, next))
+}
+
+/// The account has the tag.
+fn available(facts: &Facts, tag: &str, began: Duration, tags: &Tags) -> Decision {
+    let subject = &facts.subject;
+    if !subject.has_finalizer() {
+        return subject.holding(Effect::Hold { note: None });
+    }
+    // It was refused, so somebody else made it: that has to outlive this process.
+    if let Some(note) = facts
+        .note()
+        .filter(|note| Some(note) != facts.written_note().as_ref())
+    {
+        return Decision::unchanged(subject).with(Effect::Hold { note: Some(note) });
+    }
+    let mut status = subject.status();
+    let count = tags
+        .get(tag)
+        .and_then(|record| record.servers.or(record.resources));
+    let is_new = status.tag.as_deref() != Some(tag);
+    status.tag = Some(tag.to_owned());
+    status.created = Some(facts.has_made(tag));
+    status.account = Some(subject.object.account());
+    // Counts change with every server: what else there is to say does not wait for them, nor do they for it.
+    let rest = (subject.memory.reported)
+        .and_then(|at| (at + COUNTS).checked_sub(subject.now.mono))
+        .filter(|rest| !rest.is_zero() && !is_new && status.server_count != count);
+    if rest.is_none() {
+        status.server_count = count;
+    }
+    let idle = subject
+        .view()
+        .map_or(COUNTS, |v| v.times.idle_poll_interval);
+    let decision = Decision::of(status)
+        .because(Cause::ready(Reason::Available, "the account has the tag"))
+        .wanting(List::Tags, began + idle);
+    match rest {
+        Some(rest) => decision.again(rest),
+        None => decision,
+    }
+}
+
+/// The account has a tag of this object under another name than the one that is declared now.
+fn record(facts: &Facts, tag: String) -> Decision {
+    let mut status = facts.subject.status();
+    status.created = Some(facts.has_made(&tag));
+    status.account = Some(facts.subject.object.account());
+    let message = format!("the account has the tag as {tag:?}; it is renamed within seconds");
+    status.tag = Some(tag);
+    Decision::of(status)
+        .because(Cause::waits(Reason::Progressing, message))
+        .going_on()
+}
+
+/// The account lacks the tag.
+fn make(facts: &Facts, tag: &str, lineage: &str, began: Duration) -> Decision {
+    let subject = &facts.subject;
+    if let Some(decision) = is_late(facts, tag, began).or_else(|| refused(facts, tag)) {
+        return decision;
+    }
+    let written = facts.written_note();
+    let is_noted = written.is_some_and(|note| note.made && note.tag == tag);
+    if !subject.has_finalizer() || !is_noted {
+        let note = TagNote {
+            uid: subject.uid().to_owned(),
+            lineage: lineage.to_owned(),
+            tag: tag.to_owned(),
+            from: None,
+            made: true,
+        };
+        return subject.holding(Effect::Hold { note: Some(note) });
+    }
+    let tag = tag.to_owned();
+    Decision::unchanged(subject).with(Effect::Make { tag })
+}
+
+/// The account has the former tag, and lacks the one that is declared now.
+fn rename(facts: &Facts, rename: Rename, lineage: &str, began: Duration, tags: &Tags) -> Decision {
+    let subject = &facts.subject;
+    let Rename { from, to } = &rename;
+    if subject.object.spec.rename_policy != Some(RenamePolicy::Rename) {
+        let message = format!(
+            "spec.tag: the account has the tag as {from:?}: set spec.renamePolicy to Rename, or spec.tag to {from:?}"
+        );
+        return hold(facts, Cause::needs_person(Reason::InvalidSpec, message));
+    }
+    let only_unused = facts.is_shared();
+    if let Some(why) = may_not_touch(facts, from, tags, "renamed") {
+        return hold(facts, why);
+    }
+    if let Some(decision) = is_late(facts, to, began).or_else(|| refused(facts, to)) {
+        return decision;
+    }
+    let note = TagNote {
+        uid: subject.uid().to_owned(),
+        lineage: lineage.to_owned(),
+        tag: to.clone(),
+        from: Some(from.clone()),
+        made: facts.has_made(from),
+    };
+    if !subject.has_finalizer() || facts.note().as_ref() != Some(&note) {
+        return subject.holding(Effect::Hold { note: Some(note) });
+    }
+    Decision::unchanged(subject).with(Effect::Rename {
+        rename,
+        only_unused,
+    })
+}
+
+/// Why a tag is left alone that others may rely on: through an account of many namespaces nobody renames or
+/// deletes what another has made, or what servers bear.
+fn may_not_touch(facts: &Facts, tag: &str, tags: &Tags, done: &str) -> Option<Cause> {
+    if !facts.is_shared() {
+        return None;
+    }
+    if !facts.has_made(tag) {
+        let message = format!(
+            "the tag {tag:?} was there before this object: through a ClusterProviderAccount only the object that made a tag may have it {done}; use another name, or a ProviderAccount"
+        );
+        return Some(Cause::needs_person(Reason::OwnershipConflict, message));
+    }
+    let used = tags.get(tag).is_some_and(|record| users(record) != Some(0));
+    used.then(|| {
+        let message = format!(
+            "servers bear the tag {tag:?}: through a ClusterProviderAccount it is {done} when none does any more"
+        );
+        Cause::missing(Reason::InUse, message)
+    })
+}
+
+/// The provider took our request, and its list does not show it yet.
+fn is_late(facts: &Facts, tag: &str, began: Duration) -> Option<Decision> {
+    let times = &facts.subject.view()?.times;
+    let (made, at) = facts.subject.memory.own.made.as_ref()?;
+    let is_late = made == tag && facts.subject.now.mono < *at + times.absence_grace_period;
+    is_late.then(|| {
+        let message = format!(
+            "the provider has taken {tag:?}, and its list of tags does not show it yet; it is made again after {}",
+            Interval(times.absence_grace_period)
+        );
+        hold(facts, Cause::waits(Reason::Progressing, message))
+            .wanting(List::Tags, began + times.absence_check_interval)
+    })
+}
+
+/// The provider said no a while ago.
+fn refused(facts: &Facts, tag: &str) -> Option<Decision> {
+    let refused = facts.subject.memory.own.refused.as_ref()?;
+    let rest = (refused.at + REFUSED).checked_sub(facts.subject.now.mono)?;
+    (refused.tag == tag && !rest.is_zero()).then(|| {
+        let message = format!(
+            "the provider refuses the tag {tag:?}: {}; tried again every 5m; correct spec.tag if the provider does not like the name",
+            refused.message
+        );
+        hold(facts, Cause::needs_person(Reason::RequestRefused, message)).again(rest)
+    })
+}
+
+/// Waits for a look at the tags. The first one of a new object is not worth a write, unless it fails.
+fn look_again(facts: &Facts, not_before: Duration) -> Decision {
+    let view = facts.subject.view();
+    let decision = match view.and_then(|view| view.error_of(List::Tags)) {
+        Some((reason, message)) => hold(facts, held(*reason, message.clone())),
+        None => Decision::unchanged(&facts.subject),
+    };
+    decision.wanting(List::Tags, not_before)
+}
+
+/// Says why nothing is done; what is known of the tag stays.
+fn hold(facts: &Facts, cause: Cause) -> Decision {
+    Decision::unchanged(&facts.subject).because(cause)
+}
+
+/// The lane of an effect and the number of its calls.
+pub fn turn(effect: &Effect) -> Option<(Lane, u32)> {
+    match effect {
+        Effect::Hold { .. } | Effect::LetGo => None,
+        Effect::Make { .. } => Some((Lane::Change, 1)),
+        // A look goes first.
+        Effect::Rename { .. } | Effect::Delete { .. } => Some((Lane::Change, 2)),
+    }
+}

@@ -1,0 +1,120 @@
+//! The end of an object: its tag is deleted, or stays.
+
+use super::{
+    super::facts::{Facts, users},
+    Decision, Effect, hold, look_again, unsettled,
+};
+use crate::{
+    account::{list::List, view::Tags},
+    account_facts::Purpose,
+    cause::Cause,
+    pass::KIND_UNSEEN,
+};
+use api::{
+    Reason,
+    names::TAG_ANNOTATION,
+    tag::{TagDeletionPolicy, TagNote},
+};
+
+/// Decides what to do for an object that is being deleted.
+pub(super) fn end(facts: &Facts) -> Decision {
+    let subject = &facts.subject;
+    let let_go = || Decision::unchanged(subject).with(Effect::LetGo);
+    if !subject.has_finalizer() {
+        return Decision::unchanged(subject);
+    }
+    match subject.kind_goes() {
+        Ok(true) => return let_go(),
+        Ok(false) => {}
+        Err(cause) => return hold(facts, cause).again(KIND_UNSEEN),
+    }
+    // The tag is another object's, or becomes that of one that lives on.
+    let is_others = facts.rivals.owner.is_some() || facts.rivals.successor.is_some();
+    if subject.object.spec.deletion_policy == Some(TagDeletionPolicy::Retain) || is_others {
+        return let_go();
+    }
+    let view = match subject.account.usable(Purpose::End) {
+        Ok(view) => view,
+        Err(cause) => return hold(facts, with_remedy(cause)),
+    };
+    if let Some(decision) = unsettled(facts) {
+        return decision;
+    }
+    let Some((began, tags)) = facts.tags() else {
+        return look_again(facts, facts.not_before());
+    };
+    if let Some(cause) = of_another_account(facts) {
+        return hold(facts, with_remedy(cause));
+    }
+    let Some(tag) = left(facts, tags) else {
+        return match facts.unproved(tags) {
+            Some(next) => Decision::unchanged(subject).wanting(List::Tags, next),
+            None => let_go(),
+        };
+    };
+    // What others rely on stays, whatever the policy says.
+    if facts.is_shared() && !facts.has_made(&tag) {
+        return let_go();
+    }
+    let is_forced = subject.object.spec.force == Some(true) && !facts.is_shared();
+    let used = tags
+        .get(&tag)
+        .is_some_and(|record| users(record) != Some(0));
+    if used && !is_forced {
+        return hold(facts, in_use(facts, &tag, tags))
+            .wanting(List::Tags, began + view.times.active_poll_interval);
+    }
+    let only_unused = !is_forced;
+    Decision::unchanged(subject).with(Effect::Delete { tag, only_unused })
+}
+
+/// The tag of this object that the account still has, and that is to be deleted.
+fn left(facts: &Facts, tags: &Tags) -> Option<String> {
+    let is_asked = facts.subject.object.spec.deletion_policy == Some(TagDeletionPolicy::Delete);
+    let recorded = facts.subject.object.status.as_ref();
+    let recorded = recorded.and_then(|status| status.tag.clone());
+    let recorded = recorded.filter(|tag| is_asked || facts.has_made(tag));
+    // Made or renamed, and that is not on record.
+    let noted = facts.note().filter(|note| note.made);
+    let noted = noted
+        .into_iter()
+        .flat_map(|note| [Some(note.tag), note.from]);
+    let mut all = std::iter::once(recorded).chain(noted).flatten();
+    all.find(|tag| tags.contains_key(tag))
+}
+
+fn in_use(facts: &Facts, tag: &str, tags: &Tags) -> Cause {
+    let count = tags.get(tag).and_then(users);
+    let who = match count {
+        Some(1) => "one server bears".to_owned(),
+        Some(count) => format!("{count} servers bear"),
+        None => "the provider does not say how many servers bear".to_owned(),
+    };
+    let remedy = match facts.is_shared() {
+        true => "set spec.deletionPolicy of this ServerTag to Retain to keep it",
+        false => {
+            "set spec.force of this ServerTag to true to delete it now, or its spec.deletionPolicy to Retain to keep it"
+        }
+    };
+    let message = format!("{who} the tag {tag:?}: it is deleted when none does any more; {remedy}");
+    Cause::missing(Reason::InUse, message)
+}
+
+/// The tag was made in another account than the one that key and URL lead to now.
+fn of_another_account(facts: &Facts) -> Option<Cause> {
+    let text = facts.subject.annotation(TAG_ANNOTATION)?;
+    let note: TagNote = serde_json::from_str(text).ok()?;
+    let lineage = facts.subject.view()?.lineage.as_ref()?;
+    let is_other = note.uid == facts.subject.uid() && note.lineage != *lineage;
+    is_other.then(|| {
+        let message = "spec.accountRef: the tag was made in another account than the one that this key and URL lead to now; set them back";
+        Cause::needs_person(Reason::AccountChanged, message)
+    })
+}
+
+fn with_remedy(mut cause: Cause) -> Cause {
+    cause
+        .message
+        .push_str("; or set spec.deletionPolicy of this ServerTag to Retain to let the object go and keep the tag");
+    cause
+}

@@ -1,0 +1,627 @@
+//! Tests of the decision: what each state leads to, and a small world in which decisions are carried out.
+
+pub(crate) mod readings;
+mod world;
+
+use super::*;
+use crate::{
+    account::{
+        key::AccountKey,
+        view::{State, View},
+    },
+    account_facts::AccountFacts,
+    mark::ClusterId,
+    moment::Moment,
+    ownership::{Claimant, Rivals},
+    pass::{Ended, Memory, Subject},
+    tag::facts::{Refused, TagMemory, Unknown, rename_of},
+};
+use api::{
+    ServerTag,
+    names::{OBJECT_FINALIZER, TAG_ANNOTATION},
+    references::{AccountKind, AccountRef, PinnedAccount},
+    tag::{ServerTagSpec, TagDeletionPolicy},
+};
+use hosting_types::TagRecord;
+use std::sync::Arc;
+
+const NOW: Duration = Duration::from_secs(10_000);
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// The tags of an account with the servers that bear them.
+fn tags(all: &[(&str, i64)]) -> Tags {
+    let record = |(tag, count): &(&str, i64)| TagRecord {
+        tag: (*tag).into(),
+        resources: Some(*count),
+        servers: Some(*count),
+    };
+    all.iter().map(|t| (t.0.to_owned(), record(t))).collect()
+}
+
+/// Facts under construction. They start with a new object `web`, on an account without tags.
+#[derive(Clone)]
+struct Case(Facts);
+
+impl Case {
+    fn new() -> Self {
+        let mut object = ServerTag::new(
+            "web",
+            ServerTagSpec {
+                account_ref: None,
+                tag: None,
+                rename_policy: None,
+                deletion_policy: None,
+                force: None,
+            },
+        );
+        object.metadata.namespace = Some("shop".into());
+        object.metadata.uid = Some("uid-1".into());
+        object.metadata.generation = Some(1);
+        let view = View {
+            tags: Some((NOW - secs(1), Arc::default())),
+            ..View::usable()
+        };
+        Self(Facts {
+            subject: Subject {
+                now: Moment {
+                    wall: 1_000_000,
+                    mono: NOW,
+                },
+                acting_since: Duration::ZERO,
+                first_seen: secs(9_000),
+                cluster: ClusterId::parse("0123456789abcdef").unwrap(),
+                kind_deleting: Some(false),
+                account: AccountFacts::Found {
+                    view,
+                    terms: crate::account::terms::Terms::Own,
+                },
+                memory: Memory::default(),
+                object: Arc::new(object),
+            },
+            rivals: Rivals::default(),
+        })
+    }
+
+    fn facts(mut self, change: impl FnOnce(&mut Facts)) -> Self {
+        change(&mut self.0);
+        self
+    }
+
+    fn object(self, change: impl FnOnce(&mut ServerTag)) -> Self {
+        self.facts(|f| change(Arc::make_mut(&mut f.subject.object)))
+    }
+
+    fn spec(self, change: impl FnOnce(&mut ServerTagSpec)) -> Self {
+        self.object(|o| change(&mut o.spec))
+    }
+
+    fn view(self, change: impl FnOnce(&mut View)) -> Self {
+        self.facts(|f| {
+            if let AccountFacts::Found { view, .. } = &mut f.subject.account {
+                change(view);
+            }
+        })
+    }
+
+    fn own(self, change: impl FnOnce(&mut TagMemory)) -> Self {
+        self.facts(|f| change(&mut f.subject.memory.own))
+    }
+
+    fn tags(self, all: &[(&str, i64)]) -> Self {
+        self.view(|v| v.tags = Some((NOW - secs(1), Arc::new(tags(all)))))
+    }
+
+    fn held(self) -> Self {
+        self.object(|o| o.metadata.finalizers = Some(vec![OBJECT_FINALIZER.into()]))
+    }
+
+    fn noted(self, tag: &str, from: Option<&str>, made: bool) -> Self {
+        let text = serde_json::to_string(&note(tag, from, made)).unwrap();
+        let annotations = [(TAG_ANNOTATION.to_owned(), text)].into();
+        self.held()
+            .object(|o| o.metadata.annotations = Some(annotations))
+    }
+
+    /// The tag stands in status; `created`: this object made it.
+    fn recorded(self, tag: &str, created: bool) -> Self {
+        self.held().object(|o| {
+            let status = o.status.get_or_insert_default();
+            status.tag = Some(tag.into());
+            status.created = Some(created);
+        })
+    }
+
+    /// It made the tag, and all is on record.
+    fn made(self, tag: &str) -> Self {
+        self.noted(tag, None, true).recorded(tag, true)
+    }
+
+    fn renamed_to(self, tag: &str) -> Self {
+        self.spec(|s| {
+            s.tag = Some(tag.into());
+            s.rename_policy = Some(RenamePolicy::Rename);
+        })
+    }
+
+    fn deleted(self) -> Self {
+        let time =
+            k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH);
+        self.object(|o| o.metadata.deletion_timestamp = Some(time))
+    }
+
+    fn shared(self) -> Self {
+        self.spec(|s| {
+            s.account_ref = Some(AccountRef {
+                kind: Some(AccountKind::ClusterProviderAccount),
+                name: None,
+            });
+        })
+    }
+
+    fn owned_by(self, name: &str) -> Self {
+        self.facts(|f| f.rivals.owner = Some(rival(name)))
+    }
+
+    fn decide(&self) -> Decision {
+        decide(&self.0)
+    }
+
+    /// The effect, and the reason that is told.
+    fn outcome(&self) -> (Option<Effect>, Option<Reason>) {
+        let decision = self.decide();
+        (decision.effect, decision.cause.map(|cause| cause.reason))
+    }
+}
+
+fn rival(name: &str) -> Arc<Claimant> {
+    Arc::new(Claimant {
+        uid: "uid-0".into(),
+        namespace: "shop".into(),
+        name: name.into(),
+        account: AccountKey::of(&PinnedAccount::of(None), "shop"),
+        is_deleting: false,
+    })
+}
+
+fn note(tag: &str, from: Option<&str>, made: bool) -> TagNote {
+    TagNote {
+        uid: "uid-1".into(),
+        lineage: "lineage-1".into(),
+        tag: tag.into(),
+        from: from.map(Into::into),
+        made,
+    }
+}
+
+fn make(tag: &str) -> Option<Effect> {
+    Some(Effect::Make { tag: tag.into() })
+}
+
+fn delete(tag: &str, only_unused: bool) -> Option<Effect> {
+    let tag = tag.into();
+    Some(Effect::Delete { tag, only_unused })
+}
+
+fn hold_with(note: Option<TagNote>) -> Option<Effect> {
+    Some(Effect::Hold { note })
+}
+
+fn a_rename(from: &str, to: &str) -> Rename {
+    Rename {
+        from: from.into(),
+        to: to.into(),
+    }
+}
+
+#[test]
+fn a_tag_is_noted_made_and_then_available() {
+    let new = Case::new();
+    assert_eq!(
+        new.outcome(),
+        (hold_with(Some(note("web", None, true))), None)
+    );
+    let noted = new.noted("web", None, true);
+    assert_eq!(noted.outcome(), (make("web"), None));
+    let decision = noted.tags(&[("web", 2)]).decide();
+    let status = &decision.status;
+    assert_eq!(status.tag.as_deref(), Some("web"));
+    assert_eq!((status.created, status.server_count), (Some(true), Some(2)));
+    assert_eq!(decision.cause.unwrap().reason, Reason::Available);
+    assert_eq!(decision.effect, None);
+}
+
+#[test]
+fn what_exists_is_adopted_and_not_called_its_own() {
+    let case = Case::new().tags(&[("web", 0)]);
+    assert_eq!(case.outcome(), (hold_with(None), None));
+    let status = case.clone().held().decide().status;
+    assert_eq!(
+        (status.tag.as_deref(), status.created),
+        (Some("web"), Some(false))
+    );
+    // A note of another object, or of another account, counts for nothing.
+    for change in [
+        (|n: &mut TagNote| n.uid = "uid-2".into()) as fn(&mut TagNote),
+        |n| n.lineage = "lineage-2".into(),
+    ] {
+        let mut other = note("web", None, true);
+        change(&mut other);
+        let text = serde_json::to_string(&other).unwrap();
+        let copied = case.clone().held().object(|o| {
+            o.metadata.annotations = Some([(TAG_ANNOTATION.to_owned(), text)].into());
+        });
+        assert_eq!(copied.decide().status.created, Some(false));
+        let expected = match other.lineage == "lineage-1" {
+            true => (Some(Effect::LetGo), None),
+            false => (None, Some(Reason::AccountChanged)),
+        };
+        assert_eq!(copied.deleted().outcome(), expected);
+    }
+}
+
+#[test]
+fn a_look_from_before_shows_nothing() {
+    let wants = |case: &Case| {
+        let decision = case.decide();
+        assert_eq!((decision.effect, decision.cause), (None, None));
+        decision.wants
+    };
+    let case = Case::new();
+    let gained = case
+        .clone()
+        .facts(|f| f.subject.acting_since = NOW - secs(1) / 2);
+    assert_eq!(wants(&gained), Some((List::Tags, NOW - secs(1) / 2)));
+    let new = case.clone().facts(|f| f.subject.first_seen = NOW);
+    assert_eq!(wants(&new), Some((List::Tags, NOW)));
+    let changed = case.clone().own(|own| own.changed = Some(NOW));
+    assert_eq!(wants(&changed), Some((List::Tags, NOW)));
+    let never = case.view(|v| v.tags = None);
+    assert_eq!(wants(&never), Some((List::Tags, secs(9_000))));
+    let failing = never.view(|v| v.last_error = Some((Reason::ProviderUnreachable, "no".into())));
+    assert_eq!(failing.outcome(), (None, Some(Reason::ProviderUnreachable)));
+}
+
+#[test]
+fn what_was_made_and_is_not_listed_yet_is_awaited_before_it_is_made_again() {
+    let case = Case::new().noted("web", None, true);
+    let late = |ago| {
+        case.clone()
+            .own(|own| own.made = Some(("web".into(), NOW - ago)))
+    };
+    assert_eq!(late(secs(5)).outcome(), (None, Some(Reason::Progressing)));
+    assert_eq!(late(secs(599)).outcome(), (None, Some(Reason::Progressing)));
+    assert_eq!(late(secs(600)).outcome(), (make("web"), None));
+}
+
+#[test]
+fn a_refusal_is_told_and_tried_again_slowly_and_makes_nothing_ones_own() {
+    let refused = |ago: Duration| {
+        Case::new().noted("web", None, true).own(|own| {
+            own.refused = Some(Refused {
+                tag: "web".into(),
+                message: "no".into(),
+                at: NOW - ago,
+            });
+        })
+    };
+    assert_eq!(
+        refused(secs(9)).outcome(),
+        (None, Some(Reason::RequestRefused))
+    );
+    assert_eq!(refused(secs(300)).outcome(), (make("web"), None));
+    // Somebody else made it meanwhile.
+    let taken = refused(secs(9)).tags(&[("web", 0)]);
+    let not_made = hold_with(Some(note("web", None, false)));
+    assert_eq!(taken.outcome(), (not_made, None));
+    let adopted = taken.noted("web", None, false);
+    assert_eq!(adopted.decide().status.created, Some(false));
+}
+
+#[test]
+fn the_older_object_has_the_tag() {
+    let case = Case::new().owned_by("first");
+    let cause = case.decide().cause.unwrap();
+    assert_eq!(cause.reason, Reason::OwnershipConflict);
+    assert!(cause.message.contains("shop/first"), "{}", cause.message);
+    // It ends without touching the tag of the other.
+    let ends = case.made("web").tags(&[("web", 0)]).deleted();
+    assert_eq!(ends.outcome(), (Some(Effect::LetGo), None));
+}
+
+#[test]
+fn an_owner_that_goes_leaves_the_tag_to_the_next() {
+    let case = Case::new().made("web").tags(&[("web", 0)]).deleted();
+    assert_eq!(case.outcome(), (delete("web", true), None));
+    let followed = case.facts(|f| f.rivals.successor = Some(rival("next")));
+    assert_eq!(followed.outcome(), (Some(Effect::LetGo), None));
+}
+
+#[test]
+fn a_rename_is_noted_and_sent_once_its_outcome_is_clear() {
+    let case = Case::new()
+        .made("web")
+        .renamed_to("www")
+        .tags(&[("web", 3)]);
+    let wanted = note("www", Some("web"), true);
+    assert_eq!(case.outcome(), (hold_with(Some(wanted)), None));
+    let noted = case.noted("www", Some("web"), true);
+    let rename = a_rename("web", "www");
+    let send = Effect::Rename {
+        rename: rename.clone(),
+        only_unused: false,
+    };
+    let settled = noted.clone().own(|own| own.settled = Some(rename.clone()));
+    assert_eq!(settled.outcome(), (Some(send), None));
+    // Its answer was lost.
+    let unknown = settled.clone().own(|own| {
+        own.unknown = Some(Unknown {
+            rename,
+            since: NOW - secs(5),
+            not_done: Some(NOW - secs(1)),
+        });
+    });
+    let decision = unknown.decide();
+    assert_eq!(decision.cause.unwrap().reason, Reason::OutcomeUnknown);
+    assert_eq!(decision.effect, None);
+    let next = NOW - secs(1) + View::usable().times.absence_check_interval;
+    assert_eq!(decision.wants, Some((List::Tags, next)));
+    // Done, whoever says so.
+    let done = settled.tags(&[("www", 3)]).decide();
+    assert_eq!(done.status.tag.as_deref(), Some("www"));
+    assert_eq!(done.status.created, Some(true));
+}
+
+#[test]
+fn a_rename_waits_for_two_looks_after_a_lost_answer_or_a_restart() {
+    let rename = a_rename("web", "www");
+    let spacing = View::usable().times.absence_check_interval;
+    let as_before = tags(&[("web", 0)]);
+    let view = |began, all: &Tags| View {
+        tags: Some((began, Arc::new(all.clone()))),
+        ..View::usable()
+    };
+    let (nothing, renamed) = (tags(&[]), tags(&[("www", 0)]));
+    let mut own = TagMemory::default();
+    let noted = || Some(rename.clone());
+    let look = |own: &mut TagMemory, noted, began, all| {
+        own.recall_rename(noted, secs(100), Some(&view(began, all)));
+    };
+    look(&mut own, noted(), secs(99), &as_before);
+    assert_eq!(own.unknown.as_ref().unwrap().not_done, None, "too old");
+    look(&mut own, noted(), secs(100), &as_before);
+    look(&mut own, noted(), secs(101), &as_before);
+    assert_eq!(own.unknown.as_ref().unwrap().not_done, Some(secs(100)));
+    // An empty list is no answer.
+    look(&mut own, noted(), secs(102), &nothing);
+    assert!(own.unknown.is_some());
+    let mut done = own.clone();
+    look(&mut own, noted(), secs(100) + spacing, &as_before);
+    assert_eq!((own.unknown, own.settled), (None, noted()));
+    look(&mut done, noted(), secs(103), &renamed);
+    assert_eq!((done.unknown, done.settled), (None, noted()));
+    // A rename that is on record is no question any more.
+    let mut later = TagMemory::default();
+    look(&mut later, None, secs(200), &as_before);
+    assert_eq!(later, TagMemory::default());
+}
+
+#[test]
+fn one_look_that_does_not_show_a_tag_decides_nothing() {
+    let spacing = View::usable().times.absence_check_interval;
+    let began = NOW - secs(1);
+    let seen = |case: Case| {
+        let facts = case.0.clone();
+        case.own(|own| own.recall(&facts))
+    };
+    let twice = |case: Case| case.own(|own| own.unseen = Some(("web".into(), began - spacing)));
+    let lost = seen(Case::new().made("web"));
+    let waits = |case: &Case| {
+        let decision = case.decide();
+        assert_eq!((decision.effect, decision.cause), (None, None));
+        assert_eq!(decision.wants, Some((List::Tags, began + spacing)));
+    };
+    waits(&lost);
+    waits(&lost.clone().deleted());
+    assert_eq!(twice(lost.clone()).outcome(), (make("web"), None));
+    assert_eq!(
+        twice(lost.clone().deleted()).outcome(),
+        (Some(Effect::LetGo), None)
+    );
+    // Deleted by this process, or noted by it and not sent yet: one look is enough.
+    let deleted = lost
+        .clone()
+        .deleted()
+        .own(|own| own.deleted = Some("web".into()));
+    assert_eq!(deleted.outcome(), (Some(Effect::LetGo), None));
+    let noted = seen(Case::new().noted("web", None, true));
+    waits(&noted);
+    let fresh = noted.own(|own| own.is_fresh = true);
+    assert_eq!(fresh.outcome(), (make("web"), None));
+    // There all the same, and nothing was sent: somebody else made it.
+    let others = fresh.tags(&[("web", 0)]);
+    let not_made = hold_with(Some(note("web", None, false)));
+    assert_eq!(others.outcome(), (not_made, None));
+    // A request for what is there is refused; it stays its own.
+    let refused = Case::new().made("web").tags(&[("web", 0)]).own(|own| {
+        let (tag, message) = ("web".into(), "no".into());
+        own.refused = Some(Refused {
+            tag,
+            message,
+            at: NOW,
+        });
+    });
+    assert_eq!(refused.decide().status.created, Some(true));
+    // What was seen over another connection says nothing.
+    let moved = seen(twice(lost).view(|v| v.connection = Some("beef".into())));
+    waits(&moved);
+}
+
+#[test]
+fn what_was_made_in_another_account_is_not_looked_for_in_this_one() {
+    let moved = Case::new().made("web").tags(&[("web", 0)]);
+    let moved = moved
+        .view(|v| v.lineage = Some("lineage-2".into()))
+        .deleted();
+    assert_eq!(moved.outcome(), (None, Some(Reason::AccountChanged)));
+    let kept = moved.spec(|s| s.deletion_policy = Some(TagDeletionPolicy::Retain));
+    assert_eq!(kept.outcome(), (Some(Effect::LetGo), None));
+}
+
+#[test]
+fn a_rename_that_cannot_be_is_told() {
+    let case = Case::new().made("web").renamed_to("www");
+    let taken = case.clone().tags(&[("web", 0), ("www", 0)]);
+    assert_eq!(taken.outcome(), (None, Some(Reason::NameTaken)));
+    let forbidden = case
+        .clone()
+        .tags(&[("web", 0)])
+        .spec(|s| s.rename_policy = None);
+    assert_eq!(forbidden.outcome(), (None, Some(Reason::InvalidSpec)));
+    // Renamed by a request of ours; somebody used the former name again before it was on record.
+    let ours = case
+        .noted("www", Some("web"), true)
+        .tags(&[("web", 1), ("www", 0)])
+        .own(|own| own.made = Some(("www".into(), NOW - secs(2))));
+    assert_eq!(ours.decide().status.tag.as_deref(), Some("www"));
+}
+
+#[test]
+fn through_an_account_of_many_nobody_touches_what_others_made_or_use() {
+    let mine = Case::new().shared().made("web");
+    let adopted = Case::new().shared().recorded("web", false);
+    // Whoever may write the object may write its annotations.
+    let forged = Case::new()
+        .shared()
+        .noted("web", None, true)
+        .recorded("web", false);
+    for (case, count, renamed, deleted) in [
+        (&mine, 0, None, delete("web", true)),
+        (&mine, 1, Some(Reason::InUse), None),
+        (
+            &adopted,
+            0,
+            Some(Reason::OwnershipConflict),
+            Some(Effect::LetGo),
+        ),
+        (
+            &forged,
+            0,
+            Some(Reason::OwnershipConflict),
+            Some(Effect::LetGo),
+        ),
+    ] {
+        let case = case.clone().tags(&[("web", count)]);
+        assert_eq!(
+            case.clone().renamed_to("www").outcome().1,
+            renamed,
+            "{count}"
+        );
+        for policy in [None, Some(TagDeletionPolicy::Delete)] {
+            let ends = case.clone().deleted().spec(|s| {
+                s.force = Some(true);
+                s.deletion_policy = policy;
+            });
+            assert_eq!(ends.outcome().0, deleted, "{count} {policy:?}");
+        }
+    }
+}
+
+#[test]
+fn a_deletion_goes_by_the_policy_and_waits_for_those_who_use_the_tag() {
+    use TagDeletionPolicy::{Delete, Retain};
+    let go = || Some(Effect::LetGo);
+    for (made, policy, force, count, expected) in [
+        (true, None, false, 0, delete("web", true)),
+        (true, None, false, 2, None),
+        (true, None, true, 2, delete("web", false)),
+        (true, Some(Retain), true, 0, go()),
+        (false, None, false, 0, go()),
+        (false, Some(Delete), false, 0, delete("web", true)),
+        (false, Some(Delete), false, 2, None),
+    ] {
+        let case = match made {
+            true => Case::new().made("web"),
+            false => Case::new().recorded("web", false),
+        };
+        let case = case.tags(&[("web", count)]).deleted().spec(|s| {
+            s.deletion_policy = policy;
+            s.force = Some(force);
+        });
+        let (effect, reason) = case.outcome();
+        assert_eq!(reason, expected.is_none().then_some(Reason::InUse));
+        assert_eq!(effect, expected, "{made} {policy:?} {force} {count}");
+    }
+    // An answer that does not say how many is not taken for none.
+    let silent = Case::new()
+        .made("web")
+        .tags(&[("web", 0)])
+        .deleted()
+        .view(|v| {
+            let (_, all) = v.tags.as_mut().unwrap();
+            let record = Arc::make_mut(all).get_mut("web").unwrap();
+            (record.resources, record.servers) = (None, None);
+        });
+    assert_eq!(silent.outcome(), (None, Some(Reason::InUse)));
+    // Gone already; never ours; the kind itself goes.
+    assert_eq!(Case::new().made("web").deleted().outcome().0, go());
+    assert_eq!(Case::new().deleted().outcome(), (None, None));
+    let kind_goes = Case::new().made("web").tags(&[("web", 0)]).deleted();
+    let unseen = kind_goes.clone().facts(|f| f.subject.kind_deleting = None);
+    assert_eq!(unseen.outcome().0, None);
+    let kind_goes = kind_goes.facts(|f| f.subject.kind_deleting = Some(true));
+    assert_eq!(kind_goes.outcome().0, go());
+}
+
+#[test]
+fn a_count_alone_is_written_once_a_minute() {
+    let case = Case::new().made("web").tags(&[("web", 4)]);
+    let case = case.object(|o| o.status.get_or_insert_default().server_count = Some(3));
+    let at = |ago| {
+        let case = case
+            .clone()
+            .facts(|f| f.subject.memory.reported = Some(NOW - ago));
+        case.decide()
+    };
+    assert_eq!(at(secs(59)).status.server_count, Some(3));
+    assert_eq!(at(secs(59)).again, secs(1));
+    assert_eq!(at(secs(60)).status.server_count, Some(4));
+    assert_eq!(case.decide().status.server_count, Some(4));
+}
+
+#[test]
+fn a_spec_that_was_stored_past_the_schema_sends_nothing() {
+    for tag in ["", "fmo-order:1", "a b", &"x".repeat(65), "ä"] {
+        let case = Case::new().spec(|s| s.tag = Some(tag.to_owned()));
+        assert_eq!(case.outcome(), (None, Some(Reason::InvalidSpec)), "{tag:?}");
+    }
+}
+
+#[test]
+fn a_blocked_account_holds_it() {
+    let blocked = Case::new().view(|v| v.state = State::Blocked(Reason::KeyRejected, "no".into()));
+    assert_eq!(blocked.outcome(), (None, Some(Reason::KeyRejected)));
+    let not_allowed = Case::new().facts(|f| {
+        if let AccountFacts::Found { terms, .. } = &mut f.subject.account {
+            *terms = crate::account::terms::Terms::Refused("no".into());
+        }
+    });
+    assert_eq!(not_allowed.outcome().1, Some(Reason::NamespaceNotAllowed));
+    // What ends is not held by it.
+    let ends = not_allowed.made("web").tags(&[("web", 0)]).deleted();
+    assert_eq!(ends.outcome().0, delete("web", true));
+}
+
+#[test]
+fn a_look_that_is_asked_for_is_one_at_the_tags_and_sooner_than_the_one_at_rest() {
+    let rest = Case::new().tags(&[("web", 1)]).made("web");
+    let asked = rest
+        .clone()
+        .facts(|f| f.subject.memory.asked.note(Some("now"), NOW));
+    let pace = View::usable().times.active_poll_interval;
+    let wanted = Some((List::Tags, NOW - secs(1) + pace));
+    assert_eq!(asked.decide().wants, wanted);
+    assert!(rest.decide().wants > wanted, "that of the idle interval");
+}

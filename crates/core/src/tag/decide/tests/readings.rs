@@ -1,0 +1,66 @@
+//! What kstatus, and the tools that build on it, read in every reason of a tag.
+
+use super::*;
+use crate::readings::Reading;
+
+/// What stands in status for this case.
+fn read(stage: &'static str, case: &Case) -> Reading {
+    let subject = &case.0.subject;
+    let (status, _) = case.decide().status(subject, jiff::Timestamp::UNIX_EPOCH);
+    Reading::of_status(stage, &status.conditions, subject.is_deleting())
+}
+
+/// It has waited for this for two minutes.
+fn waited(case: Case, reason: Reason) -> Case {
+    case.facts(|f| {
+        f.subject
+            .memory
+            .patience
+            .note(Some(reason), NOW - secs(120))
+    })
+}
+
+/// Every case, in the order of the page.
+pub(crate) fn every() -> Vec<Reading> {
+    let missing = Case::new().facts(|f| {
+        f.subject.account = AccountFacts::Missing("ProviderAccount default".into());
+    });
+    let renamed = Case::new().made("web").renamed_to("www");
+    let unknown = renamed.clone().own(|own| {
+        own.unknown = Some(Unknown {
+            rename: a_rename("web", "www"),
+            since: NOW,
+            not_done: None,
+        });
+    });
+    let refused = Case::new().noted("web", None, true).own(|own| {
+        let (tag, message) = ("web".into(), "no".into());
+        own.refused = Some(Refused {
+            tag,
+            message,
+            at: NOW,
+        });
+    });
+    let late = Case::new().noted("web", None, true);
+    let late = late.own(|own| own.made = Some(("web".into(), NOW)));
+    let used = Case::new().made("web").tags(&[("web", 2)]).deleted();
+    let contested = Case::new().tags(&[("web", 0)]).facts(|f| {
+        (1..6).for_each(|n| f.subject.memory.holds.put_back(NOW - secs(6 - n)));
+    });
+    let rows = [
+        ("present", &Case::new().made("web").tags(&[("web", 0)])),
+        ("present", &late),
+        ("present", &unknown),
+        ("present", &renamed.tags(&[("web", 0), ("www", 0)])),
+        ("present", &refused),
+        ("present", &contested),
+        ("present", &Case::new().owned_by("first")),
+        ("present", &Case::new().spec(|s| s.tag = Some("a b".into()))),
+        ("present", &Case::new().view(|v| v.lineage = None)),
+        ("present", &missing),
+        ("present", &waited(missing.clone(), Reason::AccountNotFound)),
+        ("deleted", &used),
+        ("deleted", &waited(used.clone(), Reason::InUse)),
+    ];
+    rows.iter().map(|(stage, case)| read(stage, case)).collect()
+}

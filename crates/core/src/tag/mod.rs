@@ -1,0 +1,4 @@
+//! Tags of an account.
+
+pub mod decide;
+pub mod facts;

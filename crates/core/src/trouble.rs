@@ -1,0 +1,64 @@
+//! Why an effect failed, in the fixed words of conditions.
+
+use crate::backoff::LONGEST_PAUSE;
+use api::{Interval, Reason};
+
+/// How many failures in a row status shows. One alone says nothing.
+pub const PERSISTS: u32 = 3;
+
+/// Why an effect failed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Trouble {
+    /// The reason.
+    pub reason: Reason,
+    /// In words.
+    pub message: String,
+}
+
+impl Trouble {
+    /// The provider did not do it.
+    pub fn of_provider(error: &hosting_types::Error) -> Self {
+        let reason = match error {
+            hosting_types::Error::AccessDenied(_) => Reason::KeyRejected,
+            hosting_types::Error::RateLimited(_) => Reason::RateLimited,
+            hosting_types::Error::Refused(_) | hosting_types::Error::NotFound(_) => {
+                Reason::RequestRefused
+            }
+            _ => Reason::ProviderUnreachable,
+        };
+        Self {
+            reason,
+            message: error.explain(),
+        }
+    }
+
+    /// Whether it is a call to the provider that failed.
+    pub fn is_providers(&self) -> bool {
+        !matches!(self.reason, Reason::WriteFailed | Reason::ChecksFailed)
+    }
+
+    /// The API server did not do it; `why` in its words.
+    pub fn of_write(why: String) -> Self {
+        Self {
+            reason: Reason::WriteFailed,
+            message: why,
+        }
+    }
+
+    /// In words for a status: what keeps failing, and that it goes on.
+    pub fn persistent(&self) -> String {
+        format!(
+            "{}; tried again, at growing intervals of at most {}",
+            self.message,
+            Interval(LONGEST_PAUSE)
+        )
+    }
+
+    /// A check right before the change said no.
+    pub fn unexpected(why: &str) -> Self {
+        Self {
+            reason: Reason::ChecksFailed,
+            message: why.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! The decision: facts in, one decision out.
+//!
+//! Each step is a pass of its own. The list is read by the same permit right before, and what is sent follows from that
+//! list alone; the next pass reads it again, and calls the key once more, before anything else is sent.
+
+mod covered;
+mod ending;
+pub mod guard;
+pub mod list;
+pub mod plan;
+pub mod ranges;
+#[cfg(test)]
+pub(crate) mod tests;
+pub mod wish;
+pub mod words;
+
+use super::{facts::Facts, memory::Look};
+use crate::account::lane::Lane;
+use crate::pass;
+use crate::wording::counted;
+use crate::{account_facts::Purpose, cause::Cause, pass::Sight};
+use api::{
+    Interval, Reason,
+    conditions::{Type, Wanted},
+    names::ACKNOWLEDGE_LOCKOUT,
+    whitelist::{EntryState, EntryStatus, IpWhitelistStatus},
+};
+use guard::Step;
+use list::List;
+use plan::Plan;
+use std::time::Duration;
+use wish::Target;
+
+/// Most entries of a list that is judged. Each step is judged on all of them, each time; no list that people keep is
+/// near that.
+pub const MOST_ENTRIES: usize = 2000;
+
+/// A decision about a whitelist.
+pub type Decision = pass::Decision<IpWhitelistStatus, Effect>;
+
+/// Something to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Put the finalizer on.
+    Hold,
+    /// Read the list, and do the next step where that is told, permitted and not in doubt.
+    Work {
+        /// How many calls it may take.
+        calls: u32,
+    },
+    /// Take off the word by which a person acknowledged a lock-out.
+    UseUp,
+    /// Take the finalizer off.
+    LetGo,
+}
+
+/// Decides what to do for one whitelist.
+pub fn decide(facts: &Facts) -> Decision {
+    match facts.subject.is_deleting() {
+        true => ending::end(facts),
+        false => keep(facts).answering(&facts.subject, || sight(facts)),
+    }
+}
+
+/// A living object: the list becomes what is declared.
+fn keep(facts: &Facts) -> Decision {
+    let needs_person = |reason, message: String| hold(facts, Cause::needs_person(reason, message));
+    if !facts.is_home {
+        let message = "spec.accountRef: a ClusterProviderAccount serves whitelists of the operator's own namespace only: create this one there, or use a ProviderAccount";
+        return needs_person(Reason::NamespaceNotAllowed, message.to_owned());
+    }
+    if !facts.is_listed {
+        return unlisted(facts);
+    }
+    if let Some(owner) = &facts.rivals.owner {
+        let message = format!(
+            "the whitelist of key {} of this account belongs to the older IpWhitelist {}/{}: delete one of the two; this one takes over when that one is gone",
+            facts.key(),
+            owner.namespace,
+            owner.name
+        );
+        return needs_person(Reason::OwnershipConflict, message);
+    }
+    if let Err(cause) = facts.subject.account.usable(Purpose::Change) {
+        return hold(facts, cause);
+    }
+    let target = match facts.target() {
+        Ok(target) => target,
+        Err(invalid) => return needs_person(Reason::InvalidSpec, invalid.0),
+    };
+    let (own, times) = (&facts.subject.memory.own, facts.times());
+    let (active, idle) = (times.active_poll_interval, times.idle_poll_interval);
+    if let Some(next) = own.looks_for_key_at(active, idle) {
+        let message = format!(
+            "spec.apiKeyID: the account has no API key {}: create this whitelist again with the number of one of its keys",
+            facts.key()
+        );
+        let cause = Cause::needs_person(Reason::ApiKeyNotFound, message);
+        return look_at(facts, hold(facts, cause), next);
+    }
+    if let Some(seen) = own.too_long {
+        let cause = Cause::needs_person(Reason::ListTooLong, too_long(facts));
+        return look_at(facts, hold(facts, cause), seen + idle);
+    }
+    let Some(look) = facts.look() else {
+        return work(facts);
+    };
+    let plan = facts.plan(&look.list, &target);
+    let is_ours = plan.next.is_some() || look.list.own().next().is_some();
+    if is_ours && !facts.subject.has_finalizer() {
+        return facts.subject.holding(Effect::Hold);
+    }
+    if let Some(decision) = unsettled(facts, look) {
+        return decision;
+    }
+    let decision = Decision::of(status(facts, look, &target, &plan))
+        .and(covered::condition(facts, &look.list, &target, &plan));
+    let idle = look.began + facts.times().idle_poll_interval;
+    if is_used_up(facts, &look.list, &target, &plan) {
+        return Decision::unchanged(&facts.subject).with(Effect::UseUp);
+    }
+    let Some(next) = &plan.next else {
+        let cause = at_rest(facts, &look.list, &target, &plan);
+        return look_at(facts, decision.because(cause), idle);
+    };
+    if let Some(why) = facts.unkept() {
+        let cause = Cause::needs_person(Reason::EntryNotKept, why);
+        return look_at(facts, decision.because(cause), idle);
+    }
+    going_on(facts, decision, next, &look.list, &plan)
+}
+
+/// What a look at the list is for this object. What may not change it, or knows no target, does not read it.
+fn sight(facts: &Facts) -> Sight<Effect> {
+    if !facts.is_home || facts.rivals.owner.is_some() || facts.target().is_err() {
+        return Sight::Unneeded;
+    }
+    match facts.is_listed {
+        true => Sight::Own {
+            last: facts.subject.memory.own.looked_at(),
+            effect: reading(facts),
+        },
+        false => Sight::Blind,
+    }
+}
+
+/// Nothing is changed before all whitelists are known: an older one for the same key may be among them.
+fn unlisted(facts: &Facts) -> Decision {
+    let waits = facts.subject.now.mono.saturating_sub(facts.subject.since());
+    // Soon after the start that is no news.
+    if waits < LISTING {
+        return Decision::unchanged(&facts.subject).again(UNLISTED);
+    }
+    let message = "not all IpWhitelists are listed yet, and an older one for the same key may be among them; this one goes on as soon as they are; if this stays, grant the operator the right to list them wherever it looks";
+    hold(facts, Cause::waits(Reason::WaitingForListing, message)).again(UNLISTED)
+}
+
+/// How soon it is asked again whether all whitelists are known, and how long that may take without a word.
+const UNLISTED: Duration = Duration::from_secs(1);
+const LISTING: Duration = Duration::from_secs(60);
+
+fn too_long(facts: &Facts) -> String {
+    format!(
+        "the whitelist of API key {} has more than {MOST_ENTRIES} entries, which is as many as the operator judges: nothing is changed; join or remove entries at the provider",
+        facts.key()
+    )
+}
+
+/// The next step is told of before it is sent.
+fn going_on(facts: &Facts, decision: Decision, next: &Step, list: &List, plan: &Plan) -> Decision {
+    match facts.told().contains(&words::of_step(next, list)) {
+        true => work(facts),
+        false => {
+            let left = counted(plan.steps.len(), "step");
+            let message = format!("{left} to go; the next follows within seconds");
+            let cause = Cause::waits(Reason::Progressing, message);
+            decision.because(cause).going_on()
+        }
+    }
+}
+
+/// The step to send now, as the list that was read right before has it. Everything that permits a step is judged here.
+pub fn sendable(facts: &Facts, list: &List) -> Option<Step> {
+    let own = &facts.subject.memory.own;
+    let spacing = facts.times().absence_check_interval;
+    let is_end = facts.subject.is_deleting();
+    let is_ready = facts.subject.has_finalizer()
+        && own.is_settled()
+        && own.is_believed(facts.had_entries(), spacing)
+        && (is_end || facts.unkept().is_none())
+        && facts.rivals.owner.is_none()
+        && facts.is_home
+        && facts.is_listed
+        && facts.subject.kind_deleting == Some(false);
+    let target = facts.target().ok().filter(|_| is_ready)?;
+    let next = facts.plan(list, &target).next?;
+    let is_told = facts.told().contains(&words::of_step(&next, list));
+    is_told.then_some(next)
+}
+
+/// A step whose effect is not known is waited for, and so is a second look at a list that has lost everything.
+fn unsettled(facts: &Facts, look: &Look) -> Option<Decision> {
+    let own = &facts.subject.memory.own;
+    let times = facts.times();
+    let spacing = times.absence_check_interval;
+    let latest = own.waits_since() + spacing;
+    let (cause, latest) = match own.is_settled() {
+        false => {
+            let message = format!(
+                "a step may have been sent whose effect the list does not show yet; nothing else is sent until it does, or for {}",
+                Interval(spacing)
+            );
+            (Cause::waits(Reason::OutcomeUnknown, message), latest)
+        }
+        true if !own.is_believed(facts.had_entries(), spacing) => {
+            let message = "the list shows none of the entries that were there: it is read once more before they are added again";
+            (
+                Cause::waits(Reason::OutcomeUnknown, message),
+                look.began + spacing,
+            )
+        }
+        true => return None,
+    };
+    let is_unseen = own.sent.as_ref().is_some_and(|sent| !sent.is_looked_for);
+    let next = match is_unseen {
+        true => look.began,
+        false => latest.min(look.began + times.active_poll_interval),
+    };
+    // The first look after a step is no news.
+    match is_unseen {
+        true => Some(work(facts)),
+        false => Some(look_at(facts, hold(facts, cause), next)),
+    }
+}
+
+/// Nothing is to be sent: why.
+fn at_rest(facts: &Facts, list: &List, target: &Target, plan: &Plan) -> Cause {
+    match &plan.held {
+        Some(held) => {
+            let (reason, message) = covered::held(facts, list, target, held, plan.steps.len());
+            Cause::needs_person(reason, message)
+        }
+        None => Cause::ready(Reason::Available, "the whitelist is as declared"),
+    }
+}
+
+/// Whether a person's word has done what it was given for, or is for something else: it must not stay and count later.
+fn is_used_up(facts: &Facts, list: &List, target: &Target, plan: &Plan) -> bool {
+    let token = words::token(facts.key(), list, target);
+    let word = facts.subject.annotation(ACKNOWLEDGE_LOCKOUT);
+    let is_over = word.is_some_and(|word| plan.steps.is_empty() || word != token);
+    let last = facts.subject.memory.own.used_up;
+    // Something may put it back each time.
+    let is_due = |at| facts.subject.now.mono >= at + facts.times().idle_poll_interval;
+    is_over && last.is_none_or(is_due)
+}
+
+/// Everything that is told of the list.
+fn status(facts: &Facts, look: &Look, target: &Target, plan: &Plan) -> IpWhitelistStatus {
+    let entries = target.entries.iter().map(|wished| {
+        let of_name = || {
+            look.list
+                .own()
+                .filter(|e| e.name.as_ref() == Some(&wished.name))
+        };
+        let met = of_name().find(|entry| wished.is_met_by(entry));
+        let state = match (met, of_name().next()) {
+            (Some(_), _) if wished.active => EntryState::Active,
+            (Some(_), _) => EntryState::Inactive,
+            (None, Some(_)) => EntryState::Different,
+            (None, None) => EntryState::Missing,
+        };
+        let entry = met.or(of_name().next());
+        EntryStatus {
+            name: wished.name.clone(),
+            id: entry.and_then(|entry| i64::try_from(entry.id.0).ok()),
+            state,
+        }
+    });
+    let mut status = facts.subject.status();
+    // What was there stays on record to the end: an empty list alone does not say that it is gone.
+    if !target.is_end {
+        status.entries = entries.collect();
+    }
+    status.foreign = i32::try_from(look.list.foreign().count()).ok();
+    status.plan = words::shown(plan, &look.list);
+    if !plan.steps.is_empty() {
+        status.account = Some(facts.subject.object.account());
+    }
+    status
+}
+
+/// Reads the list, and does what is next.
+fn work(facts: &Facts) -> Decision {
+    let decision = Decision::unchanged(&facts.subject).with(reading(facts));
+    match &facts.subject.memory.trouble {
+        // Shown where it persists: then no list counts.
+        Some(trouble) => decision.and(unknown(trouble.reason, &trouble.message)),
+        None => decision,
+    }
+}
+
+fn reading(facts: &Facts) -> Effect {
+    // The proof that the key still works, and the step itself.
+    let calls = facts.calls_of_list() + 2;
+    Effect::Work { calls }
+}
+
+/// No list counts, so nobody knows whether the operator stays admitted.
+fn unknown(reason: Reason, message: &str) -> Wanted {
+    Wanted {
+        kind: Type::SelfCovered,
+        status: None,
+        reason,
+        message: message.to_owned(),
+    }
+}
+
+/// Says this until the list is to be read again.
+fn look_at(facts: &Facts, decision: Decision, next: Duration) -> Decision {
+    match next
+        .checked_sub(facts.subject.now.mono)
+        .filter(|rest| !rest.is_zero())
+    {
+        Some(rest) => decision.again(rest),
+        None => work(facts),
+    }
+}
+
+/// Says why nothing is done; what is known of the list stays.
+fn hold(facts: &Facts, cause: Cause) -> Decision {
+    let covered = unknown(cause.reason, &cause.message);
+    Decision::unchanged(&facts.subject)
+        .because(cause)
+        .and(covered)
+}
+
+/// The lane of an effect and the number of its calls.
+pub fn turn(effect: &Effect) -> Option<(Lane, u32)> {
+    match effect {
+        Effect::Hold | Effect::UseUp | Effect::LetGo => None,
+        Effect::Work { calls } => Some((Lane::Change, *calls)),
+    }
+}

@@ -1,0 +1,76 @@
+//! The end of an object: what it added goes, but for what the operator needs to stay admitted.
+
+use super::{
+    super::facts::Facts, Decision, Effect, going_on, hold, look_at, status, too_long, unlisted,
+    unsettled, work,
+};
+use crate::{account_facts::Purpose, cause::Cause, pass::KIND_UNSEEN};
+use api::{Reason, names::OBJECT_FINALIZER};
+
+/// Decides what to do for an object that is being deleted.
+pub(super) fn end(facts: &Facts) -> Decision {
+    let subject = &facts.subject;
+    let let_go = || Decision::unchanged(subject).with(Effect::LetGo);
+    if !subject.has_finalizer() {
+        return Decision::unchanged(subject);
+    }
+    match subject.kind_goes() {
+        Ok(true) => return let_go(),
+        Ok(false) => {}
+        Err(cause) => return hold(facts, cause).again(KIND_UNSEEN),
+    }
+    // Only the object that rules a list changes it: two at once could each remove what the other one counts on.
+    if facts.rivals.owner.is_some() || !facts.is_home {
+        return let_go();
+    }
+    if !facts.is_listed {
+        return unlisted(facts);
+    }
+    if let Err(mut cause) = subject.account.usable(Purpose::End) {
+        cause.message = format!("{}; {}", cause.message, by_hand(facts));
+        return hold(facts, cause);
+    }
+    let Ok(target) = facts.target() else {
+        return let_go();
+    };
+    let own = &subject.memory.own;
+    if let Some(last) = own.missing.last() {
+        return match own.missing.len() {
+            1 => {
+                let message = "the account shows no such API key; looked at again after timing.absenceCheckInterval, and this object ends if it is not there then either";
+                let cause = Cause::waits(Reason::ApiKeyNotFound, message);
+                let next = *last + facts.times().absence_check_interval;
+                look_at(facts, hold(facts, cause), next)
+            }
+            _ => let_go(),
+        };
+    }
+    if let Some(seen) = own.too_long {
+        let message = format!("{}; {}", too_long(facts), by_hand(facts));
+        let cause = Cause::needs_person(Reason::ListTooLong, message);
+        let next = seen + facts.times().idle_poll_interval;
+        return look_at(facts, hold(facts, cause), next);
+    }
+    let Some(look) = facts.look().filter(|look| look.began >= facts.not_before()) else {
+        return work(facts);
+    };
+    if let Some(decision) = unsettled(facts, look) {
+        return decision;
+    }
+    let plan = facts.plan(&look.list, &target);
+    match &plan.next {
+        Some(next) => {
+            let decision = Decision::of(status(facts, look, &target, &plan));
+            going_on(facts, decision, next, &look.list, &plan)
+        }
+        None => let_go(),
+    }
+}
+
+/// How a person lets the object go without the provider.
+fn by_hand(facts: &Facts) -> String {
+    let (name, namespace) = (facts.subject.name(), facts.subject.namespace());
+    format!(
+        "to let the object go and its entries stay, take the finalizer {OBJECT_FINALIZER} off: kubectl edit ipwhitelist {name} -n {namespace}"
+    )
+}

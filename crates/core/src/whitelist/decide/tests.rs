@@ -1,0 +1,267 @@
+//! Tests: what is planned, and what is decided.
+
+mod asks;
+mod ends;
+mod plans;
+pub(crate) mod readings;
+mod steps;
+
+use super::{
+    super::{
+        facts::Facts,
+        memory::{Answer, Look, Own},
+    },
+    Decision, Effect, decide,
+    guard::Step,
+    list::{Entry, List, comments},
+    ranges::Range,
+    wish::{Form, Target, Wished},
+};
+use crate::{
+    account::{key::AccountKey, view::View},
+    account_facts::AccountFacts,
+    mark::{ClusterId, Mark},
+    moment::Moment,
+    ownership::{Claimant, Rivals},
+    pass::{Memory, Subject},
+};
+use api::{
+    IpWhitelist,
+    names::OBJECT_FINALIZER,
+    references::PinnedAccount,
+    whitelist::{IpWhitelistStatus, WhitelistMode},
+};
+use hosting_types::WhitelistEntryId;
+use serde_json::{Value, json};
+use std::{sync::Arc, time::Duration};
+
+/// Now, by the clock of the process, which has run for a while.
+const NOW: Duration = Duration::from_secs(10_000);
+
+fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+fn connection() -> Option<String> {
+    View::usable().connection
+}
+
+fn cluster() -> ClusterId {
+    ClusterId::parse("0123456789abcdef").unwrap()
+}
+
+fn mark() -> Mark {
+    cluster().place_mark("shop", "office")
+}
+
+/// A range of IPv4 addresses in the last byte of 192.0.2.0/24.
+fn range(first: u8, last: u8) -> Range {
+    let at = |n: u8| [192, 0, 2, n].into();
+    Range::between(at(first), at(last)).unwrap()
+}
+
+fn wished(name: &str, range: Range) -> Wished {
+    Wished {
+        name: name.into(),
+        form: Form::Span,
+        range,
+        active: true,
+        comments: comments(None, &mark(), name),
+    }
+}
+
+fn entry(id: u64, wished: &Wished) -> Entry {
+    Entry {
+        id: WhitelistEntryId(id),
+        range: Some(wished.range),
+        active: Some(wished.active),
+        comments: wished.comments.clone(),
+        name: Some(wished.name.clone()),
+        is_of_other: false,
+    }
+}
+
+/// An entry of another object.
+fn of_other(id: u64, range: Range) -> Entry {
+    Entry {
+        is_of_other: true,
+        ..foreign(id, range)
+    }
+}
+
+fn foreign(id: u64, range: Range) -> Entry {
+    Entry {
+        name: None,
+        comments: "by hand".into(),
+        ..entry(id, &wished("", range))
+    }
+}
+
+fn list(entries: &[Entry]) -> List {
+    List {
+        entries: entries.to_vec(),
+    }
+}
+
+fn target(entries: &[Wished], egress: &[Range]) -> Target {
+    Target {
+        entries: entries.to_vec(),
+        mode: WhitelistMode::Additive,
+        egress: (!egress.is_empty()).then(|| egress.iter().copied().collect()),
+        is_guarded: true,
+        is_end: false,
+        mark: mark(),
+    }
+}
+
+/// The facts of an object in a usual state: its first list was just read, and nothing is written yet.
+struct Case(Facts);
+
+impl Case {
+    fn new(spec: &Value, entries: &[Entry]) -> Self {
+        let object: IpWhitelist = serde_json::from_value(json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "IpWhitelist",
+            "metadata": {
+                "name": "office", "namespace": "shop", "uid": "uid-1", "generation": 3,
+                "finalizers": [OBJECT_FINALIZER],
+            },
+            "spec": spec, "status": {"observedGeneration": -1},
+        }))
+        .unwrap();
+        let view = View::usable();
+        let mut own = Own::default();
+        own.starts(secs(10), false);
+        let subject = Subject {
+            now: Moment {
+                wall: 1_790_000_000,
+                mono: NOW,
+            },
+            acting_since: secs(10),
+            first_seen: secs(10),
+            cluster: cluster(),
+            kind_deleting: Some(false),
+            account: AccountFacts::Found {
+                view,
+                terms: crate::account::terms::Terms::Own,
+            },
+            memory: Memory {
+                own,
+                ..Memory::default()
+            },
+            object: Arc::new(object),
+        };
+        let case = Self(Facts {
+            subject,
+            rivals: Rivals::default(),
+            is_home: true,
+            is_listed: true,
+        });
+        case.shows(entries, NOW)
+    }
+
+    /// A list that was read at this moment.
+    fn shows(mut self, entries: &[Entry], at: Duration) -> Self {
+        let look = Look {
+            list: Arc::new(list(entries)),
+            began: at,
+            ended: at,
+            connection: View::usable().connection,
+        };
+        self.0 = self.0.having_read(look);
+        self
+    }
+
+    fn at(mut self, now: Duration) -> Self {
+        self.0.subject.now.mono = now;
+        self
+    }
+
+    fn object(mut self, change: impl FnOnce(&mut IpWhitelist)) -> Self {
+        change(Arc::make_mut(&mut self.0.subject.object));
+        self
+    }
+
+    fn status(self, change: impl FnOnce(&mut IpWhitelistStatus)) -> Self {
+        self.object(|object| change(object.status.get_or_insert_default()))
+    }
+
+    fn annotated(self, name: &str, value: &str) -> Self {
+        self.object(|object| {
+            let annotations = object.metadata.annotations.get_or_insert_default();
+            annotations.insert(name.into(), value.into());
+        })
+    }
+
+    fn deleted(self) -> Self {
+        self.object(|object| {
+            object.metadata.deletion_timestamp =
+                Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
+        })
+    }
+
+    fn own(mut self, change: impl FnOnce(&mut Own)) -> Self {
+        change(&mut self.0.subject.memory.own);
+        self
+    }
+
+    /// An older object has the whitelist of the key.
+    fn owned(mut self) -> Self {
+        let owner = Claimant {
+            uid: "older".into(),
+            namespace: "shop".into(),
+            name: "first".into(),
+            account: AccountKey::of(&PinnedAccount::of(None), "shop"),
+            is_deleting: false,
+        };
+        self.0.rivals.owner = Some(Arc::new(owner));
+        self
+    }
+
+    /// The decision is written, and the next pass sees it.
+    fn written(self) -> Self {
+        let (status, _) = decide(&self.0).status(&self.0.subject, jiff::Timestamp::UNIX_EPOCH);
+        self.status(|kept| *kept = status)
+    }
+
+    fn decide(&self) -> Decision {
+        decide(&self.0)
+    }
+
+    /// The reason of Ready, with the message.
+    fn cause(&self) -> (api::Reason, String) {
+        let cause = self.decide().cause.expect("something is said");
+        (cause.reason, cause.message)
+    }
+
+    /// What would be sent after this list was read.
+    fn sends(&self) -> Option<Step> {
+        let list = self.0.look().unwrap().list.clone();
+        super::sendable(&self.0, &list)
+    }
+
+    fn sent(self, step: &Step, is_answered: bool, at: Duration) -> Self {
+        let list = self.0.look().unwrap().list.clone();
+        let answer = match is_answered {
+            true => Answer::Done,
+            false => Answer::Unknown,
+        };
+        self.own(|own| own.has_sent(step, &list, answer, at))
+    }
+}
+
+/// A spec with one entry that admits the operator.
+fn plain() -> Value {
+    json!({
+        "apiKeyID": 7,
+        "entries": [{"name": "all", "cidr": "192.0.2.0/24"}],
+        "operatorEgress": ["192.0.2.8/32"],
+    })
+}
+
+fn all() -> Wished {
+    let net = "192.0.2.0/24".parse().unwrap();
+    Wished {
+        form: Form::Net(net),
+        ..wished("all", Range::of_net(net))
+    }
+}

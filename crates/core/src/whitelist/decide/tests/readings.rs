@@ -1,0 +1,69 @@
+//! What kstatus, and the tools that build on it, read in every reason of a whitelist.
+
+use super::*;
+use crate::readings::Reading;
+use api::Reason;
+
+/// What stands in status for this case.
+fn read(stage: &'static str, case: &Case) -> Reading {
+    let subject = &case.0.subject;
+    let (status, _) = case.decide().status(subject, jiff::Timestamp::UNIX_EPOCH);
+    Reading::of_status(stage, &status.conditions, subject.is_deleting())
+}
+
+/// Every case, in the order of the page.
+pub(crate) fn every() -> Vec<Reading> {
+    let case = || Case::new(&plain(), &[]);
+    let there = || Case::new(&plain(), &[entry(5, &all())]);
+    let missing = |case: Case| {
+        let mut case = case;
+        case.0.subject.account = AccountFacts::Missing("ProviderAccount default".into());
+        case
+    };
+    let mut waited = missing(case());
+    (waited.0.subject.memory.patience).note(Some(Reason::AccountNotFound), NOW - secs(120));
+    let lost = case().written().sent(&Step::Add(all()), false, NOW);
+    let lost = lost.shows(&[], NOW + secs(1)).at(NOW + secs(1));
+    let unkept = case().own(|own| own.unkept = Some((3, "no; remove it".into())));
+    let unknown = case().object(|object| object.spec.operator_egress.clear());
+    let uncovered = case().object(|object| {
+        object.spec.operator_egress = vec!["198.51.100.1/32".into()];
+    });
+    let invalid = case().object(|object| object.spec.entries[0].cidr = None);
+    let mut elsewhere = case();
+    elsewhere.0.is_home = false;
+    let no_key = || case().own(|own| own.found_no_key(NOW, secs(60), connection().as_deref()));
+    let contested = || {
+        let mut case = there().object(|object| object.metadata.finalizers = None);
+        (1..6).for_each(|n| case.0.subject.memory.holds.put_back(NOW - secs(6 - n)));
+        case
+    };
+    let ending = there().object(|object| object.spec.lockout_guard = Some(false));
+    let mut blind = there().deleted();
+    blind.0.subject.kind_deleting = None;
+    let long = || case().own(|own| own.found_too_long(NOW));
+    let mut unlisted = case();
+    unlisted.0.is_listed = false;
+    let rows = [
+        ("present", there()),
+        ("present", case()),
+        ("present", lost),
+        ("present", unknown),
+        ("present", uncovered),
+        ("present", unkept),
+        ("present", no_key()),
+        ("present", long()),
+        ("present", unlisted),
+        ("present", invalid),
+        ("present", case().owned()),
+        ("present", elsewhere),
+        ("present", contested()),
+        ("present", missing(case())),
+        ("present", waited),
+        ("deleted", ending.deleted()),
+        ("deleted", no_key().deleted()),
+        ("deleted", long().deleted()),
+        ("deleted", blind),
+    ];
+    rows.iter().map(|(stage, case)| read(stage, case)).collect()
+}

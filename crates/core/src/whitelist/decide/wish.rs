@@ -1,0 +1,381 @@
+//! What the object wishes the whitelist to be, checked. Pure.
+//!
+//! The schema refuses most of what cannot be used; an object that was stored without it is judged here again, and
+//! so is what CEL cannot say, such as the order of two addresses.
+
+use super::{
+    list::{self, Entry},
+    ranges::{Addresses, Range},
+};
+use crate::mark::Mark;
+use api::whitelist::{IpWhitelistSpec, MARK_START, WhitelistEntry, WhitelistMode};
+use core::net::IpAddr;
+use hosting_types::whitelist::{AddressRange, WhitelistRule};
+use ipnet::IpNet;
+use std::collections::BTreeSet;
+
+/// Most entries of one object; the schema says the same.
+const MOST_ENTRIES: usize = 200;
+/// Most characters of a comment and of a name; the schema says the same.
+const MOST_COMMENT: usize = 48;
+const MOST_NAME: usize = 32;
+
+/// An entry as it shall be at the provider.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Wished {
+    /// Its name within the object.
+    pub name: String,
+    /// The form in which its addresses are sent.
+    pub form: Form,
+    /// Its addresses.
+    pub range: Range,
+    /// Whether it counts.
+    pub active: bool,
+    /// A person's comment, and our mark.
+    pub comments: String,
+}
+
+/// In which form addresses are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// As `ipRange`.
+    Net(IpNet),
+    /// As `ipStart` and `ipEnd`.
+    Span,
+}
+
+impl Wished {
+    /// Whether an entry is as it shall be.
+    pub fn is_met_by(&self, entry: &Entry) -> bool {
+        entry.name.as_ref() == Some(&self.name)
+            && entry.range == Some(self.range)
+            && entry.active == Some(self.active)
+            && entry.comments == self.comments
+    }
+
+    /// What is sent.
+    pub fn rule(&self) -> WhitelistRule {
+        let (first, last) = self.range.ends();
+        WhitelistRule {
+            range: match self.form {
+                Form::Net(net) => AddressRange::Net(net),
+                Form::Span => AddressRange::Span(first, last),
+            },
+            comments: Some(self.comments.clone()),
+            active: self.active,
+        }
+    }
+}
+
+/// A field that cannot be used: which, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid(pub String);
+
+/// The entries of a spec.
+///
+/// # Errors
+/// The first field that cannot be used.
+pub fn entries(spec: &IpWhitelistSpec, mark: &Mark) -> Result<Vec<Wished>, Invalid> {
+    if spec.entries.len() > MOST_ENTRIES {
+        let is = spec.entries.len();
+        return Err(Invalid(format!(
+            "spec.entries: {is} entries are more than {MOST_ENTRIES}: join neighbouring ranges"
+        )));
+    }
+    let mut names = BTreeSet::new();
+    let wished = spec.entries.iter().map(|entry| {
+        let name = &entry.name;
+        let at = |field: &str, why: String| {
+            Invalid(format!("spec.entries[{}].{field}: {why}", cut(name)))
+        };
+        let is_label = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if name.is_empty() || name.len() > MOST_NAME || !name.chars().all(is_label) {
+            return Err(at(
+                "name",
+                format!("use 1 to {MOST_NAME} of a-z, 0-9 and -"),
+            ));
+        }
+        if !names.insert(name) {
+            return Err(at("name", "two entries have this name: rename one".into()));
+        }
+        let comment = entry.comment.as_deref();
+        if comment.is_some_and(|comment| !is_comment(comment)) {
+            let why =
+                format!("use 1 to {MOST_COMMENT} printable ASCII characters without {MARK_START}, blanks at an end, or two in a row");
+            return Err(at("comment", why));
+        }
+        let (form, range) = addresses(entry).map_err(|(field, why)| at(field, why))?;
+        Ok(Wished {
+            name: name.clone(),
+            form,
+            range,
+            active: entry.active.unwrap_or(true),
+            comments: list::comments(comment, mark, name),
+        })
+    });
+    wished.collect()
+}
+
+fn is_comment(comment: &str) -> bool {
+    let is_plain = |c: char| c == ' ' || c.is_ascii_graphic();
+    (1..=MOST_COMMENT).contains(&comment.len())
+        && comment.trim() == comment
+        // Who shows one blank for two never shows the entry as it was sent.
+        && !comment.contains("  ")
+        && comment.chars().all(is_plain)
+        && !comment.contains(MARK_START)
+}
+
+/// Text of an object that may have passed no schema.
+fn cut(text: &str) -> String {
+    text.chars().take(MOST_NAME).collect()
+}
+
+type Misfit = (&'static str, String);
+
+fn addresses(entry: &WhitelistEntry) -> Result<(Form, Range), Misfit> {
+    match (&entry.cidr, &entry.start, &entry.end) {
+        (Some(cidr), None, None) => {
+            let net = network(cidr).map_err(|why| ("cidr", why))?;
+            Ok((Form::Net(net), Range::of_net(net)))
+        }
+        (None, Some(start), Some(end)) => {
+            let first = single(start).map_err(|why| ("start", why))?;
+            let last = single(end).map_err(|why| ("end", why))?;
+            if first.is_ipv4() != last.is_ipv4() {
+                let why = "start and end must both be IPv4 or both be IPv6".to_owned();
+                return Err(("end", why));
+            }
+            let why = || ("start", format!("{first} is above end {last}: swap them"));
+            let range = Range::between(first, last).ok_or_else(why)?;
+            Ok((Form::Span, range))
+        }
+        _ => Err(("cidr", "set either cidr, or start and end".to_owned())),
+    }
+}
+
+/// A network in CIDR notation.
+fn network(text: &str) -> Result<IpNet, String> {
+    let shown: String = text.chars().take(43).collect();
+    let net: IpNet = text.parse().map_err(|_| {
+        format!("{shown:?} is no network in CIDR notation: write it such as 192.0.2.0/24 or 2001:db8::/32")
+    })?;
+    if net != net.trunc() {
+        return Err(format!(
+            "{net} has bits outside of its prefix: write {}",
+            net.trunc()
+        ));
+    }
+    if is_mapped(net.addr()) && net.prefix_len() >= 96 {
+        return Err(format!("{net} is IPv4 within IPv6: write the IPv4 network"));
+    }
+    Ok(net)
+}
+
+fn single(text: &str) -> Result<IpAddr, String> {
+    let shown: String = text.chars().take(39).collect();
+    let address: IpAddr = text.parse().map_err(|_| {
+        format!("{shown:?} is no IP address: write it such as 192.0.2.7 or 2001:db8::7")
+    })?;
+    match is_mapped(address) {
+        true => Err(format!(
+            "{address} is IPv4 within IPv6: write the IPv4 address"
+        )),
+        false => Ok(address),
+    }
+}
+
+fn is_mapped(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(address) if address.to_ipv4_mapped().is_some())
+}
+
+/// The addresses from which the operator calls: the object's word, else the account's. None: nobody has said.
+///
+/// # Errors
+/// The first text that is no network.
+pub fn egress(spec: &IpWhitelistSpec, account: &[String]) -> Result<Option<Addresses>, Invalid> {
+    let (field, texts) = match spec.operator_egress.is_empty() {
+        false => ("spec.operatorEgress", spec.operator_egress.as_slice()),
+        true => ("spec.egressCIDRs of the account", account),
+    };
+    let at = |why| Invalid(format!("{field}: {why}"));
+    let ranges: Vec<Range> = texts
+        .iter()
+        .map(|text| network(text).map(Range::of_net).map_err(at))
+        .collect::<Result<_, _>>()?;
+    Ok((!ranges.is_empty()).then(|| ranges.into_iter().collect()))
+}
+
+/// What the whitelist shall be, and what has to stay admitted on the way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Target {
+    /// The entries of ours.
+    pub entries: Vec<Wished>,
+    /// What becomes of the others.
+    pub mode: WhitelistMode,
+    /// The operator's own addresses; None: nobody has said.
+    pub egress: Option<Addresses>,
+    /// Whether steps that could lock the operator out are held.
+    pub is_guarded: bool,
+    /// The object goes: entries of ours that may go, do.
+    pub is_end: bool,
+    /// The object's mark.
+    pub mark: Mark,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comment_that_a_provider_could_show_otherwise_is_refused() {
+        for (comment, is_usable) in [
+            ("Office, 2nd floor", true),
+            ("two  blanks", false),
+            (" first", false),
+            ("last ", false),
+            ("", false),
+        ] {
+            assert_eq!(is_comment(comment), is_usable, "{comment:?}");
+        }
+    }
+
+    fn mark() -> Mark {
+        Mark::parse(&"a".repeat(24)).unwrap()
+    }
+
+    fn entry(cidr: Option<&str>, start: Option<&str>, end: Option<&str>) -> WhitelistEntry {
+        WhitelistEntry {
+            name: "office".into(),
+            cidr: cidr.map(str::to_owned),
+            start: start.map(str::to_owned),
+            end: end.map(str::to_owned),
+            ..WhitelistEntry::default()
+        }
+    }
+
+    fn spec(entries: Vec<WhitelistEntry>) -> IpWhitelistSpec {
+        IpWhitelistSpec {
+            account_ref: None,
+            api_key_id: 1,
+            mode: None,
+            entries,
+            operator_egress: Vec::new(),
+            lockout_guard: None,
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_told_with_field_and_remedy() {
+        let long = "x".repeat(49);
+        let with = |change: fn(&mut WhitelistEntry)| {
+            let mut changed = entry(Some("192.0.2.0/24"), None, None);
+            change(&mut changed);
+            changed
+        };
+        let mut too_long = entry(Some("192.0.2.0/24"), None, None);
+        too_long.comment = Some(long);
+        for (entry, expected) in [
+            (
+                entry(Some("192.0.2.7/24"), None, None),
+                "spec.entries[office].cidr: 192.0.2.7/24 has bits outside of its prefix: write 192.0.2.0/24",
+            ),
+            (
+                entry(Some("192.0.2.0"), None, None),
+                "spec.entries[office].cidr: \"192.0.2.0\" is no network in CIDR notation: write it such as 192.0.2.0/24 or 2001:db8::/32",
+            ),
+            (
+                entry(Some("::ffff:192.0.2.0/120"), None, None),
+                "spec.entries[office].cidr: ::ffff:192.0.2.0/120 is IPv4 within IPv6: write the IPv4 network",
+            ),
+            (
+                entry(None, Some("192.0.2.9"), Some("192.0.2.7")),
+                "spec.entries[office].start: 192.0.2.9 is above end 192.0.2.7: swap them",
+            ),
+            (
+                entry(None, Some("192.0.2.9"), Some("2001:db8::7")),
+                "spec.entries[office].end: start and end must both be IPv4 or both be IPv6",
+            ),
+            (
+                entry(None, Some("192.0.2.9"), Some("192.0.2.300")),
+                "spec.entries[office].end: \"192.0.2.300\" is no IP address: write it such as 192.0.2.7 or 2001:db8::7",
+            ),
+            (
+                entry(None, Some("192.0.2.9"), None),
+                "spec.entries[office].cidr: set either cidr, or start and end",
+            ),
+            (
+                entry(Some("192.0.2.0/24"), Some("192.0.2.9"), None),
+                "spec.entries[office].cidr: set either cidr, or start and end",
+            ),
+            (
+                with(|e| e.name = "Office!".into()),
+                "spec.entries[Office!].name: use 1 to 32 of a-z, 0-9 and -",
+            ),
+            (
+                with(|e| e.comment = Some("[fmo-entry:x]".into())),
+                "spec.entries[office].comment: use 1 to 48 printable ASCII characters without [fmo-, blanks at an end, or two in a row",
+            ),
+            (
+                too_long,
+                "spec.entries[office].comment: use 1 to 48 printable ASCII characters without [fmo-, blanks at an end, or two in a row",
+            ),
+        ] {
+            let read = entries(&spec(vec![entry]), &mark());
+            assert_eq!(read, Err(Invalid(expected.into())));
+        }
+        let one = entry(Some("192.0.2.0/24"), None, None);
+        let twice = entries(&spec(vec![one.clone(), one.clone()]), &mark());
+        let expected = "spec.entries[office].name: two entries have this name: rename one";
+        assert_eq!(twice, Err(Invalid(expected.into())));
+        let many = entries(&spec(vec![one; 10_000]), &mark());
+        let expected = "spec.entries: 10000 entries are more than 200: join neighbouring ranges";
+        assert_eq!(many, Err(Invalid(expected.into())));
+    }
+
+    #[test]
+    fn a_network_is_sent_as_one_and_a_span_as_its_ends() {
+        let read = |entry| {
+            entries(&spec(vec![entry]), &mark())
+                .unwrap()
+                .remove(0)
+                .rule()
+        };
+        let net = read(entry(Some("192.0.2.0/24"), None, None));
+        assert_eq!(
+            net.range,
+            AddressRange::Net("192.0.2.0/24".parse().unwrap())
+        );
+        assert!(net.active && net.comments.unwrap().ends_with(":office]"));
+        let span = read(entry(None, Some("192.0.2.7"), Some("192.0.2.7")));
+        let seven = "192.0.2.7".parse().unwrap();
+        assert_eq!(span.range, AddressRange::Span(seven, seven));
+        for whole in ["0.0.0.0/0", "::/0"] {
+            let net = read(entry(Some(whole), None, None));
+            assert_eq!(net.range, AddressRange::Net(whole.parse().unwrap()));
+        }
+    }
+
+    #[test]
+    fn the_objects_own_word_on_egress_goes_before_the_accounts() {
+        let mut spec = spec(Vec::new());
+        let account = ["198.51.100.0/24".to_owned()];
+        assert_eq!(egress(&spec, &[]), Ok(None));
+        let of = |texts: &[&str]| -> Addresses {
+            texts
+                .iter()
+                .map(|t| Range::of_net(t.parse().unwrap()))
+                .collect()
+        };
+        assert_eq!(egress(&spec, &account), Ok(Some(of(&["198.51.100.0/24"]))));
+        spec.operator_egress = vec!["192.0.2.7/32".into(), "2001:db8::/64".into()];
+        assert_eq!(
+            egress(&spec, &account),
+            Ok(Some(of(&["192.0.2.7/32", "2001:db8::/64"])))
+        );
+        spec.operator_egress = vec!["192.0.2.7/24".into()];
+        let expected =
+            "spec.operatorEgress: 192.0.2.7/24 has bits outside of its prefix: write 192.0.2.0/24";
+        assert_eq!(egress(&spec, &account), Err(Invalid(expected.into())));
+    }
+}

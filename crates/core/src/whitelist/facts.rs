@@ -1,0 +1,192 @@
+//! What a decision about a whitelist rests on.
+
+use super::{
+    decide::{
+        list::List,
+        plan::{Plan, plan},
+        wish::{Invalid, Target, egress, entries},
+        words,
+    },
+    memory::{Look, Own},
+};
+use crate::{account::view::Times, mark::Mark, ownership::Rivals, pass::Subject};
+use api::{IpWhitelist, Reason, conditions::Type, names::ACKNOWLEDGE_LOCKOUT};
+use hosting_types::ApiKeyId;
+use std::time::Duration;
+
+/// All that one decision is allowed to know.
+#[derive(Clone)]
+pub struct Facts {
+    /// The object and its account.
+    pub subject: Subject<IpWhitelist, Own>,
+    /// Who else has the whitelist of this key.
+    pub rivals: Rivals,
+    /// Whether the account is one of the object's own namespace: that of the object, or that of the operator for one
+    /// of the cluster.
+    pub is_home: bool,
+    /// Whether this process knows all whitelists: before, an older object for the same key may be unseen.
+    pub is_listed: bool,
+}
+
+impl Facts {
+    /// The mark of the object's entries. It does not know the UID: an object that is deleted and applied again takes up
+    /// the entries that stayed.
+    pub fn mark(&self) -> Mark {
+        let subject = &self.subject;
+        subject
+            .cluster
+            .place_mark(subject.namespace(), subject.name())
+    }
+
+    /// The key.
+    pub fn key(&self) -> ApiKeyId {
+        let id = self.subject.object.spec.api_key_id;
+        ApiKeyId(u64::try_from(id).unwrap_or_default())
+    }
+
+    /// What the whitelist shall be.
+    ///
+    /// # Errors
+    /// The first field that cannot be used.
+    pub fn target(&self) -> Result<Target, Invalid> {
+        let spec = &self.subject.object.spec;
+        let is_end = self.subject.is_deleting();
+        let of_account = self.subject.view().map(|view| view.egress.clone());
+        let egress = egress(spec, &of_account.unwrap_or_default());
+        let (entries, egress) = match is_end {
+            // What cannot be used adds nothing and covers nothing; it keeps nobody from going.
+            true => (Vec::new(), egress.unwrap_or_default()),
+            false => (entries(spec, &self.mark())?, egress?),
+        };
+        Ok(Target {
+            entries,
+            mode: spec.mode.unwrap_or_default(),
+            egress,
+            is_guarded: spec.lockout_guard.unwrap_or(true),
+            is_end,
+            mark: self.mark(),
+        })
+    }
+
+    /// The plan from this list.
+    pub fn plan(&self, list: &List, target: &Target) -> Plan {
+        let token = words::token(self.key(), list, target);
+        let word = self.subject.annotation(ACKNOWLEDGE_LOCKOUT);
+        plan(list, target, word == Some(&*token))
+    }
+
+    /// The start of a pass: what this process knew before it looked after the object does not count.
+    pub fn start(&mut self) {
+        let is_told = !self.told().is_empty() || self.was_ruled();
+        let (since, now) = (self.subject.since(), self.subject.now.mono);
+        let connection = self.connection().map(str::to_owned);
+        let (is_ruled, is_deleting) = (self.rivals.owner.is_some(), self.subject.is_deleting());
+        let own = &mut self.subject.memory.own;
+        own.starts(since, is_told);
+        own.ruled(is_ruled, now);
+        own.over(connection.as_deref());
+        if is_deleting {
+            own.ends();
+        }
+    }
+
+    /// Whether status says that another object rules the list: its steps may still be on their way.
+    fn was_ruled(&self) -> bool {
+        let status = self.subject.object.status.as_ref();
+        let reason = Reason::OwnershipConflict.as_str();
+        status.is_some_and(|status| status.conditions.iter().any(|c| c.reason == reason))
+    }
+
+    /// The connection of the account.
+    pub fn connection(&self) -> Option<&str> {
+        self.subject.view()?.connection.as_deref()
+    }
+
+    /// The same after a complete list was read.
+    #[must_use]
+    pub fn having_read(&self, look: Look) -> Self {
+        let spacing = self.times().absence_check_interval;
+        let mut facts = self.clone();
+        facts
+            .subject
+            .memory
+            .own
+            .looked(look, self.generation(), spacing);
+        let is_done = |facts: &Self| {
+            let target = facts.target().ok()?;
+            let look = facts.look()?;
+            Some(facts.plan(&look.list, &target).steps.is_empty())
+        };
+        // What is kept in the end is kept.
+        if facts.subject.memory.own.unkept.is_some() && is_done(&facts) == Some(true) {
+            facts.subject.memory.own.unkept = None;
+        }
+        facts
+    }
+
+    /// The last list that may be relied on.
+    pub fn look(&self) -> Option<&Look> {
+        self.subject.view()?;
+        self.subject.memory.own.look_over(self.connection())
+    }
+
+    /// The steps that status tells of.
+    pub fn told(&self) -> &[String] {
+        let status = self.subject.object.status.as_ref();
+        status.map_or(&[], |status| &status.plan)
+    }
+
+    /// Whether status tells of entries at the provider.
+    pub fn had_entries(&self) -> bool {
+        let status = self.subject.object.status.as_ref();
+        status.is_some_and(|status| status.entries.iter().any(|entry| entry.id.is_some()))
+    }
+
+    /// The account's times.
+    pub fn times(&self) -> Times {
+        self.subject
+            .view()
+            .map(|view| view.times)
+            .unwrap_or_default()
+    }
+
+    /// The generation of the spec.
+    pub fn generation(&self) -> i64 {
+        self.subject.object.metadata.generation.unwrap_or_default()
+    }
+
+    /// What the provider does not keep of what it is sent. Status remembers it beyond a restart, until the spec changes.
+    pub fn unkept(&self) -> Option<String> {
+        let known = self.subject.memory.own.unkept.as_ref();
+        if let Some((generation, why)) = known {
+            return Some(why.clone()).filter(|_| *generation == self.generation());
+        }
+        let conditions = self.subject.object.status.as_ref()?.conditions.iter();
+        let stalled = conditions.into_iter().find(|c| {
+            c.type_ == Type::Stalled.as_str() && c.reason == Reason::EntryNotKept.as_str()
+        })?;
+        let is_current = stalled.observed_generation == self.subject.object.metadata.generation;
+        is_current.then(|| stalled.message.clone())
+    }
+
+    /// How many calls it takes to read the list: its pages, an empty one behind them, and one in reserve.
+    pub fn calls_of_list(&self) -> u32 {
+        let own = &self.subject.memory.own;
+        let shown = own
+            .look
+            .as_ref()
+            .map_or(100, |look| look.list.entries.len());
+        let by_size = u32::try_from((shown + own.more) / EACH + 3).unwrap_or(u32::MAX);
+        // The provider may give fewer at once.
+        by_size.max(own.calls.saturating_add(1))
+    }
+
+    /// Since when a look may be relied on to end the object.
+    pub fn not_before(&self) -> Duration {
+        let spacing = self.times().absence_check_interval;
+        self.subject.now.mono.saturating_sub(spacing)
+    }
+}
+
+/// How many new records a page shows: pages overlap by one.
+const EACH: usize = 49;

@@ -1,0 +1,5 @@
+//! The whitelist of an API key.
+
+pub mod decide;
+pub mod facts;
+pub mod memory;

@@ -1,0 +1,245 @@
+//! One power command, and the release of its server: every interleaving of two operators that both act, crashes at each
+//! step, answers that are lost or late, a person's own command, a note that somebody made up, and a server that is
+//! deleted or gets another machine meanwhile.
+//!
+//! What is judged is what reaches the wire. The deciding code ships: what is due, what the commands of a machine tell,
+//! the two writes and the last look before the request, and what a release takes for under way.
+
+mod moves;
+mod scenes;
+mod world;
+
+use api::command::PowerAction;
+use flexmetal_core::once::Stage;
+use scenes::{REBOOT, Scene, Variant};
+use stateright::{Checker, HasDiscoveries, Model, Property};
+use world::*;
+
+const SAFE: &str = "no command is sent twice, nor to another's machine, nor after the release";
+
+impl Model for Scene {
+    type State = State;
+    type Action = Move;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![State {
+            now: 0,
+            version: 0,
+            note: None,
+            sent: Vec::new(),
+            ended: None,
+            machine: 1,
+            is_deleted: false,
+            is_release_noted: false,
+            has_asked: false,
+            is_released: false,
+            made: Vec::new(),
+            wire: Vec::new(),
+            posts: Vec::new(),
+            processes: [process(0), process(0)],
+            attempts: 0,
+            crashes: self.crashes,
+            people: u8::from(self.has_people),
+            broken: None,
+        }]
+    }
+
+    fn actions(&self, state: &State, moves: &mut Vec<Move>) {
+        if state.broken.is_some() {
+            return;
+        }
+        // Between the last look and the socket nothing comes that another rule does not cover: no time, and no other machine.
+        let is_let = |p: &Process| p.sending.as_ref().is_some_and(|sending| sending.is_let);
+        let sends = state.processes.iter().any(is_let);
+        let is_due = |(_, until): &(PowerAction, u8)| *until <= state.now;
+        if state.now < TICKS && !sends && !state.wire.iter().any(is_due) {
+            moves.push(Move::Tick);
+        }
+        moves.extend((0..state.wire.len()).map(Move::Arrive));
+        let made = state.made.iter().enumerate();
+        moves.extend(
+            made.filter(|(_, made)| !made.is_over)
+                .map(|(n, _)| Move::End(n)),
+        );
+        for (it, me) in state.processes.iter().enumerate() {
+            if state.crashes > 0 && *me != process(state.now) {
+                moves.push(Move::Crash(it));
+            }
+            match &me.sending {
+                None => moves.push(Move::Pass(it)),
+                Some(sending) if sending.is_let => {
+                    let fates = [Fate::Done, Fate::Unanswered, Fate::Late, Fate::Lost];
+                    moves.extend(fates.map(|fate| Move::Post(it, fate)));
+                }
+                Some(sending) if self.is_next(sending) => moves.push(Move::Look(it)),
+                Some(_) => {
+                    let fates = [Fate::Done, Fate::Unanswered, Fate::Lost];
+                    moves.extend(fates.map(|fate| Move::Write(it, fate)));
+                }
+            }
+        }
+        if state.people > 0 {
+            moves.extend([Move::Person, Move::MakeUp]);
+            if state.note.is_some() {
+                moves.push(Move::Strip);
+            }
+        }
+        if self.rebinds && state.machine == 1 && !sends {
+            moves.push(Move::Rebind);
+        }
+        if self.ends {
+            moves.extend(self.release_moves(state));
+        }
+    }
+
+    fn next_state(&self, state: &State, chosen: Move) -> Option<State> {
+        self.go(state, chosen).filter(|next| next != state)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always(SAFE, |_, state: &State| state.broken.is_none()),
+            Property::sometimes("it is done", |_, s: &State| s.ended == Some(true)),
+            Property::sometimes("it fails", |_, s: &State| s.ended == Some(false)),
+            Property::sometimes("all that may happen does", |scene: &Self, s: &State| {
+                let is_off = s.posts.contains(&PowerAction::PowerOff);
+                (s.is_released || !scene.ends)
+                    && (is_off || scene.action != PowerAction::Shutdown)
+                    && !s.posts.is_empty()
+            }),
+        ]
+    }
+}
+
+impl Scene {
+    /// Whether the writes are over.
+    fn is_next(&self, sending: &Sending) -> bool {
+        sending.stage == Stage::Send
+            || self.variant == Variant::NoStatus && sending.stage == Stage::WriteStatus
+    }
+
+    /// The release: deleted, noted, asked for the commands, sent.
+    fn release_moves(&self, state: &State) -> Vec<Move> {
+        let is_early = self.variant == Variant::Early;
+        let mut moves = Vec::new();
+        if !state.is_deleted {
+            moves.push(Move::Delete);
+        } else if state.is_release_noted && state.has_asked && !state.is_released {
+            moves.push(Move::Release);
+        }
+        if state.is_deleted && !state.is_release_noted {
+            moves.push(Move::Note);
+        }
+        if !state.has_asked && (is_early || state.is_release_noted) {
+            moves.push(Move::Ask);
+        }
+        moves
+    }
+}
+
+/// How many states there are, or the way to what broke.
+fn walk(scene: &Scene) -> Result<usize, Vec<Move>> {
+    let checker = scene
+        .checker()
+        .threads(2)
+        .finish_when(HasDiscoveries::AnyFailures)
+        .spawn_bfs()
+        .join();
+    let states = checker.unique_state_count();
+    println!("command model: {scene:?}: {states} states");
+    let mut found = checker.discoveries();
+    match found.remove(SAFE) {
+        Some(path) => Err(path.into_actions()),
+        None => {
+            assert_eq!(found.len(), 3, "what may happen does: {:?}", found.keys());
+            Ok(states)
+        }
+    }
+}
+
+fn holds(scene: Scene) {
+    match walk(&scene) {
+        Ok(states) => assert!(states > 1000, "a model that hardly moves proves nothing"),
+        Err(moves) => panic!("{scene:?}: {moves:?}"),
+    }
+}
+
+fn breaks(scene: Scene) {
+    let walked = walk(&scene);
+    assert!(walked.is_err(), "{scene:?}: {walked:?}");
+}
+
+#[test]
+fn no_command_is_sent_twice_whatever_crashes_or_is_lost() {
+    holds(REBOOT);
+}
+
+#[test]
+fn a_persons_command_and_a_note_that_was_made_up_make_it_send_none_twice() {
+    holds(Scene {
+        has_people: true,
+        crashes: 0,
+        ..REBOOT
+    });
+}
+
+#[test]
+fn a_shutdown_and_the_power_off_after_it_are_sent_once_each() {
+    holds(Scene {
+        action: PowerAction::Shutdown,
+        crashes: 0,
+        ..REBOOT
+    });
+}
+
+#[test]
+fn none_is_sent_once_the_release_was_nor_to_another_machine() {
+    holds(Scene {
+        ends: true,
+        ..REBOOT
+    });
+    holds(Scene {
+        rebinds: true,
+        ..REBOOT
+    });
+}
+
+#[test]
+fn a_server_that_is_not_looked_at_after_the_intent_is_noticed() {
+    let variant = Variant::Unseen;
+    breaks(Scene {
+        ends: true,
+        variant,
+        ..REBOOT
+    });
+    breaks(Scene {
+        rebinds: true,
+        variant,
+        ..REBOOT
+    });
+}
+
+#[test]
+fn a_release_that_asks_for_commands_before_its_note_is_noticed() {
+    breaks(Scene {
+        ends: true,
+        variant: Variant::Early,
+        ..REBOOT
+    });
+}
+
+#[test]
+fn a_request_before_the_status_shows_it_is_noticed() {
+    breaks(Scene {
+        variant: Variant::NoStatus,
+        ..REBOOT
+    });
+}
+
+#[test]
+fn one_that_is_sent_again_on_doubt_is_noticed() {
+    breaks(Scene {
+        variant: Variant::Again,
+        ..REBOOT
+    });
+}

@@ -1,0 +1,266 @@
+//! What happens in that world, step by step.
+
+use super::{
+    scenes::{Scene, Variant},
+    world::*,
+};
+use api::command::{CommandIntent, CommandRecord};
+use flexmetal_core::{
+    command::{
+        decide::{Decision, Effect, decide, may_send},
+        facts::{Facts, Observation, add, is_under_way},
+    },
+    machine_commands::{Asked, is_done, noted, running, since},
+    once::{self, Closed, Reply, Stage},
+};
+use jiff::Timestamp;
+use serde_json::json;
+use std::sync::Arc;
+
+impl Scene {
+    pub(super) fn go(&self, before: &State, chosen: Move) -> Option<State> {
+        let mut state = before.clone();
+        match chosen {
+            Move::Tick => state.now += 1,
+            Move::Pass(process) => self.pass(&mut state, process)?,
+            Move::Write(process, fate) => write(&mut state, process, fate)?,
+            Move::Look(process) => self.look(&mut state, process)?,
+            Move::Post(process, fate) => self.post(&mut state, process, fate)?,
+            Move::Crash(it) => {
+                state.crashes -= 1;
+                state.processes[it] = process(state.now);
+            }
+            Move::Arrive(index) => {
+                let (action, _) = state.wire.remove(index);
+                state.make(action);
+            }
+            Move::End(index) => state.made[index].is_over = true,
+            Move::Person => {
+                state.people -= 1;
+                state.make(self.action);
+            }
+            Move::MakeUp => {
+                state.people -= 1;
+                state.version += 1;
+                state.note = Some(made_up());
+            }
+            Move::Strip => {
+                state.people -= 1;
+                state.version += 1;
+                state.note = None;
+            }
+            Move::Delete => state.is_deleted = true,
+            Move::Rebind => state.machine = 2,
+            Move::Note => state.is_release_noted = true,
+            Move::Ask => {
+                if is_under_way(&state.object(self)) {
+                    return None;
+                }
+                state.has_asked = true;
+            }
+            Move::Release => state.is_released = true,
+        }
+        Some(state)
+    }
+
+    pub(super) fn decided(&self, state: &State, process: usize) -> (Facts, Decision) {
+        let mut facts = state.facts(self, process);
+        if self.variant == Variant::Again {
+            let object = Arc::make_mut(&mut facts.subject.object);
+            let sent = &mut object.status.get_or_insert_default().sent;
+            sent.retain(|record| record.outcome.is_some());
+        }
+        let decision = decide(&facts);
+        (facts, decision)
+    }
+
+    pub(super) fn pass(&self, state: &mut State, process: usize) -> Option<()> {
+        let (facts, decision) = self.decided(state, process);
+        state.processes[process].memory = facts.subject.memory.own.clone();
+        let mono = facts.subject.now.mono;
+        match &decision.effect {
+            None => {
+                let (status, _) = decision.status(&facts.subject, Timestamp::UNIX_EPOCH);
+                let ended = ended(&status.conditions);
+                if status.sent == state.sent && ended == state.ended {
+                    return None;
+                }
+                state.sent = status.sent;
+                state.ended = ended;
+                state.version += 1;
+            }
+            Some(Effect::Send(new)) => {
+                let commands = state.commands();
+                if state.attempts == ATTEMPTS
+                    || is_done(&commands, &facts.records())
+                    || running(&commands, &facts.records(), at(state.now)).is_some()
+                {
+                    return None;
+                }
+                state.attempts += 1;
+                let record = CommandRecord::open(CommandIntent {
+                    uid: "uid".into(),
+                    action: new.action,
+                    machine: new.machine.clone(),
+                    attempt: format!("a{}", state.attempts),
+                    started_at: at(state.now),
+                    send_by: at(state.now) + 30,
+                    account: new.account.clone(),
+                    listed: noted(&commands, at(state.now)).unwrap(),
+                });
+                let mut records = facts.records();
+                add(&mut records, record.clone());
+                state.processes[process].sending = Some(Sending {
+                    new: (**new).clone(),
+                    record,
+                    records,
+                    base: state.version,
+                    since: state.now,
+                    stage: Stage::default(),
+                    is_let: false,
+                });
+            }
+            Some(Effect::Look(record)) => {
+                let commands = state.commands();
+                let found = commands
+                    .iter()
+                    .find(|c| Some(c.id.as_str()) == record.id.as_deref());
+                let record = accepted(record, found?);
+                state.note_of(process, Observation::Looked(record, mono));
+            }
+            Some(Effect::Search { record, .. }) => {
+                let commands = state.commands();
+                let intent = &record.intent;
+                let found = since(&intent.listed, &commands, Asked::Power(intent.action));
+                let attempt = intent.attempt.clone();
+                let observation = match found.as_slice() {
+                    [] => Observation::NotListed(attempt, mono),
+                    [one] => Observation::Looked(accepted(record, one), mono),
+                    _ => Observation::Several(attempt, "several".into()),
+                };
+                state.note_of(process, observation);
+            }
+            Some(Effect::LetGo | Effect::Delete) => return None,
+        }
+        Some(())
+    }
+
+    /// The server as it is after the intent stands.
+    pub(super) fn look(&self, state: &mut State, process: usize) -> Option<()> {
+        let sending = state.processes[process].sending.clone()?;
+        let facts = state.facts(self, process);
+        let is_let = self.variant == Variant::Unseen || may_send(&facts, &sending.new);
+        let (began, now) = (moment(sending.since), moment(state.now));
+        let by = sending.record.intent.send_by;
+        if is_let && once::may_send(began, by, now, WINDOW) {
+            state.processes[process].sending.as_mut()?.is_let = true;
+        } else {
+            close(state, process, sending.record);
+        }
+        Some(())
+    }
+
+    pub(super) fn post(&self, state: &mut State, process: usize, fate: Fate) -> Option<()> {
+        let Sending { new, record, .. } = state.processes[process].sending.take()?;
+        let action = new.action;
+        if state.posts.contains(&action) {
+            state.broken = Some("sent twice");
+        }
+        if state.is_released {
+            state.broken = Some("sent after the release");
+        }
+        if new.machine != machine(state.machine) {
+            state.broken = Some("sent to another's machine");
+        }
+        if state.ended.is_some() && self.variant == Variant::Ships {
+            state.broken = Some("sent by what was over");
+        }
+        state.posts.push(action);
+        state.posts.sort_unstable();
+        let mono = moment(state.now).mono;
+        let known = match fate {
+            Fate::Done => {
+                state.make(action);
+                accepted(&record, state.commands().last()?)
+            }
+            Fate::Unanswered => {
+                state.make(action);
+                record
+            }
+            Fate::Late => {
+                state.wire.push((action, state.now));
+                record
+            }
+            Fate::Lost => record,
+        };
+        state.note_of(process, Observation::Sent(known, mono));
+        Some(())
+    }
+}
+
+/// A note that bears the UID of the object, and that no operator wrote.
+pub(super) fn made_up() -> String {
+    json!({
+        "uid": "uid", "action": "PowerOff", "machine": machine(3), "attempt": "made-up",
+        "startedAt": "2026-01-01T00:00:00Z", "sendBy": "2026-01-01T00:00:30Z", "listed": {},
+        "account": {
+            "kind": "ProviderAccount", "name": "default", "uid": "x", "lineage": "l", "connection": "c",
+        },
+    })
+    .to_string()
+}
+
+pub(super) fn ended(
+    conditions: &[k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition],
+) -> Option<bool> {
+    let is = |kind: &str| {
+        conditions
+            .iter()
+            .any(|c| c.type_ == kind && c.status == "True")
+    };
+    match (is("Complete"), is("Failed")) {
+        (false, false) => None,
+        (well, _) => Some(well),
+    }
+}
+
+pub(super) fn close(state: &mut State, process: usize, record: CommandRecord) {
+    state.processes[process].sending = None;
+    let mono = moment(state.now).mono;
+    state.note_of(process, Observation::Sent(unsent(record), mono));
+}
+
+/// One write of an intent, on the version that it rests on, and the read after it where the answer is lost.
+pub(super) fn write(state: &mut State, process: usize, fate: Fate) -> Option<()> {
+    let mut sending = state.processes[process].sending.clone()?;
+    let is_current = sending.base == state.version;
+    if is_current && fate != Fate::Lost {
+        state.version += 1;
+        match sending.stage {
+            Stage::WriteMetadata => {
+                state.note = serde_json::to_string(&sending.record.intent).ok();
+            }
+            _ => state.sent.clone_from(&sending.records),
+        }
+    }
+    let reply = match fate {
+        Fate::Done if is_current => Reply::Done,
+        Fate::Done => Reply::Stale,
+        Fate::Unanswered | Fate::Late | Fate::Lost => Reply::Unknown,
+    };
+    sending.base = state.version;
+    sending.stage = sending.stage.after(reply);
+    if matches!(sending.stage, Stage::ReadMetadata | Stage::ReadStatus) {
+        let text = serde_json::to_string(&sending.record.intent).ok();
+        sending.stage = sending.stage.after(Reply::Shows {
+            metadata: state.note == text,
+            status: state.sent.last() == Some(&sending.record),
+        });
+    }
+    match sending.stage {
+        Stage::Closed(Closed::NotStarted) => state.processes[process].sending = None,
+        Stage::Closed(Closed::NotSent) => close(state, process, sending.record),
+        _ => state.processes[process].sending = Some(sending),
+    }
+    Some(())
+}

@@ -1,0 +1,286 @@
+//! The world of a command: its object, its server, the provider, and two processes, with what each of them reads.
+
+use super::scenes::Scene;
+use api::{
+    ServerCommand,
+    command::{CommandOutcome, CommandRecord, PowerAction},
+    names::COMMAND_ANNOTATION,
+    references::PinnedAccount,
+};
+use flexmetal_core::{
+    account::{terms::Terms, view::View},
+    account_facts::AccountFacts,
+    command::{
+        decide::NewCommand,
+        facts::{CommandMemory, Facts, Observation, ServerFact},
+    },
+    machine_commands::command_of,
+    mark::ClusterId,
+    moment::Moment,
+    once::Stage,
+    pass::{Memory, Subject},
+};
+use hosting_types::{
+    CommandId,
+    command::{Command, CommandState},
+};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::{sync::Arc, time::Duration};
+
+pub(super) const BASE: i64 = 1_790_000_000;
+/// Seconds of one tick, after which nothing is sent any more that was begun before it.
+pub(super) const TICK: i64 = 600;
+/// A walk ends here.
+pub(super) const TICKS: u8 = 3;
+pub(super) const WINDOW: Duration = Duration::from_secs(30);
+/// So many attempts are begun at most.
+pub(super) const ATTEMPTS: u8 = 2;
+
+/// An attempt on its way, where it is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Sending {
+    pub(super) new: NewCommand,
+    pub(super) record: CommandRecord,
+    /// What is on record with it.
+    pub(super) records: Vec<CommandRecord>,
+    /// The version that the next write rests on.
+    pub(super) base: u8,
+    pub(super) since: u8,
+    pub(super) stage: Stage,
+    /// The server was looked at: the request is next.
+    pub(super) is_let: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Process {
+    pub(super) memory: CommandMemory,
+    pub(super) started: u8,
+    pub(super) sending: Option<Sending>,
+}
+
+/// A command at the provider.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Made {
+    pub(super) action: PowerAction,
+    pub(super) at: u8,
+    pub(super) is_over: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct State {
+    pub(super) now: u8,
+    /// The object.
+    pub(super) version: u8,
+    pub(super) note: Option<String>,
+    pub(super) sent: Vec<CommandRecord>,
+    pub(super) ended: Option<bool>,
+    /// The server.
+    pub(super) machine: u8,
+    pub(super) is_deleted: bool,
+    pub(super) is_release_noted: bool,
+    pub(super) has_asked: bool,
+    pub(super) is_released: bool,
+    /// The provider.
+    pub(super) made: Vec<Made>,
+    pub(super) wire: Vec<(PowerAction, u8)>,
+    pub(super) posts: Vec<PowerAction>,
+    pub(super) processes: [Process; 2],
+    pub(super) attempts: u8,
+    pub(super) crashes: u8,
+    pub(super) people: u8,
+    pub(super) broken: Option<&'static str>,
+}
+
+/// What becomes of a write or of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Fate {
+    Done,
+    /// Done, and the answer is lost.
+    Unanswered,
+    /// On its way still, and the answer is lost.
+    Late,
+    /// It never arrives, and nobody is told.
+    Lost,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Move {
+    Tick,
+    /// A pass: decides, and does what takes one step.
+    Pass(usize),
+    Write(usize, Fate),
+    Look(usize),
+    Post(usize, Fate),
+    Crash(usize),
+    Arrive(usize),
+    End(usize),
+    Person,
+    MakeUp,
+    Strip,
+    Delete,
+    Rebind,
+    Note,
+    Ask,
+    Release,
+}
+
+pub(super) fn machine(number: u8) -> String {
+    format!("00000000-0000-4000-8000-00000000000{number}")
+}
+
+pub(super) fn at(tick: u8) -> i64 {
+    BASE + i64::from(tick) * TICK
+}
+
+pub(super) fn moment(tick: u8) -> Moment {
+    let since = u64::from(tick) * TICK.unsigned_abs();
+    Moment {
+        wall: at(tick),
+        mono: Duration::from_secs(100_000 + since),
+    }
+}
+
+pub(super) fn process(started: u8) -> Process {
+    Process {
+        memory: CommandMemory::default(),
+        started,
+        sending: None,
+    }
+}
+
+pub(super) fn unsent(record: CommandRecord) -> CommandRecord {
+    CommandRecord {
+        outcome: Some(CommandOutcome::NotSent),
+        ..record
+    }
+}
+
+pub(super) fn accepted(record: &CommandRecord, command: &Command) -> CommandRecord {
+    CommandRecord {
+        outcome: Some(CommandOutcome::Accepted),
+        id: Some(command.id.as_str().to_owned()),
+        state: Some(command.state.as_str().to_owned()),
+        ..record.clone()
+    }
+}
+
+impl State {
+    /// The object as the API server has it.
+    pub(super) fn object(&self, scene: &Scene) -> ServerCommand {
+        let mut spec = json!({
+            "serverRef": {"name": "web"}, "action": scene.action, "timeout": "24h",
+        });
+        if scene.action == PowerAction::Shutdown {
+            spec["escalateAfter"] = json!("5m");
+        }
+        let conditions: Vec<Value> = self
+            .ended
+            .iter()
+            .map(|well| {
+                let kind = if *well { "Complete" } else { "Failed" };
+                json!({
+                    "type": kind, "status": "True", "reason": "Completed", "message": "",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                })
+            })
+            .collect();
+        let annotations = self
+            .note
+            .as_ref()
+            .map(|text| json!({COMMAND_ANNOTATION: text}));
+        let object = json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand",
+            "metadata": {
+                "name": "c", "namespace": "shop", "uid": "uid", "annotations": annotations,
+                "creationTimestamp": Timestamp::from_second(BASE).unwrap().to_string(),
+            },
+            "spec": spec,
+            "status": {
+                "account": PinnedAccount::of(None), "sent": self.sent, "conditions": conditions,
+            },
+        });
+        serde_json::from_value(object).unwrap()
+    }
+
+    /// The server as the API server has it.
+    pub(super) fn server(&self) -> ServerFact {
+        let mut server = json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
+            "metadata": {"name": "web", "namespace": "shop", "uid": "server"},
+            "spec": {"location": "here", "instanceType": "small", "os": {"slug": "some-os"}},
+            "status": {
+                "uuid": machine(self.machine), "providerStatus": "delivered",
+                "account": PinnedAccount::of(None),
+                "order": {"cluster": "c", "uid": "server", "mark": "m", "epoch": 1, "attempt": "a",
+                    "sendBy": "2026-01-01T00:00:00Z", "outcome": "Created"},
+            },
+        });
+        if self.is_deleted {
+            server["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        ServerFact::Found(Arc::new(serde_json::from_value(server).unwrap()))
+    }
+
+    pub(super) fn facts(&self, scene: &Scene, process: usize) -> Facts {
+        let me = &self.processes[process];
+        let mut facts = Facts {
+            subject: Subject {
+                now: moment(self.now),
+                acting_since: Duration::ZERO,
+                first_seen: moment(me.started).mono,
+                cluster: ClusterId::parse("0123456789abcdef").unwrap(),
+                kind_deleting: Some(false),
+                account: AccountFacts::Found {
+                    view: View::usable(),
+                    terms: Terms::Own,
+                },
+                memory: Memory {
+                    own: me.memory.clone(),
+                    ..Memory::default()
+                },
+                object: Arc::new(self.object(scene)),
+            },
+            steady: at(self.now),
+            server: self.server(),
+            is_namespace_suspended: false,
+            is_first: true,
+        };
+        let attempt = facts.open_attempt();
+        let now = facts.subject.now.mono;
+        facts
+            .subject
+            .memory
+            .own
+            .searches_for(attempt.as_deref(), now);
+        facts
+    }
+
+    pub(super) fn commands(&self) -> Vec<Command> {
+        let all = self.made.iter().zip(1_u32..);
+        let command = |(made, number): (&Made, u32)| Command {
+            id: CommandId::parse(&format!("00000000-0000-4000-9000-{number:012}")).unwrap(),
+            server: None,
+            command: Some(command_of(made.action).as_str().into()),
+            state: match made.is_over {
+                true => CommandState::Finished,
+                false => CommandState::Pending,
+            },
+            created_at: Timestamp::from_second(at(made.at)).ok(),
+            updated_at: None,
+        };
+        all.map(command).collect()
+    }
+
+    pub(super) fn make(&mut self, action: PowerAction) {
+        self.made.push(Made {
+            action,
+            at: self.now,
+            is_over: false,
+        });
+    }
+
+    pub(super) fn note_of(&mut self, process: usize, observation: Observation) {
+        self.processes[process].memory.note(observation);
+    }
+}

@@ -1,0 +1,455 @@
+//! What happens in that world, step by step. The order of reads and writes is that of `act`.
+
+use super::{
+    facts::{Around, MACHINE, commands, facts, machine, made_of, object},
+    passes::{Due, RECORDS, decided, keep},
+    scenes::{Scene, Variant},
+    world::*,
+};
+use api::{
+    command::{CommandOutcome, ListedCommands},
+    reinstall::{InstallEnd, InstallRecord, InstallStatus},
+};
+use flexmetal_core::{
+    command::facts::is_installing,
+    once::{self, Reply, Stage},
+    server::{
+        decide::{
+            fence,
+            reinstall::{
+                attempt::{self, Before},
+                may_send, may_start,
+            },
+        },
+        facts::Facts,
+        install_memory::InstallObservation,
+        memory::Observation,
+    },
+};
+use hosting_types::{Error, Refusal, Server};
+use std::time::Duration;
+
+/// What the object says at first: revision 1 counts as performed.
+pub(super) fn first() -> Said {
+    Said::Installs(status(InstallStatus::new("uid", MACHINE, 1, BASE)))
+}
+
+impl Scene {
+    pub(super) fn go(&self, before: &State, chosen: Move) -> Option<State> {
+        let mut state = *before;
+        match chosen {
+            Move::Tick => state.now += 1,
+            Move::Pass(it) => self.pass(&mut state, it),
+            Move::Step(it, fate) => self.step(&mut state, it, fate),
+            Move::See(it) => state.seen(it),
+            Move::Crash(it) => {
+                state.crashes -= 1;
+                state.processes[it].memory = memory(Default::default());
+                state.processes[it].task = Task::Idle;
+                state.seen(it);
+            }
+            Move::Arrive(number) => {
+                let wire = state.wire[number].take()?;
+                state.wipe(wire);
+            }
+            Move::End(number, how) => state.made[number].as_mut()?.state = how,
+            Move::Portal => {
+                state.people -= 1;
+                state.make(0);
+            }
+            Move::Edit => {
+                let revision = self.edits[usize::from(state.edits)];
+                state.edits += 1;
+                let edited = |o: Object| Object {
+                    revision,
+                    generation: o.generation + 1,
+                    ..o
+                };
+                state.write(state.object.map(edited));
+            }
+            Move::Protect => {
+                let protected = |o: Object| Object {
+                    is_protected: true,
+                    generation: o.generation + 1,
+                    ..o
+                };
+                state.write(state.object.map(protected));
+            }
+            Move::Delete => {
+                let deleted = |o: Object| Object {
+                    is_deleting: true,
+                    ..o
+                };
+                state.write(state.object.map(deleted));
+            }
+            Move::Strip => {
+                state.strips -= 1;
+                let stripped = |o: Object| Object {
+                    said: Said::Lost,
+                    ..o
+                };
+                state.write(state.object.map(stripped));
+            }
+            Move::Restore => {
+                state.restores -= 1;
+                let restored = |o: Object| Object { said: first(), ..o };
+                state.write(state.object.map(restored));
+            }
+            Move::Power => self.power(&mut state),
+        }
+        if !self.is_behind {
+            state.seen(0);
+            state.seen(1);
+        }
+        Some(state)
+    }
+
+    fn facts(&self, state: &State, it: usize, object: &Object) -> Facts {
+        facts(self, object, Around::of(state, it))
+    }
+
+    fn pass(&self, state: &mut State, it: usize) {
+        let me = state.processes[it];
+        if state.object.is_none() || me.view.is_begun {
+            return;
+        }
+        let decided = decided(self, &me.view, Around::of(state, it));
+        state.processes[it].memory = decided.memory;
+        let is_newest = me.sees_newest;
+        state.processes[it].task = match decided.due {
+            Due::Install(new) if self.is_behind => Task::Start(new),
+            // Nothing that the object as it is does not show comes in between.
+            Due::Install(_) if state.attempts >= self.attempts => Task::Idle,
+            Due::Install(new) => self.start(state, it, new),
+            Due::Release => Task::Release,
+            Due::Retain => Task::Retain,
+            Due::LetGo => Task::LetGo { is_newest },
+            Due::Look(record) => {
+                let record = RECORDS.get(record);
+                let found = look(state, &record);
+                note(state, it, found);
+                Task::Idle
+            }
+            Due::Nothing => {
+                if is_newest && decided.said != me.view.said {
+                    state.write(Some(Object {
+                        said: decided.said,
+                        ..me.view
+                    }));
+                    state.seen(it);
+                    check(state);
+                }
+                Task::Idle
+            }
+        };
+    }
+
+    fn step(&self, state: &mut State, it: usize, fate: Fate) {
+        let task = state.processes[it].task;
+        state.processes[it].task = Task::Idle;
+        let next = match task {
+            Task::Idle => Task::Idle,
+            Task::Start(new) => self.start(state, it, new),
+            Task::LookBefore { .. } => self.look_before(state, it, task),
+            Task::Intend { attempt, is_newest } => self.intend(state, it, attempt, is_newest, fate),
+            Task::Ask(attempt) => match state.power.is_under_way() {
+                true => close(state, it, attempt),
+                false => Task::LookLast(attempt),
+            },
+            Task::LookLast(attempt) => self.look_last(state, it, attempt),
+            Task::Send(attempt) => {
+                send(state, it, attempt, fate);
+                Task::Idle
+            }
+            Task::Release => match self.fresh(state, it) {
+                Some(fresh) if fence::may_begin_release(&fresh, &machine(state.is_retained)) => {
+                    Task::NoteRelease { is_newest: true }
+                }
+                _ => Task::Idle,
+            },
+            Task::NoteRelease { is_newest } => {
+                if is_newest && fate != Fate::Lost {
+                    let begun = |o: Object| Object {
+                        is_begun: true,
+                        ..o
+                    };
+                    state.write(state.object.map(begun));
+                }
+                Task::Idle
+            }
+            Task::Retain => match self.fresh(state, it) {
+                Some(fresh) if fence::may_retain(&fresh, MACHINE) => {
+                    Task::TagRetained { since: state.now }
+                }
+                _ => Task::Idle,
+            },
+            Task::TagRetained { since } => {
+                state.is_retained |= since == state.now;
+                Task::Idle
+            }
+            Task::LetGo { is_newest } => {
+                if is_newest {
+                    state.write(None);
+                }
+                Task::Idle
+            }
+        };
+        state.processes[it].task = next;
+    }
+
+    /// The object as it is now, with what this process knows.
+    fn fresh(&self, state: &mut State, it: usize) -> Option<Facts> {
+        state.seen(it);
+        Some(self.facts(state, it, &state.object?))
+    }
+
+    fn start(&self, state: &mut State, it: usize, new: u32) -> Task {
+        let Some(fresh) = self.fresh(state, it) else {
+            return Task::Idle;
+        };
+        let (Some(_), Some(object)) = (may_start(&fresh, &REQUESTS.get(new)), state.object) else {
+            return Task::Idle;
+        };
+        state.attempts += 1;
+        Task::LookBefore {
+            number: state.attempts,
+            since: state.now,
+            new,
+            object,
+            is_newest: true,
+        }
+    }
+
+    fn look_before(&self, state: &mut State, it: usize, task: Task) -> Task {
+        let Task::LookBefore {
+            number,
+            since,
+            new,
+            object,
+            is_newest,
+        } = task
+        else {
+            return Task::Idle;
+        };
+        let fresh = self.facts(state, it, &object);
+        let request = REQUESTS.get(new);
+        let known = may_start(&fresh, &request).unwrap();
+        if let Some(why) = fence::against_reinstall(&fresh, &machine(state.is_retained)) {
+            let busy = InstallObservation::Busy(why, moment(state.now, 0).mono);
+            note(state, it, busy);
+            return Task::Idle;
+        }
+        let now = wall(state.now);
+        let intent = |listed| {
+            let nonce = format!("a{number}");
+            let since = (moment(since, number), WINDOW);
+            attempt::intent(&fresh, &request, nonce, since, listed)
+        };
+        let listed = match attempt::before(&known, &commands(state), now) {
+            Before::Free(_) if self.variant == Variant::NoListBefore => ListedCommands::default(),
+            Before::Free(listed) => listed,
+            Before::Repeated(listed, _) if self.variant == Variant::Unaccounted => listed,
+            Before::Repeated(listed, why) => {
+                sent(state, it, attempt::repeated(intent(listed), why, now));
+                return Task::Idle;
+            }
+            Before::Busy(why) => {
+                let busy = InstallObservation::Busy(why, moment(state.now, 0).mono);
+                note(state, it, busy);
+                return Task::Idle;
+            }
+        };
+        let attempt = attempt(Attempt {
+            record: InstallRecord::open(intent(listed)),
+            known,
+            new,
+            since: (since, number),
+            was_protected: object.is_protected,
+        });
+        match self.variant {
+            Variant::NoteAfterSend => Task::Send(attempt),
+            _ => Task::Intend { attempt, is_newest },
+        }
+    }
+
+    fn intend(&self, state: &mut State, it: usize, number: u32, newest: bool, fate: Fate) -> Task {
+        let attempt = ATTEMPTS.get(number);
+        if newest && fate != Fate::Lost {
+            let install = attempt::noted(attempt.known.clone(), &attempt.record);
+            let said = Said::Installs(status(install));
+            state.write(state.object.map(|o| Object { said, ..o }));
+        }
+        let reply = match fate {
+            Fate::Done if newest => Reply::Done,
+            Fate::Done => return Task::Idle,
+            _ => Reply::Unknown,
+        };
+        state.seen(it);
+        let mut stage = Stage::WriteStatus.after(reply);
+        if stage == Stage::ReadStatus {
+            let shown = state.object.map_or(Reply::Stale, |o| {
+                attempt::shown(&object(self, &o), &attempt.record.intent)
+            });
+            stage = stage.after(shown);
+        }
+        match stage {
+            Stage::Send if self.has_power && self.variant != Variant::NoAsk => Task::Ask(number),
+            Stage::Send => Task::LookLast(number),
+            _ => close(state, it, number),
+        }
+    }
+
+    fn look_last(&self, state: &mut State, it: usize, number: u32) -> Task {
+        let attempt = ATTEMPTS.get(number);
+        let intent = &attempt.record.intent;
+        // Doubt of one that was sent is another matter than the intent of this one.
+        let scene = Self {
+            variant: match self.variant {
+                Variant::AgainAfterLost => Variant::Ships,
+                variant => variant,
+            },
+            ..*self
+        };
+        let is_unread = self.variant == Variant::NoReread;
+        let fresh = scene.fresh(state, it);
+        let is_let = is_unread
+            || fresh.is_some_and(|last| may_send(&last, &REQUESTS.get(attempt.new), intent));
+        let (tick, second) = attempt.since;
+        let (since, now) = (moment(tick, second), moment(state.now, second));
+        match is_let && once::may_send(since, intent.send_by, now, WINDOW) {
+            true => Task::Send(number),
+            false => close(state, it, number),
+        }
+    }
+
+    fn power(&self, state: &mut State) {
+        state.power = match state.power {
+            Power::None | Power::Over => state.power,
+            Power::Wished => Power::Noted,
+            Power::Noted => match state.object {
+                Some(o) if !o.is_begun && !is_installing(&object(self, &o)) => Power::Let,
+                _ => Power::Over,
+            },
+            Power::Let => {
+                if state.is_sending() || state.is_installing() {
+                    state.broken = Some("a power command in a re-installation");
+                }
+                Power::Sent
+            }
+            Power::Sent => Power::Over,
+        };
+    }
+}
+
+/// What a look at the commands brings to light.
+fn look(state: &State, record: &InstallRecord) -> InstallObservation {
+    let all = commands(state);
+    let at = moment(state.now, 0).mono;
+    let known = record.command_id.as_deref();
+    match all.iter().find(|c| Some(c.id.as_str()) == known) {
+        Some(command) => attempt::looked(record, command, at),
+        None => attempt::found(record, &all, at),
+    }
+}
+
+fn send(state: &mut State, it: usize, number: u32, fate: Fate) {
+    let attempt = ATTEMPTS.get(number);
+    let wire = Wire {
+        revision: u8::try_from(attempt.record.intent.revision).unwrap(),
+        was_protected: attempt.was_protected,
+    };
+    if state.power == Power::Sent {
+        state.broken = Some("a re-installation beside a power command");
+    }
+    let refused = |status, of: fn(Refusal) -> Error| {
+        let message = "no".to_owned();
+        Err(of(Refusal {
+            status,
+            code: None,
+            message,
+            fields: Vec::new(),
+            retry_after: None,
+            idempotent: false,
+        }))
+    };
+    let lost = || Err(Error::TooLarge { cap: 1 });
+    let answer: Result<Server, Error> = match fate {
+        Fate::Done => {
+            state.wipe(wire);
+            Ok(machine(state.is_retained))
+        }
+        Fate::Unanswered => {
+            state.wipe(wire);
+            lost()
+        }
+        Fate::Late => {
+            let free = state.wire.iter_mut().find(|wire| wire.is_none());
+            *free.unwrap() = Some(wire);
+            lost()
+        }
+        Fate::Lost => lost(),
+        Fate::Refused => refused(422, Error::Refused),
+        Fate::Conflict => refused(409, Error::Refused),
+        Fate::Denied => refused(403, Error::AccessDenied),
+    };
+    sent(
+        state,
+        it,
+        attempt::answered(attempt.record.clone(), &answer),
+    );
+}
+
+/// The attempt has ended without a request.
+fn close(state: &mut State, it: usize, number: u32) -> Task {
+    let attempt = ATTEMPTS.get(number);
+    sent(
+        state,
+        it,
+        attempt::unsent(attempt.record.clone(), "not sent"),
+    );
+    Task::Idle
+}
+
+fn sent(state: &mut State, it: usize, record: InstallRecord) {
+    let at = moment(state.now, 0).mono;
+    note(state, it, InstallObservation::Sent(Box::new(record), at));
+}
+
+fn note(state: &mut State, it: usize, observation: InstallObservation) {
+    let mut memory = (*MEMORIES.get(state.processes[it].memory)).clone();
+    let now = moment(state.now, 0).mono;
+    memory.note(Observation::Installs(observation), now, Duration::ZERO);
+    state.processes[it].memory = keep(memory);
+}
+
+/// What status says of a re-installation is true.
+fn check(state: &mut State) {
+    let Some(Said::Installs(number)) = state.object.map(|o| o.said) else {
+        return;
+    };
+    let said = STATUSES.get(number);
+    let Some(last) = &said.last else { return };
+    let made = last.command_id.as_deref().map(|id| made_of(state, id));
+    let is_its = |made: Option<Made>| {
+        made.is_some_and(|m| m.revision == 0 || i64::from(m.revision) == last.intent.revision)
+    };
+    if !made.is_none_or(is_its) {
+        state.broken = Some("another one's command is taken for it");
+    }
+    let wiped = state.wiped[usize::try_from(last.intent.revision).unwrap()];
+    let is_unsent = last.outcome == Some(CommandOutcome::NotSent)
+        || matches!(
+            last.end,
+            Some(InstallEnd::NotRepeated | InstallEnd::Refused)
+        );
+    let hides = |p: &Process| {
+        let Task::Send(number) = p.task else {
+            return false;
+        };
+        ATTEMPTS.get(number).record.intent.attempt != last.intent.attempt
+    };
+    let hides = state.processes.iter().any(hides) && state.is_sending();
+    if is_unsent && (hides || wiped > 0 && state.is_installing()) {
+        state.broken = Some("a request that is on its way is hidden");
+    }
+}

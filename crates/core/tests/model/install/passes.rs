@@ -1,0 +1,95 @@
+//! What a pass decides, by the deciding code that ships; looked up where it was decided before.
+
+use super::super::real::Interner;
+use super::{
+    facts::{Around, facts},
+    scenes::Scene,
+    world::*,
+};
+use api::{Reason, conditions::Type, reinstall::InstallRecord};
+use flexmetal_core::server::{
+    decide::{Effect, decide},
+    memory::Memory,
+};
+use std::{
+    collections::HashMap,
+    sync::{Arc, LazyLock, Mutex},
+};
+
+/// What it comes to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Decided {
+    pub(super) memory: u32,
+    pub(super) due: Due,
+    pub(super) said: Said,
+    pub(super) ready: Option<Reason>,
+    pub(super) synced: Option<Reason>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    Nothing,
+    Install(u32),
+    Look(u32),
+    Release,
+    Retain,
+    LetGo,
+}
+
+pub(super) static RECORDS: LazyLock<Interner<InstallRecord, Arc<InstallRecord>>> =
+    LazyLock::new(Interner::default);
+
+type Key = (bool, u8, Object, Around);
+
+static DECIDED: LazyLock<Mutex<HashMap<Key, Decided>>> = LazyLock::new(Mutex::default);
+
+pub(super) fn decided(scene: &Scene, view: &Object, around: Around) -> Decided {
+    let key = (scene.retains, scene.variant as u8, *view, around);
+    if let Some(known) = DECIDED.lock().unwrap().get(&key) {
+        return *known;
+    }
+    let found = decide_now(scene, view, around);
+    DECIDED.lock().unwrap().insert(key, found);
+    found
+}
+
+fn decide_now(scene: &Scene, view: &Object, around: Around) -> Decided {
+    let facts = facts(scene, view, around);
+    let decision = decide(&facts);
+    let due = match &decision.effect {
+        None => Due::Nothing,
+        Some(Effect::Reinstall(new)) => {
+            let key = (view.revision, view.generation);
+            Due::Install(REQUESTS.put(key, || (**new).clone()))
+        }
+        Some(Effect::LookAtInstall { record, .. }) => {
+            Due::Look(RECORDS.put((**record).clone(), || Arc::new((**record).clone())))
+        }
+        Some(Effect::BeginRelease { .. }) => Due::Release,
+        Some(effect @ Effect::AddTag { .. }) if effect.lets_stay() => Due::Retain,
+        Some(Effect::LetGo) => Due::LetGo,
+        Some(other) => panic!("{other:?}: {view:?}"),
+    };
+    let draft = &decision.draft;
+    let said = match &draft.status.install {
+        Some(install) => Said::Installs(status(install.clone())),
+        None => Said::Lost,
+    };
+    let reason = |kind| draft.condition(kind).map(|wanted| wanted.reason);
+    Decided {
+        memory: keep(facts.memory.clone()),
+        due,
+        said,
+        ready: reason(Type::Ready),
+        synced: reason(Type::Synced),
+    }
+}
+
+/// Numbers a memory, without what only sets a pace.
+pub(super) fn keep(memory: Memory) -> u32 {
+    super::world::memory(Memory {
+        install: memory.install,
+        connection: memory.connection,
+        ..Memory::default()
+    })
+}

@@ -1,0 +1,280 @@
+//! The account object, as its own decision reads it.
+
+use super::{super::world::*, *};
+use api::{
+    Interval,
+    account::{AccountSpec, AccountStatus, Endpoint, KnownMachine},
+    brake::{BegunRelease, BrakeStatus, ReleaseBrake},
+    names::{ACKNOWLEDGE_ACCOUNT, ACKNOWLEDGE_RELEASES},
+    references::AccountKind,
+    timing::TimingInForce,
+};
+use flexmetal_core::server::on_record::on_record;
+use flexmetal_core::{
+    account::{
+        account_report::{AccountReport, Calls, Counts},
+        decide::{lineage as identity, next_key::Keys},
+        facts::{Facts, SecretFact},
+        key::AccountKey,
+        key_state::KeyState,
+        on_record::OnRecord,
+        orphan_memory::OrphanMemory,
+        orphans::Verdict,
+        view::Proof,
+    },
+    patience::Patience,
+    request::Asked,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// UID of the account object.
+pub const ACCOUNT_UID: &str = "uid-account";
+
+/// All that a pass over the account object sees. Also the key under which its decision is remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Account {
+    pub status: AccountA,
+    pub connection: Connection,
+    pub refused: bool,
+    pub proof: Option<ProofA>,
+    pub seen: [Option<Machine>; MOST_MACHINES],
+    pub started: Tick,
+    pub used_before: bool,
+    /// Start of the first listing over this connection that showed no machine on record.
+    pub missed: Option<Tick>,
+    /// What the objects tell of their orders.
+    pub objects: [Option<(Who, Option<StatusA>)>; SLOTS],
+}
+
+/// A brake that lets one release begin.
+pub const BRAKE: ReleaseBrake = ReleaseBrake {
+    max_releases: 1,
+    window: Interval(Duration::from_secs(3600)),
+};
+
+/// What the account's status says of it.
+pub fn brake_status(brake: &BrakeA) -> BrakeStatus {
+    let at = || Time(jiff::Timestamp::from_second(BASE).unwrap());
+    let counted = (0u8..8).filter(|n| brake.counted & (1 << n) != 0);
+    BrakeStatus {
+        begun: counted
+            .map(|n| BegunRelease {
+                uuid: uuid(n),
+                at: at(),
+            })
+            .collect(),
+        engaged_since: brake.engaged.then(at),
+    }
+}
+
+/// URL and key of a connection.
+fn endpoint(connection: Connection) -> Endpoint {
+    Endpoint {
+        base_url: format!("https://{}.example.com", connection.account()),
+        key_hash: format!("{connection:?}"),
+    }
+}
+
+/// The connection with this URL and key.
+pub fn connection_of(endpoint: &Endpoint) -> Connection {
+    let all = Connection::ALL.into_iter();
+    all.clone()
+        .find(|c| format!("{c:?}") == endpoint.key_hash)
+        .unwrap()
+}
+
+/// The words for connections.
+static WORDS: LazyLock<[String; 3]> =
+    LazyLock::new(|| Connection::ALL.map(|c| endpoint(c).connection(ACCOUNT_UID)));
+
+/// The word for a connection.
+pub fn word(connection: Connection) -> String {
+    WORDS[connection as usize].clone()
+}
+
+/// The connection of a word.
+pub fn connection_by(word: &str) -> Connection {
+    let number = WORDS.iter().position(|w| w == word).unwrap();
+    Connection::ALL[number]
+}
+
+/// The word for a lineage.
+pub fn lineage(number: u8) -> String {
+    format!("lineage-{number}")
+}
+
+/// The lineage of a word.
+pub fn lineage_of(word: &str) -> u8 {
+    word.strip_prefix("lineage-").unwrap().parse().unwrap()
+}
+
+/// The control machines that are remembered.
+pub fn known(bits: u8) -> Vec<KnownMachine> {
+    (0..2u8)
+        .filter(|account| bits & (1 << account) != 0)
+        .map(|account| KnownMachine {
+            uuid: control(account),
+            order_tag: control_tag(),
+            live: true,
+        })
+        .collect()
+}
+
+/// The same as a bit set.
+pub fn known_of(machines: &[KnownMachine]) -> u8 {
+    let is_known = |account: &u8| machines.iter().any(|k| k.uuid == control(*account));
+    (0..2u8).filter(is_known).map(|account| 1 << account).sum()
+}
+
+static SPEC: LazyLock<AccountSpec> = LazyLock::new(|| {
+    let least = r#"{"baseURL": "https://0.example.com", "apiKeySecretRef": {"name": "key"}}"#;
+    serde_json::from_str(least).unwrap()
+});
+
+/// What the status has of the brake.
+fn counted(account: &AccountA) -> Option<BrakeStatus> {
+    let counted = account.brake.filter(|b| b.counted != 0);
+    counted.map(|brake| brake_status(&brake))
+}
+
+/// A person's words.
+fn annotations(account: &AccountA) -> BTreeMap<String, String> {
+    let meant = account.brake.filter(|brake| brake.meant);
+    let meant = meant.map(|_| counted(account).unwrap_or_default().word());
+    let connection = account.acknowledged.map(word);
+    let said = [
+        (ACKNOWLEDGE_ACCOUNT, connection),
+        (ACKNOWLEDGE_RELEASES, meant),
+    ];
+    said.into_iter()
+        .filter_map(|(name, word)| Some((name.to_owned(), word?)))
+        .collect()
+}
+
+/// The facts of the account object.
+pub fn account(a: &Account) -> Facts {
+    let mut on_record_of_all = OnRecord::default();
+    for (who, status) in a.objects.into_iter().flatten() {
+        let bare = Obj {
+            status,
+            ..super::super::start::object(who, 0)
+        };
+        on_record(&cluster(), &object(&bare), &mut on_record_of_all);
+    }
+    let lineage_now = a.status.lineage.map(lineage);
+    let proof = a.proof.map(|p| {
+        let began = ticks(p.began - a.started);
+        let mut servers: Vec<_> = (0u8..)
+            .zip(&a.seen)
+            .filter(|(n, _)| p.shown & (1 << n) != 0)
+            .filter_map(|(n, m)| m.as_ref().map(|m| Arc::new(server(n, m))))
+            .collect();
+        if p.control {
+            servers.push(Arc::new(control_server(a.connection.account())));
+        }
+        Arc::new(Proof {
+            began,
+            ended: began,
+            servers,
+        })
+    });
+    let shown = a.proof.is_some_and(|p| p.control);
+    let shown = u8::from(shown) << a.connection.account();
+    let endpoint_now = endpoint(a.connection);
+    // The person's word for the connection on record: known is what it shows now.
+    let said = a.status.acknowledged;
+    let is_forgotten = said == Some(a.connection) && a.status.endpoint == said;
+    let mut facts = Facts {
+        now: Duration::ZERO,
+        wall: BASE,
+        key: AccountKey::named(AccountKind::ProviderAccount, Some("shop"), "default"),
+        meta: ObjectMeta {
+            uid: Some(ACCOUNT_UID.into()),
+            annotations: Some(annotations(&a.status)),
+            ..ObjectMeta::default()
+        },
+        spec: AccountSpec {
+            release_brake: a.status.brake.map(|_| BRAKE),
+            ..SPEC.clone()
+        },
+        timing: timing(),
+        missed_since: None,
+        open_elsewhere: on_record_of_all.is_open_elsewhere(lineage_now.as_deref()),
+        status: AccountStatus {
+            lineage: lineage_now,
+            endpoint: a.status.endpoint.map(endpoint),
+            known_machines: known(a.status.known),
+            release_brake: counted(&a.status),
+            ..AccountStatus::default()
+        },
+        secret_namespace: "shop".into(),
+        keys: Keys::default(),
+        secret: SecretFact::Found {
+            key: Ok(endpoint_now.key_hash.clone()),
+            deleting: false,
+            has_finalizer: true,
+        },
+        endpoint: Ok(()),
+        users: Some(1),
+        used_by: Vec::new(),
+        named_users: Vec::new(),
+        figures_are_due: false,
+        secret_is_shared: false,
+        connected: true,
+        in_force: Some(endpoint_now),
+        on_record: Some(on_record_of_all),
+        used_before: a.used_before,
+        fresh_word: lineage(a.status.lineages),
+        report: (a.refused || proof.is_some()).then(|| AccountReport {
+            key: match a.refused {
+                true => KeyState::Rejected(refusal(401)),
+                false => KeyState::Accepted,
+            },
+            error: None,
+            proof,
+            verdict: Verdict::NotChecked,
+            counts: Counts::default(),
+            deliveries: Arc::default(),
+            catalogue: None,
+            calls: Calls::default(),
+            known: known(match is_forgotten {
+                true => shown,
+                false => a.status.known | shown,
+            }),
+        }),
+        failed: None,
+        patience: Patience::default(),
+        releases_after: None,
+        cluster: cluster(),
+        is_namespace_suspended: Some(false),
+        orphan_memory: OrphanMemory::default(),
+        orphans_of_living: BTreeSet::new(),
+        asked: Asked::default(),
+        is_only_account: true,
+    };
+    let missed = a.missed.map(|tick| ticks(tick - a.started));
+    facts.missed_since = identity::missed(&facts).map(|began| missed.unwrap_or(began));
+    facts
+}
+
+/// The times of [`times`], as the account object has them in force.
+fn timing() -> TimingInForce {
+    let times = times();
+    TimingInForce {
+        absence_grace_period: Interval(times.absence_grace_period),
+        absence_check_interval: Interval(times.absence_check_interval),
+        active_poll_interval: Interval(times.active_poll_interval),
+        idle_poll_interval: Interval(times.idle_poll_interval),
+        orphan_scan_interval: Interval(times.orphan_scan_interval),
+        order_timeout: Interval(times.order_timeout),
+    }
+}
+
+/// The tick of a moment of a process.
+pub fn tick_of(moment: Duration, started: Tick) -> Tick {
+    started + Tick::try_from(moment.as_secs() / TICK.unsigned_abs()).unwrap()
+}

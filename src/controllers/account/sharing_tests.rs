@@ -1,0 +1,87 @@
+//! Who stands on which Secret, as far as that is known.
+
+use crate::{
+    account::{Users, Wake},
+    controllers::{
+        account::{AccountObjects, Controller, object::AccountObject},
+        floor_tests::Floor,
+        streams::Guarded,
+    },
+};
+use api::{ClusterProviderAccount, ProviderAccount, names::HELD_SECRET};
+use flexmetal_core::account::{key::AccountKey, on_record::OnRecord};
+use kube::runtime::watcher::Event;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Every account is used.
+struct Used;
+
+impl Users for Used {
+    fn count(&self, _: &AccountKey, _: &dyn Fn(&str) -> bool) -> Option<usize> {
+        Some(1)
+    }
+
+    fn on_record(&self, _: &AccountKey) -> Option<OnRecord> {
+        Some(OnRecord::default())
+    }
+
+    fn wake(&self, _: &Wake) {}
+}
+
+fn account(name: &str, spec: &Value) -> Guarded<ProviderAccount> {
+    let metadata = json!({
+        "name": name,
+        "namespace": "n",
+        "uid": name,
+        "annotations": { HELD_SECRET: format!("held-by-{name}") },
+    });
+    let object = json!({
+        "apiVersion": "flexmetal.dev/v1alpha1",
+        "kind": "ProviderAccount",
+        "metadata": metadata,
+        "spec": spec,
+    });
+    serde_json::from_value(object).unwrap()
+}
+
+fn list<K: AccountObject>(objects: &AccountObjects<K>, all: Vec<Guarded<K>>) {
+    objects.take_in(0, Event::Init);
+    for object in all {
+        objects.take_in(0, Event::InitApply(object));
+    }
+    objects.take_in(0, Event::InitDone);
+}
+
+/// A process that has just started: no account object had a pass.
+#[tokio::test]
+async fn after_a_restart_no_finalizer_moves_before_all_account_objects_were_seen() {
+    let floor = Floor::start([]).await;
+    let controller = Controller::new(&floor.ctx);
+    let accounts = &floor.ctx.accounts;
+    accounts.add_users(Arc::new(Used));
+    let is_shared = |uid, secret| controller.secrets.is_shared(accounts, uid, "n", secret);
+    assert_eq!(is_shared("one", "api"), None);
+
+    let spec = json!({"apiKeySecretRef": {"name": "api"}});
+    let broken = json!({"apiKeySecretRef": 5});
+    list::<ClusterProviderAccount>(controller.cluster.as_ref().unwrap(), vec![]);
+    list(
+        &controller.namespaced,
+        vec![
+            account("one", &spec),
+            account("two", &spec),
+            account("broken", &broken),
+        ],
+    );
+    assert_eq!(
+        is_shared("one", "api"),
+        None,
+        "nobody said that these are all"
+    );
+    controller.known().await;
+    assert_eq!(is_shared("one", "api"), Some(true), "two stands on it");
+    assert_eq!(is_shared("one", "held-by-broken"), Some(true));
+    assert_eq!(is_shared("broken", "held-by-broken"), Some(false));
+    assert_eq!(is_shared("one", "another"), Some(false));
+}
