@@ -18,7 +18,6 @@ mod world;
 use scenes::*;
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use std::{collections::HashSet, sync::Mutex, time::Duration};
-use tokio::time::Instant;
 use world::*;
 
 const SAFE: &str = "a machine is wiped once for each number, and only while it is the object's";
@@ -189,7 +188,7 @@ fn steps(scene: &Scene, state: &State, moves: &mut Vec<Move>) {
 
 /// How many states there are, or what broke, and the way to it.
 fn walk(scene: Scene) -> Result<usize, String> {
-    let began = Instant::now();
+    let began = super::now();
     let end = Mutex::default();
     let checker = Walk { scene, end }
         .checker()

@@ -13,7 +13,6 @@ mod world;
 use scenes::Scene;
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use std::{io::Write as _, sync::atomic::Ordering, time::Duration};
-use tokio::time::Instant;
 use world::{Move, State};
 
 /// No step of ours locks the operator out or touches what it must not.
@@ -53,7 +52,7 @@ impl Model for Scene {
 
 /// Walks a scene. Returns the number of its states, or what broke and the way to it.
 fn walk(scene: &Scene) -> Result<usize, (String, Vec<Move>)> {
-    let began = Instant::now();
+    let began = super::now();
     let checker = scene
         .clone()
         .checker()
