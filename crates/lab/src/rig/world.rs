@@ -127,7 +127,7 @@ impl World {
         folder: TempDir,
     ) -> Self {
         let client = cluster.client().await;
-        install_kinds(&client).await;
+        cluster.install_kinds_once(&client).await;
         let namespace = cluster.namespace(prefix).await;
         let cluster_id = format!("{:016x}", rand::random::<u64>());
         let start = Start {
