@@ -22,14 +22,14 @@ pub(super) struct Helm {
 
 /// What is tried with Helm 3 as well, and how many seconds that takes. Every run tries all of it with Helm 4.
 const WITH_HELM_3: [(&str, u32); 8] = [
-    ("render", 1),
-    ("values", 1),
-    ("images", 1),
-    ("versions", 1),
-    ("notes", 1),
-    ("servers", 1),
-    ("install", 1),
-    ("reinstall", 1),
+    ("render", 5),
+    ("values", 5),
+    ("images", 2),
+    ("versions", 2),
+    ("notes", 5),
+    ("servers", 15),
+    ("install", 60),
+    ("reinstall", 40),
 ];
 
 /// The Helms that this run tries something with, Helm 4 last.
