@@ -10,6 +10,10 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 LAB := $(TARGET)/debug/lab
 TOOLS := tests/tools/install.sh
 SERVERS ?= 1000
+# Which tests run beside the representative ones: docs/contributing/tests.md.
+TEST_SLICE ?=
+# Most tests wait half of the time; more at once than this keep two cores too busy for them.
+TEST_THREADS ?= 4
 
 .PHONY: help
 help: ## List the commands
@@ -26,10 +30,17 @@ demo-down: ## Stop the demo and remove everything it created
 	$(LAB) demo down
 
 .PHONY: test
-test: control-plane ## Run all tests (the first run builds the control plane: about 5 minutes)
+test: ## Run the tests (TEST_SLICE=0 to 9: and a tenth of the others); the first run builds a control plane: about 5 minutes
 	helm_3=$$($(TOOLS) helm-3) && helm_4=$$($(TOOLS) helm-4) && \
-	$(CARGO) build --locked --workspace --bins --examples && \
-	HELM_3=$$helm_3 HELM_4=$$helm_4 $(CARGO) test --locked --workspace
+	$(CARGO) build --locked --workspace --bins --examples && $(LAB) build && \
+	HELM_3=$$helm_3 HELM_4=$$helm_4 TEST_SLICE=$(TEST_SLICE) RUST_TEST_THREADS=$(TEST_THREADS) \
+	$(CARGO) test --locked --workspace --config "target.'cfg(all())'.runner = '$(CURDIR)/tests/tools/timed.sh'" \
+	$(if $(TEST_SLICE),-- --include-ignored)
+
+.PHONY: test-exhaustive
+test-exhaustive: ## Run all tests: every scene, every crash point, every page, both Helms, the browser (75 minutes)
+	$(MAKE) test TEST_SLICE=all
+	$(MAKE) page
 
 .PHONY: page
 page: ## Test the simulator's page in Chromium and save target/page.png
@@ -57,7 +68,7 @@ bench-simulator: ## Measure the simulator: single requests, load, memory per mac
 lint: ## Check formatting, lints, documentation, licences and dependencies
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
 	deny=$$($(TOOLS) cargo-deny) && $$deny --locked check licenses bans sources
 
 .PHONY: generate
@@ -72,3 +83,8 @@ control-plane: ## Build etcd, kube-apiserver, kube-controller-manager and kubect
 .PHONY: advisories
 advisories: ## Check the dependencies against the advisory database (needs a network)
 	deny=$$($(TOOLS) cargo-deny) && $$deny --locked check advisories
+
+.PHONY: mutants
+mutants: ## Change the decisions in some 40 places and count the changes that their unit tests notice (40 minutes)
+	mutants=$$($(TOOLS) cargo-mutants) && $$mutants mutants --package flexmetal-core --baseline=skip --timeout 300 --shard $(MUTANTS) --sharding round-robin --output $(TARGET) \
+	--no-shuffle --cargo-arg=--lib --cargo-arg=--locked

@@ -1,7 +1,8 @@
 //! The library behind `flexmetal-operator`.
 //!
-//! Arrows point one way: `controllers` use `account`, `account` uses the client
-//! `hosting` (a crate of its own), and all of them use `kinds` and `runtime`.
+//! It reads, writes and calls. What is decided, and from what, is the crate
+//! `flexmetal-core`; arrows point one way: `controllers` use `account`,
+//! `account` uses the client `hosting`, and both use `runtime`.
 //! See `docs/architecture.md` for the way of one object through the code.
 
 pub mod account;

@@ -75,7 +75,7 @@ impl Live {
             replan: Notify::new(),
             page_limit: AtomicU32::new(Page::MOST),
             state: Mutex::new(State {
-                key: Breaker::new(),
+                key: Breaker::default(),
                 machines: Machines::new(cluster_tag.clone(), room.nothing()),
                 members: Members::default(),
                 schedule: Schedule::new(clock::now().mono),

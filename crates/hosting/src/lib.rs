@@ -2,8 +2,8 @@
 //! such as 4.4-1 are rows of that page.
 //!
 //! One [`Client`] serves one account: one base URL, one key. Each resource
-//! of the API has a module with its records (lenient in reading, strict in
-//! writing) and its operations as methods of the client.
+//! of the API has a file with its operations as methods of the client, and with
+//! the reading of its records; the records are in the crate `hosting-types`.
 //!
 //! Three rules hold for every call:
 //!
@@ -20,6 +20,16 @@
 //! 5-5), [`Error::RateLimited`] (7-7), [`Error::Server`] (7-6),
 //! [`Error::Unexpected`] for a redirect, and after a success
 //! [`Error::Undecodable`] or [`Error::TooLarge`].
+//!
+//! [`Error`]: hosting_types::Error
+//! [`Error::NotSent`]: hosting_types::Error::NotSent
+//! [`Error::Interrupted`]: hosting_types::Error::Interrupted
+//! [`Error::AccessDenied`]: hosting_types::Error::AccessDenied
+//! [`Error::RateLimited`]: hosting_types::Error::RateLimited
+//! [`Error::Server`]: hosting_types::Error::Server
+//! [`Error::Unexpected`]: hosting_types::Error::Unexpected
+//! [`Error::Undecodable`]: hosting_types::Error::Undecodable
+//! [`Error::TooLarge`]: hosting_types::Error::TooLarge
 
 mod answer;
 mod body;

@@ -163,11 +163,17 @@ impl ControlPlane {
 
     /// Ends the programs and removes the folder if we made it.
     pub(crate) async fn end(mut self) -> Result<(), ControlPlaneError> {
-        // etcd last: without it the API server cannot shut down cleanly.
-        self.supervisor
-            .end(&[CONTROLLER_MANAGER, API_SERVER], PATIENCE)
-            .await;
-        self.supervisor.end(&[ETCD], PATIENCE).await;
+        match self.folder {
+            // Nothing of it stays, so nothing has to be brought to a good end.
+            Folder::Made(_) => self.supervisor.kill_all().await,
+            Folder::Found(_) => {
+                // etcd last: without it the API server cannot shut down cleanly.
+                self.supervisor
+                    .end(&[CONTROLLER_MANAGER, API_SERVER], PATIENCE)
+                    .await;
+                self.supervisor.end(&[ETCD], PATIENCE).await;
+            }
+        }
         self.folder
             .remove()
             .map_err(|source| ControlPlaneError::Folder {

@@ -8,7 +8,7 @@ use super::checkout;
 use super::helm::{IMAGE, helms, said};
 
 #[test]
-fn unknown_and_impossible_values_are_refused_by_both_helms() {
+fn unknown_and_impossible_values_are_refused() {
     let refused = [
         ("unknown=1", "unknown"),
         ("image.reposittory=x", "reposittory"),
@@ -32,7 +32,7 @@ fn unknown_and_impossible_values_are_refused_by_both_helms() {
         ("replicas=4", "replicas"),
         ("replicas=many", "replicas"),
     ];
-    for helm in helms() {
+    for helm in helms("values") {
         for (value, named) in refused {
             let chart = checkout("deploy/chart");
             let output = helm.run(&[
@@ -58,7 +58,7 @@ fn unknown_and_impossible_values_are_refused_by_both_helms() {
 #[test]
 fn a_program_without_an_image_is_refused_with_the_value_to_give() {
     let program = ["--set=simulator.enabled=true", IMAGE];
-    for helm in helms() {
+    for helm in helms("images") {
         for (given, value) in [
             (&[][..], "image.repository"),
             (&["--set=image.tag=1.0"], "image.repository"),
@@ -83,7 +83,7 @@ fn a_program_without_an_image_is_refused_with_the_value_to_give() {
 
 #[test]
 fn too_old_a_cluster_is_refused() {
-    for helm in helms() {
+    for helm in helms("versions") {
         let chart = checkout("deploy/chart");
         let chart = chart.to_str().unwrap();
         let old = helm.run(&["template", "trial", chart, IMAGE, "--kube-version=1.31.9"]);

@@ -20,17 +20,40 @@ pub(super) struct Helm {
     home: TempDir,
 }
 
-/// Both Helms: those that `make test` names in the environment, or else those
-/// that the tools script puts into the cache.
-pub(super) fn helms() -> [Helm; 2] {
-    [("helm-3", "HELM_3"), ("helm-4", "HELM_4")].map(|(name, variable)| {
-        let program = std::env::var_os(variable).map_or_else(|| installed(name), PathBuf::from);
-        Helm {
-            name,
-            program,
-            home: tempfile::tempdir().unwrap(),
-        }
-    })
+/// What is tried with Helm 3 as well, and how many seconds that takes. Every run tries all of it with Helm 4.
+const WITH_HELM_3: [(&str, u32); 8] = [
+    ("render", 5),
+    ("values", 5),
+    ("images", 2),
+    ("versions", 2),
+    ("notes", 5),
+    ("servers", 15),
+    ("install", 60),
+    ("reinstall", 40),
+];
+
+/// The Helms that this run tries something with, Helm 4 last.
+pub(super) fn helms(what: &str) -> Vec<Helm> {
+    let mut helms = vec![helm_4()];
+    if tiers::takes("Helm 3", &WITH_HELM_3, what) {
+        helms.insert(0, helm("helm-3", "HELM_3"));
+    }
+    helms
+}
+
+/// Helm 4.
+pub(super) fn helm_4() -> Helm {
+    helm("helm-4", "HELM_4")
+}
+
+/// The one that `make test` names in the environment, or else the one that the tools script puts into the cache.
+fn helm(name: &'static str, variable: &str) -> Helm {
+    let program = std::env::var_os(variable).map_or_else(|| installed(name), PathBuf::from);
+    Helm {
+        name,
+        program,
+        home: tempfile::tempdir().unwrap(),
+    }
 }
 
 fn installed(name: &str) -> PathBuf {

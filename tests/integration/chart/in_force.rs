@@ -5,7 +5,7 @@ use std::process::Output;
 
 use serde_json::{Value, json};
 
-use super::helm::{IMAGE, documents, helms, said};
+use super::helm::{IMAGE, documents, helm_4, said};
 use super::install::SOON;
 use super::{checkout, of_kind};
 use crate::crds;
@@ -59,7 +59,7 @@ impl<'a> InForce<'a> {
 
     /// What the chart renders as the release `trial`, with flags in addition to what has to be given.
     pub(super) fn rendered(&self, flags: &[&str]) -> Vec<Value> {
-        let [helm, _] = helms();
+        let helm = helm_4();
         let chart = checkout("deploy/chart");
         let template = [
             "template",

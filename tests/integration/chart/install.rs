@@ -27,7 +27,8 @@ pub(super) struct Release<'a> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn operator_orders_and_releases_with_the_rights_of_its_release() {
     let cluster = Cluster::own();
-    let [helm_3, helm_4] = helms();
+    let helms = helms("install");
+    let (first, next) = (&helms[0], &helms[helms.len() - 1]);
 
     // The accounts of this test have short times.
     let quick = "extraArgs={--short-intervals}".to_owned();
@@ -36,7 +37,7 @@ async fn operator_orders_and_releases_with_the_rights_of_its_release() {
         "simulator.image.repository=registry.example.com/flexmetal-simulator".to_owned(),
         quick.clone(),
     ];
-    let everywhere = Release::new(&cluster, &helm_3, simulator).await;
+    let everywhere = Release::new(&cluster, first, simulator).await;
     everywhere.install(&[]).await;
     everywhere.upgrade_changes_nothing().await;
     everywhere.secrets_cannot_be_listed().await;
@@ -44,7 +45,7 @@ async fn operator_orders_and_releases_with_the_rights_of_its_release() {
     everywhere.uninstall_keeps_the_definitions().await;
 
     // The next release takes over the definitions that the first one left behind.
-    let mut some = Release::new(&cluster, &helm_4, vec![quick]).await;
+    let mut some = Release::new(&cluster, next, vec![quick]).await;
     some.values
         .push(format!("watchNamespaces={{{}}}", some.work));
     some.values.push("logFormat=text".to_owned());

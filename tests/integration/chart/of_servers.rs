@@ -45,7 +45,7 @@ async fn a_protected_server_outlives_the_release_that_brought_it() {
     let path = chart.path().to_str().unwrap();
     let namespace = ["--namespace", &in_force.namespace];
     let exists = async || admin.kubectl(&["get", "bms", "web"], "").await.is_ok();
-    for helm in helms() {
+    for helm in helms("servers") {
         let run = async |arguments: &[&str]| {
             helm.try_on(in_force.cluster, &[arguments, &namespace].concat())
         };

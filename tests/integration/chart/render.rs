@@ -7,14 +7,14 @@ use api::timing::ORDER_TIMEOUT;
 use lab::rig::program;
 use serde_json::{Value, json};
 
-use super::helm::{helms, said};
+use super::helm::{helm_4, helms, said};
 use super::{checkout, of_kind, values_files};
 
 #[test]
-fn both_helms_lint_every_values_file_and_render_the_same() {
-    let [helm_3, helm_4] = helms();
+fn every_values_file_passes_lint_and_renders() {
+    let helms = helms("render");
     for (name, file) in values_files() {
-        for helm in [&helm_3, &helm_4] {
+        for helm in &helms {
             let chart = checkout("deploy/chart");
             let output = helm.run(&[
                 "lint",
@@ -30,10 +30,11 @@ fn both_helms_lint_every_values_file_and_render_the_same() {
                 said(&output)
             );
         }
-        let by_3 = helm_3.template(&file, "metal");
-        assert_eq!(by_3, helm_4.template(&file, "metal"), "{name}");
+        let renders = helms.iter().map(|helm| helm.template(&file, "metal"));
+        let renders: Vec<_> = renders.collect();
+        assert!(renders.iter().all(|it| *it == renders[0]), "{name}");
         assert!(
-            of_kind(&by_3, "Deployment").next().is_some(),
+            of_kind(&renders[0], "Deployment").next().is_some(),
             "{name} renders nothing"
         );
     }
@@ -254,7 +255,7 @@ fn programs_take_the_rendered_arguments() {
 
 #[test]
 fn values_reach_the_operator() {
-    let [helm, _] = helms();
+    let helm = helm_4();
     let file = checkout("deploy/chart/ci/namespaced-values.yaml");
     let objects = helm.template(&file, "metal-system");
     let deployment = of_kind(&objects, "Deployment").next().unwrap();
@@ -327,7 +328,7 @@ fn the_operator_may_call_what_is_listed_and_the_simulator_and_nothing_wider() {
 
 /// Every values file, rendered.
 pub(super) fn rendered() -> Vec<(String, Vec<Value>)> {
-    let [_, helm] = helms();
+    let helm = helm_4();
     values_files()
         .into_iter()
         .map(|(name, file)| {

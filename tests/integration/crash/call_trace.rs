@@ -169,26 +169,25 @@ impl CallTrace {
         self.lock().seen.clone()
     }
 
-    /// A request has arrived. `sort` is asked with the subject's name and says
-    /// what sort of request about it this is, if any. Returns the trap if it
-    /// stands at this place.
+    /// A request has arrived. `sorts` is asked with the subject's name and says
+    /// what sorts of request about it this is, if any. Returns the trap if it
+    /// stands at one of these places.
     pub(crate) fn arrive(
         &self,
         side: Side,
-        sort: impl FnOnce(&str) -> Option<String>,
+        sorts: impl FnOnce(&str) -> Vec<String>,
     ) -> Option<Trapped> {
         let mut log = self.lock();
-        let sort = sort(&log.subject)?;
-        let count = log.counts.entry((side, sort.clone())).or_default();
-        *count += 1;
-        let place = Place {
-            side,
-            sort,
-            nth: *count,
-        };
-        log.seen.push(place.clone());
-        log.trap
-            .take_if(|(trap, _)| *trap == place)
-            .map(|(_, trapped)| trapped)
+        let sorts = sorts(&log.subject);
+        let mut trapped = None;
+        for sort in sorts {
+            let count = log.counts.entry((side, sort.clone())).or_default();
+            *count += 1;
+            let nth = *count;
+            let place = Place { side, sort, nth };
+            log.seen.push(place.clone());
+            trapped = trapped.or(log.trap.take_if(|(trap, _)| *trap == place));
+        }
+        trapped.map(|(_, trapped)| trapped)
     }
 }

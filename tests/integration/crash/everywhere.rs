@@ -1,6 +1,6 @@
 //! Every fault at every place of every life.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::Write;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -23,6 +23,8 @@ static LIVES: LazyLock<Vec<&'static dyn Life>> = LazyLock::new(|| {
     let lives = ALL.into_iter().filter(|life| life.kind().contains(&only));
     lives.collect()
 });
+/// The lives in which every run tries each fault at each place: they are about money, and about keys.
+const ALWAYS: [&str; 2] = ["BareMetalServer", "ProviderAccount"];
 /// How often a place is tried that a run did not happen to reach.
 const TRIES: u32 = 3;
 
@@ -45,6 +47,8 @@ struct Chapter {
     life: &'static dyn Life,
     /// By phase.
     open: Vec<VecDeque<Trial>>,
+    /// All points, and those of them that this run tries.
+    known: usize,
     all: usize,
     well: usize,
 }
@@ -71,10 +75,12 @@ async fn inject_everywhere() {
     assert!(!LIVES.is_empty(), "CRASH_LIFE names no kind");
     let (worlds, places) = recorded().await;
     let chapters = LIVES.iter().copied().zip(places);
+    let mut chapters: Vec<Chapter> = chapters
+        .map(|(life, places)| chapter(life, &places))
+        .collect();
+    keep_those_of_this_run(&mut chapters);
     let book = Book {
-        chapters: chapters
-            .map(|(life, places)| chapter(life, &places))
-            .collect(),
+        chapters,
         turns: 0,
         failures: Vec::new(),
     };
@@ -94,7 +100,10 @@ async fn inject_everywhere() {
     let book = lock(&book);
     for chapter in &book.chapters {
         let (kind, well, all) = (chapter.life.kind(), chapter.well, chapter.all);
-        say(&format!("crash points of {kind}: {well} of {all}"));
+        let known = chapter.known;
+        say(&format!(
+            "crash points of {kind}: {well} of {all}, {known} known"
+        ));
     }
     // Past all that the worlds show when they fall.
     for failure in &book.failures {
@@ -180,11 +189,41 @@ fn chapter(life: &'static dyn Life, places: &Places) -> Chapter {
         let is_there = points.any(|it| it.phase == *phase && it.place.to_string() == *place);
         assert!(is_there, "{}: no {place} in {places:#?}", life.kind());
     }
+    let known = open.iter().map(VecDeque::len).sum();
     Chapter {
         life,
-        all: open.iter().map(VecDeque::len).sum(),
         open,
+        known,
+        all: known,
         well: 0,
+    }
+}
+
+/// Keeps the points that the tier of this run takes: all of some lives, one of each sort of step of the others, and as many
+/// of the rest as it says.
+fn keep_those_of_this_run(chapters: &mut [Chapter]) {
+    let mut sorts = BTreeSet::new();
+    let mut points = Vec::new();
+    for chapter in chapters.iter() {
+        let kind = chapter.life.kind();
+        for trial in chapter.open.iter().flatten() {
+            let FaultPoint { place, fault, .. } = &trial.point;
+            // Another fault at each step, so that each fault is among them.
+            let first = Fault::ALL[sorts.len() % Fault::ALL.len()];
+            let is_always = ALWAYS.contains(&kind)
+                || *fault == first && sorts.insert((kind, place.side, place.sort.clone()));
+            points.push((format!("{kind} {}", trial.point), is_always));
+        }
+    }
+    let name = |(name, is_always): &(String, bool)| (!is_always).then(|| name.clone());
+    let taken = tiers::select_by_name("crash points", points, name);
+    let taken: BTreeSet<String> = taken.into_iter().map(|(name, _)| name).collect();
+    for chapter in chapters {
+        let kind = chapter.life.kind();
+        for open in &mut chapter.open {
+            open.retain(|trial| taken.contains(&format!("{kind} {}", trial.point)));
+        }
+        chapter.all = chapter.open.iter().map(VecDeque::len).sum();
     }
 }
 

@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use super::call_trace::{Act, CallTrace, Release, Side, Trapped};
-use super::sort::sort;
+use super::sort::sorts;
 use lab::rig::Access;
 
 type Body = BoxBody<Bytes, reqwest::Error>;
@@ -131,9 +131,9 @@ async fn answer(way: Arc<Way>, request: Request<Incoming>) -> Result<Response<Bo
     let body = body.collect().await.map_err(|_| Lost)?.to_bytes();
     let mut counted = false;
     let trapped = way.trace.arrive(way.side, |subject| {
-        let sort = sort(way.side, &head.method, &head.uri, &body, subject);
-        counted = sort.is_some();
-        sort
+        let sorts = sorts(way.side, &head.method, &head.uri, &body, subject);
+        counted = !sorts.is_empty();
+        sorts
     });
     if !counted {
         // Such as watches: they end when the operator does.

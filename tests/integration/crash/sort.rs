@@ -5,28 +5,30 @@ use serde_json::Value;
 
 use super::call_trace::Side;
 
-/// The sort of a request about the object `subject` (of any of our kinds, or the Secret of its name), with
-/// what varies replaced; `None` for requests that change nothing, or something else.
+/// The sorts of a request about the object `subject` (of any of our kinds, or the Secret of its name), with
+/// what varies replaced; none for requests that change nothing, or something else. A write that says several things is of
+/// several sorts: on a busy machine one write may say what two say elsewhere.
 ///
 /// At the hosting API a GET of one machine, its root password, one host and what belongs to it, one tag or one key, and of the lists of
 /// tags, of keys and of a whitelist, counts as well: effects depend on what it says. One object is in motion at a time, so all of them are the subject's.
-pub(crate) fn sort(
+pub(crate) fn sorts(
     side: Side,
     method: &Method,
     uri: &Uri,
     body: &[u8],
     subject: &str,
-) -> Option<String> {
+) -> Vec<String> {
     let parts: Vec<&str> = uri
         .path()
         .split('/')
         .filter(|part| !part.is_empty())
         .collect();
-    let name = match side {
-        Side::Hosting => hosting(method, &parts)?,
-        Side::Cluster => cluster(method, &parts, body, subject)?,
+    let names = match side {
+        Side::Hosting => hosting(method, &parts).into_iter().collect(),
+        Side::Cluster => cluster(method, &parts, body, subject),
     };
-    Some(format!("{method} {name}"))
+    let sorts = names.into_iter().map(|name| format!("{method} {name}"));
+    sorts.collect()
 }
 
 fn hosting(method: &Method, parts: &[&str]) -> Option<String> {
@@ -53,15 +55,16 @@ fn hosting(method: &Method, parts: &[&str]) -> Option<String> {
     }
 }
 
-fn cluster(method: &Method, parts: &[&str], body: &[u8], subject: &str) -> Option<String> {
+fn cluster(method: &Method, parts: &[&str], body: &[u8], subject: &str) -> Vec<String> {
     if *method == Method::GET {
-        return None;
+        return Vec::new();
     }
-    match parts {
+    let (is_subject, names) = match parts {
         ["apis", "events.k8s.io", _, "namespaces", _, "events"] => {
-            let event: Value = serde_json::from_slice(body).ok()?;
+            let event: Value = serde_json::from_slice(body).unwrap_or_default();
             let reason = event["reason"].as_str().unwrap_or_default();
-            (event["regarding"]["name"] == subject).then(|| format!("events ({reason})"))
+            let is_subject = event["regarding"]["name"] == subject;
+            (is_subject, vec![format!("events ({reason})")])
         }
         [
             "apis",
@@ -75,19 +78,23 @@ fn cluster(method: &Method, parts: &[&str], body: &[u8], subject: &str) -> Optio
         ] => {
             let said = match *kind {
                 "dedicatedhosts" => said_of_host(body),
-                _ => said(body),
+                _ => vec![said(body)],
             };
-            (*name == subject).then(|| [&[*kind], rest].concat().join("/") + said)
+            let path = [&[*kind], rest].concat().join("/");
+            let names = said.into_iter().map(|said| format!("{path}{said}"));
+            (*name == subject, names.collect())
         }
         ["api", "v1", "namespaces", _, "secrets", name] => {
-            (*name == subject).then(|| "secrets".into())
+            (*name == subject, vec!["secrets".into()])
         }
         ["api", "v1", "namespaces", _, "secrets"] => {
-            let secret: Value = serde_json::from_slice(body).ok()?;
-            (secret["metadata"]["name"] == subject).then(|| "secrets".into())
+            let secret: Value = serde_json::from_slice(body).unwrap_or_default();
+            let is_subject = secret["metadata"]["name"] == subject;
+            (is_subject, vec!["secrets".into()])
         }
-        _ => None,
-    }
+        _ => return Vec::new(),
+    };
+    if is_subject { names } else { Vec::new() }
 }
 
 /// What a change says of the release of a machine that no object claims: such a write is one of its own.
@@ -102,7 +109,7 @@ fn said(body: &[u8]) -> &'static str {
 
 /// What a write of a host's status says of an installation or a command: how often it is written beside that depends on when
 /// the host is looked at.
-fn said_of_host(body: &[u8]) -> &'static str {
+fn said_of_host(body: &[u8]) -> Vec<&'static str> {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let (install, power) = (&body["status"]["install"], &body["status"]["power"]);
     let has = |word: &str| {
@@ -110,13 +117,17 @@ fn said_of_host(body: &[u8]) -> &'static str {
             .iter()
             .any(|it| it["last"][word].is_string())
     };
-    match () {
-        () if has("end") => " (ended)",
-        () if has("attempt") => " (noted)",
-        () if has("outcome") => " (answered)",
-        () if install["uid"].is_string() => " (installation seen)",
-        () if power["uid"].is_string() => " (power seen)",
-        () => "",
+    let said = [
+        (has("attempt"), " (noted)"),
+        (has("outcome"), " (answered)"),
+        (has("end"), " (ended)"),
+        (install["uid"].is_string(), " (installation seen)"),
+        (power["uid"].is_string(), " (power seen)"),
+    ];
+    let said: Vec<_> = said.iter().filter(|(says, _)| *says).collect();
+    match said.is_empty() {
+        true => vec![""],
+        false => said.into_iter().map(|(_, word)| *word).collect(),
     }
 }
 
@@ -124,7 +135,7 @@ fn said_of_host(body: &[u8]) -> &'static str {
 fn only_effects_on_the_subject_count() {
     let of = |side, method: &str, path: &str, body: &str| {
         let method: Method = method.parse().unwrap();
-        sort(
+        sorts(
             side,
             &method,
             &path.parse().unwrap(),
@@ -288,10 +299,23 @@ fn only_effects_on_the_subject_count() {
             Some("GET servers/{uuid}/rootPassword"),
         ),
     ] {
-        assert_eq!(
-            of(side, method, path, body).as_deref(),
-            expected,
-            "{method} {path}"
-        );
+        let expected: Vec<&str> = expected.into_iter().collect();
+        assert_eq!(of(side, method, path, body), expected, "{method} {path}");
     }
+}
+
+#[test]
+fn a_write_that_says_several_things_of_a_host_is_of_each_of_these_sorts() {
+    let path = "/apis/flexmetal.dev/v1alpha1/namespaces/n/dedicatedhosts/one/status";
+    let of = |body: &str| {
+        let uri = path.parse().unwrap();
+        sorts(Side::Cluster, &Method::PATCH, &uri, body.as_bytes(), "one")
+    };
+    let plain = "PATCH dedicatedhosts/status";
+    assert_eq!(of(r#"{"status":{"power":{"wish":"On"}}}"#), [plain]);
+    let answered = format!("{plain} (answered)");
+    let last = r#"{"status":{"install":{"last":{"outcome":"Accepted"}}}}"#;
+    assert_eq!(of(last), [answered.as_str()]);
+    let last = r#"{"status":{"install":{"last":{"outcome":"Accepted","end":"Finished"}}}}"#;
+    assert_eq!(of(last), [answered, format!("{plain} (ended)")]);
 }

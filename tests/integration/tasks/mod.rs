@@ -1,6 +1,8 @@
 //! The pages of `docs/tasks`, played as a reader plays them: on one demo, one after the other, each command as it is
 //! printed. What a person sees has to be what the page shows; events and log are kept beside this file.
 //!
+//! `make test-exhaustive` plays all of them, each slice of it some.
+//!
 //! `TRANSCRIPTS=write` writes pages and transcripts anew, so that a change of words is seen in review. A page on which
 //! something failed that it does not announce stays as it is.
 
@@ -100,12 +102,30 @@ impl Drop for Reader {
     }
 }
 
+/// What the reader plays.
+enum Played {
+    Page(Page),
+    /// The script that plays a server's life. On the same demo, which costs seconds to start.
+    Life,
+}
+
 #[tokio::test]
+#[ignore = "make test-exhaustive"]
 async fn every_task_goes_as_its_page_says() {
     let write = std::env::var("TRANSCRIPTS").is_ok_and(|word| word == "write");
+    let all = pages().into_iter().map(Played::Page);
+    let all = all.chain([Played::Life]).collect();
+    let taken = tiers::select("task pages", all, |played| Some(seconds(played)));
     let reader = Reader::start();
     let mut wrong = Vec::new();
-    for mut page in pages() {
+    for played in taken {
+        let mut page = match played {
+            Played::Page(page) => page,
+            Played::Life => {
+                wrong.extend(life_in_one_go(&reader).await);
+                continue;
+            }
+        };
         let begin = Recorded::begin(&reader.folder);
         let said = reader.run(&page.script()).await;
         let broken = page.take(&said);
@@ -125,11 +145,15 @@ async fn every_task_goes_as_its_page_says() {
         wrong.extend(page.differences());
         wrong.extend(seen::difference(&page.name, &kept, &recorded));
     }
-    wrong.extend(life_in_one_go(&reader).await);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The script that plays a server's life; what is wrong with it. On the same demo, which costs seconds to start.
+/// How long it takes, roughly.
+fn seconds(_played: &Played) -> u32 {
+    10
+}
+
+/// Plays a server's life; what is wrong with it.
 async fn life_in_one_go(reader: &Reader) -> Option<String> {
     const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/life.sh");
     let said = reader.run(&format!("'{SCRIPT}'\necho \"exit $?\"")).await;

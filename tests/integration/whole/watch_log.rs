@@ -1,15 +1,20 @@
 //! Every version of an object, or of all of a kind, that the API server has shown.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures::StreamExt;
-use kube::Api;
 use kube::api::{DynamicObject, ListParams, WatchEvent, WatchParams};
+use kube::{Api, ResourceExt};
 use serde_json::Value;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
-/// The watch ends by itself after this time; no test is longer.
+/// A watch ends by itself after this time.
 const SECONDS: u32 = 280;
+
+/// Before the next watch begins.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// A recording. Dropped, it ends.
 pub(super) struct WatchLog {
@@ -47,18 +52,9 @@ impl WatchLog {
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             let what = what.timeout(SECONDS);
-            let changes = api.watch(&what, &from).await.expect("a watch begins");
-            let mut changes = std::pin::pin!(changes);
-            while let Some(change) = changes.next().await {
-                match change {
-                    Ok(WatchEvent::Added(shown) | WatchEvent::Modified(shown)) => {
-                        let shown = serde_json::to_value(shown).expect("an object is JSON");
-                        recorded.lock().expect("nobody panics with it").push(shown);
-                    }
-                    // What `versions` returns is then too short, and the test fails on that.
-                    Ok(WatchEvent::Deleted(_) | WatchEvent::Bookmark(_)) => {}
-                    Ok(WatchEvent::Error(_)) | Err(_) => break,
-                }
+            let mut from = from;
+            while !record(&api, &what, &mut from, &recorded).await {
+                sleep(PAUSE).await;
             }
         });
         Self {
@@ -71,4 +67,35 @@ impl WatchLog {
     pub(super) fn versions(&self) -> Vec<Value> {
         self.versions.lock().expect("nobody panics with it").clone()
     }
+}
+
+/// Records what one watch shows, and where the next one goes on. The API server ends a watch whose reader is slow, as it is
+/// on a busy machine, and shows the versions after the last one to the next. Returns whether it has forgotten them: what
+/// `versions` returns is then too short, and the test fails on that.
+async fn record(
+    api: &Api<DynamicObject>,
+    what: &WatchParams,
+    from: &mut String,
+    recorded: &Mutex<Vec<Value>>,
+) -> bool {
+    let Ok(changes) = api.watch(what, from).await else {
+        return false;
+    };
+    let mut changes = std::pin::pin!(changes);
+    while let Some(change) = changes.next().await {
+        match change {
+            Ok(WatchEvent::Added(shown) | WatchEvent::Modified(shown)) => {
+                *from = shown.resource_version().expect("a version");
+                let shown = serde_json::to_value(shown).expect("an object is JSON");
+                recorded.lock().expect("nobody panics with it").push(shown);
+            }
+            Ok(WatchEvent::Deleted(shown)) => {
+                *from = shown.resource_version().expect("a version");
+            }
+            Ok(WatchEvent::Bookmark(mark)) => *from = mark.metadata.resource_version,
+            Ok(WatchEvent::Error(_)) => return true,
+            Err(_) => return false,
+        }
+    }
+    false
 }

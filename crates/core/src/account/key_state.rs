@@ -27,16 +27,18 @@ pub enum KeyState {
     Rejected(Refusal),
 }
 
-impl Breaker {
-    /// A key of which nothing is known yet.
-    pub fn new() -> Self {
+/// A key of which nothing is known yet.
+impl Default for Breaker {
+    fn default() -> Self {
         Self {
             state: KeyState::Untried,
             probe_at: Duration::ZERO,
             pause: FIRST,
         }
     }
+}
 
+impl Breaker {
     /// What is known of the key.
     pub fn state(&self) -> &KeyState {
         &self.state
@@ -96,7 +98,7 @@ mod tests {
 
     #[test]
     fn probes_back_off_to_five_minutes_and_success_closes_it() {
-        let mut breaker = Breaker::new();
+        let mut breaker = Breaker::default();
         let mut now = Duration::from_secs(100);
         assert!(breaker.rejected(refusal(), now));
         assert!(!breaker.rejected(refusal(), now), "a straggler is no news");

@@ -36,8 +36,11 @@ mod world;
 
 use scene::Scene;
 use stateright::{Checker, HasDiscoveries, Model};
-use std::{io::Write as _, sync::atomic::Ordering, time::Duration};
-use tokio::time::Instant;
+use std::{
+    io::Write as _,
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
 
 /// Longest walk of a scene. One that takes longer proves nothing of the states that it leaves out.
 const LIMIT: Duration = Duration::from_secs(3600);
@@ -48,11 +51,20 @@ fn limit_by_hand() -> Option<Duration> {
     Some(Duration::from_secs(seconds.parse().expect("MODEL_LIMIT")))
 }
 
+/// The time at which a walk begins.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "nothing in this program pauses the time, and it has no tokio"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
 /// Walks a scene to its end; prints, and fails on a broken rule or when the walk was cut off.
 fn holds(scene: &Scene) -> usize {
     let by_hand = limit_by_hand();
     let limit = by_hand.unwrap_or(LIMIT);
-    let began = Instant::now();
+    let began = now();
     let checker = scene
         .clone()
         .checker()
@@ -101,11 +113,11 @@ fn holds(scene: &Scene) -> usize {
 
 #[test]
 fn the_protocol_holds() {
-    let only = std::env::var("MODEL_SCENE").ok();
-    let scenes: Vec<Scene> = scenes::all()
-        .into_iter()
-        .filter(|s| only.as_ref().is_none_or(|o| s.name == o))
-        .collect();
+    let all = scenes::all();
+    let scenes: Vec<Scene> = match std::env::var("MODEL_SCENE") {
+        Ok(only) => all.into_iter().filter(|s| s.name == only).collect(),
+        Err(_) => tiers::select("model scenes", all, |s| scenes::seconds(s.name)),
+    };
     let count = scenes.len();
     let states: usize = scenes.iter().map(holds).sum();
     // Past the test program's capture: the figure belongs into every run's log.

@@ -46,6 +46,42 @@ fn two(name: &'static str, ticks: Tick, faults: &[(Fault, u8)]) -> Scene {
     }
 }
 
+/// What every run walks: of each sort one that is soon done.
+const REPRESENTATIVE: [&str; 10] = [
+    "order",
+    "writes",
+    "two-stale",
+    "release",
+    "meant",
+    "kind",
+    "closed",
+    "lease-stale",
+    "named",
+    "brake",
+];
+/// How long the longest of the others take, in seconds.
+const LONGEST: [(&str, u32); 1] = [("two", 60)];
+
+/// How long a scene takes; `None` for one that every run walks.
+pub fn seconds(name: &str) -> Option<u32> {
+    let longest = LONGEST.iter().find(|(scene, _)| *scene == name);
+    let seconds = longest.map_or(1, |(_, seconds)| *seconds);
+    (!REPRESENTATIVE.contains(&name)).then_some(seconds)
+}
+
+#[test]
+fn every_scene_has_a_name_of_its_own_and_those_named_exist() {
+    let names: Vec<&str> = all().iter().map(|scene| scene.name).collect();
+    let mut once = names.clone();
+    once.sort_unstable();
+    once.dedup();
+    assert_eq!(once.len(), names.len());
+    let longest = LONGEST.iter().map(|(name, _)| *name);
+    let unknown = REPRESENTATIVE.into_iter().chain(longest);
+    let unknown: Vec<&str> = unknown.filter(|name| !names.contains(name)).collect();
+    assert_eq!(unknown, [""; 0]);
+}
+
 pub fn all() -> Vec<Scene> {
     let mut all = ordering();
     all.extend(two_processes());

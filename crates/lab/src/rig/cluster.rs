@@ -12,8 +12,9 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use serde::Deserialize;
 use tokio::io::AsyncWriteExt;
+use tokio::sync::OnceCell;
 
-use super::program;
+use super::{install_kinds, program};
 
 /// No single kubectl command may take longer, `kubectl wait` included.
 const KUBECTL_WITHIN: Duration = Duration::from_secs(180);
@@ -39,6 +40,8 @@ pub struct Cluster {
     lab: Child,
     /// Closing it tells the control plane to end.
     pipe: Option<ChildStdin>,
+    /// Whether our kinds are installed.
+    kinds: OnceCell<()>,
 }
 
 /// The line that `lab control-plane` prints.
@@ -102,7 +105,12 @@ impl Cluster {
             .take()
             .map(|out| BufReader::new(out).read_line(&mut line));
         match serde_json::from_str(&line) {
-            Ok(access) => Ok(Self { access, lab, pipe }),
+            Ok(access) => Ok(Self {
+                access,
+                lab,
+                pipe,
+                kinds: OnceCell::new(),
+            }),
             Err(_) => {
                 drop(pipe);
                 let status = lab.wait();
@@ -117,6 +125,12 @@ impl Cluster {
     /// Address, token and paths, for a program that is to use the cluster.
     pub fn access(&self) -> &Access {
         &self.access
+    }
+
+    /// Installs our kinds, unless that was done before: eight large definitions are much work for the API server, and most
+    /// tests share one.
+    pub(super) async fn install_kinds_once(&self, client: &Client) {
+        self.kinds.get_or_init(|| install_kinds(client)).await;
     }
 
     /// The administrator's client. Make one in every test: a client belongs to

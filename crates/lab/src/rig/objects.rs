@@ -15,7 +15,7 @@ use super::kstatus::condition;
 /// The kind of most objects in tests.
 const SERVER: &str = "BareMetalServer";
 /// Pause between two looks.
-const POLL: Duration = Duration::from_millis(50);
+const POLL: Duration = Duration::from_millis(100);
 
 /// The objects of one of our kinds in a namespace, undecoded.
 pub struct Things {

@@ -174,8 +174,15 @@ fn no_command_is_sent_twice_whatever_crashes_or_is_lost() {
     holds(REBOOT);
 }
 
+/// The long walks, with their seconds: the slices take these.
+const LONG: [(&str, u32); 2] = [("a person's command", 40), ("a release", 95)];
+
 #[test]
+#[ignore = "make test-exhaustive"]
 fn a_persons_command_and_a_note_that_was_made_up_make_it_send_none_twice() {
+    if !tiers::takes("long walks of commands", &LONG, "a person's command") {
+        return;
+    }
     holds(Scene {
         has_people: true,
         crashes: 0,
@@ -193,7 +200,11 @@ fn a_shutdown_and_the_power_off_after_it_are_sent_once_each() {
 }
 
 #[test]
+#[ignore = "make test-exhaustive"]
 fn none_is_sent_once_the_release_was_nor_to_another_machine() {
+    if !tiers::takes("long walks of commands", &LONG, "a release") {
+        return;
+    }
     holds(Scene {
         ends: true,
         ..REBOOT
