@@ -14,6 +14,8 @@ SERVERS ?= 1000
 TEST_SLICE ?=
 # Most tests wait half of the time; more at once than this keep two cores too busy for them.
 TEST_THREADS ?= 4
+# Which part of all changes of the decisions is tried: some 40 of them.
+MUTANTS ?= 0/SHARDS
 
 .PHONY: help
 help: ## List the commands
@@ -85,6 +87,7 @@ advisories: ## Check the dependencies against the advisory database (needs a net
 	deny=$$($(TOOLS) cargo-deny) && $$deny --locked check advisories
 
 .PHONY: mutants
-mutants: ## Change the decisions in some 40 places and count the changes that their unit tests notice (40 minutes)
-	mutants=$$($(TOOLS) cargo-mutants) && $$mutants mutants --package flexmetal-core --baseline=skip --timeout 300 --shard $(MUTANTS) --sharding round-robin --output $(TARGET) \
-	--no-shuffle --cargo-arg=--lib --cargo-arg=--locked
+mutants: ## Change the decisions in some 40 places, and count what their unit tests notice (40 minutes)
+	mutants=$$($(TOOLS) cargo-mutants) && \
+	$$mutants mutants --package flexmetal-core --shard $(MUTANTS) --sharding round-robin --baseline skip --timeout 300 \
+	--output $(TARGET) --cargo-arg=--locked -- --lib

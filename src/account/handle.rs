@@ -9,13 +9,12 @@ use super::{
     users::Audience,
 };
 use api::{Reason, allowed::AllowedNamespaces};
-use flexmetal_core::account::lane::Lane;
 use flexmetal_core::account::{
     key::AccountKey,
     key_state::KeyState,
-    list::List,
+    lane::Lane,
     terms::Terms,
-    view::{Sighting, State, View},
+    view::{List, Sighting, State, View},
 };
 use hosting::Client;
 use hosting_types::{Error, ServerId, error::NotSent};

@@ -10,9 +10,11 @@ use super::{
     owners::{Owner, Owners},
 };
 use api::{Interval, account::Limits, allowed::AllowedNamespaces};
-use flexmetal_core::account::{key::AccountKey, marks, terms::Terms, view::Proof};
-use flexmetal_core::moment::Moment;
-use flexmetal_core::wording::counted;
+use flexmetal_core::{
+    account::{key::AccountKey, marks, terms::Terms, view::Proof},
+    moment::Moment,
+    wording::counted,
+};
 use hosting_types::{OrderOutcome, Server};
 use serde_json::json;
 use std::{

@@ -12,12 +12,12 @@ use super::{
     users::Audience,
 };
 use crate::runtime::clock;
-use flexmetal_core::account::lane::Lane;
-use flexmetal_core::account::supply::Refusals;
 use flexmetal_core::account::{
     key::AccountKey,
     key_state::{Breaker, KeyState},
+    lane::Lane,
     marks,
+    supply::Refusals,
 };
 use hosting_types::{Error, Page, ServerId};
 use std::sync::{

@@ -10,9 +10,13 @@ use super::{
 };
 use crate::runtime::clock;
 use api::{Reason, names::ACCOUNT_FINALIZER};
-use flexmetal_core::account::lane::Lane;
-use flexmetal_core::account::supply::may_be_for_want;
-use flexmetal_core::account::{marks, supply::Demand, terms::Terms, view::State};
+use flexmetal_core::account::{
+    lane::Lane,
+    marks,
+    supply::{Demand, may_be_for_want},
+    terms::Terms,
+    view::State,
+};
 use hosting_types::{Order, OrderOutcome};
 use std::{collections::HashSet, sync::Arc};
 

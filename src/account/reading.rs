@@ -8,12 +8,14 @@ use super::{
 };
 use crate::runtime::clock;
 use api::names::RESERVED_PREFIX;
-use flexmetal_core::account::lane::Lane;
-use flexmetal_core::account::{
-    orphans::Others,
-    view::{Hosts, Tags},
+use flexmetal_core::{
+    account::{
+        lane::Lane,
+        orphans::Others,
+        view::{Hosts, Tags},
+    },
+    moment::Moment,
 };
-use flexmetal_core::moment::Moment;
 use futures::{FutureExt as _, future::BoxFuture};
 use hosting::{Client, listing::Listing};
 use hosting_types::{

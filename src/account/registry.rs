@@ -2,8 +2,14 @@
 
 mod beside;
 
-use flexmetal_core::account::left_behind::Left;
-use flexmetal_core::account::left_behind::LeftBehind;
+use flexmetal_core::account::{
+    facts::{AccountReport, UsedBy},
+    key::AccountKey,
+    left_behind::{Left, LeftBehind},
+    on_record::OnRecord,
+    terms::Terms,
+    view::Sighting,
+};
 
 use super::{
     Account, Claims, Rate, Settings, Users, Wake,
@@ -16,10 +22,6 @@ use super::{
 };
 use api::{account::KnownMachine, policies, references::PinnedAccount, selector::Labels};
 use beside::Trial;
-use flexmetal_core::account::{
-    account_report::AccountReport, facts::UsedBy, key::AccountKey, on_record::OnRecord,
-    terms::Terms, view::Sighting,
-};
 use hosting::Client;
 use hosting_types::{ApiKey, BaseUrl};
 use std::{

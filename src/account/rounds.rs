@@ -7,10 +7,10 @@ use super::{
     reading::{started_again, steady_now},
 };
 use crate::runtime::clock;
-use flexmetal_core::account::lane::Lane;
 use flexmetal_core::account::{
     key::AccountKey,
     key_state::KeyState,
+    lane::Lane,
     view::{Proof, Sighting},
 };
 use futures::{FutureExt as _, TryFutureExt as _};

@@ -5,11 +5,13 @@ use super::{
     pace::{self, Pace, Round},
 };
 use api::{Interval, Reason};
-use flexmetal_core::account::{
-    key_state::Breaker,
-    view::{Proof, Times},
+use flexmetal_core::{
+    account::{
+        key_state::Breaker,
+        view::{Proof, Times},
+    },
+    backoff::Backoff,
 };
-use flexmetal_core::backoff::Backoff;
 use hosting_types::{Error, list::Gap};
 use std::{collections::HashMap, time::Duration};
 

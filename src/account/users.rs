@@ -5,9 +5,12 @@ use super::{
     owners::{Owner, Owners},
     siblings::Siblings,
 };
-use flexmetal_core::account::facts::UsedBy;
 use flexmetal_core::account::{
-    key::AccountKey, list::List, marks, on_record::OnRecord, view::Proof,
+    facts::UsedBy,
+    key::AccountKey,
+    marks,
+    on_record::OnRecord,
+    view::{List, Proof},
 };
 use std::{
     collections::HashSet,

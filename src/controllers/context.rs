@@ -1,7 +1,6 @@
 //! What a pass may use, and the one gate before every effect.
 
 use super::objects::Objects;
-use crate::runtime::kind_api::KindApi;
 use crate::{
     account::{Account, Accounts, Resolution},
     controllers::{
@@ -10,6 +9,7 @@ use crate::{
     },
     runtime::{
         clients::WatchTimes,
+        kind_api::KindApi,
         lease::{Leadership, Scope},
     },
 };
@@ -18,10 +18,10 @@ use api::{
     references::{AccountKind, PinnedAccount},
     timing::Minimum,
 };
-use flexmetal_core::mark::ClusterId;
 use flexmetal_core::{
     account_facts::{AccountFacts, closed},
     again::Again,
+    mark::ClusterId,
 };
 use kube::{Api, Client};
 use std::{ops::Deref, sync::Arc, time::Duration};

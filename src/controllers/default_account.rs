@@ -6,23 +6,22 @@
 //! has had no default of its own for a while: what is applied in another order must not order in the wrong account.
 
 use super::{context::Context, report::Reported, writes::Failure};
-use crate::runtime::kind_api::KindApi;
 use crate::{
     account::{Account, Choice},
     controllers::writes::bounded,
-    runtime::clock,
+    runtime::{clock, kind_api::KindApi},
 };
 use api::{
     ClusterProviderAccount, ProviderAccount, Reason,
     names::DEFAULT_ACCOUNT,
     references::{AccountKind, AccountRef, NamesAccount, PinnedAccount},
 };
-use flexmetal_core::default_account::NAMES_NONE;
-use flexmetal_core::default_account::Undecided;
-use flexmetal_core::default_account::several;
-use flexmetal_core::default_account::soon;
-use flexmetal_core::default_account::unknown;
-use flexmetal_core::{again::Again, cause::Cause, patience};
+use flexmetal_core::{
+    again::Again,
+    cause::Cause,
+    default_account::{NAMES_NONE, Undecided, several, soon, unknown},
+    patience,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{sync::Arc, time::Duration};
 

@@ -13,8 +13,7 @@ use super::{
     objects::{Ended, Seen, Uid, slim},
     streams::{self, Guarded, Heard},
 };
-use crate::runtime::clock;
-use crate::runtime::kind_api::KindApi;
+use crate::runtime::{clock, kind_api::KindApi};
 use flexmetal_core::again::Again;
 use futures::{FutureExt as _, StreamExt as _, stream::select_all};
 use kube::Api;

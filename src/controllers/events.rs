@@ -5,8 +5,7 @@ mod recent;
 mod room;
 
 use crate::runtime::clock;
-use flexmetal_core::report::News;
-use flexmetal_core::report::Severity;
+use flexmetal_core::report::{News, Severity};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{core::v1::ObjectReference, events::v1::Event},

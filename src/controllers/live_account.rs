@@ -6,15 +6,14 @@ use super::{
     namespaces,
     writes::{Failure, bounded},
 };
-use crate::account::Account;
-use crate::runtime::kind_api::KindApi;
+use crate::{account::Account, runtime::kind_api::KindApi};
 use api::{
     ClusterProviderAccount, ProviderAccount,
     account::{AccountSpec, AccountStatus},
     allowed::AllowedNamespaces,
     references::{AccountKind, PinnedAccount},
 };
-use flexmetal_core::live_account::LiveAccount;
+use flexmetal_core::account_facts::LiveAccount;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// What the account object and the namespace say now. None: the account is not there.

@@ -1,9 +1,10 @@
 //! The list of a machine's commands, page by page, by the calls of a permit that was given for something else as well.
 
 use crate::account::Permit;
-use flexmetal_core::machine_commands::MOST_PAGES;
-use flexmetal_core::machine_commands::NotListed;
-use flexmetal_core::trouble::Trouble;
+use flexmetal_core::{
+    machine_commands::{MOST_PAGES, NotListed},
+    trouble::Trouble,
+};
 use futures::FutureExt as _;
 use hosting::listing::Listing;
 use hosting_types::{ServerId, command::Command, list::Gap};

@@ -29,7 +29,7 @@ use crate::runtime::clock;
 use api::Kind;
 use claims::{Claim, Claims};
 use entry::Entry;
-use flexmetal_core::account::{key::AccountKey, list::List, on_record::OnRecord};
+use flexmetal_core::account::{key::AccountKey, on_record::OnRecord, view::List};
 use form::{Form, version};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource as _, runtime::watcher::Event};

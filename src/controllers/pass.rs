@@ -6,10 +6,16 @@
 //! act and [`concluded`](Context::concluded), or [`say`](Context::say). Servers have a pass of their own, since an
 //! order needs more.
 
-use flexmetal_core::pass::Decision;
-use flexmetal_core::pass::Ended;
-use flexmetal_core::pass::looked;
-use flexmetal_core::pass::{Memory, Subject};
+use flexmetal_core::{
+    account::{key::AccountKey, lane::Lane},
+    again::Again,
+    default_account::Undecided,
+    ownership::Rivals,
+    pass::{Decision, Ended, Memory, Subject, looked},
+    report::{Severity, turned},
+    request,
+    trouble::Trouble,
+};
 
 use super::{
     context::Context,
@@ -17,22 +23,11 @@ use super::{
     report::Reported,
     writes::{Written, with_finalizer, without_finalizer},
 };
-use crate::runtime::kind_api::KindApi;
 use crate::{
     account::{Account, Caller, Permit, Turn},
-    runtime::clock,
+    runtime::{clock, kind_api::KindApi},
 };
 use api::{conditions::Type, names::OBJECT_FINALIZER, references::PinnedAccount};
-use flexmetal_core::account::key::AccountKey;
-use flexmetal_core::account::lane::Lane;
-use flexmetal_core::default_account::Undecided;
-use flexmetal_core::{
-    again::Again,
-    ownership::Rivals,
-    report::{Severity, turned},
-    request,
-    trouble::Trouble,
-};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};

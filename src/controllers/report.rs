@@ -6,8 +6,7 @@ use api::{
     Reason,
     conditions::{self, Type},
 };
-use flexmetal_core::report::News;
-use flexmetal_core::report::Severity;
+use flexmetal_core::report::{News, Severity};
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
 use std::{sync::Arc, time::Duration};
 

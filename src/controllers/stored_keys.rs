@@ -7,9 +7,10 @@ use super::{
 };
 use crate::runtime::kind_api::KindApi;
 use api::SshKey;
-use flexmetal_core::account::key::AccountKey;
-use flexmetal_core::stored_keys::Found;
-use flexmetal_core::stored_keys::KeyUsers;
+use flexmetal_core::{
+    account::key::AccountKey,
+    stored_keys::{Found, KeyUsers},
+};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 /// The objects that stand for stored keys.

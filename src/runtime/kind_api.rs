@@ -1,9 +1,8 @@
 //! The API of each kind's objects.
 
-use api::kind::Kind;
 use api::{
     BareMetalServer, ClusterProviderAccount, DedicatedHost, IpWhitelist, ProviderAccount,
-    ServerCommand, ServerTag, SshKey,
+    ServerCommand, ServerTag, SshKey, kind::Kind,
 };
 use kube::{Api, Client};
 

@@ -1,23 +1,25 @@
 //! `BareMetalServer`: one on-demand server.
 
 pub use super::address::{Address, AddressType};
-use super::hardware::{Hardware, HardwareStatus};
 pub use super::installation::{OperatingSystem, TextSource, UserData};
-use super::installation::{keys_are_installed, script_has_shebang, script_is_run, texts_fit};
-use super::interval::Interval;
-use super::kind::Kind;
-use super::lifetime::named_is_not_replaced;
 pub use super::lifetime::{ExpiryWarning, Provisioning, Replaced};
 pub use super::order::{Intent, OrderOutcome, OrderRecord};
-use super::outputs::Outputs;
 pub use super::policies::{DeletionPolicy, ExternalReleasePolicy, FailurePolicy, ManagementPolicy};
-use super::policies::{Policies, PoliciesInForce, release_delay_fits};
-use super::power::{Power, PowerStatus};
 pub use super::references::PinnedAccount;
-use super::references::{AccountRef, SshKeySource, account_stays};
-use super::reinstall::{Install, InstallStatus};
-use super::root_password::{
-    RootPassword, RootPasswordStatus, has_a_secret_of_its_own, only_windows_has_one,
+use super::{
+    hardware::{Hardware, HardwareStatus},
+    installation::{keys_are_installed, script_has_shebang, script_is_run, texts_fit},
+    interval::Interval,
+    kind::Kind,
+    lifetime::named_is_not_replaced,
+    outputs::Outputs,
+    policies::{Policies, PoliciesInForce, release_delay_fits},
+    power::{Power, PowerStatus},
+    references::{AccountRef, SshKeySource, account_stays},
+    reinstall::{Install, InstallStatus},
+    root_password::{
+        RootPassword, RootPasswordStatus, has_a_secret_of_its_own, only_windows_has_one,
+    },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_core::Rule;

@@ -5,7 +5,7 @@ use crate::account::{
     terms::Terms,
     view::{State, View},
 };
-use api::{Reason, references::PinnedAccount};
+use api::{Policies, Reason, references::PinnedAccount};
 
 /// The account of an object.
 #[derive(Clone)]
@@ -149,6 +149,23 @@ pub fn held(reason: Reason, message: String) -> Cause {
         | Reason::AccountNotReady => Cause::waits(reason, message),
         _ => Cause::needs_person(reason, message),
     }
+}
+
+/// What an account object says at this moment, and the namespace of the object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveAccount {
+    /// Its UID.
+    pub uid: String,
+    /// Its lineage.
+    pub lineage: Option<String>,
+    /// What its servers and hosts do where they do not say it themselves.
+    pub defaults: Policies,
+    /// Whether the labels of the namespace suspend its objects.
+    pub is_namespace_suspended: bool,
+    /// What it offers the namespace of the object.
+    pub terms: Terms,
+    /// The machine without an object whose release may be under way.
+    pub releasing: Option<String>,
 }
 
 #[cfg(test)]

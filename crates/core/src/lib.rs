@@ -13,7 +13,6 @@ pub mod command;
 pub mod contest;
 pub mod default_account;
 pub mod host;
-pub mod live_account;
 pub mod machine_commands;
 pub mod mark;
 pub mod moment;

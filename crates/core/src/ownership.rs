@@ -1,6 +1,6 @@
 //! Two objects for one thing of an account: the older one has it.
 //!
-//! Pure. What an object claims stands in the entries of its kind, `objects/claims.rs`.
+//! Pure. What an object claims stands in the entries of its kind, `src/controllers/objects/claims.rs`.
 
 use crate::account::key::AccountKey;
 use std::sync::Arc;

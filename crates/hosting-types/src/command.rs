@@ -1,8 +1,7 @@
 //! Commands to servers: power, and the progress of re-installations (sections
 //! 2.12 and 4.5 of `docs/hosting-api.md`).
 
-use super::identity::CommandId;
-use super::server::ServerId;
+use super::{identity::CommandId, server::ServerId};
 use jiff::Timestamp;
 
 /// A command for a server (2.12-4).

@@ -43,7 +43,7 @@ pub enum BaseUrlError {
 
 impl BaseUrl {
     /// Reads a base URL: https or http. Whether it may be dialled is another question: see
-    /// [`dial`](hosting::dial).
+    /// the module `dial` of the client.
     ///
     /// # Errors
     ///

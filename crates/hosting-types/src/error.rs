@@ -4,9 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-use super::refusal::Refusal;
-use super::request::InvalidRequest;
-use super::text;
+use super::{refusal::Refusal, request::InvalidRequest, text};
 
 /// The error of a layer below, unchanged.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;

@@ -1,7 +1,6 @@
 //! Rules of requests that are checked before anything is sent.
 
-use super::server::SystemFamily;
-use super::tag::MOST_TAGS;
+use super::{server::SystemFamily, tag::MOST_TAGS};
 
 /// A rule that a request breaks: the API's, or, where it states none, a value that
 /// must be a mistake. Names the field as the API does, and never repeats a value.

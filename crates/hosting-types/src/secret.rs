@@ -10,7 +10,7 @@ const LONGEST: usize = 4096;
 /// An API key (section 5 of the API: the value of the header `PRIVATE-TOKEN`).
 ///
 /// It has no `Debug`, `Display` or `Serialize` on purpose: the compiler then
-/// keeps it out of logs, events and status. What it holds is wiped on drop; the
+/// keeps it out of logs, events and status, and clippy forbids [`ApiKey::expose`] but where a request is made. What it holds is wiped on drop; the
 /// header of a request in flight is a copy.
 #[derive(Clone)]
 pub struct ApiKey(SecretString);

@@ -1,7 +1,6 @@
 //! Stored SSH keys (sections 2.19 and 4.8 of `docs/hosting-api.md`).
 
-use super::identity::SshKeyId;
-use super::request::InvalidRequest;
+use super::{identity::SshKeyId, request::InvalidRequest};
 
 /// The longest public key, in bytes.
 pub const LONGEST: usize = 16384;

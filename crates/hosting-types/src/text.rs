@@ -1,4 +1,4 @@
-//! Texts from outside, made safe to show whatever they contain; `hidden.rs` masks
+//! Texts from outside, made safe to show whatever they contain; the client masks
 //! our secrets.
 
 /// The most bytes of a message that are kept.

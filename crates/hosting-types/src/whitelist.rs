@@ -1,8 +1,7 @@
 //! The addresses from which an API key may be used (sections 2.1 and 4.1 of
 //! `docs/hosting-api.md`).
 
-use super::identity::WhitelistEntryId;
-use super::request::InvalidRequest;
+use super::{identity::WhitelistEntryId, request::InvalidRequest};
 use ipnet::IpNet;
 use serde::Serialize;
 use std::net::IpAddr;

@@ -5,13 +5,17 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode, header};
 use serde_json::Value;
 
-use super::body;
-use super::hidden::Hidden;
-use super::page::PageToken;
-use super::record::{self, Body, Misfit, Record};
-use super::transport::{Caps, Cut, Response, TransportError};
-use hosting_types::error::{Cause, Error, Interruption, NotSent};
-use hosting_types::refusal::Refusal;
+use super::{
+    body,
+    hidden::Hidden,
+    page::PageToken,
+    record::{self, Body, Misfit, Record},
+    transport::{Caps, Cut, Response, TransportError},
+};
+use hosting_types::{
+    error::{Cause, Error, Interruption, NotSent},
+    refusal::Refusal,
+};
 
 /// The most entries of `errors` that are kept.
 const FIELDS: usize = 16;

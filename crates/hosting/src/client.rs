@@ -7,17 +7,21 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderValue, Method, header};
 use serde::Serialize;
 
-use super::answer::{self, Answer};
-use super::dial::Dial;
-use super::gate::Gates;
-use super::hidden::Hidden;
-use super::http::{ClientError, HttpTransport};
-use super::page::PageToken;
-use super::transport::{Caps, Request, Transport};
-use hosting_types::endpoint::BaseUrl;
-use hosting_types::error::{Cause, Error, NotSent};
-use hosting_types::page::Page;
-use hosting_types::secret::{ApiKey, SecretText};
+use super::{
+    answer::{self, Answer},
+    dial::Dial,
+    gate::Gates,
+    hidden::Hidden,
+    http::{ClientError, HttpTransport},
+    page::PageToken,
+    transport::{Caps, Request, Transport},
+};
+use hosting_types::{
+    endpoint::BaseUrl,
+    error::{Cause, Error, NotSent},
+    page::Page,
+    secret::{ApiKey, SecretText},
+};
 
 /// The most bytes of an error answer. A message for people is shorter.
 const REFUSAL_CAP: usize = 64 << 10;
@@ -327,6 +331,7 @@ fn not_built(cause: impl Into<Cause>) -> Error {
 }
 
 /// The key as a header value that is never printed and never put into a header compression table.
+#[expect(clippy::disallowed_methods, reason = "this is the header")]
 pub(super) fn header_value(key: &ApiKey) -> Result<HeaderValue, http::header::InvalidHeaderValue> {
     let mut value = HeaderValue::from_str(key.expose())?;
     value.set_sensitive(true);

@@ -3,8 +3,10 @@
 
 use serde_json::Value;
 
-use hosting_types::secret::{ApiKey, SecretText};
-use hosting_types::text::{MESSAGE, clean};
+use hosting_types::{
+    secret::{ApiKey, SecretText},
+    text::{MESSAGE, clean},
+};
 
 /// Mask of our key.
 const KEY: &str = "[API key]";
@@ -34,6 +36,7 @@ pub(super) struct Hidden {
 }
 
 impl Hidden {
+    #[expect(clippy::disallowed_methods, reason = "this masks what echoes it")]
     pub(super) fn new(key: &ApiKey, secrets: &[SecretText]) -> Self {
         let mut hidden = Self {
             key: Piece::new(key.expose(), KEY),

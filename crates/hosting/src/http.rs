@@ -7,9 +7,11 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use reqwest::{Certificate, ClientBuilder, redirect, retry};
 
-use super::dial::{self, Dial, DialError, PublicResolver};
-use super::gate::{Gate, Gates};
-use super::transport::{Cut, Request, Response, Transport, TransportError};
+use super::{
+    dial::{self, Dial, DialError, PublicResolver},
+    gate::{Gate, Gates},
+    transport::{Cut, Request, Response, Transport, TransportError},
+};
 use hosting_types::endpoint::BaseUrl;
 
 /// How long connecting may take.

@@ -19,9 +19,10 @@ use futures::future::BoxFuture;
 use futures::{Stream, stream};
 
 use super::page::PageToken;
-use hosting_types::page::Page;
-
-pub use hosting_types::list::{Complete, Gap, Incomplete, MOST_OVER, MOST_RECORDS};
+use hosting_types::{
+    list::{Complete, Gap, Incomplete, MOST_OVER, MOST_RECORDS},
+    page::Page,
+};
 
 /// The most requests for one list.
 const MOST_PAGES: usize = 5000;

@@ -5,17 +5,21 @@ use std::borrow::Borrow;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use super::client::Client;
-use super::listing::{Ask, Batch, Listing};
-use super::page::{HostCursor, HostPage};
-use hosting_types::command::Command;
-use hosting_types::host::{Host, InstallLogEntry};
-use hosting_types::identity::{ApiKeyId, HostId};
-use hosting_types::list::Gap;
-use hosting_types::page::Page;
-use hosting_types::server::{Server, ServerFilter, ServerId};
-use hosting_types::tag::TagRecord;
-use hosting_types::whitelist::WhitelistEntry;
+use super::{
+    client::Client,
+    listing::{Ask, Batch, Listing},
+    page::{HostCursor, HostPage},
+};
+use hosting_types::{
+    command::Command,
+    host::{Host, InstallLogEntry},
+    identity::{ApiKeyId, HostId},
+    list::Gap,
+    page::Page,
+    server::{Server, ServerFilter, ServerId},
+    tag::TagRecord,
+    whitelist::WhitelistEntry,
+};
 
 /// These lists have no tokens; one in an answer is ignored.
 fn range(ask: &Ask) -> Page {

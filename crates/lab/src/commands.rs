@@ -12,8 +12,11 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::control_plane::{ControlPlane, Settings};
-use crate::{bench, demo, load, page, programs, supervisor};
+use crate::{
+    bench,
+    control_plane::{ControlPlane, Settings},
+    demo, load, page, programs, supervisor,
+};
 
 #[derive(Parser)]
 #[command(

@@ -12,12 +12,14 @@ use serde::Serialize;
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use crate::credentials::{Credentials, CredentialsError};
-use crate::flags;
-use crate::folder::Folder;
-use crate::ports;
-use crate::programs::Programs;
-use crate::supervisor::{Supervisor, SupervisorError};
+use crate::{
+    credentials::{Credentials, CredentialsError},
+    flags,
+    folder::Folder,
+    ports,
+    programs::Programs,
+    supervisor::{Supervisor, SupervisorError},
+};
 
 const ETCD: &str = "etcd";
 const API_SERVER: &str = "kube-apiserver";

@@ -12,10 +12,12 @@ use serde_json::json;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
-use crate::browser::Browser;
-use crate::ports;
-use crate::product::{Product, SIMULATOR, Simulator};
-use crate::supervisor::Supervisor;
+use crate::{
+    browser::Browser,
+    ports,
+    product::{Product, SIMULATOR, Simulator},
+    supervisor::Supervisor,
+};
 
 const DRIVER: &str = "chromedriver";
 /// Time for a browser's first start on a busy machine.

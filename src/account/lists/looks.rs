@@ -5,9 +5,12 @@ use crate::{
     account::{Wake, live::Core, pace, room::Held, rounds::calls_of, turns::Caller, weights},
     runtime::clock,
 };
-use flexmetal_core::account::lane::Lane;
-use flexmetal_core::account::list::List;
-use flexmetal_core::account::{key::AccountKey, key_state::KeyState, view::Catalogue};
+use flexmetal_core::account::{
+    key::AccountKey,
+    key_state::KeyState,
+    lane::Lane,
+    view::{Catalogue, List},
+};
 use hosting::Client;
 use hosting_types::list::Gap;
 use std::time::Duration;

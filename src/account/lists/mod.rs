@@ -7,9 +7,10 @@ mod looks;
 
 use super::{room::Held, schedule::explain};
 use api::Reason;
-use flexmetal_core::account::list::List;
-use flexmetal_core::account::view::{Catalogue, Hosts, Tags};
-use flexmetal_core::backoff::Backoff;
+use flexmetal_core::{
+    account::view::{Catalogue, Hosts, List, Tags},
+    backoff::Backoff,
+};
 use hosting_types::{Error, Server, list::Gap, ssh_key::SshKey};
 use std::{
     collections::HashMap,

@@ -15,12 +15,14 @@ use api::{
     account::KnownMachine,
     delivery::{Deliveries, DeliveryTimes},
 };
-use flexmetal_core::account::orphans::{Others, Verdict};
-use flexmetal_core::account::{
-    account_report::Counts,
-    view::{Proof, Sighting, Times},
+use flexmetal_core::{
+    account::{
+        facts::Counts,
+        orphans::{Others, Verdict},
+        view::{Proof, Sighting, Times},
+    },
+    moment::Moment,
 };
-use flexmetal_core::moment::Moment;
 use hosting_types::{Server, ServerId, ServerStatus};
 use std::{collections::HashSet, sync::Arc, time::Duration};
 

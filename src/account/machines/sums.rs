@@ -1,8 +1,7 @@
 //! Sums over the machines of ours, kept up to date with each record. Every order asks for them, so going
 //! through all machines would make many orders cost the square of their number.
 
-use flexmetal_core::account::account_report::Counts;
-use flexmetal_core::account::marks;
+use flexmetal_core::account::{facts::Counts, marks};
 use hosting_types::Server;
 use std::collections::BTreeMap;
 

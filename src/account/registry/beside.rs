@@ -5,10 +5,12 @@
 
 use super::{Accounts, Connection, Core, Entry};
 use crate::account::Settings;
-use flexmetal_core::account::lane::Lane;
-use flexmetal_core::account::next_key::Evidence;
-use flexmetal_core::account::next_key::Tried;
-use flexmetal_core::account::{key::AccountKey, marks};
+use flexmetal_core::account::{
+    key::AccountKey,
+    lane::Lane,
+    marks,
+    next_key::{Evidence, Tried},
+};
 use hosting::Client;
 use hosting_types::{Error, Page, ServerFilter};
 use std::{

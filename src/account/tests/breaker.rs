@@ -6,8 +6,7 @@ use super::{
 };
 use crate::account::{Denied, Wake};
 use api::Reason;
-use flexmetal_core::account::lane::Lane;
-use flexmetal_core::account::view::State;
+use flexmetal_core::account::{lane::Lane, view::State};
 use hosting_types::{Error, ServerId};
 use std::time::Duration;
 use tokio::time::sleep;

@@ -9,8 +9,10 @@ use crate::{
     runtime::clock,
 };
 use api::Reason;
-use flexmetal_core::account::lane::Lane;
-use flexmetal_core::account::{list::List, view::State};
+use flexmetal_core::account::{
+    lane::Lane,
+    view::{List, State},
+};
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::sleep;

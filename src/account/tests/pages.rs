@@ -5,7 +5,7 @@ use super::{
     rig::{Rig, caller},
 };
 use crate::runtime::clock;
-use flexmetal_core::account::list::List;
+use flexmetal_core::account::view::List;
 use std::time::Duration;
 use tokio::time::sleep;
 

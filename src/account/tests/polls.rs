@@ -6,8 +6,10 @@ use super::{
 };
 use crate::{account::Wake, runtime::clock};
 use api::Reason;
-use flexmetal_core::account::lane::Lane;
-use flexmetal_core::account::{list::List, view::State};
+use flexmetal_core::account::{
+    lane::Lane,
+    view::{List, State},
+};
 use hosting_types::{Error, OrderOutcome, ServerId};
 use std::time::Duration;
 use tokio::time::sleep;

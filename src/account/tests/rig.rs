@@ -13,9 +13,9 @@ use api::{
     policies::Policies,
     references::{AccountKind, PinnedAccount},
 };
-use flexmetal_core::account::lane::Lane;
 use flexmetal_core::account::{
     key::AccountKey,
+    lane::Lane,
     on_record::OnRecord,
     view::{State, Times},
 };

@@ -8,8 +8,7 @@ use crate::{
     account::{Account, Connection, Turn},
     runtime::clock,
 };
-use flexmetal_core::account::lane::Lane;
-use flexmetal_core::account::list::List;
+use flexmetal_core::account::{lane::Lane, view::List};
 use hosting::Client;
 use hosting_types::{ApiKey, BaseUrl};
 use std::{sync::Arc, time::Duration};

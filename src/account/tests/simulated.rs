@@ -3,10 +3,7 @@
 use super::rig::{account_uid, caller, key};
 use crate::account::{Account, Accounts, Connection, Rate, Resolution, Settings};
 use api::{Reason, account::Limits, references::PinnedAccount};
-use flexmetal_core::account::{
-    list::List,
-    view::{State, Times},
-};
+use flexmetal_core::account::view::{List, State, Times};
 use hosting::{Client, ClientOptions, Dial};
 use hosting_types::{ApiKey, BaseUrl};
 use serde_json::{Value, json};

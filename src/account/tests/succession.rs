@@ -5,12 +5,11 @@ use super::{
     rig::{Rig, account_uid, key, permit},
 };
 use crate::account::Account;
-use flexmetal_core::account::lane::Lane;
 use flexmetal_core::account::{
     key_state::KeyState,
-    list::List,
+    lane::Lane,
     next_key::{Evidence, Tried},
-    view::State,
+    view::{List, State},
 };
 use hosting_types::{Error, ServerId};
 use std::{sync::Arc, time::Duration};

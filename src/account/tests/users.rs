@@ -2,8 +2,7 @@
 
 use super::rig::{Rig, account_uid, caller, key};
 use crate::account::{Accounts, Rate, Turn, Users, Wake};
-use flexmetal_core::account::lane::Lane;
-use flexmetal_core::account::{key::AccountKey, list::List, on_record::OnRecord};
+use flexmetal_core::account::{key::AccountKey, lane::Lane, on_record::OnRecord, view::List};
 use std::sync::{Arc, Mutex};
 
 /// A kind that may not know yet, and that looks at the account whenever it is woken.

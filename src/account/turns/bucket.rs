@@ -1,6 +1,6 @@
 //! How many calls an account may make: a token bucket. Pure, on tokio's time.
 
-use flexmetal_core::account::account_report::Calls;
+use flexmetal_core::account::facts::Calls;
 use std::time::Duration;
 use tokio::time::Instant;
 

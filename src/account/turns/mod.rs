@@ -14,11 +14,10 @@ mod state;
 mod tests;
 
 pub use bucket::Rate;
-use flexmetal_core::account::lane::Lane;
+use flexmetal_core::account::{facts::Calls, lane::Lane};
 pub use permit::{Permit, Turn};
 
 use super::users::Audience;
-use flexmetal_core::account::account_report::Calls;
 use state::{Own, State};
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},

@@ -6,8 +6,7 @@ use super::{
     state::{IN_FLIGHT, ORDERS, TERM},
 };
 use crate::account::{Users, Wake, users::Audience};
-use flexmetal_core::account::lane::Lane;
-use flexmetal_core::account::{key::AccountKey, on_record::OnRecord};
+use flexmetal_core::account::{key::AccountKey, lane::Lane, on_record::OnRecord};
 use std::{
     sync::{Arc, Mutex},
     time::Duration,

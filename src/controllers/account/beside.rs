@@ -6,9 +6,12 @@ use api::{
     account::{AccountStatus, Endpoint},
     key_in_use::KeyEntry,
 };
-use flexmetal_core::account::decide::next_key::{self, Step};
 use flexmetal_core::{
-    account::{key::AccountKey, next_key::Tried},
+    account::{
+        decide::next_key::{self, Step},
+        key::AccountKey,
+        next_key::Tried,
+    },
     backoff::{Backoff, LONGEST_PAUSE},
 };
 use std::time::Duration;

@@ -2,8 +2,12 @@
 
 use super::{beside::Beside, secret::Reading};
 use api::account::Endpoint;
-use flexmetal_core::account::{looks::Looks, orphan_memory::OrphanMemory};
-use flexmetal_core::{backoff::Backoff, patience::Patience, request::Asked};
+use flexmetal_core::{
+    account::{looks::Looks, orphan_memory::OrphanMemory},
+    backoff::Backoff,
+    patience::Patience,
+    request::Asked,
+};
 use std::time::Duration;
 
 /// Memory of one account object.

@@ -1,9 +1,9 @@
 //! What the two kinds of account object have in common.
 
-use crate::runtime::kind_api::KindApi;
 use crate::{
     account::Accounts,
     controllers::{default_account::is_default, objects::Shown},
+    runtime::kind_api::KindApi,
 };
 use api::{
     ClusterProviderAccount, ProviderAccount,

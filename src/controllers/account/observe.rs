@@ -14,17 +14,18 @@ use api::{
     key_in_use::KeyEntry,
     names::{ACKNOWLEDGE_ACCOUNT, HELD_SECRET},
 };
-use flexmetal_core::account::{
-    decide::{
-        lineage,
-        next_key::{self, Entries, InForce, Keys, Roles, Step},
-    },
-    facts::{Facts, SecretFact},
-};
 use flexmetal_core::{
     account::{
-        account_report::AccountReport, key::AccountKey, marks, on_record::OnRecord,
-        orphans::Verdict, view::Times,
+        decide::{
+            lineage,
+            next_key::{self, Entries, InForce, Keys, Roles, Step},
+        },
+        facts::{AccountReport, Facts, SecretFact},
+        key::AccountKey,
+        marks,
+        on_record::OnRecord,
+        orphans::Verdict,
+        view::Times,
     },
     request,
 };

@@ -19,12 +19,14 @@ use crate::{
     runtime::clock,
 };
 use api::Reason;
-use flexmetal_core::account::{
-    decide::{Decision, decide},
-    facts::Facts,
-    report,
+use flexmetal_core::{
+    account::{
+        decide::{Decision, decide},
+        facts::Facts,
+        report,
+    },
+    again::Again,
 };
-use flexmetal_core::again::Again;
 use hosting_types::Server;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

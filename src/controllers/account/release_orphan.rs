@@ -1,4 +1,4 @@
-//! Releases a machine that no object claims. The rules are those of `decide/orphan_release.rs`.
+//! Releases a machine that no object claims. The rules are those of `crates/core/src/account/decide/orphan_release.rs`.
 
 use super::{object::AccountObject, pass::AccountContext};
 use crate::{
@@ -11,12 +11,12 @@ use crate::{
     runtime::clock,
 };
 use api::{BareMetalServer, Reason, account::AccountStatus, orphan::OrphanRelease};
-use flexmetal_core::account::lane::Lane;
-use flexmetal_core::account::{
-    decide::orphan_release::{self, Start},
-    facts::Facts,
-};
 use flexmetal_core::{
+    account::{
+        decide::orphan_release::{self, Start},
+        facts::Facts,
+        lane::Lane,
+    },
     moment::Moment,
     report::{News, Severity},
 };

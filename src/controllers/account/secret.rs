@@ -12,10 +12,10 @@ use crate::{
 use api::names::{
     ACCOUNT_FINALIZER, API_KEY_ENTRY, API_KEY_SECRET, BASE_URL_ENTRY, HELD_SECRET, NEXT_KEY_ENTRY,
 };
-use flexmetal_core::account::key::AccountKey;
 use flexmetal_core::account::{
     decide::next_key::Entries,
     facts::{KeyFault, SecretFact},
+    key::AccountKey,
 };
 use hosting_types::{ApiKey, BaseUrl};
 use k8s_openapi::api::core::v1::Secret;

@@ -7,17 +7,17 @@ use crate::{
     runtime::clock,
 };
 use api::{BareMetalServer, command::CommandRecord};
-use flexmetal_core::command::{
-    decide::{Effect, NewCommand, decide, may_send},
-    facts::{Facts, Observation, ServerFact},
-};
-use flexmetal_core::wording;
 use flexmetal_core::{
+    command::{
+        decide::{Effect, NewCommand, decide, may_send},
+        facts::{Facts, Observation, ServerFact},
+    },
     machine_commands as listed,
     machine_commands::{Asked, NotListed, command_of},
     mark::marks_of,
     pass::Ended,
     trouble::Trouble,
+    wording,
 };
 use hosting_types::{CommandId, Error, Server, ServerId, ServerStatus, command::Command};
 use std::sync::Arc;

@@ -11,8 +11,10 @@ use crate::{
     runtime::clock,
 };
 use api::ServerCommand;
-use flexmetal_core::command::facts::{is_under_way, place};
-use flexmetal_core::server_commands::UnderWay;
+use flexmetal_core::{
+    command::facts::{is_under_way, place},
+    server_commands::UnderWay,
+};
 use futures::{FutureExt as _, future::BoxFuture};
 use kube::{Api, Client, api::ListParams};
 use std::{sync::Arc, time::Duration};

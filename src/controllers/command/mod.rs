@@ -16,17 +16,21 @@ use super::{
     pass::{Next, TURNS},
     writes::bounded,
 };
-use crate::runtime::kind_api::KindApi;
-use crate::{account::Account, runtime::clock};
+use crate::{
+    account::Account,
+    runtime::{clock, kind_api::KindApi},
+};
 use act::act;
 use api::{BareMetalServer, ServerCommand};
-use flexmetal_core::account::key::AccountKey;
-use flexmetal_core::command::decide::turn;
-use flexmetal_core::command::decide::{decide, needs_server};
-use flexmetal_core::command::facts::{
-    CommandMemory, Facts, ServerFact, is_finished, is_under_way, place,
+use flexmetal_core::{
+    account::key::AccountKey,
+    again::Again,
+    command::{
+        decide::{decide, needs_server, turn},
+        facts::{CommandMemory, Facts, ServerFact, is_finished, is_under_way, place},
+    },
+    pass::Memory,
 };
-use flexmetal_core::{again::Again, pass::Memory};
 use known::Known;
 use std::sync::Arc;
 

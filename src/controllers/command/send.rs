@@ -14,11 +14,11 @@ use api::{
     },
     names::{COMMAND_ANNOTATION, OBJECT_FINALIZER},
 };
-use flexmetal_core::command::{
-    decide::NewCommand,
-    facts::{Facts, Observation, add},
-};
 use flexmetal_core::{
+    command::{
+        decide::NewCommand,
+        facts::{Facts, Observation, add},
+    },
     machine_commands::may_answer,
     moment::Moment,
     once::{self, Closed, Reply, Stage},

@@ -7,11 +7,15 @@ use crate::{
     runtime::clock,
 };
 use api::Reason;
-use flexmetal_core::host::{
-    decide::Effect,
-    facts::{Facts, Held, Observation},
+use flexmetal_core::{
+    cause::Cause,
+    host::{
+        decide::Effect,
+        facts::{Facts, Held, Observation},
+    },
+    pass::Ended,
+    trouble::Trouble,
 };
-use flexmetal_core::{cause::Cause, pass::Ended, trouble::Trouble};
 use hosting_types::{Error, HostId, host::Host};
 
 /// How an effect ended, and what it brought to light.

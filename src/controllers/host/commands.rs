@@ -13,14 +13,14 @@ use api::{
     command::CommandOutcome,
     host_power::{HostAction, HostCommand},
 };
-use flexmetal_core::host::{
-    decide::{
-        attempt,
-        power::{self, NewCommand},
-    },
-    facts::{Facts, Observation},
-};
 use flexmetal_core::{
+    host::{
+        decide::{
+            attempt,
+            power::{self, NewCommand},
+        },
+        facts::{Facts, Observation},
+    },
     once::{self, Closed, Stage},
     pass::Ended,
     trouble::Trouble,

@@ -14,15 +14,15 @@ use api::{
     DedicatedHost, Reason,
     host_install::{HostInstallRecord, HostLog, RequestForm},
 };
-use flexmetal_core::host::{
-    decide::{
-        attempt::{self, Before},
-        install::{self, NewInstall},
-    },
-    facts::{Facts, LogSight, MOST_LOG_PAGES, Observation},
-};
 use flexmetal_core::{
     cause::Cause,
+    host::{
+        decide::{
+            attempt::{self, Before},
+            install::{self, NewInstall},
+        },
+        facts::{Facts, LogSight, MOST_LOG_PAGES, Observation},
+    },
     once::{self, Closed, Stage},
     pass::Ended,
     trouble::Trouble,

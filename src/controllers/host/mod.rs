@@ -19,13 +19,14 @@ use super::{
 use crate::account::Account;
 use act::act;
 use api::DedicatedHost;
-use flexmetal_core::account::key::AccountKey;
-use flexmetal_core::default_account::Undecided;
-use flexmetal_core::host::decide::decide;
-use flexmetal_core::host::decide::turn;
-use flexmetal_core::host::facts::{Facts, HostMemory};
 use flexmetal_core::{
+    account::key::AccountKey,
     again::Again,
+    default_account::Undecided,
+    host::{
+        decide::{decide, turn},
+        facts::{Facts, HostMemory},
+    },
     ownership::Rivals,
     pass::{Memory, Subject},
 };

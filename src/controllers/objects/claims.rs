@@ -3,8 +3,7 @@
 use super::{Inner, Objects, Uid};
 use crate::runtime::clock;
 use api::Kind;
-use flexmetal_core::account::key::AccountKey;
-use flexmetal_core::ownership::Claimant;
+use flexmetal_core::{account::key::AccountKey, ownership::Claimant};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{
     collections::{BTreeMap, HashMap},

@@ -12,14 +12,18 @@ use crate::{
     runtime::clock,
 };
 use api::{BareMetalServer, command::PowerAction, order::OrderNote};
-use flexmetal_core::server::{
-    answers,
-    decide::{Effect, LookUp, fence, metadata, power, tags},
-    facts::Facts,
-    memory::Observation,
+use flexmetal_core::{
+    moment::Moment,
+    once::Reply,
+    server::{
+        answers,
+        decide::{Effect, LookUp, fence, metadata, power, tags},
+        facts::Facts,
+        memory::Observation,
+    },
+    server_commands::UnderWay,
+    trouble::Trouble,
 };
-use flexmetal_core::trouble::Trouble;
-use flexmetal_core::{moment::Moment, once::Reply, server_commands::UnderWay};
 use hosting::Client;
 use hosting_types::{Error, Server, ServerId};
 use std::{sync::Arc, time::Duration};

@@ -2,19 +2,23 @@
 //! object, on the version just read, so that neither a restart nor a second process counts it twice or not at all.
 
 use super::ServerContext;
-use crate::controllers::writes::{Failure, bounded};
-use crate::runtime::kind_api::KindApi;
+use crate::{
+    controllers::writes::{Failure, bounded},
+    runtime::kind_api::KindApi,
+};
 use api::{
     ClusterProviderAccount, ProviderAccount, Reason,
     account::AccountStatus,
     brake::{Braking, ReleaseBrake},
     references::AccountKind,
 };
-use flexmetal_core::server::{
-    facts::{Facts, account_of},
-    memory::Observation,
+use flexmetal_core::{
+    server::{
+        facts::{Facts, account_of},
+        memory::Observation,
+    },
+    trouble::Trouble,
 };
-use flexmetal_core::trouble::Trouble;
 use kube::{
     Api,
     api::{Patch, PatchParams},

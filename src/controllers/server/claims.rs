@@ -10,10 +10,10 @@ use api::{
     BareMetalServer,
     server::{Intent, OrderOutcome},
 };
-use flexmetal_core::server::facts::{is_same_uuid, order_annotation, release_note};
 use flexmetal_core::{
     account::key::AccountKey,
     mark::{ClusterId, Mark},
+    server::facts::{is_same_uuid, order_annotation, release_note},
 };
 use std::{collections::HashSet, sync::Arc};
 

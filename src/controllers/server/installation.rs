@@ -10,8 +10,10 @@ use api::{
     BareMetalServer, Reason, installation::TextSource, references::ValueLocation,
     server::BareMetalServerSpec,
 };
-use flexmetal_core::cause::Cause;
-use flexmetal_core::server::{decide::sent, facts::Installation};
+use flexmetal_core::{
+    cause::Cause,
+    server::{decide::sent, facts::Installation},
+};
 use hosting_types::{
     SecretText,
     server::{KernelParam, UserData},

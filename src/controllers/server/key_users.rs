@@ -6,9 +6,9 @@ use crate::controllers::{
     stored_keys::{Referrers, Released, StoredKeys},
 };
 use api::{BareMetalServer, reinstall::InstallStatus, server::OrderOutcome};
-use flexmetal_core::server::facts;
 use flexmetal_core::{
     account::key::AccountKey,
+    server::facts,
     stored_keys::{KeyUser, KeyUsers},
 };
 use std::{collections::BTreeSet, sync::Arc};

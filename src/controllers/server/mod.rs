@@ -32,10 +32,11 @@ use super::{
 };
 use api::BareMetalServer;
 use claims::MarkClaims;
-use flexmetal_core::account::key::AccountKey;
-use flexmetal_core::mark::{ClusterId, Mark};
-use flexmetal_core::server::memory::Memory;
-use flexmetal_core::server::on_record::on_record;
+use flexmetal_core::{
+    account::key::AccountKey,
+    mark::{ClusterId, Mark},
+    server::{memory::Memory, on_record::on_record},
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{hash::Hash as _, sync::Arc};
 

@@ -1,36 +1,32 @@
 //! Gathers the facts of one pass.
 
 use super::{ServerContext, claims, installation, ssh_keys};
-use crate::runtime::kind_api::KindApi;
 use crate::{
     account::Account,
     controllers::{
         live_account,
         writes::{Failure, bounded},
     },
-    runtime::clock,
+    runtime::{clock, kind_api::KindApi},
 };
 use api::{BareMetalServer, ServerCommand, power::PowerStatus, server::OrderOutcome};
-use flexmetal_core::default_account::Undecided;
 use flexmetal_core::{
     account::{
         left_behind::{Left, LeftBehind},
         view::Sighting,
     },
-    account_facts::AccountFacts,
+    account_facts::{AccountFacts, LiveAccount},
     cause::Cause,
+    default_account::Undecided,
     mark::Mark,
-    server_commands::UnderWay,
-    stored_keys::Found,
-};
-use flexmetal_core::{
-    live_account::LiveAccount,
     server::{
         decide::sent,
         facts::{Facts, Installation, account_of},
-        observed::Observed,
+        observed::ObservedServer,
         recall::{self, Known},
     },
+    server_commands::UnderWay,
+    stored_keys::Found,
 };
 use hosting_types::ServerId;
 use kube::ResourceExt as _;
@@ -81,7 +77,7 @@ pub async fn observe(
     }
     let sight = ctx.objects.sight(&uid);
     // What is left to gather is at hand, so all of it is of one moment.
-    let observed = Observed {
+    let observed = ObservedServer {
         memory: ctx.objects.memory(&uid),
         now: clock::now(),
         wall_at_start: clock::wall_at_start(),

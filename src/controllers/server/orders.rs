@@ -15,16 +15,16 @@ use api::{
     BareMetalServer,
     server::{Intent, OrderRecord},
 };
-use flexmetal_core::server::{
-    answers,
-    decide::{NewOrder, fence, intent},
-    facts::{Facts, account_of},
-    memory::Observation,
-};
-use flexmetal_core::trouble::Trouble;
 use flexmetal_core::{
     moment::Moment,
     once::{self, Closed, Reply, Stage},
+    server::{
+        answers,
+        decide::{NewOrder, fence, intent},
+        facts::{Facts, account_of},
+        memory::Observation,
+    },
+    trouble::Trouble,
 };
 use hosting_types::OrderOutcome;
 use std::sync::Arc;

@@ -5,8 +5,10 @@ use super::{
     owned::{self, Kept, SecretEntries},
 };
 use api::outputs::OutputPlace;
-use flexmetal_core::server::{decide::outputs::Output, facts::Facts, memory::Observation};
-use flexmetal_core::trouble::Trouble;
+use flexmetal_core::{
+    server::{decide::outputs::Output, facts::Facts, memory::Observation},
+    trouble::Trouble,
+};
 use hosting_types::SecretText;
 
 /// Brings it about that the ConfigMap or the Secret holds what it should. It is read first: one that belongs to another is

@@ -14,16 +14,16 @@ use crate::{
     runtime::clock,
 };
 use api::{BareMetalServer, references::PinnedAccount};
-use flexmetal_core::default_account::Undecided;
-use flexmetal_core::server::{
-    decide::{Decision, Effect, decide},
-    facts::Facts,
-    memory::Observation,
-    steps,
-};
 use flexmetal_core::{
-    account::{list::List, view::Proof},
+    account::view::{List, Proof},
     again::Again,
+    default_account::Undecided,
+    server::{
+        decide::{Decision, Effect, decide},
+        facts::Facts,
+        memory::Observation,
+        steps,
+    },
 };
 use std::{sync::Arc, time::Duration};
 

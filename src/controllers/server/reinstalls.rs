@@ -15,21 +15,21 @@ use api::{
     reinstall::{InstallIntent, InstallRecord, InstallStatus},
     server::BareMetalServerStatus,
 };
-use flexmetal_core::server::{
-    decide::{
-        NewInstall, fence,
-        reinstall::{
-            self,
-            attempt::{self, Before},
-        },
-    },
-    facts::Facts,
-    install_memory::InstallObservation,
-    memory::Observation,
-};
 use flexmetal_core::{
     machine_commands::{NotListed, state_of},
     once::{self, Closed, Reply, Stage},
+    server::{
+        decide::{
+            NewInstall, fence,
+            reinstall::{
+                self,
+                attempt::{self, Before},
+            },
+        },
+        facts::Facts,
+        install_memory::InstallObservation,
+        memory::Observation,
+    },
     trouble::Trouble,
 };
 use hosting_types::{

@@ -3,12 +3,14 @@
 use super::ServerContext;
 use crate::controllers::report::{Machine, Reported};
 use api::names::RELEASE_ANNOTATION;
-use flexmetal_core::server::{
-    decide::{Decision, expiry, fence},
-    facts::Facts,
-    steps::{self, Step},
+use flexmetal_core::{
+    server::{
+        decide::{Decision, expiry, fence},
+        facts::Facts,
+        steps::{self, Step},
+    },
+    wording::listed,
 };
-use flexmetal_core::wording::listed;
 use hosting_types::{Server, ServerStatus};
 
 /// Writes the decided status, where it differs, and publishes what it tells that the one before did not.

@@ -5,13 +5,15 @@
 use super::{ServerContext, act, password_secret};
 use crate::account::{Account, Permit};
 use api::root_password::Installed;
-use flexmetal_core::server::{
-    decide::{Effect, fence, root_password},
-    facts::Facts,
-    memory::Observation,
-    password_memory::{PasswordEnd, PasswordFailure},
+use flexmetal_core::{
+    server::{
+        decide::{Effect, fence, root_password},
+        facts::Facts,
+        memory::Observation,
+        password_memory::{PasswordEnd, PasswordFailure},
+    },
+    trouble::Trouble,
 };
-use flexmetal_core::trouble::Trouble;
 use hosting_types::{Error, SecretText, Server, ServerId};
 
 /// Looks whether the Secret is free, or holds this password already. Apart from asking for it, since this needs neither the

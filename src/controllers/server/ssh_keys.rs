@@ -11,8 +11,11 @@ use api::{
     references::{PinnedAccount, SshKeySource},
     server::BareMetalServerSpec,
 };
-use flexmetal_core::server::facts::{ServerKey, account_of};
-use flexmetal_core::{cause::Cause, stored_keys::Found};
+use flexmetal_core::{
+    cause::Cause,
+    server::facts::{ServerKey, account_of},
+    stored_keys::Found,
+};
 
 /// Why a key could not be had. Never holds the content.
 #[derive(Debug, thiserror::Error)]

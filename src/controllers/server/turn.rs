@@ -9,13 +9,15 @@ use crate::{
     runtime::clock,
 };
 use api::Reason;
-use flexmetal_core::account::lane::Lane;
-use flexmetal_core::server::{
-    decide::{Effect, tags},
-    facts::Facts,
-    memory::{Declined, Observation},
+use flexmetal_core::{
+    account::lane::Lane,
+    server::{
+        decide::{Effect, tags},
+        facts::Facts,
+        memory::{Declined, Observation},
+    },
+    trouble::Trouble,
 };
-use flexmetal_core::trouble::Trouble;
 
 /// The answer to a request for a turn.
 // One of them lives for one pass; a box would save nothing.

@@ -1,8 +1,10 @@
 //! The writes to a server object's metadata, each with what it means.
 
 use super::ServerContext;
-use crate::controllers::writes::{Failure, Written, bounded, with_finalizer, without_finalizer};
-use crate::runtime::kind_api::KindApi;
+use crate::{
+    controllers::writes::{Failure, Written, bounded, with_finalizer, without_finalizer},
+    runtime::kind_api::KindApi,
+};
 use api::{
     BareMetalServer, ServerCommand,
     command::{PowerAction, ServerCommandSpec, ServerRef},

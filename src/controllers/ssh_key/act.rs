@@ -3,14 +3,14 @@
 use super::{KeyContext, Shared, observe::look_around};
 use crate::{account::Permit, runtime::clock};
 use api::{Reason, names::STORED_KEY_ANNOTATION};
-use flexmetal_core::ssh_key::{
-    decide::{Effect, NewKey, decide},
-    facts::{Facts, is_named_by},
-    memory::{Observation, Refused, Stored},
-};
 use flexmetal_core::{
     pass::Ended,
     report::{News, Severity},
+    ssh_key::{
+        decide::{Effect, NewKey, decide},
+        facts::{Facts, is_named_by},
+        memory::{Observation, Refused, Stored},
+    },
     trouble::Trouble,
 };
 use hosting_types::{Error, SshKeyId, error::NotSent};

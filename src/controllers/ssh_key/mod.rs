@@ -18,11 +18,12 @@ use super::{
 };
 use crate::account::{Users as _, Wake};
 use api::{SshKey, conditions::Type};
-use flexmetal_core::account::{key::AccountKey, list::List};
-use flexmetal_core::pass::Memory;
-use flexmetal_core::ssh_key::facts;
-use flexmetal_core::ssh_key::memory::Memory as Own;
-use flexmetal_core::stored_keys::{Found, StoredKey};
+use flexmetal_core::{
+    account::{key::AccountKey, view::List},
+    pass::Memory,
+    ssh_key::{facts, memory::Memory as Own},
+    stored_keys::{Found, StoredKey},
+};
 use looks::Looks;
 use posts::Posts;
 use std::sync::Arc;

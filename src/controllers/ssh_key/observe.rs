@@ -7,13 +7,16 @@ use crate::{
     runtime::clock,
 };
 use api::{Reason, SshKey, references::ValueLocation};
-use flexmetal_core::default_account::Undecided;
-use flexmetal_core::ssh_key::{
-    facts::{self, Facts},
-    memory::Content,
-    public_key::{NoKey, PublicKey},
+use flexmetal_core::{
+    account::key::AccountKey,
+    cause::Cause,
+    default_account::Undecided,
+    ssh_key::{
+        facts::{self, Facts},
+        memory::Content,
+        public_key::{NoKey, PublicKey},
+    },
 };
-use flexmetal_core::{account::key::AccountKey, cause::Cause};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

@@ -3,10 +3,12 @@
 use super::{KeyContext, Shared, act::act, observe::observe};
 use crate::controllers::{objects::Seen, pass::Next};
 use api::{SshKey, conditions::Type};
-use flexmetal_core::default_account::Undecided;
-use flexmetal_core::ssh_key::decide::decide;
-use flexmetal_core::ssh_key::decide::turn;
-use flexmetal_core::{again::Again, report::Severity};
+use flexmetal_core::{
+    again::Again,
+    default_account::Undecided,
+    report::Severity,
+    ssh_key::decide::{decide, turn},
+};
 use std::sync::Arc;
 
 /// The turns that people wait for or must act on.

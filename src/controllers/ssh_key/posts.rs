@@ -2,8 +2,7 @@
 //! deletes is no key of another.
 
 use crate::runtime::clock;
-use flexmetal_core::ssh_key::facts::Posting;
-use flexmetal_core::ssh_key::public_key::Fingerprint;
+use flexmetal_core::ssh_key::{facts::Posting, public_key::Fingerprint};
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},

@@ -3,11 +3,14 @@
 use super::{TagContext, rivals};
 use crate::{account::Permit, runtime::clock};
 use api::{names::TAG_ANNOTATION, tag::TagNote};
-use flexmetal_core::tag::{
-    decide::{Effect, decide},
-    facts::{Facts, Observation, Refused, Rename, rename_of, users},
+use flexmetal_core::{
+    pass::Ended,
+    tag::{
+        decide::{Effect, decide},
+        facts::{Facts, Observation, Refused, Rename, rename_of, users},
+    },
+    trouble::Trouble,
 };
-use flexmetal_core::{pass::Ended, trouble::Trouble};
 use hosting_types::Error;
 use serde_json::json;
 

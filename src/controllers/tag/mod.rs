@@ -11,15 +11,16 @@ use super::{
 use crate::account::Account;
 use act::act;
 use api::ServerTag;
-use flexmetal_core::account::key::AccountKey;
-use flexmetal_core::default_account::Undecided;
-use flexmetal_core::tag::decide::decide;
-use flexmetal_core::tag::decide::turn;
-use flexmetal_core::tag::facts::{Facts, TagMemory};
 use flexmetal_core::{
+    account::key::AccountKey,
     again::Again,
+    default_account::Undecided,
     ownership::Rivals,
     pass::{Memory, Subject},
+    tag::{
+        decide::{decide, turn},
+        facts::{Facts, TagMemory},
+    },
 };
 use std::sync::Arc;
 

@@ -3,20 +3,20 @@
 use super::WhitelistContext;
 use crate::{account::Permit, controllers::pass::ended, runtime::clock};
 use api::{Reason, names::ACKNOWLEDGE_LOCKOUT};
-use flexmetal_core::whitelist::{
-    decide::{
-        Effect, MOST_ENTRIES,
-        guard::Step,
-        list::{Entry, List},
-        sendable,
-    },
-    facts::Facts,
-    memory::{Answer, Look, Own},
-};
 use flexmetal_core::{
     pass::Ended,
     report::{News, Severity},
     trouble::Trouble,
+    whitelist::{
+        decide::{
+            Effect, MOST_ENTRIES,
+            guard::Step,
+            list::{Entry, List},
+            sendable,
+        },
+        facts::Facts,
+        memory::{Answer, Look, Own},
+    },
 };
 use futures::FutureExt as _;
 use hosting::listing::Listing;

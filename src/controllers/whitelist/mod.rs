@@ -11,16 +11,17 @@ use super::{
 use crate::account::Account;
 use act::act;
 use api::{IpWhitelist, references::AccountKind};
-use flexmetal_core::account::key::AccountKey;
-use flexmetal_core::default_account::Undecided;
-use flexmetal_core::whitelist::decide::decide;
-use flexmetal_core::whitelist::decide::turn;
-use flexmetal_core::whitelist::facts::Facts;
-use flexmetal_core::whitelist::memory::Own;
 use flexmetal_core::{
+    account::key::AccountKey,
     again::Again,
+    default_account::Undecided,
     ownership::{Claimant, Rivals},
     pass::Memory,
+    whitelist::{
+        decide::{decide, turn},
+        facts::Facts,
+        memory::Own,
+    },
 };
 use std::sync::Arc;
 

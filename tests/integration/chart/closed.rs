@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::checkout;
-use super::helm::{IMAGE, helms, said};
+use super::{
+    checkout,
+    helm::{IMAGE, helms, said},
+};
 
 #[test]
 fn unknown_and_impossible_values_are_refused() {

@@ -5,9 +5,12 @@ use std::process::Output;
 
 use serde_json::{Value, json};
 
-use super::helm::{IMAGE, documents, helm_4, said};
-use super::install::SOON;
-use super::{checkout, of_kind};
+use super::{
+    checkout,
+    helm::{IMAGE, documents, helm_4, said},
+    install::SOON,
+    of_kind,
+};
 use crate::crds;
 use lab::rig::{Cluster, eventually};
 

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::checkout;
-use super::helm::{Helm, IMAGE, helms};
+use super::{
+    checkout,
+    helm::{Helm, IMAGE, helms},
+};
 use crate::crds::definitions;
 use lab::rig::{Cluster, eventually};
 

@@ -6,8 +6,11 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::helm::{helms, said};
-use super::{checkout, values_files};
+use super::{
+    checkout,
+    helm::{helms, said},
+    values_files,
+};
 use lab::rig::cluster;
 
 /// Stands in for kubectl: keeps what it was called with, and what it was given to read.

@@ -2,9 +2,7 @@
 
 use std::fs;
 
-use super::helm::helms;
-use super::in_force::InForce;
-use super::install::SOON;
+use super::{helm::helms, in_force::InForce, install::SOON};
 use lab::rig::eventually;
 
 const SERVER: &str = "{{ if .Values.wanted }}

@@ -3,10 +3,12 @@
 
 use serde_json::{Value, json};
 
-use super::in_force::{InForce, Person};
-use super::install::SOON;
-use super::of_kind;
-use super::render::{rendered, strings};
+use super::{
+    in_force::{InForce, Person},
+    install::SOON,
+    of_kind,
+    render::{rendered, strings},
+};
 use lab::rig::eventually;
 
 /// What each role writes.

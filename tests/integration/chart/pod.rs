@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::helm::documents;
-use super::install::{Release, SOON};
-use super::render::strings;
-use super::rights::{compare, granted};
-use super::rights_proxy::RightsProxy;
+use super::{
+    helm::documents,
+    install::{Release, SOON},
+    render::strings,
+    rights::{compare, granted},
+    rights_proxy::RightsProxy,
+};
 use lab::rig::{Program, Simulator, eventually, program, quick_timing};
 
 /// What the operator may take to end when asked.

@@ -3,8 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::in_force::InForce;
-use super::install::SOON;
+use super::{in_force::InForce, install::SOON};
 use crate::crds;
 use api::{
     names::{ACCOUNT_FINALIZER, COMMAND_ANNOTATION, ORDER_ANNOTATION, SERVER_FINALIZER},

@@ -3,11 +3,13 @@
 
 use serde_json::{Value, json};
 
-use super::checkout;
-use super::helm::helms;
-use super::install::{Release, SOON};
-use super::pod::EVERY_KIND;
-use super::rights_proxy::RightsProxy;
+use super::{
+    checkout,
+    helm::helms,
+    install::{Release, SOON},
+    pod::EVERY_KIND,
+    rights_proxy::RightsProxy,
+};
 use crate::crds::definitions;
 use lab::rig::{Cluster, Simulator, eventually};
 

@@ -7,8 +7,11 @@ use api::timing::ORDER_TIMEOUT;
 use lab::rig::program;
 use serde_json::{Value, json};
 
-use super::helm::{helm_4, helms, said};
-use super::{checkout, of_kind, values_files};
+use super::{
+    checkout,
+    helm::{helm_4, helms, said},
+    of_kind, values_files,
+};
 
 #[test]
 fn every_values_file_passes_lint_and_renders() {

@@ -7,11 +7,13 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use futures::future::join_all;
 use tokio::task::{JoinError, JoinSet, LocalSet};
 
-use super::call_trace::Place;
-use super::fault_point::{Fault, FaultPoint};
-use super::judge;
-use super::lives::{self, ALL, Life};
-use super::proxied_world::ProxiedWorld;
+use super::{
+    call_trace::Place,
+    fault_point::{Fault, FaultPoint},
+    judge,
+    lives::{self, ALL, Life},
+    proxied_world::ProxiedWorld,
+};
 use lab::rig::{cluster, quick_timing};
 
 /// Worlds at once, by whether their operator sees all namespaces. Each is mostly waiting; more of them only wait for the
@@ -23,7 +25,7 @@ static LIVES: LazyLock<Vec<&'static dyn Life>> = LazyLock::new(|| {
     let lives = ALL.into_iter().filter(|life| life.kind().contains(&only));
     lives.collect()
 });
-/// The lives in which every run tries each fault at each place: they are about money, and about keys.
+/// The lives in which every run tries each fault at each place: the plain life of a server, and that of an account.
 const ALWAYS: [&str; 2] = ["BareMetalServer", "ProviderAccount"];
 /// How often a place is tried that a run did not happen to reach.
 const TRIES: u32 = 3;

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::call_trace::{Act, Place, Release, Watch};
-use super::proxied_world::{AT_ITS_END, ProxiedWorld};
+use super::{
+    call_trace::{Act, Place, Release, Watch},
+    proxied_world::{AT_ITS_END, ProxiedWorld},
+};
 use lab::rig::eventually;
 
 /// Without faults a place is reached within this time.

@@ -10,10 +10,12 @@ use kube::api::WatchParams;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use super::call_trace::{Act, CallTrace, Place, Release, Side};
-use super::judge;
-use super::proxied_world::kubeconfig;
-use super::proxy::Proxy;
+use super::{
+    call_trace::{Act, CallTrace, Place, Release, Side},
+    judge,
+    proxied_world::kubeconfig,
+    proxy::Proxy,
+};
 use lab::rig::{Plan, World, cluster, eventually, server};
 
 const SOON: Duration = Duration::from_secs(20);

@@ -6,9 +6,11 @@ use std::time::Duration;
 use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 
-use super::call_trace::{CallTrace, Watch};
-use super::fault_point::FaultPoint;
-use super::proxy::Proxy;
+use super::{
+    call_trace::{CallTrace, Watch},
+    fault_point::FaultPoint,
+    proxy::Proxy,
+};
 use lab::rig::{Cluster, Plan, World, server};
 
 /// An order or a release ends within this time, faults included.

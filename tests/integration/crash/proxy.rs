@@ -19,8 +19,10 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use super::call_trace::{Act, CallTrace, Release, Side, Trapped};
-use super::sort::sorts;
+use super::{
+    call_trace::{Act, CallTrace, Release, Side, Trapped},
+    sort::sorts,
+};
 use lab::rig::Access;
 
 type Body = BoxBody<Bytes, reqwest::Error>;

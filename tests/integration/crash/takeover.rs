@@ -8,9 +8,11 @@ use kube::Api;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::call_trace::{Act, Place, Release, Side};
-use super::judge;
-use super::proxied_world::{AT_ITS_END, ProxiedWorld};
+use super::{
+    call_trace::{Act, Place, Release, Side},
+    judge,
+    proxied_world::{AT_ITS_END, ProxiedWorld},
+};
 use lab::rig::{Operator, Start, World, cluster, eventually, server};
 
 /// The promise: from the end or loss of one process until the next one acts.

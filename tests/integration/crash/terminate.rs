@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::call_trace::{Act, Place, Release, Side};
-use super::judge;
-use super::proxied_world::{AT_ITS_END, ProxiedWorld};
+use super::{
+    call_trace::{Act, Place, Release, Side},
+    judge,
+    proxied_world::{AT_ITS_END, ProxiedWorld},
+};
 use lab::rig::{cluster, server};
 
 /// The order's time-out here: the test holds the answer for part of it.

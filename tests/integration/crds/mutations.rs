@@ -18,10 +18,12 @@ use kube::Api;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::fixtures::{Table, tables};
-use super::installed;
-use super::rules::{api, without_index};
-use super::schema::{crds, root, walk};
+use super::{
+    fixtures::{Table, tables},
+    installed,
+    rules::{api, without_index},
+    schema::{crds, root, walk},
+};
 use values::Mutation;
 
 /// Requests at once.

@@ -7,9 +7,11 @@ use kube::core::GroupVersionKind;
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
-use super::fixtures::{Case, Table, tables};
-use super::installed;
-use super::schema::{crds, root, walk};
+use super::{
+    fixtures::{Case, Table, tables},
+    installed,
+    schema::{crds, root, walk},
+};
 
 /// The rules that the schema of a definition states for what people write, as
 /// `PATH KEYWORD`, `PATH required: FIELD` or `PATH cel: MESSAGE`.

@@ -54,7 +54,7 @@ async fn refused(world: &World, object: &Value, words: &str) {
 #[tokio::test]
 async fn a_fleet_is_brought_in_by_its_manifests_and_gets_nothing_but_marks() {
     const FLEET: usize = 50;
-    // On a busy machine fifty marks at once take longer than the quarter of three seconds in which each is to be sent.
+    // On a busy machine fifty marks at once take longer than the quarter of the grace period in which each is to be sent.
     let mut timing = quick_timing();
     timing["absenceGracePeriod"] = json!("60s");
     let plan = Plan {

@@ -3,6 +3,8 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::sleep;
 
 use super::{SERVERS, SOON, held, judge, looks, machine_becomes, machine_of, orders, stuck, with};
 use lab::rig::{Fault, Health, Plan, World, cluster, eventually, health, server};
@@ -136,7 +138,8 @@ async fn a_machine_that_goes_back_and_forth_between_states_is_shown_as_it_is_and
     }
     let failed = json!({"status": "failed"});
     world.simulator.alter(uuid(one), &failed).await;
-    // For longer than the absence grace period of three seconds: then another one could be ordered.
+    // For longer than the absence grace period of eight seconds: then another one could be ordered.
+    sleep(Duration::from_secs(9)).await;
     looks(&world, 10).await;
     let changes = world.simulator.ledger().await;
     let changes = changes.iter().filter(|call| call["method"] != "GET");

@@ -7,10 +7,13 @@ use futures::future::join_all;
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 
-use super::ssh_keys::{public_key, ssh_key, stored};
-use super::tags::{account_tags, tag};
-use super::whitelists::whitelist;
-use super::{SOON, apply, judge, text};
+use super::{
+    SOON, apply, judge,
+    ssh_keys::{public_key, ssh_key, stored},
+    tags::{account_tags, tag},
+    text,
+    whitelists::whitelist,
+};
 use lab::rig::{Fault, World, cluster, server};
 
 /// A kind, an object, why it is not Ready, and what its message must say.

@@ -5,8 +5,7 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::cluster_wide::Host;
-use super::{SOON, api_of, apply, judge, orders, secret, stuck, with};
+use super::{SOON, api_of, apply, cluster_wide::Host, judge, orders, secret, stuck, with};
 use lab::rig::{World, condition, eventually, install_kinds, quick_timing, server};
 
 const KIND: &str = "baremetalservers.flexmetal.dev";

@@ -4,8 +4,10 @@
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::cluster_wide::Host;
-use super::{ORDER_ANNOTATION, SOON, api_of, apply, judge, orders, secret, stuck, text, with};
+use super::{
+    ORDER_ANNOTATION, SOON, api_of, apply, cluster_wide::Host, judge, orders, secret, stuck, text,
+    with,
+};
 use lab::rig::{World, eventually, quick_timing};
 
 /// Writes an account of the cluster with these entries, named after the namespace of the world whose simulator is

@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::cluster_wide::Host;
-use super::entries::{label, timed_account};
-use super::{SOON, apply, secret, text};
+use super::{
+    SOON, apply,
+    cluster_wide::Host,
+    entries::{label, timed_account},
+    secret, text,
+};
 use lab::rig::{Fault, Plan, Things, World, cluster, condition, eventually, quick_timing};
 
 /// The first host that a simulator has.

@@ -7,8 +7,7 @@ use kube::api::ListParams;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::cluster_wide::Host;
-use super::{SOON, api_of, apply, judge, looks, secret, stuck, with};
+use super::{SOON, api_of, apply, cluster_wide::Host, judge, looks, secret, stuck, with};
 use lab::rig::{Operator, Start, World, cluster, eventually, quick_timing, server};
 
 /// An account of the cluster, for everybody.

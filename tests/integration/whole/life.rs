@@ -4,8 +4,7 @@ use k8s_openapi::api::events::v1::Event;
 use kube::{Api, api::ListParams};
 use serde_json::{Value, json};
 
-use super::watch_log::WatchLog;
-use super::{SERVERS, SOON, held, judge, machine, orders, told};
+use super::{SERVERS, SOON, held, judge, machine, orders, told, watch_log::WatchLog};
 use lab::rig::{Fault, Health, Plan, World, cluster, condition, health, server};
 
 /// Long enough that nothing is delivered or released before a test moves the clock.

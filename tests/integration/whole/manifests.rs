@@ -3,9 +3,9 @@
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::cluster_wide::Host;
 use super::{
-    ORDER_ANNOTATION, SOON, held, judge, looks, machine, machine_of, orders, stuck, tags, with,
+    ORDER_ANNOTATION, SOON, cluster_wide::Host, held, judge, looks, machine, machine_of, orders,
+    stuck, tags, with,
 };
 use lab::rig::{World, server};
 

@@ -10,8 +10,7 @@ use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::watch_log::WatchLog;
-use super::{SERVERS, SOON, judge, text};
+use super::{SERVERS, SOON, judge, text, watch_log::WatchLog};
 use lab::rig::{Things, World, cluster, condition, eventually};
 
 /// The operator writes an object this often at most, from its creation to its end.

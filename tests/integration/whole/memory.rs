@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::hostile::Hostile;
-use super::{apply, judge, secret};
+use super::{apply, hostile::Hostile, judge, secret};
 use lab::rig::{Cluster, Plan, World, cluster, eventually, quick_timing, server};
 
 /// A debug build takes its time for answers of many megabytes, the more so beside other tests.

@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::cluster_wide::Host;
-use super::{SOON, account_says, judge, machine, machine_becomes, set_account, told, with};
+use super::{
+    SOON, account_says, cluster_wide::Host, judge, machine, machine_becomes, set_account, told,
+    with,
+};
 use lab::rig::{World, eventually, server};
 
 /// The account as it is now.

@@ -3,8 +3,7 @@
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-use super::cluster_wide::Host;
-use super::{SOON, apply, judge, said, secret, text, with};
+use super::{SOON, apply, cluster_wide::Host, judge, said, secret, text, with};
 use lab::rig::{Things, condition, eventually, quick_timing, server};
 
 /// The annotation of an account that stands in.

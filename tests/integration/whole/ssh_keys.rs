@@ -6,8 +6,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, api::DeleteParams};
 use serde_json::{Value, json};
 
-use super::watch_log::WatchLog;
-use super::{SOON, apply, held, judge, orders, secret};
+use super::{SOON, apply, held, judge, orders, secret, watch_log::WatchLog};
 use lab::rig::{Fault, Health, Things, World, cluster, condition, eventually, health, server};
 
 /// Where keys are stored.

@@ -3,9 +3,10 @@
 
 use serde_json::{Value, json};
 
-use super::cluster_wide::Host;
-use super::entries::timed_account;
-use super::{SERVERS, SOON, api_of, held, judge, orders, set_account, stuck, with};
+use super::{
+    SERVERS, SOON, api_of, cluster_wide::Host, entries::timed_account, held, judge, orders,
+    set_account, stuck, with,
+};
 use kube::api::{Patch, PatchParams};
 use lab::rig::{Fault, Health, Plan, World, cluster, condition, eventually, health, server};
 
@@ -124,7 +125,7 @@ async fn an_order_that_is_refused_for_what_it_is_holds_nobody_else_up() {
 /// Times by which nobody would look again within this test.
 fn slow_timing() -> Value {
     json!({
-        "absenceGracePeriod": "3s", "absenceCheckInterval": "300ms", "activePollInterval": "5m",
+        "absenceGracePeriod": "8s", "absenceCheckInterval": "300ms", "activePollInterval": "5m",
         "idlePollInterval": "10m", "orphanScanInterval": "10m", "orderTimeout": "1500ms",
     })
 }

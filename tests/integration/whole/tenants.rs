@@ -4,11 +4,15 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::cluster_wide::Host;
-use super::ssh_keys::{deleting_key, public_key, stored};
-use super::tags::tag;
-use super::whitelists::whitelist;
-use super::{SOON, apply, judge, secret, text};
+use super::{
+    SOON, apply,
+    cluster_wide::Host,
+    judge, secret,
+    ssh_keys::{deleting_key, public_key, stored},
+    tags::tag,
+    text,
+    whitelists::whitelist,
+};
 use lab::rig::{Health, Things, World, eventually, health, quick_timing};
 
 /// A cluster with two teams.

@@ -1,6 +1,6 @@
 //! Every version of an object, or of all of a kind, that the API server has shown.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -18,9 +18,17 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// A recording. Dropped, it ends.
 pub(super) struct WatchLog {
-    versions: Arc<Mutex<Vec<Value>>>,
+    recorded: Arc<Mutex<Recorded>>,
     // Aborts the watch when it is dropped.
     _tasks: JoinSet<()>,
+}
+
+/// What was recorded so far.
+#[derive(Default)]
+struct Recorded {
+    versions: Vec<Value>,
+    /// Why nothing is recorded at the moment.
+    failure: Option<String>,
 }
 
 impl WatchLog {
@@ -47,53 +55,70 @@ impl WatchLog {
     }
 
     fn recording(api: Api<DynamicObject>, what: WatchParams, from: String) -> Self {
-        let versions = Arc::new(Mutex::new(Vec::new()));
-        let recorded = versions.clone();
+        let recorded = Arc::new(Mutex::new(Recorded::default()));
+        let log = recorded.clone();
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             let what = what.timeout(SECONDS);
             let mut from = from;
-            while !record(&api, &what, &mut from, &recorded).await {
+            while !record(&api, &what, &mut from, &log).await {
                 sleep(PAUSE).await;
             }
         });
         Self {
-            versions,
+            recorded,
             _tasks: tasks,
         }
     }
 
     /// All versions so far, oldest first.
+    ///
+    /// # Panics
+    /// If nothing is recorded at the moment: a log that is too short must not look like one in which nothing happened.
     pub(super) fn versions(&self) -> Vec<Value> {
-        self.versions.lock().expect("nobody panics with it").clone()
+        let recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
+        assert_eq!(recorded.failure, None, "nothing is recorded");
+        recorded.versions.clone()
     }
 }
 
 /// Records what one watch shows, and where the next one goes on. The API server ends a watch whose reader is slow, as it is
-/// on a busy machine, and shows the versions after the last one to the next. Returns whether it has forgotten them: what
-/// `versions` returns is then too short, and the test fails on that.
+/// on a busy machine, and shows the versions after the last one to the next. Returns whether it has forgotten them.
 async fn record(
     api: &Api<DynamicObject>,
     what: &WatchParams,
     from: &mut String,
-    recorded: &Mutex<Vec<Value>>,
+    log: &Mutex<Recorded>,
 ) -> bool {
-    let Ok(changes) = api.watch(what, from).await else {
-        return false;
+    let failed = |failure: Option<String>| {
+        let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+        log.failure = failure;
     };
+    let changes = match api.watch(what, from).await {
+        Ok(changes) => changes,
+        Err(error) => {
+            failed(Some(error.to_string()));
+            return false;
+        }
+    };
+    failed(None);
     let mut changes = std::pin::pin!(changes);
     while let Some(change) = changes.next().await {
         match change {
             Ok(WatchEvent::Added(shown) | WatchEvent::Modified(shown)) => {
                 *from = shown.resource_version().expect("a version");
                 let shown = serde_json::to_value(shown).expect("an object is JSON");
-                recorded.lock().expect("nobody panics with it").push(shown);
+                let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+                log.versions.push(shown);
             }
             Ok(WatchEvent::Deleted(shown)) => {
                 *from = shown.resource_version().expect("a version");
             }
             Ok(WatchEvent::Bookmark(mark)) => *from = mark.metadata.resource_version,
-            Ok(WatchEvent::Error(_)) => return true,
+            Ok(WatchEvent::Error(error)) => {
+                failed(Some(error.to_string()));
+                return true;
+            }
             Err(_) => return false,
         }
     }

@@ -14,7 +14,7 @@ pub struct LeftBehind {
     pub unlisted: Vec<AccountKey>,
 }
 
-/// What is asked for by [`Accounts::left_behind`].
+/// What is asked for by [`Known::left_behind`](crate::server::recall::Known::left_behind).
 #[derive(Clone, Copy, Debug)]
 pub struct Left<'a> {
     /// The namespace.

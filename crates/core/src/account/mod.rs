@@ -1,13 +1,11 @@
 //! Accounts: what is known of one, and what an account object is to do.
 
-pub mod account_report;
 pub mod decide;
 pub mod facts;
 pub mod key;
 pub mod key_state;
 pub mod lane;
 pub mod left_behind;
-pub mod list;
 pub mod looks;
 pub mod marks;
 pub mod next_key;

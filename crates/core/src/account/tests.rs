@@ -15,12 +15,12 @@ use super::{
     orphan_memory::OrphanMemory,
     report,
 };
-use crate::account::looks::Looks;
 use crate::{
     account::{
-        account_report::{AccountReport, Calls, Counts},
+        facts::{AccountReport, Calls, Counts},
         key::AccountKey,
         key_state::KeyState,
+        looks::Looks,
         on_record::{OnRecord, RecordedMachine},
         orphans::Verdict,
         view::Proof,

@@ -1,7 +1,6 @@
 //! What the rest of the operator may know of an account: pure data, taken at one moment.
 
 use super::supply::Demand;
-use crate::account::list::List;
 use api::{
     Reason,
     account::{KnownMachine, Limits},
@@ -211,3 +210,29 @@ pub type Hosts = HashMap<u64, Host>;
 
 /// Every tag of an account by its name, without the operator's own.
 pub type Tags = HashMap<String, TagRecord>;
+
+/// A list that is looked at when somebody wants it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum List {
+    /// What can be ordered.
+    Catalogue,
+    /// Every machine of the account, whatever it bears, read to an empty page.
+    Servers,
+    /// Every tag, with the number of those that bear it.
+    Tags,
+    /// Every stored SSH key.
+    SshKeys,
+    /// Every host.
+    Hosts,
+}
+
+impl List {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Catalogue,
+        Self::Servers,
+        Self::Tags,
+        Self::SshKeys,
+        Self::Hosts,
+    ];
+}

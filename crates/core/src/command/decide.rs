@@ -12,9 +12,11 @@ pub(crate) mod tests;
 pub use start::may_send;
 
 use super::facts::{Facts, stands};
-use crate::account::lane::Lane;
-use crate::pass;
-use crate::{cause::Cause, pass::Sight};
+use crate::{
+    account::lane::Lane,
+    cause::Cause,
+    pass::{self, Sight},
+};
 use api::{
     command::{CommandOutcome, CommandRecord, PowerAction, ServerCommandStatus},
     order::OrderAccount,

@@ -1,7 +1,6 @@
 //! What a decision on a command rests on, as plain data, and what this process remembers of one.
 
-use crate::machine_commands as pages;
-use crate::{machine_commands::Search, pass::Subject};
+use crate::{machine_commands as pages, machine_commands::Search, pass::Subject};
 use api::{
     BareMetalServer,
     command::{CommandIntent, CommandOutcome, CommandRecord, ServerCommand},

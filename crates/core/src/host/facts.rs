@@ -2,8 +2,8 @@
 
 use crate::{
     account::view::{Hosts, View},
+    account_facts::LiveAccount,
     cause::Cause,
-    live_account::LiveAccount,
     ownership::Rivals,
     pass::Subject,
     stored_keys::Found,

@@ -1,7 +1,7 @@
 //! A look that somebody asks for, of the kinds that share the pass: had at the pace of the account, then acknowledged.
 
 use super::{Decision, Subject, looked};
-use crate::{account::list::List, account_facts::Purpose, request::answered_at};
+use crate::{account::view::List, account_facts::Purpose, request::answered_at};
 use api::Kind;
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use super::Subject;
 use crate::{
-    account::list::List,
+    account::view::List,
     cause::{AS_READY, Cause, Standing},
     trouble::PERSISTS,
 };

@@ -12,7 +12,7 @@ pub use decision::Decision;
 pub use subject::{KIND_UNSEEN, Memory, Subject};
 
 use crate::{
-    account::{list::List, view::View},
+    account::view::{List, View},
     trouble::Trouble,
 };
 use std::time::Duration;

@@ -6,8 +6,11 @@ use super::*;
 use crate::{
     account_facts::AccountFacts, cause::Cause, mark::ClusterId, moment::Moment, trouble::PERSISTS,
 };
-use api::conditions::Type;
-use api::{Reason, ServerTag, conditions, tag::ServerTagStatus};
+use api::{
+    Reason, ServerTag,
+    conditions::{self, Type},
+    tag::ServerTagStatus,
+};
 use jiff::Timestamp;
 use serde_json::json;
 use std::sync::Arc;

@@ -7,8 +7,10 @@ use super::{
     memory::{Observation, Obstacle, ReleaseAnswer, Sent},
     tag_changes::{TagChange, TagEnd},
 };
-use crate::once::{Answer, Closed, Outcome, Reply, Settlement};
-use crate::trouble::Trouble;
+use crate::{
+    once::{Answer, Closed, Outcome, Reply, Settlement},
+    trouble::Trouble,
+};
 use api::{
     names::RETAINED_PREFIX,
     server::{OrderOutcome, OrderRecord},

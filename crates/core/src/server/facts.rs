@@ -1,20 +1,20 @@
 //! What a decision rests on: everything observe gathered, as plain data.
 
 use super::memory::Memory;
-use crate::account_facts::AccountFacts;
-use crate::cause::Cause;
-pub use crate::live_account::LiveAccount;
-use crate::mark::{ClusterId, Mark};
-use crate::request;
-use crate::server_commands::UnderWay;
-use crate::stored_keys::Found;
+pub use crate::account_facts::LiveAccount;
 use crate::{
     account::{
         key::AccountKey,
         terms::Terms,
         view::{Sighting, View},
     },
+    account_facts::AccountFacts,
+    cause::Cause,
+    mark::{ClusterId, Mark},
     moment::Moment,
+    request,
+    server_commands::UnderWay,
+    stored_keys::Found,
 };
 use api::{
     BareMetalServer, Policies, PoliciesInForce,

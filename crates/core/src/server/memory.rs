@@ -9,9 +9,15 @@ use super::{
     password_memory::{PasswordEnd, PasswordMemory},
     tag_changes::{TagChange, TagChanges, TagEnd},
 };
-use crate::backoff::{Backoff, LONGEST_PAUSE};
-use crate::{contest::Contest, stored_keys::Found, trouble::Trouble};
-use crate::{mark::Mark, patience::Patience, request::Asked};
+use crate::{
+    backoff::{Backoff, LONGEST_PAUSE},
+    contest::Contest,
+    mark::Mark,
+    patience::Patience,
+    request::Asked,
+    stored_keys::Found,
+    trouble::Trouble,
+};
 use api::{
     Reason,
     hardware::HardwareStatus,

@@ -17,7 +17,7 @@ use api::{
 use std::{sync::Arc, time::Duration};
 
 /// What was read of an object and around it.
-pub struct Observed {
+pub struct ObservedServer {
     /// The object, as fresh as this process has seen it.
     pub object: Arc<BareMetalServer>,
     /// What this process remembers of it.
@@ -52,7 +52,7 @@ pub struct Observed {
     pub power_command: Option<Option<ServerCommand>>,
 }
 
-impl Observed {
+impl ObservedServer {
     /// The facts. `known` tells of machines and marks; None: there is no account.
     ///
     /// What the facts remember of that is in their `memory`, which the caller keeps.

@@ -12,11 +12,13 @@ use super::{
     facts::{Facts, Former},
     memory::Missing,
 };
-use crate::account::{
-    left_behind::{Left, LeftBehind},
-    view::{Sighting, State, View},
+use crate::{
+    account::{
+        left_behind::{Left, LeftBehind},
+        view::{Sighting, State, View},
+    },
+    mark::Mark,
 };
-use crate::mark::Mark;
 use api::{
     references::{AccountRef, NamesAccount as _},
     reinstall::InstallStatus,

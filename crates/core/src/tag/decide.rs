@@ -8,13 +8,14 @@ mod ending;
 pub(crate) mod tests;
 
 use super::facts::{Facts, Rename, users};
-use crate::account::lane::Lane;
-use crate::pass;
 use crate::{
-    account::{list::List, view::Tags},
+    account::{
+        lane::Lane,
+        view::{List, Tags},
+    },
     account_facts::{Purpose, held},
     cause::Cause,
-    pass::Sight,
+    pass::{self, Sight},
 };
 use api::{
     Interval, Reason,

@@ -1,11 +1,10 @@
 //! What a decision about a tag rests on, and what this process remembers of one.
 
-use crate::pass::Ended;
-use crate::trouble::Trouble;
 use crate::{
     account::view::{Tags, View},
     ownership::Rivals,
-    pass::Subject,
+    pass::{Ended, Subject},
+    trouble::Trouble,
 };
 use api::{ServerTag, names::TAG_ANNOTATION, references::AccountKind, tag::TagNote};
 use hosting_types::TagRecord;

@@ -15,10 +15,13 @@ pub mod wish;
 pub mod words;
 
 use super::{facts::Facts, memory::Look};
-use crate::account::lane::Lane;
-use crate::pass;
-use crate::wording::counted;
-use crate::{account_facts::Purpose, cause::Cause, pass::Sight};
+use crate::{
+    account::lane::Lane,
+    account_facts::Purpose,
+    cause::Cause,
+    pass::{self, Sight},
+    wording::counted,
+};
 use api::{
     Interval, Reason,
     conditions::{Type, Wanted},

@@ -8,7 +8,7 @@ use super::{
     world::*,
 };
 use flexmetal_core::{
-    live_account::LiveAccount,
+    account_facts::LiveAccount,
     once::{self, Closed, Reply, Stage},
     server::{
         answers,

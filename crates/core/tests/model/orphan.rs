@@ -26,7 +26,7 @@ use flexmetal_core::{
         orphan_memory::OrphanMemory,
         terms::Terms,
     },
-    live_account::LiveAccount,
+    account_facts::LiveAccount,
     mark::ClusterId,
     moment::Moment,
     patience::Patience,

@@ -3,10 +3,12 @@
 
 use super::{real, real::Sight, world::*};
 use api::{lifetime::Provisioning, order::OrderNote};
-use flexmetal_core::account_facts::AccountFacts;
-use flexmetal_core::server::{
-    decide::{Decision, Effect, decide, evidence::evidence},
-    facts::Facts,
+use flexmetal_core::{
+    account_facts::AccountFacts,
+    server::{
+        decide::{Decision, Effect, decide, evidence::evidence},
+        facts::Facts,
+    },
 };
 use jiff::Timestamp;
 use std::{

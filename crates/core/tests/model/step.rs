@@ -8,7 +8,6 @@ use super::{
     rules,
     world::*,
 };
-use flexmetal_core::trouble::Trouble;
 use flexmetal_core::{
     once::{Reply, Stage},
     server::{
@@ -17,6 +16,7 @@ use flexmetal_core::{
         facts::Facts,
         memory::Observation,
     },
+    trouble::Trouble,
 };
 
 /// How a call or a write ends.

@@ -4,12 +4,12 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::host::{InstallForm, InstallKeyName, InstallKeyNeeded, InstallParam, KernelParamsForm};
-use crate::identity::SshKeyId;
-use crate::request::{InvalidRequest, check_name};
-use crate::secret::SecretText;
-use crate::server::{
-    HUB, KernelParamBody, SystemFamily, check_kernel_params, check_script, is_hub,
+use crate::{
+    host::{InstallForm, InstallKeyName, InstallKeyNeeded, InstallParam, KernelParamsForm},
+    identity::SshKeyId,
+    request::{InvalidRequest, check_name},
+    secret::SecretText,
+    server::{HUB, KernelParamBody, SystemFamily, check_kernel_params, check_script, is_hub},
 };
 
 /// The parameter that names a factory image (2.17-13).

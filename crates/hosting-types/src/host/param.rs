@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use crate::secret::SecretText;
-use crate::server::{KernelParam, KernelParamBody};
+use crate::{
+    secret::SecretText,
+    server::{KernelParam, KernelParamBody},
+};
 
 /// A kernel parameter. Unlike in an order it may be a bare word, such as
 /// `quiet`; its value may hold a token to join a cluster.

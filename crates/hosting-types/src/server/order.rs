@@ -4,14 +4,18 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::error::Error;
-use crate::identity::is_uuid;
-use crate::request::{InvalidRequest, check_line, check_name};
-use crate::secret::SecretText;
-use crate::server::Server;
-use crate::server::system::{OsBody, SystemChoice, UserData, UserDataBody, check_script};
-use crate::ssh_key::{is_key_line, is_private_key};
-use crate::tag::{MOST_TAGS, is_tag};
+use crate::{
+    error::Error,
+    identity::is_uuid,
+    request::{InvalidRequest, check_line, check_name},
+    secret::SecretText,
+    server::{
+        Server,
+        system::{OsBody, SystemChoice, UserData, UserDataBody, check_script},
+    },
+    ssh_key::{is_key_line, is_private_key},
+    tag::{MOST_TAGS, is_tag},
+};
 
 /// What to order (2.7). `Order::default()` is empty, to fill unused fields.
 #[derive(Clone, Default, PartialEq, Eq)]

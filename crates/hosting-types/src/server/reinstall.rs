@@ -4,11 +4,13 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::request::{InvalidRequest, check_name};
-use crate::secret::SecretText;
-use crate::server::order::check_keys;
-use crate::server::system::{
-    OsBody, SystemChoice, SystemFamily, UserData, UserDataBody, check_script,
+use crate::{
+    request::{InvalidRequest, check_name},
+    secret::SecretText,
+    server::{
+        order::check_keys,
+        system::{OsBody, SystemChoice, SystemFamily, UserData, UserDataBody, check_script},
+    },
 };
 
 /// How to re-install a server (2.9). Everything but the wipe is optional: without

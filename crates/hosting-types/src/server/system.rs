@@ -5,9 +5,11 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::request::{InvalidRequest, check_line};
-use crate::secret::SecretText;
-use crate::server::partition::{Partition, check_partitions};
+use crate::{
+    request::{InvalidRequest, check_line},
+    secret::SecretText,
+    server::partition::{Partition, check_partitions},
+};
 
 /// The kernel parameter that names the hub which a machine of the
 /// Kubernetes-focused system joins (2.8-16, 2.17-12).

@@ -3,11 +3,11 @@
 //! have replaced them.
 
 use super::catalogue::location;
-use crate::client::Client;
-use crate::record::{Misfit, Record};
-use hosting_types::capacity::*;
-use hosting_types::error::Error;
-use hosting_types::identity::LocationId;
+use crate::{
+    client::Client,
+    record::{Misfit, Record},
+};
+use hosting_types::{capacity::*, error::Error, identity::LocationId};
 
 impl Client {
     /// The instance types of a location, deprecated:

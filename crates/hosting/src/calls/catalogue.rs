@@ -1,10 +1,11 @@
 //! What can be ordered: locations, plans and operating systems (sections 2.3,
 //! 2.5, 2.18, 4.3 and 4.8 of `docs/hosting-api.md`).
 
-use crate::client::Client;
-use crate::record::{Misfit, Record};
-use hosting_types::catalogue::*;
-use hosting_types::error::Error;
+use crate::{
+    client::Client,
+    record::{Misfit, Record},
+};
+use hosting_types::{catalogue::*, error::Error};
 
 impl Client {
     /// All locations: `GET /v3/flexMetal/location` (4.3-1).

@@ -1,13 +1,11 @@
 //! Commands to servers: power, and the progress of re-installations (sections
 //! 2.12 and 4.5 of `docs/hosting-api.md`).
 
-use crate::client::{Call, Client};
-use crate::record::{self, Misfit, Record};
-use hosting_types::command::*;
-use hosting_types::error::Error;
-use hosting_types::identity::CommandId;
-use hosting_types::page::Page;
-use hosting_types::server::ServerId;
+use crate::{
+    client::{Call, Client},
+    record::{self, Misfit, Record},
+};
+use hosting_types::{command::*, error::Error, identity::CommandId, page::Page, server::ServerId};
 use http::Method;
 use serde::Serialize;
 

@@ -1,10 +1,8 @@
 //! Whether the API reports itself healthy (sections 2.23 and 4.9 of
 //! `docs/hosting-api.md`).
 
-use crate::client::Client;
-use crate::record;
-use hosting_types::error::Error;
-use hosting_types::health::*;
+use crate::{client::Client, record};
+use hosting_types::{error::Error, health::*};
 
 impl Client {
     /// The health of the API: `GET /v3/health` (4.9-1). It needs no key, so it

@@ -2,15 +2,19 @@
 
 use http::Method;
 
-use crate::client::{Call, Client};
-use crate::page::{HostCursor, HostPage};
-use crate::record;
-use hosting_types::error::Error;
-use hosting_types::host::{Host, HostInstall, HostResult, InstallLogEntry};
-use hosting_types::identity::HostId;
-use hosting_types::page::Page;
-use hosting_types::request::InvalidRequest;
-use hosting_types::secret::SecretText;
+use crate::{
+    client::{Call, Client},
+    page::{HostCursor, HostPage},
+    record,
+};
+use hosting_types::{
+    error::Error,
+    host::{Host, HostInstall, HostResult, InstallLogEntry},
+    identity::HostId,
+    page::Page,
+    request::InvalidRequest,
+    secret::SecretText,
+};
 
 mod decode;
 

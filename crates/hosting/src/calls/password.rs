@@ -4,9 +4,7 @@
 //! without it.
 
 use crate::client::{Call, Client};
-use hosting_types::error::Error;
-use hosting_types::request::InvalidRequest;
-use hosting_types::secret::SecretText;
+use hosting_types::{error::Error, request::InvalidRequest, secret::SecretText};
 use http::Method;
 use serde::Serialize;
 

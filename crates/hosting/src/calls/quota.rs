@@ -1,10 +1,11 @@
 //! How many servers may be ordered, and how many are (sections 2.14 and 4.7 of
 //! `docs/hosting-api.md`).
 
-use crate::client::Client;
-use crate::record::{Misfit, Record};
-use hosting_types::error::Error;
-use hosting_types::quota::*;
+use crate::{
+    client::Client,
+    record::{Misfit, Record},
+};
+use hosting_types::{error::Error, quota::*};
 
 impl Client {
     /// All quotas of the account: `GET /v3/flexMetal/quota/usage` (4.7-1).

@@ -3,14 +3,18 @@
 
 use http::Method;
 
-use crate::answer::Answer;
-use crate::client::{Call, Client};
-use crate::record;
-use hosting_types::error::Error;
-use hosting_types::page::Page;
-use hosting_types::request::InvalidRequest;
-use hosting_types::server::{Order, OrderOutcome, Reinstall, Server, ServerFilter, ServerId};
-use hosting_types::tag::check_tag;
+use crate::{
+    answer::Answer,
+    client::{Call, Client},
+    record,
+};
+use hosting_types::{
+    error::Error,
+    page::Page,
+    request::InvalidRequest,
+    server::{Order, OrderOutcome, Reinstall, Server, ServerFilter, ServerId},
+    tag::check_tag,
+};
 
 pub(super) mod decode;
 mod machine;

@@ -1,12 +1,10 @@
 //! Stored SSH keys (sections 2.19 and 4.8 of `docs/hosting-api.md`).
 
-use crate::client::{Call, Client};
-use crate::record::{self, Misfit, Record};
-use hosting_types::error::Error;
-use hosting_types::identity::SshKeyId;
-use hosting_types::request::InvalidRequest;
-use hosting_types::ssh_key::*;
-use hosting_types::text;
+use crate::{
+    client::{Call, Client},
+    record::{self, Misfit, Record},
+};
+use hosting_types::{error::Error, identity::SshKeyId, request::InvalidRequest, ssh_key::*, text};
 use http::Method;
 use serde::Serialize;
 

@@ -1,10 +1,10 @@
 //! Tags of the account (sections 2.13 and 4.6 of `docs/hosting-api.md`).
 
-use crate::client::{Call, Client};
-use crate::record::{self, Body, Misfit, Record};
-use hosting_types::error::Error;
-use hosting_types::page::Page;
-use hosting_types::tag::*;
+use crate::{
+    client::{Call, Client},
+    record::{self, Body, Misfit, Record},
+};
+use hosting_types::{error::Error, page::Page, tag::*};
 use http::Method;
 use serde::Serialize;
 use serde_json::Value;

@@ -1,11 +1,11 @@
 //! What servers have used (sections 2.15 and 4.7 of `docs/hosting-api.md`).
 
 use super::server::decode;
-use crate::client::{Call, Client};
-use crate::record::{Misfit, Record};
-use hosting_types::error::Error;
-use hosting_types::request::InvalidRequest;
-use hosting_types::usage::*;
+use crate::{
+    client::{Call, Client},
+    record::{Misfit, Record},
+};
+use hosting_types::{error::Error, request::InvalidRequest, usage::*};
 use http::Method;
 use jiff::civil::Date;
 

@@ -1,12 +1,16 @@
 //! The addresses from which an API key may be used (sections 2.1 and 4.1 of
 //! `docs/hosting-api.md`).
 
-use crate::client::{Call, Client};
-use crate::record::{self, Body, Misfit, Record};
-use hosting_types::error::Error;
-use hosting_types::identity::{ApiKeyId, WhitelistEntryId};
-use hosting_types::page::Page;
-use hosting_types::whitelist::*;
+use crate::{
+    client::{Call, Client},
+    record::{self, Body, Misfit, Record},
+};
+use hosting_types::{
+    error::Error,
+    identity::{ApiKeyId, WhitelistEntryId},
+    page::Page,
+    whitelist::*,
+};
 use http::Method;
 use serde_json::Value;
 

@@ -1,8 +1,6 @@
 use super::*;
-use crate::http::HttpTransport;
-use crate::{Client, ClientError, ClientOptions, Gates};
-use hosting_types::ApiKey;
-use hosting_types::error::NotSent;
+use crate::{Client, ClientError, ClientOptions, Gates, http::HttpTransport};
+use hosting_types::{ApiKey, error::NotSent};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;

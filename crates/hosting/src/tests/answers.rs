@@ -10,9 +10,11 @@ use futures::executor::block_on;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use super::KEY;
-use super::every_call::{NAMES, Outcome, call};
-use super::script::{Script, answer};
+use super::{
+    KEY,
+    every_call::{NAMES, Outcome, call},
+    script::{Script, answer},
+};
 
 fn folder(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

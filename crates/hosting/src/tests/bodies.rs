@@ -1,8 +1,10 @@
 //! A success counts only with a body that fits the operation. What bodies of other
 //! shapes come to: the nasty ones of `answers`.
 
-use super::every_call::call;
-use super::script::{Script, answer};
+use super::{
+    every_call::call,
+    script::{Script, answer},
+};
 use hosting_types::{Error, HostId, Page};
 
 /// Changes that have nothing to show.

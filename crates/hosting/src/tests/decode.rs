@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::script::{Script, answer};
-use super::{KEY, UUID, id, record};
+use super::{
+    KEY, UUID, id, record,
+    script::{Script, answer},
+};
 use hosting_types::{Error, Page, Server, ServerFilter, ServerStatus};
 
 async fn server(body: &Value) -> Result<Server, Error> {

@@ -2,13 +2,19 @@
 
 use serde_json::{Value, json};
 
-use super::script::{Script, answer, cut};
-use super::{KEY, ORDER_TAG, UUID, id, order, record};
-use crate::Client;
-use crate::page::HostCursor;
-use crate::transport::{Cut, Response};
-use hosting_types::server::{KernelParam, SystemChoice};
-use hosting_types::{ApiKeyId, Error, HostId, Order, OrderOutcome, Page, SecretText, ServerFilter};
+use super::{
+    KEY, ORDER_TAG, UUID, id, order, record,
+    script::{Script, answer, cut},
+};
+use crate::{
+    Client,
+    page::HostCursor,
+    transport::{Cut, Response},
+};
+use hosting_types::{
+    ApiKeyId, Error, HostId, Order, OrderOutcome, Page, SecretText, ServerFilter,
+    server::{KernelParam, SystemChoice},
+};
 
 async fn refused(response: Response) -> String {
     let (client, _) = Script::client(vec![Ok(response)]);

@@ -2,15 +2,14 @@
 //! answers.
 
 use super::{ORDER_TAG, UUID, id, order};
-use crate::Client;
-use crate::page::HostCursor;
-use hosting_types::command::PowerCommand;
-use hosting_types::host::HostInstall;
-use hosting_types::server::{Reinstall, SystemFamily};
-use hosting_types::whitelist::{AddressRange, WhitelistRule};
+use crate::{Client, page::HostCursor};
 use hosting_types::{
     ApiKeyId, CommandId, Error, HostId, LocationId, OrderOutcome, Page, SecretText, ServerFilter,
     SshKeyId, WhitelistEntryId,
+    command::PowerCommand,
+    host::HostInstall,
+    server::{Reinstall, SystemFamily},
+    whitelist::{AddressRange, WhitelistRule},
 };
 
 /// All of them.

@@ -1,12 +1,12 @@
 //! What dedicated hosts may be installed with.
 
 use super::UUID;
-use hosting_types::host::{
-    HostInstall, InstallForm, InstallKeyNeeded, InstallParam, KernelParamsForm,
+use hosting_types::{
+    SecretText, SshKeyId,
+    host::{HostInstall, InstallForm, InstallKeyNeeded, InstallParam, KernelParamsForm},
+    request::InvalidRequest,
+    server::SystemFamily,
 };
-use hosting_types::request::InvalidRequest;
-use hosting_types::server::SystemFamily;
-use hosting_types::{SecretText, SshKeyId};
 
 fn param(key: &str, value: &str) -> InstallParam {
     super::install::param(key, value).into()

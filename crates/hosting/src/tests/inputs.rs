@@ -5,10 +5,9 @@ use std::fmt::{Debug, Display};
 use std::marker::PhantomData;
 
 use super::{KEY, order};
-use hosting_types::request::InvalidRequest;
-use hosting_types::tag::is_tag;
 use hosting_types::{
     ApiKey, BaseUrl, BaseUrlError, KeyError, Page, SecretText, ServerId, ServerStatus,
+    request::InvalidRequest, tag::is_tag,
 };
 
 /// Finds out at compile time whether a type has a trait: the constant of the
@@ -49,6 +48,7 @@ fn a_key_cannot_be_printed() {
     assert_eq!(probes, [(true, false); 3]);
 }
 
+#[expect(clippy::disallowed_methods, reason = "the key itself is under test")]
 #[test]
 fn one_line_end_is_taken_off_a_key() {
     for text in ["abc", "abc\n", "abc\r\n"] {

@@ -1,11 +1,13 @@
 //! What servers may be installed with.
 
 use super::order;
-use hosting_types::request::InvalidRequest;
-use hosting_types::server::{
-    KernelParam, Partition, PartitionSize, Reinstall, SystemChoice, SystemFamily, UserData,
+use hosting_types::{
+    Order, SecretText,
+    request::InvalidRequest,
+    server::{
+        KernelParam, Partition, PartitionSize, Reinstall, SystemChoice, SystemFamily, UserData,
+    },
 };
-use hosting_types::{Order, SecretText};
 
 pub(super) fn param(key: &str, value: &str) -> KernelParam {
     KernelParam {

@@ -8,10 +8,14 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::script::{Script, answer};
-use crate::listing::{Ask, Batch, Listing};
-use crate::page::PageToken;
-use hosting_types::HostId;
-use hosting_types::list::{Complete, Gap, Incomplete};
+use crate::{
+    listing::{Ask, Batch, Listing},
+    page::PageToken,
+};
+use hosting_types::{
+    HostId,
+    list::{Complete, Gap, Incomplete},
+};
 
 fn number(record: &usize, _: usize) -> String {
     record.to_string()

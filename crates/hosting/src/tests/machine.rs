@@ -3,11 +3,12 @@
 
 use serde_json::{Value, json};
 
-use super::script::sent;
-use super::{UUID, id};
+use super::{UUID, id, script::sent};
 use crate::page::HostCursor;
-use hosting_types::host::{HostKind, InstallStatus};
-use hosting_types::{CommandId, Error, HostId, Page};
+use hosting_types::{
+    CommandId, Error, HostId, Page,
+    host::{HostKind, InstallStatus},
+};
 
 const COMMAND: &str = "01923b7e-1111-7d3a-9c52-0a1b2c3d4e5f";
 

@@ -34,8 +34,7 @@ mod wire;
 mod wire_server;
 
 use crate::{ClientOptions, Dial, Gates};
-use hosting_types::server::SystemChoice;
-use hosting_types::{ApiKey, BaseUrl, Order, ServerId};
+use hosting_types::{ApiKey, BaseUrl, Order, ServerId, server::SystemChoice};
 
 const KEY: &str = "k3y/Of+an-Account=0123456789";
 const UUID: &str = "01923b7e-0c1f-7d3a-9c52-0a1b2c3d4e5f";

@@ -2,11 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::script::sent;
-use super::{ORDER_TAG, id, order, record};
-use hosting_types::server::Server;
-use hosting_types::tag::is_tag;
-use hosting_types::{Error, OrderOutcome, Page};
+use super::{ORDER_TAG, id, order, record, script::sent};
+use hosting_types::{Error, OrderOutcome, Page, server::Server, tag::is_tag};
 
 async fn server(tags: Value) -> Server {
     let mut body = record();

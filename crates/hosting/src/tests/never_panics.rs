@@ -4,9 +4,11 @@ use futures::executor::block_on;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::every_call::{NAMES, call};
-use super::script::{Script, answer};
-use super::{KEY, ORDER_TAG, UUID};
+use super::{
+    KEY, ORDER_TAG, UUID,
+    every_call::{NAMES, call},
+    script::{Script, answer},
+};
 use hosting_types::{ApiKey, BaseUrl};
 
 /// Any JSON, with the names and words of the API often in it.

@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::script::{Script, answer, cut};
-use super::{ORDER_TAG, UUID, order, record};
+use super::{
+    ORDER_TAG, UUID, order, record,
+    script::{Script, answer, cut},
+};
 use crate::transport::{Cut, Response};
 use hosting_types::OrderOutcome;
 

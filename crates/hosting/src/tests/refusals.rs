@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::script::{Script, answer, with_header};
-use super::{KEY, id};
+use super::{
+    KEY, id,
+    script::{Script, answer, with_header},
+};
 use crate::transport::{Response, TransportError};
 use hosting_types::{Error, Refusal};
 

@@ -4,14 +4,17 @@
 
 use serde_json::json;
 
-use super::install::param;
-use super::script::{body, line, sent};
-use super::{KEY, ORDER_TAG, UUID, id, order, record};
-use hosting_types::host::{HostInstall, InstallForm, InstallParam, KernelParamsForm};
-use hosting_types::server::{
-    DiskWipe, Partition, PartitionSize, Reinstall, SystemChoice, SystemFamily, UserData,
+use super::{
+    KEY, ORDER_TAG, UUID, id,
+    install::param,
+    order, record,
+    script::{body, line, sent},
 };
-use hosting_types::{HostId, Order, SecretText, SshKeyId};
+use hosting_types::{
+    HostId, Order, SecretText, SshKeyId,
+    host::{HostInstall, InstallForm, InstallParam, KernelParamsForm},
+    server::{DiskWipe, Partition, PartitionSize, Reinstall, SystemChoice, SystemFamily, UserData},
+};
 
 fn partition(target: &str, size: PartitionSize) -> Partition {
     Partition {

@@ -10,8 +10,10 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::Value;
 
 use super::{base_url, key};
-use crate::Client;
-use crate::transport::{Caps, Cut, Request, Response, Transport, TransportError};
+use crate::{
+    Client,
+    transport::{Caps, Cut, Request, Response, Transport, TransportError},
+};
 
 type Outcome = Result<Response, TransportError>;
 

@@ -2,12 +2,14 @@
 
 use serde_json::json;
 
-use super::every_call::{NAMES, call};
-use super::script::{Script, answer};
-use super::wire_server::{Reply, WireServer};
-use super::{KEY, id, options, record};
-use crate::Client;
-use crate::transport::Response;
+use super::{
+    KEY,
+    every_call::{NAMES, call},
+    id, options, record,
+    script::{Script, answer},
+    wire_server::{Reply, WireServer},
+};
+use crate::{Client, transport::Response};
 use hosting_types::{Error, Page, ServerFilter};
 
 const MIB: usize = 1 << 20;

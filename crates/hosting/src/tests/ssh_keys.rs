@@ -2,12 +2,11 @@
 
 use serde_json::json;
 
-use super::script::{Script, body, sent};
-use super::{UUID, order};
-use hosting_types::error::NotSent;
-use hosting_types::request::InvalidRequest;
-use hosting_types::server::Reinstall;
-use hosting_types::{Error, SshKeyId};
+use super::{
+    UUID, order,
+    script::{Script, body, sent},
+};
+use hosting_types::{Error, SshKeyId, error::NotSent, request::InvalidRequest, server::Reinstall};
 
 const PUBLIC_KEY: &str = "ssh-ed25519 AAAAC3Nz me@here";
 

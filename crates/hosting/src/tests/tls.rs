@@ -10,11 +10,9 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-use super::wire_server::http;
-use super::{ORDER_TAG, order, record};
+use super::{ORDER_TAG, order, record, wire_server::http};
 use crate::{Client, ClientError};
-use hosting_types::error::NotSent;
-use hosting_types::{Error, OrderOutcome};
+use hosting_types::{Error, OrderOutcome, error::NotSent};
 
 fn certificate() -> CertifiedKey<KeyPair> {
     generate_simple_self_signed(["localhost".to_owned()]).unwrap()

@@ -3,13 +3,10 @@
 use serde_json::json;
 
 use super::script::{Script, answer, with_header};
-use crate::page::HostCursor;
-use crate::transport::Response;
-use hosting_types::error::NotSent;
-use hosting_types::host::Host;
-use hosting_types::list::Gap;
-use hosting_types::request::InvalidRequest;
-use hosting_types::{Error, HostId, Page};
+use crate::{page::HostCursor, transport::Response};
+use hosting_types::{
+    Error, HostId, Page, error::NotSent, host::Host, list::Gap, request::InvalidRequest,
+};
 
 fn host(token: &str) -> Response {
     with_header(answer(200, r#"[{"id":1}]"#), "page-token", token)

@@ -2,11 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::script::sent;
-use super::{UUID, id};
-use hosting_types::catalogue::SystemGroup;
-use hosting_types::health::Health;
-use hosting_types::{Error, Page, ServerId};
+use super::{UUID, id, script::sent};
+use hosting_types::{Error, Page, ServerId, catalogue::SystemGroup, health::Health};
 
 const COMMAND: &str = "01923b7e-1111-7d3a-9c52-0a1b2c3d4e5f";
 

@@ -5,9 +5,11 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::script::{body, sent};
-use hosting_types::request::InvalidRequest;
-use hosting_types::whitelist::{AddressRange, WhitelistRule};
-use hosting_types::{ApiKeyId, Error, Page, WhitelistEntryId};
+use hosting_types::{
+    ApiKeyId, Error, Page, WhitelistEntryId,
+    request::InvalidRequest,
+    whitelist::{AddressRange, WhitelistRule},
+};
 
 fn rule(range: AddressRange) -> WhitelistRule {
     WhitelistRule {

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use super::wire_server::{Reply, WireServer, http, http_with};
-use super::{KEY, ORDER_TAG, id, options, order, record};
+use super::{
+    KEY, ORDER_TAG, id, options, order, record,
+    wire_server::{Reply, WireServer, http, http_with},
+};
 use crate::Client;
 use hosting_types::{Error, OrderOutcome};
 

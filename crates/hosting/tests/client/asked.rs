@@ -2,14 +2,18 @@
 //! it: filters, pages, dates, words, and what a change put in its place.
 
 use hosting::page::HostCursor;
-use hosting_types::command::{PowerCommand, REINSTALLATIONS};
-use hosting_types::server::DiskWipe;
-use hosting_types::{Page, SecretText, ServerFilter, StatusFilter};
+use hosting_types::{
+    Page, SecretText, ServerFilter, StatusFilter,
+    command::{PowerCommand, REINSTALLATIONS},
+    server::DiskWipe,
+};
 use jiff::civil::date;
 
-use crate::canaries::{NEW_PASSWORD, OLD_PASSWORD};
-use crate::rig::Logged;
-use crate::scene::Scene;
+use crate::{
+    canaries::{NEW_PASSWORD, OLD_PASSWORD},
+    rig::Logged,
+    scene::Scene,
+};
 
 /// The only request behind this one.
 async fn request(scene: &Scene, before: u64) -> Logged {

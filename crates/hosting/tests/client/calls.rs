@@ -2,15 +2,15 @@
 
 use std::fmt;
 
-use hosting::Client;
-use hosting::page::HostCursor;
-use hosting_types::command::PowerCommand;
-use hosting_types::{Page, SecretText, ServerFilter};
+use hosting::{Client, page::HostCursor};
+use hosting_types::{Page, SecretText, ServerFilter, command::PowerCommand};
 
-use crate::checks;
-use crate::operations::Operation;
-use crate::reply::Reply;
-use crate::scene::{ORDER_TAG, Scene};
+use crate::{
+    checks,
+    operations::Operation,
+    reply::Reply,
+    scene::{ORDER_TAG, Scene},
+};
 
 /// A password, which has no `Debug` of its own.
 pub(crate) struct Kept(pub(crate) SecretText);

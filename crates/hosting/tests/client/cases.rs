@@ -1,8 +1,10 @@
 //! The table of refusals: which circumstance makes the API refuse which
 //! calls, and what it says.
 
-use crate::circumstances::*;
-use crate::operations::Operation::{self, *};
+use crate::{
+    circumstances::*,
+    operations::Operation::{self, *},
+};
 
 /// One refusal of one operation.
 pub(crate) struct Case {

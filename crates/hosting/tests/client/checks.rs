@@ -1,22 +1,26 @@
 //! What a good answer of each operation shows in a fresh scene.
 
 use hosting::page::HostPage;
-use hosting_types::capacity::{CapacityCommit, InstanceType};
-use hosting_types::catalogue::{Availability, Location, OperatingSystem, Plan, SystemGroup};
-use hosting_types::command::{Command, CommandState};
-use hosting_types::health::Health;
-use hosting_types::host::{Host, HostKind, HostResult, InstallLogEntry, InstallStatus};
-use hosting_types::quota::LocationQuota;
-use hosting_types::server::HardwareListing;
-use hosting_types::ssh_key::SshKey;
-use hosting_types::usage::Usage;
-use hosting_types::whitelist::WhitelistEntry;
-use hosting_types::{HostId, OrderOutcome, Server, ServerStatus, TagRecord};
+use hosting_types::{
+    HostId, OrderOutcome, Server, ServerStatus, TagRecord,
+    capacity::{CapacityCommit, InstanceType},
+    catalogue::{Availability, Location, OperatingSystem, Plan, SystemGroup},
+    command::{Command, CommandState},
+    health::Health,
+    host::{Host, HostKind, HostResult, InstallLogEntry, InstallStatus},
+    quota::LocationQuota,
+    server::HardwareListing,
+    ssh_key::SshKey,
+    usage::Usage,
+    whitelist::WhitelistEntry,
+};
 
-use crate::calls::Kept;
-use crate::canaries;
-use crate::rig::{CONTRACT, KIND, LASTING, LOCATION, START};
-use crate::scene::{AGE, DEBIAN, ORDER_TAG, PUBLIC_KEY, SPARE, Scene, USED};
+use crate::{
+    calls::Kept,
+    canaries,
+    rig::{CONTRACT, KIND, LASTING, LOCATION, START},
+    scene::{AGE, DEBIAN, ORDER_TAG, PUBLIC_KEY, SPARE, Scene, USED},
+};
 
 const NET: &str = "127.0.0.0/8";
 

@@ -11,9 +11,11 @@ use hosting_types::{
 };
 use serde_json::{Value, json};
 
-use crate::canaries::{WRONG_HASH, WRONG_KEY};
-use crate::rig::{KIND, LOCATION};
-use crate::scene::{ON_DEMAND_HOST, Scene, USED, rule};
+use crate::{
+    canaries::{WRONG_HASH, WRONG_KEY},
+    rig::{KIND, LOCATION},
+    scene::{ON_DEMAND_HOST, Scene, USED, rule},
+};
 
 const NOWHERE: &str = "01923b7e-0c1f-7d3a-9c52-0a1b2c3d4e5f";
 

@@ -6,12 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use hosting_types::Error;
 use serde_json::json;
 
-use crate::cases::{Case, cases};
-use crate::logs;
-use crate::operations::Operation;
-use crate::page;
-use crate::scene::Scene;
-use crate::verdict::Verdict;
+use crate::{
+    cases::{Case, cases},
+    logs,
+    operations::Operation,
+    page,
+    scene::Scene,
+    verdict::Verdict,
+};
 
 /// Errors that section 4 calls possible and no circumstance here leads to: the
 /// client never causes them, or the simulator has no such rule. Faults give them

@@ -10,12 +10,14 @@ use hosting_types::error::Error;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::canaries::{self, KEY};
-use crate::logs;
-use crate::operations::{Body, Kind, Operation};
-use crate::reply::Reply;
-use crate::scene::Scene;
-use crate::verdict::{INTERRUPTED, TOO_LARGE, UNDECODABLE, Verdict};
+use crate::{
+    canaries::{self, KEY},
+    logs,
+    operations::{Body, Kind, Operation},
+    reply::Reply,
+    scene::Scene,
+    verdict::{INTERRUPTED, TOO_LARGE, UNDECODABLE, Verdict},
+};
 
 /// What a call through a fault gives.
 #[derive(Clone, Copy, Debug)]

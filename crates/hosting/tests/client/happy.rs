@@ -6,10 +6,12 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::logs;
-use crate::operations::{Body, Kind, Operation};
-use crate::page;
-use crate::scene::{SPARE, Scene, USED};
+use crate::{
+    logs,
+    operations::{Body, Kind, Operation},
+    page,
+    scene::{SPARE, Scene, USED},
+};
 
 /// What the ledger must say that a change did.
 fn effect(operation: Operation, scene: &Scene, found: &Value) -> Value {

@@ -1,14 +1,18 @@
 //! What the API accepts and cannot carry out: the call succeeds, and a later read
 //! shows the failure.
 
-use hosting_types::command::{CommandState, PowerCommand, REINSTALLATIONS};
-use hosting_types::host::InstallStatus;
-use hosting_types::{OrderOutcome, Page, ServerStatus};
+use hosting_types::{
+    OrderOutcome, Page, ServerStatus,
+    command::{CommandState, PowerCommand, REINSTALLATIONS},
+    host::InstallStatus,
+};
 use serde_json::json;
 
-use crate::canaries::KEY;
-use crate::rig::LASTING;
-use crate::scene::{ORDER_TAG, Scene};
+use crate::{
+    canaries::KEY,
+    rig::LASTING,
+    scene::{ORDER_TAG, Scene},
+};
 
 /// What is started from now on will fail with this message.
 async fn doomed(scene: &Scene, message: &str) {

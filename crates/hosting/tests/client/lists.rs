@@ -5,15 +5,14 @@ use std::collections::BTreeSet;
 use std::fmt::Debug;
 
 use hosting::listing::Listing;
-use hosting_types::ServerFilter;
-use hosting_types::command::PowerCommand;
-use hosting_types::list::Gap;
+use hosting_types::{ServerFilter, command::PowerCommand, list::Gap};
 use serde_json::{Value, json};
 
-use crate::canaries;
-use crate::logs;
-use crate::reply::texts;
-use crate::scene::{Scene, rule};
+use crate::{
+    canaries, logs,
+    reply::texts,
+    scene::{Scene, rule},
+};
 
 /// The lists that have pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

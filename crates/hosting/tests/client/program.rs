@@ -13,10 +13,12 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use crate::canaries::{self, BEGIN, WRONG_KEY};
-use crate::operations::Operation;
-use crate::rig::{LASTING, Rig, START, accounts};
-use crate::scene::Scene;
+use crate::{
+    canaries::{self, BEGIN, WRONG_KEY},
+    operations::Operation,
+    rig::{LASTING, Rig, START, accounts},
+    scene::Scene,
+};
 
 /// Everything that the control port shows, but the accounts: there the hash
 /// of a reset is read.

@@ -4,8 +4,7 @@ use std::fmt::Debug;
 
 use hosting_types::{Error, OrderOutcome};
 
-use crate::canaries;
-use crate::scene::Scene;
+use crate::{canaries, scene::Scene};
 
 /// The four outcomes of an order, and the two of all other calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,10 @@ use hosting_types::{ApiKey, BaseUrl};
 use serde_json::{Value, json};
 use simulator::{ClockMode, Delivery, Options, Running, start};
 
-use crate::canaries::{KEY, OLD_PASSWORD};
-use crate::logs;
+use crate::{
+    canaries::{KEY, OLD_PASSWORD},
+    logs,
+};
 
 /// What a delivery and an installation take, in virtual seconds.
 pub(crate) const LASTING: u64 = 300;

@@ -3,21 +3,23 @@
 use std::time::Duration;
 
 use hosting::Client;
-use hosting_types::command::PowerCommand;
-use hosting_types::host::{HostInstall, InstallParam};
-use hosting_types::server::{
-    KernelParam, Partition, PartitionSize, Reinstall, SystemChoice, SystemFamily, UserData,
-};
-use hosting_types::whitelist::{AddressRange, WhitelistRule};
 use hosting_types::{
     ApiKeyId, CommandId, HostId, LocationId, Order, SecretText, ServerId, SshKeyId, StatusFilter,
     WhitelistEntryId,
+    command::PowerCommand,
+    host::{HostInstall, InstallParam},
+    server::{
+        KernelParam, Partition, PartitionSize, Reinstall, SystemChoice, SystemFamily, UserData,
+    },
+    whitelist::{AddressRange, WhitelistRule},
 };
 use jiff::civil::{Date, date};
 use serde_json::json;
 
-use crate::canaries::{self, KERNEL_VALUE, KEY, NEW_PASSWORD, OLD_PASSWORD, SCRIPT, USER_DATA};
-use crate::rig::{EMAIL, KIND, LOCATION, Rig};
+use crate::{
+    canaries::{self, KERNEL_VALUE, KEY, NEW_PASSWORD, OLD_PASSWORD, SCRIPT, USER_DATA},
+    rig::{EMAIL, KIND, LOCATION, Rig},
+};
 
 pub(crate) const ORDER_TAG: &str = "fmo-order:0123456789abcdef0123456700000001";
 pub(crate) const PUBLIC_KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5 me@here";

@@ -9,13 +9,13 @@ use hosting::transport::{Caps, Request, Response};
 use http::{HeaderMap, Method, StatusCode};
 use serde_json::json;
 
-use crate::canaries::{
-    self, BEGIN, KERNEL_VALUE, KEY, NEW_PASSWORD, OLD_PASSWORD, SCRIPT, USER_DATA,
+use crate::{
+    canaries::{self, BEGIN, KERNEL_VALUE, KEY, NEW_PASSWORD, OLD_PASSWORD, SCRIPT, USER_DATA},
+    logs,
+    operations::Operation,
+    reply::texts,
+    scene::Scene,
 };
-use crate::logs;
-use crate::operations::Operation;
-use crate::reply::texts;
-use crate::scene::Scene;
 
 /// The secrets that a call sends besides the key.
 fn carried(operation: Operation, scene: &Scene) -> Vec<String> {

@@ -3,18 +3,18 @@
 
 use std::time::Duration;
 
-use hosting_types::SecretText;
-use hosting_types::server::SystemFamily;
-use hosting_types::whitelist::AddressRange;
+use hosting_types::{SecretText, server::SystemFamily, whitelist::AddressRange};
 use jiff::civil::date;
 use tokio::net::TcpListener;
 
-use crate::canaries::{self, KEY, SCRIPT};
-use crate::logs;
-use crate::operations::Operation;
-use crate::rig::Rig;
-use crate::scene::Scene;
-use crate::verdict::Verdict;
+use crate::{
+    canaries::{self, KEY, SCRIPT},
+    logs,
+    operations::Operation,
+    rig::Rig,
+    scene::Scene,
+    verdict::Verdict,
+};
 
 const NOT_CONNECTED: Verdict = Verdict {
     category: "ConnectionFailed",

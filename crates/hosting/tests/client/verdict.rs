@@ -1,7 +1,9 @@
 //! How a failed call must look to the caller.
 
-use crate::operations::{Kind, Operation};
-use crate::reply::{End, Reply};
+use crate::{
+    operations::{Kind, Operation},
+    reply::{End, Reply},
+};
 
 /// What a caller is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,8 +11,7 @@ use std::io::Write;
 use std::iter;
 use std::time::Duration;
 
-use hosting::page::HostCursor;
-use hosting::{Client, ClientOptions, Dial};
+use hosting::{Client, ClientOptions, Dial, page::HostCursor};
 use hosting_types::{ApiKey, BaseUrl, Error, Page, ServerFilter};
 use peak_alloc::PeakAlloc;
 use serde_json::json;

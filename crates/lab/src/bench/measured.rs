@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use super::audit::Writes;
-use super::floor;
-use super::process::Use;
-use super::provider::Call;
-use super::servers::Reached;
-use super::world::{ACTIVE_POLL, IDLE_POLL, ORPHAN_SCAN, PACE};
+use super::{
+    audit::Writes,
+    floor,
+    process::Use,
+    provider::Call,
+    servers::Reached,
+    world::{ACTIVE_POLL, IDLE_POLL, ORPHAN_SCAN, PACE},
+};
 use crate::results::Figure;
 
 /// Memory in MiB at 1,000 and at 10,000 servers.

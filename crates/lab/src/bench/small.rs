@@ -17,10 +17,14 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::measured::Stretch;
-use super::servers::is_ready;
-use super::world::{IDLE_POLL, NAMESPACE, PACE, World};
-use super::{alongside, await_quiet, lines, mark, operator_build, process, provider, say, since};
+use super::{
+    alongside, await_quiet, lines, mark,
+    measured::Stretch,
+    operator_build, process, provider, say,
+    servers::is_ready,
+    since,
+    world::{IDLE_POLL, NAMESPACE, PACE, World},
+};
 use crate::results::{Figure, publish, table};
 
 const AT_ONCE: usize = 32;

@@ -12,13 +12,15 @@ use kube::{Api, Client, Config};
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::audit;
-use super::provider::Provider;
-use crate::control_plane::{ControlPlane, Settings};
-use crate::kubectl::Kubectl;
-use crate::product::{OPERATOR, OPERATOR_NAMESPACE, Product, SIMULATOR};
-use crate::supervisor::{Supervisor, TAIL, tail};
-use crate::{ports, programs};
+use super::{audit, provider::Provider};
+use crate::{
+    control_plane::{ControlPlane, Settings},
+    kubectl::Kubectl,
+    ports,
+    product::{OPERATOR, OPERATOR_NAMESPACE, Product, SIMULATOR},
+    programs,
+    supervisor::{Supervisor, TAIL, tail},
+};
 
 /// All times of the account are divided by this, and the simulator's clock
 /// runs faster by the same factor.

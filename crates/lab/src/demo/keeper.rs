@@ -4,13 +4,18 @@
 use std::error::Error;
 use std::time::Duration;
 
-use super::folder::{DemoFolder, State};
-use super::quickstart;
-use crate::control_plane::{ControlPlane, Settings};
-use crate::kubectl::Kubectl;
-use crate::product::{OPERATOR, OPERATOR_NAMESPACE, Product, SIMULATOR};
-use crate::supervisor::{self, Supervisor};
-use crate::{ports, programs};
+use super::{
+    folder::{DemoFolder, State},
+    quickstart,
+};
+use crate::{
+    control_plane::{ControlPlane, Settings},
+    kubectl::Kubectl,
+    ports,
+    product::{OPERATOR, OPERATOR_NAMESPACE, Product, SIMULATOR},
+    programs,
+    supervisor::{self, Supervisor},
+};
 
 /// Short, at the speed of real time: with a faster clock the machines' times would soon lie in the future.
 const DELIVERY: &str = "--delivery-seconds=3..8";

@@ -25,10 +25,12 @@ use tokio::time::{Instant, sleep};
 
 use self::folder::{DemoFolder, FolderError, Look, State};
 use self::quickstart::Given;
-use crate::kubectl::Kubectl;
-use crate::product::{OPERATOR, Product, SIMULATOR};
-use crate::programs;
-use crate::supervisor::{TAIL, tail};
+use crate::{
+    kubectl::Kubectl,
+    product::{OPERATOR, Product, SIMULATOR},
+    programs,
+    supervisor::{TAIL, tail},
+};
 
 /// Control plane, simulator and operator together.
 const UP_WITHIN: Duration = Duration::from_secs(120);

@@ -12,8 +12,10 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::say;
-use crate::kubectl::{Kubectl, KubectlError};
-use crate::product::Simulator;
+use crate::{
+    kubectl::{Kubectl, KubectlError},
+    product::Simulator,
+};
 
 const MANIFESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/quickstart");
 /// Namespace of the manifests.

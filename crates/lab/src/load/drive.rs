@@ -6,9 +6,11 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use super::connection::{Call, CallError, Connection};
-use super::latency::Latencies;
-use super::mix::Fleet;
+use super::{
+    connection::{Call, CallError, Connection},
+    latency::Latencies,
+    mix::Fleet,
+};
 
 /// Why a stretch ended early.
 #[derive(Debug, thiserror::Error)]

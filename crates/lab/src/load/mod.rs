@@ -30,8 +30,7 @@ use self::latency::Latencies;
 use self::mix::{FLEET, Fleet, SERVERS};
 use self::report::{Run, alone, slowest_page};
 use self::subject::Subject;
-use crate::bench::process;
-use crate::results::publish;
+use crate::{bench::process, results::publish};
 
 const CONNECTIONS: usize = 16;
 /// Requests that measure the memory of a ledger entry.

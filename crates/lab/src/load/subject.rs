@@ -6,10 +6,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::cores::Cores;
-use crate::bench::process::{self, Use};
-use crate::bench::{INSTANCE_TYPE, LOCATION};
-use crate::product::{Product, SIMULATOR, Simulator};
-use crate::supervisor::Supervisor;
+use crate::{
+    bench::{
+        INSTANCE_TYPE, LOCATION,
+        process::{self, Use},
+    },
+    product::{Product, SIMULATOR, Simulator},
+    supervisor::Supervisor,
+};
 
 /// A quota that no run uses up.
 const QUOTA: usize = 10_000_000;

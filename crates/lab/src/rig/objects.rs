@@ -9,8 +9,7 @@ use kube::core::GroupVersionKind;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::World;
-use super::kstatus::condition;
+use super::{World, kstatus::condition};
 
 /// The kind of most objects in tests.
 const SERVER: &str = "BareMetalServer";

@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use super::program as built;
-use super::program::Program;
+use super::{program as built, program::Program};
 use rustix::process::Signal;
 
 /// How long a graceful end may take: the time-out of an order and some seconds.

@@ -8,8 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::program as built;
-use super::program::Program;
+use super::{program as built, program::Program};
 
 /// Time limit of an answer; only a fault makes one take longer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);

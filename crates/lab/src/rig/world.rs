@@ -10,10 +10,12 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::cluster::Cluster;
-use super::deadline::eventually;
-use super::operator::{Operator, Start};
-use super::simulator::Simulator;
+use super::{
+    cluster::Cluster,
+    deadline::eventually,
+    operator::{Operator, Start},
+    simulator::Simulator,
+};
 
 /// The API server serves a new kind within this time.
 const ESTABLISHED_WITHIN: Duration = Duration::from_secs(30);

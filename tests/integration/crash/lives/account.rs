@@ -8,10 +8,14 @@ use kube::ResourceExt;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
-use super::super::call_trace::Place;
-use super::super::judge::{self, Findings};
-use super::super::proxied_world::{AT_ITS_END, ProxiedWorld};
-use super::Life;
+use super::{
+    super::{
+        call_trace::Place,
+        judge::{self, Findings},
+        proxied_world::{AT_ITS_END, ProxiedWorld},
+    },
+    Life,
+};
 use lab::rig::{World, condition, eventually, server};
 
 const HOLD: usize = 0;

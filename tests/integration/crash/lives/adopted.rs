@@ -6,9 +6,13 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-use super::super::judge::{self, Findings};
-use super::super::proxied_world::{AT_ITS_END, ProxiedWorld};
-use super::Life;
+use super::{
+    super::{
+        judge::{self, Findings},
+        proxied_world::{AT_ITS_END, ProxiedWorld},
+    },
+    Life,
+};
 use lab::rig::{World, condition, server};
 
 const ADOPT: usize = 0;

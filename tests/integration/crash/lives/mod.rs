@@ -21,10 +21,12 @@ use futures::future::LocalBoxFuture;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::call_trace::Place;
-use super::fault_point::{FaultPoint, inject};
-use super::judge::{self, Findings};
-use super::proxied_world::{AT_ITS_END, ProxiedWorld};
+use super::{
+    call_trace::Place,
+    fault_point::{FaultPoint, inject},
+    judge::{self, Findings},
+    proxied_world::{AT_ITS_END, ProxiedWorld},
+};
 use lab::rig::World;
 
 /// Every kind whose objects are tried.

@@ -9,10 +9,14 @@ use futures::future::LocalBoxFuture;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::super::call_trace::{Place, Side};
-use super::super::judge::{self, Findings};
-use super::super::proxied_world::{AT_ITS_END, ProxiedWorld};
-use super::Life;
+use super::{
+    super::{
+        call_trace::{Place, Side},
+        judge::{self, Findings},
+        proxied_world::{AT_ITS_END, ProxiedWorld},
+    },
+    Life,
+};
 use lab::rig::{World, eventually, server};
 
 pub(super) struct Orphaned;

@@ -4,10 +4,14 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use serde_json::Value;
 
-use super::super::call_trace::{Place, Side};
-use super::super::judge::{self, Findings};
-use super::super::proxied_world::{AT_ITS_END, ProxiedWorld};
-use super::{Life, is_released};
+use super::{
+    super::{
+        call_trace::{Place, Side},
+        judge::{self, Findings},
+        proxied_world::{AT_ITS_END, ProxiedWorld},
+    },
+    Life, is_released,
+};
 use lab::rig::{Health, health, server};
 
 const ORDER: usize = 0;

@@ -4,10 +4,14 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use serde_json::{Value, json};
 
-use super::super::call_trace::{Place, Side};
-use super::super::judge::{self, Findings};
-use super::super::proxied_world::{AT_ITS_END, ProxiedWorld};
-use super::Life;
+use super::{
+    super::{
+        call_trace::{Place, Side},
+        judge::{self, Findings},
+        proxied_world::{AT_ITS_END, ProxiedWorld},
+    },
+    Life,
+};
 use lab::rig::{Health, health};
 
 /// What a person does in each phase.

@@ -4,9 +4,10 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use serde_json::{Value, json};
 
-use super::super::judge::Findings;
-use super::super::proxied_world::ProxiedWorld;
-use super::small::{Small, Step};
+use super::{
+    super::{judge::Findings, proxied_world::ProxiedWorld},
+    small::{Small, Step},
+};
 
 pub(super) const WHITELIST: Small = Small {
     kind: "IpWhitelist",

@@ -10,15 +10,15 @@ use api::{
     order::OrderAccount,
     references::{AccountKind, PinnedAccount},
 };
-use flexmetal_core::account::{terms::Terms, view::View};
-use flexmetal_core::moment::Moment;
 use flexmetal_core::{
+    account::{terms::Terms, view::View},
     account_facts::AccountFacts,
     command::{
         decide::{Effect, decide, needs_server},
         facts::{Facts, ServerFact},
     },
     mark::ClusterId,
+    moment::Moment,
     pass::{Memory, Subject},
 };
 use jiff::Timestamp;

@@ -9,14 +9,14 @@ use api::{
     order::OrderNote,
     server::{BareMetalServerStatus, Intent, OrderOutcome, OrderRecord},
 };
-use flexmetal_core::account::{
-    terms::Terms,
-    view::{Catalogue, Proof, Sighting, View},
-};
-use flexmetal_core::moment::Moment;
 use flexmetal_core::{
+    account::{
+        terms::Terms,
+        view::{Catalogue, Proof, Sighting, View},
+    },
     account_facts::AccountFacts,
     mark::ClusterId,
+    moment::Moment,
     server::{
         decide::{Decision, decide},
         facts::{Facts, Installation, KnownCommand},

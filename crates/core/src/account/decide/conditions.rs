@@ -4,10 +4,10 @@ use super::{
     super::facts::{Facts, SecretFact},
     orphans,
 };
-use crate::wording::counted;
 use crate::{
-    account::{account_report::AccountReport, orphans::Verdict},
+    account::{facts::AccountReport, orphans::Verdict},
     cause::{AS_READY, Cause},
+    wording::counted,
 };
 use api::{
     Reason,

@@ -6,7 +6,7 @@
 
 use super::{super::facts::Facts, orphans};
 use crate::{
-    account::{account_report::AccountReport, key_state::KeyState, marks, orphans::Verdict},
+    account::{facts::AccountReport, key_state::KeyState, marks, orphans::Verdict},
     mark::ClusterId,
     moment::Moment,
 };

@@ -1,8 +1,10 @@
 //! Machines of this cluster that no object claims: what status says of them.
 
 use super::{super::facts::Facts, orphan_release};
-use crate::account::{account_report::AccountReport, marks, orphans::Verdict};
-use crate::wording::{counted, listed};
+use crate::{
+    account::{facts::AccountReport, marks, orphans::Verdict},
+    wording::{counted, listed},
+};
 use api::{
     Interval, Reason,
     conditions::{Type, Wanted},

@@ -4,8 +4,7 @@ use super::{
     super::facts::{Facts, KeyFault, SecretFact},
     lineage::{self, Identity},
 };
-use crate::wording::listed;
-use crate::{account::key_state::KeyState, cause::Cause};
+use crate::{account::key_state::KeyState, cause::Cause, wording::listed};
 use api::{
     Interval, Reason,
     key_in_use::KeyEntry,

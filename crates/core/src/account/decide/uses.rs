@@ -1,7 +1,7 @@
 //! What the status of an account tells of its use.
 
 use super::super::facts::Facts;
-use crate::account::{account_report::AccountReport, view::Catalogue};
+use crate::account::{facts::AccountReport, view::Catalogue};
 use api::account_use::{CallBudget, Capacity, KindUsers, QuotaUse, Stock};
 use hosting_types::{catalogue::Availability, quota::LocationQuota};
 use jiff::Timestamp;

@@ -6,7 +6,7 @@
 
 use super::{super::facts::Facts, Effect, Step, observed::word, remedy};
 use crate::{
-    account::{list::List, view::View},
+    account::view::{List, View},
     account_facts::Purpose,
     cause::Cause,
     stored_keys::Found,

@@ -13,16 +13,14 @@ pub(crate) mod tests;
 mod withheld;
 
 use super::facts::{Facts, is_of_another_kind, is_on_demand};
-use crate::account::lane::Lane;
-use crate::pass;
 use crate::{
     account::{
-        list::List,
-        view::{Hosts, View},
+        lane::Lane,
+        view::{Hosts, List, View},
     },
     account_facts::{Purpose, held},
     cause::Cause,
-    pass::Sight,
+    pass::{self, Sight},
 };
 use api::{
     Interval, Reason,

@@ -25,7 +25,7 @@ use api::{
     allowed::AllowedNamespaces,
     command::CommandOutcome,
     host::DedicatedHostSpec,
-    host_install::{HostInstallRecord, HostLog, HostSystem, SshKeyRef},
+    host_install::{HostInstall, HostInstallRecord, HostLog, HostSystem, SshKeyRef},
     host_power::{HostAction, HostCommand},
     power::Power,
     references::{AccountKind, AccountRef, PinnedAccount},
@@ -303,8 +303,6 @@ impl Case {
         self.0.subject.status().power.unwrap()
     }
 }
-
-use api::host_install::HostInstall;
 
 /// An installation of this revision that was started a while ago, right before nothing else.
 fn record(case: &Case, revision: i64, attempt: &str) -> HostInstallRecord {

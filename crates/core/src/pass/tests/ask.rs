@@ -1,7 +1,10 @@
 //! A look that somebody asks for.
 
 use super::*;
-use crate::account::{list::List, terms::Terms, view::View};
+use crate::account::{
+    terms::Terms,
+    view::{List, View},
+};
 
 /// The pace of the account.
 const PACE: u64 = 30;

@@ -7,12 +7,13 @@ use super::{
     fence::TagProof,
     order, remedy, rivals,
 };
-use crate::account::marks;
-use crate::account_facts::Purpose;
-use crate::cause::Cause;
-use crate::mark::{Mark, marks_of};
-use api::Interval;
-use api::{Reason, names::ORDER_ANNOTATION, server::Intent};
+use crate::{
+    account::marks,
+    account_facts::Purpose,
+    cause::Cause,
+    mark::{Mark, marks_of},
+};
+use api::{Interval, Reason, names::ORDER_ANNOTATION, server::Intent};
 use std::time::Duration;
 
 /// The mark comes out with this namespace and name: an earlier life of this very object.

@@ -10,10 +10,10 @@ use super::{
     replace::{self, Wish},
     rivals,
 };
-use crate::live_account::LiveAccount;
-use crate::mark::{Mark, marks_of, parse_order_tag};
 use crate::{
     account::{marks, terms::Terms},
+    account_facts::LiveAccount,
+    mark::{Mark, marks_of, parse_order_tag},
     moment::Moment,
 };
 use api::{PoliciesInForce, names::ORDER_TAG, server::Intent};

@@ -12,12 +12,14 @@ use super::{
     tags::{self, Said, Tags},
     terms::is_same,
 };
-use crate::account::view::{Sighting, State, View};
-use crate::account_facts::Purpose;
-use crate::again::Again;
-use crate::cause::{Cause, Standing};
-use crate::mark::marks_of;
-use crate::wording::listed;
+use crate::{
+    account::view::{Sighting, State, View},
+    account_facts::Purpose,
+    again::Again,
+    cause::{Cause, Standing},
+    mark::marks_of,
+    wording::listed,
+};
 use api::{
     Interval, Reason,
     conditions::{Type, Wanted},

@@ -11,9 +11,11 @@ use super::{
     remedy,
     resolve::{self, ordered_hostname},
 };
-use crate::account::view::{Sighting, View};
-use crate::account_facts::Purpose;
-use crate::cause::Cause;
+use crate::{
+    account::view::{Sighting, View},
+    account_facts::Purpose,
+    cause::Cause,
+};
 use api::{Reason, names::ORDER_TAG};
 use hosting_types::Server;
 use std::time::Duration;

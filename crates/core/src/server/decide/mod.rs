@@ -44,8 +44,12 @@ mod terms;
 pub(crate) mod tests;
 
 use super::facts::{Facts, account_of};
-use crate::account::{marks, view::View};
-use crate::{account_facts::AccountFacts, again::Again, cause::Cause};
+use crate::{
+    account::{marks, view::View},
+    account_facts::AccountFacts,
+    again::Again,
+    cause::Cause,
+};
 use api::{
     Reason,
     account::KnownMachine,

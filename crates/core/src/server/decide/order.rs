@@ -14,18 +14,17 @@ use super::{
     sent::{self, Hashes},
     stock, terms,
 };
-use crate::account_facts::{AccountFacts, Purpose, held};
-use crate::cause::{Cause, Standing};
 use crate::{
     account::{
         supply::CATALOGUE_AGE,
         view::{Proof, View},
     },
+    account_facts::{AccountFacts, Purpose, held},
     backoff,
+    cause::{Cause, Standing},
 };
-use api::Interval;
 use api::{
-    Reason,
+    Interval, Reason,
     server::{OrderOutcome, OrderRecord},
 };
 use hosting_types::Order;

@@ -12,10 +12,14 @@ use super::{
     fence::{self, TagProof},
     missing, order, reinstall, remedy, resolve, rivals, sending, terms,
 };
-use crate::account::{marks, view::View};
-use crate::account_facts::Purpose;
-use crate::wording::listed;
-use crate::{cause::Cause, server::memory::MOST_TAG_TRIES, server_commands::UnderWay};
+use crate::{
+    account::{marks, view::View},
+    account_facts::Purpose,
+    cause::Cause,
+    server::memory::MOST_TAG_TRIES,
+    server_commands::UnderWay,
+    wording::listed,
+};
 use api::{
     Interval, Reason,
     server::{DeletionPolicy, OrderOutcome},

@@ -16,10 +16,10 @@ use super::{
     machine::said,
     order, remedy, sending,
 };
-use crate::wording::{counted, listed};
 use crate::{
     account::view::{Sighting, View},
     cause::Cause,
+    wording::{counted, listed},
 };
 use api::{ExternalReleasePolicy, FailurePolicy, Interval, Reason, lifetime::Replaced};
 use hosting_types::{Server, ServerStatus};

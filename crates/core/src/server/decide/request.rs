@@ -6,9 +6,12 @@ use super::{
     stock,
     terms::is_same,
 };
-use crate::account::view::Catalogue;
-use crate::wording::{MOST_NAMES, did_you_mean, listed};
-use crate::{cause::Cause, stored_keys::Found};
+use crate::{
+    account::view::Catalogue,
+    cause::Cause,
+    stored_keys::Found,
+    wording::{MOST_NAMES, did_you_mean, listed},
+};
 use api::Reason;
 use hosting_types::{
     Order, SecretText,

@@ -8,12 +8,9 @@ use super::{
     super::facts::Facts, Decision, Effect, LookUp, control, draft::Draft, evidence::Evidence,
     fence, leads_to, remedy,
 };
-use crate::account_facts::Purpose;
-use crate::cause::Cause;
-use crate::{account::view::View, server::memory::Obstacle};
-use api::Interval;
+use crate::{account::view::View, account_facts::Purpose, cause::Cause, server::memory::Obstacle};
 use api::{
-    Reason,
+    Interval, Reason,
     names::ORDER_TAG,
     server::{Intent, OrderOutcome},
 };

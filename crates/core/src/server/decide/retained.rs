@@ -2,10 +2,10 @@
 //! applied again orders none beside them, unless a person names them all.
 
 use super::{super::facts::Facts, Decision, fence, remedy};
-use crate::wording::{counted, listed};
 use crate::{
     account::{key::AccountKey, view::View},
     cause::Cause,
+    wording::{counted, listed},
 };
 use api::{Interval, Reason, names::ORDER_ANOTHER};
 use sha2::{Digest as _, Sha256};

@@ -1,8 +1,11 @@
 //! A machine that has as many tags as it can have takes no further one: a person has to make room.
 
 use super::{super::facts::Facts, Decision, Effect, release::showing};
-use crate::wording::{counted, listed};
-use crate::{account::view::Sighting, cause::Cause};
+use crate::{
+    account::view::Sighting,
+    cause::Cause,
+    wording::{counted, listed},
+};
 use api::{Reason, names::RESERVED_PREFIX};
 use hosting_types::tag::MOST_TAGS;
 

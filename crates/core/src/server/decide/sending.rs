@@ -12,10 +12,8 @@ use super::{
     release::showing,
     remedy,
 };
-use crate::account::view::View;
-use crate::cause::Cause;
-use api::Interval;
-use api::Reason;
+use crate::{account::view::View, cause::Cause};
+use api::{Interval, Reason};
 use hosting_types::{Server, ServerStatus};
 use std::{sync::Arc, time::Duration};
 

@@ -11,7 +11,6 @@ use super::{
     remedy,
     terms::is_same,
 };
-use crate::wording::listed;
 use crate::{
     account::{
         supply::Lack,
@@ -19,6 +18,7 @@ use crate::{
         view::{Catalogue, View},
     },
     cause::Cause,
+    wording::listed,
 };
 use api::{
     Interval, Reason,

@@ -6,8 +6,11 @@ use super::{
     Effect,
     fence::TagProof,
 };
-use crate::wording::{counted, listed};
-use crate::{account_facts::Purpose, backoff::LONGEST_PAUSE};
+use crate::{
+    account_facts::Purpose,
+    backoff::LONGEST_PAUSE,
+    wording::{counted, listed},
+};
 use api::{
     Interval, Reason,
     names::RESERVED_PREFIX,

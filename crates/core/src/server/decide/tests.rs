@@ -35,18 +35,17 @@ use super::{
     hardware::HardwareMemory,
     *,
 };
-use crate::account::view::State;
-use crate::account_facts::AccountFacts;
-use crate::cause::Cause;
-use crate::mark::{ClusterId, Mark};
-use crate::server_commands::UnderWay;
 use crate::{
     account::{
         key::AccountKey,
-        view::{Catalogue, Proof, Sighting, Times},
+        view::{Catalogue, Proof, Sighting, State, Times},
     },
+    account_facts::AccountFacts,
+    cause::Cause,
+    mark::{ClusterId, Mark},
     moment::Moment,
     server::memory::Memory,
+    server_commands::UnderWay,
 };
 use api::{
     BareMetalServer, Interval, Policies, PoliciesInForce,

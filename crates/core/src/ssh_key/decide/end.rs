@@ -5,7 +5,7 @@ use super::{
     Decision, Effect, SHORTLY, hold, waiting,
 };
 use crate::{
-    account::list::List, account_facts::Purpose, cause::Cause, pass::KIND_UNSEEN,
+    account::view::List, account_facts::Purpose, cause::Cause, pass::KIND_UNSEEN,
     stored_keys::KeyUser,
 };
 use api::{

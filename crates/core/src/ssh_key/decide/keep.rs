@@ -7,12 +7,12 @@ use super::{
     },
     Decision, Effect, NewKey, SHORTLY, SLACK, hold, is_only_blocked, waiting,
 };
-use crate::ssh_key::facts::Posting;
 use crate::{
-    account::{list::List, view::View},
+    account::view::{List, View},
     account_facts::Purpose,
     backoff::LONGEST_PAUSE,
     cause::Cause,
+    ssh_key::facts::Posting,
 };
 use api::{
     Reason,

@@ -8,16 +8,14 @@ mod keep;
 pub(crate) mod tests;
 
 use super::{facts::Facts, public_key::Fingerprint};
-use crate::account::lane::Lane;
-use crate::pass;
 use crate::{
     account::{
-        list::List,
-        view::{State, View},
+        lane::Lane,
+        view::{List, State, View},
     },
     account_facts::AccountFacts,
     cause::Cause,
-    pass::Sight,
+    pass::{self, Sight},
 };
 use api::{
     Reason,

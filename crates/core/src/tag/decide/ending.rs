@@ -5,7 +5,7 @@ use super::{
     Decision, Effect, hold, look_again, unsettled,
 };
 use crate::{
-    account::{list::List, view::Tags},
+    account::view::{List, Tags},
     account_facts::Purpose,
     cause::Cause,
     pass::KIND_UNSEEN,

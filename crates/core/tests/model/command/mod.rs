@@ -169,50 +169,52 @@ fn breaks(scene: Scene) {
     assert!(walked.is_err(), "{scene:?}: {walked:?}");
 }
 
-#[test]
-fn no_command_is_sent_twice_whatever_crashes_or_is_lost() {
-    holds(REBOOT);
-}
+/// The walks, with their seconds where the slices take them.
+const WALKS: [(&str, Option<u32>, Scene); 5] = [
+    ("crashes and losses", None, REBOOT),
+    (
+        "a person's command and a note that was made up",
+        Some(40),
+        Scene {
+            has_people: true,
+            crashes: 0,
+            ..REBOOT
+        },
+    ),
+    (
+        "a shutdown and the power-off after it",
+        None,
+        Scene {
+            action: PowerAction::Shutdown,
+            crashes: 0,
+            ..REBOOT
+        },
+    ),
+    (
+        "a release",
+        Some(50),
+        Scene {
+            ends: true,
+            ..REBOOT
+        },
+    ),
+    (
+        "another machine",
+        Some(50),
+        Scene {
+            rebinds: true,
+            ..REBOOT
+        },
+    ),
+];
 
-/// The long walks, with their seconds: the slices take these.
-const LONG: [(&str, u32); 2] = [("a person's command", 40), ("a release", 95)];
-
 #[test]
-#[ignore = "make test-exhaustive"]
-fn a_persons_command_and_a_note_that_was_made_up_make_it_send_none_twice() {
-    if !tiers::takes("long walks of commands", &LONG, "a person's command") {
-        return;
+fn no_command_is_sent_twice_nor_after_a_release_nor_to_another_machine() {
+    let taken = tiers::select("walks of commands", Vec::from(WALKS), |walk| walk.1);
+    for (name, _, scene) in taken {
+        println!("{name}");
+        holds(scene);
     }
-    holds(Scene {
-        has_people: true,
-        crashes: 0,
-        ..REBOOT
-    });
-}
-
-#[test]
-fn a_shutdown_and_the_power_off_after_it_are_sent_once_each() {
-    holds(Scene {
-        action: PowerAction::Shutdown,
-        crashes: 0,
-        ..REBOOT
-    });
-}
-
-#[test]
-#[ignore = "make test-exhaustive"]
-fn none_is_sent_once_the_release_was_nor_to_another_machine() {
-    if !tiers::takes("long walks of commands", &LONG, "a release") {
-        return;
-    }
-    holds(Scene {
-        ends: true,
-        ..REBOOT
-    });
-    holds(Scene {
-        rebinds: true,
-        ..REBOOT
-    });
 }
 
 #[test]

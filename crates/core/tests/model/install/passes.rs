@@ -1,7 +1,7 @@
 //! What a pass decides, by the deciding code that ships; looked up where it was decided before.
 
-use super::super::real::Interner;
 use super::{
+    super::real::Interner,
     facts::{Around, facts},
     scenes::Scene,
     world::*,

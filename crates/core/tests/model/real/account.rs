@@ -9,12 +9,10 @@ use api::{
     references::AccountKind,
     timing::TimingInForce,
 };
-use flexmetal_core::server::on_record::on_record;
 use flexmetal_core::{
     account::{
-        account_report::{AccountReport, Calls, Counts},
         decide::{lineage as identity, next_key::Keys},
-        facts::{Facts, SecretFact},
+        facts::{AccountReport, Calls, Counts, Facts, SecretFact},
         key::AccountKey,
         key_state::KeyState,
         on_record::OnRecord,
@@ -24,6 +22,7 @@ use flexmetal_core::{
     },
     patience::Patience,
     request::Asked,
+    server::on_record::on_record,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use std::{

@@ -2,19 +2,19 @@
 
 use super::{super::world::*, *};
 use api::Reason;
-use flexmetal_core::account_facts::AccountFacts;
-use flexmetal_core::server::decide::{evidence::evidence, hardware::HardwareMemory, machine::kept};
-use flexmetal_core::server_commands::UnderWay;
 use flexmetal_core::{
     account::{
         left_behind::{Left, LeftBehind},
         marks,
         view::{Catalogue, Proof, Sighting, State, View},
     },
+    account_facts::AccountFacts,
     server::{
+        decide::{evidence::evidence, hardware::HardwareMemory, machine::kept},
         facts::{Facts, Installation, KnownCommand},
         recall::{Known, recall},
     },
+    server_commands::UnderWay,
 };
 use hosting_types::Server;
 

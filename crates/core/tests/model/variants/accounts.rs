@@ -1,7 +1,9 @@
 //! Operators that are mistaken about accounts, and about what was there before them.
 
-use super::super::{pass::Variant, rules, scene::Scene, world::Fault::*};
-use super::caught;
+use super::{
+    super::{pass::Variant, rules, scene::Scene, world::Fault::*},
+    caught,
+};
 
 #[test]
 fn absence_proved_in_another_account_is_caught() {

@@ -1,12 +1,14 @@
 //! Operators that let go of machines, or keep no track of them.
 
-use super::super::{
-    pass::Variant,
-    rules,
-    scene::{Brought, Scene},
-    world::Fault::*,
+use super::{
+    super::{
+        pass::Variant,
+        rules,
+        scene::{Brought, Scene},
+        world::Fault::*,
+    },
+    caught,
 };
-use super::caught;
 
 #[test]
 fn a_finalizer_dropped_on_denial_is_caught() {

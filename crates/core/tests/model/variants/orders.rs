@@ -1,7 +1,9 @@
 //! Operators that order twice.
 
-use super::super::{pass::Variant, rules, scene::Scene, world::Fault::*};
-use super::caught;
+use super::{
+    super::{pass::Variant, rules, scene::Scene, world::Fault::*},
+    caught,
+};
 
 #[test]
 fn a_blind_retry_is_caught() {

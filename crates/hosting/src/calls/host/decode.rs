@@ -1,10 +1,13 @@
 //! Reading host records.
 
 use crate::record::{Misfit, Record};
-use hosting_types::host::{
-    Host, HostAddress, HostDisk, HostHardware, HostKind, HostResult, InstallLogEntry, InstallStatus,
+use hosting_types::{
+    host::{
+        Host, HostAddress, HostDisk, HostHardware, HostKind, HostResult, InstallLogEntry,
+        InstallStatus,
+    },
+    identity::HostId,
 };
-use hosting_types::identity::HostId;
 
 /// Reads one host. Only a bad `id` makes it unreadable.
 pub(super) fn host(record: &Record<'_>) -> Result<Host, Misfit> {

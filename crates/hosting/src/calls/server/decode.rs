@@ -1,8 +1,10 @@
 //! Reading server records.
 
 use crate::record::{Misfit, Record};
-use hosting_types::server::{Server, ServerId, ServerStatus};
-use hosting_types::tag;
+use hosting_types::{
+    server::{Server, ServerId, ServerStatus},
+    tag,
+};
 
 /// The most addresses of one server.
 const MOST_ADDRESSES: usize = 64;

@@ -1,10 +1,14 @@
 //! What a machine reported about itself: its hardware and its root password.
 
-use crate::client::Client;
-use crate::record::{self, Misfit, Record};
-use hosting_types::error::Error;
-use hosting_types::secret::SecretText;
-use hosting_types::server::{HardwareListing, ServerId};
+use crate::{
+    client::Client,
+    record::{self, Misfit, Record},
+};
+use hosting_types::{
+    error::Error,
+    secret::SecretText,
+    server::{HardwareListing, ServerId},
+};
 
 impl Client {
     /// The hardware of a server: `GET /v3/flexMetal/servers/{uuid}/lshw`

@@ -5,7 +5,6 @@ use super::{
     super::{super::facts::Facts, draft::Draft},
     NewInstall,
 };
-use crate::wording;
 use crate::{
     cause::Cause,
     machine_commands as listed,
@@ -13,6 +12,7 @@ use crate::{
     moment::Moment,
     once::Reply,
     server::{facts::has_finalizer, install_memory::InstallObservation},
+    wording,
 };
 use api::{
     BareMetalServer, Reason,

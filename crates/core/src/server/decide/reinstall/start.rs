@@ -7,8 +7,9 @@ use super::{
     },
     Reinstallation, known, wished,
 };
-use crate::machine_commands as listed;
-use crate::{account_facts::Purpose, cause::Cause, server_commands::UnderWay};
+use crate::{
+    account_facts::Purpose, cause::Cause, machine_commands as listed, server_commands::UnderWay,
+};
 use api::{
     Interval, Reason,
     order::OrderAccount,

@@ -1,7 +1,6 @@
 //! Which place and type are ordered, and what is said where none can be had.
 
-use super::order::plan;
-use super::*;
+use super::{order::plan, *};
 use crate::account::{supply::Demand, view::Catalogue};
 use api::server::Alternative;
 use hosting_types::catalogue::{Availability, PlanLocation};

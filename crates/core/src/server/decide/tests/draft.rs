@@ -1,8 +1,7 @@
 //! The next status.
 
 use super::*;
-use crate::cause::Cause;
-use crate::server::decide::draft::Draft;
+use crate::{cause::Cause, server::decide::draft::Draft};
 use api::conditions;
 
 #[test]

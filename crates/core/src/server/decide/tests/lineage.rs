@@ -1,7 +1,6 @@
 //! What an account shows is believed only of the account that the order went to.
 
-use super::recall::Bare;
-use super::*;
+use super::{recall::Bare, *};
 use crate::server::recall::recall;
 
 /// The account stands on another connection, and another lineage is on record.

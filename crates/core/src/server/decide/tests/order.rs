@@ -1,9 +1,9 @@
 //! May a new order start?
 
 use super::*;
-use crate::cause::Cause;
 use crate::{
     account::{supply::Demand, view::Catalogue},
+    cause::Cause,
     once,
     server::memory::Declined,
 };

@@ -1,12 +1,14 @@
 //! What holds of every decision, whatever the facts.
 
 use super::*;
-use crate::account::view::State;
-use crate::readings::words;
-use crate::server::{
-    decide::resolve::acknowledged,
-    memory::{Missing, Obstacle, Release, ReleaseAnswer, Sent},
-    tag_changes::{TagChange, TagEnd},
+use crate::{
+    account::view::State,
+    readings::words,
+    server::{
+        decide::resolve::acknowledged,
+        memory::{Missing, Obstacle, Release, ReleaseAnswer, Sent},
+        tag_changes::{TagChange, TagEnd},
+    },
 };
 use api::{
     ExternalReleasePolicy, FailurePolicy, ManagementPolicy,

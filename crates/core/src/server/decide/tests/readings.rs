@@ -15,16 +15,16 @@ use super::{
     terms::on_terms,
     *,
 };
-use crate::account::{key::AccountKey, supply::Demand};
-use crate::default_account::{Undecided, several, soon};
-use crate::patience::PATIENCE;
-use crate::trouble::Trouble;
 use crate::{
+    account::{key::AccountKey, supply::Demand},
+    default_account::{Undecided, several, soon},
+    patience::PATIENCE,
     readings::Reading,
     server::{
         memory::{Declined, ReleaseAnswer},
         tag_changes::{TagChange, TagEnd},
     },
+    trouble::Trouble,
 };
 use api::{FailurePolicy, references::AccountKind, reinstall::InstallEnd};
 use hosting_types::{

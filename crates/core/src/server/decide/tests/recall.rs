@@ -1,12 +1,14 @@
 //! What is known and remembered of an object at the moment of a pass.
 
 use super::*;
-use crate::account::left_behind::{Left, LeftBehind};
-use crate::server::{
-    memory::{Missing, Observation},
-    recall::{Known, recall},
+use crate::{
+    account::left_behind::{Left, LeftBehind},
+    server::{
+        memory::{Missing, Observation},
+        recall::{Known, recall},
+    },
+    trouble::Trouble,
 };
-use crate::trouble::Trouble;
 
 /// Machines, and the mark of another living object.
 struct Outside(Vec<Sighting>, Option<Mark>);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    live_account::LiveAccount,
+    account_facts::LiveAccount,
     server::{
         decide::fence::TagProof,
         memory::{MOST_TAG_TRIES, Missing, ReleaseAnswer, Sent},

@@ -2,8 +2,7 @@
 //! other people: whatever happens, nothing is repeated on doubt, and in the end all is as declared.
 
 use super::*;
-use crate::tag::facts::Observation;
-use crate::trouble::Trouble;
+use crate::{tag::facts::Observation, trouble::Trouble};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 
