@@ -14,8 +14,6 @@ SERVERS ?= 1000
 TEST_SLICE ?=
 # Most tests wait half of the time; more at once than this keep two cores too busy for them.
 TEST_THREADS ?= 4
-# Which part of all changes of the decisions is tried: some 40 of them.
-MUTANTS ?= 0/SHARDS
 
 .PHONY: help
 help: ## List the commands
@@ -85,9 +83,3 @@ control-plane: ## Build etcd, kube-apiserver, kube-controller-manager and kubect
 .PHONY: advisories
 advisories: ## Check the dependencies against the advisory database (needs a network)
 	deny=$$($(TOOLS) cargo-deny) && $$deny --locked check advisories
-
-.PHONY: mutants
-mutants: ## Change the decisions in some 40 places, and count what their unit tests notice (40 minutes)
-	mutants=$$($(TOOLS) cargo-mutants) && \
-	$$mutants mutants --package flexmetal-core --shard $(MUTANTS) --sharding round-robin --baseline skip --timeout 300 \
-	--output $(TARGET) --cargo-arg=--locked -- --lib

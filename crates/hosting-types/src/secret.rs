@@ -83,7 +83,7 @@ impl ApiKey {
         let mut hash = Sha256::new();
         // With our own prefix, so that the value is in no table of plain hashes.
         hash.update(b"flexmetal-operator/api-key\0");
-        hash.update(self.expose().as_bytes());
+        hash.update(self.0.expose_secret().as_bytes());
         hash.finalize()[..6]
             .iter()
             .map(|byte| format!("{byte:02x}"))
@@ -92,7 +92,7 @@ impl ApiKey {
 
     /// Whether both are the same key.
     pub fn is_same_as(&self, other: &Self) -> bool {
-        self.expose() == other.expose()
+        self.0.expose_secret() == other.0.expose_secret()
     }
 
     /// The key itself, for the one header that it goes into and for masking what echoes it.
@@ -128,7 +128,7 @@ impl SecretText {
 
 impl PartialEq for SecretText {
     fn eq(&self, other: &Self) -> bool {
-        self.expose() == other.expose()
+        self.0.expose_secret() == other.0.expose_secret()
     }
 }
 
