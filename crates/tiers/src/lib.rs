@@ -84,23 +84,6 @@ pub fn select_by_name<T>(list: &str, units: Vec<T>, name: impl Fn(&T) -> Option<
     take(list, Tier::of_this_run(), units, &slices)
 }
 
-/// Whether this run takes one unit of a fixed list, each with its seconds. For a test that has something else to do, too.
-///
-/// # Panics
-/// If the list has no such unit.
-pub fn takes(list: &str, units: &[(&str, u32)], name: &str) -> bool {
-    let index = units.iter().position(|(unit, _)| *unit == name);
-    let index = index.unwrap_or_else(|| panic!("{list} has no {name}"));
-    let seconds: Vec<_> = units.iter().map(|(_, seconds)| Some(*seconds)).collect();
-    let tier = Tier::of_this_run();
-    let is_taken = tier.takes(slices_by_seconds(list, &seconds)[index]);
-    print_line(&format!(
-        "{list}: {name}: {} of 1 ({tier:?})",
-        u8::from(is_taken)
-    ));
-    is_taken
-}
-
 /// Past the test program's capture: what was tested belongs into every run's log.
 fn print_line(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");

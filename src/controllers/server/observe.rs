@@ -51,7 +51,7 @@ pub async fn observe(
     let reference = account_of(&object);
     let on_record = |account: &Account| is_on_record(ctx, &object, account);
     let (account_facts, account) = ctx.account_facts(&namespace, &reference, on_record);
-    let account_facts = Undecided::facts(undecided, account_facts);
+    let mut account_facts = Undecided::facts(undecided, account_facts);
     // Without our finalizer too: others may hold the object, and what its machine was let go for
     // must not look like a wish to release it.
     let kind_deleting = if object.metadata.deletion_timestamp.is_some() {
@@ -77,6 +77,7 @@ pub async fn observe(
     }
     let sight = ctx.objects.sight(&uid);
     // What is left to gather is at hand, so all of it is of one moment.
+    refresh(&mut account_facts, account.as_ref());
     let observed = ObservedServer {
         memory: ctx.objects.memory(&uid),
         now: clock::now(),
@@ -88,7 +89,7 @@ pub async fn observe(
         all_namespaces: ctx.watched.is_all(),
         is_namespace_suspended: ctx.accounts.is_namespace_suspended(&namespace),
         kind_deleting,
-        account: refreshed(account_facts, account.as_ref()),
+        account: account_facts,
         installation,
         named_keys,
         commands,
@@ -102,12 +103,11 @@ pub async fn observe(
     Gathered { facts, account }
 }
 
-/// The facts of an account with its view of this moment.
-fn refreshed(mut facts: AccountFacts, account: Option<&Account>) -> AccountFacts {
-    if let (AccountFacts::Found { view, .. }, Some(account)) = (&mut facts, account) {
+/// Puts the account's view of this moment into its facts.
+fn refresh(facts: &mut AccountFacts, account: Option<&Account>) {
+    if let (AccountFacts::Found { view, .. }, Some(account)) = (facts, account) {
         *view = account.view();
     }
-    facts
 }
 
 /// The command that a change of `spec.power` came to, as long as its end was not seen. None: it was not read.
@@ -142,9 +142,7 @@ pub fn recall(ctx: &ServerContext, facts: &mut Facts, account: Option<&Account>)
     facts.now = clock::now();
     facts.memory = ctx.objects.memory(&uid);
     let outside = account.map(|account| Outside { ctx, account });
-    if let (AccountFacts::Found { view, .. }, Some(account)) = (&mut facts.account, account) {
-        *view = account.view();
-    }
+    refresh(&mut facts.account, account);
     recall::recall(facts, outside.as_ref());
     ctx.objects
         .remember(&uid, |memory| *memory = facts.memory.clone());

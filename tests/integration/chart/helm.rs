@@ -34,8 +34,12 @@ const WITH_HELM_3: [(&str, u32); 8] = [
 
 /// The Helms that this run tries something with, Helm 4 last.
 pub(super) fn helms(what: &str) -> Vec<Helm> {
+    assert!(WITH_HELM_3.iter().any(|(test, _)| *test == what), "{what}");
+    let with_helm_3 = WITH_HELM_3.map(|(test, seconds)| (test, Some(seconds)));
+    let units = [&with_helm_3[..], &[("all with Helm 4", None)]].concat();
+    let taken = tiers::select("Helm 3", units, |(_, seconds)| *seconds);
     let mut helms = vec![helm_4()];
-    if tiers::takes("Helm 3", &WITH_HELM_3, what) {
+    if taken.iter().any(|(test, _)| *test == what) {
         helms.insert(0, helm("helm-3", "HELM_3"));
     }
     helms
