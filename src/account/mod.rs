@@ -11,7 +11,6 @@
 //! the state of its live account. Turns, lists and refusals have a lock each, under which
 //! no other is taken. The reservations of an account object come last. None is held while anybody is woken.
 
-mod defaults;
 mod handle;
 mod limits;
 mod lists;
@@ -37,7 +36,6 @@ mod weights;
 #[cfg(test)]
 mod tests;
 
-pub use defaults::{Choice, Listing};
 pub use handle::Account;
 pub use ordering::{Denied, OrderPermit, OrderTurn};
 pub use owners::Owner;

@@ -13,19 +13,17 @@ use flexmetal_core::account::{
 
 use super::{
     Account, Claims, Rate, Settings, Users, Wake,
-    defaults::Defaults,
     handle::Connected,
     live::{Core, Live},
     room::Room,
     siblings::Destination,
     users::Audience,
 };
-use api::{account::KnownMachine, policies, references::PinnedAccount, selector::Labels};
+use api::{account::KnownMachine, policies, selector::Labels};
 use beside::Trial;
 use hosting::Client;
 use hosting_types::{ApiKey, BaseUrl};
 use std::{
-    cell::LazyCell,
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
@@ -41,7 +39,6 @@ struct Registry {
     rate: Rate,
     room: Room,
     audience: Audience,
-    defaults: Defaults,
     entries: Mutex<HashMap<AccountKey, Entry>>,
 }
 
@@ -95,18 +92,9 @@ impl Accounts {
                 rate,
                 room: Room::default(),
                 audience: Audience::default(),
-                defaults: Defaults::default(),
                 entries: Mutex::default(),
             }),
         }
-    }
-
-    pub(super) fn defaults(&self) -> &Defaults {
-        &self.inner.defaults
-    }
-
-    pub(super) fn audience(&self) -> &Audience {
-        &self.inner.audience
     }
 
     /// Where there is room for what all of them show.
@@ -157,13 +145,11 @@ impl Accounts {
     }
 
     /// What objects of one namespace and name left behind, by the mark of these, in every account that the namespace may use:
-    /// those of its own account objects and those of the cluster. Beside that, the machines of the present object in any
-    /// of these but its own.
-    pub fn left_behind(&self, of: &Left<'_>, account: &AccountKey) -> LeftBehind {
+    /// those of its own account objects and those of the cluster.
+    pub fn left_behind(&self, of: &Left<'_>) -> LeftBehind {
         let Left {
             namespace, since, ..
         } = *of;
-        let own_names = self.names_of(account);
         let usable: Vec<(Account, Option<Arc<Core>>)> = {
             let entries = self.entries();
             let may_use =
@@ -175,23 +161,15 @@ impl Accounts {
             });
             with_core.collect()
         };
-        let may_stand_in =
-            |key: &AccountKey| key.namespace.is_none() || key.name == PinnedAccount::of(None).name;
-        // Only where an account may have more: it is as long as the account has machines.
-        let seen = LazyCell::new(|| self.live_machines(account));
         let mut left = LeftBehind::default();
         for (account, core) in usable {
             let settings = account.settings();
-            let stood_in = !own_names.contains(account.key()) && may_stand_in(account.key());
             let mut is_listed = false;
             if let Some(core) = core {
                 let state = core.state();
                 let proof = state.machines.proof();
                 is_listed = proof.is_some_and(|p| p.began >= since && settings.is_shown_by(p));
-                let mut shown = state.machines.snapshot().left_at(of.place);
-                if let Some(mark) = of.own.filter(|_| stood_in) {
-                    shown.extend(state.machines.snapshot().by_mark(mark));
-                }
+                let shown = state.machines.snapshot().left_at(of.place);
                 drop(state);
                 // Two account objects may stand on one live account.
                 let is_new =
@@ -200,15 +178,7 @@ impl Accounts {
                 left.machines.extend(shown);
             }
             let is_refused = || matches!(account.terms(namespace), Terms::Refused(_));
-            // Such as one that leads to the same account of the provider by another key, and is out of order.
-            let is_unseen = |known: &KnownMachine| {
-                known.live && !seen.contains(&known.uuid.to_ascii_lowercase())
-            };
-            let has_others = || {
-                let counts = of.own.is_some() && of.is_in_doubt && stood_in;
-                counts && settings.known.iter().any(is_unseen)
-            };
-            if !is_listed && (settings.may_keep || has_others()) && !is_refused() {
+            if !is_listed && settings.may_keep && !is_refused() {
                 left.unlisted.push(account.key().clone());
             }
         }
@@ -330,7 +300,6 @@ impl Accounts {
         };
         entries.insert(key.clone(), entry);
         drop(entries);
-        self.inner.defaults.appeared(key);
         self.tell(key, former);
     }
 
@@ -394,10 +363,6 @@ impl Accounts {
         // Whoever left a connection has another one, which is news.
         if is_news {
             self.tell(key, former);
-            // Whom it serves may have changed.
-            if self.inner.defaults.is_marked(key) {
-                self.wake_waiting();
-            }
         }
     }
 
@@ -441,16 +406,11 @@ impl Accounts {
         let former = entries.remove(key).map(Entry::end);
         self.inner.audience.siblings.forget(key);
         drop(entries);
-        let was_marked = self.inner.defaults.vanished(key, uid);
         self.tell(key, former.unwrap_or_default());
-        if was_marked {
-            self.wake_waiting();
-        }
     }
 
     /// An object that uses accounts is gone: its place, its grant and its wants go back.
     pub fn forget(&self, uid: &str) {
-        self.inner.defaults.forget(uid);
         for core in self.cores() {
             core.forget(uid);
         }

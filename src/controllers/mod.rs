@@ -10,7 +10,6 @@ pub mod tag;
 pub mod whitelist;
 
 pub mod context;
-pub mod default_account;
 pub mod drive;
 pub mod events;
 pub mod live_account;

@@ -9,7 +9,6 @@
 use flexmetal_core::{
     account::{key::AccountKey, lane::Lane},
     again::Again,
-    default_account::Undecided,
     ownership::Rivals,
     pass::{Decision, Ended, Memory, Subject, looked},
     report::{Severity, turned},
@@ -96,7 +95,6 @@ impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {
         &self,
         object: Arc<K>,
         account: &PinnedAccount,
-        undecided: Option<&Undecided>,
     ) -> (Subject<K, T>, Option<Account>) {
         let meta = object.meta();
         let uid = meta.uid.as_deref().unwrap_or_default();
@@ -107,7 +105,6 @@ impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {
         };
         let (facts, account) =
             self.account_facts(namespace, account, |_| self.objects.has_record(&object));
-        let facts = Undecided::facts(undecided, facts);
         let now = clock::now();
         let asked = request::word(meta);
         self.objects

@@ -294,8 +294,6 @@ impl DedicatedHost {
     }
 }
 
-super::references::names_account!(DedicatedHost);
-
 impl Kind for DedicatedHost {
     fn conditions(status: &Self::Status) -> &[Condition] {
         &status.conditions

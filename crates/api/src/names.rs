@@ -55,9 +55,6 @@ pub const ACKNOWLEDGE_LOCKOUT: &str = "flexmetal.dev/acknowledge-lockout";
 pub const RECONCILE_REQUEST: &str = "flexmetal.dev/reconcile-requested-at";
 /// The same as Flux writes it, for who uses its tools. Read where the other is not there.
 pub const FLUX_REQUEST: &str = "reconcile.fluxcd.io/requestedAt";
-/// Annotation on a ClusterProviderAccount: with the value `true` it is used by objects that name no account, in the
-/// namespaces that it serves and that have no ProviderAccount `default`.
-pub const DEFAULT_ACCOUNT: &str = "flexmetal.dev/is-default-account";
 /// Annotation on an account by which a person states that the releases that its brake holds are meant. Its value is the
 /// word that the condition's message names. Used up once: it lets as many begin as the brake lets at any time.
 pub const ACKNOWLEDGE_RELEASES: &str = "flexmetal.dev/acknowledge-releases";
@@ -69,7 +66,7 @@ pub const RELEASE_ORPHAN: &str = "flexmetal.dev/release-orphan";
 pub const SUSPEND_LABEL: &str = "flexmetal.dev/suspend";
 
 /// Every annotation on our kinds that is read. Of others nothing is kept.
-pub const ANNOTATIONS: [&str; 15] = [
+pub const ANNOTATIONS: [&str; 14] = [
     HELD_SECRET,
     ORDER_ANNOTATION,
     RELEASE_ANNOTATION,
@@ -84,7 +81,6 @@ pub const ANNOTATIONS: [&str; 15] = [
     FLUX_REQUEST,
     ACKNOWLEDGE_RELEASES,
     RELEASE_ORPHAN,
-    DEFAULT_ACCOUNT,
 ];
 
 /// Prefix of every tag that is reserved for the operator.

@@ -78,8 +78,6 @@ reasons! {
     Undecodable,
     /// The account that the object names does not exist.
     AccountNotFound,
-    /// The object names no account, and more than one is marked as the default.
-    SeveralDefaults,
     /// The account is one of the cluster, which the operator of this namespace does not serve.
     AccountNotServed,
     /// The account does not allow this namespace.

@@ -1,6 +1,5 @@
 //! References from one object to another. None of them has a namespace field.
 
-use super::Kind;
 use kube_core::Rule;
 use kube_derive::KubeSchema;
 use schemars::JsonSchema;
@@ -43,8 +42,7 @@ impl AccountKind {
     }
 }
 
-/// Names the account that an object belongs to. Default: the ProviderAccount `default` of the same namespace, or where there
-/// is none the ClusterProviderAccount that is marked as the default.
+/// Names the account that an object belongs to. Default: the ProviderAccount `default` of the same namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
@@ -57,43 +55,6 @@ pub struct AccountRef {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = OBJECT_NAME))]
     pub name: Option<String>,
-}
-
-/// An object that says in its spec to which account it belongs, or leaves that open.
-pub trait NamesAccount: Kind {
-    /// What it says.
-    fn account_ref(&self) -> Option<&AccountRef>;
-    /// The account that its status has pinned.
-    fn pinned(status: &Self::Status) -> Option<&PinnedAccount>;
-    /// Pins it in a status.
-    fn pin(status: &mut Self::Status, account: PinnedAccount);
-}
-
-/// An implementation for a kind with `spec.accountRef` and `status.account`.
-macro_rules! names_account {
-    ($kind:ty) => {
-        impl crate::references::NamesAccount for $kind {
-            fn account_ref(&self) -> Option<&crate::references::AccountRef> {
-                self.spec.account_ref.as_ref()
-            }
-
-            fn pinned(status: &Self::Status) -> Option<&crate::references::PinnedAccount> {
-                status.account.as_ref()
-            }
-
-            fn pin(status: &mut Self::Status, account: crate::references::PinnedAccount) {
-                status.account = Some(account);
-            }
-        }
-    };
-}
-pub(super) use names_account;
-
-impl AccountRef {
-    /// Whether a reference leaves open which account is meant. One that gives a name or a kind means just that one.
-    pub fn is_open(reference: Option<&Self>) -> bool {
-        reference.is_none_or(|r| r.kind.is_none() && r.name.is_none())
-    }
 }
 
 /// The rule of a spec that keeps its account for good, compared by what an unset field stands for. `noun`: what

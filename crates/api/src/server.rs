@@ -135,7 +135,7 @@ use serde::{Deserialize, Serialize};
 #[x_kube(validation = texts_fit())]
 #[serde(rename_all = "camelCase")]
 pub struct BareMetalServerSpec {
-    /// The account that pays. Default: the ProviderAccount `default` of this namespace, or else the default of the cluster.
+    /// The account that pays. Default: the ProviderAccount `default` of this namespace.
     /// Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account_ref: Option<AccountRef>,
@@ -521,8 +521,6 @@ pub struct Observed {
     )]
     pub contract_id: Option<String>,
 }
-
-super::references::names_account!(BareMetalServer);
 
 impl Kind for BareMetalServer {
     fn conditions(status: &Self::Status) -> &[Condition] {

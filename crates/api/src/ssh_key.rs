@@ -176,8 +176,6 @@ pub struct StoredKeyNote {
     pub lineage: String,
 }
 
-super::references::names_account!(SshKey);
-
 impl Kind for SshKey {
     fn conditions(status: &Self::Status) -> &[Condition] {
         &status.conditions

@@ -191,8 +191,6 @@ impl ServerTag {
     }
 }
 
-super::references::names_account!(ServerTag);
-
 impl Kind for ServerTag {
     fn conditions(status: &Self::Status) -> &[Condition] {
         &status.conditions

@@ -234,8 +234,6 @@ impl IpWhitelist {
     }
 }
 
-super::references::names_account!(IpWhitelist);
-
 impl Kind for IpWhitelist {
     fn conditions(status: &Self::Status) -> &[Condition] {
         &status.conditions

@@ -16,8 +16,6 @@ pub enum AccountFacts {
     Missing(String),
     /// It is not for this operator. Says which.
     NotServed(String),
-    /// The object names none, and has none yet. Says why.
-    Undecided(Cause),
     /// It does not serve the namespace, or that is not known yet, and nothing of the object is on record there: nothing
     /// is asked of it.
     Closed {
@@ -52,9 +50,7 @@ impl AccountFacts {
         let which = format!("{} {}", reference.kind.as_str(), reference.name);
         // Who named none has never heard of it.
         Self::Missing(match *reference == PinnedAccount::of(None) {
-            true => format!(
-                "{which}, which is used where none is named and no ClusterProviderAccount stands in,"
-            ),
+            true => format!("{which}, the default of this namespace,"),
             false => which,
         })
     }
@@ -63,9 +59,7 @@ impl AccountFacts {
     pub fn view(&self) -> Option<&View> {
         match self {
             Self::Found { view, .. } => Some(view),
-            Self::Missing(_) | Self::NotServed(_) | Self::Undecided(_) | Self::Closed { .. } => {
-                None
-            }
+            Self::Missing(_) | Self::NotServed(_) | Self::Closed { .. } => None,
         }
     }
 
@@ -73,9 +67,7 @@ impl AccountFacts {
     pub fn terms(&self) -> Option<&Terms> {
         match self {
             Self::Found { terms, .. } => Some(terms),
-            Self::Missing(_) | Self::NotServed(_) | Self::Undecided(_) | Self::Closed { .. } => {
-                None
-            }
+            Self::Missing(_) | Self::NotServed(_) | Self::Closed { .. } => None,
         }
     }
 
@@ -110,7 +102,7 @@ impl AccountFacts {
                      namespace out of that operator's --watch-namespace"
                 ),
             )),
-            Self::Closed { cause, .. } | Self::Undecided(cause) => Err(cause.clone()),
+            Self::Closed { cause, .. } => Err(cause.clone()),
             Self::Found { view, terms } => {
                 let closed = closed(terms).filter(|_| purpose != Purpose::End);
                 closed.map_or(Ok(()), Err)?;
@@ -180,7 +172,7 @@ mod tests {
         };
         let unnamed = PinnedAccount::of(None);
         assert!(why(&unnamed).starts_with(
-            "spec.accountRef: ProviderAccount default, which is used where none is named and no ClusterProviderAccount stands in, does not exist; create it"
+            "spec.accountRef: ProviderAccount default, the default of this namespace, does not exist; create it"
         ));
         let named = PinnedAccount {
             name: "team".into(),

@@ -11,7 +11,6 @@ pub mod backoff;
 pub mod cause;
 pub mod command;
 pub mod contest;
-pub mod default_account;
 pub mod host;
 pub mod machine_commands;
 pub mod mark;

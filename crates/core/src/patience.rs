@@ -1,20 +1,11 @@
 //! How long an object waits for what may just come before it says that a person is needed.
 
-use api::{Reason, timing::Minimum};
+use api::Reason;
 use std::time::Duration;
 
 /// An account, a Secret or another object that is referred to may be applied a little later, and an
 /// outage may be over soon.
 pub const PATIENCE: Duration = Duration::from_secs(120);
-
-/// How long a namespace has to be without an account of its own before the default of the cluster stands in: what is used
-/// then may cost money, and stays.
-pub const fn before_default(minimum: Minimum) -> Duration {
-    match minimum {
-        Minimum::Kept => PATIENCE,
-        Minimum::Lifted => Duration::from_secs(3),
-    }
-}
 
 /// What an object waits for, and since when. Kept from pass to pass by the process that holds it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

@@ -1,11 +1,11 @@
 //! What earlier objects of a place left behind, over all accounts that the namespace may use.
 
 use super::{
-    provider::{CLUSTER, machine, mark, uuid},
+    provider::{CLUSTER, machine},
     rig::{Rig, key},
 };
 use crate::{account::Settings, runtime::clock};
-use api::{account::KnownMachine, allowed::AllowedNamespaces, references::AccountKind};
+use api::{allowed::AllowedNamespaces, references::AccountKind};
 use flexmetal_core::account::{
     key::AccountKey,
     left_behind::{Left, LeftBehind},
@@ -25,11 +25,9 @@ fn left(rig: &Rig, since: Duration) -> (usize, Vec<AccountKey>) {
     let of = Left {
         namespace: "n",
         place: &place,
-        own: None,
-        is_in_doubt: false,
         since,
     };
-    let LeftBehind { machines, unlisted } = rig.accounts.left_behind(&of, &key("default"));
+    let LeftBehind { machines, unlisted } = rig.accounts.left_behind(&of);
     (machines.len(), unlisted)
 }
 
@@ -63,86 +61,6 @@ async fn an_account_that_retained_machines_has_to_be_listed_before_nothing_is_kn
     assert_eq!(left(&rig, start), (0, vec![key("default")]));
     rig.ready(&rig.resolve("default")).await;
     assert_eq!(left(&rig, start), (1, vec![]));
-}
-
-/// An object that lost its words, and stands now for another account than before.
-#[tokio::test(start_paused = true)]
-async fn a_machine_of_the_object_itself_is_seen_in_every_account_that_may_have_stood_in() {
-    let rig = Rig::new().await;
-    let start = clock::now().mono;
-    let own = mark(1);
-    let place = place();
-    let former = AccountKey::named(AccountKind::ClusterProviderAccount, None, "former");
-    let seen = |account: &AccountKey, is_in_doubt| {
-        let of = Left {
-            namespace: "n",
-            place: &place,
-            own: Some(&own),
-            is_in_doubt,
-            since: start,
-        };
-        let left = rig.accounts.left_behind(&of, account);
-        (left.machines.len(), left.unlisted)
-    };
-    rig.provider.world().servers = vec![machine(1, "delivered")];
-    let known = || {
-        vec![KnownMachine {
-            uuid: uuid(1),
-            order_tag: String::new(),
-            live: true,
-        }]
-    };
-    let serving = json!([{"name": "team", "names": ["n"]}]);
-    let serving: Vec<AllowedNamespaces> = serde_json::from_value(serving).unwrap();
-    let account = rig.install_at(&former, |s| {
-        s.allowed = Some(serving);
-        s.known = known();
-    });
-    // One that can only be named, and is out of order.
-    rig.configure("named", "account-named", None, |s| s.known = known());
-    let default = key("default");
-    // What was there before is not listed yet: only who is in doubt waits for it.
-    assert_eq!(seen(&default, false), (0, vec![]));
-    assert_eq!(seen(&default, true), (0, vec![former.clone()]));
-    assert_eq!(seen(&former, true), (0, vec![]), "its own");
-    rig.ready(&account).await;
-    assert_eq!(seen(&default, true), (1, vec![]));
-    assert_eq!(seen(&default, false), (1, vec![]));
-    assert_eq!(seen(&former, true), (0, vec![]));
-}
-
-/// The same account of the provider by another key, which is out of order.
-#[tokio::test(start_paused = true)]
-async fn an_account_whose_machines_are_all_shown_by_the_own_one_makes_nobody_wait() {
-    let rig = Rig::new().await;
-    let start = clock::now().mono;
-    let (own, place) = (mark(7), place());
-    rig.provider.world().servers = vec![machine(1, "delivered")];
-    rig.install("named", "key-one", |_| {});
-    rig.ready(&rig.resolve("named")).await;
-    let known = |number| KnownMachine {
-        uuid: uuid(number).to_uppercase(),
-        order_tag: String::new(),
-        live: true,
-    };
-    let unlisted = || {
-        let of = Left {
-            namespace: "n",
-            place: &place,
-            own: Some(&own),
-            is_in_doubt: true,
-            since: start,
-        };
-        rig.accounts.left_behind(&of, &key("named")).unlisted
-    };
-    rig.configure("default", "account-default", None, |s| {
-        s.known = vec![known(1)]
-    });
-    assert_eq!(unlisted(), vec![]);
-    rig.configure("default", "account-default", None, |s| {
-        s.known = vec![known(1), known(2)]
-    });
-    assert_eq!(unlisted(), vec![key("default")]);
 }
 
 #[tokio::test(start_paused = true)]

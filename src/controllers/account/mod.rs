@@ -28,7 +28,6 @@ use super::{
     objects::{Objects, Shown, Traits},
     streams::Guarded,
 };
-use crate::account::Listing;
 use api::{ClusterProviderAccount, ProviderAccount, references::AccountKind};
 use kube::Api;
 use memory::Memory;
@@ -42,19 +41,6 @@ const TOGETHER: Duration = Duration::from_millis(100);
 
 /// The account objects of one of the two kinds.
 pub type AccountObjects<K> = Objects<K, Memory>;
-
-/// Whether every account object is known.
-struct Known {
-    namespaced: Arc<AccountObjects<ProviderAccount>>,
-    cluster: Option<Arc<AccountObjects<ClusterProviderAccount>>>,
-}
-
-impl Listing for Known {
-    fn is_known(&self) -> bool {
-        let cluster = self.cluster.as_ref();
-        self.namespaced.is_ready() && cluster.is_some_and(|cluster| cluster.is_ready())
-    }
-}
 
 /// The objects of both kinds.
 pub struct Controller {
@@ -80,10 +66,6 @@ impl Controller {
         if let Some(cluster) = &cluster {
             process.accounts.add_users(cluster.clone());
         }
-        process.accounts.set_listing(Arc::new(Known {
-            namespaced: namespaced.clone(),
-            cluster: cluster.clone(),
-        }));
         Self {
             process: process.clone(),
             secrets,

@@ -1,10 +1,6 @@
 //! What the two kinds of account object have in common.
 
-use crate::{
-    account::Accounts,
-    controllers::{default_account::is_default, objects::Shown},
-    runtime::kind_api::KindApi,
-};
+use crate::{account::Accounts, controllers::objects::Shown, runtime::kind_api::KindApi};
 use api::{
     ClusterProviderAccount, ProviderAccount,
     account::{AccountSpec, AccountStatus},
@@ -43,9 +39,6 @@ pub fn announce<K: AccountObject>(accounts: &Accounts, shown: &Shown<K>) {
     let uid = meta.uid.as_deref().unwrap_or_default();
     let key = key::<K>(meta);
     accounts.announce(&key, uid);
-    // One that is being deleted is nobody's default any more.
-    let is_marked = is_default(meta) && meta.deletion_timestamp.is_none();
-    accounts.note_default(&key, uid, is_marked);
 }
 
 impl AccountObject for ProviderAccount {

@@ -120,7 +120,7 @@ async fn pass(ctx: Arc<CommandContext>, seen: Seen<ServerCommand>) -> Again {
 
 async fn observe(ctx: &CommandContext, object: Arc<ServerCommand>) -> (Facts, Option<Account>) {
     let account = object.account();
-    let (subject, account) = ctx.subject(object, &account, None).await;
+    let (subject, account) = ctx.subject(object, &account).await;
     let mut facts = Facts {
         steady: clock::steady_wall(),
         server: ServerFact::NotRead,

@@ -22,7 +22,6 @@ use api::DedicatedHost;
 use flexmetal_core::{
     account::key::AccountKey,
     again::Again,
-    default_account::Undecided,
     host::{
         decide::{decide, turn},
         facts::{Facts, HostMemory},
@@ -91,14 +90,10 @@ async fn pass(ctx: Arc<HostContext>, seen: Seen<DedicatedHost>) -> Again {
         Ok(object) => object,
         Err(again) => return again,
     };
-    let undecided = match ctx.settle_account(&object, None).await {
-        Ok(undecided) => undecided,
-        Err(again) => return again,
-    };
-    let (facts, account) = observe(&ctx, object, undecided.as_ref()).await;
+    let (facts, account) = observe(&ctx, object).await;
     let decision = decide(&facts);
     let subject = &facts.subject;
-    let again = match ctx.prepare(subject, account.as_ref(), &decision, turn) {
+    match ctx.prepare(subject, account.as_ref(), &decision, turn) {
         Next::Act(effect, permit) => {
             let (ended, observation) = act(&ctx, &facts, account.as_ref(), effect, permit).await;
             ctx.concluded(subject, ended, |own| own.note(observation))
@@ -106,17 +101,12 @@ async fn pass(ctx: Arc<HostContext>, seen: Seen<DedicatedHost>) -> Again {
         }
         Next::Say(again) => ctx.say(subject, &decision, again, &TURNS).await,
         Next::Rest(again) => again,
-    };
-    Undecided::again(undecided.as_ref(), again)
+    }
 }
 
-async fn observe(
-    ctx: &HostContext,
-    object: Arc<DedicatedHost>,
-    undecided: Option<&Undecided>,
-) -> (Facts, Option<Account>) {
+async fn observe(ctx: &HostContext, object: Arc<DedicatedHost>) -> (Facts, Option<Account>) {
     let pinned = object.account();
-    let (subject, account) = ctx.subject(object, &pinned, undecided).await;
+    let (subject, account) = ctx.subject(object, &pinned).await;
     let mut facts = Facts {
         rivals: Rivals::default(),
         is_owner_known: true,

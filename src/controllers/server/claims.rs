@@ -12,7 +12,7 @@ use api::{
 };
 use flexmetal_core::{
     account::key::AccountKey,
-    mark::{ClusterId, Mark},
+    mark::Mark,
     server::facts::{is_same_uuid, order_annotation, release_note},
 };
 use std::{collections::HashSet, sync::Arc};
@@ -56,31 +56,6 @@ fn has_another(object: &BareMetalServer, uuid: &str) -> bool {
     let outcome = status.and_then(|s| s.order.as_ref()?.outcome);
     let own = status.and_then(|s| s.uuid.as_deref());
     outcome == Some(OrderOutcome::Created) && own.is_some_and(|own| !is_same_uuid(own, uuid))
-}
-
-/// The own order of an object, to whose account it belongs where its spec and status name none. While an order is on record
-/// in its status, that is it: whoever may edit the object could write an annotation that brings what is on
-/// record to another account. What a copy or a restored object brings along is not its own.
-pub(super) fn own_order(
-    cluster: &ClusterId,
-    object: &BareMetalServer,
-    has_record: bool,
-    remembered: impl FnOnce() -> Option<Intent>,
-) -> Option<Intent> {
-    let mark = super::mark(cluster, &object.metadata);
-    let is_own = |intent: &Intent| {
-        intent.cluster == cluster.as_str()
-            && object.metadata.uid.as_deref() == Some(&intent.uid)
-            && mark.as_ref().is_some_and(|own| own.as_str() == intent.mark)
-    };
-    let told = match has_record {
-        true => {
-            let status = object.status.as_ref();
-            status.and_then(|status| Some(status.order.as_ref()?.intent.clone()))
-        }
-        false => order_annotation(object).and_then(|note| Some(note.ok()?.intent)),
-    };
-    told.filter(is_own).or_else(remembered)
 }
 
 /// Whether a living object other than the one with this UID bears the mark; None where that cannot
@@ -138,7 +113,8 @@ pub(super) fn recorded(object: &BareMetalServer) -> Option<String> {
 mod tests {
     use super::*;
     use api::names::ORDER_ANNOTATION;
-    use serde_json::{Value, json};
+    use flexmetal_core::mark::ClusterId;
+    use serde_json::json;
 
     #[test]
     fn a_machine_is_disowned_by_who_has_another_and_no_order_open() {
@@ -200,52 +176,5 @@ mod tests {
             !settled(None, Some("Refused")),
             "not written down there yet"
         );
-    }
-
-    #[test]
-    fn an_annotation_brings_nothing_that_is_on_record_to_another_account() {
-        let cluster = ClusterId::parse("0123456789abcdef").unwrap();
-        let mark = cluster.object_mark("shop", "web", "u");
-        let intent = |account: &str, uid: &str| {
-            json!({
-                "cluster": "0123456789abcdef", "uid": uid, "mark": mark.as_str(), "epoch": 1,
-                "attempt": "a", "sendBy": "2026-09-21T14:00:00Z",
-                "account": {"kind": "ClusterProviderAccount", "name": account, "uid": "x",
-                    "lineage": "l", "connection": "c"},
-            })
-        };
-        let object = |noted: Option<Value>, recorded: Option<Value>| -> BareMetalServer {
-            let noted = noted.map(|intent| intent.to_string());
-            let mut object = json!({
-                "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
-                "metadata": {"name": "web", "namespace": "shop", "uid": "u",
-                    "annotations": {ORDER_ANNOTATION: noted.unwrap_or_default()}},
-                "spec": {"location": "here", "instanceType": "small", "os": {"slug": "some-os"}},
-            });
-            if let Some(recorded) = recorded {
-                object["status"] = json!({"order": recorded});
-            }
-            serde_json::from_value(object).unwrap()
-        };
-        let remembered: Intent = serde_json::from_value(intent("known", "u")).unwrap();
-        let told = |object: &BareMetalServer, has_record, remembered: Option<&Intent>| {
-            let told = own_order(&cluster, object, has_record, || remembered.cloned());
-            told.map(|intent| intent.account.unwrap().name)
-        };
-        let forged = object(Some(intent("victim", "u")), Some(intent("former", "u")));
-        assert_eq!(told(&forged, true, None).as_deref(), Some("former"));
-        let without = object(Some(intent("victim", "u")), None);
-        assert_eq!(told(&without, true, None), None);
-        // Its status was lost.
-        assert_eq!(told(&without, false, None).as_deref(), Some("victim"));
-        // Annotation and status were lost, or are those of another object.
-        for lost in [
-            object(None, None),
-            object(Some(intent("former", "another")), None),
-        ] {
-            assert_eq!(told(&lost, false, None), None);
-            let known = told(&lost, false, Some(&remembered));
-            assert_eq!(known.as_deref(), Some("known"));
-        }
     }
 }

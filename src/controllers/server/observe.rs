@@ -17,7 +17,6 @@ use flexmetal_core::{
     },
     account_facts::{AccountFacts, LiveAccount},
     cause::Cause,
-    default_account::Undecided,
     mark::Mark,
     server::{
         decide::sent,
@@ -41,17 +40,12 @@ pub struct Gathered {
 }
 
 /// Gathers the facts about an object.
-pub async fn observe(
-    ctx: &ServerContext,
-    object: Arc<BareMetalServer>,
-    undecided: Option<&Undecided>,
-) -> Gathered {
+pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathered {
     let namespace = object.namespace().unwrap_or_default();
     let uid = object.uid().unwrap_or_default();
     let reference = account_of(&object);
     let on_record = |account: &Account| is_on_record(ctx, &object, account);
-    let (account_facts, account) = ctx.account_facts(&namespace, &reference, on_record);
-    let mut account_facts = Undecided::facts(undecided, account_facts);
+    let (mut account_facts, account) = ctx.account_facts(&namespace, &reference, on_record);
     // Without our finalizer too: others may hold the object, and what its machine was let go for
     // must not look like a wish to release it.
     let kind_deleting = if object.metadata.deletion_timestamp.is_some() {
@@ -164,7 +158,7 @@ impl Known for Outside<'_> {
     }
 
     fn left_behind(&self, of: &Left<'_>) -> LeftBehind {
-        self.ctx.accounts.left_behind(of, self.account.key())
+        self.ctx.accounts.left_behind(of)
     }
 
     fn is_claimed(&self, mark: &Mark, except: &str, is_of_namespace: bool) -> Option<bool> {

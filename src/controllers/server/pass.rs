@@ -3,7 +3,6 @@
 use super::{
     ServerContext,
     act::act,
-    claims::own_order,
     observe::{Gathered, observe},
     report, root_password,
     turn::{self, Asked},
@@ -13,11 +12,10 @@ use crate::{
     controllers::{objects::Seen, report::Reported},
     runtime::clock,
 };
-use api::{BareMetalServer, references::PinnedAccount};
+use api::BareMetalServer;
 use flexmetal_core::{
     account::view::{List, Proof},
     again::Again,
-    default_account::Undecided,
     server::{
         decide::{Decision, Effect, decide},
         facts::Facts,
@@ -63,44 +61,11 @@ async fn tend(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
     if let Some(again) = stand_by(ctx, &object) {
         return again;
     }
-    let undecided = match stands_in(ctx, &object).await {
-        Ok(undecided) => undecided,
-        Err(again) => return again,
-    };
-    let again = Box::pin(go_on(ctx, object, undecided.as_ref())).await;
-    Undecided::again(undecided.as_ref(), again)
+    Box::pin(go_on(ctx, object)).await
 }
 
-/// Why a server that names no account has none yet. One whose status was lost is bound again to the account of its own
-/// order, whatever stands in by now.
-async fn stands_in(
-    ctx: &ServerContext,
-    object: &Arc<BareMetalServer>,
-) -> Result<Option<Undecided>, Again> {
-    let uid = object.metadata.uid.as_deref().unwrap_or_default();
-    // What this process knows outlasts what is taken off the object.
-    let remembered = || ctx.objects.memory(uid).order.map(|order| order.intent);
-    let has_record = ctx.objects.has_record(object);
-    let Some(intent) = own_order(&ctx.cluster, object, has_record, remembered) else {
-        return ctx.settle_account(object, None).await;
-    };
-    let noted = intent.account.map(|account| PinnedAccount {
-        kind: account.kind,
-        name: account.name,
-    });
-    // What the object stands for needs no word in its status.
-    match noted.filter(|account| *account != PinnedAccount::of(None)) {
-        Some(account) => ctx.settle_account(object, Some(account)).await,
-        None => Ok(None),
-    }
-}
-
-async fn go_on(
-    ctx: &ServerContext,
-    object: Arc<BareMetalServer>,
-    undecided: Option<&Undecided>,
-) -> Again {
-    let Gathered { facts, account } = observe(ctx, object, undecided).await;
+async fn go_on(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
+    let Gathered { facts, account } = observe(ctx, object).await;
     tell_release(ctx, &facts).await;
     let decision = decide(&facts);
     ask(ctx, &facts, account.as_ref(), &decision);

@@ -10,7 +10,6 @@ use api::{Reason, SshKey, references::ValueLocation};
 use flexmetal_core::{
     account::key::AccountKey,
     cause::Cause,
-    default_account::Undecided,
     ssh_key::{
         facts::{self, Facts},
         memory::Content,
@@ -33,14 +32,13 @@ pub(super) async fn observe(
     ctx: &KeyContext,
     shared: &Shared,
     object: Arc<SshKey>,
-    undecided: Option<&Undecided>,
 ) -> (Facts, Option<Account>) {
     let key = match object.metadata.deletion_timestamp {
         None => Some(key(ctx, &object).await),
         Some(_) => None,
     };
     let (subject, account) = ctx
-        .subject(object.clone(), &facts::account_of(&object), undecided)
+        .subject(object.clone(), &facts::account_of(&object))
         .await;
     let list = subject.view().and_then(|view| view.ssh_keys.clone());
     let mut facts = Facts {

@@ -5,7 +5,6 @@ use crate::controllers::{objects::Seen, pass::Next};
 use api::{SshKey, conditions::Type};
 use flexmetal_core::{
     again::Again,
-    default_account::Undecided,
     report::Severity,
     ssh_key::decide::{decide, turn},
 };
@@ -29,11 +28,7 @@ pub(super) async fn pass(ctx: Arc<KeyContext>, shared: Shared, seen: Seen<SshKey
         Ok(object) => object,
         Err(again) => return again,
     };
-    let undecided = match ctx.settle_account(&object, None).await {
-        Ok(undecided) => undecided,
-        Err(again) => return again,
-    };
-    let (facts, account) = observe(&ctx, &shared, object, undecided.as_ref()).await;
+    let (facts, account) = observe(&ctx, &shared, object).await;
     let decision = decide(&facts);
     let subject = &facts.subject;
     let again = match ctx.prepare(subject, account.as_ref(), &decision, turn) {
@@ -52,5 +47,5 @@ pub(super) async fn pass(ctx: Arc<KeyContext>, shared: Shared, seen: Seen<SshKey
         ctx.stored_keys
             .key_changed(subject.namespace(), subject.name());
     }
-    Undecided::again(undecided.as_ref(), again)
+    again
 }

@@ -14,7 +14,6 @@ use api::ServerTag;
 use flexmetal_core::{
     account::key::AccountKey,
     again::Again,
-    default_account::Undecided,
     ownership::Rivals,
     pass::{Memory, Subject},
     tag::{
@@ -71,14 +70,10 @@ async fn pass(ctx: Arc<TagContext>, seen: Seen<ServerTag>) -> Again {
         Ok(object) => object,
         Err(again) => return again,
     };
-    let undecided = match ctx.settle_account(&object, None).await {
-        Ok(undecided) => undecided,
-        Err(again) => return again,
-    };
-    let (facts, account) = observe(&ctx, object, undecided.as_ref()).await;
+    let (facts, account) = observe(&ctx, object).await;
     let decision = decide(&facts);
     let subject = &facts.subject;
-    let again = match ctx.prepare(subject, account.as_ref(), &decision, turn) {
+    match ctx.prepare(subject, account.as_ref(), &decision, turn) {
         Next::Act(effect, permit) => {
             let observation = act(&ctx, &facts, effect, permit).await;
             let mut own = subject.memory.own.clone();
@@ -87,17 +82,12 @@ async fn pass(ctx: Arc<TagContext>, seen: Seen<ServerTag>) -> Again {
         }
         Next::Say(again) => ctx.say(subject, &decision, again, &TURNS).await,
         Next::Rest(again) => again,
-    };
-    Undecided::again(undecided.as_ref(), again)
+    }
 }
 
-async fn observe(
-    ctx: &TagContext,
-    object: Arc<ServerTag>,
-    undecided: Option<&Undecided>,
-) -> (Facts, Option<Account>) {
+async fn observe(ctx: &TagContext, object: Arc<ServerTag>) -> (Facts, Option<Account>) {
     let pinned = object.account();
-    let (subject, account) = ctx.subject(object, &pinned, undecided).await;
+    let (subject, account) = ctx.subject(object, &pinned).await;
     let rivals = rivals(ctx, &subject);
     let mut facts = Facts { subject, rivals };
     let mut own = facts.subject.memory.own.clone();

@@ -14,7 +14,6 @@ use api::{IpWhitelist, references::AccountKind};
 use flexmetal_core::{
     account::key::AccountKey,
     again::Again,
-    default_account::Undecided,
     ownership::{Claimant, Rivals},
     pass::Memory,
     whitelist::{
@@ -72,43 +71,22 @@ async fn pass(ctx: Arc<WhitelistContext>, seen: Seen<IpWhitelist>) -> Again {
         Ok(object) => object,
         Err(again) => return again,
     };
-    let undecided = match stands_in(&ctx, &object).await {
-        Ok(undecided) => undecided,
-        Err(again) => return again,
-    };
-    let (facts, account) = observe(&ctx, object, undecided.as_ref()).await;
+    let (facts, account) = observe(&ctx, object).await;
     let decision = decide(&facts);
     let subject = &facts.subject;
-    let again = match ctx.prepare(subject, account.as_ref(), &decision, turn) {
+    match ctx.prepare(subject, account.as_ref(), &decision, turn) {
         Next::Act(effect, permit) => {
             let (own, ended) = act(&ctx, &facts, effect, permit).await;
             ctx.concluded(subject, ended, |kept| *kept = own).await
         }
         Next::Say(again) => ctx.say(subject, &decision, again, &TURNS).await,
         Next::Rest(again) => again,
-    };
-    Undecided::again(undecided.as_ref(), again)
-}
-
-/// An account of the cluster stands in only where it may serve whitelists: elsewhere the object would be bound to what it
-/// can never use.
-async fn stands_in(
-    ctx: &WhitelistContext,
-    object: &Arc<IpWhitelist>,
-) -> Result<Option<Undecided>, Again> {
-    match object.metadata.namespace.as_deref() == Some(&ctx.namespace) {
-        true => ctx.settle_account(object, None).await,
-        false => Ok(None),
     }
 }
 
-async fn observe(
-    ctx: &WhitelistContext,
-    object: Arc<IpWhitelist>,
-    undecided: Option<&Undecided>,
-) -> (Facts, Option<Account>) {
+async fn observe(ctx: &WhitelistContext, object: Arc<IpWhitelist>) -> (Facts, Option<Account>) {
     let pinned = object.account();
-    let (subject, account) = ctx.subject(object, &pinned, undecided).await;
+    let (subject, account) = ctx.subject(object, &pinned).await;
     // In this order: objects that come up in between are among the claimants.
     let is_listed = ctx.objects.is_complete();
     let rivals = rivals(ctx, &subject.object);

@@ -1,4 +1,4 @@
-//! Who pays: objects that name no account, and many accounts of many namespaces beside each other.
+//! Who pays: which account a reference means, and many accounts of many namespaces beside each other.
 
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -6,31 +6,20 @@ use serde_json::{Value, json};
 use super::{SOON, apply, cluster_wide::Host, judge, said, secret, text, with};
 use lab::rig::{Things, condition, eventually, quick_timing, server};
 
-/// The annotation of an account that stands in.
-const MARK: &str = "flexmetal.dev/is-default-account";
-
-/// An account of the cluster, at an account of the provider with the same name.
-async fn shared_account(host: &Host, name: &str, namespaces: &[&str], mark: Option<&str>) {
+/// The ClusterProviderAccount `default`, at an account of the provider with the same name.
+async fn shared_account(host: &Host, namespaces: &[&str]) {
     let world = &host.world;
-    let key = format!("key-of-{name}");
-    let of_key = secret(name, "apiKey", &key);
+    let (name, key) = ("default", "key-of-default");
+    let of_key = secret(name, "apiKey", key);
     apply(&world.client, Some(&world.namespace), &of_key).await;
-    let annotations = mark.map(|mark| json!({ MARK: mark })).unwrap_or_default();
     let account = json!({
-        "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ClusterProviderAccount",
-        "metadata": {"name": name, "annotations": annotations},
+        "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ClusterProviderAccount", "metadata": {"name": name},
         "spec": {
             "baseURL": world.simulator.api(), "apiKeySecretRef": {"name": name}, "timing": quick_timing(),
             "allowedNamespaces": [{"name": "teams", "names": namespaces}],
         },
     });
-    let exists = world
-        .cluster_things("ClusterProviderAccount")
-        .get(name)
-        .await;
-    if exists.is_none() {
-        world.simulator.add_account(name, &key).await;
-    }
+    world.simulator.add_account(name, key).await;
     apply(&world.client, None, &account).await;
 }
 
@@ -55,44 +44,36 @@ async fn ordered(host: &Host, account: &str) -> Vec<String> {
     names
 }
 
-/// A namespace without a default of its own uses the one of the cluster, and what was bound once stays where it is,
-/// whatever appears, is marked or is deleted later.
+/// A reference is to the ProviderAccount `default` where it says nothing, and to the ClusterProviderAccount `default`
+/// where it says just this kind. One never stands for the other.
 #[tokio::test]
-async fn default_account() {
+async fn reference_without_name_means_default_of_its_kind() {
     let host = Host::start(0).await;
     let (world, cluster) = (&host.world, &host.cluster);
     let namespace = async |prefix| cluster.namespace(prefix).await;
-    let (one, two, three, four) = (
-        namespace("one").await,
-        namespace("two").await,
-        namespace("three").await,
-        namespace("four").await,
-    );
+    let (one, two) = (namespace("one").await, namespace("two").await);
     let servers = |namespace: &str| world.things_in(namespace, "BareMetalServer");
     let accounts = world.cluster_things("ClusterProviderAccount");
-    let of_shared = "ClusterProviderAccount shared";
+    let shared = json!({"kind": "ClusterProviderAccount"});
+    let of_shared = "ClusterProviderAccount default";
+    let web = with("web", &json!({"accountRef": shared}));
 
-    // Nobody stands in: a tenant cannot make an account of its own the default of others, nor name that of another.
-    let of_tenant = json!({
-        "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ProviderAccount",
-        "metadata": {"name": "team", "annotations": {MARK: "true"}},
-        "spec": {"baseURL": world.simulator.api(), "apiKeySecretRef": {"name": "none"}},
-    });
-    apply(&world.client, Some(&three), &of_tenant).await;
-    servers(&one).create(&server("web")).await;
-    waits(&servers(&one), "web", "AccountNotFound", &["create it"]).await;
-    servers(&four).create(&server("lone")).await;
-    let others = with("theirs", &json!({"accountRef": {"name": "team"}}));
-    servers(&four).create(&others).await;
-    waits(&servers(&four), "theirs", "AccountNotFound", &["team"]).await;
-
-    // An account that is marked wakes whoever waits. One object of each kind is bound to it.
-    let all = [&*one, &*two, &*three, &*world.namespace];
-    shared_account(&host, "shared", &all, Some("true")).await;
-    let web = servers(&one).wait_ready("web", SOON).await;
-    assert_eq!(bound(&web), of_shared);
+    servers(&one).create(&web).await;
+    waits(
+        &servers(&one),
+        "web",
+        "AccountNotFound",
+        &["ClusterProviderAccount default"],
+    )
+    .await;
+    shared_account(&host, &[&one, &two]).await;
+    assert_eq!(
+        bound(&servers(&one).wait_ready("web", SOON).await),
+        of_shared
+    );
     let tag = json!({
-        "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerTag", "metadata": {"name": "team"}, "spec": {},
+        "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerTag", "metadata": {"name": "team"},
+        "spec": {"accountRef": shared},
     });
     let tags = world.things_in(&one, "ServerTag");
     tags.create(&tag).await;
@@ -100,51 +81,41 @@ async fn default_account() {
     let key = super::ssh_keys::public_key('D');
     let key = json!({
         "apiVersion": "flexmetal.dev/v1alpha1", "kind": "SshKey", "metadata": {"name": "laptop"},
-        "spec": {"publicKey": key},
+        "spec": {"publicKey": key, "accountRef": shared},
     });
     let keys = world.things_in(&one, "SshKey");
     keys.create(&key).await;
     assert_eq!(bound(&keys.wait_ready("laptop", SOON).await), of_shared);
-    waits(&servers(&four), "lone", "AccountNotFound", &["create it"]).await;
 
-    // One of the namespace's own moves nothing that was bound, and is used by what comes then.
-    let own = world.simulator.api();
+    // Who says nothing waits for the account of the namespace, although the cluster has a default.
+    servers(&one).create(&server("own")).await;
+    let words = ["ProviderAccount default", "create it"];
+    waits(&servers(&one), "own", "AccountNotFound", &words).await;
     world.simulator.add_account("own", "key-of-own").await;
     let own_key = secret("own", "apiKey", "key-of-own");
     apply(&world.client, Some(&one), &own_key).await;
     let default = json!({
         "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ProviderAccount", "metadata": {"name": "default"},
-        "spec": {"baseURL": own, "apiKeySecretRef": {"name": "own"}, "timing": quick_timing()},
+        "spec": {"baseURL": world.simulator.api(), "apiKeySecretRef": {"name": "own"}, "timing": quick_timing()},
     });
     apply(&world.client, Some(&one), &default).await;
-    servers(&one).create(&server("later")).await;
-    servers(&one).wait_ready("later", SOON).await;
-    assert_eq!(ordered(&host, "own").await, ["later"]);
-    assert_eq!(ordered(&host, "shared").await, ["web"]);
-
-    // A second one is one too many where both serve, and none where it does not.
-    shared_account(&host, "second", &[&two], Some("true")).await;
-    servers(&two).create(&server("torn")).await;
-    let names = ["ClusterProviderAccount second", of_shared];
-    waits(&servers(&two), "torn", "SeveralDefaults", &names).await;
-    servers(&three).create(&server("sure")).await;
-    let sure = servers(&three).wait_ready("sure", SOON).await;
-    assert_eq!(bound(&sure), of_shared);
-    assert_eq!(ordered(&host, "second").await, [""; 0]);
-    // The word moves: who waits follows it, who is bound stays.
-    shared_account(&host, "shared", &all, None).await;
-    let torn = servers(&two).wait_ready("torn", SOON).await;
-    assert_eq!(bound(&torn), "ClusterProviderAccount second");
-    for (namespace, name) in [(&one, "web"), (&three, "sure")] {
-        let stays = servers(namespace).wait_ready(name, SOON).await;
-        assert_eq!(bound(&stays), of_shared, "{name}");
-    }
-    assert_eq!(ordered(&host, "shared").await, ["sure", "web"]);
+    let own = servers(&one).wait_ready("own", SOON).await;
+    assert_eq!(bound(&own), "ProviderAccount default");
+    servers(&two)
+        .create(&with("sure", &json!({"accountRef": shared})))
+        .await;
+    servers(&two).wait_ready("sure", SOON).await;
+    assert_eq!(
+        bound(&servers(&one).wait_ready("web", SOON).await),
+        of_shared
+    );
+    assert_eq!(ordered(&host, "own").await, ["own"]);
+    assert_eq!(ordered(&host, "default").await, ["sure", "web"]);
 
     // Deleted, it waits, and says who uses it, of every kind.
     let told = async |words: &[&str]| {
         eventually("who uses it is told", SOON, async || {
-            let account = accounts.get("shared").await?;
+            let account = accounts.get("default").await?;
             let ready = condition(&account, "Ready")?;
             let message = text(&ready["message"]);
             let is_told = words.iter().all(|word| message.contains(word));
@@ -152,10 +123,13 @@ async fn default_account() {
         })
         .await
     };
-    accounts.delete("shared").await;
+    accounts.delete("default").await;
     let secrets = &world.secrets();
-    secrets.delete("shared", &Default::default()).await.unwrap();
-    let (web, sure) = (format!("{one}/web"), format!("{three}/sure"));
+    secrets
+        .delete("default", &Default::default())
+        .await
+        .unwrap();
+    let (web, sure) = (format!("{one}/web"), format!("{two}/sure"));
     let (team, laptop) = (
         format!("ServerTag {one}/team"),
         format!("SshKey {one}/laptop"),
@@ -169,14 +143,14 @@ async fn default_account() {
     assert!(capacity["quotas"][0]["location"].is_string(), "{account:#}");
     assert!(account["status"]["calls"]["perMinute"].is_i64());
     servers(&one).delete("web").await;
-    servers(&three).delete("sure").await;
+    servers(&two).delete("sure").await;
     keys.delete("laptop").await;
     keys.wait_gone("laptop", SOON).await;
     told(&["used by 1 object (", &team]).await;
-    assert!(secrets.get_opt("shared").await.unwrap().is_some());
+    assert!(secrets.get_opt("default").await.unwrap().is_some());
     tags.delete("team").await;
-    accounts.wait_gone("shared", SOON).await;
-    assert!(secrets.get_opt("shared").await.unwrap().is_none());
+    accounts.wait_gone("default", SOON).await;
+    assert!(secrets.get_opt("default").await.unwrap().is_none());
     judge(world).await;
 }
 

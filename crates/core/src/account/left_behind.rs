@@ -8,9 +8,9 @@ use std::time::Duration;
 pub struct LeftBehind {
     /// Their machines that are seen, in every state.
     pub machines: Vec<Sighting>,
-    /// The accounts that may have more: they had retained machines when they were last counted, or any where the object is
-    /// in doubt, and no listing that is believed showed them since: after a restart, or with another key or URL. Those that
-    /// had none make nobody wait, so that an account that is out of order does not stop the others.
+    /// The accounts that may have more: they had retained machines when they were last counted, and no listing that is
+    /// believed showed them since: after a restart, or with another key or URL. Those that had none make nobody wait, so
+    /// that an account that is out of order does not stop the others.
     pub unlisted: Vec<AccountKey>,
 }
 
@@ -21,10 +21,6 @@ pub struct Left<'a> {
     pub namespace: &'a str,
     /// The mark of what objects of its name left behind.
     pub place: &'a str,
-    /// The mark of the present object, where an account that stood in before may have a machine of its own.
-    pub own: Option<&'a str>,
-    /// Whether such an account has to be listed, too.
-    pub is_in_doubt: bool,
     /// When a listing has to have begun.
     pub since: Duration,
 }

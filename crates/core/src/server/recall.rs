@@ -7,7 +7,7 @@ mod external;
 use super::{
     decide::{
         evidence::{Evidence, evidence},
-        fence, machine, order, reinstall,
+        fence, machine, reinstall,
     },
     facts::{Facts, Former},
     memory::Missing,
@@ -19,10 +19,7 @@ use crate::{
     },
     mark::Mark,
 };
-use api::{
-    references::{AccountRef, NamesAccount as _},
-    reinstall::InstallStatus,
-};
+use api::reinstall::InstallStatus;
 
 /// What is known outside of the object.
 pub trait Known {
@@ -100,7 +97,7 @@ pub fn recall(facts: &mut Facts, known: Option<&impl Known>) {
     LeftBehind {
         machines: facts.retained,
         unlisted: facts.unlisted,
-    } = left_behind(facts, &found, known);
+    } = left_behind(facts, known);
     facts.former = found.other_mark().map(|mark| Former {
         claimed: known.is_claimed(mark, facts.uid(), false),
         machines: known.bearing(mark),
@@ -122,23 +119,15 @@ fn is_blocked(view: &View) -> bool {
     matches!(view.state, State::Blocked(..))
 }
 
-/// What earlier objects of this place left behind, live machines alone. Only who has none may order one. An object that
-/// names no account may have one of its own where another account stood in before it lost all that was on record.
-fn left_behind(facts: &Facts, found: &Evidence, known: &impl Known) -> LeftBehind {
+/// What earlier objects of this place left behind, live machines alone. Only who has none may order one.
+fn left_behind(facts: &Facts, known: &impl Known) -> LeftBehind {
     if facts.deleting() || !facts.own.is_empty() {
         return LeftBehind::default();
     }
     let place = facts.cluster.place_mark(facts.namespace(), facts.name());
-    let own = facts.mark();
-    let is_open = AccountRef::is_open(facts.object.account_ref());
-    // Its own order says in which account its machine is.
-    let is_told = matches!(found, Evidence::Own(_));
-    let view = facts.view();
     let mut left = known.left_behind(&Left {
         namespace: facts.namespace(),
         place: place.as_str(),
-        own: (is_open && !is_told).then_some(own.as_str()),
-        is_in_doubt: view.is_some_and(|view| order::in_doubt(facts, view, found)),
         since: facts.acting_since,
     });
     let machines = &mut left.machines;

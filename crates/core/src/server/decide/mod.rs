@@ -152,8 +152,7 @@ pub fn decide(facts: &Facts) -> Decision {
 fn may_be_open_here(facts: &Facts) -> bool {
     match &facts.account {
         AccountFacts::Found { .. } => true,
-        // One that has no account yet has nothing on record at any.
-        AccountFacts::Closed { .. } | AccountFacts::Undecided(_) => false,
+        AccountFacts::Closed { .. } => false,
         AccountFacts::Missing(_) | AccountFacts::NotServed(_) => {
             account_of(&facts.object).kind == AccountKind::ProviderAccount
         }

@@ -1,7 +1,7 @@
 //! Machines that earlier objects of the same namespace and name left behind: paid for still, so that an object that is
 //! applied again orders none beside them, unless a person names them all.
 
-use super::{super::facts::Facts, Decision, fence, remedy};
+use super::{super::facts::Facts, Decision, remedy};
 use crate::{
     account::{key::AccountKey, view::View},
     cause::Cause,
@@ -67,10 +67,6 @@ pub fn against_order(facts: &Facts, view: &View) -> Option<Decision> {
         Some(_) => format!(": its annotation {ORDER_ANOTHER} does not name all of these machines"),
         None => String::new(),
     };
-    if let Some(message) = own_elsewhere(facts, &kept, &not_all) {
-        let cause = Cause::needs_person(Reason::RetainedMachine, message);
-        return Some(Decision::hold(facts, cause).again(view.times.idle_poll_interval));
-    }
     let message = format!(
         "{} of an earlier {namespace}/{name} {are} kept and still billed: {}; nothing is ordered{not_all}; to take one back: {}; if none is wanted, delete this object: {}; once they are released at the provider, looked at every {}, this object orders one; to pay for another one now: {}",
         counted(kept.len(), "machine"),
@@ -82,22 +78,6 @@ pub fn against_order(facts: &Facts, view: &View) -> Option<Decision> {
     );
     let cause = Cause::needs_person(Reason::RetainedMachine, message);
     Some(Decision::hold(facts, cause).again(view.times.idle_poll_interval))
-}
-
-/// One of its own is in another account, which stood in before the object lost all that was on record.
-fn own_elsewhere(facts: &Facts, kept: &BTreeSet<String>, not_all: &str) -> Option<String> {
-    let mark = facts.mark();
-    let own = facts
-        .retained
-        .iter()
-        .find(|s| fence::bears(&s.server, &mark))?;
-    let message = format!(
-        "machine {} bears the mark of this object in another account than the one that stands in now, and is still billed; nothing is ordered{not_all}; to keep it: delete this object, and create it again with spec.accountRef (that account) and spec.externalID: {}; to pay for another one now: {}",
-        own.server.id.as_str(),
-        remedy::delete(facts),
-        remedy::order_another(facts, &word(kept)),
-    );
-    Some(message)
 }
 
 fn identifiers(facts: &Facts) -> BTreeSet<String> {

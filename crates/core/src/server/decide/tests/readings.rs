@@ -16,9 +16,7 @@ use super::{
     *,
 };
 use crate::{
-    account::{key::AccountKey, supply::Demand},
-    default_account::{Undecided, several, soon},
-    patience::PATIENCE,
+    account::supply::Demand,
     readings::Reading,
     server::{
         memory::{Declined, ReleaseAnswer},
@@ -26,7 +24,7 @@ use crate::{
     },
     trouble::Trouble,
 };
-use api::{FailurePolicy, references::AccountKind, reinstall::InstallEnd};
+use api::{FailurePolicy, reinstall::InstallEnd};
 use hosting_types::{
     catalogue::Availability,
     quota::{LocationQuota, QuotaUsage},
@@ -187,8 +185,6 @@ fn without_a_machine() -> Vec<Case> {
         }),
         on_terms(Case::new(), &json!({"locations": ["Elsewhere"]})),
         Case::new().facts(|f| f.account = AccountFacts::NotServed("its name".into())),
-        undecided(soon(&of_cluster("one"), PATIENCE, PATIENCE)),
-        undecided(several(&[of_cluster("one"), of_cluster("two")])),
         no_orders(Reason::AccountNotReady),
         no_orders(Reason::SecretNotFound),
         no_orders(Reason::SecretNotFound).waited_for(Reason::SecretNotFound),
@@ -369,12 +365,4 @@ pub(crate) fn every() -> Vec<Reading> {
         }
     }
     readings
-}
-
-fn undecided(undecided: Undecided) -> Case {
-    Case::new().facts(|f| f.account = AccountFacts::Undecided(undecided.cause))
-}
-
-fn of_cluster(name: &str) -> AccountKey {
-    AccountKey::named(AccountKind::ClusterProviderAccount, None, name)
 }

@@ -50,8 +50,6 @@ impl Known for Outside {
 pub(super) struct Bare {
     /// A machine that the search by mark does not show yet: it was read in between.
     read: Option<Sighting>,
-    /// A machine of the object itself, in an account that stood in before.
-    elsewhere: Option<Sighting>,
 }
 
 impl Known for Bare {
@@ -63,14 +61,8 @@ impl Known for Bare {
         self.read.clone()
     }
 
-    fn left_behind(&self, of: &Left<'_>) -> LeftBehind {
-        let is_own = of.own == Some(Case::new().0.mark().as_str());
-        let own = self.elsewhere.clone().filter(|_| is_own);
-        let asked = self.elsewhere.as_ref().filter(|_| of.is_in_doubt);
-        LeftBehind {
-            machines: Vec::from_iter(own),
-            unlisted: Vec::from_iter(asked.map(|_| other_account())),
-        }
+    fn left_behind(&self, _: &Left<'_>) -> LeftBehind {
+        LeftBehind::default()
     }
 
     fn is_claimed(&self, _: &Mark, _: &str, _: bool) -> Option<bool> {
@@ -94,7 +86,6 @@ fn a_machine_that_is_read_in_the_middle_of_a_pass_is_the_objects_own() {
     let mut facts = Case::new().ordered(Some(OrderOutcome::Created), Some(1)).0;
     let known = Bare {
         read: Some(machine),
-        ..Bare::default()
     };
     recall(&mut facts, Some(&known));
     assert_eq!(facts.own.len(), 1);
@@ -108,46 +99,6 @@ fn recalled(case: Case, outside: &Outside) -> Facts {
     let mut facts = case.0;
     recall(&mut facts, Some(outside));
     facts
-}
-
-/// It lost all that was on record, and names no account: another one stands in by now.
-#[test]
-fn who_names_no_account_orders_none_beside_its_own_machine_in_another() {
-    let machine = seen(server(1, ServerStatus::Delivered, &[&own_tag()]));
-    let elsewhere = Bare {
-        elsewhere: Some(machine),
-        ..Bare::default()
-    };
-    let decided = |named: Option<&str>, is_old: bool| {
-        let mut facts = Case::new()
-            .spec(|spec| {
-                let named = named.map(|name| serde_json::json!({ "name": name }));
-                spec.account_ref = named.map(|named| serde_json::from_value(named).unwrap());
-            })
-            .view(|view| view.used_before = true)
-            .0;
-        facts.is_newcomer = !is_old;
-        recall(&mut facts, Some(&elsewhere));
-        let unlisted = facts.unlisted.len();
-        let decision = Case(facts).decide();
-        let said = &decision.draft.condition(Type::Ready).unwrap().message;
-        if named.is_none() {
-            assert!(
-                said.contains("bears the mark of this object in another account"),
-                "{said}"
-            );
-            assert!(said.contains("spec.accountRef"), "{said}");
-        }
-        (short(&decision).1, unlisted)
-    };
-    assert_eq!(decided(None, false), (Some(Reason::RetainedMachine), 0));
-    assert_eq!(decided(None, true), (Some(Reason::RetainedMachine), 1));
-    // Its own order says where its machine is, or was.
-    let mut told = Case::new().ordered(Some(OrderOutcome::Created), Some(1)).0;
-    recall(&mut told, Some(&elsewhere));
-    assert_eq!(told.retained.len(), 0);
-    // What is named is meant.
-    assert_eq!(decided(Some("default"), false), (Some(Reason::Ordering), 0));
 }
 
 #[test]
