@@ -69,8 +69,8 @@ use serde::{Deserialize, Serialize};
 #[x_kube(validation = Rule::new("has(self.publicKey) != has(self.valueFrom)").message("set exactly one of publicKey and valueFrom"))]
 #[serde(rename_all = "camelCase")]
 pub struct SshKeySpec {
-    /// The account that stores the key. Default: the ProviderAccount `default` of this namespace, or else the default of the
-    /// cluster. Immutable.
+    /// The account that stores the key. Default: the ProviderAccount `default` of this namespace.
+    /// Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account_ref: Option<AccountRef>,
 
