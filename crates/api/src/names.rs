@@ -89,7 +89,7 @@ pub const RESERVED_PREFIX: &str = "fmo-";
 pub const CLUSTER_TAG: &str = "fmo-cluster:";
 /// Tag prefix of the order mark, followed by 24 hex digits of object mark and 8 of epoch.
 pub const ORDER_TAG: &str = "fmo-order:";
-/// What stands in the name of a stored key before the mark of its object, 24 hex digits, and 8 of the key.
+/// What stands in the name of a stored key before the mark of its object, 24 hex digits.
 pub const KEY_MARK: &str = "fmo-key:";
 /// What the tags of machines begin with that were kept by `deletionPolicy: Retain`; the operator's own go on with 24 hex
 /// digits of the namespace and 24 of the object. A person may put the bare word on.

@@ -40,11 +40,6 @@ pub enum Effect {
     },
     /// Take our finalizer off: the end.
     LetGo,
-    /// The same, and tell that these stored keys stay: others use them.
-    LetStay {
-        /// Which.
-        uuids: Vec<String>,
-    },
 }
 
 /// A key to be stored.
@@ -112,6 +107,6 @@ pub fn turn(effect: &Effect) -> Option<(Lane, u32)> {
     match effect {
         Effect::Store(_) => Some((Lane::Change, 1)),
         Effect::Delete { .. } => Some((Lane::Change, 2)),
-        Effect::Hold | Effect::LetGo | Effect::LetStay { .. } => None,
+        Effect::Hold | Effect::LetGo => None,
     }
 }
