@@ -3,8 +3,8 @@
 //! Every effect repeats its check on data that it reads itself, right before what cannot be undone.
 
 use super::{
-    ServerContext, brake, hardware, observe, orders, outputs, reinstalls, root_password,
-    turn::Permission, writes,
+    ServerContext, brake, observe, orders, outputs, reinstalls, root_password, turn::Permission,
+    writes,
 };
 use crate::{
     account::{Account, Permit},
@@ -91,7 +91,6 @@ async fn act_here(
         | Effect::RemoveOrderTag { .. }
         | Effect::Reinstall(_)
         | Effect::LookAtInstall { .. }
-        | Effect::LookAtHardware { .. }
         | Effect::BeginRelease { .. }
         | Effect::Release { .. }
         | Effect::ReleaseFailed { .. }
@@ -128,8 +127,7 @@ async fn act_there(
         | Effect::RemoveTag { uuid, .. }
         | Effect::BeginRelease { uuid }
         | Effect::Release { uuid }
-        | Effect::ReleaseFailed { uuid }
-        | Effect::LookAtHardware { uuid, .. } => uuid,
+        | Effect::ReleaseFailed { uuid } => uuid,
         Effect::Reinstall(new) => &new.machine,
         Effect::LookAtInstall { record, .. } => &record.intent.machine,
         Effect::Order(_)
@@ -188,9 +186,6 @@ async fn act_there(
         Effect::Release { .. } => Box::pin(release(ctx, facts, account, permit, &id)).await,
         Effect::Reinstall(new) => {
             Box::pin(reinstalls::reinstall(ctx, facts, account, permit, &id, new)).await
-        }
-        Effect::LookAtHardware { config_map, .. } => {
-            hardware::look(ctx, facts, &mut permit, &id, config_map.as_deref()).await
         }
         Effect::LookAtInstall { record, pages } => {
             reinstalls::look(&mut permit, &id, record, *pages).await
