@@ -162,11 +162,6 @@ async fn act_there(
             {
                 return observation;
             }
-            if when.takes_on()
-                && let Err(observation) = may_take_on(ctx, facts, account, uuid).await
-            {
-                return observation;
-            }
             retag(facts, &mut permit, &id, when, tag, true).await
         }
         Effect::RemoveTag { tag, when, .. } if *when == fence::TagProof::GivesWay => {
@@ -343,24 +338,6 @@ async fn may_retain(
     match fence::may_retain(&fresh, uuid) {
         true => Ok(()),
         false => Err(Observation::Stale),
-    }
-}
-
-/// A machine is not taken on while its account may be releasing it for want of an object. The account is read after the
-/// object was made: whoever releases notes that first, and looks at all objects then.
-async fn may_take_on(
-    ctx: &ServerContext,
-    facts: &Facts,
-    account: &Account,
-    uuid: &str,
-) -> Result<(), Observation> {
-    match observe::live_account(ctx, &facts.object, account).await {
-        Ok(Some(live)) if fence::may_take_on(&live, uuid) => Ok(()),
-        Ok(Some(_)) => Err(Observation::Failed(Trouble::unexpected(
-            "the account releases the machine, which no object claimed (status.orphanRelease)",
-        ))),
-        Ok(None) => Err(Observation::Stale),
-        Err(failure) => Err(Observation::Failed(Trouble::of_write(failure.explain()))),
     }
 }
 
