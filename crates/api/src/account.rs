@@ -7,7 +7,7 @@ use super::{
     delivery::DeliveryTimes,
     key_in_use::KeyInUse,
     kind::Kind,
-    orphan::{Orphan, OrphanPolicy, OrphanRelease, releases_are_braked},
+    orphan::Orphan,
     policies::Policies,
     references::OBJECT_NAME,
     timing::{Timing, TimingInForce},
@@ -78,7 +78,6 @@ use sha2::{Digest as _, Sha256};
     )
 )]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = releases_are_braked())]
 pub struct ProviderAccountSpec {
     /// Where the account is and how to talk to it.
     #[serde(flatten)]
@@ -144,7 +143,6 @@ pub struct ProviderAccountSpec {
     )
 )]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = releases_are_braked())]
 pub struct ClusterProviderAccountSpec {
     /// Where the account is and how to talk to it.
     #[serde(flatten)]
@@ -200,10 +198,6 @@ pub struct AccountSpec {
     /// annotation `flexmetal.dev/acknowledge-releases` says that they are meant. Default: none, each begins. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release_brake: Option<ReleaseBrake>,
-
-    /// What becomes of live machines of this cluster that no object claims. Default: they are reported. Mutable.
-    #[serde(default, skip_serializing_if = "is_unset")]
-    pub orphan_policy: OrphanPolicy,
 
     /// Limits on what is ordered through this account. Default: none. Mutable; they stop orders, never releases.
     #[serde(default, skip_serializing_if = "is_unset")]
@@ -279,10 +273,6 @@ pub struct AccountStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub orphans: Vec<Orphan>,
-
-    /// The orphan whose release may be under way. Unset: none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub orphan_release: Option<OrphanRelease>,
 
     /// A random word for the machines that were ordered here: a new URL or key keeps it only by showing one of them.
     #[serde(skip_serializing_if = "Option::is_none")]

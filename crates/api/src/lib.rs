@@ -22,7 +22,6 @@ pub mod brake;
 pub mod command;
 pub mod conditions;
 pub mod delivery;
-pub mod hardware;
 pub mod host;
 pub mod host_install;
 pub mod host_power;

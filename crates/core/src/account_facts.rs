@@ -156,8 +156,6 @@ pub struct LiveAccount {
     pub is_namespace_suspended: bool,
     /// What it offers the namespace of the object.
     pub terms: Terms,
-    /// The machine without an object whose release may be under way.
-    pub releasing: Option<String>,
 }
 
 #[cfg(test)]

@@ -4,13 +4,9 @@
 //! one effect; what the effect brought to light is a fact of the next pass. The first decision
 //! without an effect is written to status, and the row ends.
 
-mod hardware;
-mod installation;
-
 mod act;
 mod brake;
 pub mod claims;
-mod lshw;
 mod observe;
 mod orders;
 mod outputs;

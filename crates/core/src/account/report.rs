@@ -45,7 +45,6 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
         delivery_times: decision.deliveries.clone(),
         timing: Some(facts.timing),
         release_brake: decision.brake.clone(),
-        orphan_release: decision.orphan_release.clone(),
         last_orphan_scan: before.last_orphan_scan.clone(),
         last_handled_reconcile_at: (decision.handled.clone())
             .or_else(|| before.last_handled_reconcile_at.clone()),

@@ -3,16 +3,13 @@
 mod brake;
 mod lineage;
 mod next_key;
-mod orphan_release;
 mod orphans;
 mod request;
-mod same_identity;
 mod uses;
 
 use super::{
     decide::{Effect, decide, next_key::Keys},
     facts::{Facts, KeyFault, SecretFact},
-    orphan_memory::OrphanMemory,
     report,
 };
 use crate::{
@@ -25,7 +22,6 @@ use crate::{
         orphans::Verdict,
         view::Proof,
     },
-    mark::ClusterId,
     patience::{PATIENCE, Patience},
     readings::Reading,
     request::Asked,
@@ -36,7 +32,6 @@ use api::{
     conditions::Type,
     delivery::Deliveries,
     names::{ACCOUNT_FINALIZER, HELD_SECRET},
-    orphan::OrphanPolicy,
     references::AccountKind,
     timing::{Minimum, Timing, TimingInForce},
 };
@@ -44,7 +39,7 @@ use hosting_types::{Refusal, Server, ServerId, ServerStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::json;
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 /// The lineage on record, and the next one.
 const LINEAGE: &str = "11111111aaaa";
@@ -183,7 +178,6 @@ fn facts() -> Facts {
             defaults: None,
             egress_cidrs: Vec::new(),
             limits: Limits::default(),
-            orphan_policy: OrphanPolicy::default(),
         },
         timing: TimingInForce::default(),
         status: AccountStatus {
@@ -214,13 +208,7 @@ fn facts() -> Facts {
         report: Some(report_of()),
         failed: None,
         patience: Patience::default(),
-        releases_after: None,
-        cluster: ClusterId::parse("0123456789abcdef").unwrap(),
-        is_namespace_suspended: Some(false),
-        orphan_memory: OrphanMemory::default(),
-        orphans_of_living: BTreeSet::new(),
         asked: Asked::default(),
-        is_only_account: true,
     }
 }
 
@@ -625,7 +613,7 @@ fn orphans_are_counted_named_and_explained() {
     facts.report.as_mut().unwrap().verdict = Verdict::Found(vec![orphan]);
     let (_, _, message) = condition(&facts, Type::OrphansFound);
     assert!(
-        message.contains("to release it, run its command"),
+        message.contains("to let it go, release it at the provider"),
         "{message}"
     );
     facts.report.as_mut().unwrap().verdict = Verdict::NotChecked;

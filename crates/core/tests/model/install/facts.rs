@@ -26,7 +26,6 @@ use flexmetal_core::{
     account_facts::AccountFacts,
     mark::{ClusterId, Mark},
     server::{
-        decide::hardware::HardwareMemory,
         facts::{Facts, Installation, KnownCommand, ServerKey},
         memory::Memory,
         recall::{Known, recall},
@@ -279,8 +278,6 @@ pub(super) fn facts(scene: &Scene, o: &Object, around: Around) -> Facts {
         seen: now.mono,
     });
     recall(&mut facts, Some(&seen));
-    // Nobody asks for the hardware any more: a look that changes nothing has no place in this world.
-    facts.memory.hardware = HardwareMemory::given_up(MACHINE);
     if scene.variant == Variant::RetainAtOnce
         && let Some((_, since)) = &mut facts.memory.install.unanswered
     {

@@ -10,7 +10,6 @@ use flexmetal_core::{
     },
     account_facts::AccountFacts,
     server::{
-        decide::{evidence::evidence, hardware::HardwareMemory, machine::kept},
         facts::{Facts, Installation, KnownCommand},
         recall::{Known, recall},
     },
@@ -153,10 +152,6 @@ pub fn facts(s: &Sight) -> Facts {
         neighbour_noted: s.neighbour_noted,
     };
     recall(&mut facts, Some(&seen));
-    // Nobody asks for the hardware any more: a look that changes nothing has no place in this world.
-    if let Some(machine) = kept(&facts, &evidence(&facts)) {
-        facts.memory.hardware = HardwareMemory::given_up(machine.server.id.as_str());
-    }
     facts
 }
 
