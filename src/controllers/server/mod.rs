@@ -7,6 +7,7 @@
 mod act;
 mod brake;
 pub mod claims;
+mod installation;
 mod observe;
 mod orders;
 mod outputs;
