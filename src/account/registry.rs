@@ -442,7 +442,6 @@ impl Accounts {
             proof: state.machines.proof().cloned(),
             verdict: state.machines.verdict().clone(),
             counts: state.machines.counts(),
-            deliveries: state.machines.deliveries().clone(),
             known: state.machines.known_after(known),
             catalogue,
             calls,

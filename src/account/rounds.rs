@@ -20,7 +20,7 @@ use hosting_types::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// Most machines that are read one by one in a round; for more a listing is cheaper.
+/// Most servers that are read one by one since a list does not show them; for more another listing is cheaper.
 const ONE_BY_ONE: usize = 10;
 /// How many new records a page shows: pages overlap by one.
 const EACH: usize = Page::MOST as usize - 1;
@@ -56,6 +56,7 @@ impl Core {
                     .map_err(Gap::Failed),
                 Round::Proof => self.prove(&client).await,
                 Round::Poll => self.poll(&client).await,
+                Round::Pending => self.read_pending(&client).await,
             };
             if let Err(gap) = &result
                 && self.may_go_by_another(&member, gap)
@@ -91,7 +92,7 @@ impl Core {
         let now = clock::now();
         let mut state = self.state();
         if let Some(times) = state.members.times() {
-            state.machines.plan_motion(steady_now(), times);
+            state.machines.plan_reads(steady_now(), times);
         }
         if matches!(result, Err(Gap::NoRoom)) {
             state.machines.recount();
@@ -104,42 +105,46 @@ impl Core {
         }
     }
 
-    /// A poll: what is delivered by one listing, the others one by one, but for those that cannot have moved much. When
-    /// there are many others, one listing of all shows more for less.
-    async fn poll(&self, client: &Client) -> Result<(), Gap> {
-        let started = steady_now();
-        let (due, resting, delivered) = {
+    /// The pending servers that are due: a read of each, or one listing of the cluster's servers where that is fewer calls.
+    async fn read_pending(&self, client: &Client) -> Result<(), Gap> {
+        let (due, pages) = {
             let state = self.state();
             let times = state.members.times().unwrap_or_default();
-            let resting = state.machines.resting(started, times);
-            let snapshot = state.machines.snapshot();
-            let is_delivered = |s: &&Sighting| s.server.status == ServerStatus::Delivered;
-            let delivered = snapshot.present().filter(is_delivered).count();
-            let moving = snapshot.moving(started.wall).count();
-            (moving - resting.len(), resting, delivered)
+            let listed = state.machines.proof().map_or(0, |p| p.servers.len());
+            let due = state.machines.due_reads(steady_now(), times);
+            (due, calls_of(listed))
         };
-        if due > ONE_BY_ONE {
-            return self.prove(client).await;
+        match u32::try_from(due.len()).is_ok_and(|reads| reads <= pages) {
+            true => self.look_up(client, &due).await,
+            false => self.prove(client).await,
         }
-        if delivered > 0 {
+    }
+
+    /// What is delivered by one listing, and a read of each server that should have been in it. Pending ones have their
+    /// own pace. When there are many others, one listing of all shows more for less.
+    async fn poll(&self, client: &Client) -> Result<(), Gap> {
+        let started = clock::now().mono;
+        let delivered = {
+            let state = self.state();
+            let is_delivered = |s: &Sighting| s.server.status == ServerStatus::Delivered;
+            state.machines.snapshot().present().any(is_delivered)
+        };
+        if delivered {
             let delivered = &self.filter(Some(StatusFilter::Delivered));
             let listing = || self.machines(client, delivered, Lane::Poll);
             started_again(|| listing().glance().boxed()).await?;
         }
-        let all = self.unseen_since(started.mono);
-        let mut unseen: Vec<ServerId> = all
-            .iter()
-            .filter(|id| !resting.contains(*id))
-            .cloned()
-            .collect();
-        if delivered == 0 && unseen.is_empty() {
+        let all = self.unseen_since(started);
+        let mut unseen = all.clone();
+        unseen.retain(|id| !self.state().machines.is_pending(id));
+        if !delivered && unseen.is_empty() {
             // A round without a call would say of an account that it works.
             unseen.extend(all.into_iter().next());
         }
-        if unseen.len() > ONE_BY_ONE {
-            return self.prove(client).await;
+        match unseen.len() > ONE_BY_ONE {
+            true => self.prove(client).await,
+            false => self.look_up(client, &unseen).await,
         }
-        self.look_up(client, &unseen).await
     }
 
     /// A proof listing: every machine of the cluster, complete or worthless.
@@ -190,7 +195,9 @@ impl Core {
         for mark in answered {
             self.wake(&Wake::Mark(mark));
         }
-        self.look_up(client, &self.unseen_since(began)).await?;
+        let unseen = self.unseen_since(began);
+        let first = unseen.get(..ONE_BY_ONE).unwrap_or(&unseen);
+        self.look_up(client, first).await?;
         match lane {
             Lane::OrphanScan => self.count_others_in_time(client).await,
             _ => Ok(()),
@@ -228,11 +235,10 @@ impl Core {
         }
     }
 
-    /// Reads machines that a listing should have shown and did not, oldest look first. Only a read of
-    /// the machine itself tells that it is gone.
-    async fn look_up(&self, client: &Client, unseen: &[ServerId]) -> Result<(), Gap> {
+    /// Reads servers one by one. Only such a read tells that one is gone.
+    async fn look_up(&self, client: &Client, servers: &[ServerId]) -> Result<(), Gap> {
         let mut failure = None;
-        for id in unseen.iter().take(ONE_BY_ONE) {
+        for id in servers {
             match self.read(client, id, Lane::Poll).await {
                 Ok(_) | Err(Error::NotFound(_)) => {}
                 Err(error @ Error::AccessDenied(_)) => return Err(error.into()),

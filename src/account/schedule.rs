@@ -29,7 +29,9 @@ pub(crate) struct Schedule {
     in_use: bool,
     /// Who wants a proof listing that starts at or after which moment, by object mark.
     wants: HashMap<String, Duration>,
-    /// When the last round ended that looked at machines.
+    /// When the last round ended that listed the delivered servers.
+    polled: Option<Duration>,
+    /// When the last round ended that looked at servers.
     looked: Option<Duration>,
     backoff: Backoff,
     /// The end of the pause, with its jitter.
@@ -44,6 +46,7 @@ impl Schedule {
             started: now,
             in_use: false,
             wants: HashMap::new(),
+            polled: None,
             looked: None,
             backoff: Backoff::default(),
             retry_at: Duration::ZERO,
@@ -69,8 +72,9 @@ impl Schedule {
             proved: machines.proof().map(|p| p.ended),
             wanted: self.wants.values().min().copied(),
             spaced: machines.proof().map(|p| pace::spaced(p.began, times, cost)),
+            polled: self.polled,
             looked: self.looked,
-            motion: machines.next_motion(self.jitter),
+            read: machines.next_read(self.jitter),
             machines: machines.snapshot().present().next().is_some(),
             times,
             jitter: self.jitter,
@@ -136,6 +140,9 @@ impl Schedule {
                 self.backoff.reset();
                 self.retry_at = Duration::ZERO;
                 self.error = None;
+                if matches!(round, Round::Proof | Round::Poll) {
+                    self.polled = Some(now);
+                }
                 if round != Round::Probe {
                     self.looked = Some(now);
                 }

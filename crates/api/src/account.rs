@@ -4,7 +4,6 @@ use super::{
     account_use::{CallBudget, Capacity, KindUsers},
     allowed::AllowedNamespaces,
     brake::{BrakeStatus, ReleaseBrake},
-    delivery::DeliveryTimes,
     key_in_use::KeyInUse,
     kind::Kind,
     orphan::Orphan,
@@ -290,12 +289,6 @@ pub struct AccountStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 3), extend("x-kubernetes-list-type" = "atomic"))]
     pub known_machines: Vec<KnownMachine>,
-
-    /// How long deliveries took, by place and type, for at most 24 of these: what `Provisioning` says of a machine, and when it
-    /// is looked at closely. Not written again while what people read from it stays the same.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 24), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["location", "instanceType"]))]
-    pub delivery_times: Vec<DeliveryTimes>,
 
     /// The times in force: what `spec.timing` says or else the defaults, each within its bounds.
     #[serde(skip_serializing_if = "Option::is_none")]

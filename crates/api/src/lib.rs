@@ -21,7 +21,6 @@ pub mod allowed;
 pub mod brake;
 pub mod command;
 pub mod conditions;
-pub mod delivery;
 pub mod host;
 pub mod host_install;
 pub mod host_power;

@@ -281,11 +281,6 @@ impl Snapshot {
             .filter(|s| s.server.status != ServerStatus::Released)
     }
 
-    /// The machines whose record is about to change by itself.
-    pub(crate) fn moving(&self, wall: i64) -> impl Iterator<Item = &Sighting> {
-        self.present().filter(move |s| is_moving(&s.server, wall))
-    }
-
     /// Those of ours that no look since `since` has shown. Released ones need not be shown.
     pub(crate) fn unseen_since(&self, since: Duration) -> Vec<ServerId> {
         let mut unseen: Vec<_> = self.present().filter(|s| s.seen < since).collect();

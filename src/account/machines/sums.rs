@@ -55,12 +55,6 @@ pub(crate) fn made_at(server: &Server) -> Option<i64> {
     epoch_near(server)?.max(server.created_at)
 }
 
-/// When a machine was ordered, in Unix seconds: by the epoch in its order tag, which is of our own clock, else by what the
-/// provider says.
-pub(super) fn ordered_at(server: &Server) -> Option<i64> {
-    epoch_near(server)?.or(server.created_at)
-}
-
 /// The last epoch in its order tags that says something; none for the outer option: the provider does not say when the
 /// machine was made.
 fn epoch_near(server: &Server) -> Option<Option<i64>> {

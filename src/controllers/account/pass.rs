@@ -161,11 +161,6 @@ fn settings<K: AccountObject>(facts: &Facts, decision: &Decision, object: &K) ->
         }),
         egress: facts.spec.egress_cidrs.clone(),
         known: decision.known.clone(),
-        // Those of another account are none of this one's.
-        deliveries: match decision.lineage_in_force {
-            Some(_) => decision.deliveries.clone(),
-            None => Vec::new(),
-        },
         may_keep: facts
             .status
             .servers

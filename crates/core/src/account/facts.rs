@@ -18,7 +18,6 @@ use crate::{
 use api::{
     Reason,
     account::{AccountSpec, AccountStatus, Endpoint, KnownMachine},
-    delivery::Deliveries,
     names::{ACCOUNT_FINALIZER, ACKNOWLEDGE_ACCOUNT, ACKNOWLEDGE_RELEASES, HELD_SECRET},
     timing::TimingInForce,
 };
@@ -190,8 +189,6 @@ pub struct AccountReport {
     pub verdict: Verdict,
     /// How many machines there are.
     pub counts: Counts,
-    /// How long deliveries took.
-    pub deliveries: Arc<Deliveries>,
     /// The machines to remember from now on.
     pub known: Vec<KnownMachine>,
     /// What can be ordered, with the moment of the look; None: nobody has looked.

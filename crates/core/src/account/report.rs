@@ -42,7 +42,6 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
         key_in_use: (decision.key_in_use.clone()).or_else(|| before.key_in_use.clone()),
         lineage: decision.lineage.clone().or_else(|| before.lineage.clone()),
         known_machines: decision.known.clone(),
-        delivery_times: decision.deliveries.clone(),
         timing: Some(facts.timing),
         release_brake: decision.brake.clone(),
         last_orphan_scan: before.last_orphan_scan.clone(),
@@ -76,7 +75,6 @@ pub fn may_wait(before: &AccountStatus, next: &AccountStatus) -> bool {
     same.capacity.clone_from(&before.capacity);
     same.calls.clone_from(&before.calls);
     same.known_machines.clone_from(&before.known_machines);
-    same.delivery_times.clone_from(&before.delivery_times);
     same.last_orphan_scan.clone_from(&before.last_orphan_scan);
     // The first machines to be known by are what a search rests on.
     same == *before && (next.known_machines.is_empty() || !before.known_machines.is_empty())

@@ -30,7 +30,6 @@ use api::{
     Reason,
     account::{AccountSpec, AccountStatus, ApiKeySecretRef, Endpoint, KnownMachine, Limits},
     conditions::Type,
-    delivery::Deliveries,
     names::{ACCOUNT_FINALIZER, HELD_SECRET},
     references::AccountKind,
     timing::{Minimum, Timing, TimingInForce},
@@ -106,7 +105,6 @@ fn report_of() -> AccountReport {
             duplicates: 0,
             others: None,
         },
-        deliveries: Arc::default(),
         known: vec![],
         catalogue: None,
         calls: Calls {
@@ -114,40 +112,6 @@ fn report_of() -> AccountReport {
             in_force: 1200,
         },
     }
-}
-
-#[test]
-fn deliveries_go_on_record_and_wait_for_the_next_write_of_counts() {
-    let what = ("EU: Rotterdam", "bm7.std.8");
-    let mut known = Deliveries::default();
-    for n in 1..10 {
-        known.note(what, (n, n + 700), 9000);
-    }
-    let with = |known: &Deliveries, mut facts: Facts| {
-        let report = facts.report.as_mut().unwrap();
-        report.deliveries = Arc::new(known.clone());
-        facts
-    };
-    let now = Timestamp::from_second(1_800_000_000).unwrap();
-    let mut facts = with(&Deliveries::default(), facts());
-    facts.status = report::next_status(&facts, &decide(&facts), now);
-    let mut facts = with(&known, facts);
-    let next = report::next_status(&facts, &decide(&facts), now);
-    assert_eq!(next.delivery_times, known.record(&[]));
-    assert!(report::may_wait(&facts.status, &next));
-
-    facts.status = next.clone();
-    known.note(what, (100, 801), 9000);
-    let facts = with(&known, facts);
-    let after = report::next_status(&facts, &decide(&facts), now);
-    assert_eq!(after, next, "the same words are not written again");
-    // What is not seen, or is another account, takes nothing off the record.
-    let unseen = Facts {
-        report: None,
-        ..facts
-    };
-    let after = report::next_status(&unseen, &decide(&unseen), now);
-    assert_eq!(after.delivery_times, next.delivery_times);
 }
 
 /// An account in use, all in order.

@@ -5,7 +5,6 @@ use api::{
     Reason,
     account::{KnownMachine, Limits},
     brake::{BrakeStatus, ReleaseBrake},
-    delivery::Deliveries,
     policies::Policies,
     timing::TimingInForce,
 };
@@ -69,8 +68,6 @@ pub struct View {
     pub brake: Option<(ReleaseBrake, BrakeStatus)>,
     /// The addresses from which the operator calls, as CIDRs; none: they are not known.
     pub egress: Vec<String>,
-    /// How long deliveries took, by place and type.
-    pub deliveries: Arc<Deliveries>,
 }
 
 impl View {
@@ -107,7 +104,6 @@ impl View {
             defaults: Some(Policies::default()),
             brake: None,
             egress: Vec::new(),
-            deliveries: Arc::default(),
         }
     }
 }

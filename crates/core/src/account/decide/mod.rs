@@ -21,7 +21,6 @@ use api::{
     account_use::{CallBudget, Capacity, KindUsers},
     brake::BrakeStatus,
     conditions::Wanted,
-    delivery::DeliveryTimes,
     key_in_use::KeyInUse,
     orphan::Orphan,
 };
@@ -70,8 +69,6 @@ pub struct Decision {
     pub lineage_in_force: Option<String>,
     /// The machines that it is known by.
     pub known: Vec<KnownMachine>,
-    /// How long the last deliveries took.
-    pub deliveries: Vec<DeliveryTimes>,
     /// What the account waits for with [`Patience`](crate::patience::Patience).
     pub patience_for: Option<Reason>,
     /// When to look again.
@@ -164,11 +161,6 @@ pub fn decide(facts: &Facts) -> Decision {
         lineage: begins.then(|| facts.fresh_word.clone()),
         lineage_in_force: own.and(facts.status.lineage.clone()),
         known,
-        deliveries: match own {
-            Some(own) => own.deliveries.record(&facts.status.delivery_times),
-            None if begins => Vec::new(),
-            None => facts.status.delivery_times.clone(),
-        },
         patience_for,
         again: again(facts, trouble.as_ref()),
         wants_proof: [sought, asked].into_iter().flatten().min(),

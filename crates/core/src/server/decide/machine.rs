@@ -385,7 +385,7 @@ pub(super) fn cause(facts: &Facts, machine: &Machine) -> Cause {
         other => {
             let next = match facts.policies().suspend {
                 true => remedy::suspended(facts, "nothing is sent"),
-                false => expected(facts, server),
+                false => looked_again(facts),
             };
             let message = format!(
                 "machine {} is ordered, and the provider says {:?}{said}; {next}",
@@ -437,23 +437,6 @@ fn awaited(facts: &Facts, server: &Server) -> Option<Duration> {
     let since = server.created_at?.max(object);
     let waited = facts.steady_wall().saturating_sub(since);
     Some(Duration::from_secs(u64::try_from(waited).unwrap_or(0)))
-}
-
-/// When the delivery is to be expected, in words that stay while it is awaited: a status that counts down is written
-/// again and again.
-fn expected(facts: &Facts, server: &Server) -> String {
-    let known = facts.view().and_then(|view| {
-        let usual = view
-            .deliveries
-            .usual(&server.location, &server.instance_type)?;
-        Some((usual, Interval(view.times.active_poll_interval)))
-    });
-    match known {
-        Some((usual, close)) => format!(
-            "a delivery of this type at this place usually takes {usual}; looked at every {close} when that is near"
-        ),
-        None => looked_again(facts),
-    }
 }
 
 /// When a machine that is not ready yet is looked at again, in words.
