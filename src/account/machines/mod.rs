@@ -16,7 +16,7 @@ use flexmetal_core::{
     account::{
         facts::Counts,
         orphans::{Others, Verdict},
-        view::{Proof, Sighting, Times},
+        view::{Proof, Times},
     },
     moment::Moment,
 };

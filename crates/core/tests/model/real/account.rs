@@ -233,7 +233,6 @@ pub fn account(a: &Account) -> Facts {
             proof,
             verdict: Verdict::NotChecked,
             counts: Counts::default(),
-            deliveries: Arc::default(),
             catalogue: None,
             calls: Calls::default(),
             known: known(match is_forgotten {

@@ -4,6 +4,7 @@ use super::{
     super::{
         guard::{Step, permits},
         plan::{Held, plan},
+        ranges::Addresses,
         words,
     },
     *,
