@@ -19,6 +19,7 @@ pub mod once;
 pub mod ownership;
 pub mod pass;
 pub mod patience;
+pub mod public_key;
 pub mod report;
 pub mod request;
 pub mod server;

@@ -14,8 +14,8 @@ use api::{
 };
 use flexmetal_core::{
     cause::Cause,
+    public_key::{NoKey, PublicKey},
     server::facts::{ServerKey, account_of},
-    ssh_key::public_key::{NoKey, PublicKey},
     stored_keys::Found,
 };
 

@@ -1,10 +1,11 @@
 //! What a decision rests on: everything observe gathered, as plain data.
 
-use super::{
-    memory::Memory,
+use super::memory::Memory;
+use crate::{
+    mark::Mark,
+    pass::Subject,
     public_key::{Fingerprint, NoKey, PublicKey},
 };
-use crate::{mark::Mark, pass::Subject};
 use api::{
     SshKey,
     conditions::{self, Type},

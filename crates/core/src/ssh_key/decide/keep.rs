@@ -1,10 +1,7 @@
 //! A living object: its key is found at the account, or stored there once.
 
 use super::{
-    super::{
-        facts::{Facts, Key, Listed},
-        public_key::{Fingerprint, PublicKey},
-    },
+    super::facts::{Facts, Key, Listed},
     Decision, Effect, NewKey, SHORTLY, SLACK, hold, is_only_blocked, waiting,
 };
 use crate::{
@@ -12,6 +9,7 @@ use crate::{
     account_facts::Purpose,
     backoff::LONGEST_PAUSE,
     cause::Cause,
+    public_key::{Fingerprint, PublicKey},
     ssh_key::facts::Posting,
 };
 use api::{Reason, ssh_key::StoredKeyNote};

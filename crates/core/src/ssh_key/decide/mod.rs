@@ -7,7 +7,7 @@ mod keep;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use super::{facts::Facts, public_key::Fingerprint};
+use super::facts::Facts;
 use crate::{
     account::{
         lane::Lane,
@@ -16,6 +16,7 @@ use crate::{
     account_facts::AccountFacts,
     cause::Cause,
     pass::{self, Sight},
+    public_key::Fingerprint,
 };
 use api::{
     Reason,

@@ -9,10 +9,10 @@ use crate::{
     mark::ClusterId,
     moment::Moment,
     pass::Subject,
+    public_key::PublicKey,
     ssh_key::{
         facts::{Posting, Shown, is_named_by},
         memory::{Memory, Observation, Refused, Stored},
-        public_key::PublicKey,
     },
 };
 use api::{
