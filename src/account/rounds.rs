@@ -3,7 +3,7 @@
 use super::{
     Wake,
     live::Core,
-    pace::Round,
+    pace::{self, Round},
     reading::{started_again, steady_now},
 };
 use crate::runtime::clock;
@@ -105,7 +105,8 @@ impl Core {
         }
     }
 
-    /// The pending servers that are due: a read of each, or one listing of the cluster's servers where that is fewer calls.
+    /// The pending servers that are due: a read of each while they are few, else that or one listing of the cluster's
+    /// servers, whichever is fewer calls.
     async fn read_pending(&self, client: &Client) -> Result<(), Gap> {
         let (due, pages) = {
             let state = self.state();
@@ -114,7 +115,8 @@ impl Core {
             let due = state.machines.due_reads(steady_now(), times);
             (due, calls_of(listed))
         };
-        match u32::try_from(due.len()).is_ok_and(|reads| reads <= pages) {
+        let is_fewer = u32::try_from(due.len()).is_ok_and(|reads| reads <= pages);
+        match is_fewer || due.len() <= pace::FEW {
             true => self.look_up(client, &due).await,
             false => self.prove(client).await,
         }
