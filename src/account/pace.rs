@@ -16,6 +16,35 @@ pub(crate) enum Round {
     Pending,
 }
 
+/// When the last round of each sort ended, whatever came of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tried {
+    proof: Option<Duration>,
+    poll: Option<Duration>,
+    pending: Option<Duration>,
+}
+
+impl Tried {
+    /// A round ended.
+    pub(crate) fn note(&mut self, round: Round, now: Duration) {
+        match round {
+            Round::Probe => {}
+            Round::Proof => self.proof = Some(now),
+            Round::Poll => self.poll = Some(now),
+            Round::Pending => self.pending = Some(now),
+        }
+    }
+
+    fn of(&self, round: Round) -> Option<Duration> {
+        match round {
+            Round::Probe => None,
+            Round::Proof => self.proof,
+            Round::Poll => self.poll,
+            Round::Pending => self.pending,
+        }
+    }
+}
+
 /// What the next look depends on.
 #[derive(Clone, Debug)]
 pub(crate) struct Pace {
@@ -35,10 +64,10 @@ pub(crate) struct Pace {
     pub(crate) spaced: Option<Duration>,
     /// When the last round ended that listed the delivered servers.
     pub(crate) polled: Option<Duration>,
-    /// When the last round ended that looked at servers.
-    pub(crate) looked: Option<Duration>,
-    /// When the first pending server is to be read: see [`of_pending`].
-    pub(crate) read: Option<Duration>,
+    /// When the first pending server is to be read, and how long two rounds of such reads are apart: see [`of_pending`].
+    pub(crate) read: Option<(Duration, Duration)>,
+    pub(crate) tried: Tried,
+    pub(crate) now: Duration,
     /// Whether there are machines that are not released.
     pub(crate) machines: bool,
     pub(crate) times: Times,
@@ -96,17 +125,22 @@ pub(crate) fn next(pace: &Pace) -> (Duration, Round) {
         let polled = pace.polled.unwrap_or(pace.started);
         polled + pace.times.idle_poll_interval.mul_f64(pace.jitter)
     });
-    let read = pace.read.map(|read| {
+    let read = pace.read.map(|(read, pause)| {
         // Whatever a look does not show, the next one comes no sooner.
-        let looked = pace.looked.unwrap_or(pace.started);
-        read.max(looked + of_pending(true, pace.times).mul_f64(pace.jitter))
+        let tried = pace.tried.pending;
+        read.max(tried.map_or(read, |tried| tried + pause.mul_f64(pace.jitter)))
     });
     let rounds = [
         Some((proof, Round::Proof)),
         poll.map(|at| (at, Round::Poll)),
         read.map(|at| (at, Round::Pending)),
     ];
-    let first = rounds.into_iter().flatten().min_by_key(|(at, _)| *at);
+    let rounds = || rounds.into_iter().flatten();
+    // However one fails, the others that are due have their turn.
+    let overdue = rounds().filter(|(at, _)| *at <= pace.now);
+    let first = overdue
+        .min_by_key(|(_, round)| pace.tried.of(*round))
+        .or_else(|| rounds().min_by_key(|(at, _)| *at));
     let (due, round) = first.unwrap_or((proof, Round::Proof));
     (due.max(pace.retry_at), round)
 }
@@ -130,8 +164,9 @@ mod tests {
             wanted: None,
             spaced: None,
             polled: Some(secs(20)),
-            looked: Some(secs(20)),
             read: None,
+            tried: Tried::default(),
+            now: Duration::ZERO,
             machines: true,
             times: Times::default(),
             jitter: 1.0,
@@ -141,19 +176,44 @@ mod tests {
     #[test]
     fn delivered_servers_are_listed_rarely_and_pending_ones_read_in_time() {
         assert_eq!(next(&pace()), (secs(320), Round::Poll));
-        for (read, looked, due) in [
-            (25, 20, (Duration::from_millis(27_500), Round::Pending)),
-            (50, 20, (secs(50), Round::Pending)),
-            (50, 60, (Duration::from_millis(67_500), Round::Pending)),
-            (900, 20, (secs(320), Round::Poll)),
+        let pause = Duration::from_millis(7500);
+        for (read, tried, due) in [
+            (25, None, (secs(25), Round::Pending)),
+            (25, Some(20), (secs(20) + pause, Round::Pending)),
+            (50, Some(20), (secs(50), Round::Pending)),
+            (900, Some(20), (secs(320), Round::Poll)),
         ] {
-            let pending = Pace {
-                read: Some(secs(read)),
-                looked: Some(secs(looked)),
+            let mut pending = Pace {
+                read: Some((secs(read), pause)),
                 ..pace()
             };
+            pending.tried.pending = tried.map(secs);
             assert_eq!(next(&pending), due, "{read}");
         }
+    }
+
+    #[test]
+    fn failing_round_keeps_no_other_from_its_turn() {
+        let mut pace = Pace {
+            read: Some((secs(30), secs(7))),
+            wanted: Some(secs(40)),
+            now: secs(1000),
+            retry_at: secs(1060),
+            ..pace()
+        };
+        let mut turns = Vec::new();
+        for turn in 0..6 {
+            let (at, round) = next(&pace);
+            assert_eq!(at, pace.retry_at);
+            turns.push(round);
+            pace.now = at + secs(1);
+            pace.retry_at = pace.now + secs(60);
+            pace.tried.note(round, pace.now);
+            assert_eq!(turns[turn % 3], round);
+        }
+        turns.truncate(3);
+        turns.sort_by_key(|round| format!("{round:?}"));
+        assert_eq!(turns, [Round::Pending, Round::Poll, Round::Proof]);
     }
 
     #[test]
@@ -163,7 +223,6 @@ mod tests {
             in_use: false,
             proved: None,
             polled: None,
-            looked: None,
             machines: false,
             ..pace()
         };

@@ -22,6 +22,8 @@ use std::{sync::Arc, time::Duration};
 
 /// Most servers that are read one by one since a list does not show them; for more another listing is cheaper.
 const ONE_BY_ONE: usize = 10;
+/// So many reads of a round may fail before it ends.
+const MOST_FAILURES: usize = 2;
 /// How many new records a page shows: pages overlap by one.
 const EACH: usize = Page::MOST as usize - 1;
 /// How long a look is put off while the account has no member to look with.
@@ -54,9 +56,13 @@ impl Core {
                     .await
                     .map(drop)
                     .map_err(Gap::Failed),
-                Round::Proof => self.prove(&client).await,
+                Round::Proof => self.prove(&client, Lane::OrphanScan).await,
                 Round::Poll => self.poll(&client).await,
-                Round::Pending => self.read_pending(&client).await,
+                Round::Pending => match self.due_reads() {
+                    // A round without a call would say of an account that it works.
+                    due if due.is_empty() => continue,
+                    due => self.read_pending(&client, &due).await,
+                },
             };
             if let Err(gap) = &result
                 && self.may_go_by_another(&member, gap)
@@ -82,7 +88,7 @@ impl Core {
                 let cost = self.turns.time_for(calls_of(shown));
                 state
                     .schedule
-                    .next(&state.key, &state.machines, times, cost)
+                    .next(&state.key, &state.machines, times, cost, clock::now().mono)
             }
             None => (clock::now().mono + NO_MEMBER, Round::Probe),
         }
@@ -105,20 +111,26 @@ impl Core {
         }
     }
 
-    /// The pending servers that are due: a read of each while they are few, else that or one listing of the cluster's
-    /// servers, whichever is fewer calls.
-    async fn read_pending(&self, client: &Client) -> Result<(), Gap> {
-        let (due, pages) = {
-            let state = self.state();
-            let times = state.members.times().unwrap_or_default();
-            let listed = state.machines.proof().map_or(0, |p| p.servers.len());
-            let due = state.machines.due_reads(steady_now(), times);
-            (due, calls_of(listed))
-        };
-        let is_fewer = u32::try_from(due.len()).is_ok_and(|reads| reads <= pages);
+    /// The pending servers that are to be read by now; where there are none, it is planned anew when there will be.
+    fn due_reads(&self) -> Vec<ServerId> {
+        let now = steady_now();
+        let mut state = self.state();
+        let times = state.members.times().unwrap_or_default();
+        let due = state.machines.due_reads(now, times);
+        if due.is_empty() {
+            state.machines.plan_reads(now, times);
+        }
+        due
+    }
+
+    /// A read of each of these servers while they are few, else that or one listing of the cluster's servers, whichever is
+    /// fewer calls.
+    async fn read_pending(&self, client: &Client, due: &[ServerId]) -> Result<(), Gap> {
+        let listed = self.state().machines.proof().map_or(0, |p| p.servers.len());
+        let is_fewer = u32::try_from(due.len()).is_ok_and(|reads| reads <= calls_of(listed));
         match is_fewer || due.len() <= pace::FEW {
-            true => self.look_up(client, &due).await,
-            false => self.prove(client).await,
+            true => self.look_up(client, due).await,
+            false => self.prove(client, Lane::Poll).await,
         }
     }
 
@@ -136,25 +148,18 @@ impl Core {
             let listing = || self.machines(client, delivered, Lane::Poll);
             started_again(|| listing().glance().boxed()).await?;
         }
-        let all = self.unseen_since(started);
-        let mut unseen = all.clone();
+        let mut unseen = self.unseen_since(started);
         unseen.retain(|id| !self.state().machines.is_pending(id));
-        if !delivered && unseen.is_empty() {
-            // A round without a call would say of an account that it works.
-            unseen.extend(all.into_iter().next());
-        }
         match unseen.len() > ONE_BY_ONE {
-            true => self.prove(client).await,
+            true => self.prove(client, Lane::Poll).await,
             false => self.look_up(client, &unseen).await,
         }
     }
 
     /// A proof listing: every machine of the cluster, complete or worthless.
-    async fn prove(&self, client: &Client) -> Result<(), Gap> {
-        let lane = match self.state().schedule.is_wanted() {
-            true => Lane::Resolve,
-            false => Lane::OrphanScan,
-        };
+    async fn prove(&self, client: &Client, lane: Lane) -> Result<(), Gap> {
+        let is_wanted = self.state().schedule.is_wanted();
+        let lane = if is_wanted { Lane::Resolve } else { lane };
         let ours = &self.filter(None);
         let listing = || self.machines(client, ours, lane);
         let read = || listing().collect().map_err(|it| it.gap).boxed();
@@ -239,15 +244,19 @@ impl Core {
 
     /// Reads servers one by one. Only such a read tells that one is gone.
     async fn look_up(&self, client: &Client, servers: &[ServerId]) -> Result<(), Gap> {
-        let mut failure = None;
+        let mut failures = Vec::new();
         for id in servers {
             match self.read(client, id, Lane::Poll).await {
                 Ok(_) | Err(Error::NotFound(_)) => {}
                 Err(error @ Error::AccessDenied(_)) => return Err(error.into()),
-                Err(error) => failure = Some(error),
+                Err(error) => failures.push(error),
+            }
+            // One server may be at fault, more than that is the account: it backs off.
+            if failures.len() > MOST_FAILURES {
+                break;
             }
         }
-        failure.map_or(Ok(()), |error| Err(error.into()))
+        failures.pop().map_or(Ok(()), |error| Err(error.into()))
     }
 
     fn unseen_since(&self, since: Duration) -> Vec<ServerId> {

@@ -20,7 +20,7 @@ use flexmetal_core::{
     },
     moment::Moment,
 };
-use hosting_types::{Server, ServerId};
+use hosting_types::{Server, ServerId, ServerStatus};
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
@@ -39,6 +39,8 @@ pub(crate) struct Machines {
     pending: HashMap<ServerId, Pending>,
     /// When the first of them is to be read.
     next_read: Option<Due>,
+    /// Whether there is any other one.
+    has_settled: bool,
     /// Machines of the last complete listing beside another one of the same object.
     duplicates: usize,
     others: Option<Others>,
@@ -55,6 +57,7 @@ impl Machines {
             verdict: Verdict::NotChecked,
             pending: HashMap::new(),
             next_read: None,
+            has_settled: false,
             duplicates: 0,
             others: None,
             counting: None,
@@ -69,6 +72,7 @@ impl Machines {
             verdict: self.verdict.clone(),
             pending: self.pending.clone(),
             next_read: self.next_read,
+            has_settled: self.has_settled,
             duplicates: self.duplicates,
             others: self.others,
             counting: self.counting,
@@ -89,10 +93,17 @@ impl Machines {
         &self.verdict
     }
 
-    /// When the first pending server is to be read, with its pause multiplied by this; None: none is pending.
-    pub(crate) fn next_read(&self, factor: f64) -> Option<Duration> {
-        self.next_read
-            .map(|due| due.seen + due.pause.mul_f64(factor))
+    /// When the first pending server is to be read, its pause multiplied by `factor`, and how long two rounds of such reads
+    /// are apart. None: none is pending.
+    pub(crate) fn next_read(
+        &self,
+        factor: f64,
+        now: Duration,
+        times: Times,
+    ) -> Option<(Duration, Duration)> {
+        let due = self.next_read?;
+        let apart = pace::of_pending(self.is_few(now), times);
+        Some((due.seen + due.pause.mul_f64(factor), apart))
     }
 
     /// Plans anew when pending servers are read. Between two rounds only what changes is planned, since this goes through
@@ -101,16 +112,28 @@ impl Machines {
         let snapshot = &self.snapshot;
         self.pending.retain(|id, pending| {
             let known = snapshot.get(id);
-            known.is_some_and(|s| pending.is_released || is_moving(&s.server, now.wall))
+            // A release that was not taken after all does not show for ever.
+            let is_released = pending.is_released && !pending.is_late(now.mono);
+            known.is_some_and(|s| {
+                is_moving(&s.server, now.wall) || (is_released && s.server.status.is_live())
+            })
         });
-        self.next_read = self.reads(now, times).map(|(_, due)| due).min();
+        let all = self.reads(now, times).map(|(_, due)| due);
+        self.next_read = all.min_by_key(Due::at);
+        let mut present = self.snapshot.present();
+        self.has_settled = present.any(|s| !self.is_pending(&s.server.id));
     }
 
-    /// The pending servers that are to be read by now, and whether any is pending.
+    /// The pending servers that are to be read by now.
     pub(crate) fn due_reads(&self, now: Moment, times: Times) -> Vec<ServerId> {
         let is_due = |due: &Due| due.seen + due.pause.mul_f64(pace::LEAST_JITTER) <= now.mono;
         let due = self.reads(now, times).filter(|(_, due)| is_due(due));
         due.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Whether the last plan knew a server whose record is not about to change.
+    pub(crate) fn has_settled(&self) -> bool {
+        self.has_settled
     }
 
     /// Whether the record of this server is about to change.
@@ -138,6 +161,7 @@ impl Machines {
             let server = known.server.clone();
             let pending = Pending {
                 since: now.mono,
+                status: server.status.clone(),
                 is_released: true,
             };
             self.pending.insert(id.clone(), pending);
@@ -150,7 +174,8 @@ impl Machines {
         let pending = self.pending.get(&server.id);
         if let Some((pending, known)) = pending.zip(self.snapshot.get(&server.id)) {
             let due = pending.due(known.seen, now.mono, self.is_few(now.mono), times);
-            self.next_read = Some(self.next_read.map_or(due, |first| first.min(due)));
+            let first = self.next_read.filter(|first| first.at() <= due.at());
+            self.next_read = Some(first.unwrap_or(due));
         }
     }
 
@@ -195,7 +220,7 @@ impl Machines {
         let mut kept = Vec::with_capacity(servers.len());
         for server in servers {
             let put: Put = self.snapshot.put(server, seen);
-            if !put.touched.is_empty() {
+            if put.is_news {
                 self.changed(&put.kept, now, times);
             }
             touched.extend(put.touched);
@@ -210,8 +235,13 @@ impl Machines {
         let is_released = server.status.is_live() && known.is_some_and(|p| p.is_released);
         let is_ours = server.has_tag(self.snapshot.cluster_tag());
         if is_ours && (is_released || is_moving(server, now.wall)) {
-            let since = known.map_or(now.mono, |p| p.since);
-            let pending = Pending { since, is_released };
+            // Another state is another wait.
+            let same = known.filter(|p| p.status == server.status);
+            let pending = Pending {
+                since: same.map_or(now.mono, |p| p.since),
+                status: server.status.clone(),
+                is_released,
+            };
             self.pending.insert(server.id.clone(), pending);
             self.read_in_time(server, now, times);
         } else {
@@ -274,9 +304,11 @@ impl Machines {
 }
 
 /// A server whose record is about to change: it is being delivered or released.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Pending {
+    /// Since when it has this status, as far as this process has seen.
     since: Duration,
+    status: ServerStatus,
     /// Whether its release was taken, or may have been. Its record may not say so yet.
     is_released: bool,
 }
@@ -303,15 +335,8 @@ struct Due {
     pause: Duration,
 }
 
-impl Ord for Due {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        let at = |due: &Self| (due.seen + due.pause, due.pause);
-        at(self).cmp(&at(other))
-    }
-}
-
-impl PartialOrd for Due {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
+impl Due {
+    fn at(&self) -> Duration {
+        self.seen + self.pause
     }
 }

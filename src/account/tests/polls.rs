@@ -92,7 +92,7 @@ async fn without_machines_there_are_only_orphan_scans() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_in_motion_is_read_until_it_rests() {
+async fn pending_server_is_read_until_delivered() {
     let (rig, account) = Rig::with_account().await;
     rig.ready(&account).await;
     let permit = reserve(&account, &mark(1)).await.unwrap();
@@ -130,7 +130,7 @@ async fn a_machine_in_motion_is_read_until_it_rests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_in_motion_are_seen_by_one_listing() {
+async fn many_pending_servers_are_read_by_one_list() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = (0..60).map(|n| machine(n, "provisioning")).collect();
     rig.ready(&account).await;

@@ -61,8 +61,7 @@ pub(super) fn held(facts: &Facts, is_install: bool, cause: Cause) -> Done {
 
 /// The same where the host is not as it was shown: in words.
 pub(super) fn busy(facts: &Facts, is_install: bool, why: &str) -> Done {
-    let text =
-        format!("{why}, so nothing is sent; looked at again at the next poll of what is in motion");
+    let text = format!("{why}, so nothing is sent; retrying");
     held(facts, is_install, Cause::waits(Reason::ChecksFailed, text))
 }
 

@@ -128,9 +128,9 @@ pub struct Times {
     pub send_window: Duration,
     /// How long the answer to an order is awaited.
     pub order_timeout: Duration,
-    /// Time between polls in motion.
+    /// Time between reads of pending servers.
     pub active_poll_interval: Duration,
-    /// Time between polls at rest.
+    /// Time between lists of delivered servers.
     pub idle_poll_interval: Duration,
     /// Time between complete listings that look for orphans.
     pub orphan_scan_interval: Duration,

@@ -5,8 +5,7 @@ use crate::{account::view::List, account_facts::Purpose, cause::Cause, pass::KIN
 use api::{Reason, ssh_key::KeyDeletionPolicy};
 
 /// What a person can do who does not want to wait.
-const LET_STAY: &str =
-    "or set spec.deletionPolicy of this SshKey to Retain to let the stored key stay";
+const RETAIN: &str = "or set spec.deletionPolicy to Retain";
 
 pub(super) fn end(facts: &Facts) -> Decision {
     if !facts.subject.has_finalizer() {
@@ -25,21 +24,21 @@ pub(super) fn end(facts: &Facts) -> Decision {
     let view = match facts.subject.account.usable(Purpose::End) {
         Ok(view) => view,
         Err(mut cause) => {
-            cause.message = format!("{}; {LET_STAY}", cause.message);
+            cause.message = format!("{}; {RETAIN}", cause.message);
             return hold(facts, cause);
         }
     };
     let note = facts.note();
     // Nothing tells yet whether this is the account that the key was stored in.
     if let Err(mut cause) = facts.subject.lineage() {
-        cause.message = format!("{}; {LET_STAY}", cause.message);
+        cause.message = format!("{}; {RETAIN}", cause.message);
         return hold(facts, cause).again(view.times.active_poll_interval);
     }
     if let (Some(note), Some(lineage)) = (&note, &view.lineage)
         && note.lineage != *lineage
     {
         let text = format!(
-            "spec.accountRef: the key was stored in another account than the one that this key and URL lead to now; set them back, {LET_STAY}"
+            "spec.accountRef: the key was stored in another account than the one that this key and URL lead to now; set them back, {RETAIN}"
         );
         return hold(facts, Cause::needs_person(Reason::AccountChanged, text));
     }
