@@ -1,10 +1,9 @@
 //! What the controllers hold of an account object.
 
 use super::{
-    Settings, Wake,
+    Connection, Settings, Wake,
     limits::Reservations,
     live::Live,
-    members::Member,
     turns::{Caller, Permit, Turn},
     users::Audience,
 };
@@ -16,15 +15,14 @@ use flexmetal_core::account::{
     terms::Terms,
     view::{List, Sighting, State, View},
 };
-use hosting::Client;
 use hosting_types::{Error, ServerId, error::NotSent};
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-/// The live account, and the client to speak to it with.
-pub(crate) type Connected = (Live, Client);
+/// The session, and what its calls go by.
+pub(crate) type Connected = (Live, Arc<Connection>);
 
 /// One account object. A clone is the same one; changes of the object show in all of them. Another
 /// object of the same name is another account.
@@ -45,8 +43,6 @@ struct Inner {
 /// What is in force for the object.
 struct InForce {
     connected: Option<Connected>,
-    /// The word for that connection, which orders name.
-    word: Option<String>,
     settings: Arc<Settings>,
     /// Whether account and Secret stay for as long as they are used.
     held: bool,
@@ -63,7 +59,6 @@ impl Account {
                 reservations: Reservations::default(),
                 state: Mutex::new(InForce {
                     connected: None,
-                    word: None,
                     settings,
                     held: false,
                 }),
@@ -117,12 +112,6 @@ impl Account {
         self.state().connected.clone()
     }
 
-    /// The connection with the word for it.
-    pub(crate) fn connected_as(&self) -> Option<(Connected, String)> {
-        let state = self.state();
-        state.connected.clone().zip(state.word.clone())
-    }
-
     /// What the account object has ordered.
     pub(crate) fn reservations(&self) -> &Reservations {
         &self.inner.reservations
@@ -131,10 +120,13 @@ impl Account {
     /// Whether this permit is for the connection of this word, and the account stands on it: what was concluded
     /// over another one is no ground for what is sent over this.
     pub fn stands_on(&self, permit: &Permit, connection: Option<&str>) -> bool {
-        let now = self.connected_as();
-        now.is_some_and(|((live, _), word)| {
-            connection == Some(&*word) && Arc::ptr_eq(&live.core, &permit.live().core)
-        })
+        connection == Some(permit.connection().word.as_str()) && self.is_present(permit)
+    }
+
+    /// Whether a permit is for the connection that the account stands on.
+    pub(crate) fn is_present(&self, permit: &Permit) -> bool {
+        let connected = self.connected();
+        connected.is_some_and(|(_, present)| Arc::ptr_eq(&present, permit.connection()))
     }
 
     pub(crate) fn is_held(&self) -> bool {
@@ -146,68 +138,36 @@ impl Account {
         std::mem::replace(&mut self.state().held, held) != held
     }
 
-    /// What was handed over to the connection that there is settles what it shows.
-    pub(crate) fn settle_attempts(&self) {
-        let Some((live, _)) = self.connected() else {
-            return;
-        };
-        let state = live.core.state();
-        let (proof, times) = (state.machines.proof().cloned(), state.members.times());
-        drop(state);
-        if let Some((proof, times)) = proof.zip(times) {
-            self.inner
-                .reservations
-                .compare(&proof, times.absence_grace_period);
-        }
-    }
-
-    /// Puts settings into force, over a new connection, given with its word, or the one that there is. Returns
-    /// whether those who use the account have to look again.
-    pub(crate) fn configure(&self, settings: Settings, new: Option<(Connected, String)>) -> bool {
+    /// Puts settings into force, over a new connection or the one that there is. Returns whether those who use the
+    /// account have to look again.
+    pub(crate) fn configure(&self, settings: Settings, new: Option<Connected>) -> bool {
         let settings = Arc::new(settings);
         let is_new = new.is_some();
         let mut state = self.state();
         let is_news = is_new || settings.is_news_after(&state.settings);
         state.settings = settings.clone();
-        if let Some((connected, word)) = new {
-            let former = state.connected.replace(connected);
-            state.word = Some(word);
-            let present = state.connected.as_ref();
-            let stays = former
-                .zip(present)
-                .is_some_and(|((former, _), (live, _))| Arc::ptr_eq(&former.core, &live.core));
-            if !stays {
-                self.inner.reservations.moved();
-            }
+        if let Some(connected) = new {
+            state.connected = Some(connected);
         }
         let connected = state.connected.clone();
         drop(state);
-        if let Some((live, client)) = connected {
-            let reservations = self.inner.reservations.clone();
-            let member = Member::new(self.uid(), client, settings, reservations);
-            live.core.join(self.key(), member);
+        if let Some((live, connection)) = connected {
+            live.core.put_into_force(connection, settings);
         }
         is_news
     }
 
-    /// It leads nowhere any more.
-    pub(crate) fn disconnect(&self) {
-        let mut state = self.state();
-        let connected = state.connected.take();
-        state.word = None;
-        drop(state);
-        drop(connected);
+    /// It leads nowhere any more. Returns where it did.
+    pub(crate) fn disconnect(&self) -> Option<Connected> {
+        self.state().connected.take()
     }
 
-    /// The object is gone.
-    pub(crate) fn end(&self) {
+    /// The object is gone. Returns where it led.
+    pub(crate) fn end(&self) -> Option<Connected> {
         let mut state = self.state();
         state.held = false;
         state.settings = Arc::new(Settings::gone(self.key()));
-        let connected = state.connected.take();
-        state.word = None;
-        drop(state);
-        drop(connected);
+        state.connected.take()
     }
 
     fn state(&self) -> MutexGuard<'_, InForce> {
@@ -244,8 +204,8 @@ impl Account {
             egress: settings.egress.clone(),
         };
         let mut key = KeyState::Untried;
-        if let Some(((live, _), word)) = self.connected_as() {
-            view.connection = Some(word);
+        if let Some((live, connection)) = self.connected() {
+            view.connection = Some(connection.word.clone());
             // Before the lists: a look that answers one of these is in them then.
             view.refused = live.core.refusals.open();
             let (contents, errors) = live.core.lists.view();
@@ -335,7 +295,7 @@ impl Account {
     /// # Errors
     /// The last refusal while the key is refused; [`Error::NotSent`] without a connection.
     pub fn turn(&self, lane: Lane, calls: u32, caller: &Caller) -> Result<Turn, Error> {
-        let (live, client) = self.connected().ok_or_else(|| {
+        let (live, connection) = self.connected().ok_or_else(|| {
             let why = format!("{} has no usable key or base URL", self.key());
             Error::NotSent(NotSent::Build(why.into()))
         })?;
@@ -344,7 +304,7 @@ impl Account {
             return Err(refused);
         }
         Ok(match live.core.turns.ask(lane, calls, caller) {
-            true => Turn::Now(Permit::new(live, client, lane, calls)),
+            true => Turn::Now(Permit::new(live, connection, lane, calls)),
             false => Turn::Queued,
         })
     }

@@ -1,14 +1,10 @@
 //! How many orders may go out: what is there and being ordered, against the limits of the account object that orders
 //! and of the entry that allows it the namespace.
 //!
-//! Orders belong to the account object and not to its connection: a new key forgets none of them. Other account
-//! objects with the same key have limits of their own, which say nothing here.
+//! Orders belong to the account object and not to its connection: a new key forgets none of them. Every server of the
+//! cluster that the key shows counts, whoever ordered it.
 
-use super::{
-    machines::{Snapshot, sums},
-    namespaces::Namespaces,
-    owners::{Owner, Owners},
-};
+use super::{machines::Snapshot, namespaces::Namespaces, owners::Owners};
 use api::{Interval, account::Limits, allowed::AllowedNamespaces};
 use flexmetal_core::{
     account::{key::AccountKey, marks, terms::Terms, view::Proof},
@@ -90,8 +86,6 @@ pub(super) struct Candidate<'a> {
     pub(super) every: Duration,
     pub(super) reservations: &'a Reservations,
     pub(super) owners: &'a Owners,
-    /// The cluster's identity.
-    pub(super) cluster: &'a str,
     pub(super) namespaces: &'a Namespaces,
     /// The marks of namespaces that left a machine behind, of those that count for the entry.
     pub(super) left: &'a HashSet<String>,
@@ -99,11 +93,9 @@ pub(super) struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    /// Whether there is a limit on the number of machines.
-    pub(super) fn counts_machines(&self) -> bool {
-        self.limits.max_servers.is_some()
-            || self.limits.max_orders_per_hour.is_some()
-            || self.most_of_entry().is_some()
+    /// Whether the machines of single namespaces are counted.
+    pub(super) fn counts_by_namespace(&self) -> bool {
+        self.most_of_entry().is_some()
     }
 
     fn most_of_entry(&self) -> Option<i32> {
@@ -113,15 +105,10 @@ impl Candidate<'_> {
     /// Whether the order would keep within the limits. The error names the field, the numbers and the remedy.
     pub(super) fn check(&self, snapshot: &Snapshot) -> Result<(), String> {
         let account = self.account;
-        let reached = self.reached(
-            self.limits.max_servers,
-            snapshot.sums().counts().live,
-            || {
-                let live = snapshot.ours().map(|s| &*s.server);
-                let live = live.filter(|server| server.status.is_live() && self.is_own(server));
-                live.count() + self.unseen(snapshot, |_| true)
-            },
-        );
+        let live = snapshot.sums().counts().live;
+        let reached = self.reached(self.limits.max_servers, live, || {
+            live + self.unseen(snapshot, |_| true)
+        });
         if let Some((most, machines)) = reached {
             return Err(format!(
                 "{account} has {}, delivered or being ordered, and its spec.limits.maxServers is {most}; delete a server, which is noticed within {}{}",
@@ -133,10 +120,7 @@ impl Candidate<'_> {
         let since = an_hour_before(self.now);
         let made = snapshot.sums().created_since(since);
         let reached = self.reached(self.limits.max_orders_per_hour, made, || {
-            let recent = |server: &&Server| sums::made_at(server).is_some_and(|at| at >= since);
-            let recent = snapshot.ours().map(|s| &*s.server).filter(recent);
-            let machines = recent.filter(|server| self.is_own(server)).count();
-            machines + self.reservations.attempts(snapshot, self.now)
+            made + self.reservations.attempts(snapshot, self.now)
         });
         if let Some((most, recent)) = reached {
             return Err(format!(
@@ -156,9 +140,7 @@ impl Candidate<'_> {
         let live = snapshot.sums().counts().live;
         let reached = self.reached(entry.limits.max_servers, live, || {
             let is_theirs = |server: &&Server| match self.owners.of(server) {
-                Some(owner) => {
-                    self.is_of_account(&owner) && self.may_be_of_entry(entry, &owner.namespace)
-                }
+                Some(namespace) => self.may_be_of_entry(entry, &namespace),
                 None => marks::retained_in(server).any(|mark| self.left.contains(mark)),
             };
             let live = snapshot.ours().map(|s| &*s.server);
@@ -218,25 +200,6 @@ impl Candidate<'_> {
     /// Orders whose machine is not seen yet, of namespaces of which this is so.
     fn unseen(&self, snapshot: &Snapshot, counts: impl Fn(&str) -> bool) -> usize {
         self.reservations.unseen(self.mark, snapshot, counts)
-    }
-
-    /// Whether a machine counts for the account object: not where an object of another one has ordered it. What
-    /// nobody claims counts for all of them, and what was left behind for those of its namespace.
-    fn is_own(&self, server: &Server) -> bool {
-        if let Some(owner) = self.owners.of(server) {
-            return self.is_of_account(&owner);
-        }
-        let Some(namespace) = &self.account.namespace else {
-            return true;
-        };
-        let own = marks::namespace_mark(self.cluster, namespace);
-        let mut left = marks::retained_in(server).peekable();
-        left.peek().is_none() || left.any(|mark| mark == own)
-    }
-
-    fn is_of_account(&self, owner: &Owner) -> bool {
-        let account = owner.account.as_ref();
-        account.is_none_or(|account| account == self.account)
     }
 
     /// Whether the entry speaks of a namespace. The labels of one that is gone are not known: it counts for each
@@ -350,7 +313,7 @@ impl Reservations {
         }
     }
 
-    /// The account object stands on another connection now, where nothing is seen yet: what was made
+    /// The account object has another session now, where nothing is seen yet: what was made
     /// within the hour counts by itself until a listing there settles it.
     pub(super) fn moved(&self) {
         let inner = &mut *self.lock();

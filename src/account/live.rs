@@ -1,10 +1,10 @@
-//! One account as it is: what is known of it, and the one way by which calls go out.
+//! The session of one account object: what is known of the account, and the one way by which calls go out.
 
 use super::{
-    Rate, Wake,
+    Connection, Rate, Settings, Wake,
+    limits::Reservations,
     lists::Lists,
     machines::{Machines, Touched},
-    members::{Member, Members},
     reading::steady_now,
     room::Part,
     schedule::Schedule,
@@ -12,21 +12,23 @@ use super::{
     users::Audience,
 };
 use crate::runtime::clock;
+use api::account::KnownMachine;
 use flexmetal_core::account::{
     key::AccountKey,
     key_state::{Breaker, KeyState},
     lane::Lane,
     marks,
     supply::Refusals,
+    view::Times,
 };
 use hosting_types::{Error, Page, ServerId};
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    ptr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU32},
 };
 use tokio::{sync::Notify, task::JoinSet};
 
-/// A live account. A clone is the same one; with the last clone its tasks end.
+/// The session of one account object. A clone is the same one; with the last clone its tasks end.
 #[derive(Clone)]
 pub(crate) struct Live {
     pub(crate) core: Arc<Core>,
@@ -36,6 +38,8 @@ pub(crate) struct Live {
 
 /// What the clones share with the tasks.
 pub(crate) struct Core {
+    /// The account object that this is the session of.
+    pub(crate) of: Of,
     /// The cluster's identity.
     pub(crate) cluster: Arc<str>,
     pub(crate) cluster_tag: String,
@@ -53,20 +57,67 @@ pub(crate) struct Core {
     state: Mutex<State>,
 }
 
+/// An account object.
+pub(crate) struct Of {
+    pub(crate) key: AccountKey,
+    pub(crate) uid: String,
+    /// What it has ordered, over whatever connection.
+    pub(crate) reservations: Reservations,
+}
+
 /// What is known of an account, each part with an owner. Locked for moments only, never across a call
 /// or a wake.
 pub(crate) struct State {
     pub(crate) key: Breaker,
     pub(crate) machines: Machines,
-    pub(crate) members: Members,
     pub(crate) schedule: Schedule,
+    /// None: before it begins, and once it has ended.
+    in_force: Option<InForce>,
+}
+
+/// What the calls go by, and when they are made.
+struct InForce {
+    connection: Arc<Connection>,
+    settings: Arc<Settings>,
+}
+
+impl State {
+    /// What calls go by from here on.
+    pub(crate) fn connection(&self) -> Option<Arc<Connection>> {
+        let in_force = self.in_force.as_ref();
+        in_force.map(|in_force| in_force.connection.clone())
+    }
+
+    /// The account's times.
+    pub(crate) fn times(&self) -> Option<Times> {
+        let in_force = self.in_force.as_ref();
+        in_force.map(|in_force| in_force.settings.times)
+    }
+
+    /// The machines that the account is known by.
+    pub(crate) fn known(&self) -> &[KnownMachine] {
+        let in_force = self.in_force.as_ref();
+        in_force.map_or(&[], |in_force| &in_force.settings.known)
+    }
+
+    fn uses(&self, connection: &Connection) -> bool {
+        let in_force = self.in_force.as_ref();
+        in_force.is_some_and(|in_force| ptr::eq(&*in_force.connection, connection))
+    }
 }
 
 impl Live {
     /// Starts one. What it shows takes of this part of the room.
-    pub(crate) fn start(cluster: Arc<str>, rate: Rate, room: &Part, audience: Audience) -> Self {
+    pub(crate) fn start(
+        of: Of,
+        cluster: Arc<str>,
+        rate: Rate,
+        room: &Part,
+        audience: Audience,
+    ) -> Self {
         let cluster_tag = marks::cluster_tag(&cluster);
         let core = Arc::new(Core {
+            of,
             turns: Turns::new(rate, audience.clone()),
             lists: Lists::default(),
             refusals: Refusals::default(),
@@ -77,8 +128,8 @@ impl Live {
             state: Mutex::new(State {
                 key: Breaker::default(),
                 machines: Machines::new(cluster_tag.clone(), room.nothing()),
-                members: Members::default(),
                 schedule: Schedule::new(clock::now().mono),
+                in_force: None,
             }),
             cluster,
             cluster_tag,
@@ -100,41 +151,11 @@ impl Core {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Comes after a live account of the same account of the provider, by a key that showed it: what is known, and how
-    /// often it may be called, goes on. One that others still stand on keeps its own.
-    pub(crate) fn succeed(&self, former: &Self, is_left: bool) -> bool {
-        let part = (!is_left).then_some(&self.room);
-        let machines = former.state().machines.hand_over(part);
-        let mut state = self.state();
-        state.key.accepted();
-        let is_known = machines.is_some();
-        if let Some(machines) = machines {
-            state.machines = machines;
-        }
-        drop(state);
-        if is_left {
-            self.lists.succeed(&former.lists);
-        }
-        self.turns.succeed(&former.turns);
-        let limit = former.page_limit.load(Ordering::Relaxed);
-        self.page_limit.store(limit, Ordering::Relaxed);
-        is_known
-    }
-
-    /// All that it showed was handed over.
-    pub(crate) fn empty(&self) {
-        let mut state = self.state();
-        if state.members.is_empty() {
-            state.machines = Machines::new(self.cluster_tag.clone(), self.room.nothing());
-            drop(state);
-            self.lists.empty();
-        }
-    }
-
     /// Makes a call of the account's own when its turn has come. While the key is refused no call goes
     /// out: the refusal is the answer.
     pub(crate) async fn call<T>(
         &self,
+        by: &Connection,
         lane: Lane,
         call: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
@@ -143,18 +164,19 @@ impl Core {
         // It may have been refused while this call waited.
         self.check_key()?;
         let result = call.await;
-        self.record_answer(result.as_ref().map(drop));
+        self.record_answer(by, result.as_ref().map(drop));
         result
     }
 
     /// The one call that a refused key is tried with.
     pub(crate) async fn probe_call<T>(
         &self,
+        by: &Connection,
         call: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
         self.turns.wait(Lane::Resolve).await;
         let result = call.await;
-        self.record_answer(result.as_ref().map(drop));
+        self.record_answer(by, result.as_ref().map(drop));
         result
     }
 
@@ -166,28 +188,33 @@ impl Core {
         }
     }
 
-    /// What an answer says of the account itself.
-    pub(crate) fn record_answer(&self, result: Result<(), &Error>) {
+    /// What an answer says of the account itself. That to a former key says nothing of the present one.
+    pub(crate) fn record_answer(&self, by: &Connection, result: Result<(), &Error>) {
         // Whatever is refused may come with a wait: 503 above all.
         if let Err(error) = result
             && (matches!(error, Error::RateLimited(_)) || error.retry_after().is_some())
         {
             self.turns.slow_down(error.retry_after());
         }
-        let is_news = match result {
-            Ok(()) => self.state().key.accepted(),
-            Err(Error::AccessDenied(refusal)) => {
-                let now = clock::now().mono;
-                let is_news = self.state().key.rejected(refusal.clone(), now);
-                if is_news {
-                    // Nobody waits for a call that cannot be made: the refusal is their answer.
-                    let dismissed = self.turns.dismiss();
-                    self.audience.wake_objects(dismissed);
-                }
-                is_news
-            }
-            Err(_) => false,
+        let refusal = match result {
+            Ok(()) => None,
+            Err(Error::AccessDenied(refusal)) => Some(refusal.clone()),
+            Err(_) => return,
         };
+        let is_refused = refusal.is_some();
+        let is_news = {
+            let mut state = self.state();
+            match refusal {
+                _ if !state.uses(by) => false,
+                Some(refusal) => state.key.rejected(refusal, clock::now().mono),
+                None => state.key.accepted(),
+            }
+        };
+        if is_news && is_refused {
+            // Nobody waits for a call that cannot be made: the refusal is their answer.
+            let dismissed = self.turns.dismiss();
+            self.audience.wake_objects(dismissed);
+        }
         if is_news {
             self.tell_users();
         }
@@ -195,24 +222,20 @@ impl Core {
 
     /// Everybody who uses the account looks again.
     pub(crate) fn tell_users(&self) {
-        self.tell_members();
-        let keys = self.state().members.keys();
-        for key in keys {
-            self.wake(&Wake::Account(key));
-        }
+        self.tell_object();
+        self.wake(&Wake::Account(self.of.key.clone()));
         self.plan_again();
     }
 
-    /// The account objects look again; those who use them need not.
-    pub(crate) fn tell_members(&self) {
-        let uids = self.state().members.uids();
-        self.audience.wake_objects(uids);
+    /// The account object looks again; those who use it need not.
+    pub(crate) fn tell_object(&self) {
+        self.wake(&Wake::Object(self.of.uid.clone()));
     }
 
     /// The release of a server was taken, or may have been.
     pub(crate) fn note_release(&self, id: &ServerId) {
         let mut state = self.state();
-        let times = state.members.times().unwrap_or_default();
+        let times = state.times().unwrap_or_default();
         state.machines.note_release(id, steady_now(), times);
         drop(state);
         self.replan.notify_one();
@@ -228,7 +251,7 @@ impl Core {
             return;
         }
         self.replan.notify_one();
-        self.tell_members();
+        self.tell_object();
         for mark in touched {
             self.wake(&Wake::Mark(mark));
         }
@@ -241,15 +264,18 @@ impl Core {
         }
     }
 
-    /// An account object stands on this account from here on, or has other settings.
-    pub(crate) fn join(&self, key: &AccountKey, member: Member) {
+    /// This connection and these settings are in force from here on.
+    pub(crate) fn put_into_force(&self, connection: Arc<Connection>, settings: Arc<Settings>) {
         let mut state = self.state();
-        let times = state.members.times();
-        if !member.known().is_empty() {
+        let times = state.times();
+        if !settings.known.is_empty() {
             state.schedule.mark_in_use();
         }
-        state.members.join(key, member);
-        let now = state.members.times();
+        state.in_force = Some(InForce {
+            connection,
+            settings,
+        });
+        let now = state.times();
         if let Some(now) = now.filter(|_| now != times) {
             state.machines.plan_reads(steady_now(), now);
         }
@@ -257,20 +283,13 @@ impl Core {
         self.plan_again();
     }
 
-    /// An account object stands on this account no more. With the last one the queue is empty; returns
-    /// whom that concerns.
+    /// The session ends, and its queues are empty; returns whom that concerns.
     #[must_use]
-    pub(crate) fn leave(&self, key: &AccountKey) -> Vec<String> {
+    pub(crate) fn end(&self) -> Vec<String> {
         let mut state = self.state();
-        state.members.leave(key);
-        let is_last = state.members.is_empty();
-        if is_last {
-            state.schedule.dismiss();
-        }
+        state.in_force = None;
+        state.schedule.dismiss();
         drop(state);
-        if !is_last {
-            return Vec::new();
-        }
         let mut dismissed = self.turns.dismiss();
         dismissed.extend(self.lists.dismiss());
         dismissed
@@ -292,7 +311,7 @@ impl Core {
         let state = self.state();
         let machines = state.machines.snapshot().by_mark(mark);
         machines.iter().any(|s| s.server.status.is_live())
-            || state.members.ordering().contains(mark)
+            || self.of.reservations.marks().contains(mark)
     }
 
     /// What was planned rests on something that has changed.

@@ -1,14 +1,11 @@
-//! One live account of the hosting API: credentials, shared snapshot, turns
-//! among the calls, breaker, orphan scan, slow lists.
+//! The accounts of the hosting API: credentials, snapshot, turns among the calls, breaker, orphan scan, slow lists.
 //!
-//! [`Accounts`] knows the account objects. Each [`Account`] is a handle of one
-//! object; objects of one kind with the same base URL, key and roots stand on one live
-//! account, so they share what is seen and what may be called. What may be
-//! ordered each says for itself. Nothing here knows Kubernetes: the controllers bring keys in, and
+//! [`Accounts`] knows the account objects. Each [`Account`] is a handle of one object, which has one session at its
+//! base URL, whatever its key. Nothing here knows Kubernetes: the controllers bring keys in, and
 //! are told by [`Users::wake`] who should look again.
 //!
 //! Locks are taken in this order: the registry's entries, an account object,
-//! the state of its live account. Turns, lists and refusals have a lock each, under which
+//! the state of its session. Turns, lists and refusals have a lock each, under which
 //! no other is taken. The reservations of an account object come last. None is held while anybody is woken.
 
 mod handle;
@@ -16,7 +13,6 @@ mod limits;
 mod lists;
 mod live;
 mod machines;
-mod members;
 mod namespaces;
 mod ordering;
 mod owners;
@@ -28,7 +24,6 @@ mod room;
 mod rounds;
 mod schedule;
 mod settings;
-mod siblings;
 mod turns;
 mod users;
 mod weights;
@@ -38,7 +33,6 @@ mod tests;
 
 pub use handle::Account;
 pub use ordering::{Denied, OrderPermit, OrderTurn};
-pub use owners::Owner;
 pub use registry::{Accounts, Connection};
 pub use resolution::Resolution;
 pub use settings::Settings;

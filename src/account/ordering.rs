@@ -5,7 +5,6 @@ use super::{
     handle::Connected,
     limits::{Candidate, Reservations, left_by_entry, retained_marks},
     live::Live,
-    owners::Owner,
     turns::{Caller, Permit},
 };
 use crate::runtime::clock;
@@ -45,7 +44,6 @@ pub struct OrderPermit {
     permit: Permit,
     reservations: Reservations,
     reservation: u64,
-    connection: String,
 }
 
 impl Account {
@@ -66,7 +64,7 @@ impl Account {
     }
 
     fn try_order_turn(&self, mark: &str, caller: &Caller) -> Result<OrderTurn, Denied> {
-        let ((live, client), connection) = self.may_order()?;
+        let (live, connection) = self.may_order()?;
         let core = &live.core;
         let terms = match self.terms(&caller.namespace) {
             Terms::Unknown(why) => return Err(Denied::Blocked(Reason::Pending, why)),
@@ -85,12 +83,11 @@ impl Account {
             every: settings.times.active_poll_interval,
             reservations: self.reservations(),
             owners: &audience.owners,
-            cluster: &core.cluster,
             namespaces: &audience.namespaces,
             left: &left,
             now: clock::now(),
         };
-        if candidate().counts_machines() {
+        if candidate().counts_by_namespace() {
             let unknown = {
                 let state = core.state();
                 let live = state.machines.snapshot().ours();
@@ -105,18 +102,14 @@ impl Account {
         if !core.turns.ask(Lane::Order, 1, caller) {
             return Ok(OrderTurn::Queued);
         }
-        let permit = Permit::new(live.clone(), client, Lane::Order, 1);
+        let permit = Permit::new(live.clone(), connection, Lane::Order, 1);
         let reservation = {
             // Checked and reserved under one lock.
             let state = core.state();
             let candidate = candidate();
             let checked = candidate.check(state.machines.snapshot());
             checked.map(|()| {
-                let owner = Owner {
-                    namespace: caller.namespace.clone(),
-                    account: Some(self.key().clone()),
-                };
-                audience.owners.note(mark, owner);
+                audience.owners.record(mark, &caller.namespace);
                 let now = candidate.now.mono;
                 self.reservations().admit(mark, &caller.namespace, now)
             })
@@ -126,7 +119,6 @@ impl Account {
             permit,
             reservations: self.reservations().clone(),
             reservation,
-            connection,
         }))
     }
 
@@ -177,7 +169,7 @@ impl Account {
         })
     }
 
-    fn may_order(&self) -> Result<(Connected, String), Denied> {
+    fn may_order(&self) -> Result<Connected, Denied> {
         if let State::Blocked(reason, message) = self.view().state {
             return Err(Denied::Blocked(reason, message));
         }
@@ -187,7 +179,7 @@ impl Account {
             }
             return Err(Denied::Blocked(reason, message));
         }
-        self.connected_as().ok_or_else(|| {
+        self.connected().ok_or_else(|| {
             let text = format!(
                 "{} has no usable key or base URL; see {}",
                 self.key(),
@@ -212,15 +204,20 @@ impl Account {
         permit
             .reservations
             .sent(permit.reservation, order_tag, sent);
-        let outcome = permit.permit.client().order(order, order_tag).await;
+        let outcome = permit
+            .permit
+            .connection()
+            .client
+            .order(order, order_tag)
+            .await;
         match &outcome {
             OrderOutcome::Created(server) => {
-                core.record_answer(Ok(()));
+                core.record_answer(permit.permit.connection(), Ok(()));
                 // As of now, not of the send: no earlier look can have shown it.
                 core.take_in_one((**server).clone(), clock::now().mono);
             }
             OrderOutcome::Refused(error) => {
-                core.record_answer(Err(error));
+                core.record_answer(permit.permit.connection(), Err(error));
                 if may_be_for_want(error) {
                     let mark = marks::object_mark(order_tag).unwrap_or_default();
                     core.refusals
@@ -229,8 +226,8 @@ impl Account {
             }
             OrderOutcome::NotSent(_) | OrderOutcome::Unknown(_) => {}
         }
-        // On a former connection it is in a snapshot that nobody looks at.
-        let is_seen = permit.is_of(self);
+        // In a former session it is in a snapshot that nobody looks at.
+        let is_seen = permit.is_seen_by(self);
         permit
             .reservations
             .ended(permit.reservation, &outcome, is_seen);
@@ -241,17 +238,19 @@ impl Account {
 impl OrderPermit {
     /// The word for the connection that this permit is for.
     pub fn connection(&self) -> &str {
-        &self.connection
+        &self.permit.connection().word
     }
 
     /// Whether the account still stands on the connection that this permit is for: what was checked
     /// on another one says nothing of it.
     pub fn is_of(&self, account: &Account) -> bool {
-        let connected = account.connected_as();
-        connected.is_some_and(|((live, _), word)| {
-            // A key that came back has another snapshot than it had before.
-            word == self.connection && Arc::ptr_eq(&live.core, &self.permit.live().core)
-        })
+        account.is_present(&self.permit)
+    }
+
+    /// Whether what it makes is seen in the session that the account has.
+    fn is_seen_by(&self, account: &Account) -> bool {
+        let connected = account.connected();
+        connected.is_some_and(|(live, _)| Arc::ptr_eq(&live.core, &self.permit.live().core))
     }
 }
 

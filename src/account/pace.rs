@@ -26,7 +26,7 @@ pub(crate) struct Tried {
 
 impl Tried {
     /// A round ended.
-    pub(crate) fn note(&mut self, round: Round, now: Duration) {
+    pub(crate) fn record(&mut self, round: Round, now: Duration) {
         match round {
             Round::Probe => {}
             Round::Proof => self.proof = Some(now),
@@ -35,7 +35,7 @@ impl Tried {
         }
     }
 
-    fn of(&self, round: Round) -> Option<Duration> {
+    fn last(&self, round: Round) -> Option<Duration> {
         match round {
             Round::Probe => None,
             Round::Proof => self.proof,
@@ -139,7 +139,7 @@ pub(crate) fn next(pace: &Pace) -> (Duration, Round) {
     // However one fails, the others that are due have their turn.
     let overdue = rounds().filter(|(at, _)| *at <= pace.now);
     let first = overdue
-        .min_by_key(|(_, round)| pace.tried.of(*round))
+        .min_by_key(|(_, round)| pace.tried.last(*round))
         .or_else(|| rounds().min_by_key(|(at, _)| *at));
     let (due, round) = first.unwrap_or((proof, Round::Proof));
     (due.max(pace.retry_at), round)
@@ -208,7 +208,7 @@ mod tests {
             turns.push(round);
             pace.now = at + secs(1);
             pace.retry_at = pace.now + secs(60);
-            pace.tried.note(round, pace.now);
+            pace.tried.record(round, pace.now);
             assert_eq!(turns[turn % 3], round);
         }
         turns.truncate(3);

@@ -1,6 +1,7 @@
 //! Reading machines: one by one, page by page, whole lists.
 
 use super::{
+    Connection,
     live::Core,
     machines::Place,
     room::Held,
@@ -17,7 +18,7 @@ use flexmetal_core::{
     moment::Moment,
 };
 use futures::{FutureExt as _, future::BoxFuture};
-use hosting::{Client, listing::Listing};
+use hosting::listing::Listing;
 use hosting_types::{
     Error, Page, Server, ServerFilter, ServerId, ServerStatus, TagRecord, list::Gap,
 };
@@ -34,13 +35,13 @@ impl Core {
     /// Reads one machine for the account itself.
     pub(crate) async fn read(
         &self,
-        client: &Client,
+        by: &Connection,
         id: &ServerId,
         lane: Lane,
     ) -> Result<Arc<Server>, Error> {
         // Looked at before the turn is waited for: older is the safe side.
         let asked_for = clock::now().mono;
-        let answer = self.call(lane, client.server(id)).await;
+        let answer = self.call(by, lane, by.client.server(id)).await;
         self.took_answer(id, answer, asked_for)
     }
 
@@ -62,7 +63,7 @@ impl Core {
     fn take_in(&self, servers: Vec<Server>, seen: Duration) -> Vec<(Arc<Server>, Place)> {
         let now = steady_now();
         let mut state = self.state();
-        let times = state.members.times().unwrap_or_default();
+        let times = state.times().unwrap_or_default();
         let (touched, kept) = state.machines.take_in(servers, seen, (now, times));
         drop(state);
         self.tell_touched(touched);
@@ -79,7 +80,7 @@ impl Core {
     /// The list of machines that a filter lets through; each page is taken in as it comes.
     pub(crate) fn machines<'a>(
         &'a self,
-        client: &'a Client,
+        by: &'a Connection,
         filter: &'a ServerFilter,
         lane: Lane,
     ) -> Listing<'a, Listed<Arc<Server>>> {
@@ -88,7 +89,7 @@ impl Core {
             let seen_ones = seen_ones.clone();
             async move {
                 let seen = clock::now().mono;
-                let servers = self.page(client, filter, page, lane).await?;
+                let servers = self.page(by, filter, page, lane).await?;
                 let taken = self.take_in(servers, seen).into_iter();
                 let listed = taken.map(|(server, place)| Listed { server, place });
                 let listed = all_fit(listed.collect())?;
@@ -109,7 +110,7 @@ impl Core {
     /// snapshot. Gives the moment of the start as well.
     pub(crate) async fn every_machine(
         &self,
-        client: &Client,
+        by: &Connection,
     ) -> Result<(Duration, Weighed<Vec<Server>>), Gap> {
         let filter = &ServerFilter::default();
         let read = || {
@@ -118,7 +119,7 @@ impl Core {
                 let of_pages = &held;
                 let pages = Listing::of_servers(move |page| {
                     async move {
-                        let servers = self.page(client, filter, page, Lane::Resolve).await?;
+                        let servers = self.page(by, filter, page, Lane::Resolve).await?;
                         weigh(of_pages, &servers, |_| SEEN)?;
                         let servers = servers.into_iter();
                         all_fit(servers.map(|server| placed(of_pages, server)).collect())
@@ -140,7 +141,7 @@ impl Core {
     }
 
     /// Counts the machines of the account that are not this cluster's. None of them is kept.
-    pub(crate) async fn count_others(&self, client: &Client) -> Result<Others, Gap> {
+    pub(crate) async fn count_others(&self, by: &Connection) -> Result<Others, Gap> {
         let filter = &ServerFilter::default();
         let read = || {
             async move {
@@ -148,7 +149,7 @@ impl Core {
                 let of_pages = &held;
                 let pages = Listing::of_servers(move |page| {
                     async move {
-                        let servers = self.page(client, filter, page, Lane::OrphanScan).await?;
+                        let servers = self.page(by, filter, page, Lane::OrphanScan).await?;
                         weigh(of_pages, &servers, |_| SEEN)?;
                         Ok(servers)
                     }
@@ -173,7 +174,7 @@ impl Core {
     /// many were read as well.
     pub(crate) async fn every_tag(
         &self,
-        client: &Client,
+        by: &Connection,
     ) -> Result<(Duration, usize, Weighed<Tags>), Gap> {
         let read = || {
             async move {
@@ -181,7 +182,7 @@ impl Core {
                 let of_pages = &held;
                 let pages = Listing::of_tags(move |page| {
                     async move {
-                        let tags = self.call(Lane::Catalogue, client.tags(page)).await?;
+                        let tags = self.call(by, Lane::Catalogue, by.client.tags(page)).await?;
                         weigh(of_pages, &tags, weights::tag)?;
                         Ok(tags)
                     }
@@ -207,7 +208,7 @@ impl Core {
     /// Every host of the account, read to an empty page or to where it says that it ends.
     pub(crate) async fn every_host(
         &self,
-        client: &Client,
+        by: &Connection,
     ) -> Result<(Duration, Weighed<Hosts>), Gap> {
         let read = || {
             async move {
@@ -215,8 +216,8 @@ impl Core {
                 let of_pages = &held;
                 let pages = Listing::of_hosts(move |cursor| {
                     async move {
-                        let call = client.hosts(None, &cursor);
-                        let page = self.call(Lane::Catalogue, call).await?;
+                        let call = by.client.hosts(None, &cursor);
+                        let page = self.call(by, Lane::Catalogue, call).await?;
                         weigh(of_pages, &page.hosts, weights::host)?;
                         Ok(page)
                     }
@@ -234,12 +235,12 @@ impl Core {
 
     async fn page(
         &self,
-        client: &Client,
+        by: &Connection,
         filter: &ServerFilter,
         page: Page,
         lane: Lane,
     ) -> Result<Vec<Server>, Error> {
-        let servers = self.call(lane, client.servers(filter, page)).await?;
+        let servers = self.call(by, lane, by.client.servers(filter, page)).await?;
         self.note_page(page, u32::try_from(servers.len()).unwrap_or(u32::MAX));
         Ok(servers)
     }

@@ -1,6 +1,6 @@
-//! All account objects, and the live accounts that they stand on.
+//! All account objects, with their sessions.
 
-mod beside;
+mod trial;
 
 use flexmetal_core::account::{
     facts::{AccountReport, UsedBy},
@@ -14,19 +14,18 @@ use flexmetal_core::account::{
 use super::{
     Account, Claims, Rate, Settings, Users, Wake,
     handle::Connected,
-    live::{Core, Live},
+    live::{Core, Live, Of},
     room::Room,
-    siblings::Destination,
     users::Audience,
 };
 use api::{account::KnownMachine, policies, selector::Labels};
-use beside::Trial;
 use hosting::Client;
 use hosting_types::{ApiKey, BaseUrl};
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
+use trial::Trial;
 
 /// The account objects of the cluster. A clone is the same registry.
 #[derive(Clone)]
@@ -46,19 +45,10 @@ struct Registry {
 /// late pass of a former object never touches its successor.
 struct Entry {
     account: Account,
-    /// Where it leads to. Equal URL, key and roots, of objects of one kind: the same live account.
-    place: Option<Place>,
-    /// What it led to before, until the last call over that has ended.
-    former: Weak<Core>,
+    /// What the calls went by before, until the last one over that has ended.
+    former: Weak<Connection>,
     /// A key that is tried beside the one in use.
     trial: Option<Trial>,
-}
-
-struct Place {
-    base_url: BaseUrl,
-    key: ApiKey,
-    roots: Option<String>,
-    live: Live,
 }
 
 /// How to reach an account.
@@ -67,20 +57,24 @@ pub struct Connection {
     pub base_url: BaseUrl,
     /// Its key.
     pub key: ApiKey,
-    /// The certificates that it trusts beside the system's, as PEM.
-    pub roots: Option<String>,
     /// A client with both.
     pub client: Client,
-    /// The word for all of it, which orders name.
+    /// The word for both, which orders name.
     pub word: String,
 }
 
-/// What is left of a connection: whoever waited on it has to look again. The live account may end with
-/// it, so it is kept until no lock is held.
+impl Connection {
+    fn leads_where(&self, other: &Self) -> bool {
+        self.base_url == other.base_url && self.key.is_same_as(&other.key)
+    }
+}
+
+/// What is left of a session: whoever waited in it has to look again. Its tasks may end with it, so it is kept until no
+/// lock is held.
 #[derive(Default)]
 struct Former {
     waited: Vec<String>,
-    live: Option<Live>,
+    _live: Option<Live>,
 }
 
 impl Accounts {
@@ -150,28 +144,24 @@ impl Accounts {
         let Left {
             namespace, since, ..
         } = *of;
-        let usable: Vec<(Account, Option<Arc<Core>>)> = {
+        let usable: Vec<Account> = {
             let entries = self.entries();
             let may_use =
                 |key: &AccountKey| key.namespace.as_deref().is_none_or(|n| n == namespace);
             let usable = entries.iter().filter(|(key, _)| may_use(key));
-            let with_core = usable.map(|(_, entry)| {
-                let core = entry.place.as_ref().map(|place| place.live.core.clone());
-                (entry.account.clone(), core)
-            });
-            with_core.collect()
+            usable.map(|(_, entry)| entry.account.clone()).collect()
         };
         let mut left = LeftBehind::default();
-        for (account, core) in usable {
+        for account in usable {
             let settings = account.settings();
             let mut is_listed = false;
-            if let Some(core) = core {
-                let state = core.state();
+            if let Some((live, _)) = account.connected() {
+                let state = live.core.state();
                 let proof = state.machines.proof();
                 is_listed = proof.is_some_and(|p| p.began >= since && settings.is_shown_by(p));
                 let shown = state.machines.snapshot().left_at(of.place);
                 drop(state);
-                // Two account objects may stand on one live account.
+                // Two account objects may have one key.
                 let is_new =
                     |s: &Sighting| left.machines.iter().all(|f| f.server.id != s.server.id);
                 let shown: Vec<Sighting> = shown.into_iter().filter(is_new).collect();
@@ -193,12 +183,23 @@ impl Accounts {
 
     /// Whether two names lead to the same account: they are one object, or two with the same URL and key.
     pub fn is_same(&self, one: &AccountKey, other: &AccountKey) -> bool {
-        self.inner.audience.siblings.are_same(one, other)
+        one == other || self.names_of(one).contains(other)
     }
 
     /// All names that lead to the same account as this one, itself included.
     pub fn names_of(&self, key: &AccountKey) -> Vec<AccountKey> {
-        self.inner.audience.siblings.of(key)
+        let entries = self.entries();
+        let connection = |entry: &Entry| Some(entry.account.connected()?.1);
+        let own = entries.get(key).and_then(connection);
+        let is_same = |entry: &Entry| {
+            let both = own.as_deref().zip(connection(entry));
+            both.is_some_and(|(own, other)| own.leads_where(&other))
+        };
+        let others = entries
+            .iter()
+            .filter(|(name, entry)| *name != key && is_same(entry));
+        let others = others.map(|(name, _)| name.clone());
+        [key.clone()].into_iter().chain(others).collect()
     }
 
     /// Whether objects of this namespace may use the account. Taken for granted while that is not known.
@@ -279,17 +280,13 @@ impl Accounts {
                 entries.insert(key.clone(), entry);
                 return;
             }
-            Some(entry) => {
-                self.inner.audience.siblings.forget(key);
-                entry.end()
-            }
+            Some(entry) => entry.end(),
             None => Former::default(),
         };
         let audience = self.inner.audience.clone();
         let account = Account::new(key.clone(), uid.to_owned(), audience);
         let entry = Entry {
             account,
-            place: None,
             former: Weak::new(),
             trial: None,
         };
@@ -298,8 +295,8 @@ impl Accounts {
         self.tell(key, former);
     }
 
-    /// Puts into force what the controller has made of an account object; without a connection, over
-    /// the one that there is. Nothing happens if this object is not the present one.
+    /// Puts into force what the controller has made of an account object; without a connection, over the one that there
+    /// is. Another URL or key begins another session. Nothing happens if this object is not the present one.
     pub fn configure(
         &self,
         key: &AccountKey,
@@ -307,58 +304,45 @@ impl Accounts {
         settings: Settings,
         connection: Option<Connection>,
     ) {
-        let connection = connection.map(|connection| (connection, false));
-        self.put_into_force(key, uid, settings, connection);
-    }
-
-    /// The same, with a connection of which is said whether it has shown the account that there was before.
-    fn put_into_force(
-        &self,
-        key: &AccountKey,
-        uid: &str,
-        settings: Settings,
-        connection: Option<(Connection, bool)>,
-    ) {
         let mut entries = self.entries();
-        let is_present = |e: &&mut Entry| e.account.uid() == uid;
-        if entries.get_mut(key).filter(is_present).is_none() {
+        let Some(entry) = entries.get_mut(key).filter(|e| e.account.uid() == uid) else {
             return;
-        }
-        let live =
-            (connection.as_ref()).map(|(c, is_shown)| self.live(&entries, key, c, *is_shown));
-        if let Some((connection, is_shown)) = &connection {
-            let destination = Destination {
-                base_url: connection.base_url.clone(),
-                key: connection.key.clone(),
+        };
+        let (mut connected, mut former) = (None, Former::default());
+        if let Some(connection) = connection {
+            let live = match entry.account.connected() {
+                Some((live, present)) if present.leads_where(&connection) => live,
+                _ => {
+                    former = entry.disconnect();
+                    self.begin(&entry.account)
+                }
             };
-            let siblings = &self.inner.audience.siblings;
-            match is_shown {
-                true => siblings.note_another(key, destination),
-                false => siblings.note(key, destination),
-            }
+            connected = Some(entry.replace(live, connection));
         }
-        let Some(entry) = entries.get_mut(key) else {
-            return;
-        };
-        let (connected, handed_over, former) = match connection.zip(live) {
-            Some(((connection, _), (live, handed_over))) => {
-                let word = connection.word.clone();
-                let (connected, former) = entry.connect(connection, live);
-                (Some((connected, word)), handed_over, former)
-            }
-            None => (None, false, Former::default()),
-        };
         let is_news = entry.account.configure(settings, connected);
-        // Only now nobody looks there any more. What it goes on to take in by permits takes room of its own.
-        if let Some(live) = former.live.as_ref().filter(|_| handed_over) {
-            live.core.empty();
-            entry.account.settle_attempts();
-        }
         drop(entries);
-        // Whoever left a connection has another one, which is news.
+        // Whoever left a session has another one, which is news.
         if is_news {
             self.tell(key, former);
         }
+    }
+
+    /// Another key takes the place of the one in use, and the session goes on: the key has shown that it is of the same
+    /// account. Whoever holds a permit ends over the former connection.
+    pub fn replace_key(&self, key: &AccountKey, uid: &str, connection: Connection) {
+        let mut entries = self.entries();
+        let Some(entry) = entries.get_mut(key).filter(|e| e.account.uid() == uid) else {
+            return;
+        };
+        let Some((live, _)) = entry.account.connected() else {
+            return;
+        };
+        live.core.state().key.accepted();
+        let connected = entry.replace(live, connection);
+        let settings = Settings::clone(&entry.account.settings());
+        entry.account.configure(settings, Some(connected));
+        drop(entries);
+        self.tell(key, Former::default());
     }
 
     /// The account object leads nowhere any more: its key may not be sent where it was. Nothing happens if this object
@@ -399,7 +383,6 @@ impl Accounts {
             return;
         }
         let former = entries.remove(key).map(Entry::end);
-        self.inner.audience.siblings.forget(key);
         drop(entries);
         self.tell(key, former.unwrap_or_default());
     }
@@ -448,41 +431,24 @@ impl Accounts {
         })
     }
 
-    /// The live account with this URL and key: one that another object of the kind stands on, or a new one. Those of
-    /// the cluster are kept apart from those of namespaces, and those that trust other roots from each other: nobody
-    /// else decides for an account what is believed or how often it is called. A new one goes on with what was known
-    /// before where the connection has shown that account; returns whether it does.
-    fn live(
-        &self,
-        entries: &HashMap<AccountKey, Entry>,
-        key: &AccountKey,
-        connection: &Connection,
-        is_shown: bool,
-    ) -> (Live, bool) {
-        let of_kind = entries.iter().filter(|(other, _)| other.kind == key.kind);
-        let mut same = of_kind
-            .filter_map(|(_, e)| e.place.as_ref())
-            .filter(|place| {
-                place.base_url == connection.base_url
-                    && place.roots == connection.roots
-                    && place.key.is_same_as(&connection.key)
-            });
-        if let Some(place) = same.next() {
-            return (place.live.clone(), false);
-        }
-        let audience = self.inner.audience.clone();
-        let room = self.inner.room.part(key.namespace.as_deref());
-        let live = Live::start(self.inner.cluster.clone(), self.inner.rate, &room, audience);
-        let former = entries.get(key).filter(|_| is_shown);
-        let goes_on = former.is_some_and(|entry| entry.hand_over(&live.core));
-        (live, goes_on)
+    /// A session of an account object that knows nothing yet.
+    fn begin(&self, account: &Account) -> Live {
+        let of = Of {
+            key: account.key().clone(),
+            uid: account.uid().to_owned(),
+            reservations: account.reservations().clone(),
+        };
+        let registry = &self.inner;
+        let room = registry.room.part(account.key().namespace.as_deref());
+        let (cluster, audience) = (registry.cluster.clone(), registry.audience.clone());
+        Live::start(of, cluster, registry.rate, &room, audience)
     }
 
-    /// Every live account once or more often.
+    /// The sessions that there are.
     fn cores(&self) -> Vec<Arc<Core>> {
         let entries = self.entries();
-        let places = entries.values().filter_map(|e| e.place.as_ref());
-        places.map(|place| place.live.core.clone()).collect()
+        let connected = entries.values().filter_map(|e| e.account.connected());
+        connected.map(|(live, _)| live.core).collect()
     }
 
     /// Those who use the account look again, and those who waited on its former connection.
@@ -498,50 +464,39 @@ impl Accounts {
 }
 
 impl Entry {
-    fn connect(&mut self, connection: Connection, live: Live) -> (Connected, Former) {
-        let Connection {
-            base_url,
-            key,
-            roots,
-            client,
-            word: _,
-        } = connection;
-        let place = Place {
-            base_url,
-            key,
-            roots,
-            live: live.clone(),
-        };
-        // It was tried beside what there was before.
+    /// The calls of this session go by this connection from here on.
+    fn replace(&mut self, live: Live, connection: Connection) -> Connected {
         self.trial = None;
-        let former = match self.place.replace(place) {
-            Some(former) if !Arc::ptr_eq(&former.live.core, &live.core) => {
-                self.former = Arc::downgrade(&former.live.core);
-                self.left(former)
-            }
-            _ => Former::default(),
-        };
-        ((live, client), former)
+        if let Some((_, former)) = self.account.connected() {
+            self.former = Arc::downgrade(&former);
+        }
+        (live, Arc::new(connection))
     }
 
     fn disconnect(&mut self) -> Former {
         self.trial = None;
-        let former = self.place.take();
-        self.account.disconnect();
-        former.map(|place| self.left(place)).unwrap_or_default()
+        let Some((live, connection)) = self.account.disconnect() else {
+            return Former::default();
+        };
+        self.former = Arc::downgrade(&connection);
+        self.account.reservations().moved();
+        Former::of(live)
     }
 
     /// The object is gone.
-    fn end(mut self) -> Former {
-        let former = self.place.take();
-        self.account.end();
-        former.map(|place| self.left(place)).unwrap_or_default()
+    fn end(self) -> Former {
+        let connected = self.account.end();
+        connected
+            .map(|(live, _)| Former::of(live))
+            .unwrap_or_default()
     }
+}
 
-    fn left(&self, former: Place) -> Former {
-        Former {
-            waited: former.live.core.leave(self.account.key()),
-            live: Some(former.live),
+impl Former {
+    fn of(live: Live) -> Self {
+        Self {
+            waited: live.core.end(),
+            _live: Some(live),
         }
     }
 }

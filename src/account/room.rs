@@ -141,19 +141,6 @@ impl Held {
         true
     }
 
-    /// Hands over all that is held.
-    pub(crate) fn take_all(&mut self) -> Self {
-        let bytes = std::mem::take(&mut self.bytes);
-        let part = self.part.clone();
-        Self { part, bytes }
-    }
-
-    /// As much again, in this part; None: it does not fit.
-    pub(crate) fn again(&self, part: &Part) -> Option<Self> {
-        let mut held = part.nothing();
-        held.grow(self.bytes).then_some(held)
-    }
-
     /// Takes over what another one holds of the same part.
     pub(crate) fn add(&mut self, mut other: Self) {
         self.bytes += std::mem::take(&mut other.bytes);

@@ -1,23 +1,19 @@
 //! The looks at an account, one after the other, for as long as it lives.
 
 use super::{
-    Wake,
+    Connection, Wake,
     live::Core,
     pace::{self, Round},
     reading::{started_again, steady_now},
 };
 use crate::runtime::clock;
 use flexmetal_core::account::{
-    key::AccountKey,
     key_state::KeyState,
     lane::Lane,
     view::{Proof, Sighting},
 };
 use futures::{FutureExt as _, TryFutureExt as _};
-use hosting::Client;
-use hosting_types::{
-    Error, Page, ServerFilter, ServerId, ServerStatus, StatusFilter, error::NotSent, list::Gap,
-};
+use hosting_types::{Error, Page, ServerFilter, ServerId, ServerStatus, StatusFilter, list::Gap};
 use std::{sync::Arc, time::Duration};
 
 /// Most servers that are read one by one since a list does not show them; for more another listing is cheaper.
@@ -26,8 +22,8 @@ const ONE_BY_ONE: usize = 10;
 const MOST_FAILURES: usize = 2;
 /// How many new records a page shows: pages overlap by one.
 const EACH: usize = Page::MOST as usize - 1;
-/// How long a look is put off while the account has no member to look with.
-const NO_MEMBER: Duration = Duration::from_secs(3600);
+/// How long a look is put off while there is no connection.
+const NO_CONNECTION: Duration = Duration::from_secs(3600);
 
 /// About how many calls it takes to read a list of so many records to its end.
 pub(crate) fn calls_of(records: usize) -> u32 {
@@ -47,42 +43,31 @@ impl Core {
                     () = clock::sleep_until(due) => {}
                 }
             }
-            let Some((member, client)) = self.state().members.client() else {
+            let Some(connection) = self.state().connection() else {
                 continue;
             };
+            let by = &*connection;
             let result = match round {
                 Round::Probe => self
-                    .probe_call(client.quota_usage())
+                    .probe_call(by, by.client.quota_usage())
                     .await
                     .map(drop)
                     .map_err(Gap::Failed),
-                Round::Proof => self.prove(&client, Lane::OrphanScan).await,
-                Round::Poll => self.poll(&client).await,
+                Round::Proof => self.prove(by, Lane::OrphanScan).await,
+                Round::Poll => self.poll(by).await,
                 Round::Pending => match self.due_reads() {
                     // A round without a call would say of an account that it works.
                     due if due.is_empty() => continue,
-                    due => self.read_pending(&client, &due).await,
+                    due => self.read_pending(by, &due).await,
                 },
             };
-            if let Err(gap) = &result
-                && self.may_go_by_another(&member, gap)
-            {
-                continue;
-            }
             self.conclude(round, result);
         }
     }
 
-    /// Whether a look failed only since the client of this member does not reach the API, and that of
-    /// another one may: an account object with a wrong CA bundle must not blind the others.
-    pub(crate) fn may_go_by_another(&self, member: &AccountKey, gap: &Gap) -> bool {
-        let is_unreached = matches!(gap, Gap::Failed(Error::NotSent(NotSent::Connect(_))));
-        is_unreached && self.state().members.unreached(member)
-    }
-
     fn plan(&self) -> (Duration, Round) {
         let state = self.state();
-        match state.members.times() {
+        match state.times() {
             Some(times) => {
                 let shown = state.machines.proof().map_or(0, |p| p.servers.len());
                 let cost = self.turns.time_for(calls_of(shown));
@@ -90,14 +75,14 @@ impl Core {
                     .schedule
                     .next(&state.key, &state.machines, times, cost, clock::now().mono)
             }
-            None => (clock::now().mono + NO_MEMBER, Round::Probe),
+            None => (clock::now().mono + NO_CONNECTION, Round::Probe),
         }
     }
 
     fn conclude(&self, round: Round, result: Result<(), Gap>) {
         let now = clock::now();
         let mut state = self.state();
-        if let Some(times) = state.members.times() {
+        if let Some(times) = state.times() {
             state.machines.plan_reads(steady_now(), times);
         }
         if matches!(result, Err(Gap::NoRoom)) {
@@ -115,7 +100,7 @@ impl Core {
     fn due_reads(&self) -> Vec<ServerId> {
         let now = steady_now();
         let mut state = self.state();
-        let times = state.members.times().unwrap_or_default();
+        let times = state.times().unwrap_or_default();
         let due = state.machines.due_reads(now, times);
         if due.is_empty() {
             state.machines.plan_reads(now, times);
@@ -125,18 +110,18 @@ impl Core {
 
     /// A read of each of these servers while they are few, else that or one listing of the cluster's servers, whichever is
     /// fewer calls.
-    async fn read_pending(&self, client: &Client, due: &[ServerId]) -> Result<(), Gap> {
+    async fn read_pending(&self, by: &Connection, due: &[ServerId]) -> Result<(), Gap> {
         let listed = self.state().machines.proof().map_or(0, |p| p.servers.len());
         let is_fewer = u32::try_from(due.len()).is_ok_and(|reads| reads <= calls_of(listed));
         match is_fewer || due.len() <= pace::FEW {
-            true => self.look_up(client, due).await,
-            false => self.prove(client, Lane::Poll).await,
+            true => self.look_up(by, due).await,
+            false => self.prove(by, Lane::Poll).await,
         }
     }
 
     /// What is delivered by one listing, and a read of each server that should have been in it. Pending ones have their
     /// own pace. When there are many others, one listing of all shows more for less.
-    async fn poll(&self, client: &Client) -> Result<(), Gap> {
+    async fn poll(&self, by: &Connection) -> Result<(), Gap> {
         let started = clock::now().mono;
         let delivered = {
             let state = self.state();
@@ -145,23 +130,27 @@ impl Core {
         };
         if delivered {
             let delivered = &self.filter(Some(StatusFilter::Delivered));
-            let listing = || self.machines(client, delivered, Lane::Poll);
+            let listing = || self.machines(by, delivered, Lane::Poll);
             started_again(|| listing().glance().boxed()).await?;
         }
-        let mut unseen = self.unseen_since(started);
-        unseen.retain(|id| !self.state().machines.is_pending(id));
+        let unseen: Vec<ServerId> = {
+            let state = self.state();
+            let unseen = state.machines.snapshot().unseen_since(started);
+            let is_settled = |id: &ServerId| !state.machines.is_pending(id);
+            unseen.into_iter().filter(is_settled).collect()
+        };
         match unseen.len() > ONE_BY_ONE {
-            true => self.prove(client, Lane::Poll).await,
-            false => self.look_up(client, &unseen).await,
+            true => self.prove(by, Lane::Poll).await,
+            false => self.look_up(by, &unseen).await,
         }
     }
 
     /// A proof listing: every machine of the cluster, complete or worthless.
-    async fn prove(&self, client: &Client, lane: Lane) -> Result<(), Gap> {
+    async fn prove(&self, by: &Connection, lane: Lane) -> Result<(), Gap> {
         let is_wanted = self.state().schedule.is_wanted();
         let lane = if is_wanted { Lane::Resolve } else { lane };
         let ours = &self.filter(None);
-        let listing = || self.machines(client, ours, lane);
+        let listing = || self.machines(by, ours, lane);
         let read = || listing().collect().map_err(|it| it.gap).boxed();
         let (began, all) = started_again(read).await?;
         if all.left_out() > 0 {
@@ -176,20 +165,17 @@ impl Core {
         // The provider first, then the cluster: an object that is made meanwhile is seen, and its
         // machine is not reported as an orphan.
         let claims = self.audience.marks();
-        // Objects of account objects with the same key stand for machines here, too.
-        let members = self.state().members.keys();
-        let siblings = self.audience.siblings.of_all(&members);
-        let disowned = self.audience.disowned(&proof, &siblings);
+        let disowned = self.audience.disowned(&proof, &self.of.key);
+        let ordering = self.of.reservations.marks();
         let (is_first, answered) = {
             let mut state = self.state();
-            let (known, ordering) = (state.members.known(), state.members.ordering());
+            let known = state.known().to_vec();
             state
                 .machines
                 .judge(&proof, &known, claims.as_ref(), &disowned, &ordering);
-            if let Some(times) = state.members.times() {
-                let grace = times.absence_grace_period;
-                let reservations = state.members.reservations();
-                reservations.for_each(|r| r.compare(&proof, grace));
+            if let Some(times) = state.times() {
+                let reservations = &self.of.reservations;
+                reservations.compare(&proof, times.absence_grace_period);
             }
             let answered = state.schedule.answered_by(&proof);
             (state.machines.prove(proof), answered)
@@ -197,36 +183,36 @@ impl Core {
         if is_first {
             self.tell_users();
         } else {
-            self.tell_members();
+            self.tell_object();
         }
         for mark in answered {
             self.wake(&Wake::Mark(mark));
         }
         let unseen = self.unseen_since(began);
         let first = unseen.get(..ONE_BY_ONE).unwrap_or(&unseen);
-        self.look_up(client, first).await?;
+        self.look_up(by, first).await?;
         match lane {
-            Lane::OrphanScan => self.count_others_in_time(client).await,
+            Lane::OrphanScan => self.count_others_in_time(by).await,
             _ => Ok(()),
         }
     }
 
     /// Counts the machines of others, once in the time between two looks for orphans. Nothing rests on that: where it
     /// fails, the last count stands until the next.
-    async fn count_others_in_time(&self, client: &Client) -> Result<(), Gap> {
+    async fn count_others_in_time(&self, by: &Connection) -> Result<(), Gap> {
         let now = clock::now().mono;
         let is_due = {
             let mut state = self.state();
-            let interval = state.members.times().map(|t| t.orphan_scan_interval);
+            let interval = state.times().map(|t| t.orphan_scan_interval);
             interval.is_some_and(|interval| state.machines.counts_others(now, interval))
         };
         if !is_due {
             return Ok(());
         }
-        match self.count_others(client).await {
+        match self.count_others(by).await {
             Ok(others) => {
                 self.state().machines.set_others(others);
-                self.tell_members();
+                self.tell_object();
             }
             Err(Gap::Failed(error @ Error::AccessDenied(_))) => return Err(error.into()),
             Err(gap) => tracing::debug!(%gap, "the machines of others could not be counted"),
@@ -243,20 +229,23 @@ impl Core {
     }
 
     /// Reads servers one by one. Only such a read tells that one is gone.
-    async fn look_up(&self, client: &Client, servers: &[ServerId]) -> Result<(), Gap> {
-        let mut failures = Vec::new();
+    async fn look_up(&self, by: &Connection, servers: &[ServerId]) -> Result<(), Gap> {
+        let (mut failures, mut last) = (0, None);
         for id in servers {
-            match self.read(client, id, Lane::Poll).await {
+            match self.read(by, id, Lane::Poll).await {
                 Ok(_) | Err(Error::NotFound(_)) => {}
                 Err(error @ Error::AccessDenied(_)) => return Err(error.into()),
-                Err(error) => failures.push(error),
+                Err(error) => {
+                    failures += 1;
+                    last = Some(error);
+                }
             }
             // One server may be at fault, more than that is the account: it backs off.
-            if failures.len() > MOST_FAILURES {
+            if failures > MOST_FAILURES {
                 break;
             }
         }
-        failures.pop().map_or(Ok(()), |error| Err(error.into()))
+        last.map_or(Ok(()), |error| Err(error.into()))
     }
 
     fn unseen_since(&self, since: Duration) -> Vec<ServerId> {

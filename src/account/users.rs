@@ -1,10 +1,6 @@
 //! Who uses the accounts: what is asked of them, and what they are told.
 
-use super::{
-    namespaces::Namespaces,
-    owners::{Owner, Owners},
-    siblings::Siblings,
-};
+use super::{namespaces::Namespaces, owners::Owners};
 use flexmetal_core::account::{
     facts::UsedBy,
     key::AccountKey,
@@ -55,12 +51,12 @@ pub trait Claims: Send + Sync {
     /// Whether the first listing of the servers is in.
     fn is_complete(&self) -> bool;
 
-    /// Whether the object of this mark says that this machine is not its own: it uses none of these accounts, has
-    /// another machine on record, and no order open. What it has on its own account it tells of itself.
-    fn disowns(&self, mark: &str, accounts: &HashSet<AccountKey>, uuid: &str) -> bool;
+    /// Whether the object of this mark says that this machine is not its own: it uses another account, has another
+    /// machine on record, and no order open. What it has on its own account it tells of itself.
+    fn disowns(&self, mark: &str, account: &AccountKey, uuid: &str) -> bool;
 
-    /// Where the object of this mark is, and the account that it names.
-    fn owner(&self, mark: &str) -> Option<Owner>;
+    /// The namespace of the object of this mark.
+    fn namespace(&self, mark: &str) -> Option<String>;
 }
 
 /// Who should look again.
@@ -88,8 +84,6 @@ pub(crate) struct Audience {
     pub(crate) namespaces: Namespaces,
     /// Whose machines there are.
     pub(crate) owners: Owners,
-    /// Which account objects lead to the same account.
-    pub(crate) siblings: Siblings,
 }
 
 impl Audience {
@@ -108,19 +102,15 @@ impl Audience {
     }
 
     /// The machines of a complete listing that the objects of their marks disown.
-    pub(crate) fn disowned(
-        &self,
-        proof: &Proof,
-        accounts: &HashSet<AccountKey>,
-    ) -> HashSet<String> {
+    pub(crate) fn disowned(&self, proof: &Proof, account: &AccountKey) -> HashSet<String> {
         let Some(claims) = self.claims.get() else {
             return HashSet::new();
         };
         let live = proof.servers.iter().filter(|s| s.status.is_live());
         let disowned = live.filter(|server| {
             let mut marks = marks::object_marks(server).peekable();
-            marks.peek().is_some()
-                && marks.all(|mark| claims.disowns(mark, accounts, server.id.as_str()))
+            let uuid = server.id.as_str();
+            marks.peek().is_some() && marks.all(|mark| claims.disowns(mark, account, uuid))
         });
         disowned.map(|s| s.id.as_str().to_owned()).collect()
     }

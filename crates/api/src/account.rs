@@ -4,7 +4,6 @@ use super::{
     account_use::{CallBudget, Capacity, KindUsers},
     allowed::AllowedNamespaces,
     brake::{BrakeStatus, ReleaseBrake},
-    key_in_use::KeyInUse,
     kind::Kind,
     orphan::Orphan,
     policies::Policies,
@@ -170,9 +169,8 @@ pub struct AccountSpec {
     #[schemars(length(max = 32768))]
     pub ca_bundle: Option<String>,
 
-    /// The Secret that holds the API key, of the type `flexmetal.dev/api-key`: the key in the entry `apiKey`, in
-    /// `apiKeyNext` the one that is to take its place, and in `baseURL` the only URL that they may be sent to. It is read
-    /// by name and never listed. Mutable.
+    /// The Secret that holds the API key, of the type `flexmetal.dev/api-key`: the key in the entry `apiKey`, and in
+    /// `baseURL` the only URL that it may be sent to. It is read by name and never listed. Mutable.
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub api_key_secret_ref: ApiKeySecretRef,
 
@@ -239,8 +237,8 @@ pub struct AccountStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Ready, Reconciling, Stalled, KeyAccepted, OrphansFound; with the entry `apiKeyNext` in the key Secret
-    /// NextKeyAccepted; with a brake ReleasesHeld.
+    /// Ready, Reconciling, Stalled, KeyAccepted, OrphansFound; while the key Secret has another key than the one in use
+    /// CandidateAccepted; with a brake ReleasesHeld.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -283,7 +281,7 @@ pub struct AccountStatus {
 
     /// The key that all calls are made with. Unset before the first one was accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub key_in_use: Option<KeyInUse>,
+    pub credentials: Option<Credentials>,
 
     /// Up to three machines that identify this account. They show that a listing is of the right account and complete.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -331,6 +329,18 @@ pub struct ServerCounts {
     /// changes nothing is not recorded. While the account shows nothing, these are the last known counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted_at: Option<Time>,
+}
+
+/// The key that an account's calls are made with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Credentials {
+    /// Short hash of the key: the first 12 hex digits of its SHA-256.
+    pub hash: String,
+    /// When the hosting API accepted it, and no call with a former key was under way any more: from then on a former
+    /// key can be revoked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verified_at: Option<Time>,
 }
 
 /// Where an account was last seen.

@@ -17,8 +17,8 @@ pub enum Type {
     Synced,
     /// The provider accepts the account's key.
     KeyAccepted,
-    /// The key that is to take the place of the account's own is in use.
-    NextKeyAccepted,
+    /// Another key in the Secret than the one in use is accepted; only there while there is one.
+    CandidateAccepted,
     /// Marked machines without an object exist (True: bad).
     OrphansFound,
     /// The release brake of the account holds releases (True: bad).
@@ -44,7 +44,7 @@ impl Type {
             Self::Stalled => "Stalled",
             Self::Synced => "Synced",
             Self::KeyAccepted => "KeyAccepted",
-            Self::NextKeyAccepted => "NextKeyAccepted",
+            Self::CandidateAccepted => "CandidateAccepted",
             Self::OrphansFound => "OrphansFound",
             Self::ReleasesHeld => "ReleasesHeld",
             Self::SelfCovered => "SelfCovered",

@@ -26,7 +26,6 @@ pub mod host_install;
 pub mod host_power;
 pub mod installation;
 pub mod interval;
-pub mod key_in_use;
 pub mod kind;
 pub mod lifetime;
 pub mod names;

@@ -15,8 +15,6 @@ pub const ACCOUNT_FINALIZER: &str = "flexmetal.dev/account-in-use";
 pub const API_KEY_SECRET: &str = "flexmetal.dev/api-key";
 /// Entry of such a Secret with the API key.
 pub const API_KEY_ENTRY: &str = "apiKey";
-/// Entry of such a Secret with the API key that is to take its place.
-pub const NEXT_KEY_ENTRY: &str = "apiKeyNext";
 /// Entry of such a Secret with the base URL that the key may be sent to.
 pub const BASE_URL_ENTRY: &str = "baseURL";
 /// Type of a Secret that the operator writes for a server that owns it. It writes no other one.

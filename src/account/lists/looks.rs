@@ -2,18 +2,18 @@
 
 use super::Answer;
 use crate::{
-    account::{Wake, live::Core, pace, room::Held, rounds::calls_of, turns::Caller, weights},
+    account::{
+        Connection, Wake, live::Core, pace, room::Held, rounds::calls_of, turns::Caller, weights,
+    },
     runtime::clock,
 };
 use flexmetal_core::account::{
-    key::AccountKey,
     key_state::KeyState,
     lane::Lane,
     view::{Catalogue, List},
 };
-use hosting::Client;
 use hosting_types::list::Gap;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 impl Core {
     /// A look at a list that starts at or after this moment is wanted.
@@ -31,7 +31,7 @@ impl Core {
     async fn keep_list(&self, list: List) {
         let replan = &self.lists.replan[list as usize];
         loop {
-            let Some((due, member, client)) = self.next_look(list) else {
+            let Some((due, connection)) = self.next_look(list) else {
                 replan.notified().await;
                 continue;
             };
@@ -43,18 +43,13 @@ impl Core {
                     () = clock::sleep_until(due) => {}
                 }
             }
-            match self.look_at(list, &client).await {
+            match self.look_at(list, &connection).await {
                 Ok(Answer { woken, is_another }) => {
                     self.audience.wake_objects(woken);
-                    let keys = match is_another {
-                        true => self.state().members.keys(),
-                        false => Vec::new(),
-                    };
-                    for key in keys {
-                        self.wake(&Wake::List(key, list));
+                    if is_another {
+                        self.wake(&Wake::List(self.of.key.clone(), list));
                     }
                 }
-                Err(error) if self.may_go_by_another(&member, &error) => {}
                 Err(error) => {
                     let woken = self.lists.failed(list, &error, clock::now().mono);
                     self.audience.wake_objects(woken);
@@ -63,13 +58,13 @@ impl Core {
         }
     }
 
-    fn next_look(&self, list: List) -> Option<(Duration, AccountKey, Client)> {
-        let (times, (member, client)) = {
+    fn next_look(&self, list: List) -> Option<(Duration, Arc<Connection>)> {
+        let (times, connection) = {
             let state = self.state();
             if *state.key.state() != KeyState::Accepted {
                 return None;
             }
-            (state.members.times()?, state.members.client()?)
+            (state.times()?, state.connection()?)
         };
         // Whoever searches needs the list of all servers and a proof listing: both in the same rhythm.
         let spacing = match list {
@@ -82,7 +77,7 @@ impl Core {
         if let List::Tags | List::SshKeys | List::Hosts = list {
             self.lists.answers_early(list, times.idle_poll_interval / 2);
         }
-        Some((self.lists.due(list, spacing)?, member, client))
+        Some((self.lists.due(list, spacing)?, connection))
     }
 
     /// About how many calls a look at a list takes.
@@ -95,11 +90,11 @@ impl Core {
         }
     }
 
-    async fn look_at(&self, list: List, client: &Client) -> Result<Answer, Gap> {
+    async fn look_at(&self, list: List, by: &Connection) -> Result<Answer, Gap> {
         let started = clock::now().mono;
         Ok(match list {
             List::Catalogue => {
-                let catalogue = self.catalogue(client).await?;
+                let catalogue = self.catalogue(by).await?;
                 let answer = self
                     .lists
                     .answer(list, started, catalogue, |c| &mut c.catalogue);
@@ -110,37 +105,37 @@ impl Core {
                 answer
             }
             List::Servers => {
-                let (started, all) = self.every_machine(client).await?;
+                let (started, all) = self.every_machine(by).await?;
                 self.lists.has_read(list, all.0.len());
                 self.lists.answer(list, started, all, |c| &mut c.servers)
             }
             List::Tags => {
-                let (started, read, tags) = self.every_tag(client).await?;
+                let (started, read, tags) = self.every_tag(by).await?;
                 self.lists.has_read(list, read);
                 self.lists.answer(list, started, tags, |c| &mut c.tags)
             }
             List::SshKeys => {
-                let all = self.call(Lane::Catalogue, client.ssh_keys()).await?;
+                let all = self.call(by, Lane::Catalogue, by.client.ssh_keys()).await?;
                 let all = self.weighed(all, weights::ssh_key)?;
                 self.lists.answer(list, started, all, |c| &mut c.ssh_keys)
             }
             List::Hosts => {
-                let (started, hosts) = self.every_host(client).await?;
+                let (started, hosts) = self.every_host(by).await?;
                 self.lists.has_read(list, hosts.0.len());
                 self.lists.answer(list, started, hosts, |c| &mut c.hosts)
             }
         })
     }
 
-    async fn catalogue(&self, client: &Client) -> Result<(Catalogue, Held), Gap> {
+    async fn catalogue(&self, by: &Connection) -> Result<(Catalogue, Held), Gap> {
         let lane = Lane::Catalogue;
-        let quotas = self.call(lane, client.quota_usage()).await?;
+        let quotas = self.call(by, lane, by.client.quota_usage()).await?;
         let (quotas, of_quotas) = self.weighed(quotas, weights::quota)?;
-        let plans = self.call(lane, client.plans()).await?;
+        let plans = self.call(by, lane, by.client.plans()).await?;
         let (plans, of_plans) = self.weighed(plans, weights::plan)?;
-        let locations = self.call(lane, client.locations()).await?;
+        let locations = self.call(by, lane, by.client.locations()).await?;
         let (locations, of_locations) = self.weighed(locations, weights::location)?;
-        let systems = self.call(lane, client.operating_systems()).await?;
+        let systems = self.call(by, lane, by.client.operating_systems()).await?;
         let (systems, mut held) = self.weighed(systems, weights::system)?;
         for part in [of_quotas, of_plans, of_locations] {
             held.add(part);

@@ -125,35 +125,6 @@ impl Lists {
         (state.contents.clone(), errors)
     }
 
-    /// Takes over what a former live account showed, with the room that it takes.
-    pub(crate) fn succeed(&self, former: &Self) {
-        let (contents, held, looks) = {
-            let mut former = former.state();
-            let held = former
-                .held
-                .each_mut()
-                .map(|held| held.as_mut().map(Held::take_all));
-            let looks = former
-                .waiting
-                .each_ref()
-                .map(|w| (w.early, w.looked, w.read));
-            (former.contents.clone(), held, looks)
-        };
-        let mut state = self.state();
-        state.contents = contents;
-        state.held = held;
-        for (waiting, (early, looked, read)) in state.waiting.iter_mut().zip(looks) {
-            (waiting.early, waiting.looked, waiting.read) = (early, looked, read);
-        }
-    }
-
-    /// All that it showed was handed over.
-    pub(crate) fn empty(&self) {
-        let mut state = self.state();
-        state.contents = Contents::default();
-        state.held = Default::default();
-    }
-
     /// How many records the last good look at a list read.
     fn read(&self, list: List) -> usize {
         self.state().waiting[list as usize].read

@@ -7,10 +7,7 @@ pub(super) mod sums;
 use snapshot::is_moving;
 pub(crate) use snapshot::{Place, Put, Snapshot, Touched};
 
-use super::{
-    pace,
-    room::{Held, Part},
-};
+use super::{pace, room::Held};
 use api::account::KnownMachine;
 use flexmetal_core::{
     account::{
@@ -62,21 +59,6 @@ impl Machines {
             others: None,
             counting: None,
         }
-    }
-
-    /// All that is known, for the live account that comes after this one, as [`Snapshot::hand_over`] does it.
-    pub(crate) fn hand_over(&mut self, part: Option<&Part>) -> Option<Self> {
-        Some(Self {
-            snapshot: self.snapshot.hand_over(part)?,
-            proof: self.proof.clone(),
-            verdict: self.verdict.clone(),
-            pending: self.pending.clone(),
-            next_read: self.next_read,
-            has_settled: self.has_settled,
-            duplicates: self.duplicates,
-            others: self.others,
-            counting: self.counting,
-        })
     }
 
     pub(crate) fn snapshot(&self) -> &Snapshot {

@@ -1,10 +1,7 @@
 //! What is known of an account's machines, by identity and by object mark.
 
 use super::{
-    super::{
-        room::{Held, Part},
-        weights,
-    },
+    super::{room::Held, weights},
     sums::{self, Sums},
 };
 use flexmetal_core::account::{marks, view::Sighting};
@@ -77,24 +74,6 @@ impl Snapshot {
             held,
             former: 0,
         }
-    }
-
-    /// The same machines for the live account that comes after this one, in this part of the room, or in the very room
-    /// that they take where that is None. The records are shared. None: they do not fit.
-    pub(crate) fn hand_over(&mut self, part: Option<&Part>) -> Option<Self> {
-        let held = match part {
-            Some(part) => self.held.again(part)?,
-            None => self.held.take_all(),
-        };
-        Some(Self {
-            cluster_tag: self.cluster_tag.clone(),
-            records: self.records.clone(),
-            by_mark: self.by_mark.clone(),
-            sums: self.sums.clone(),
-            over: self.over,
-            held,
-            former: self.former,
-        })
     }
 
     /// Takes a record in that was asked for at `seen`. An answer older than what is known changes nothing:

@@ -5,8 +5,8 @@ use super::{
     rig::{Rig, account_uid, caller, key, permit, reserve},
 };
 use crate::account::{Account, Settings, Turn, Wake};
-use api::Reason;
-use flexmetal_core::account::{lane::Lane, view::State};
+use api::{Reason, references::AccountKind};
+use flexmetal_core::account::{key::AccountKey, lane::Lane, view::State};
 use hosting_types::Error;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -136,4 +136,34 @@ async fn why_nothing_may_be_ordered_is_in_the_view() {
     rig.accounts.set_held(&key("default"), &uid, true);
     assert_eq!(account.view().no_orders, None);
     assert!(rig.woken().contains(&Wake::Account(key("default"))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_account_object_has_a_session_of_its_own_whatever_its_key() {
+    let (rig, one) = Rig::with_account().await;
+    let shared = AccountKey::named(AccountKind::ClusterProviderAccount, None, "shared");
+    let cluster = rig.install_at(&shared, |i| i.allowed = Some(Vec::new()));
+    rig.install("two", "key-one", |_| {});
+    rig.install("other", "key-two", |_| {});
+    rig.ready(&one).await;
+    let two = rig.resolve("two");
+    assert!(two.view().proof.is_none(), "nobody looked there yet");
+    rig.provider.world().refused_key = Some("key-one".into());
+    let mut call = permit(&one, Lane::Poll, 1).await.unwrap();
+    let refused = call.call(async |client| client.plans().await).await;
+    assert!(matches!(refused, Err(Error::AccessDenied(_))));
+    let is_rejected =
+        |account: &Account| matches!(account.view().state, State::Blocked(Reason::KeyRejected, _));
+    assert!(is_rejected(&one) && !is_rejected(&two) && !is_rejected(&cluster));
+
+    // At the provider they are one account all the same.
+    let is_same = |other: &AccountKey| rig.accounts.is_same(&key("default"), other);
+    assert!(is_same(&key("default")) && is_same(&shared) && is_same(&key("two")));
+    assert!(!is_same(&key("other")) && !is_same(&key("nobody")));
+    let mut names = rig.accounts.names_of(&shared);
+    names.sort_unstable();
+    assert_eq!(names, [key("default"), key("two"), shared.clone()]);
+    rig.accounts.remove(&key("two"), &account_uid("two"));
+    assert!(!is_same(&key("two")));
+    assert_eq!(rig.accounts.names_of(&key("nobody")), [key("nobody")]);
 }

@@ -5,7 +5,7 @@ use super::{
     rig::{Rig, account_uid, caller, key, order, reserve},
 };
 use crate::{
-    account::{Caller, Denied, OrderTurn, Owner, Wake},
+    account::{Caller, Denied, OrderTurn, Wake},
     runtime::clock,
 };
 use api::{
@@ -194,47 +194,25 @@ async fn no_order_goes_out_while_the_account_could_vanish() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_limits_of_another_account_object_do_not_count_nor_do_its_machines() {
-    let (rig, account) = limited(Some(1), Some(1)).await;
+async fn every_machine_that_the_key_shows_counts_and_no_limit_of_another_account_object() {
+    let (rig, account) = limited(Some(3), None).await;
     rig.install("tenant", "key-one", |i| {
         i.limits = Limits {
             max_servers: Some(0),
             max_orders_per_hour: Some(0),
         };
     });
-    let mut servers = vec![machine(1, "delivered"), machine(2, "delivered")];
-    for server in &mut servers {
-        server["createdAt"] = clock::now().wall.into();
+    rig.provider.world().servers = vec![machine(1, "delivered"), machine(2, "delivered")];
+    let tenant = rig.resolve("tenant");
+    for account in [&account, &tenant] {
+        account.want_proof("x", clock::now().mono);
+        rig.until("both", || account.sightings(&mark(2)).len() == 1)
+            .await;
     }
-    rig.provider.world().servers = servers;
-    let theirs = Owner {
-        namespace: "n".into(),
-        account: Some(key("tenant")),
-    };
-    rig.objects
-        .owners
-        .lock()
-        .unwrap()
-        .extend([1, 2].map(|n| (mark(n), theirs.clone())));
-    account.want_proof("x", clock::now().mono);
-    rig.until("both", || account.sightings(&mark(2)).len() == 1)
-        .await;
     let permit = reserve(&account, &mark(3)).await.unwrap();
     limit(reserve(&account, &mark(4)).await.err().unwrap());
-    let tenant = rig.resolve("tenant");
     limit(reserve(&tenant, &mark(5)).await.err().unwrap());
     drop(permit);
-    // What nobody claims counts for each of them.
-    let unclaimed = machine(7, "delivered");
-    rig.provider.world().servers.push(unclaimed);
-    account.want_proof("x", clock::now().mono);
-    rig.until("it", || account.sightings(&mark(7)).len() == 1)
-        .await;
-    let message = limit(reserve(&account, &mark(3)).await.err().unwrap());
-    assert!(
-        message.contains("has 1 machine, delivered or being ordered"),
-        "{message}"
-    );
 }
 
 /// A machine that an object of this namespace left behind.
@@ -273,11 +251,8 @@ async fn the_limit_of_an_entry_counts_the_machines_of_its_namespaces() {
         machine(5, "delivered"),
     ];
     for (n, namespace) in [(1, "m"), (2, "other")] {
-        let owner = Owner {
-            namespace: namespace.into(),
-            account: Some(cluster.clone()),
-        };
-        rig.objects.owners.lock().unwrap().insert(mark(n), owner);
+        let mut namespaces = rig.objects.namespaces.lock().unwrap();
+        namespaces.insert(mark(n), namespace.into());
     }
     account.want_proof("x", clock::now().mono);
     rig.until("all", || account.sightings(&mark(5)).len() == 1)
@@ -361,11 +336,8 @@ async fn what_a_namespace_that_is_gone_left_behind_counts_for_an_entry_that_may_
     // An owner whose namespace is gone is one of it, too.
     rig.accounts.forget_namespace("gone");
     rig.provider.world().servers = vec![machine(1, "delivered")];
-    let owner = Owner {
-        namespace: "gone".into(),
-        account: Some(account.key().clone()),
-    };
-    rig.objects.owners.lock().unwrap().insert(mark(1), owner);
+    let gone = (mark(1), "gone".to_owned());
+    rig.objects.namespaces.lock().unwrap().extend([gone]);
     let now = clock::now().mono;
     account.want_proof("x", now);
     rig.until("it", || {

@@ -13,7 +13,6 @@ mod provider;
 mod rig;
 mod searches;
 mod secrecy;
-mod siblings;
 mod simulated;
 mod succession;
 mod turns;

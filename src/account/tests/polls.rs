@@ -370,25 +370,6 @@ async fn the_catalogue_is_read_when_it_is_wanted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_with_the_same_url_and_key_share_what_is_seen() {
-    let (rig, account) = Rig::with_account().await;
-    rig.provider.world().servers = vec![machine(1, "delivered")];
-    rig.ready(&account).await;
-    rig.provider.calls();
-    rig.install("second", "key-one", |_| {});
-    let second = rig.resolve("second");
-    assert_eq!(second.sightings(&mark(1)).len(), 1);
-    assert_eq!(second.view().state, State::Usable);
-    sleep(Duration::from_secs(10)).await;
-    assert!(rig.provider.calls().is_empty(), "nothing is asked twice");
-
-    rig.install("third", "key-other", |_| {});
-    let third = rig.resolve("third");
-    assert!(third.sightings(&mark(1)).is_empty());
-    rig.ready(&third).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_failure_that_names_a_pause_is_given_it() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = vec![machine(1, "provisioning")];

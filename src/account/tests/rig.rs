@@ -3,8 +3,8 @@
 use super::provider::{CLUSTER, Provider};
 use crate::{
     account::{
-        Account, Accounts, Caller, Claims, Connection, Denied, OrderPermit, OrderTurn, Owner,
-        Permit, Rate, Resolution, Settings, Turn, Users, Wake,
+        Account, Accounts, Caller, Claims, Connection, Denied, OrderPermit, OrderTurn, Permit,
+        Rate, Resolution, Settings, Turn, Users, Wake,
     },
     runtime::clock,
 };
@@ -36,10 +36,8 @@ pub(super) struct Objects {
     pub(super) marks: Mutex<Option<HashSet<String>>>,
     /// Machines that the objects of their marks disown.
     pub(super) disowned: Mutex<HashSet<String>>,
-    /// The account that the objects that disown machines use.
-    pub(super) account: Mutex<Option<AccountKey>>,
     /// Who ordered which machine, by mark.
-    pub(super) owners: Mutex<HashMap<String, Owner>>,
+    pub(super) namespaces: Mutex<HashMap<String, String>>,
     /// Whether the first listing of the servers is still to come.
     pub(super) unlisted: AtomicBool,
     woken: Mutex<Vec<Wake>>,
@@ -54,15 +52,11 @@ impl Claims for Objects {
         !self.unlisted.load(Ordering::Relaxed)
     }
 
-    fn owner(&self, mark: &str) -> Option<Owner> {
-        self.owners.lock().unwrap().get(mark).cloned()
+    fn namespace(&self, mark: &str) -> Option<String> {
+        self.namespaces.lock().unwrap().get(mark).cloned()
     }
 
-    fn disowns(&self, _: &str, accounts: &HashSet<AccountKey>, uuid: &str) -> bool {
-        let own = self.account.lock().unwrap();
-        if own.as_ref().is_some_and(|own| accounts.contains(own)) {
-            return false;
-        }
+    fn disowns(&self, _: &str, _: &AccountKey, uuid: &str) -> bool {
         self.disowned.lock().unwrap().contains(uuid)
     }
 }
@@ -194,7 +188,6 @@ impl Rig {
             base_url,
             word: format!("word-of-{}", api_key.fingerprint()),
             key: api_key,
-            roots: None,
             client,
         }
     }

@@ -1,17 +1,15 @@
 //! Many who search for their orders at once, and what they leave to the others.
 
 use super::{
-    provider::{Provider, machine, mark},
-    rig::{Rig, account_uid, caller, reserve},
+    provider::{machine, mark},
+    rig::{Rig, caller, reserve},
 };
 use crate::{
-    account::{Account, Connection, Turn},
+    account::{Account, Turn},
     runtime::clock,
 };
 use flexmetal_core::account::{lane::Lane, view::List};
-use hosting::Client;
-use hosting_types::{ApiKey, BaseUrl};
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 use tokio::{task::JoinSet, time::sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -125,35 +123,4 @@ async fn nothing_is_listed_for_an_object_that_is_gone() {
     rig.accounts.forget_mark(&mark(1));
     sleep(120 * SECOND).await;
     assert!(rig.provider.calls().is_empty());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_member_whose_client_reaches_nothing_blinds_no_other() {
-    let rig = Rig::new().await;
-    rig.provider.world().servers = vec![machine(1, "delivered")];
-    // As with a wrong CA bundle: the API answers, and this object's client does not get there.
-    let unreached = Provider::default();
-    unreached.world().down = true;
-    let base_url = BaseUrl::parse("https://api.example.com").unwrap();
-    let key = ApiKey::parse(b"key-one").unwrap();
-    let transport = Arc::new(unreached.clone());
-    let connection = Connection {
-        roots: None,
-        client: Client::with_transport(base_url.clone(), key.clone(), transport),
-        word: "word-of-a".into(),
-        base_url,
-        key,
-    };
-    rig.configure("a", &account_uid("a"), Some(connection), |_| {});
-    rig.install("default", "key-one", |_| {});
-    let account = rig.resolve("default");
-    rig.ready(&account).await;
-    account.want_list(List::Servers, clock::now().mono, &caller("a"));
-    rig.until("the list", || account.view().servers.is_some())
-        .await;
-    // Once it was found out, it is not asked again.
-    let tried = unreached.calls().len();
-    sleep(3600 * SECOND).await;
-    assert!((1..=2).contains(&tried) && unreached.calls().is_empty());
-    assert_eq!(account.view().last_error, None);
 }

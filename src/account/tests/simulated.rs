@@ -63,7 +63,6 @@ fn install(accounts: &Accounts, simulator: &Simulator, api_key: &str) -> Account
             used_before: false,
         },
         Some(Connection {
-            roots: None,
             base_url,
             word: "word".into(),
             key: api_key,

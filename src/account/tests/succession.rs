@@ -1,4 +1,4 @@
-//! A second key of an account object: its trial beside the one in use, and what goes on when it takes the place of that.
+//! Another key of an account object: its trial beside the one in use, and what goes on when it takes the place of that.
 
 use super::{
     provider::{machine, mark, uuid},
@@ -6,9 +6,9 @@ use super::{
 };
 use crate::account::Account;
 use flexmetal_core::account::{
+    decide::candidate::{Evidence, Tried},
     key_state::KeyState,
     lane::Lane,
-    next_key::{Evidence, Tried},
     view::{List, State},
 };
 use hosting_types::{Error, ServerId};
@@ -44,7 +44,7 @@ async fn tried(rig: &Rig, api_key: &str, evidence: Vec<Evidence>) -> Tried {
 fn succeed(rig: &Rig, name: &str, api_key: &str) {
     let connection = rig.connection(api_key);
     rig.accounts
-        .succeed(&key(name), &account_uid(name), connection);
+        .replace_key(&key(name), &account_uid(name), connection);
 }
 
 fn word(account: &Account) -> String {
@@ -209,33 +209,4 @@ async fn a_permit_ends_over_the_key_that_it_was_given_for() {
     sleep(Duration::from_millis(10)).await;
     assert!(!rig.accounts.is_draining(&key("default")));
     assert!(permit(&account, Lane::Release, 1).await.is_ok());
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_of_two_that_share_an_account_goes_on_alone_and_the_other_stays() {
-    let (rig, one) = Rig::with_account().await;
-    rig.install("two", "key-one", |_| {});
-    let two = rig.resolve("two");
-    rig.provider.world().servers = vec![machine(1, "delivered")];
-    rig.ready(&one).await;
-    succeed(&rig, "default", "key-two");
-    for account in [&one, &two] {
-        assert_eq!(account.view().state, State::Usable);
-        assert_eq!(account.sightings(&mark(1)).len(), 1);
-        assert!(account.view().proof.is_some());
-    }
-    assert_ne!(word(&one), word(&two));
-    // Both are known to be one account of the provider, also after the settings were put into force again.
-    assert!(rig.accounts.is_same(&key("default"), &key("two")));
-    rig.install("default", "key-two", |_| {});
-    assert!(rig.accounts.is_same(&key("default"), &key("two")));
-    assert!(
-        !rig.accounts.is_draining(&key("default")),
-        "the other one stands on it"
-    );
-    // The other one follows, and they share again.
-    succeed(&rig, "two", "key-two");
-    let core = |account: &Account| account.connected().unwrap().0.core;
-    assert!(Arc::ptr_eq(&core(&one), &core(&two)));
-    assert_eq!(two.view().state, State::Usable);
 }

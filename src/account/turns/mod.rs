@@ -54,13 +54,6 @@ impl Turns {
         }
     }
 
-    /// Goes on with the rate and the tokens of a former live account.
-    pub(crate) fn succeed(&self, former: &Self) {
-        let bucket = former.state().bucket_at(Instant::now());
-        self.state().fill_from(bucket);
-        self.changed.notify_one();
-    }
-
     /// Hands out grants as tokens come and takes back what was not picked up. Never ends.
     pub(crate) async fn keep(&self) {
         loop {

@@ -1,10 +1,11 @@
 //! The permission for some calls.
 
-use super::super::live::Live;
+use super::super::{Connection, live::Live};
 use crate::runtime::clock;
 use flexmetal_core::account::lane::Lane;
 use hosting::Client;
 use hosting_types::{Error, Server, ServerId, error::NotSent};
+use std::sync::Arc;
 
 /// The answer to a request for a turn.
 #[must_use]
@@ -20,17 +21,22 @@ pub enum Turn {
 #[must_use]
 pub struct Permit {
     live: Live,
-    client: Client,
+    connection: Arc<Connection>,
     lane: Lane,
     left: u32,
 }
 
 impl Permit {
     /// For calls that were taken from the turns of this live account.
-    pub(in crate::account) fn new(live: Live, client: Client, lane: Lane, calls: u32) -> Self {
+    pub(in crate::account) fn new(
+        live: Live,
+        connection: Arc<Connection>,
+        lane: Lane,
+        calls: u32,
+    ) -> Self {
         Self {
             live,
-            client,
+            connection,
             lane,
             left: calls.max(1),
         }
@@ -46,7 +52,9 @@ impl Permit {
         call: impl AsyncFnOnce(&Client) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let result = self.make(call).await?;
-        self.live.core.record_answer(result.as_ref().map(drop));
+        self.live
+            .core
+            .record_answer(&self.connection, result.as_ref().map(drop));
         result
     }
 
@@ -63,7 +71,9 @@ impl Permit {
         let is_forbidden =
             matches!(&result, Err(Error::AccessDenied(refusal)) if refusal.status == 403);
         if !is_forbidden {
-            self.live.core.record_answer(result.as_ref().map(drop));
+            self.live
+                .core
+                .record_answer(&self.connection, result.as_ref().map(drop));
         }
         result
     }
@@ -79,7 +89,7 @@ impl Permit {
             return Err(Error::NotSent(NotSent::Build(why.into())));
         }
         self.left -= 1;
-        Ok(call(&self.client).await)
+        Ok(call(&self.connection.client).await)
     }
 
     /// Reads one machine. What comes is in the snapshot from here on; one that the API does not know
@@ -114,8 +124,8 @@ impl Permit {
         &self.live
     }
 
-    pub(in crate::account) fn client(&self) -> &Client {
-        &self.client
+    pub(in crate::account) fn connection(&self) -> &Arc<Connection> {
+        &self.connection
     }
 
     /// One of the calls is about to be made by other means than [`Permit::call`].

@@ -233,17 +233,6 @@ impl State {
         self.bucket.time_for(calls)
     }
 
-    /// The bucket as it is now.
-    pub(super) fn bucket_at(&mut self, now: Instant) -> Bucket {
-        self.bucket.refill(now);
-        self.bucket.clone()
-    }
-
-    /// Goes on with another bucket.
-    pub(super) fn fill_from(&mut self, bucket: Bucket) {
-        self.bucket = bucket;
-    }
-
     #[cfg(test)]
     pub(super) fn bucket(&mut self, now: Instant) -> &mut Bucket {
         self.bucket.refill(now);

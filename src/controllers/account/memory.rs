@@ -1,6 +1,6 @@
 //! What is remembered of an account object between two passes.
 
-use super::{beside::Beside, secret::Reading};
+use super::{candidate::Trials, secret::Reading};
 use api::account::Endpoint;
 use flexmetal_core::{account::looks::Looks, backoff::Backoff, patience::Patience, request::Asked};
 use std::time::Duration;
@@ -16,8 +16,8 @@ pub struct Memory {
     pub(super) looks: Looks,
     /// What the present connection was made of.
     pub(super) connected: Option<Ingredients>,
-    /// The key beside the one in use.
-    pub(super) beside: Beside,
+    /// The trials of another key than the one in use.
+    pub(super) trials: Trials,
     /// The generation that was last looked at.
     pub(super) generation: Option<i64>,
     /// When a status was last written.

@@ -13,7 +13,7 @@ mod destination;
 pub mod object;
 
 mod act;
-mod beside;
+mod candidate;
 mod memory;
 mod observe;
 mod pass;

@@ -1,7 +1,7 @@
 //! Gathers the facts about an account, and makes the client that they allow.
 
 use super::{
-    beside::{self, Candidate, Of, Under},
+    candidate::{self, Candidate, Of},
     destination::Destination,
     memory::{Ingredients, Memory},
     object::{self, AccountObject},
@@ -11,16 +11,15 @@ use super::{
 use crate::{account::Connection, controllers::context::Process, runtime::clock};
 use api::{
     account::{AccountSpec, AccountStatus, Endpoint},
-    key_in_use::KeyEntry,
     names::{ACKNOWLEDGE_ACCOUNT, HELD_SECRET},
 };
 use flexmetal_core::{
     account::{
         decide::{
+            candidate::{Keys, Step},
             lineage,
-            next_key::{self, Entries, InForce, Keys, Roles, Step},
         },
-        facts::{Facts, SecretFact},
+        facts::{Facts, KeyFault, SecretFact},
         key::AccountKey,
         on_record::OnRecord,
         view::Times,
@@ -63,7 +62,7 @@ pub async fn observe<K: AccountObject>(
         &format!("Secret {secret_namespace}/{name}"),
         &ctx.reach,
     );
-    disconnect(ctx, memory, &destination, &key, &uid);
+    disconnect(ctx, memory, (&destination, &reading.fact), (&key, &uid));
     let timing = spec.timing.in_force(ctx.minimum);
     let status = object.status().cloned().unwrap_or_default();
     let now = clock::now().mono;
@@ -74,9 +73,13 @@ pub async fn observe<K: AccountObject>(
         status: &status,
         times: Times::from(timing),
         destination,
+        acknowledged: object
+            .annotations()
+            .get(ACKNOWLEDGE_ACCOUNT)
+            .map(String::as_str),
     };
     let (endpoint, connection) = connect(ctx, memory, &keys, &reading, now);
-    let keys = keys_fact(ctx, memory, &keys, reading.entries.clone(), now);
+    let keys = keys_fact(ctx, memory, &keys, &reading, now);
     let is_new = connection.is_some();
     secrets.note(&uid, &key, &secret_namespace, name);
     let held = object.annotations().get(HELD_SECRET).unwrap_or(name);
@@ -119,7 +122,7 @@ pub async fn observe<K: AccountObject>(
         spec: spec.clone(),
         timing,
         status,
-        secret: counting(reading.fact, &keys),
+        secret: reading.fact,
         keys,
         endpoint,
         users: (used_by.as_ref()).map(|all| all.iter().map(|kind| kind.count).sum()),
@@ -271,16 +274,21 @@ async fn read_secret(process: &Process, memory: &mut Memory, spec: &AccountSpec,
     memory.reading = Some((now, wanted, reading));
 }
 
-/// Ends a connection to where the key may not be sent any more.
+/// Ends a connection to where the key may not be sent any more, and one whose Secret is gone.
 fn disconnect<K: AccountObject>(
     ctx: &AccountContext<K>,
     memory: &mut Memory,
-    destination: &Destination,
-    key: &AccountKey,
-    uid: &str,
+    (destination, secret): (&Destination, &SecretFact),
+    (key, uid): (&AccountKey, &str),
 ) {
+    let is_gone = match secret {
+        SecretFact::Missing => true,
+        // A type cannot be changed: this is another Secret.
+        SecretFact::Found { key, .. } => *key == Err(KeyFault::OtherType),
+        SecretFact::Unread(_) => false,
+    };
     let connected = memory.connected.as_ref();
-    if connected.is_some_and(|of| !destination.permits(&of.base_url)) {
+    if connected.is_some_and(|of| is_gone || !destination.permits(&of.base_url)) {
         memory.connected = None;
         ctx.accounts.disconnect(key, uid);
     }
@@ -294,39 +302,17 @@ struct Found<'a> {
     status: &'a AccountStatus,
     times: Times,
     destination: Destination,
+    acknowledged: Option<&'a str>,
 }
 
 impl Found<'_> {
-    /// What the entries of the Secret are to the account.
-    fn roles(&self, ctx: &Process, memory: &Memory, entries: Option<&Entries>) -> Roles {
-        let Some(entries) = entries else {
-            return Roles::default();
-        };
-        let there = |base_url: &str| self.destination.permits(base_url);
-        let recorded = self.status.endpoint.as_ref();
-        let recorded = recorded.filter(|endpoint| there(&endpoint.base_url));
-        let in_force = InForce {
-            connected: memory.connected.as_ref().map(|of| &*of.key_hash),
-            recorded: recorded.map(|endpoint| &*endpoint.key_hash),
-            is_refused: ctx.accounts.is_refused(self.key),
-            given_up: memory.beside.given_up.as_deref(),
-            is_of_no_use: memory.beside.is_of_no_use.as_deref(),
-            left: memory.beside.left.as_deref(),
-        };
-        next_key::roles(entries, in_force)
-    }
-
-    /// For whom a key is tried beside the one in use.
-    fn of(&self, ctx: &Process, memory: &Memory, entry: KeyEntry) -> Of<'_> {
+    /// Whether the connection that there is leads to the account on record, so that another key has to show that it
+    /// does, too.
+    fn is_settled(&self, memory: &Memory) -> bool {
         let in_use = memory.connected.as_ref().map(Ingredients::endpoint);
-        Of {
-            entry,
-            key: self.key,
-            uid: self.uid,
-            status: self.status,
-            is_refused: ctx.accounts.is_refused(self.key),
-            under: Under::of(self.status, in_use),
-        }
+        let lineage = self.status.lineage.as_deref();
+        let is_recorded = in_use.is_some() && self.status.endpoint == in_use;
+        lineage.is_some() && (is_recorded || memory.trials.is_verified(lineage, in_use.as_ref()))
     }
 
     /// A connection with this key.
@@ -350,7 +336,6 @@ impl Found<'_> {
         let connection = Connection {
             base_url: base_url.clone(),
             key: key.clone(),
-            roots: self.spec.ca_bundle.clone(),
             client,
             word: ingredients.endpoint().connection(self.uid),
         };
@@ -371,8 +356,8 @@ impl Found<'_> {
     }
 }
 
-/// Makes a connection where something that it is made of has changed, and looks after the key beside the one in use. That
-/// one takes its place here where it has shown the account: nothing else changes by that.
+/// Makes a connection where something that it is made of has changed, and looks after another key than the one in use.
+/// That takes its place here where it has shown the account: nothing else changes by that.
 fn connect(
     ctx: &Process,
     memory: &mut Memory,
@@ -380,131 +365,79 @@ fn connect(
     reading: &Reading,
     now: Duration,
 ) -> (Result<(), String>, Option<Connection>) {
-    let base_url = match &found.destination {
-        Destination::To(base_url) => base_url,
-        Destination::Nowhere(why) => {
-            memory.beside.clear(&ctx.accounts, found.key);
-            return (Err(why.clone()), None);
-        }
-        Destination::Unknown(_) => {
-            memory.beside.clear(&ctx.accounts, found.key);
-            return (Ok(()), None);
-        }
-    };
     let in_use = memory.connected.as_ref().map(Ingredients::endpoint);
-    memory.beside.drop_shown(found.status, in_use.as_ref());
-    if let Some(entries) = &reading.entries {
-        let next = entries.next.as_ref().and_then(|next| next.as_ref().ok());
-        memory.beside.keep(entries.present.as_ref().ok(), next);
-    }
-    let roles = found.roles(ctx, memory, reading.entries.as_ref());
-    if let (Some(in_use), Some(entries)) = (roles.in_use, &reading.entries) {
-        let present = entries.present.as_ref().ok();
-        memory.beside.left = present.filter(|_| in_use == KeyEntry::Next).cloned();
-    }
-    let of_entry = |entry| match entry {
-        KeyEntry::Present => reading.key.as_ref(),
-        KeyEntry::Next => reading.next.as_ref(),
+    memory.trials.drop_verified(found.status, in_use.as_ref());
+    let (base_url, key) = match (&found.destination, &reading.key) {
+        (Destination::To(base_url), Some(key)) => (base_url, key),
+        (destination, _) => {
+            memory.trials.clear(&ctx.accounts, found.key);
+            let endpoint = match destination {
+                Destination::Nowhere(why) => Err(why.clone()),
+                Destination::To(_) | Destination::Unknown(_) => Ok(()),
+            };
+            return (endpoint, None);
+        }
     };
-    if let Some(key) = roles.in_use.and_then(of_entry)
-        && !found.is_connected(memory, base_url, key)
-    {
-        return match found.connection(ctx, base_url, key) {
-            Ok(made) => {
-                memory.connected = Some(made.ingredients);
-                (Ok(()), Some(made.connection))
-            }
-            Err(why) => (Err(why), None),
-        };
-    }
-    let beside = roles.beside.filter(|_| memory.is_connected());
-    let Some((entry, key)) = beside.and_then(|entry| Some((entry, of_entry(entry)?))) else {
-        memory.beside.clear(&ctx.accounts, found.key);
+    if found.is_connected(memory, base_url, key) {
+        memory.trials.clear(&ctx.accounts, found.key);
         return (Ok(()), None);
-    };
+    }
     let candidate = match found.connection(ctx, base_url, key) {
         Ok(candidate) => candidate,
         Err(why) => return (Err(why), None),
     };
-    let of = found.of(ctx, memory, entry);
-    let (is_settled, is_refused) = (of.under.is_settled, of.is_refused);
-    let taken = beside::look_after(&ctx.accounts, memory, &of, candidate, now);
-    let Some((
-        Candidate {
-            ingredients,
-            connection,
-        },
-        step,
-    )) = taken
-    else {
+    let is_another = in_use.as_ref() != Some(&candidate.ingredients.endpoint());
+    if !is_another || !found.is_settled(memory) {
+        memory.trials.clear(&ctx.accounts, found.key);
+        memory.connected = Some(candidate.ingredients);
+        return (Ok(()), Some(candidate.connection));
+    }
+    let of = Of {
+        key: found.key,
+        uid: found.uid,
+        status: found.status,
+        in_use,
+        acknowledged: found.acknowledged,
+    };
+    let taken = candidate::look_after(&ctx.accounts, memory, &of, candidate, now);
+    let Some((candidate, step)) = taken else {
         return (Ok(()), None);
     };
-    let endpoint = ingredients.endpoint();
-    tracing::info!(account = %found.key, %entry, "another key of the Secret is in use from here on");
-    let former = memory.connected.replace(ingredients);
-    if let Some(former) = former.as_ref().filter(|_| is_refused) {
-        let beside = &mut memory.beside;
-        beside.note_change(&former.key_hash, &endpoint.key_hash, now);
-    }
-    // The way back is taken once.
-    memory.beside.given_up = former
-        .filter(|_| entry == KeyEntry::Present && is_refused)
-        .map(|former| former.key_hash);
-    memory.beside.clear(&ctx.accounts, found.key);
-    // What the key in use showed goes on only if that was this account.
-    if step == Step::Replaces || !is_settled {
-        return (Ok(()), Some(connection));
+    let endpoint = candidate.ingredients.endpoint();
+    tracing::info!(account = %found.key, key = endpoint.key_hash, "another key is in use from here on");
+    memory.connected = Some(candidate.ingredients);
+    memory.trials.clear(&ctx.accounts, found.key);
+    if step == Step::Replaces {
+        return (Ok(()), Some(candidate.connection));
     }
     let lineage = found.status.lineage.clone();
-    memory.beside.note_shown(endpoint, lineage);
-    ctx.accounts.succeed(found.key, found.uid, connection);
+    memory.trials.record_verified(endpoint, lineage);
+    ctx.accounts
+        .replace_key(found.key, found.uid, candidate.connection);
     (Ok(()), None)
 }
 
-/// The keys, once it is settled which of them is in use.
+/// The key in use and its candidate, once it is settled which is which.
 fn keys_fact(
     ctx: &Process,
     memory: &Memory,
     found: &Found<'_>,
-    entries: Option<Entries>,
+    reading: &Reading,
     now: Duration,
 ) -> Keys {
-    let in_force = memory.connected.as_ref().map(Ingredients::endpoint);
-    let beside = &memory.beside;
-    let roles = found.roles(ctx, memory, entries.as_ref());
+    let in_use = memory.connected.as_ref().map(Ingredients::endpoint);
+    let is_other = match &reading.fact {
+        SecretFact::Found { key: Ok(hash), .. } => in_use
+            .as_ref()
+            .is_some_and(|in_use| in_use.key_hash != *hash),
+        SecretFact::Found { key: Err(_), .. } => found.is_settled(memory),
+        SecretFact::Unread(_) | SecretFact::Missing => false,
+    };
+    let trials = &memory.trials;
     Keys {
-        roles,
-        entries,
-        tried: beside.tried.clone(),
-        waits_for_orders: beside.waits_for_orders,
-        again: roles
-            .beside
-            .and_then(|entry| beside.again(&found.of(ctx, memory, entry), now)),
-        is_shown: beside.is_shown(found.status.lineage.as_deref(), in_force.as_ref()),
+        candidate: is_other.then(|| trials.fact(now)),
+        is_verified: trials.is_verified(found.status.lineage.as_deref(), in_use.as_ref()),
         is_draining: ctx.accounts.is_draining(found.key),
-    }
-}
-
-/// The Secret, with the key that counts: that of `apiKeyNext`, where it is in use and the other entry is of no use.
-fn counting(fact: SecretFact, keys: &Keys) -> SecretFact {
-    let next = keys
-        .entries
-        .as_ref()
-        .and_then(|entries| entries.next.clone());
-    match (fact, next) {
-        (
-            SecretFact::Found {
-                key: Err(_),
-                deleting,
-                has_finalizer,
-            },
-            Some(Ok(next)),
-        ) if keys.roles.in_use == Some(KeyEntry::Next) => SecretFact::Found {
-            key: Ok(next),
-            deleting,
-            has_finalizer,
-        },
-        (fact, _) => fact,
     }
 }
 

@@ -96,7 +96,7 @@ async fn tend<K: AccountObject>(
         memory.generation = generation;
         memory.looks.found();
         memory.forget_secret();
-        memory.beside.try_again();
+        memory.trials.try_again();
         ctx.accounts.probe_now(&object::key::<K>(object.meta()));
     }
     let Gathered { facts, connection } = observe(ctx, secrets, memory, &**object).await;

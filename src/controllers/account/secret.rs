@@ -9,11 +9,8 @@ use crate::{
     account::Accounts,
     controllers::{context::Process, objects::Shown},
 };
-use api::names::{
-    ACCOUNT_FINALIZER, API_KEY_ENTRY, API_KEY_SECRET, BASE_URL_ENTRY, HELD_SECRET, NEXT_KEY_ENTRY,
-};
+use api::names::{ACCOUNT_FINALIZER, API_KEY_ENTRY, API_KEY_SECRET, BASE_URL_ENTRY, HELD_SECRET};
 use flexmetal_core::account::{
-    decide::next_key::Entries,
     facts::{KeyFault, SecretFact},
     key::AccountKey,
 };
@@ -33,12 +30,8 @@ use std::{
 pub struct Reading {
     /// What a decision may know.
     pub fact: SecretFact,
-    /// The keys in it, by their hashes; None: it is not there, or not known.
-    pub entries: Option<Entries>,
     /// The key, where there is one.
     pub key: Option<ApiKey>,
-    /// The one that is to take its place.
-    pub next: Option<ApiKey>,
     /// Where it may be sent.
     pub declared: Declared,
 }
@@ -48,9 +41,7 @@ impl Reading {
     pub fn none(fact: SecretFact) -> Self {
         Self {
             fact,
-            entries: None,
             key: None,
-            next: None,
             declared: Declared::Unknown,
         }
     }
@@ -79,20 +70,6 @@ fn found(secret: &Secret) -> Reading {
         Some(Err(fault)) => Err(KeyFault::Invalid(fault.to_string())),
         Some(Ok(key)) => Ok(key),
     };
-    // An empty entry is one that a template left.
-    let next = entry(NEXT_KEY_ENTRY).filter(|bytes| is_key_secret && !bytes.0.is_empty());
-    let next = next.map(|bytes| {
-        let parsed = ApiKey::parse(&bytes.0);
-        parsed.map_err(|fault| KeyFault::Invalid(fault.to_string()))
-    });
-    let hash = |key: &Result<ApiKey, KeyFault>| {
-        let key = key.as_ref();
-        key.map(ApiKey::fingerprint).map_err(Clone::clone)
-    };
-    let entries = Entries {
-        present: hash(&key),
-        next: next.as_ref().map(hash),
-    };
     let declared = match entry(BASE_URL_ENTRY) {
         _ if !is_key_secret => Declared::Unknown,
         None => Declared::Nothing,
@@ -104,13 +81,13 @@ fn found(secret: &Secret) -> Reading {
     };
     Reading {
         fact: SecretFact::Found {
-            key: hash(&key),
+            key: (key.as_ref())
+                .map(ApiKey::fingerprint)
+                .map_err(Clone::clone),
             deleting: secret.metadata.deletion_timestamp.is_some(),
             has_finalizer: secret.finalizers().iter().any(|f| f == ACCOUNT_FINALIZER),
         },
-        entries: Some(entries),
         key: key.ok(),
-        next: next.and_then(Result::ok),
         declared,
     }
 }

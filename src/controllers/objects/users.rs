@@ -2,7 +2,7 @@
 
 use super::{Objects, Shown, Uid, entry::Entry};
 use crate::{
-    account::{Owner, Users, Wake},
+    account::{Users, Wake},
     runtime::clock,
 };
 use api::Kind;
@@ -179,21 +179,14 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         Some((uid, account))
     }
 
-    /// The namespace of the object with this second name, and the account that it names.
-    pub fn owner(&self, alias: &str) -> Option<Owner> {
+    /// The namespace of the object with this second name.
+    pub fn namespace_by_alias(&self, alias: &str) -> Option<String> {
         let inner = self.lock();
         let uid = inner.aliases.get(alias)?;
-        let (namespace, account) = match inner.entries.get(uid)?.counted.as_ref()? {
-            Counted::User(user) => {
-                let namespace = user.namespace.as_deref().map(str::to_owned);
-                (namespace, Some(AccountKey::clone(&user.account)))
-            }
-            Counted::Undecodable(namespace) => (namespace.clone(), None),
-        };
-        Some(Owner {
-            namespace: namespace.unwrap_or_default(),
-            account,
-        })
+        match inner.entries.get(uid)?.counted.as_ref()? {
+            Counted::User(user) => user.namespace.as_deref().map(str::to_owned),
+            Counted::Undecodable(namespace) => namespace.clone(),
+        }
     }
 
     /// Whether an object has something of its own on record at its account, by what only the operator writes.

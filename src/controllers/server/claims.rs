@@ -2,10 +2,7 @@
 //! record at their account.
 
 use super::ServerObjects;
-use crate::{
-    account::{Claims, Owner},
-    controllers::objects::Shown,
-};
+use crate::{account::Claims, controllers::objects::Shown};
 use api::{
     BareMetalServer,
     server::{Intent, OrderOutcome},
@@ -32,15 +29,15 @@ impl Claims for MarkClaims {
         self.objects.is_complete()
     }
 
-    fn owner(&self, mark: &str) -> Option<Owner> {
-        self.objects.owner(mark)
+    fn namespace(&self, mark: &str) -> Option<String> {
+        self.objects.namespace_by_alias(mark)
     }
 
-    fn disowns(&self, mark: &str, accounts: &HashSet<AccountKey>, uuid: &str) -> bool {
-        let Some((uid, account)) = self.objects.named_by_alias(mark) else {
+    fn disowns(&self, mark: &str, account: &AccountKey, uuid: &str) -> bool {
+        let Some((uid, named)) = self.objects.named_by_alias(mark) else {
             return false;
         };
-        if account.is_none_or(|account| accounts.contains(&account)) {
+        if named.is_none_or(|named| named == *account) {
             return false;
         }
         match self.objects.newest(&uid) {

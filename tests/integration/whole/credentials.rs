@@ -113,11 +113,10 @@ async fn a_rejected_key_changes_no_object_that_is_ready() {
     judge(&world).await;
 }
 
-/// Somebody deletes the Secret before the servers, by force: the running process goes on with the key that it has; the
-/// next one has none, keeps the object, and says what it needs.
+/// Somebody deletes the Secret before the servers, by force: the session ends at once, and every object is kept and says
+/// what it needs, under this process and the next one.
 #[tokio::test]
-async fn a_key_that_is_deleted_first_holds_no_release_of_this_process_and_the_next_says_what_it_needs()
- {
+async fn a_secret_that_is_deleted_ends_the_session_and_keeps_every_object() {
     let mut world = World::start(cluster(), "keyless").await;
     let mut objects = Vec::new();
     for name in ["one", "two"] {
@@ -145,25 +144,27 @@ async fn a_key_that_is_deleted_first_holds_no_release_of_this_process_and_the_ne
         .await
         .unwrap();
     account_says(&world, "default", "KeyAccepted", "False", "SecretNotFound").await;
+    let calls = world.simulator.ledger().await.len();
     world.delete("one").await;
-    world.wait_gone("one", SOON).await;
-    assert_eq!(
-        super::machine_of(&world, &objects[0]).await["status"],
-        "released"
-    );
+    stuck(&world, "one", "SecretNotFound", &["account-key"]).await;
+    assert_eq!(world.simulator.ledger().await.len(), calls, "no call");
 
     world.operator().kill9();
     world.operator().restart();
     world.delete("two").await;
-    stuck(&world, "two", "SecretNotFound", &["account-key"]).await;
-    let now = world.get("two").await.unwrap();
-    assert!(now["metadata"]["finalizers"][0].is_string(), "{now:#}");
-    let machine = super::machine_of(&world, &objects[1]).await;
-    assert_eq!(machine["status"], "delivered");
+    for (name, object) in ["one", "two"].iter().zip(&objects) {
+        stuck(&world, name, "SecretNotFound", &["account-key"]).await;
+        let now = world.get(name).await.unwrap();
+        assert!(now["metadata"]["finalizers"][0].is_string(), "{now:#}");
+        let machine = super::machine_of(&world, object).await;
+        assert_eq!(machine["status"], "delivered");
+    }
     world.write_key(world.simulator.api_key()).await;
-    world.wait_gone("two", SOON).await;
-    let machine = super::machine_of(&world, &objects[1]).await;
-    assert_eq!(machine["status"], "released");
+    for (name, object) in ["one", "two"].iter().zip(&objects) {
+        world.wait_gone(name, SOON).await;
+        let machine = super::machine_of(&world, object).await;
+        assert_eq!(machine["status"], "released");
+    }
     assert_eq!(orders(&world).await, 2);
     judge(&world).await;
 }
@@ -224,10 +225,14 @@ async fn the_key_is_told_to_nobody() {
     world.start_operator();
     world.wait_ready("one", SOON).await;
     // What goes wrong is told at length: with a key that is refused, and with one that is none.
+    let candidate = "CandidateAccepted";
     world.write_key(SECOND).await;
-    account_says(&world, "default", "KeyAccepted", "False", "KeyRejected").await;
+    account_says(&world, "default", candidate, "False", "KeyRejected").await;
     world.write_key(&format!("{CANARY}\n{SECOND}")).await;
-    account_says(&world, "default", "KeyAccepted", "False", "InvalidKey").await;
+    account_says(&world, "default", candidate, "False", "InvalidKey").await;
+    world.simulator.key(CANARY, false).await;
+    account_says(&world, "default", "KeyAccepted", "False", "KeyRejected").await;
+    world.simulator.key(CANARY, true).await;
     world.write_key(CANARY).await;
     account_says(&world, "default", "KeyAccepted", "True", "KeyAccepted").await;
     let object = world.wait_ready("one", SOON).await.to_string();

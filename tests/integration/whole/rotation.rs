@@ -1,5 +1,5 @@
-//! The key of an account is replaced by the one in `apiKeyNext`, without one refused call; and what a next key that is of no
-//! use, or comes after the key in use was revoked, does and does not do.
+//! The key in an account's Secret is replaced by another one, without one refused call; and what a key that is of no use, or
+//! comes after the key in use was revoked, does and does not do.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,37 +11,39 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::{ORDER_TAG, SERVERS, SOON, account_says, judge, orders, text};
+use super::{ORDER_TAG, SERVERS, SOON, account_says, judge, orders, stuck, text};
 use lab::rig::{Fault, World, cluster, condition, eventually, server};
 
 const NEW: &str = "the-key-of-next-year";
 
-/// Changes the entries of the key Secret.
-async fn write(world: &World, entries: &Value) {
-    let change = Patch::Merge(json!({ "stringData": entries }));
-    patch(world, &change).await;
+/// The account, as it is.
+async fn account(world: &World) -> Value {
+    let account = world.accounts().get("default").await.expect("it is there");
+    serde_json::to_value(account).expect("an object")
 }
 
-async fn patch(world: &World, change: &Patch<Value>) {
-    let params = PatchParams::default();
-    let patched = world.secrets().patch("account-key", &params, change).await;
-    patched.expect("the Secret is there");
+/// Waits until `status.credentials` shows a key that was accepted after the one with this hash. Returns the account.
+async fn uses_another(world: &World, former: &Value) -> Value {
+    eventually("another key is in use", SOON, async || {
+        let account = account(world).await;
+        let credentials = &account["status"]["credentials"];
+        let is_another = credentials["hash"].is_string() && credentials["hash"] != *former;
+        (is_another && credentials["verifiedAt"].is_string()).then_some(account)
+    })
+    .await
 }
 
-/// As the command in the account's message does it.
-async fn move_next_key(world: &World) {
-    let step = json!([{"op": "move", "from": "/data/apiKeyNext", "path": "/data/apiKey"}]);
-    let step = serde_json::from_value(step).expect("a patch");
-    patch(world, &Patch::Json(step)).await;
+fn hash(account: &Value) -> Value {
+    account["status"]["credentials"]["hash"].clone()
 }
 
-/// Waits until the account uses the key of this entry.
-async fn uses(world: &World, entry: &str) -> Value {
-    eventually(&format!("the key of {entry} is in use"), SOON, async || {
-        let account = world.accounts().get("default").await.ok()?;
-        let account: Value = serde_json::to_value(account).ok()?;
-        let in_use = &account["status"]["keyInUse"]["entry"];
-        (in_use == entry).then_some(account)
+/// Waits until nothing is said of a candidate.
+async fn no_candidate(world: &World) -> Value {
+    eventually("no candidate", SOON, async || {
+        let account = account(world).await;
+        condition(&account, "CandidateAccepted")
+            .is_none()
+            .then_some(account)
     })
     .await
 }
@@ -98,14 +100,14 @@ async fn a_key_is_rotated_under_load_without_one_refused_call() {
     for name in &names[3..7] {
         world.create(&server(name)).await;
     }
+    let former = hash(&uses_another(&world, &Value::Null).await);
     world.simulator.key(NEW, true).await;
-    write(&world, &json!({"apiKeyNext": NEW})).await;
+    world.write_key(NEW).await;
     for name in &names[7..10] {
         world.create(&server(name)).await;
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
-    let account = uses(&world, "apiKeyNext").await;
-    account_says(&world, "default", "NextKeyAccepted", "True", "KeyAccepted").await;
+    let account = uses_another(&world, &former).await;
     let lineage = account["status"]["lineage"].clone();
     // Now, and not before, the former key may go.
     world.simulator.key(&old, false).await;
@@ -117,9 +119,7 @@ async fn a_key_is_rotated_under_load_without_one_refused_call() {
         world.wait_ready(name, SOON).await;
     }
 
-    move_next_key(&world).await;
-    let account = uses(&world, "apiKey").await;
-    assert_eq!(condition(&account, "NextKeyAccepted"), None, "{account:#}");
+    let account = no_candidate(&world).await;
     assert_eq!(account["status"]["lineage"], lineage);
     for name in &names[13..] {
         world.create(&server(name)).await;
@@ -139,22 +139,25 @@ async fn a_key_is_rotated_under_load_without_one_refused_call() {
 }
 
 #[tokio::test]
-async fn a_next_key_of_no_use_changes_nothing_and_is_told_once() {
-    let world = World::start(cluster(), "wrongnext").await;
+async fn a_bad_candidate_changes_nothing_until_a_restart() {
+    let mut world = World::start(cluster(), "wrongnext").await;
+    let good = world.simulator.api_key().to_owned();
     world.create(&server("one")).await;
     world.wait_ready("one", SOON).await;
-    uses(&world, "apiKey").await;
+    let used = hash(&uses_another(&world, &Value::Null).await);
     let revoked = "a-key-of-last-year";
     world.simulator.key(revoked, false).await;
-    write(&world, &json!({"apiKeyNext": revoked})).await;
-    let account = account_says(&world, "default", "NextKeyAccepted", "False", "KeyRejected").await;
-    let message = text(&condition(&account, "NextKeyAccepted").unwrap()["message"]);
-    for words in [
-        "\"apiKeyNext\"",
-        "account-key",
-        "the key in use stays",
-        "kubectl ",
-    ] {
+    world.write_key(revoked).await;
+    let account = account_says(
+        &world,
+        "default",
+        "CandidateAccepted",
+        "False",
+        "KeyRejected",
+    )
+    .await;
+    let message = text(&condition(&account, "CandidateAccepted").unwrap()["message"]);
+    for words in ["account-key", "the key in use stays", "kubectl "] {
         assert!(message.contains(words), "{words} is not in {message}");
     }
     assert!(!message.contains(revoked), "{message}");
@@ -162,10 +165,11 @@ async fn a_next_key_of_no_use_changes_nothing_and_is_told_once() {
     // It is tried again, later and later, and all that time nothing is written.
     let version = async || {
         let account = world.accounts().get("default").await.unwrap();
-        assert_eq!(
-            condition(&serde_json::to_value(&account).unwrap(), "Ready").unwrap()["status"],
-            "True"
-        );
+        let shown = serde_json::to_value(&account).unwrap();
+        for kind in ["Ready", "KeyAccepted"] {
+            assert_eq!(condition(&shown, kind).unwrap()["status"], "True");
+        }
+        assert_eq!(hash(&shown), used);
         account.resource_version()
     };
     let tries = refused(&world).await.len();
@@ -179,37 +183,50 @@ async fn a_next_key_of_no_use_changes_nothing_and_is_told_once() {
     world.wait_ready("two", SOON).await;
     assert_eq!(orders(&world).await, 2);
 
-    // The key of somebody else's account, which has machines of its own.
+    // The key of somebody else's account, which has servers of its own; and what is no key.
     world
         .simulator
         .add_account("others", "a-key-of-others")
         .await;
-    write(&world, &json!({"apiKeyNext": "a-key-of-others"})).await;
+    world.write_key("a-key-of-others").await;
     account_says(
         &world,
         "default",
-        "NextKeyAccepted",
+        "CandidateAccepted",
         "False",
         "AccountChanged",
     )
     .await;
+    world.write_key("two\nlines").await;
+    account_says(
+        &world,
+        "default",
+        "CandidateAccepted",
+        "False",
+        "InvalidKey",
+    )
+    .await;
     world.create(&server("three")).await;
     world.wait_ready("three", SOON).await;
-    let paid = world.simulator.live_machines().await;
-    assert_eq!(paid.len(), 3);
+    assert_eq!(world.simulator.live_machines().await.len(), 3);
 
-    let gone = Patch::Merge(json!({"data": {"apiKeyNext": null}}));
-    patch(&world, &gone).await;
-    eventually("nothing is said of it any more", SOON, async || {
-        let account = world.accounts().get("default").await.ok()?;
-        let account: Value = serde_json::to_value(account).ok()?;
-        condition(&account, "NextKeyAccepted")
-            .is_none()
-            .then_some(account)
-    })
+    // The key in use was in memory only.
+    world.write_key(revoked).await;
+    world.operator().restart();
+    account_says(&world, "default", "KeyAccepted", "False", "KeyRejected").await;
+    world.create(&server("four")).await;
+    stuck(
+        &world,
+        "four",
+        "KeyRejected",
+        &["put a valid key into its Secret"],
+    )
     .await;
-    uses(&world, "apiKey").await;
-    // That the other account was asked for machines of this one is how the key was known to be another's.
+    world.write_key(&good).await;
+    world.wait_ready("four", SOON).await;
+    let account = no_candidate(&world).await;
+    assert_eq!(hash(&account), used);
+    // That the other account was asked for servers of this one is how the key was known to be another's.
     let report = world.simulator.invariants(ORDER_TAG).await;
     let violations = report["violations"].as_array().expect("a list").iter();
     let others: Vec<&Value> = violations
@@ -219,11 +236,11 @@ async fn a_next_key_of_no_use_changes_nothing_and_is_told_once() {
 }
 
 #[tokio::test]
-async fn a_next_key_takes_over_from_a_revoked_one_while_an_order_is_open() {
+async fn a_candidate_takes_over_from_a_revoked_key_while_an_order_is_open() {
     let world = World::start(cluster(), "revokednext").await;
     world.create(&server("one")).await;
     let one = world.wait_ready("one", SOON).await;
-    uses(&world, "apiKey").await;
+    let former = hash(&uses_another(&world, &Value::Null).await);
     // The machine is made, its answer is lost, and so is every look at it.
     let lost = Fault::new("dropAfter").on("POST", SERVERS).times(1);
     world.simulator.fault(lost).await;
@@ -239,8 +256,8 @@ async fn a_next_key_takes_over_from_a_revoked_one_while_an_order_is_open() {
     account_says(&world, "default", "KeyAccepted", "False", "KeyRejected").await;
 
     world.simulator.key(NEW, true).await;
-    write(&world, &json!({"apiKeyNext": NEW})).await;
-    uses(&world, "apiKeyNext").await;
+    world.write_key(NEW).await;
+    uses_another(&world, &former).await;
     account_says(&world, "default", "Ready", "True", "AccountReady").await;
     world.wait_ready("two", SOON).await;
     let now = world.wait_ready("one", SOON).await;
@@ -250,59 +267,39 @@ async fn a_next_key_takes_over_from_a_revoked_one_while_an_order_is_open() {
 }
 
 #[tokio::test]
-async fn a_next_key_alone_is_enough() {
-    let mut world = World::start(cluster(), "nextalone").await;
-    world.create(&server("one")).await;
-    world.wait_ready("one", SOON).await;
-    uses(&world, "apiKey").await;
-    world.simulator.key(NEW, true).await;
-    let alone = json!({"data": {"apiKey": null}, "stringData": {"apiKeyNext": NEW}});
-    patch(&world, &Patch::Merge(alone)).await;
-    uses(&world, "apiKeyNext").await;
-    account_says(&world, "default", "NextKeyAccepted", "True", "KeyAccepted").await;
-    account_says(&world, "default", "Ready", "True", "AccountReady").await;
-    world.simulator.key(world.simulator.api_key(), false).await;
-    // The next process knows which one it was.
-    world.operator().restart();
-    world.create(&server("two")).await;
-    world.wait_ready("two", SOON).await;
-    move_next_key(&world).await;
-    uses(&world, "apiKey").await;
-    assert_eq!(refused(&world).await, Vec::<Value>::new());
-    assert_eq!(orders(&world).await, 2);
-    judge(&world).await;
-}
-
-#[tokio::test]
-async fn a_key_that_is_taken_out_while_it_is_in_use_stays_until_the_other_one_works() {
+async fn a_key_without_an_entry_works_on_and_the_way_back_is_free() {
     let world = World::start(cluster(), "takenout").await;
     let old = world.simulator.api_key().to_owned();
     world.create(&server("one")).await;
     world.wait_ready("one", SOON).await;
-    uses(&world, "apiKey").await;
-    world.simulator.key(NEW, true).await;
-    write(&world, &json!({"apiKeyNext": NEW})).await;
-    uses(&world, "apiKeyNext").await;
-
-    // The way back is taken too early: the former key is refused meanwhile.
-    world.simulator.key(&old, false).await;
-    let gone = Patch::Merge(json!({"data": {"apiKeyNext": null}}));
-    patch(&world, &gone).await;
-    let account = account_says(&world, "default", "NextKeyAccepted", "False", "KeyRejected").await;
-    let message = text(&condition(&account, "NextKeyAccepted").unwrap()["message"]);
-    assert!(message.contains("entry \"apiKey\" of"), "{message}");
+    let former = hash(&uses_another(&world, &Value::Null).await);
+    let params = PatchParams::default();
+    let gone = Patch::Merge(json!({"data": {"apiKey": null}}));
+    let patched = world.secrets().patch("account-key", &params, &gone).await;
+    patched.expect("the Secret is there");
+    account_says(
+        &world,
+        "default",
+        "CandidateAccepted",
+        "False",
+        "InvalidKey",
+    )
+    .await;
     account_says(&world, "default", "Ready", "True", "AccountReady").await;
     world.create(&server("two")).await;
     world.wait_ready("two", SOON).await;
 
-    world.simulator.key(&old, true).await;
-    let account = uses(&world, "apiKey").await;
-    assert_eq!(condition(&account, "NextKeyAccepted"), None, "{account:#}");
-    // It was never refused, so it is tried again where it is put back.
-    write(&world, &json!({"apiKeyNext": NEW})).await;
-    uses(&world, "apiKeyNext").await;
+    // The way back, and there and back again.
+    world.write_key(&old).await;
+    assert_eq!(hash(&no_candidate(&world).await), former);
+    world.simulator.key(NEW, true).await;
+    world.write_key(NEW).await;
+    let next = hash(&uses_another(&world, &former).await);
+    world.write_key(&old).await;
+    uses_another(&world, &next).await;
     world.create(&server("three")).await;
     world.wait_ready("three", SOON).await;
+    assert_eq!(refused(&world).await, Vec::<Value>::new());
     assert_eq!(orders(&world).await, 3);
     judge(&world).await;
 }

@@ -1,7 +1,7 @@
 //! What a decision on an account rests on, as plain data.
 
 use super::{
-    decide::next_key::Keys,
+    decide::candidate::Keys,
     view::{Catalogue, Proof},
 };
 use crate::{
@@ -45,7 +45,7 @@ pub struct Facts {
     pub secret_namespace: String,
     /// The key Secret, as last read.
     pub secret: SecretFact,
-    /// The keys in it: which is in use, and which is tried beside that.
+    /// The key in use, and the one that is tried beside it.
     pub keys: Keys,
     /// Base URL and CA bundle: whether they can be used, or what is wrong.
     pub endpoint: Result<(), String>,

@@ -8,7 +8,6 @@ pub mod lane;
 pub mod left_behind;
 pub mod looks;
 pub mod marks;
-pub mod next_key;
 pub mod on_record;
 pub mod orphans;
 pub mod report;

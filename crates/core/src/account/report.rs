@@ -1,6 +1,9 @@
 //! The status and the events that follow from a decision. Pure.
 
-use super::{decide::Decision, facts::Facts};
+use super::{
+    decide::Decision,
+    facts::{Facts, SecretFact},
+};
 use crate::report::{News, Severity};
 use api::{
     Reason,
@@ -16,10 +19,11 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
     let generation = facts.meta.generation;
     let mut conditions =
         conditions::merge(&before.conditions, &decision.conditions, generation, now);
-    // It speaks of an entry that may be gone. While the Secret is not read it stays.
+    // It speaks of a key that may be gone. While the Secret is not read it stays.
+    let is_read = !matches!(facts.secret, SecretFact::Unread(_));
     let speaks = |kind: Type| decision.conditions.iter().any(|c| c.kind == kind);
-    if facts.keys.entries.is_some() && !speaks(Type::NextKeyAccepted) {
-        conditions.retain(|c| c.type_ != Type::NextKeyAccepted.as_str());
+    if is_read && !speaks(Type::CandidateAccepted) {
+        conditions.retain(|c| c.type_ != Type::CandidateAccepted.as_str());
     }
     let mut next = AccountStatus {
         observed_generation: generation,
@@ -39,7 +43,7 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
             .endpoint
             .clone()
             .or_else(|| before.endpoint.clone()),
-        key_in_use: (decision.key_in_use.clone()).or_else(|| before.key_in_use.clone()),
+        credentials: (decision.credentials.clone()).or_else(|| before.credentials.clone()),
         lineage: decision.lineage.clone().or_else(|| before.lineage.clone()),
         known_machines: decision.known.clone(),
         timing: Some(facts.timing),
@@ -117,7 +121,7 @@ pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &Decision) -
                 };
                 news.push(of(severity, "Check", wanted.message.clone()));
             }
-            Type::NextKeyAccepted if is_news && wanted.status.is_some() => {
+            Type::CandidateAccepted if is_news && wanted.status.is_some() => {
                 let severity = match wanted.status {
                     Some(true) => Severity::Normal,
                     _ => Severity::Warning,

@@ -1,14 +1,14 @@
 //! Decisions on accounts: each trouble its own words, finalizers in their order.
 
 mod brake;
+mod candidate;
 mod lineage;
-mod next_key;
 mod orphans;
 mod request;
 mod uses;
 
 use super::{
-    decide::{Effect, decide, next_key::Keys},
+    decide::{Effect, candidate::Keys, decide},
     facts::{Facts, KeyFault, SecretFact},
     report,
 };

@@ -54,7 +54,7 @@ pub(super) fn conditions(
     };
     let mut conditions = cause.conditions().to_vec();
     conditions.push(key_accepted(trouble, accepted));
-    conditions.extend(super::next_key::condition(facts));
+    conditions.extend(super::candidate::condition(facts));
     conditions.push(orphans::condition(facts, own));
     conditions.extend(super::brake::condition(facts));
     conditions

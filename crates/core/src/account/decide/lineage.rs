@@ -49,7 +49,7 @@ pub fn identity(facts: &Facts) -> Identity {
         };
     }
     // It has shown one while it was tried beside the key that was in use then.
-    if facts.keys.is_shown && has_lineage {
+    if facts.keys.is_verified && has_lineage {
         return Identity::Same;
     }
     // The objects are not all known yet.
@@ -160,9 +160,9 @@ pub(super) fn is_used_up(facts: &Facts) -> bool {
     taken.is_some() && facts.acknowledged() == taken.as_deref()
 }
 
-/// The command by which a person says that the new connection is meant.
-pub(super) fn acknowledge(facts: &Facts) -> String {
-    let word = facts.connection().unwrap_or_default();
+/// The command by which a person says that the connection of this word is meant.
+pub(super) fn acknowledge(facts: &Facts, word: Option<&str>) -> String {
+    let word = word.unwrap_or_default();
     let rest = format!("{ACKNOWLEDGE_ACCOUNT}={word} --overwrite");
     facts.key.command("annotate", &rest)
 }

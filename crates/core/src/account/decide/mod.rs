@@ -2,10 +2,10 @@
 
 mod ask;
 mod brake;
+pub mod candidate;
 mod conditions;
 mod finalizers;
 pub mod lineage;
-pub mod next_key;
 mod orphans;
 mod trouble;
 mod uses;
@@ -17,11 +17,10 @@ use crate::{
 };
 use api::{
     Reason,
-    account::{Endpoint, KnownMachine, ServerCounts},
+    account::{Credentials, Endpoint, KnownMachine, ServerCounts},
     account_use::{CallBudget, Capacity, KindUsers},
     brake::BrakeStatus,
     conditions::Wanted,
-    key_in_use::KeyInUse,
     orphan::Orphan,
 };
 use lineage::{Identity, identity};
@@ -62,7 +61,7 @@ pub struct Decision {
     /// Where the account is; None: as before.
     pub endpoint: Option<Endpoint>,
     /// The key in use; None: as before.
-    pub key_in_use: Option<KeyInUse>,
+    pub credentials: Option<Credentials>,
     /// Its lineage; None: as before.
     pub lineage: Option<String>,
     /// The lineage that is in force, once it is on record.
@@ -156,7 +155,7 @@ pub fn decide(facts: &Facts) -> Decision {
         calls: uses::calls(facts),
         orphans: orphans::lines(facts, own),
         brake: brake::next(facts),
-        key_in_use: next_key::in_use(facts, endpoint.is_some()),
+        credentials: candidate::credentials(facts, endpoint.is_some()),
         endpoint,
         lineage: begins.then(|| facts.fresh_word.clone()),
         lineage_in_force: own.and(facts.status.lineage.clone()),
@@ -185,7 +184,7 @@ fn again(facts: &Facts, trouble: Option<&Cause>) -> Duration {
         Some(t) if secret_is_awaited(t.reason) => SECRET_AWAITED,
         _ => SECRET_AT_REST,
     };
-    next_key::again(facts).map_or(again, |soon| again.min(soon))
+    candidate::again(facts).map_or(again, |soon| again.min(soon))
 }
 
 /// Whoever ends is told when the last user is gone, and a repair of the Secret need not come at all: neither may cost

@@ -7,7 +7,6 @@ use super::{
 use crate::{account::key_state::KeyState, cause::Cause, wording::listed};
 use api::{
     Interval, Reason,
-    key_in_use::KeyEntry,
     names::{ACCOUNT_FINALIZER, API_KEY_ENTRY, API_KEY_SECRET, BASE_URL_ENTRY},
 };
 
@@ -39,6 +38,8 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
             );
             return awaits(Reason::SecretNotFound, text);
         }
+        // The key in use goes on, and the condition of its candidate says it.
+        SecretFact::Found { .. } if facts.keys.candidate.is_some() => {}
         SecretFact::Found {
             key: Err(KeyFault::OtherType),
             ..
@@ -57,7 +58,7 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
             let text = format!(
                 "{} has no entry {entry:?}: correct spec.apiKeySecretRef, or add it, read from FILE: {}",
                 facts.secret_name(),
-                put_key(facts, KeyEntry::Present)
+                put_key(facts)
             );
             return awaits(Reason::SecretNotFound, text);
         }
@@ -68,7 +69,7 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
             let text = format!(
                 "entry {entry:?} of {}: {why}; to replace it by what is in FILE: {}",
                 facts.secret_name(),
-                put_key(facts, KeyEntry::Present)
+                put_key(facts)
             );
             return needs_person(Reason::InvalidKey, text);
         }
@@ -79,18 +80,14 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
     };
     // A refused key says more than what was not seen with it.
     if let KeyState::Rejected(refusal) = &report.key {
-        let used = facts.keys.roles.in_use.unwrap_or(KeyEntry::Present);
-        // It was taken out while it was in use.
-        let is_left = facts.keys.entries.is_some() && facts.keys.roles.in_use.is_none();
-        let which = match is_left {
+        let which = match facts.keys.candidate.is_some() {
             true => "the key in use, which is not any more",
             false => "the key",
         };
         let text = format!(
-            "the hosting API rejects {which} in {} ({refusal}): put a valid key into entry {:?}, read from FILE: {}",
+            "the hosting API rejects {which} in {} ({refusal}): put a valid key into entry {entry:?}, read from FILE: {}",
             facts.secret_name(),
-            used.as_str(),
-            put_key(facts, used)
+            put_key(facts)
         );
         return needs_person(Reason::KeyRejected, text);
     }
@@ -139,17 +136,17 @@ fn changed(facts: &Facts) -> String {
         listed(lineage::to_be_shown(facts).iter().map(String::as_str)),
         before.map_or("unknown", |e| &e.base_url),
         before.map_or("unknown", |e| &e.key_hash),
-        lineage::acknowledge(facts),
+        lineage::acknowledge(facts, facts.connection().as_deref()),
     )
 }
 
 /// The command that puts a key into the Secret that there is, and leaves its other entries. The key comes from a file, so
 /// that it stands in no history of a shell and in no list of processes.
-pub(super) fn put_key(facts: &Facts, entry: KeyEntry) -> String {
+pub(super) fn put_key(facts: &Facts) -> String {
     let (namespace, secret) = (&facts.secret_namespace, &facts.spec.api_key_secret_ref);
     let name = &secret.name;
     format!(
-        "kubectl create secret generic {name} -n {namespace} --type={API_KEY_SECRET} --from-file={entry}=FILE --dry-run=client -o yaml | kubectl patch secret {name} -n {namespace} --type=merge --patch-file=/dev/stdin"
+        "kubectl create secret generic {name} -n {namespace} --type={API_KEY_SECRET} --from-file={API_KEY_ENTRY}=FILE --dry-run=client -o yaml | kubectl patch secret {name} -n {namespace} --type=merge --patch-file=/dev/stdin"
     )
 }
 

@@ -11,7 +11,7 @@ use api::{
 };
 use flexmetal_core::{
     account::{
-        decide::{lineage as identity, next_key::Keys},
+        decide::{candidate::Keys, lineage as identity},
         facts::{AccountReport, Calls, Counts, Facts, SecretFact},
         key::AccountKey,
         key_state::KeyState,

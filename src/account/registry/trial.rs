@@ -1,15 +1,14 @@
-//! A second key of an account object: it is tried beside the one in use, and takes its place once it has shown the account.
+//! The trial of another key beside the one in use.
 //!
-//! The trial takes its turns where the key in use takes them, so that two keys make no more calls than one. What comes of
-//! it says nothing of the key in use: a wrong second key closes nothing. Nothing of what it shows is kept.
+//! It takes its turns where the key in use takes them, so that two keys make no more calls than one. What comes of
+//! it says nothing of the key in use: a wrong one closes nothing. Nothing of what it shows is kept.
 
-use super::{Accounts, Connection, Core, Entry};
-use crate::account::Settings;
+use super::{Accounts, Core};
 use flexmetal_core::account::{
+    decide::candidate::{Evidence, Tried},
     key::AccountKey,
     lane::Lane,
     marks,
-    next_key::{Evidence, Tried},
 };
 use hosting::Client;
 use hosting_types::{Error, Page, ServerFilter};
@@ -45,10 +44,10 @@ impl Accounts {
         let Some(entry) = entries.get_mut(key).filter(|e| e.account.uid() == uid) else {
             return;
         };
-        let Some(place) = &entry.place else {
+        let Some((live, _)) = entry.account.connected() else {
             return;
         };
-        let core = place.live.core.clone();
+        let core = live.core;
         let account = entry.account.clone();
         let result = Arc::<Mutex<Option<Tried>>>::default();
         let told = result.clone();
@@ -81,15 +80,6 @@ impl Accounts {
         }
     }
 
-    /// A key takes the place of the one in use, whose account it has shown: what is known of that goes on, under the same
-    /// settings. Whoever holds a permit ends over the former connection.
-    pub fn succeed(&self, key: &AccountKey, uid: &str, connection: Connection) {
-        if let Some(account) = self.get(key) {
-            let settings = Settings::clone(&account.settings());
-            self.put_into_force(key, uid, settings, Some((connection, true)));
-        }
-    }
-
     /// Whether the key in use is refused.
     pub fn is_refused(&self, key: &AccountKey) -> bool {
         let connected = self.get(key).and_then(|account| account.connected());
@@ -115,26 +105,12 @@ impl Accounts {
         account.is_some_and(|account| !account.reservations().marks().is_empty())
     }
 
-    /// Whether calls over the former connection are still under way, or may follow by permits that were given. Not
-    /// counted are those of other account objects that stand on it.
+    /// Whether calls over the former connection are still under way, or may follow by permits that were given.
     pub fn is_draining(&self, key: &AccountKey) -> bool {
         let entries = self.entries();
-        let former = entries.get(key).and_then(|e| e.former.upgrade());
-        drop(entries);
-        former.is_some_and(|core| core.state().members.is_empty())
-    }
-}
-
-impl Entry {
-    /// What the account object stood on goes on for its own live account, where there is one of these: on what another one
-    /// stands that has this key already shows by itself. Returns whether it does.
-    pub(super) fn hand_over(&self, core: &Core) -> bool {
-        let Some(former) = &self.place else {
-            return false;
-        };
-        let former = &former.live.core;
-        let is_left = former.state().members.is_only(self.account.key());
-        core.succeed(former, is_left)
+        entries
+            .get(key)
+            .is_some_and(|e| e.former.upgrade().is_some())
     }
 }
 
@@ -144,23 +120,14 @@ async fn try_key(core: &Core, client: &Client, evidence: &[Evidence]) -> Tried {
         Ok(()) => Lane::Catalogue,
         Err(_) => Lane::Resolve,
     };
+    // A key that may not read servers is of no use, whatever else it may read.
     core.turns.wait(lane).await;
-    match client.quota_usage().await {
+    let all = ServerFilter::default();
+    match client.servers(&all, Page::new(0, 1)).await {
+        Ok(_) if evidence.is_empty() => return Tried::Accepted,
         Ok(_) => {}
         Err(Error::AccessDenied(refusal)) => return Tried::Refused(refusal),
         Err(error) => return failed(&error).await,
-    }
-    if evidence.is_empty() {
-        // A key that may not read servers is of no use, whatever else it may read.
-        core.turns.wait(lane).await;
-        let one = client
-            .servers(&ServerFilter::default(), Page::new(0, 1))
-            .await;
-        match one {
-            Ok(_) => return Tried::Accepted,
-            Err(Error::AccessDenied(refusal)) => return Tried::Refused(refusal),
-            Err(error) => return failed(&error).await,
-        }
     }
     let mut failure = None;
     for Evidence { id, mark } in evidence {

@@ -1,0 +1,252 @@
+//! Another key in the Secret than the one in use: it is tried beside that, and takes its place once it has shown a
+//! server on record, or where none is on record that it would have to show. Pure.
+
+use super::{
+    super::facts::{Facts, KeyFault, SecretFact},
+    lineage, trouble,
+};
+use crate::{account::on_record::OnRecord, backoff::LONGEST_PAUSE};
+use api::{
+    Interval, Reason,
+    account::{AccountStatus, Credentials, Endpoint},
+    conditions::{Type, Wanted},
+    names::API_KEY_ENTRY,
+};
+use hosting_types::{Refusal, ServerId};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use std::time::Duration;
+
+/// Most servers that a key is asked for in one trial.
+const MOST: usize = 5;
+/// Time between two looks while calls over the former key come to their end.
+const DRAINING: Duration = Duration::from_secs(1);
+
+/// A server by which a key shows that it is of the same account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evidence {
+    /// The server.
+    pub id: ServerId,
+    /// The mark of the object that has it on record, which it has to bear; None: the account remembers it itself.
+    pub mark: Option<String>,
+}
+
+/// What came of the trial of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tried {
+    /// It lists servers, and shows one of those asked for.
+    Shows,
+    /// It lists servers, and none had to be shown.
+    Accepted,
+    /// It lists servers, and shows none of those asked for.
+    ShowsNone,
+    /// 401 or 403.
+    Refused(Refusal),
+    /// Nobody knows yet. Says why.
+    Failed(String),
+}
+
+/// The key in use and its candidate, for the decision of an account.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Keys {
+    /// The Secret has another key than the one in use, or none any more that can be used.
+    pub candidate: Option<Candidate>,
+    /// Whether the key in use showed a server on record when it was a candidate.
+    pub is_verified: bool,
+    /// Whether calls over the former key may still follow.
+    pub is_draining: bool,
+}
+
+/// A key that is tried beside the one in use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Candidate {
+    /// What came of the trial; None: nothing yet.
+    pub tried: Option<Tried>,
+    /// The trial told nothing against it, and an order has to be settled first.
+    pub waits_for_orders: bool,
+    /// How long until the next trial; None: none is due, or one is under way.
+    pub again: Option<Duration>,
+}
+
+/// What follows from a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It takes the place of the key in use, and what is known goes on.
+    Succeeds,
+    /// It takes that place as the key of another account does: nothing is on record that it would have to show.
+    Replaces,
+    /// An order has to be settled first.
+    Waits,
+    /// It is tried again.
+    Again,
+}
+
+/// What stands beside a trial.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Beside {
+    /// An order is under way or not settled.
+    pub is_ordering: bool,
+    /// The key in use is refused, so that nothing can be settled over it.
+    pub is_refused: bool,
+}
+
+/// Says what follows from a trial.
+pub fn step(tried: &Tried, status: &AccountStatus, on_record: &OnRecord, beside: Beside) -> Step {
+    let must_show = || {
+        let machines = lineage::machines(status, on_record);
+        machines.iter().any(|machine| machine.live)
+    };
+    let is_open = beside.is_ordering || !on_record.open.is_empty();
+    match tried {
+        Tried::Shows => Step::Succeeds,
+        Tried::Accepted | Tried::ShowsNone if must_show() => Step::Again,
+        Tried::Accepted | Tried::ShowsNone if is_open && !beside.is_refused => Step::Waits,
+        Tried::Accepted | Tried::ShowsNone => Step::Replaces,
+        Tried::Refused(_) | Tried::Failed(_) => Step::Again,
+    }
+}
+
+/// The servers that a key is asked for in this round, few at a time: those that the key in use shows first, then live
+/// ones, and all of them in their turn.
+pub fn evidence(
+    status: &AccountStatus,
+    on_record: &OnRecord,
+    is_shown: impl Fn(&str) -> bool,
+    round: usize,
+) -> Vec<Evidence> {
+    let mut machines = lineage::machines(status, on_record);
+    machines.sort_by_cached_key(|machine| (!is_shown(&machine.uuid), !machine.live));
+    let rounds = machines.len().div_ceil(MOST).max(1);
+    let machines = machines.into_iter().skip(round % rounds * MOST);
+    let ids = machines.filter_map(|machine| {
+        let id = ServerId::parse(&machine.uuid).ok()?;
+        Some(Evidence {
+            id,
+            mark: machine.mark,
+        })
+    });
+    ids.take(MOST).collect()
+}
+
+/// What is remembered of a trial: a failure says nothing against what was known, and other words for the same are no news.
+pub fn verdict(before: Option<Tried>, tried: Tried) -> Tried {
+    match (before, tried) {
+        (Some(before), Tried::Failed(_)) => before,
+        (Some(before @ Tried::Refused(_)), Tried::Refused(_)) => before,
+        (_, tried) => tried,
+    }
+}
+
+/// The key in use, for the status: once no call over the former one follows any more. None: as before.
+pub(super) fn credentials(facts: &Facts, accepted: bool) -> Option<Credentials> {
+    let in_force = facts.in_force.as_ref()?;
+    let before = facts.status.credentials.as_ref();
+    let is_new = before.is_none_or(|before| before.hash != in_force.key_hash);
+    (accepted && is_new && !facts.keys.is_draining).then(|| Credentials {
+        hash: in_force.key_hash.clone(),
+        verified_at: Timestamp::from_second(facts.wall).ok().map(Time),
+    })
+}
+
+/// When to look again.
+pub(super) fn again(facts: &Facts) -> Option<Duration> {
+    let draining = facts.keys.is_draining.then_some(DRAINING);
+    let candidate = facts.keys.candidate.as_ref();
+    let trial = candidate.and_then(|candidate| candidate.again);
+    [draining, trial].into_iter().flatten().min()
+}
+
+/// The condition of an account while its Secret has another key than the one in use, or calls over a former one end.
+pub(super) fn condition(facts: &Facts) -> Option<Wanted> {
+    let (status, reason, message) = match (&facts.keys.candidate, &facts.secret) {
+        (
+            Some(_),
+            SecretFact::Found {
+                key: Err(fault), ..
+            },
+        ) => unusable(facts, fault),
+        (Some(candidate), _) => beside(facts, candidate),
+        (None, _) if facts.keys.is_draining => {
+            let text = format!(
+                "calls are made with the key in {}, and the last ones with the former key end within minutes; keep the former key valid until status.credentials shows the new one",
+                facts.secret_name()
+            );
+            (None, Reason::Pending, text)
+        }
+        (None, _) => return None,
+    };
+    Some(Wanted {
+        kind: Type::CandidateAccepted,
+        status,
+        reason,
+        message,
+    })
+}
+
+type Said = (Option<bool>, Reason, String);
+
+const STAYS: &str = "the key in use stays, and is lost when the operator restarts";
+
+/// The word for a connection with the candidate.
+fn candidate_word(facts: &Facts) -> Option<String> {
+    let SecretFact::Found { key: Ok(hash), .. } = &facts.secret else {
+        return None;
+    };
+    let endpoint = Endpoint {
+        base_url: facts.in_force.as_ref()?.base_url.clone(),
+        key_hash: hash.clone(),
+    };
+    Some(endpoint.connection(facts.uid()))
+}
+
+fn unusable(facts: &Facts, fault: &KeyFault) -> Said {
+    let why = match fault {
+        KeyFault::Invalid(why) => format!("entry {API_KEY_ENTRY:?}: {why}"),
+        KeyFault::Absent | KeyFault::OtherType => format!("it has no entry {API_KEY_ENTRY:?}"),
+    };
+    let text = format!(
+        "{}: {why}; {STAYS}; put a key there, read from FILE: {}",
+        facts.secret_name(),
+        trouble::put_key(facts)
+    );
+    (Some(false), Reason::InvalidKey, text)
+}
+
+fn beside(facts: &Facts, candidate: &Candidate) -> Said {
+    let key = format!("the key in {}", facts.secret_name());
+    let put = || trouble::put_key(facts);
+    let most = Interval(LONGEST_PAUSE);
+    let again = format!("tried again, at growing intervals of at most {most}");
+    match &candidate.tried {
+        Some(_) if candidate.waits_for_orders => {
+            let text = format!(
+                "{key} works, and is used once no order is open, since no server on record shows that it leads to the same account"
+            );
+            (None, Reason::Pending, text)
+        }
+        // A server came on record since, which it is asked for in a moment.
+        None | Some(Tried::Shows | Tried::Accepted) => {
+            let text = format!("{key} is not the one in use, and is tried within a minute");
+            (None, Reason::Pending, text)
+        }
+        Some(Tried::Refused(refusal)) => {
+            let text = format!(
+                "the hosting API rejects {key} ({refusal}); {STAYS}; {again}; put a valid key there, read from FILE: {}",
+                put()
+            );
+            (Some(false), Reason::KeyRejected, text)
+        }
+        Some(Tried::ShowsNone) => {
+            let text = format!(
+                "{key} belongs to another account: it shows none of the servers on record that it was asked for; {STAYS}; {again}; put a key of this account there, read from FILE: {}; or, if the change is meant and those servers are given up, say so: {}",
+                put(),
+                lineage::acknowledge(facts, candidate_word(facts).as_deref())
+            );
+            (Some(false), Reason::AccountChanged, text)
+        }
+        Some(Tried::Failed(why)) => {
+            let text = format!("{key} could not be tried: {why}; {again}");
+            (None, Reason::ProviderUnreachable, text)
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! Another key in the Secret than the one in use: when it takes the place of that, and what is said of it.
+
+use super::{
+    lineage::{changed, on_record, recorded},
+    *,
+};
+use crate::{
+    account::decide::candidate::{Beside, Candidate, Step, Tried, evidence, step, verdict},
+    readings::words::complaints,
+};
+use api::account::Credentials;
+
+fn refused() -> Tried {
+    match rejected() {
+        KeyState::Rejected(refusal) => Tried::Refused(refusal),
+        _ => unreachable!(),
+    }
+}
+
+#[test]
+fn a_key_replaces_the_one_in_use_by_a_machine_that_it_shows_or_where_none_is_to_be_shown() {
+    let status = facts().status;
+    let record = |machines| OnRecord {
+        machines,
+        open: vec![],
+    };
+    let nothing = record(vec![]);
+    let live = record(vec![recorded(1, true, LINEAGE)]);
+    let over = record(vec![recorded(1, false, LINEAGE)]);
+    let ordering = OnRecord {
+        open: vec![Some(LINEAGE.into())],
+        ..record(vec![])
+    };
+    let after = |tried, on_record| step(&tried, &status, on_record, Beside::default());
+    // What it shows is enough, whatever else is open: what waits for the outcome of an order goes on.
+    for on_record in [&nothing, &live, &over, &ordering] {
+        assert_eq!(after(Tried::Shows, on_record), Step::Succeeds);
+        assert_eq!(after(refused(), on_record), Step::Again);
+        assert_eq!(after(Tried::Failed("no".into()), on_record), Step::Again);
+    }
+    for tried in [Tried::Accepted, Tried::ShowsNone] {
+        assert_eq!(after(tried.clone(), &nothing), Step::Replaces);
+        assert_eq!(after(tried.clone(), &over), Step::Replaces);
+        assert_eq!(after(tried.clone(), &live), Step::Again, "somebody else's");
+        assert_eq!(after(tried.clone(), &ordering), Step::Waits);
+        let ordering_now = Beside {
+            is_ordering: true,
+            ..Beside::default()
+        };
+        assert_eq!(step(&tried, &status, &nothing, ordering_now), Step::Waits);
+        // Over a key that is refused no order is ever settled.
+        for (on_record, is_ordering) in [(&ordering, false), (&nothing, true)] {
+            let beside = Beside {
+                is_ordering,
+                is_refused: true,
+            };
+            assert_eq!(step(&tried, &status, on_record, beside), Step::Replaces);
+            assert_eq!(step(&tried, &status, &live, beside), Step::Again);
+        }
+    }
+    // One of a former lineage has not to be shown.
+    let former = record(vec![recorded(1, true, "another")]);
+    assert_eq!(after(Tried::ShowsNone, &former), Step::Replaces);
+}
+
+#[test]
+fn it_is_asked_for_few_machines_at_a_time_those_in_sight_first_and_for_all_in_their_turn() {
+    let mut status = facts().status;
+    status.known_machines = vec![KnownMachine {
+        uuid: uuid(9),
+        ..known()
+    }];
+    let mut machines: Vec<_> = (10..20).map(|n| recorded(n, false, LINEAGE)).collect();
+    machines.push(recorded(1, true, LINEAGE));
+    let on_record = OnRecord {
+        machines,
+        open: vec![],
+    };
+    let asked = |round| evidence(&status, &on_record, |id| id == uuid(15), round);
+    let ids = |round| -> Vec<String> {
+        let all = asked(round).into_iter();
+        all.map(|e| e.id.as_str().to_owned()).collect()
+    };
+    assert_eq!(ids(0).len(), 5);
+    assert_eq!(ids(0)[..3], [uuid(15), uuid(1), uuid(9)]);
+    let marks: Vec<_> = asked(0).into_iter().map(|e| e.mark).take(3).collect();
+    let own = Some("0".repeat(24));
+    assert_eq!(marks, [own.clone(), own, None]);
+    let mut all: Vec<String> = (0..3).flat_map(ids).collect();
+    assert_eq!(ids(3), ids(0));
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 12);
+    let nothing = evidence(&facts().status, &OnRecord::default(), |_| true, 7);
+    assert_eq!(nothing, vec![]);
+}
+
+#[test]
+fn other_words_for_the_same_are_no_news() {
+    let other = |tried: Tried| match tried {
+        Tried::Refused(refusal) => Tried::Refused(Refusal {
+            message: "request 17".into(),
+            ..refusal
+        }),
+        other => other,
+    };
+    let first = verdict(None, refused());
+    assert_eq!(verdict(Some(first.clone()), other(refused())), first);
+    assert_eq!(
+        verdict(Some(first.clone()), Tried::Failed("no".into())),
+        first
+    );
+    assert_eq!(verdict(Some(first), Tried::ShowsNone), Tried::ShowsNone);
+    let failed = Tried::Failed("no route".into());
+    let again = verdict(Some(failed.clone()), Tried::Failed("no way".into()));
+    assert_eq!(again, failed);
+}
+
+/// An account whose Secret has another key than the one in use.
+fn with_candidate(tried: Option<Tried>) -> Facts {
+    let mut facts = facts();
+    secret(&mut facts, Ok("b".into()), false, true);
+    facts.keys.candidate = Some(Candidate {
+        tried,
+        ..Candidate::default()
+    });
+    facts
+}
+
+#[test]
+fn every_state_of_a_candidate_says_what_comes_next_and_stops_nothing() {
+    let broken = |fault| {
+        let mut facts = with_candidate(None);
+        secret(&mut facts, Err(fault), false, true);
+        facts
+    };
+    let mut draining = facts();
+    draining.keys.is_draining = true;
+    let mut refused_too = with_candidate(None);
+    refused_too.report.as_mut().unwrap().key = rejected();
+    let mut waits = with_candidate(Some(Tried::Accepted));
+    waits.keys.candidate.as_mut().unwrap().waits_for_orders = true;
+    let failed = Tried::Failed("no route".into());
+    let invalid = KeyFault::Invalid("has a line break".into());
+    type Case<'a> = (Facts, &'a str, Reason, &'a [&'a str]);
+    let stays = "the key in use stays";
+    let cases: [Case<'_>; 9] = [
+        (
+            with_candidate(None),
+            "Unknown",
+            Reason::Pending,
+            &["is tried within a minute"],
+        ),
+        (
+            with_candidate(Some(refused())),
+            "False",
+            Reason::KeyRejected,
+            &["status 403", stays, "tried again", PUT_KEY],
+        ),
+        (
+            with_candidate(Some(Tried::ShowsNone)),
+            "False",
+            Reason::AccountChanged,
+            &["another account", stays, PUT_KEY, "acknowledge-account="],
+        ),
+        (
+            with_candidate(Some(failed)),
+            "Unknown",
+            Reason::ProviderUnreachable,
+            &["no route", "tried again"],
+        ),
+        (
+            waits,
+            "Unknown",
+            Reason::Pending,
+            &["once no order is open"],
+        ),
+        (
+            broken(invalid),
+            "False",
+            Reason::InvalidKey,
+            &["line break", stays, PUT_KEY],
+        ),
+        (
+            broken(KeyFault::Absent),
+            "False",
+            Reason::InvalidKey,
+            &["no entry \"apiKey\"", stays, PUT_KEY],
+        ),
+        (
+            draining,
+            "Unknown",
+            Reason::Pending,
+            &["keep the former key valid"],
+        ),
+        (
+            refused_too,
+            "Unknown",
+            Reason::Pending,
+            &["is tried within a minute"],
+        ),
+    ];
+    for (facts, status, reason, words) in cases {
+        let (is, why, message) = condition(&facts, Type::CandidateAccepted);
+        assert_eq!((is, why), (status, reason), "{message}");
+        assert!(message.contains("Secret n/api"), "{message}");
+        for word in words {
+            assert!(message.contains(word), "{word} is not in {message}");
+        }
+        let decision = decide(&facts);
+        for told in &decision.conditions {
+            assert_eq!(complaints(told), Vec::<&str>::new(), "{}", told.message);
+        }
+        // It stops nothing but where the key in use is refused.
+        assert_eq!((decision.block, decision.no_orders), (None, None));
+        let accepted = facts.report.unwrap().key == KeyState::Accepted;
+        let ready = decision.conditions.iter().find(|c| c.kind == Type::Ready);
+        assert_eq!(ready.unwrap().status, Some(accepted), "{message}");
+    }
+    // An account without one says nothing of it.
+    let decision = decide(&facts());
+    let told = decision.conditions.iter();
+    assert!(told.clone().all(|c| c.kind != Type::CandidateAccepted));
+}
+
+#[test]
+fn a_refused_key_that_stands_in_the_secret_no_more_is_told() {
+    let mut facts = with_candidate(Some(refused()));
+    facts.report.as_mut().unwrap().key = rejected();
+    let (_, reason, message) = condition(&facts, Type::Ready);
+    assert_eq!(reason, Reason::KeyRejected);
+    let which = "the key in use, which is not any more in Secret n/api";
+    assert!(
+        message.contains(which) && message.contains(PUT_KEY),
+        "{message}"
+    );
+}
+
+#[test]
+fn the_status_shows_a_key_once_the_former_one_is_not_needed_any_more() {
+    let written = |facts: &Facts| report::next_status(facts, &decide(facts), Timestamp::MIN);
+    let shows = |hash: &str, at: i64| {
+        Some(Credentials {
+            hash: hash.into(),
+            verified_at: Some(Time(Timestamp::from_second(at).unwrap())),
+        })
+    };
+    let mut before = facts();
+    before.status = written(&before);
+    let former = shows("a", before.wall);
+    assert_eq!(before.status.credentials, former);
+
+    let mut facts = facts();
+    facts.status = before.status;
+    facts.in_force = Some(endpoint("b"));
+    facts.keys.is_verified = true;
+    facts.keys.is_draining = true;
+    facts.wall += 60;
+    facts.status = written(&facts);
+    assert_eq!(
+        facts.status.credentials, former,
+        "calls with it may still follow"
+    );
+    assert_eq!(
+        facts.status.endpoint,
+        Some(endpoint("b")),
+        "what new orders name"
+    );
+    assert_eq!(decide(&facts).again, Duration::from_secs(1));
+    facts.keys.is_draining = false;
+    facts.wall += 60;
+    facts.status = written(&facts);
+    assert_eq!(facts.status.credentials, shows("b", facts.wall));
+    let conditions = &facts.status.conditions;
+    let told = conditions.iter().any(|c| c.type_ == "CandidateAccepted");
+    assert!(!told, "{conditions:?}");
+    facts.wall += 60;
+    assert_eq!(written(&facts), facts.status, "and is written once");
+    assert_eq!(facts.status.lineage.as_deref(), Some(LINEAGE));
+}
+
+#[test]
+fn a_key_that_showed_a_machine_beside_the_other_goes_on_with_the_lineage() {
+    let mut facts = changed();
+    on_record(&mut facts, vec![recorded(1, true, LINEAGE)]);
+    facts.on_record.as_mut().unwrap().open = vec![Some(LINEAGE.into())];
+    facts.keys.is_verified = true;
+    // Whatever the last listing showed, and also before the objects are all known.
+    for on_record in [facts.on_record.clone(), None] {
+        facts.on_record = on_record;
+        let decision = decide(&facts);
+        assert_eq!((decision.block, decision.no_orders), (None, None));
+        assert_eq!(decision.lineage, None);
+        assert_eq!(decision.lineage_in_force.as_deref(), Some(LINEAGE));
+        assert_eq!(decision.endpoint, Some(endpoint("a")));
+    }
+    // Without a lineage nothing is kept.
+    facts.status.lineage = None;
+    assert_eq!(
+        decide(&facts).block.map(|(reason, _)| reason),
+        Some(Reason::Pending)
+    );
+}
+
+#[test]
+fn a_wrong_candidate_writes_its_verdict_once() {
+    let mut facts = with_candidate(None);
+    facts.status = report::next_status(&facts, &decide(&facts), Timestamp::MIN);
+    let mut writes = 0;
+    for round in 0..20_u64 {
+        // A failure in between, other words, and a trial under way tell nothing new.
+        let tried = match round % 3 {
+            1 => Tried::Failed(format!("no route {round}")),
+            _ => refused(),
+        };
+        let candidate = facts.keys.candidate.as_mut().unwrap();
+        candidate.tried = Some(verdict(candidate.tried.take(), tried));
+        candidate.again = Some(Duration::from_secs(round));
+        facts.now += Duration::from_secs(60);
+        let now = Timestamp::from_second(60 * i64::try_from(round).unwrap()).unwrap();
+        let next = report::next_status(&facts, &decide(&facts), now);
+        writes += usize::from(next != facts.status);
+        facts.status = next;
+    }
+    assert_eq!(writes, 1);
+}

@@ -1,0 +1,235 @@
+//! Another key in the Secret than the one in use: when it is tried, and what follows.
+
+use super::memory::{Ingredients, Memory};
+use crate::account::{Accounts, Connection};
+use api::account::{AccountStatus, Endpoint};
+use flexmetal_core::{
+    account::{
+        decide::candidate::{self, Beside, Step, Tried},
+        key::AccountKey,
+    },
+    backoff::{Backoff, LONGEST_PAUSE},
+};
+use std::time::Duration;
+
+/// Longest pause between two looks at a key that only waits for orders.
+const ORDERS: Duration = Duration::from_secs(15);
+
+/// What is remembered of it between two passes.
+#[derive(Clone, Default)]
+pub(super) struct Trials {
+    /// What the trials speak of; None: there is no candidate.
+    of: Option<Subject>,
+    /// What came of it, as it was told first.
+    tried: Option<Tried>,
+    /// An order has to be settled before it takes its place.
+    waits_for_orders: bool,
+    is_under_way: bool,
+    backoff: Backoff,
+    /// How often it showed none of the servers that it was asked for.
+    rounds: usize,
+    /// One that showed a server on record and took its place, and the lineage of that, until it is on record itself.
+    verified: Option<(Endpoint, Option<String>)>,
+}
+
+/// What a trial speaks of: its result says nothing of another lineage, nor beside another key in use.
+#[derive(Clone, PartialEq)]
+struct Subject {
+    candidate: Endpoint,
+    in_use: Option<Endpoint>,
+    lineage: Option<String>,
+}
+
+/// A key that is tried, with the connection that it would make.
+pub(super) struct Candidate {
+    pub(super) ingredients: Ingredients,
+    pub(super) connection: Connection,
+}
+
+/// The account object for which it is tried.
+pub(super) struct Of<'a> {
+    pub(super) key: &'a AccountKey,
+    pub(super) uid: &'a str,
+    pub(super) status: &'a AccountStatus,
+    pub(super) in_use: Option<Endpoint>,
+    /// The word of the connection of which a person says that it is meant.
+    pub(super) acknowledged: Option<&'a str>,
+}
+
+impl Trials {
+    /// There is no candidate.
+    pub(super) fn clear(&mut self, accounts: &Accounts, key: &AccountKey) {
+        if self.of.is_some() {
+            accounts.end_trial(key);
+        }
+        *self = Self {
+            verified: self.verified.take(),
+            ..Self::default()
+        };
+    }
+
+    /// It may be tried again at once.
+    pub(super) fn try_again(&mut self) {
+        self.backoff.reset();
+    }
+
+    /// The key in use has shown the account of this lineage.
+    pub(super) fn record_verified(&mut self, in_use: Endpoint, lineage: Option<String>) {
+        self.verified = Some((in_use, lineage));
+    }
+
+    /// What was shown is over once it is on record, and with any other connection.
+    pub(super) fn drop_verified(&mut self, status: &AccountStatus, in_use: Option<&Endpoint>) {
+        let is_over = |(shown, _): &(Endpoint, _)| {
+            status.endpoint.as_ref() == Some(shown) || in_use != Some(shown)
+        };
+        if self.verified.as_ref().is_some_and(is_over) {
+            self.verified = None;
+        }
+    }
+
+    /// Whether the key in use has shown the account of this lineage.
+    pub(super) fn is_verified(&self, lineage: Option<&str>, in_use: Option<&Endpoint>) -> bool {
+        let verified = self.verified.as_ref();
+        verified.is_some_and(|(of, under)| {
+            in_use == Some(of) && lineage.is_some() && under.as_deref() == lineage
+        })
+    }
+
+    /// The candidate, for a decision.
+    pub(super) fn fact(&self, now: Duration) -> candidate::Candidate {
+        let waits = self.of.is_some() && !self.is_under_way;
+        candidate::Candidate {
+            tried: self.tried.clone(),
+            waits_for_orders: self.waits_for_orders,
+            again: waits.then(|| self.backoff.rest(now).unwrap_or(ORDERS)),
+        }
+    }
+
+    /// What follows from the trial that has ended; None: nothing new.
+    fn ended(
+        &mut self,
+        accounts: &Accounts,
+        of: &Of<'_>,
+        word: &str,
+        now: Duration,
+    ) -> Option<Step> {
+        let tried = match accounts.tried_beside(of.key, word) {
+            Some(None) => return None,
+            ended => ended.flatten().filter(|_| self.is_under_way),
+        };
+        self.is_under_way = false;
+        let tried = tried?;
+        accounts.end_trial(of.key);
+        let Some(on_record) = accounts.on_record(of.key) else {
+            // Not every object is known yet.
+            self.backoff.fail(now, ORDERS);
+            return None;
+        };
+        self.rounds = match tried {
+            Tried::ShowsNone => self.rounds.wrapping_add(1),
+            _ => 0,
+        };
+        let beside = Beside {
+            is_ordering: accounts.is_ordering(of.key),
+            is_refused: accounts.is_refused(of.key),
+        };
+        let step = candidate::step(&tried, of.status, &on_record, beside);
+        let longest = match step {
+            Step::Waits => ORDERS,
+            _ => LONGEST_PAUSE,
+        };
+        self.backoff.fail(now, longest);
+        // A failure says nothing of what was known.
+        if !matches!(tried, Tried::Failed(_)) {
+            self.waits_for_orders = step == Step::Waits;
+        }
+        self.tried = Some(candidate::verdict(self.tried.take(), tried));
+        Some(step)
+    }
+
+    /// Starts a trial where one is due.
+    fn start(&mut self, accounts: &Accounts, of: &Of<'_>, candidate: &Candidate, now: Duration) {
+        if self.is_under_way || self.backoff.rest(now).is_some() {
+            return;
+        }
+        let Some(on_record) = accounts.on_record(of.key) else {
+            return;
+        };
+        self.is_under_way = true;
+        let shown = accounts.live_machines(of.key);
+        let is_shown = |uuid: &str| shown.contains(uuid);
+        let evidence = candidate::evidence(of.status, &on_record, is_shown, self.rounds);
+        let Connection { client, word, .. } = &candidate.connection;
+        let by = (of.key, of.uid);
+        accounts.try_beside(by, word.clone(), client.clone(), evidence);
+    }
+}
+
+/// Looks after a key beside the one in use. Returns it, where it takes the place of that, with the way in which it does.
+pub(super) fn look_after(
+    accounts: &Accounts,
+    memory: &mut Memory,
+    of: &Of<'_>,
+    candidate: Candidate,
+    now: Duration,
+) -> Option<(Candidate, Step)> {
+    let trials = &mut memory.trials;
+    let subject = Subject {
+        candidate: candidate.ingredients.endpoint(),
+        in_use: of.in_use.clone(),
+        lineage: of.status.lineage.clone(),
+    };
+    if trials.of.as_ref() != Some(&subject) {
+        trials.clear(accounts, of.key);
+        trials.of = Some(subject);
+    }
+    let is_meant = of.acknowledged == Some(&*candidate.connection.word);
+    match trials.ended(accounts, of, &candidate.connection.word, now) {
+        Some(step @ (Step::Succeeds | Step::Replaces)) => Some((candidate, step)),
+        _ if is_meant && trials.tried == Some(Tried::ShowsNone) => {
+            Some((candidate, Step::Replaces))
+        }
+        Some(Step::Waits | Step::Again) | None => {
+            trials.start(accounts, of, &candidate, now);
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn endpoint(key: &str) -> Endpoint {
+        Endpoint {
+            base_url: "https://h".into(),
+            key_hash: key.into(),
+        }
+    }
+
+    fn status(key: &str, lineage: &str) -> AccountStatus {
+        AccountStatus {
+            endpoint: Some(endpoint(key)),
+            lineage: Some(lineage.into()),
+            ..AccountStatus::default()
+        }
+    }
+
+    #[test]
+    fn what_a_key_has_shown_counts_for_its_lineage_until_it_is_on_record_or_left() {
+        let mut trials = Trials::default();
+        let b = endpoint("b");
+        trials.record_verified(b.clone(), Some("L1".into()));
+        trials.drop_verified(&status("a", "L1"), Some(&b));
+        assert!(trials.is_verified(Some("L1"), Some(&b)));
+        assert!(!trials.is_verified(Some("L2"), Some(&b)) && !trials.is_verified(None, Some(&b)));
+        assert!(!trials.is_verified(Some("L1"), Some(&endpoint("c"))));
+        for (recorded, in_use) in [("b", "b"), ("a", "c")] {
+            let mut trials = trials.clone();
+            trials.drop_verified(&status(recorded, "L1"), Some(&endpoint(in_use)));
+            let is_verified = trials.is_verified(Some("L1"), Some(&b));
+            assert!(!is_verified, "{recorded} {in_use}");
+        }
+    }
+}
