@@ -1,6 +1,6 @@
 //! `flexmetal-operator`: flags, nothing else.
 
-use api::timing::Minimum;
+use api::{Interval, timing::Minimum};
 use clap::Parser;
 use flexmetal_core::mark::ClusterId;
 use flexmetal_operator::{
@@ -8,12 +8,17 @@ use flexmetal_operator::{
     operator::{self, Options},
     runtime::{
         clients::{Clients, Source},
-        clock, panics,
+        clock,
+        leader::Election,
+        panics,
         telemetry::{self, LogFormat},
     },
 };
 use hosting_types::BaseUrl;
-use std::{collections::BTreeSet, error::Error, net::SocketAddr, path::PathBuf, process::ExitCode};
+use std::{
+    collections::BTreeSet, error::Error, net::SocketAddr, path::PathBuf, process::ExitCode,
+    time::Duration,
+};
 
 /// glibc's allocator keeps a pool for each thread and gives little of it back: after a burst of passes
 /// a third of the heap is free and stays. How this one is set stands in `.cargo/config.toml`.
@@ -37,6 +42,21 @@ struct Flags {
     /// Name of the operator's pod. A process that starts with the same name takes the lease of the one before.
     #[arg(long, env = "POD_NAME")]
     pod: Option<String>,
+    /// Namespace of the Lease by which one process of several acts; default: that of the operator.
+    #[arg(long)]
+    leader_election_namespace: Option<String>,
+    /// Name of that Lease. Two releases that watch different namespaces need different ones.
+    #[arg(long, default_value = "flexmetal-operator")]
+    leader_election_name: String,
+    /// After so long another process may take a Lease that nobody renews. At most 60 seconds.
+    #[arg(long, value_parser = interval, default_value = "15s")]
+    leader_election_lease_duration: Duration,
+    /// A leader that could not renew stops after so long: at most two thirds of the lease duration.
+    #[arg(long, value_parser = interval, default_value = "10s")]
+    leader_election_renew_deadline: Duration,
+    /// Time between two tries to take or renew the Lease: at most a quarter of the renew deadline.
+    #[arg(long, value_parser = interval, default_value = "2s")]
+    leader_election_retry_period: Duration,
     /// Watch this namespace only; may be repeated. Accounts of the cluster are then left to others. Default: all namespaces.
     #[arg(long)]
     watch_namespace: Vec<String>,
@@ -76,15 +96,35 @@ async fn main() -> ExitCode {
     }
 }
 
+/// A time in the form of the API's durations.
+fn interval(text: &str) -> Result<Duration, String> {
+    text.parse::<Interval>()
+        .map(|interval| interval.0)
+        .map_err(|error| error.to_string())
+}
+
 async fn run(flags: Flags) -> Result<(), Box<dyn Error>> {
     let clients = Clients::connect(&Source {
         kubeconfig: flags.kubeconfig,
         context: flags.context,
     })
     .await?;
+    let pod = flags.pod.filter(|name| !name.is_empty());
+    let lease_namespace = flags
+        .leader_election_namespace
+        .filter(|name| !name.is_empty());
     let options = Options {
+        election: Election {
+            namespace: lease_namespace.unwrap_or_else(|| flags.namespace.clone()),
+            name: flags.leader_election_name,
+            pod: pod.clone(),
+            lease_duration: flags.leader_election_lease_duration,
+            renew_deadline: flags.leader_election_renew_deadline,
+            retry_period: flags.leader_election_retry_period,
+        }
+        .checked()?,
         namespace: flags.namespace,
-        pod: flags.pod.filter(|name| !name.is_empty()),
+        pod,
         watched: match flags.watch_namespace {
             names if names.is_empty() => Watched::All,
             names => Watched::Namespaces(BTreeSet::from_iter(names).into_iter().collect()),

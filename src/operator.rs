@@ -11,7 +11,7 @@ use crate::{
     runtime::{
         clients::Clients,
         endpoints,
-        lease::{Candidate, Leadership},
+        leader::{Election, Leadership},
         shutdown,
     },
 };
@@ -28,10 +28,8 @@ const LEASE_FIRST: Duration = Duration::from_secs(3);
 /// A process that ends gives its lease back after this time at the latest. What it then still waits
 /// for is the answer to an order, which it records with or without a lease.
 const KEPT_AT_END: Duration = Duration::from_secs(10);
-
-/// The least time between two changes that wake every object: whoever may write leases in one namespace
-/// could make them follow each other without end.
-const CHANGES_APART: Duration = Duration::from_secs(5);
+/// How long it takes at most to clear `status.operator` of its accounts then.
+const CLEARED: Duration = Duration::from_secs(3);
 
 /// What an operator is told.
 pub struct Options {
@@ -39,6 +37,8 @@ pub struct Options {
     pub namespace: String,
     /// Name of its pod, where it has one.
     pub pod: Option<String>,
+    /// The Lease by which one process of several acts.
+    pub election: Election,
     /// The namespaces that it looks after.
     pub watched: Watched,
     /// Identity of the cluster; None: a hash of the UID of the namespace `kube-system`.
@@ -78,13 +78,8 @@ pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
         );
     }
     let stop = CancellationToken::new();
-    let candidate = Candidate {
-        cluster: cluster.as_str().to_owned(),
-        namespace: options.namespace.clone(),
-        pod: options.pod.clone(),
-        scope: options.watched.scope(),
-    };
-    let (leadership, keeper) = Leadership::by_lease(clients.calls.clone(), &candidate);
+    let lease = format!("{}/{}", options.election.namespace, options.election.name);
+    let (leadership, elector) = Leadership::by_lease(clients.calls.clone(), options.election);
     let process = Process {
         accounts: Accounts::new(cluster.as_str(), Rate::default()),
         stored_keys: Default::default(),
@@ -99,6 +94,7 @@ pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
         minimum: options.minimum,
         reach: Reach::new(options.allowed_base_urls),
         leadership: leadership.clone(),
+        lease,
         shutdown: stop.clone(),
     };
     let controllers = Arc::new(Controllers::new(&process));
@@ -114,7 +110,8 @@ pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
     };
     let done = CancellationToken::new();
     let work = async {
-        let _ = tokio::time::timeout(LEASE_FIRST, leadership.settled()).await;
+        let mut changes = leadership.changes();
+        let _ = tokio::time::timeout(LEASE_FIRST, changes.wait_for(Option::is_some)).await;
         tokio::select! {
             () = controllers.run() => {}
             () = follow(&leadership, &controllers) => {}
@@ -124,8 +121,11 @@ pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
     let end = async {
         stop.cancelled().await;
         let _ = tokio::time::timeout(KEPT_AT_END, done.cancelled()).await;
+        if leadership.since().is_some() {
+            let _ = tokio::time::timeout(CLEARED, controllers.clear_operator()).await;
+        }
     };
-    let all = async { tokio::join!(work, keeper.keep(end), signal) };
+    let all = async { tokio::join!(work, elector.run(end), signal) };
     tokio::select! {
         _ = all => {}
         // They answer to the end, and nothing waits for them.
@@ -134,20 +134,13 @@ pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
     Ok(())
 }
 
-/// Tells the controllers when it changes where this process acts. Never ends.
+/// Tells the controllers of each change of leadership. Never ends.
 async fn follow(leadership: &Leadership, controllers: &Controllers) {
-    let Some(mut news) = leadership.news() else {
-        return std::future::pending().await;
-    };
-    let mut gains = news.borrow_and_update().gains;
-    while news.changed().await.is_ok() {
-        let now = *news.borrow_and_update();
-        let is_gain = now.gains != gains;
-        controllers.leadership_changed(is_gain);
-        gains = now.gains;
-        if !is_gain {
-            tokio::time::sleep(CHANGES_APART).await;
-        }
+    let mut changes = leadership.changes();
+    changes.borrow_and_update();
+    while changes.changed().await.is_ok() {
+        let since = changes.borrow_and_update().flatten();
+        controllers.leadership_changed(since.is_some());
     }
     std::future::pending().await
 }

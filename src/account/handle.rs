@@ -46,6 +46,8 @@ struct InForce {
     settings: Arc<Settings>,
     /// Whether account and Secret stay for as long as they are used.
     held: bool,
+    /// Since when this process leads, where it serves the account in that term.
+    served_in: Option<Duration>,
 }
 
 impl Account {
@@ -61,6 +63,7 @@ impl Account {
                     connected: None,
                     settings,
                     held: false,
+                    served_in: None,
                 }),
             }),
         }
@@ -131,6 +134,16 @@ impl Account {
 
     pub(crate) fn is_held(&self) -> bool {
         self.state().held
+    }
+
+    /// Whether this process serves the account in the term that began at this moment.
+    pub(crate) fn is_served(&self, term: Duration) -> bool {
+        self.state().served_in == Some(term)
+    }
+
+    /// Returns whether that is news.
+    pub(crate) fn set_served(&self, term: Option<Duration>) -> bool {
+        std::mem::replace(&mut self.state().served_in, term) != term
     }
 
     /// Returns whether that is news.

@@ -24,6 +24,7 @@ use hosting_types::{ApiKey, BaseUrl};
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
 };
 use trial::Trial;
 
@@ -74,7 +75,7 @@ impl Connection {
 #[derive(Default)]
 struct Former {
     waited: Vec<String>,
-    _live: Option<Live>,
+    live: Option<Live>,
 }
 
 impl Accounts {
@@ -354,13 +355,29 @@ impl Accounts {
         };
         let former = entry.disconnect();
         drop(entries);
-        self.tell(key, former);
+        if former.live.is_some() {
+            self.tell(key, former);
+        }
     }
 
     /// Says whether account and Secret are kept from vanishing. Without that nothing is ordered.
     pub fn set_held(&self, key: &AccountKey, uid: &str, held: bool) {
         let account = self.get(key).filter(|a| a.uid() == uid);
         if account.is_some_and(|a| a.set_held(held)) && held {
+            self.inner.audience.wake(&Wake::Account(key.clone()));
+        }
+    }
+
+    /// Whether an account is served by this process in the term that began at this moment, and not by another operator. One
+    /// that is not there is nobody's.
+    pub fn is_served(&self, key: &AccountKey, term: Duration) -> bool {
+        self.get(key).is_none_or(|account| account.is_served(term))
+    }
+
+    /// Says in which term this process serves the account; None: another operator does, or nobody knows.
+    pub fn set_served(&self, key: &AccountKey, uid: &str, term: Option<Duration>) {
+        let account = self.get(key).filter(|a| a.uid() == uid);
+        if account.is_some_and(|a| a.set_served(term)) {
             self.inner.audience.wake(&Wake::Account(key.clone()));
         }
     }
@@ -496,7 +513,7 @@ impl Former {
     fn of(live: Live) -> Self {
         Self {
             waited: live.core.end(),
-            _live: Some(live),
+            live: Some(live),
         }
     }
 }

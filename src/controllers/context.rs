@@ -7,11 +7,7 @@ use crate::{
         events::Events, reach::Reach, server_commands::ServerCommands, stored_keys::StoredKeys,
         streams::Guarded,
     },
-    runtime::{
-        clients::WatchTimes,
-        kind_api::KindApi,
-        lease::{Leadership, Scope},
-    },
+    runtime::{clients::WatchTimes, kind_api::KindApi, leader::Leadership},
 };
 use api::{
     Kind,
@@ -19,6 +15,7 @@ use api::{
     timing::Minimum,
 };
 use flexmetal_core::{
+    account::key::AccountKey,
     account_facts::{AccountFacts, closed},
     again::Again,
     mark::ClusterId,
@@ -54,8 +51,10 @@ pub struct Process {
     pub server_commands: ServerCommands,
     /// Where events go.
     pub events: Events,
-    /// Where this process acts, and where another one does.
+    /// Whether this process is the one that acts.
     pub leadership: Leadership,
+    /// The Lease of this operator, as accounts name it: its namespace and name.
+    pub lease: String,
     /// No effect starts once this is cancelled.
     pub shutdown: CancellationToken,
 }
@@ -82,6 +81,14 @@ impl<K: Kind, M> Context<K, M> {
             process: process.clone(),
             objects,
         }
+    }
+}
+
+impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
+    /// The gate for a pass over an object: the same, and where another operator serves its account.
+    pub fn stand_by_for(&self, uid: &str) -> Option<Again> {
+        let account = self.objects.account(uid);
+        (!self.serves(account.as_ref())).then_some(STANDS_BY)
     }
 }
 
@@ -121,15 +128,20 @@ impl Process {
         }
     }
 
-    /// The gate: whether an effect may start now on what is in this namespace (None: what has none).
-    /// Every kind asks right before each one.
-    pub fn may_act(&self, namespace: Option<&str>) -> bool {
-        !self.is_ending() && self.leadership.acts(namespace)
+    /// The gate: whether an effect may start now. Every kind asks right before each one.
+    pub fn may_act(&self) -> bool {
+        !self.is_ending() && self.acting_since().is_some()
     }
 
-    /// Since which monotonic moment this process acts there; None: it does not.
-    pub fn acting_since(&self, namespace: Option<&str>) -> Option<Duration> {
-        self.leadership.since(namespace)
+    /// Since which monotonic moment this process acts; None: it does not.
+    pub fn acting_since(&self) -> Option<Duration> {
+        self.leadership.since()
+    }
+
+    /// Whether this process acts, and no other operator serves the account (None: it is not known which one).
+    pub fn serves(&self, account: Option<&AccountKey>) -> bool {
+        let term = self.acting_since();
+        term.is_some_and(|term| account.is_none_or(|key| self.accounts.is_served(key, term)))
     }
 
     /// Whether the process ends: nobody comes back to what is put off.
@@ -137,25 +149,25 @@ impl Process {
         self.shutdown.is_cancelled()
     }
 
-    /// The gate for a whole pass: None when this process acts there, else when to look again. What may
-    /// not be done is not decided either; a gain of the lease wakes every object.
-    pub fn stand_by(&self, namespace: Option<&str>) -> Option<Again> {
-        let stands_by = !self.leadership.acts(namespace);
-        stands_by.then_some(Again::After(STANDS_BY))
+    /// The gate for a whole pass: None when this process acts, else when to look again. What may
+    /// not be done is not decided either; an election wakes every object.
+    pub fn stand_by(&self) -> Option<Again> {
+        self.acting_since().is_none().then_some(STANDS_BY)
     }
 
     /// The gate for an object in back-off: None when an effect may start, else how long to wait.
-    pub fn hold_back(&self, namespace: Option<&str>, rest: Option<Duration>) -> Option<Duration> {
+    pub fn hold_back(&self, rest: Option<Duration>) -> Option<Duration> {
         match rest {
-            None if self.may_act(namespace) => None,
-            None => Some(STANDS_BY),
+            None if self.may_act() => None,
+            None => Some(BACKSTOP),
             rest => rest,
         }
     }
 }
 
-/// The backstop of what this process may not do now: a gain of the lease comes before, or its end.
-const STANDS_BY: Duration = Duration::from_secs(600);
+/// The backstop of what this process may not do now: an election comes before, or its end.
+const BACKSTOP: Duration = Duration::from_secs(600);
+const STANDS_BY: Again = Again::After(BACKSTOP);
 
 /// Which namespaces are watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,14 +188,6 @@ impl Watched {
     /// cluster: several that serve it would undo each other's work.
     pub fn serves(&self, kind: AccountKind) -> bool {
         self.is_all() || kind == AccountKind::ProviderAccount
-    }
-
-    /// Where an operator that watches these namespaces acts.
-    pub fn scope(&self) -> Scope {
-        match self {
-            Self::All => Scope::Cluster,
-            Self::Namespaces(names) => Scope::Namespaces(names.clone()),
-        }
     }
 
     /// How many watches that makes for a kind that has namespaces.

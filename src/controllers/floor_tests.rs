@@ -111,7 +111,8 @@ impl Floor {
             watched: Watched::All,
             minimum: api::timing::Minimum::Kept,
             reach: Default::default(),
-            leadership: crate::runtime::lease::Leadership::always(),
+            leadership: crate::runtime::leader::Leadership::always(),
+            lease: "flexmetal-system/flexmetal-operator".into(),
             shutdown: CancellationToken::new(),
         };
         let objects = Arc::new(Objects::new(Traits::default(), 1));
@@ -234,39 +235,39 @@ fn text(error: &dyn Error) -> String {
 async fn the_gate_holds_back_after_shutdown_and_in_back_off() {
     let floor = Floor::start([]).await;
     let rest = Some(Duration::from_secs(7));
-    assert!(floor.ctx.may_act(Some("n")));
-    assert_eq!(floor.ctx.hold_back(Some("n"), None), None);
-    assert_eq!(floor.ctx.hold_back(Some("n"), rest), rest);
+    assert!(floor.ctx.may_act());
+    assert_eq!(floor.ctx.hold_back(None), None);
+    assert_eq!(floor.ctx.hold_back(rest), rest);
     floor.ctx.shutdown.cancel();
-    assert!(!floor.ctx.may_act(Some("n")));
-    assert!(floor.ctx.hold_back(Some("n"), None).is_some());
-    assert_eq!(floor.ctx.hold_back(Some("n"), rest), rest);
+    assert!(!floor.ctx.may_act());
+    assert!(floor.ctx.hold_back(None).is_some());
+    assert_eq!(floor.ctx.hold_back(rest), rest);
 }
 
 #[tokio::test]
 async fn the_gate_holds_back_where_another_process_may_act() {
-    use crate::runtime::lease::{Candidate, Leadership, Scope};
+    use crate::runtime::leader::{Election, Leadership};
     let floor = Floor::start([]).await;
-    let candidate = Candidate {
-        cluster: "0123456789abcdef".into(),
+    let election = Election {
         namespace: "n".into(),
+        name: "flexmetal-operator".into(),
         pod: None,
-        scope: Scope::Cluster,
+        lease_duration: Duration::from_secs(15),
+        renew_deadline: Duration::from_secs(10),
+        retry_period: Duration::from_secs(2),
     };
-    // Its keeper does not run: nothing is known of any lease.
-    let (leadership, _keeper) = Leadership::by_lease(floor.ctx.client.clone(), &candidate);
-    assert!(floor.ctx.stand_by(Some("n")).is_none());
+    // Its elector does not run: nothing is known of the Lease.
+    let (leadership, _elector) = Leadership::by_lease(floor.ctx.client.clone(), election);
+    assert!(floor.ctx.stand_by().is_none());
     let mut process = Process::clone(&floor.ctx);
     process.leadership = leadership;
-    for place in [Some("n"), None] {
-        assert!(!process.may_act(place) && process.acting_since(place).is_none());
-        assert!(process.hold_back(place, None).is_some());
-        // Long: the gain wakes it.
-        let Some(Again::After(rest)) = process.stand_by(place) else {
-            panic!("it stands by");
-        };
-        assert!(rest >= Duration::from_secs(600));
-    }
+    assert!(!process.may_act() && process.acting_since().is_none());
+    assert!(process.hold_back(None).is_some() && !process.serves(None));
+    // Long: an election wakes it.
+    let Some(Again::After(rest)) = process.stand_by() else {
+        panic!("it stands by");
+    };
+    assert!(rest >= Duration::from_secs(600));
 }
 
 #[tokio::test]

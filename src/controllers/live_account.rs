@@ -16,7 +16,7 @@ use api::{
 use flexmetal_core::account_facts::LiveAccount;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// What the account object and the namespace say now. None: the account is not there.
+/// What the account object and the namespace say now. None: the account is not there, or another operator serves it.
 ///
 /// # Errors
 /// When the API server does not give it.
@@ -42,15 +42,22 @@ pub async fn live_account(
         AccountKind::ProviderAccount => {
             let api = ProviderAccount::api(client, Some(namespace));
             let found = bounded(api.get_opt(&reference.name)).await?;
+            let found = found.filter(|a| is_own(process, a.status.as_ref()));
             found.map(|a| live(&a.metadata, &a.spec.account, a.status.as_ref(), terms(None)))
         }
         AccountKind::ClusterProviderAccount => {
             let api = ClusterProviderAccount::api(client, None);
             let found = bounded(api.get_opt(&reference.name)).await?;
+            let found = found.filter(|a| is_own(process, a.status.as_ref()));
             found.map(|a| {
                 let terms = terms(Some(&a.spec.allowed_namespaces));
                 live(&a.metadata, &a.spec.account, a.status.as_ref(), terms)
             })
         }
     })
+}
+
+/// Whether this operator serves the account.
+fn is_own(process: &Process, status: Option<&AccountStatus>) -> bool {
+    status.and_then(|status| status.operator.as_ref()) == Some(&process.lease)
 }

@@ -83,6 +83,11 @@ impl Controllers {
         self.hosts.objects.leadership_changed(is_gain);
     }
 
+    /// This operator ends: it serves no account any more.
+    pub async fn clear_operator(&self) {
+        self.accounts.clear_operator().await;
+    }
+
     /// Runs every kind until shutdown; passes under way are finished.
     pub async fn run(&self) {
         // Waited for once, however many kinds do.

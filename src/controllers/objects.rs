@@ -369,6 +369,21 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         self.lock().aliases.get(alias).cloned()
     }
 
+    /// All objects that can be read.
+    pub fn decoded(&self) -> Vec<Arc<K>> {
+        let forms: Vec<_> = {
+            let inner = self.lock();
+            let entries = inner.entries.values().filter(|entry| !entry.gone);
+            entries.map(|entry| entry.form.clone()).collect()
+        };
+        // Not under the lock: to decode them takes a while.
+        let decoded = forms.iter().filter_map(|form| match form.shown() {
+            Shown::Decoded(object) => Some(object),
+            Shown::Undecodable(_) => None,
+        });
+        decoded.collect()
+    }
+
     /// The newest form of an object: what the watch shows, or what this process knows better.
     /// None when it is gone.
     pub fn newest(&self, uid: &str) -> Option<Shown<K>> {

@@ -67,19 +67,18 @@ impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {
                     // Our finalizer is off: whatever is left of the object is nobody's business here.
                     return Err(Again::After(QUEUED));
                 }
-                let namespace = object.meta().namespace.as_deref();
-                if let Some(again) = self.stand_by(namespace) {
+                if let Some(again) = self.stand_by_for(uid) {
                     return Err(again);
                 }
                 // Who else wants the same is known by a listing since this process acts here, and by nothing older.
-                let since = self.acting_since(namespace);
+                let since = self.acting_since();
                 match since.is_none_or(|since| self.objects.is_listed_since(since)) {
                     true => Ok(object),
                     false => Err(Again::After(LISTED)),
                 }
             }
             Seen::Undecodable(object) => {
-                if let Some(again) = self.stand_by(object.metadata.namespace.as_deref()) {
+                if let Some(again) = self.stand_by() {
                     return Err(again);
                 }
                 let uid = object.metadata.uid.as_deref().unwrap_or_default();
@@ -112,7 +111,7 @@ impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {
         let sight = self.objects.sight(uid);
         let subject = Subject {
             now,
-            acting_since: self.acting_since(Some(namespace)).unwrap_or(now.mono),
+            acting_since: self.acting_since().unwrap_or(now.mono),
             first_seen: sight.map_or(now.mono, |sight| sight.first_seen),
             cluster: self.cluster.clone(),
             kind_deleting,
@@ -163,7 +162,7 @@ impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {
         };
         // An object in back-off does not queue.
         let rest = subject.memory.backoff.rest(now);
-        if let Some(rest) = self.hold_back(Some(subject.namespace()), rest) {
+        if let Some(rest) = self.hold_back(rest) {
             self.withdraw(subject);
             return Next::Say(Again::After(rest));
         }
@@ -233,7 +232,7 @@ impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {
         again: Again,
         turns: &[(Type, Severity, &'static str)],
     ) -> Again {
-        if let Some(again) = self.stand_by(Some(subject.namespace())) {
+        if let Some(again) = self.stand_by_for(subject.uid()) {
             return again;
         }
         let (status, rest) = decision.status(subject, Timestamp::now());

@@ -4,7 +4,7 @@ pub mod clients;
 pub mod clock;
 pub mod endpoints;
 pub mod kind_api;
-pub mod lease;
+pub mod leader;
 pub mod panics;
 pub mod shutdown;
 pub mod telemetry;

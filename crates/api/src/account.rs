@@ -279,6 +279,11 @@ pub struct AccountStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<Endpoint>,
 
+    /// Namespace and name of the Lease of the operator that serves this account, as `namespace/name`. Written once; another
+    /// operator does nothing while that Lease is held. Unset before an operator served it, and once that ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operator: Option<String>,
+
     /// The key that all calls are made with. Unset before the first one was accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials: Option<Credentials>,

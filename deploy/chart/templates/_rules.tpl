@@ -46,36 +46,22 @@
   verbs: ["create", "patch"]
 {{- end }}
 
-{{- /* The names that a rule on leases may be narrowed to. The lease bears the identifier of the cluster, which
-       the chart knows only where it is set. */ -}}
-{{- define "flexmetal.leaseNames" -}}
-{{- with .Values.clusterId }}
-resourceNames: ["flexmetal-operator-{{ . }}"]
-{{- end }}
-{{- end }}
-
-{{- /* The lease of a namespace in which this operator acts. A rule on create cannot name what is made.
-       Takes root, and verbs beside create and update. */ -}}
+{{- /* The Lease by which one pod acts. A rule on create cannot name what is made. */ -}}
 {{- define "flexmetal.rules.lease" -}}
 - apiGroups: ["coordination.k8s.io"]
   resources: ["leases"]
   verbs: ["create"]
 - apiGroups: ["coordination.k8s.io"]
   resources: ["leases"]
-  {{- with include "flexmetal.leaseNames" .root | trim }}
-  {{- . | nindent 2 }}
-  {{- end }}
-  verbs: {{ .verbs | toJson }}
+  resourceNames: [{{ include "flexmetal.fullname" . | quote }}]
+  verbs: ["get", "update"]
 {{- end }}
 
-{{- /* To see who else acts. Takes root and verb. */ -}}
+{{- /* The Lease of another operator, that status.operator of an account names: whether it is still held. */ -}}
 {{- define "flexmetal.rules.otherLeases" -}}
 - apiGroups: ["coordination.k8s.io"]
   resources: ["leases"]
-  {{- with include "flexmetal.leaseNames" .root | trim }}
-  {{- . | nindent 2 }}
-  {{- end }}
-  verbs: [{{ .verb | quote }}]
+  verbs: ["get"]
 {{- end }}
 
 {{- /* Accounts of the cluster belong to the operator of the whole cluster. */ -}}

@@ -2,7 +2,12 @@
 
 use super::{candidate::Trials, secret::Reading};
 use api::account::Endpoint;
-use flexmetal_core::{account::looks::Looks, backoff::Backoff, patience::Patience, request::Asked};
+use flexmetal_core::{
+    account::{looks::Looks, operator},
+    backoff::Backoff,
+    patience::Patience,
+    request::Asked,
+};
 use std::time::Duration;
 
 /// Memory of one account object.
@@ -40,6 +45,12 @@ pub struct Memory {
     pub(super) patience: Patience,
     /// The look that somebody asks for.
     pub(super) asked: Asked,
+    /// The term of this process in which it serves the account.
+    pub(super) served_in: Option<Duration>,
+    /// The Lease of another operator that serves it.
+    pub(super) other: operator::Seen,
+    /// The Lease of which an event told.
+    pub(super) conflict: Option<String>,
 }
 
 /// All that a client is made of. The key by its hash.
@@ -62,9 +73,9 @@ impl Ingredients {
 }
 
 impl Memory {
-    /// Whether a connection was made.
-    pub(super) fn is_connected(&self) -> bool {
-        self.connected.is_some()
+    /// The connection that there is has ended.
+    pub(super) fn end_connection(&mut self) {
+        self.connected = None;
     }
 
     /// The Secret is read again at the next pass.

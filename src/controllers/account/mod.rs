@@ -16,6 +16,7 @@ mod act;
 mod candidate;
 mod memory;
 mod observe;
+mod operator;
 mod pass;
 mod secret;
 #[cfg(test)]
@@ -28,6 +29,7 @@ use super::{
     streams::Guarded,
 };
 use api::{ClusterProviderAccount, ProviderAccount, references::AccountKind};
+use futures::future::join_all;
 use kube::Api;
 use memory::Memory;
 use object::AccountObject;
@@ -103,6 +105,22 @@ impl Controller {
         if let Some(cluster) = &self.cluster {
             cluster.leadership_changed(is_gain);
         }
+    }
+
+    /// This operator ends: it serves no account any more.
+    pub async fn clear_operator(&self) {
+        let cluster = async {
+            if let Some(cluster) = &self.cluster {
+                self.clear_of(cluster).await;
+            }
+        };
+        tokio::join!(self.clear_of(&self.namespaced), cluster);
+    }
+
+    async fn clear_of<K: AccountObject>(&self, objects: &Arc<AccountObjects<K>>) {
+        let ctx = Context::new(&self.process, objects.clone());
+        let all = objects.decoded();
+        join_all(all.iter().map(|object| operator::clear(&ctx, object))).await;
     }
 
     async fn drive<K: AccountObject>(

@@ -93,7 +93,7 @@ pub async fn observe<K: AccountObject>(
     let in_force = memory.connected.as_ref().map(Ingredients::endpoint);
     let on_record = on_record(ctx, memory, &key, &status, in_force.as_ref(), now);
     let open_elsewhere = open_elsewhere(memory, on_record.as_ref(), &status, now);
-    let used_before = used_before(ctx, memory, &key, &status);
+    let used_before = used_before(ctx, memory, &status);
     if status.lineage.is_some() && status.lineage == memory.fresh_word {
         memory.fresh_word = None;
     }
@@ -219,13 +219,8 @@ fn open_elsewhere(
 }
 
 /// Whether another process used the account before this one began to act.
-fn used_before(
-    process: &Process,
-    memory: &mut Memory,
-    key: &AccountKey,
-    status: &AccountStatus,
-) -> bool {
-    let Some(since) = process.acting_since(key.namespace.as_deref()) else {
+fn used_before(process: &Process, memory: &mut Memory, status: &AccountStatus) -> bool {
+    let Some(since) = process.acting_since() else {
         return true;
     };
     let is_used = status.lineage.is_some() || status.endpoint.is_some();

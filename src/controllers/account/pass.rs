@@ -5,6 +5,7 @@ use super::{
     memory::Memory,
     object::{self, AccountObject},
     observe::{Gathered, observe},
+    operator,
     secret::Secrets,
 };
 use crate::{
@@ -49,15 +50,14 @@ pub(super) async fn pass<K: AccountObject>(
         Seen::Object(object) => {
             let uid = object.uid().unwrap_or_default();
             let mut memory = ctx.objects.memory(&uid);
-            if let Some(again) = stand_by(&ctx, &mut memory, &object) {
-                ctx.objects.remember(&uid, |kept| *kept = memory);
-                return again;
-            }
-            let again = tend(&ctx, &secrets, &mut memory, &object).await;
+            let again = match ctx.acting_since() {
+                Some(term) => serve(&ctx, &secrets, &mut memory, &object, term).await,
+                None => stand_by(&ctx, &mut memory, &object),
+            };
             ctx.objects.remember(&uid, |kept| *kept = memory);
             again
         }
-        Seen::Undecodable(object) => match ctx.stand_by(object.metadata.namespace.as_deref()) {
+        Seen::Undecodable(object) => match ctx.stand_by() {
             Some(again) => again,
             None => undecodable(&ctx, &object).await,
         },
@@ -71,16 +71,30 @@ fn stand_by<K: AccountObject>(
     ctx: &AccountContext<K>,
     memory: &mut Memory,
     object: &Arc<K>,
-) -> Option<Again> {
-    let namespace = object.meta().namespace.as_deref();
-    let again = ctx.stand_by(namespace)?;
-    if memory.is_connected() && ctx.leadership.is_anothers(namespace) {
-        let uid = object.uid().unwrap_or_default();
-        ctx.accounts.remove(&object::key::<K>(object.meta()), &uid);
-        object::announce(&ctx.accounts, &Shown::Decoded(object.clone()));
-        *memory = Memory::default();
+) -> Again {
+    let (key, uid) = (
+        object::key::<K>(object.meta()),
+        object.uid().unwrap_or_default(),
+    );
+    object::announce(&ctx.accounts, &Shown::Decoded(object.clone()));
+    ctx.accounts.set_served(&key, &uid, None);
+    ctx.accounts.disconnect(&key, &uid);
+    *memory = Memory::default();
+    ctx.stand_by().unwrap_or(Again::AtOnce)
+}
+
+async fn serve<K: AccountObject>(
+    ctx: &AccountContext<K>,
+    secrets: &Secrets,
+    memory: &mut Memory,
+    object: &Arc<K>,
+    term: Duration,
+) -> Again {
+    object::announce(&ctx.accounts, &Shown::Decoded(object.clone()));
+    match operator::claim(ctx, memory, object, term).await {
+        Some(again) => again,
+        None => tend(ctx, secrets, memory, object).await,
     }
-    Some(again)
 }
 
 async fn tend<K: AccountObject>(
@@ -90,7 +104,6 @@ async fn tend<K: AccountObject>(
     object: &Arc<K>,
 ) -> Again {
     let generation = object.meta().generation;
-    object::announce(&ctx.accounts, &Shown::Decoded(object.clone()));
     if memory.generation != generation {
         // Only what people wrote: our own status would make it spin.
         memory.generation = generation;
@@ -123,12 +136,7 @@ async fn tend<K: AccountObject>(
     }
     if let Some(effect) = &decision.effect
         && still_unused(ctx, &facts)
-        && ctx
-            .hold_back(
-                facts.key.namespace.as_deref(),
-                memory.backoff.rest(facts.now),
-            )
-            .is_none()
+        && ctx.hold_back(memory.backoff.rest(facts.now)).is_none()
     {
         let target = Target {
             object,
@@ -268,6 +276,7 @@ async fn undecodable<K: AccountObject>(ctx: &AccountContext<K>, object: &Invalid
     let key = object::key::<K>(&object.metadata);
     let uid = object.metadata.uid.as_deref().unwrap_or_default();
     let settings = Settings::blocked(Reason::Undecodable, format!("{key}: {note}"));
+    ctx.accounts.set_served(&key, uid, ctx.acting_since());
     ctx.accounts.configure(&key, uid, settings, None);
     again
 }
@@ -285,7 +294,7 @@ async fn forget<K: AccountObject>(
         return Again::Backoff;
     }
     secrets.forget(uid);
-    if !ctx.may_act(key.namespace.as_deref()) {
+    if !ctx.may_act() {
         // It falls to the process that acts.
         return Again::After(Duration::ZERO);
     }

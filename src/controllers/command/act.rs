@@ -121,7 +121,7 @@ async fn send(
             "machine {id} has had more commands within a minute than can be noted"
         ));
     };
-    if !ctx.may_act(Some(fresh.subject.namespace())) {
+    if !ctx.may_act() {
         return stale();
     }
     let window = account.view().times.send_window;

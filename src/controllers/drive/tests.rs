@@ -43,7 +43,8 @@ fn process() -> Process {
         watched: Watched::All,
         minimum: api::timing::Minimum::Kept,
         reach: Default::default(),
-        leadership: crate::runtime::lease::Leadership::always(),
+        leadership: crate::runtime::leader::Leadership::always(),
+        lease: "flexmetal-system/flexmetal-operator".into(),
         shutdown: CancellationToken::new(),
     }
 }

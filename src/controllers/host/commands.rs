@@ -52,7 +52,7 @@ pub(super) async fn send(
     if let Some(why) = attempt::against(&host, new.host, new.server_id) {
         return busy(&fresh, false, &why);
     }
-    if !ctx.may_act(Some(fresh.subject.namespace())) {
+    if !ctx.may_act() {
         return stale();
     }
     if clock::now().since(since.mono) >= window {
@@ -92,9 +92,7 @@ pub(super) async fn send(
         Ok(_) if !account.stands_on(&permit, Some(&new.account.connection)) => {
             Some("the account has another key or URL since it was started")
         }
-        Ok(_) if !ctx.may_act(Some(fresh.subject.namespace())) => {
-            Some("this operator does not act there any more")
-        }
+        Ok(_) if !ctx.may_act() => Some("this operator does not act there any more"),
         Ok(_) => None,
     };
     if let Some(why) = against {

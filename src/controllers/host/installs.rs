@@ -89,7 +89,7 @@ pub(super) async fn install(
         let record = attempt::repeated(intent, why, clock::now().wall);
         return told(Ended::Done, record);
     }
-    if !ctx.may_act(Some(fresh.subject.namespace())) {
+    if !ctx.may_act() {
         return stale();
     }
     if clock::now().since(since.mono) >= window {
@@ -119,9 +119,7 @@ pub(super) async fn install(
         Ok(_) if !account.stands_on(&permit, Some(&new.account.connection)) => {
             Some("the account has another key or URL since it was started")
         }
-        Ok(_) if !ctx.may_act(Some(fresh.subject.namespace())) => {
-            Some("this operator does not act there any more")
-        }
+        Ok(_) if !ctx.may_act() => Some("this operator does not act there any more"),
         Ok(_) => None,
     };
     if let Some(why) = against {

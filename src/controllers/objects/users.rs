@@ -171,6 +171,11 @@ impl<K, M> Entry<K, M> {
 }
 
 impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
+    /// The account that an object names, where that can be read.
+    pub fn account(&self, uid: &str) -> Option<AccountKey> {
+        self.lock().entries.get(uid)?.account()
+    }
+
     /// The object with this second name, and the account that it names.
     pub fn named_by_alias(&self, alias: &str) -> Option<(Uid, Option<AccountKey>)> {
         let inner = self.lock();

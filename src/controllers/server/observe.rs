@@ -57,7 +57,7 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
     let named_keys = ssh_keys::named(&ctx.stored_keys, &object, lineage);
     let installation = needed_installation(ctx, &object, lineage, &named_keys).await;
     let power_command = power_command(ctx, &object).await;
-    let acting_since = ctx.acting_since(Some(&namespace));
+    let acting_since = ctx.acting_since();
     let name = object.metadata.name.as_deref().unwrap_or_default();
     let mut commands = ctx
         .server_commands

@@ -35,7 +35,7 @@ pub(super) async fn pass(ctx: Arc<ServerContext>, seen: Seen<BareMetalServer>) -
         // Its facts are large.
         Seen::Object(object) => Box::pin(tend(&ctx, object)).await,
         Seen::Undecodable(object) => {
-            if let Some(again) = ctx.stand_by(object.metadata.namespace.as_deref()) {
+            if let Some(again) = ctx.stand_by() {
                 return again;
             }
             let uid = object.metadata.uid.as_deref().unwrap_or_default();
@@ -82,10 +82,7 @@ async fn go_on(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
         return say(ctx, &facts, &decision, decision.again).await;
     };
     // An object in back-off does not queue.
-    if let Some(rest) = ctx.hold_back(
-        Some(facts.namespace()),
-        facts.memory.holds_back(effect, facts.now.mono),
-    ) {
+    if let Some(rest) = ctx.hold_back(facts.memory.holds_back(effect, facts.now.mono)) {
         withdraw(ctx, &facts);
         return say(ctx, &facts, &decision, Again::After(rest)).await;
     }
@@ -178,8 +175,9 @@ fn withdraw(ctx: &ServerContext, facts: &Facts) {
 /// Where another process acts nothing is done or said, but for one thing: the outcome of an order that
 /// this one has sent is recorded. Returns when to look again; None: go on.
 fn stand_by(ctx: &ServerContext, object: &BareMetalServer) -> Option<Again> {
-    let again = ctx.stand_by(object.metadata.namespace.as_deref())?;
-    let known = ctx.objects.memory(object.metadata.uid.as_deref()?).order;
+    let uid = object.metadata.uid.as_deref()?;
+    let again = ctx.stand_by_for(uid)?;
+    let known = ctx.objects.memory(uid).order;
     let recorded = object
         .status
         .as_ref()

@@ -68,7 +68,7 @@ pub(super) async fn reinstall(
         }
         Err(observation) => return observation,
     };
-    if !ctx.may_act(Some(fresh.namespace())) {
+    if !ctx.may_act() {
         return Observation::Stale;
     }
     if clock::now().since(since.mono) >= window {

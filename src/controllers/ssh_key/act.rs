@@ -66,7 +66,7 @@ async fn store(
             return (ended, Observation::Nothing);
         }
     }
-    if !ctx.may_act(Some(facts.subject.namespace())) {
+    if !ctx.may_act() {
         return (Ended::Done, Observation::Nothing);
     }
     let _calling = ctx.objects.call_provider();
@@ -149,7 +149,7 @@ async fn delete(
     // Last of all: who else has the same key now.
     look_around(ctx, shared, &mut fresh);
     let is_due = decide(&fresh).effect == decide(facts).effect;
-    if !is_due || !ctx.may_act(Some(facts.subject.namespace())) {
+    if !is_due || !ctx.may_act() {
         return (Ended::Stale, Observation::Nothing);
     }
     tracing::info!(

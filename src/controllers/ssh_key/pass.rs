@@ -61,7 +61,7 @@ pub(super) async fn pass(ctx: Arc<KeyContext>, shared: Shared, seen: Seen<SshKey
 async fn report_referrers(ctx: &KeyContext, object: &SshKey) {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     let name = object.metadata.name.as_deref().unwrap_or_default();
-    if !ctx.may_act(Some(namespace)) {
+    if !ctx.may_act() {
         return;
     }
     let own = account_of(object);

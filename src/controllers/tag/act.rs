@@ -121,7 +121,7 @@ async fn still(ctx: &TagContext, facts: &Facts, effect: &Effect) -> Result<(), E
     }
     fresh.rivals = rivals(ctx, &fresh.subject);
     let stands = decide(&fresh).effect.as_ref() == Some(effect);
-    match stands && ctx.may_act(Some(facts.subject.namespace())) {
+    match stands && ctx.may_act() {
         true => Ok(()),
         false => Err(Ended::Stale),
     }

@@ -130,7 +130,7 @@ async fn work(
 /// The step to send now, where this process may.
 fn next(ctx: &WhitelistContext, facts: &Facts) -> Option<(Step, Arc<List>)> {
     let list = facts.look()?.list.clone();
-    let may_act = ctx.may_act(Some(facts.subject.namespace()));
+    let may_act = ctx.may_act();
     let step = sendable(facts, &list).filter(|_| may_act)?;
     Some((step, list))
 }

@@ -9,6 +9,7 @@ use flexmetal_core::mark::ClusterId;
 use flexmetal_operator::controllers::context::Watched;
 use flexmetal_operator::operator::{self, Options};
 use flexmetal_operator::runtime::clients::{Clients, Source, WatchTimes};
+use flexmetal_operator::runtime::leader::Election;
 use hosting_types::BaseUrl;
 use lab::rig::{Plan, World, cluster, eventually, server};
 
@@ -73,7 +74,16 @@ async fn while_every_relist_is_swallowed_it_lives_and_is_not_ready() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = free.local_addr().unwrap();
     drop(free);
+    let election = Election {
+        namespace: world.namespace.clone(),
+        name: "flexmetal-operator".into(),
+        pod: None,
+        lease_duration: Duration::from_secs(15),
+        renew_deadline: Duration::from_secs(10),
+        retry_period: Duration::from_secs(2),
+    };
     let options = Options {
+        election,
         pod: None,
         namespace: world.namespace.clone(),
         watched: Watched::Namespaces(vec![world.namespace.clone()]),

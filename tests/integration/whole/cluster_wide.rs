@@ -4,7 +4,7 @@
 //! an account and a simulator of its own; they run side by side, and the end of
 //! the kind itself comes last.
 
-use super::{disasters, entries, hosts, leases, manifests, orphans, policies, stock, tenants};
+use super::{disasters, entries, hosts, manifests, orphans, policies, stock, tenants};
 use lab::rig::{Cluster, Plan, Simulator, World};
 use std::sync::Mutex;
 use tempfile::TempDir;
@@ -72,7 +72,6 @@ async fn an_operator_of_all_namespaces_knows_whose_machine_is_whose() {
         manifests::of_another_cluster(&host),
         orphans::orphan(&host),
         disasters::namespace_not_allowed(&host),
-        leases::left_to_another(&host),
         tenants::others_tags(&host),
         tenants::others_keys(&host),
         tenants::whitelist_outside(&host),

@@ -1,13 +1,14 @@
-//! Several operators in one cluster: each acts where it holds the lease, and nowhere else.
+//! Several operators in one cluster: each account is served by one of them.
 
-use k8s_openapi::api::coordination::v1::Lease;
+use std::time::Duration;
+
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
-use kube::api::ListParams;
+use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{SOON, api_of, apply, cluster_wide::Host, judge, looks, secret, stuck, with};
+use super::{SOON, api_of, apply, judge, looks, secret, stuck, with};
 use lab::rig::{Operator, Start, World, cluster, eventually, quick_timing, server};
 
 /// An account of the cluster, for everybody.
@@ -67,48 +68,101 @@ async fn operators_of_some_namespaces_leave_accounts_of_the_cluster_alone() {
     }
 }
 
-/// A namespace gets an operator of its own, which that of the whole cluster leaves it to, until its end.
-pub(super) async fn left_to_another(host: &Host) -> World {
-    let world = host.guest("apart").await;
-    world.create(&server("one")).await;
-    world.wait_ready("one", SOON).await;
-    told_by(&world, "one", "first").await;
-
+/// A second release for the namespace of a world: another Lease, and times of its own.
+fn second_release(world: &World, name: &str) -> Operator {
+    let flags = [
+        format!("--leader-election-name={name}"),
+        "--leader-election-lease-duration=3s".into(),
+        "--leader-election-renew-deadline=2s".into(),
+        "--leader-election-retry-period=500ms".into(),
+    ];
     let start = Start {
-        cluster_id: host.world.cluster_id.clone(),
-        pod: "own".to_owned(),
+        pod: name.to_owned(),
+        flags: flags.into(),
         ..world.start_of_operator().clone()
     };
-    let log = world.folder().join("own.log");
-    let mut own = Operator::start(start, &log);
-    eventually("the namespace has its own operator", SOON, async || {
-        let lease = lease(&world, &host.world.cluster_id).await?.spec?;
-        let held = lease.renew_time?.0.duration_since(lease.acquire_time?.0);
-        // It acts only when that of the whole cluster must have seen its lease.
-        let acts = held.as_secs() >= 9;
-        (acts && lease.holder_identity?.contains("/own/")).then_some(())
-    })
-    .await;
-    world.create(&server("two")).await;
-    world.wait_ready("two", SOON).await;
-    told_by(&world, "two", "own").await;
-    // What the operator of the whole cluster served, that of the namespace goes on with.
-    world.delete("one").await;
-    world.wait_gone("one", SOON).await;
-
-    own.kill9();
-    let lost = Instant::now();
-    world.create(&server("three")).await;
-    world.wait_ready("three", SOON).await;
-    told_by(&world, "three", "first").await;
-    // Not before the lease had ended for all that can be known of it.
-    assert!(lost.elapsed().as_secs() >= 10, "{:?}", lost.elapsed());
-    judge(&world).await;
-    world
+    Operator::start(start, &world.folder().join(format!("{name}.log")))
 }
 
-/// Waits until the process of this pod has told that a server is delivered.
-async fn told_by(world: &World, name: &str, pod: &str) {
+/// Waits until the account is served by the operator with this Lease.
+async fn served_by(world: &World, lease: &str, within: Duration) -> Value {
+    let lease = format!("{}/{lease}", world.namespace);
+    eventually(&format!("{lease} serves the account"), within, async || {
+        let account = json!(world.accounts().get("default").await.ok()?);
+        (account["status"]["operator"] == json!(lease)).then_some(account)
+    })
+    .await
+}
+
+/// Waits until the conflict was told on the account.
+async fn conflict_told(world: &World, by: &str) {
+    let events: Api<Event> = Api::namespaced(world.client.clone(), &world.namespace);
+    eventually("the conflict is told", SOON, async || {
+        let events = events.list(&ListParams::default()).await.ok()?;
+        events.into_iter().find(|event| {
+            let is_of = event.reporting_instance.as_deref() == Some(by);
+            let note = event.note.as_deref().unwrap_or_default();
+            let words = ["status.operator", "is held", "clears status.operator"];
+            let is_told = words.iter().all(|word| note.contains(word));
+            is_of && event.reason.as_deref() == Some("OperatorConflict") && is_told
+        })
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn two_releases_never_act_on_one_account_and_the_next_takes_over() {
+    let mut world = World::start(cluster(), "releases").await;
+    world.create(&server("one")).await;
+    world.wait_ready("one", SOON).await;
+    let first = "flexmetal-operator";
+    served_by(&world, first, SOON).await;
+    let mut second = second_release(&world, "second");
+    conflict_told(&world, "second").await;
+    world.create(&server("two")).await;
+    world.wait_ready("two", SOON).await;
+    assert_eq!(delivered_by(&world, "two").await, "first");
+    served_by(&world, first, SOON).await;
+    // Of the account it read what it had to, and called nobody.
+    assert!(!second.log().contains("is delivered"), "{}", second.log());
+
+    // A graceful end hands over at once.
+    assert!(world.operator().terminate().await.success());
+    served_by(&world, "second", SOON).await;
+    world.create(&server("three")).await;
+    world.wait_ready("three", SOON).await;
+    assert_eq!(delivered_by(&world, "three").await, "second");
+
+    // One that is killed is waited for until its Lease has been expired for a minute.
+    second.kill9();
+    let killed = Instant::now();
+    world.operator().restart();
+    conflict_told(&world, "first").await;
+    world.create(&server("four")).await;
+    served_by(&world, first, 2 * Duration::from_secs(63)).await;
+    assert!(killed.elapsed().as_secs() >= 60, "{:?}", killed.elapsed());
+    world.wait_ready("four", SOON).await;
+
+    // A name whose Lease is not there is nobody's.
+    world.operator().kill9();
+    let gone = json!({"status": {"operator": format!("{}/gone", world.namespace)}});
+    let params = PatchParams::default();
+    let (accounts, gone) = (world.accounts(), Patch::Merge(gone));
+    let patched = accounts.patch_status("default", &params, &gone).await;
+    patched.unwrap();
+    world.operator().restart();
+    served_by(&world, first, SOON).await;
+    for name in ["one", "two", "three", "four"] {
+        world.delete(name).await;
+    }
+    for name in ["one", "two", "three", "four"] {
+        world.wait_gone(name, SOON).await;
+    }
+    judge(&world).await;
+}
+
+/// The pod of the process that told of the delivery of a server.
+async fn delivered_by(world: &World, name: &str) -> String {
     let events: Api<Event> = Api::namespaced(world.client.clone(), &world.namespace);
     let told = eventually("the delivery is told", SOON, async || {
         let events = events.list(&ListParams::default()).await.ok()?;
@@ -118,13 +172,5 @@ async fn told_by(world: &World, name: &str, pod: &str) {
         })
     })
     .await;
-    assert_eq!(told.reporting_instance.as_deref(), Some(pod), "{name}");
-}
-
-async fn lease(world: &World, cluster_id: &str) -> Option<Lease> {
-    let leases: Api<Lease> = Api::namespaced(world.client.clone(), &world.namespace);
-    leases
-        .get(&format!("flexmetal-operator-{cluster_id}"))
-        .await
-        .ok()
+    told.reporting_instance.unwrap_or_default()
 }

@@ -9,6 +9,7 @@ pub mod left_behind;
 pub mod looks;
 pub mod marks;
 pub mod on_record;
+pub mod operator;
 pub mod orphans;
 pub mod report;
 pub mod supply;

@@ -43,6 +43,7 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
             .endpoint
             .clone()
             .or_else(|| before.endpoint.clone()),
+        operator: before.operator.clone(),
         credentials: (decision.credentials.clone()).or_else(|| before.credentials.clone()),
         lineage: decision.lineage.clone().or_else(|| before.lineage.clone()),
         known_machines: decision.known.clone(),

@@ -1,0 +1,132 @@
+//! Which operator serves an account: this one, or another whose Lease is held.
+
+use super::{
+    memory::Memory,
+    object::{self, AccountObject},
+    pass::AccountContext,
+};
+use crate::controllers::{report::Reported, writes::bounded};
+use api::account::AccountStatus;
+use flexmetal_core::{
+    account::operator::{self, Look, Step},
+    again::Again,
+    report::{News, Severity},
+};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, ResourceExt as _};
+use std::{sync::Arc, time::Duration};
+
+/// Pause where the account could not be read or written.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// Makes sure that this operator serves the account, in the term that began at this moment. Else returns when to look
+/// again; nothing is done or said of the account until then, but one event.
+pub(super) async fn claim<K: AccountObject>(
+    ctx: &AccountContext<K>,
+    memory: &mut Memory,
+    object: &Arc<K>,
+    term: Duration,
+) -> Option<Again> {
+    let (key, uid) = (
+        object::key::<K>(object.meta()),
+        object.uid().unwrap_or_default(),
+    );
+    if memory.served_in != Some(term) {
+        memory.served_in = None;
+        // What was seen in an earlier term may be old: somebody else may serve it since.
+        match ctx.read(&**object).await {
+            Ok(Some(fresh)) if fresh.resource_version() != object.resource_version() => {
+                return Some(Again::AtOnce);
+            }
+            Ok(Some(_)) => {}
+            Ok(None) => return Some(Again::After(PAUSE)),
+            Err(_) => return Some(Again::After(PAUSE)),
+        }
+    }
+    let recorded = object
+        .status()
+        .and_then(|status| status.operator.as_deref());
+    let now = crate::runtime::clock::now().mono;
+    let look = match recorded.filter(|_| operator::is_anothers(&ctx.lease, recorded)) {
+        Some(recorded) => look(ctx, recorded).await,
+        None => Look::Free,
+    };
+    match operator::decide(&ctx.lease, recorded, look.clone(), &mut memory.other, now) {
+        Step::Serve => {
+            memory.served_in = Some(term);
+            memory.conflict = None;
+            ctx.accounts.set_served(&key, &uid, Some(term));
+            None
+        }
+        Step::Claim => {
+            let status = AccountStatus {
+                operator: Some(ctx.lease.clone()),
+                ..object.status().cloned().unwrap_or_default()
+            };
+            Some(match ctx.report(object, &status, |_, _| Vec::new()).await {
+                Reported::Stands | Reported::Written | Reported::Stale => Again::AtOnce,
+                Reported::Later(rest) => Again::After(rest),
+            })
+        }
+        Step::Conflict(again) => {
+            memory.served_in = None;
+            memory.end_connection();
+            ctx.accounts.set_served(&key, &uid, None);
+            ctx.accounts.disconnect(&key, &uid);
+            let recorded = recorded.unwrap_or_default();
+            if memory.conflict.as_deref() != Some(recorded) {
+                memory.conflict = Some(recorded.to_owned());
+                let news = News {
+                    severity: Severity::Warning,
+                    reason: "OperatorConflict",
+                    action: "Serve",
+                    note: operator::conflict(&key.to_string(), recorded, &look),
+                };
+                ctx.publish(&**object, news).await;
+            }
+            Some(Again::After(again))
+        }
+    }
+}
+
+/// Looks at the Lease of another operator.
+async fn look<K: AccountObject>(ctx: &AccountContext<K>, lease: &str) -> Look {
+    let Some((namespace, name)) = lease.split_once('/') else {
+        return Look::Unreadable("it is no namespace/name".into());
+    };
+    let leases: Api<Lease> = Api::namespaced(ctx.client.clone(), namespace);
+    match bounded(leases.get_opt(name)).await {
+        Ok(None) => Look::Free,
+        Ok(Some(lease)) => {
+            let version = lease.resource_version().unwrap_or_default();
+            let spec = lease.spec.unwrap_or_default();
+            let lasts = u64::try_from(spec.lease_duration_seconds.unwrap_or_default());
+            match spec.holder_identity.filter(|holder| !holder.is_empty()) {
+                None => Look::Free,
+                Some(_) => Look::Held {
+                    version,
+                    lasts: Duration::from_secs(lasts.unwrap_or_default()).min(LONGEST),
+                },
+            }
+        }
+        Err(failure) => Look::Unreadable(failure.explain()),
+    }
+}
+
+/// A Lease is believed this long at most, whatever it says of itself.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// This operator ends: another one need not wait for its Lease.
+pub(super) async fn clear<K: AccountObject>(ctx: &AccountContext<K>, object: &Arc<K>) {
+    let Some(status) = object
+        .status()
+        .filter(|s| s.operator.as_ref() == Some(&ctx.lease))
+    else {
+        return;
+    };
+    let status = AccountStatus {
+        operator: None,
+        ..status.clone()
+    };
+    let _ = ctx.write_status(&**object, &status).await;
+}

@@ -1,0 +1,416 @@
+//! Leader election: one process of a release acts, by a Lease (`coordination.k8s.io/v1`).
+//!
+//! Times are spans of each process's own monotonic clock. A leader that could not renew stops before anybody else may
+//! start, also one that was paused: [`Leadership::since`] answers by the clock of that very moment. The Lease keeps two
+//! processes from working against each other; that no server is ordered twice rests on the order itself.
+
+#[cfg(test)]
+mod tests;
+
+use super::clock;
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
+};
+use kube::{Api, Client, Error, api::PostParams};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::watch;
+
+/// A Lease is believed this long at most, whatever it says of itself.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Which Lease is meant, and how long it lasts.
+#[derive(Clone, Debug)]
+pub struct Election {
+    /// Namespace of the Lease.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Name of the pod of this process, where it has one.
+    pub pod: Option<String>,
+    /// A Lease that nobody renews may be taken after this time.
+    pub lease_duration: Duration,
+    /// A leader that could not renew acts this long, counted from when it asked for the last renewal that worked. The
+    /// rest of the lease duration is for what it has begun by then, and for clocks that run differently.
+    pub renew_deadline: Duration,
+    /// Time between two tries to take or renew it.
+    pub retry_period: Duration,
+}
+
+impl Election {
+    /// The same, where its times fit together.
+    ///
+    /// # Errors
+    /// Which one does not, and what would.
+    pub fn checked(self) -> Result<Self, String> {
+        let (lasts, acts) = (self.lease_duration, self.renew_deadline);
+        if lasts > LONGEST || lasts < Duration::from_secs(1) {
+            return Err("--leader-election-lease-duration: between 1s and 60s".into());
+        }
+        if acts * 3 > lasts * 2 {
+            return Err("--leader-election-renew-deadline: at most two thirds of --leader-election-lease-duration".into());
+        }
+        if self.retry_period * 4 > acts || self.retry_period.is_zero() {
+            return Err("--leader-election-retry-period: at most a quarter of --leader-election-renew-deadline, and not zero".into());
+        }
+        Ok(self)
+    }
+}
+
+/// Whether this process is the leader. A clone is the same.
+#[derive(Clone)]
+pub struct Leadership(Arc<State>);
+
+struct State {
+    seat: watch::Sender<Seat>,
+    /// What was told last: since when it leads. None before the first look at the Lease.
+    told: watch::Sender<Option<Option<Duration>>>,
+}
+
+impl Leadership {
+    /// That of a process which is alone.
+    pub fn always() -> Self {
+        let (since, until) = (Duration::ZERO, Duration::MAX);
+        let seat = Seat {
+            term: Some(Term { since, until }),
+            ..Seat::default()
+        };
+        Self(Arc::new(State {
+            seat: watch::Sender::new(seat),
+            told: watch::Sender::new(Some(Some(since))),
+        }))
+    }
+
+    /// That of one which has to be elected: the elector does that.
+    pub fn by_lease(client: Client, election: Election) -> (Self, Elector) {
+        let pod = election.pod.as_deref().map(|pod| format!("{pod}/"));
+        let pod = pod.unwrap_or_default();
+        let state = Arc::new(State {
+            seat: watch::Sender::new(Seat {
+                me: format!("{pod}{:08x}", rand::random::<u32>()),
+                pod,
+                lasts: election.lease_duration,
+                acts: election.renew_deadline,
+                ..Seat::default()
+            }),
+            told: watch::Sender::default(),
+        });
+        let elector = Elector {
+            api: Api::namespaced(client, &election.namespace),
+            lease: format!("{}/{}", election.namespace, election.name),
+            election,
+            state: state.clone(),
+        };
+        (Self(state), elector)
+    }
+
+    /// Since which monotonic moment this process is the leader, at this very moment; None: it is not.
+    pub fn since(&self) -> Option<Duration> {
+        self.0.seat.borrow().since(clock::now().mono)
+    }
+
+    /// Each change of it; None within: the Lease was not looked at yet.
+    pub fn changes(&self) -> watch::Receiver<Option<Option<Duration>>> {
+        self.0.told.subscribe()
+    }
+}
+
+/// The Lease as this process sees it. Plain data.
+#[derive(Clone, Debug, Default)]
+struct Seat {
+    /// In whose name this process writes, and what the names of all processes of its pod begin with.
+    me: String,
+    pod: String,
+    lasts: Duration,
+    acts: Duration,
+    /// What was seen last; None: nobody looked yet.
+    seen: Option<Seen>,
+    term: Option<Term>,
+}
+
+/// What was seen of the Lease, and when it was first seen to say this. Without metadata it is not there.
+#[derive(Clone, Debug)]
+struct Seen {
+    meta: Option<ObjectMeta>,
+    spec: LeaseSpec,
+    at: Duration,
+}
+
+/// For how long this process leads.
+#[derive(Clone, Copy, Debug)]
+struct Term {
+    since: Duration,
+    until: Duration,
+}
+
+impl Seat {
+    fn since(&self, now: Duration) -> Option<Duration> {
+        let term = self.term.filter(|term| now < term.until)?;
+        Some(term.since)
+    }
+
+    fn holder(&self) -> Option<&str> {
+        let holder = self.seen.as_ref()?.spec.holder_identity.as_deref();
+        holder.filter(|holder| !holder.is_empty())
+    }
+
+    fn is_mine(&self) -> bool {
+        self.holder() == Some(self.me.as_str())
+    }
+
+    /// A look showed this. Labels and the like, which people write, renew nothing.
+    fn see(&mut self, lease: Option<Lease>, now: Duration) {
+        let before = self.seen.take();
+        let (meta, spec) = match lease {
+            Some(lease) => (Some(lease.metadata), lease.spec.unwrap_or_default()),
+            // Somebody deleted it. Who held it notices by a renewal, so it holds a while longer.
+            None => (
+                None,
+                before.as_ref().map(|b| b.spec.clone()).unwrap_or_default(),
+            ),
+        };
+        let same = |b: &&Seen| b.meta.is_some() == meta.is_some() && b.spec == spec;
+        let at = before.as_ref().filter(same).map_or(now, |b| b.at);
+        let is_first = before.is_none();
+        self.seen = Some(Seen { meta, spec, at });
+        // A container is started again only after the one before has ended. Only at the first look: a process that comes
+        // later lives beside this one, whatever it is called.
+        let is_former = |holder: &str| !self.pod.is_empty() && holder.starts_with(&self.pod);
+        if is_first
+            && self.holder().is_some_and(is_former)
+            && let Some(seen) = &mut self.seen
+        {
+            seen.spec.holder_identity = None;
+        }
+        if !self.is_mine() {
+            self.term = None;
+        }
+    }
+
+    /// When the Lease of another process may be taken; None: there is none.
+    fn free_at(&self) -> Option<Duration> {
+        let seen = self.seen.as_ref()?;
+        self.holder().filter(|_| !self.is_mine())?;
+        let said = seen.spec.lease_duration_seconds.unwrap_or_default();
+        let lasts = match u64::try_from(said) {
+            Ok(seconds) if seconds > 0 => Duration::from_secs(seconds).min(LONGEST),
+            _ => self.lasts,
+        };
+        Some(seen.at + lasts)
+    }
+
+    /// The Lease that takes or renews what was seen, under the condition that nobody wrote since.
+    fn claim(&self, name: &str, stamp: MicroTime) -> Lease {
+        let spec = self.seen.as_ref().map(|seen| seen.spec.clone());
+        let is_mine = self.is_mine();
+        let transitions = spec.as_ref().and_then(|spec| spec.lease_transitions);
+        let acquired = spec.and_then(|spec| spec.acquire_time).filter(|_| is_mine);
+        let spec = LeaseSpec {
+            holder_identity: Some(self.me.clone()),
+            acquire_time: acquired.or(Some(stamp.clone())),
+            renew_time: Some(stamp),
+            lease_duration_seconds: i32::try_from(self.lasts.as_secs()).ok(),
+            lease_transitions: Some(transitions.map_or(0, |n| n + i32::from(!is_mine))),
+            ..LeaseSpec::default()
+        };
+        self.lease(name, spec)
+    }
+
+    /// The Lease that gives it back; None: it is not this process's own.
+    fn give_up(&mut self, name: &str, stamp: MicroTime) -> Option<Lease> {
+        self.term = None;
+        let seen = self.seen.as_ref().filter(|_| self.is_mine())?;
+        let spec = LeaseSpec {
+            holder_identity: Some(String::new()),
+            renew_time: Some(stamp),
+            ..seen.spec.clone()
+        };
+        Some(self.lease(name, spec))
+    }
+
+    fn lease(&self, name: &str, spec: LeaseSpec) -> Lease {
+        let meta = self.seen.as_ref().and_then(|seen| seen.meta.clone());
+        let metadata = ObjectMeta {
+            name: Some(name.to_owned()),
+            managed_fields: None,
+            ..meta.unwrap_or_default()
+        };
+        let spec = Some(spec);
+        Lease { metadata, spec }
+    }
+
+    /// A write was taken that was asked for at `asked`. What had lapsed begins anew: somebody else may have acted.
+    fn wrote(&mut self, lease: Lease, asked: Duration, now: Duration) {
+        self.seen = Some(Seen {
+            meta: Some(lease.metadata),
+            spec: lease.spec.unwrap_or_default(),
+            at: now,
+        });
+        self.term = Some(Term {
+            since: self.since(now).unwrap_or(now),
+            until: asked + self.acts,
+        });
+    }
+}
+
+/// Takes and renews the Lease for one process.
+pub struct Elector {
+    api: Api<Lease>,
+    /// Namespace and name.
+    lease: String,
+    election: Election,
+    state: Arc<State>,
+}
+
+impl Elector {
+    /// Holds the Lease until `end`, then gives it back.
+    pub async fn run(self, end: impl Future<Output = ()>) {
+        let mut end = std::pin::pin!(end);
+        loop {
+            let started = clock::now().mono;
+            let mut round = std::pin::pin!(self.round());
+            tokio::select! {
+                () = &mut end => {
+                    // A write that is cut off may have been done, and what is given back then is old.
+                    round.await;
+                    break;
+                }
+                () = &mut round => self.tell(),
+            }
+            // What lapses meanwhile is told.
+            let seat = self.state.seat.borrow().clone();
+            let soon = [seat.free_at(), seat.term.map(|term| term.until)];
+            let soon = soon.into_iter().flatten().filter(|at| *at > started);
+            let next = soon.fold(started + self.election.retry_period, Duration::min);
+            tokio::select! {
+                () = &mut end => break,
+                () = clock::sleep_until(next) => self.tell(),
+            }
+        }
+        self.release().await;
+        self.tell();
+    }
+
+    /// Takes or renews the Lease, where that may be.
+    async fn round(&self) {
+        if let Err(error) = self.try_round().await {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(
+                lease = self.lease,
+                error,
+                "the Lease cannot be read or written"
+            );
+        }
+    }
+
+    async fn try_round(&self) -> Result<(), Failure> {
+        if !self.state.seat.borrow().is_mine() {
+            self.look().await?;
+        }
+        let asked = clock::now().mono;
+        let claim = {
+            let seat = self.state.seat.borrow();
+            let is_free = seat.free_at().is_none_or(|at| at <= asked);
+            is_free.then(|| seat.claim(&self.election.name, stamp()))
+        };
+        let Some(claim) = claim else {
+            return Ok(());
+        };
+        match self.put(&claim).await {
+            Ok(lease) => {
+                let now = clock::now().mono;
+                self.state
+                    .seat
+                    .send_modify(|seat| seat.wrote(lease, asked, now));
+                Ok(())
+            }
+            Err(failure) if failure.is_stale() => self.look().await,
+            Err(failure) => Err(failure),
+        }
+    }
+
+    async fn look(&self) -> Result<(), Failure> {
+        let lease = self.bounded(self.api.get_opt(&self.election.name)).await?;
+        let now = clock::now().mono;
+        self.state.seat.send_modify(|seat| seat.see(lease, now));
+        Ok(())
+    }
+
+    /// Writes the Lease over the version that it was read in, or creates it.
+    async fn put(&self, lease: &Lease) -> Result<Lease, Failure> {
+        let (name, params) = (&self.election.name, PostParams::default());
+        match lease.metadata.resource_version {
+            Some(_) => self.bounded(self.api.replace(name, &params, lease)).await,
+            None => self.bounded(self.api.create(&params, lease)).await,
+        }
+    }
+
+    /// Gives the Lease back, so that another process need not wait until it lapses.
+    async fn release(&self) {
+        // The second time after a renewal whose answer was lost.
+        for _ in 0..2 {
+            let mut mine = None;
+            let name = &self.election.name;
+            self.state
+                .seat
+                .send_modify(|seat| mine = seat.give_up(name, stamp()));
+            let Some(lease) = mine else {
+                return;
+            };
+            match self.put(&lease).await {
+                Err(failure) if failure.is_stale() && self.look().await.is_ok() => {}
+                _ => return,
+            }
+        }
+    }
+
+    /// Tells the controllers and the log what has changed.
+    fn tell(&self) {
+        let seat = self.state.seat.borrow().clone();
+        let now = Some(seat.since(clock::now().mono));
+        let is_news = self
+            .state
+            .told
+            .send_if_modified(|told| std::mem::replace(told, now) != now);
+        if is_news {
+            let (lease, me, holder) = (&self.lease, &seat.me, seat.holder());
+            match now.flatten() {
+                Some(_) => tracing::info!(lease, me, "leading"),
+                None => tracing::info!(lease, me, holder, "standing by"),
+            }
+        }
+    }
+
+    /// Two tries fit into the time that a leader acts without a renewal.
+    async fn bounded<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Failure> {
+        let longest = self.election.renew_deadline.mul_f64(0.4);
+        match tokio::time::timeout(longest, call).await {
+            Ok(result) => result.map_err(|error| Failure::Api(Box::new(error))),
+            Err(_) => Err(Failure::Deadline),
+        }
+    }
+}
+
+/// A call gave no result.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    /// The API server said no, or could not be reached.
+    #[error("the API server did not do it")]
+    Api(#[source] Box<Error>),
+    /// No answer in time.
+    #[error("the API server did not answer in time")]
+    Deadline,
+}
+
+impl Failure {
+    /// Whether somebody else wrote the Lease, or it is gone.
+    fn is_stale(&self) -> bool {
+        matches!(self, Self::Api(e) if matches!(&**e, Error::Api(s) if matches!(s.code, 404 | 409)))
+    }
+}
+
+/// For people who read the Lease; nobody decides by it.
+fn stamp() -> MicroTime {
+    MicroTime(Timestamp::now())
+}

@@ -1,0 +1,190 @@
+//! The decisions on a Lease as plain data, with time given by hand.
+
+use super::*;
+
+const LASTS: Duration = Duration::from_secs(15);
+const ACTS: Duration = Duration::from_secs(10);
+
+fn s(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn at(second: i64) -> MicroTime {
+    MicroTime(Timestamp::from_second(1_800_000_000 + second).unwrap())
+}
+
+fn seat(me: &str) -> Seat {
+    let pod = me.rsplit_once('/').map_or("", |(pod, _)| pod);
+    Seat {
+        me: me.into(),
+        pod: if pod.is_empty() {
+            String::new()
+        } else {
+            format!("{pod}/")
+        },
+        lasts: LASTS,
+        acts: ACTS,
+        ..Seat::default()
+    }
+}
+
+/// The Lease as the API server gives it back, held in this name and renewed at this second.
+fn held_by(me: &str, renewed: i64) -> Lease {
+    let mut lease = seat(me).claim("l", at(renewed));
+    lease.metadata.resource_version = Some("7".into());
+    lease
+}
+
+fn may_take(seat: &Seat, now: Duration) -> bool {
+    seat.free_at().is_none_or(|at| at <= now)
+}
+
+/// A seat that took its Lease at this moment.
+fn mine(now: Duration) -> Seat {
+    let mut seat = seat("a/1");
+    seat.see(None, now);
+    seat.wrote(held_by("a/1", 0), now, now);
+    seat
+}
+
+#[test]
+fn another_lease_is_free_when_it_said_the_same_for_its_whole_time_by_our_clock() {
+    let mut seat = seat("a/1");
+    // What it says of wall time may be years off.
+    seat.see(Some(held_by("b/1", -1_000_000)), s(100));
+    seat.see(Some(held_by("b/1", -1_000_000)), s(110));
+    assert!(!may_take(&seat, s(114)) && may_take(&seat, s(115)));
+    // A renewal starts it again.
+    seat.see(Some(held_by("b/1", -999_999)), s(115));
+    assert!(!may_take(&seat, s(129)) && may_take(&seat, s(130)));
+    assert_eq!(seat.since(s(130)), None, "what may be taken is not taken");
+}
+
+#[test]
+fn labels_on_a_lease_do_not_renew_it_and_stay() {
+    let mut seat = seat("a/1");
+    seat.see(Some(held_by("b/1", 0)), s(100));
+    let mut labelled = held_by("b/1", 0);
+    labelled.metadata.resource_version = Some("8".into());
+    labelled.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
+    seat.see(Some(labelled), s(114));
+    assert!(may_take(&seat, s(115)));
+    let taken = seat.claim("l", at(0));
+    assert_eq!(taken.metadata.resource_version.as_deref(), Some("8"));
+    assert!(taken.metadata.labels.is_some());
+    assert_eq!(taken.spec.unwrap().lease_transitions, Some(1));
+}
+
+#[test]
+fn a_released_lease_is_free_at_once_and_a_deleted_one_after_its_time() {
+    let mut theirs = mine(s(90));
+    let mut released = theirs.give_up("l", at(1)).unwrap();
+    released.metadata.resource_version = Some("9".into());
+    let mut seat = seat("b/1");
+    seat.see(Some(held_by("a/1", 0)), s(100));
+    assert!(!may_take(&seat, s(101)));
+    seat.see(Some(released), s(101));
+    assert!(may_take(&seat, s(101)));
+
+    seat.see(Some(held_by("a/1", 5)), s(100));
+    seat.see(None, s(101));
+    seat.see(None, s(110));
+    assert!(
+        !may_take(&seat, s(115)),
+        "its holder may not know of it yet"
+    );
+    assert!(may_take(&seat, s(116)));
+    // Where none was ever seen, none is waited for.
+    assert!(may_take(&Seat::default(), s(0)));
+}
+
+#[test]
+fn an_earlier_process_of_this_pod_makes_way_and_a_twin_does_not() {
+    let mut first = seat("a/1");
+    first.see(Some(held_by("a/0", 0)), s(1));
+    assert!(may_take(&first, s(1)));
+    // Not one that came later under the same name.
+    let mut seat_of_a = mine(s(1));
+    seat_of_a.see(Some(held_by("a/0", 5)), s(5));
+    assert_eq!(seat_of_a.since(s(5)), None);
+    assert!(!may_take(&seat_of_a, s(5)));
+    // Names of pods are compared whole, and without one nothing is known.
+    for (me, holder) in [("a/1", "aa/0"), ("1", "2"), ("1", "a/2")] {
+        let mut seat = seat(me);
+        seat.see(Some(held_by(holder, 0)), s(1));
+        assert!(!may_take(&seat, s(1)), "{me} {holder}");
+    }
+}
+
+/// Whether there is a moment at which the holder still acts and another one may take the Lease, where their clocks run by
+/// these factors.
+fn overlaps(of_holder: f64, of_other: f64) -> bool {
+    let mut holder = mine(s(100).mul_f64(of_holder));
+    let asked = s(103);
+    let (begun, done) = (asked.mul_f64(of_holder), s(106).mul_f64(of_holder));
+    holder.wrote(held_by("a/1", 3), begun, done);
+    // Seen at its earliest, as if its answer alone were late.
+    let mut theirs = seat("b/1");
+    theirs.see(Some(held_by("a/1", 3)), asked.mul_f64(of_other));
+    let may_start = |at: Duration| may_take(&theirs, at.mul_f64(of_other));
+    let acts = |at: Duration| holder.since(at.mul_f64(of_holder)).is_some();
+    let mut moments = (0..600).map(|n| s(106) + Duration::from_millis(100) * n);
+    assert!(moments.clone().any(may_start) && acts(s(106)));
+    moments.any(|at| acts(at) && may_start(at))
+}
+
+#[test]
+fn clocks_that_run_at_different_rates_leave_no_moment_for_two() {
+    for of_holder in [0.8, 0.9, 1.0, 1.1, 1.2] {
+        for of_other in [0.8, 0.9, 1.0, 1.1, 1.19] {
+            assert!(!overlaps(of_holder, of_other), "{of_holder} {of_other}");
+        }
+    }
+    // Where one runs more than half as fast again as the other, they would: no clock does.
+    assert!(overlaps(0.8, 1.25));
+}
+
+#[test]
+fn a_renewal_counts_from_when_it_was_asked_for_and_keeps_the_term() {
+    let mut seat = mine(s(100));
+    assert_eq!(
+        seat.since(s(100) + ACTS - Duration::from_millis(1)),
+        Some(s(100))
+    );
+    assert_eq!(
+        seat.since(s(100) + ACTS),
+        None,
+        "whatever ran or slept in between"
+    );
+    seat.wrote(held_by("a/1", 3), s(103), s(107));
+    assert_eq!(seat.since(s(112)), Some(s(100)));
+    assert_eq!(seat.since(s(113)), None);
+}
+
+#[test]
+fn what_lapsed_or_was_lost_begins_a_new_term() {
+    let mut seat = mine(s(100));
+    seat.wrote(held_by("a/1", 3), s(150), s(151));
+    assert_eq!(seat.since(s(151)), Some(s(151)), "somebody may have acted");
+    seat.see(Some(held_by("b/1", 160)), s(155));
+    assert_eq!((seat.since(s(155)), seat.holder()), (None, Some("b/1")));
+    assert!(may_take(&seat, s(170)));
+    seat.wrote(held_by("a/1", 170), s(170), s(171));
+    assert_eq!(seat.since(s(171)), Some(s(171)));
+    seat.give_up("l", at(1)).unwrap();
+    assert_eq!(seat.since(s(171)), None);
+}
+
+#[test]
+fn a_lease_that_says_nothing_is_free_and_none_is_believed_for_ever() {
+    let mut seat = seat("a/1");
+    seat.see(Some(Lease::default()), s(1));
+    assert!(may_take(&seat, s(1)));
+    for (said, lasts) in [(Some(86_400), LONGEST), (None, LASTS), (Some(-1), LASTS)] {
+        let mut lease = held_by("b/1", i64::from(said.unwrap_or_default()));
+        lease.spec.as_mut().unwrap().lease_duration_seconds = said;
+        seat.see(Some(lease), s(100));
+        assert!(!may_take(&seat, s(100) + lasts - s(1)));
+        assert!(may_take(&seat, s(100) + lasts));
+    }
+}
