@@ -182,13 +182,11 @@ fn no_kind_uses_another_and_the_shared_files_use_none() {
 }
 
 /// What decides without I/O although it is beside what acts, and is not in the crate that decides yet.
-const PURE: [&str; 6] = [
+const PURE: [&str; 4] = [
     "account/turns/queue.rs",
     "account/limits.rs",
     "account/pace.rs",
     "account/machines/known.rs",
-    "runtime/lease/seat.rs",
-    "runtime/lease/others.rs",
 ];
 
 #[test]
