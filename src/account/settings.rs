@@ -37,8 +37,6 @@ pub struct Settings {
     pub may_keep: bool,
     /// The lineage to which the present URL and key lead, once that is on record.
     pub lineage: Option<String>,
-    /// Whether an object has an open order that went to a former lineage.
-    pub open_elsewhere: bool,
     /// Whether another process has already used the account.
     pub used_before: bool,
 }
@@ -59,7 +57,6 @@ impl Settings {
             // One that cannot be read stalls nobody else.
             may_keep: false,
             lineage: None,
-            open_elsewhere: false,
             // Nobody knows, and a wait costs less than a second machine.
             used_before: true,
         }
@@ -105,7 +102,6 @@ impl Settings {
             || self.is_braked() != former.is_braked()
             || self.egress != former.egress
             || self.lineage != former.lineage
-            || self.open_elsewhere != former.open_elsewhere
             || self.used_before != former.used_before
     }
 }

@@ -229,7 +229,6 @@ impl Rig {
             known: Vec::new(),
             may_keep: false,
             lineage: Some("lineage".into()),
-            open_elsewhere: false,
             used_before: false,
         };
         change(&mut settings);

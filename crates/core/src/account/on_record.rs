@@ -29,9 +29,4 @@ impl OnRecord {
         self.machines.extend(other.machines);
         self.open.extend(other.open);
     }
-
-    /// Whether an order is open that did not go to this lineage.
-    pub fn is_open_elsewhere(&self, lineage: Option<&str>) -> bool {
-        self.open.iter().any(|open| open.as_deref() != lineage)
-    }
 }

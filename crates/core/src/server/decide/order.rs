@@ -258,13 +258,6 @@ fn unproved(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision>
     if !in_doubt(facts, view, evidence) {
         return None;
     }
-    if view.open_elsewhere {
-        let text = "URL or key of the account changed while orders of other objects were open; this object is older than that and bears no trace of an order, so it waits until no other server has the reason OutcomeUnknown";
-        return Some(Decision::hold(
-            facts,
-            Cause::waits(Reason::WaitingForListing, text),
-        ));
-    }
     let settled = settled(facts, view);
     (proof.began < settled).then(|| {
         let cause = Cause::waits(
