@@ -4,7 +4,6 @@
 
 use super::{
     decide::{Effect, outputs::Outputs, sent::Hashes},
-    facts::LimitsInForce,
     install_memory::{InstallMemory, InstallObservation},
     password_memory::{PasswordEnd, PasswordMemory},
     tag_changes::{TagChange, TagChanges, TagEnd},
@@ -19,7 +18,6 @@ use crate::{
     trouble::Trouble,
 };
 use api::{
-    Reason,
     outputs::OutputPlace,
     root_password::Installed,
     server::{OrderOutcome, OrderRecord},
@@ -49,14 +47,10 @@ pub struct Memory {
     pub release: Release,
     /// An annotation of another mark: which, and since when.
     pub former: Option<(Mark, Duration)>,
-    /// The last order was not started because the account said no: why, and when.
-    pub declined: Option<Declined>,
     /// What a machine is installed with, as last read.
     pub installation: ReadInstallation,
     /// The last decision waits for that.
     pub wants_installation: bool,
-    /// The end was proved, and our finalizer taken off.
-    pub let_go: bool,
     /// It has a place in the queue of its account.
     pub queued: bool,
     /// Effects that failed in a row.
@@ -230,19 +224,6 @@ pub enum ReleaseAnswer {
     Unknown,
 }
 
-/// The account did not let an order start.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Declined {
-    /// Why.
-    pub reason: Reason,
-    /// In words.
-    pub message: String,
-    /// When.
-    pub at: Duration,
-    /// The limits that it was judged by.
-    pub limits: LimitsInForce,
-}
-
 /// What an effect or a look showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 // One of them lives for one pass; a box would save nothing.
@@ -255,8 +236,6 @@ pub enum Observation {
         /// The machine, when one was made.
         uuid: Option<String>,
     },
-    /// The account did not let an order start.
-    Declined(Declined),
     /// Look-ups for an order of unknown outcome.
     Looked {
         /// The attempt.
@@ -343,14 +322,12 @@ impl Memory {
                 self.order = Some(order);
                 self.uuid = uuid;
                 self.search = None;
-                self.declined = None;
                 self.succeed();
                 if came_to_nothing {
                     // Where even the record is lost, nothing on the object would set a pace.
                     self.fail(now);
                 }
             }
-            Observation::Declined(declined) => self.declined = Some(declined),
             Observation::Looked {
                 attempt,
                 proof_began,
@@ -561,6 +538,7 @@ fn push_spaced(moments: &mut Vec<Duration>, at: Duration, spacing: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::Reason;
 
     #[test]
     fn what_the_object_lost_is_put_back_whatever_the_provider_refuses() {

@@ -181,6 +181,7 @@ impl Case {
                 terms: crate::account::terms::Terms::Own,
             },
             installation: Some(Ok(Installation::default())),
+            denied: None,
             named_keys: Vec::new(),
             own: Vec::new(),
             recorded: None,

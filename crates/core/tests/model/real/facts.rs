@@ -131,6 +131,7 @@ pub fn facts(s: &Sight) -> Facts {
             terms: flexmetal_core::account::terms::Terms::Own,
         },
         installation: Some(Ok(Installation::default())),
+        denied: None,
         named_keys: Vec::new(),
         own: Vec::new(),
         recorded: None,
