@@ -20,11 +20,17 @@ use flexmetal_core::account::{
     supply::Refusals,
 };
 use hosting_types::{Error, Page, ServerId};
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
 };
-use tokio::{sync::Notify, task::JoinSet};
+use tokio::{
+    sync::{Notify, watch},
+    task::JoinSet,
+};
 
 /// A live account. A clone is the same one; with the last clone its tasks end.
 #[derive(Clone)]
@@ -48,6 +54,8 @@ pub(crate) struct Core {
     pub(crate) audience: Audience,
     /// The rounds have to be planned again.
     pub(crate) replan: Notify,
+    /// The order tags that the last scan found to be needed by nobody.
+    pub(crate) unneeded_tags: watch::Sender<Vec<String>>,
     /// The most records that the API gives at once, as far as is known.
     pub(crate) page_limit: AtomicU32,
     state: Mutex<State>,
@@ -60,6 +68,8 @@ pub(crate) struct State {
     pub(crate) machines: Machines,
     pub(crate) members: Members,
     pub(crate) schedule: Schedule,
+    /// When all tags were listed, and none was left that nobody needs.
+    pub(crate) order_tags_listed: Option<Duration>,
 }
 
 impl Live {
@@ -73,21 +83,25 @@ impl Live {
             room: room.clone(),
             audience,
             replan: Notify::new(),
+            unneeded_tags: watch::Sender::default(),
             page_limit: AtomicU32::new(Page::MOST),
             state: Mutex::new(State {
                 key: Breaker::default(),
                 machines: Machines::new(cluster_tag.clone(), room.nothing()),
                 members: Members::default(),
                 schedule: Schedule::new(clock::now().mono),
+                order_tags_listed: None,
             }),
             cluster,
             cluster_tag,
         });
         let mut tasks = JoinSet::new();
         let (turns, rounds, lists) = (core.clone(), core.clone(), core.clone());
+        let tags = core.clone();
         tasks.spawn(async move { turns.turns.keep().await });
         tasks.spawn(async move { rounds.keep_watch().await });
         tasks.spawn(async move { lists.keep_lists().await });
+        tasks.spawn(async move { tags.keep_tags_few().await });
         Self {
             core,
             _tasks: Arc::new(tasks),
@@ -145,6 +159,29 @@ impl Core {
         let result = call.await;
         self.record_answer(result.as_ref().map(drop));
         result
+    }
+
+    /// The same of something that a key may have no right to: 403 says nothing of the key itself, and all other calls go on.
+    pub(crate) async fn call_maybe_forbidden<T>(
+        &self,
+        lane: Lane,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        self.check_key()?;
+        self.turns.wait(lane).await;
+        self.check_key()?;
+        let result = call.await;
+        self.record_unless_forbidden(result.as_ref().map(drop));
+        result
+    }
+
+    /// What an answer says of the account itself, where 403 may be an answer to this call alone.
+    pub(crate) fn record_unless_forbidden(&self, result: Result<(), &Error>) {
+        let is_forbidden =
+            matches!(result, Err(Error::AccessDenied(refusal)) if refusal.status == 403);
+        if !is_forbidden {
+            self.record_answer(result);
+        }
     }
 
     /// The one call that a refused key is tried with.

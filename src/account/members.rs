@@ -117,6 +117,11 @@ impl Members {
         known.cloned().collect()
     }
 
+    /// Whether the account may be changed for its own sake, and not for an object.
+    pub(crate) fn let_change(&self) -> bool {
+        self.all.values().all(|m| m.settings.let_change())
+    }
+
     /// What the members have ordered.
     pub(crate) fn reservations(&self) -> impl Iterator<Item = &Reservations> {
         self.all.values().map(|m| &m.reservations)

@@ -18,6 +18,7 @@ mod live;
 mod machines;
 mod members;
 mod namespaces;
+mod order_tags;
 mod ordering;
 mod owners;
 mod pace;

@@ -223,10 +223,12 @@ impl Core {
         if !is_due {
             return Ok(());
         }
-        match self.count_others(client).await {
-            Ok(others) => {
+        let old = self.old_order_tags(client).await?;
+        match self.count_others(client, old.as_ref()).await {
+            Ok((others, old)) => {
                 self.state().machines.set_others(others);
                 self.tell_members();
+                old.into_iter().for_each(|old| self.remove_order_tags(old));
             }
             Err(Gap::Failed(error @ Error::AccessDenied(_))) => return Err(error.into()),
             Err(gap) => tracing::debug!(%gap, "the machines of others could not be counted"),

@@ -1,7 +1,7 @@
 //! What the controller of an account object has made of it.
 
 use api::{
-    Reason,
+    ManagementPolicy, Reason,
     account::{KnownMachine, Limits},
     allowed::AllowedNamespaces,
     brake::{BrakeStatus, ReleaseBrake},
@@ -82,6 +82,15 @@ impl Settings {
         let has_live = self.known.iter().any(|known| known.live);
         let is_shown = self.known.iter().any(|known| proof.shows(&known.uuid));
         self.lineage.is_some() && (is_shown || !has_live)
+    }
+
+    /// Whether the account may be changed for its own sake, and not for an object.
+    pub(crate) fn let_change(&self) -> bool {
+        let is_let = |defaults: &Policies| {
+            defaults.suspend != Some(true)
+                && defaults.management_policy != Some(ManagementPolicy::ObserveOnly)
+        };
+        self.block.is_none() && self.lineage.is_some() && self.defaults.as_ref().is_some_and(is_let)
     }
 
     /// Whether further releases are held.

@@ -60,11 +60,8 @@ impl Permit {
         call: impl AsyncFnOnce(&Client) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let result = self.make(call).await?;
-        let is_forbidden =
-            matches!(&result, Err(Error::AccessDenied(refusal)) if refusal.status == 403);
-        if !is_forbidden {
-            self.live.core.record_answer(result.as_ref().map(drop));
-        }
+        let core = &self.live.core;
+        core.record_unless_forbidden(result.as_ref().map(drop));
         result
     }
 

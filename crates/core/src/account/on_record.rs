@@ -6,8 +6,8 @@
 pub struct OnRecord {
     /// The machines.
     pub machines: Vec<RecordedMachine>,
-    /// The lineage of each order whose outcome is not known; None where it was written down nowhere.
-    pub open: Vec<Option<String>>,
+    /// The mark of each object whose order is not settled: 24 hex digits.
+    pub open: Vec<String>,
 }
 
 /// A machine that an object has on record.

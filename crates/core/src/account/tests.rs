@@ -3,6 +3,7 @@
 mod brake;
 mod lineage;
 mod next_key;
+mod order_tags;
 mod orphans;
 mod request;
 mod uses;

@@ -25,9 +25,6 @@ use api::{
 use hosting_types::{Server, ServerStatus};
 use std::time::Duration;
 
-/// Tries to take a tag off the account's list before the object goes without.
-pub const MOST_TAG_TRIES: u32 = 3;
-
 /// What could not be read is tried again after this, where no order waits for it.
 const READ_AGAIN: Duration = Duration::from_secs(300);
 
@@ -65,8 +62,6 @@ pub struct Memory {
     pub connection: Option<String>,
     /// The attempt that is known to have made nothing, and since when this process knows.
     pub closed: Option<(String, Duration)>,
-    /// Tries to take the order's tag off the account's list.
-    pub tag_tries: u32,
     /// Since when this process sees the object deleted, where its release is delayed.
     pub delayed_since: Option<Duration>,
     /// Since when this process sees an object deleted that names its machine.
@@ -263,11 +258,6 @@ pub enum Observation {
     Released(Sent),
     /// Finalizer and annotation were put back.
     PutBack,
-    /// A try to take the order's tag off the account's list ended, however.
-    TagTried {
-        /// Whether the list shows it no more.
-        gone: bool,
-    },
     /// The change of a tag that the spec wishes for ended.
     TagChanged(TagChange),
     /// The ServerCommand of this name was created, or was there.
@@ -406,16 +396,6 @@ impl Memory {
                 // It says nothing of the calls to the provider that fail.
                 if !self.trouble.as_ref().is_some_and(Trouble::is_providers) {
                     self.succeed();
-                }
-            }
-            Observation::TagTried { gone } => {
-                self.tag_tries = match gone {
-                    true => MOST_TAG_TRIES,
-                    false => self.tag_tries + 1,
-                };
-                match gone {
-                    true => self.succeed(),
-                    false => self.fail(now),
                 }
             }
             Observation::TagChanged(change) => {

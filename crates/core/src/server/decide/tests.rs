@@ -420,7 +420,6 @@ fn short(decision: &Decision) -> (Option<&'static str>, Option<Reason>, bool) {
         Effect::WriteNote(_) => "WriteNote",
         Effect::Claim { .. } => "Claim",
         Effect::PutBack(_) => "PutBack",
-        Effect::RemoveOrderTag { .. } => "RemoveOrderTag",
         Effect::HoldObject => "HoldObject",
         Effect::LookForOrder(_) => "LookForOrder",
         Effect::Read { .. } => "Read",
