@@ -207,7 +207,6 @@ impl Account {
             uid: self.inner.uid.clone(),
             connection: None,
             lineage: settings.lineage.clone(),
-            open_elsewhere: settings.open_elsewhere,
             last_error: None,
             list_errors: Default::default(),
             is_unreachable: false,

@@ -25,8 +25,12 @@ use hosting_types::{Error, Page, ServerId};
 use std::{
     ptr,
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU32},
+    time::Duration,
 };
-use tokio::{sync::Notify, task::JoinSet};
+use tokio::{
+    sync::{Notify, watch},
+    task::JoinSet,
+};
 
 /// The session of one account object. A clone is the same one; with the last clone its tasks end.
 #[derive(Clone)]
@@ -52,6 +56,8 @@ pub(crate) struct Core {
     pub(crate) audience: Audience,
     /// The rounds have to be planned again.
     pub(crate) replan: Notify,
+    /// The order tags that the last scan found to be needed by nobody.
+    pub(crate) unneeded_tags: watch::Sender<Vec<String>>,
     /// The most records that the API gives at once, as far as is known.
     pub(crate) page_limit: AtomicU32,
     state: Mutex<State>,
@@ -71,6 +77,8 @@ pub(crate) struct State {
     pub(crate) key: Breaker,
     pub(crate) machines: Machines,
     pub(crate) schedule: Schedule,
+    /// When all tags were listed, and none was left that nobody needs.
+    pub(crate) order_tags_listed: Option<Duration>,
     /// None: before it begins, and once it has ended.
     in_force: Option<InForce>,
 }
@@ -85,6 +93,13 @@ impl State {
     /// What calls go by from here on.
     pub(crate) fn connection(&self) -> Option<Arc<Connection>> {
         let in_force = self.in_force.as_ref();
+        in_force.map(|in_force| in_force.connection.clone())
+    }
+
+    /// The same where the account may be changed for its own sake, and not for an object.
+    pub(crate) fn connection_for_changes(&self) -> Option<Arc<Connection>> {
+        let in_force = self.in_force.as_ref();
+        let in_force = in_force.filter(|in_force| in_force.settings.let_change());
         in_force.map(|in_force| in_force.connection.clone())
     }
 
@@ -124,11 +139,13 @@ impl Live {
             room: room.clone(),
             audience,
             replan: Notify::new(),
+            unneeded_tags: watch::Sender::default(),
             page_limit: AtomicU32::new(Page::MOST),
             state: Mutex::new(State {
                 key: Breaker::default(),
                 machines: Machines::new(cluster_tag.clone(), room.nothing()),
                 schedule: Schedule::new(clock::now().mono),
+                order_tags_listed: None,
                 in_force: None,
             }),
             cluster,
@@ -136,9 +153,11 @@ impl Live {
         });
         let mut tasks = JoinSet::new();
         let (turns, rounds, lists) = (core.clone(), core.clone(), core.clone());
+        let tags = core.clone();
         tasks.spawn(async move { turns.turns.keep().await });
         tasks.spawn(async move { rounds.keep_watch().await });
         tasks.spawn(async move { lists.keep_lists().await });
+        tasks.spawn(async move { tags.keep_tags_few().await });
         Self {
             core,
             _tasks: Arc::new(tasks),
@@ -166,6 +185,30 @@ impl Core {
         let result = call.await;
         self.record_answer(by, result.as_ref().map(drop));
         result
+    }
+
+    /// The same of something that a key may have no right to: 403 says nothing of the key itself, and all other calls go on.
+    pub(crate) async fn call_maybe_forbidden<T>(
+        &self,
+        by: &Connection,
+        lane: Lane,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        self.check_key()?;
+        self.turns.wait(lane).await;
+        self.check_key()?;
+        let result = call.await;
+        self.record_unless_forbidden(by, result.as_ref().map(drop));
+        result
+    }
+
+    /// What an answer says of the account itself, where 403 may be an answer to this call alone.
+    pub(crate) fn record_unless_forbidden(&self, by: &Connection, result: Result<(), &Error>) {
+        let is_forbidden =
+            matches!(result, Err(Error::AccessDenied(refusal)) if refusal.status == 403);
+        if !is_forbidden {
+            self.record_answer(by, result);
+        }
     }
 
     /// The one call that a refused key is tried with.

@@ -14,6 +14,7 @@ mod lists;
 mod live;
 mod machines;
 mod namespaces;
+mod order_tags;
 mod ordering;
 mod owners;
 mod pace;

@@ -12,6 +12,7 @@ use api::names::RESERVED_PREFIX;
 use flexmetal_core::{
     account::{
         lane::Lane,
+        order_tags::OldOrderTags,
         orphans::Others,
         view::{Hosts, Tags},
     },
@@ -140,8 +141,13 @@ impl Core {
         started_again(read).await
     }
 
-    /// Counts the machines of the account that are not this cluster's. None of them is kept.
-    pub(crate) async fn count_others(&self, by: &Connection) -> Result<Others, Gap> {
+    /// Counts the machines of the account that are not this cluster's, and finds out which of these order tags no machine
+    /// bears. None of the machines is kept.
+    pub(crate) async fn count_others(
+        &self,
+        by: &Connection,
+        old: Option<&OldOrderTags>,
+    ) -> Result<(Others, Option<OldOrderTags>), Gap> {
         let filter = &ServerFilter::default();
         let read = || {
             async move {
@@ -157,17 +163,21 @@ impl Core {
                 });
                 let mut pages = self.fitted(pages, is_over);
                 let mut others = Others::default();
+                let mut old = old.cloned();
                 while let Some(page) = pages.next_page().await? {
                     let live = page.iter().filter(|s| s.status.is_live());
                     let of_others = live.filter(|s| !s.has_tag(&self.cluster_tag));
                     of_others.for_each(|server| others.add(server));
+                    if let Some(old) = &mut old {
+                        page.iter().for_each(|server| old.add_server(server));
+                    }
                 }
-                Ok(others)
+                Ok((others, old))
             }
             .boxed()
         };
-        let (_, others) = started_again(read).await?;
-        Ok(others)
+        let (_, counted) = started_again(read).await?;
+        Ok(counted)
     }
 
     /// Every tag of the account but the operator's own, read to an empty page. Gives the moment of the start and how
@@ -340,7 +350,7 @@ fn is_over(server: &Server) -> bool {
 }
 
 /// Whether a tag is one of this program's own.
-fn is_own_tag(tag: &TagRecord) -> bool {
+pub(super) fn is_own_tag(tag: &TagRecord) -> bool {
     tag.tag.starts_with(RESERVED_PREFIX)
 }
 

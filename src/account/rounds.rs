@@ -209,10 +209,12 @@ impl Core {
         if !is_due {
             return Ok(());
         }
-        match self.count_others(by).await {
-            Ok(others) => {
+        let old = self.old_order_tags(by).await?;
+        match self.count_others(by, old.as_ref()).await {
+            Ok((others, old)) => {
                 self.state().machines.set_others(others);
                 self.tell_object();
+                old.into_iter().for_each(|old| self.remove_order_tags(old));
             }
             Err(Gap::Failed(error @ Error::AccessDenied(_))) => return Err(error.into()),
             Err(gap) => tracing::debug!(%gap, "the machines of others could not be counted"),

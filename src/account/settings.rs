@@ -1,7 +1,7 @@
 //! What the controller of an account object has made of it.
 
 use api::{
-    Reason,
+    ManagementPolicy, Reason,
     account::{KnownMachine, Limits},
     allowed::AllowedNamespaces,
     brake::{BrakeStatus, ReleaseBrake},
@@ -37,8 +37,6 @@ pub struct Settings {
     pub may_keep: bool,
     /// The lineage to which the present URL and key lead, once that is on record.
     pub lineage: Option<String>,
-    /// Whether an object has an open order that went to a former lineage.
-    pub open_elsewhere: bool,
     /// Whether another process has already used the account.
     pub used_before: bool,
 }
@@ -59,7 +57,6 @@ impl Settings {
             // One that cannot be read stalls nobody else.
             may_keep: false,
             lineage: None,
-            open_elsewhere: false,
             // Nobody knows, and a wait costs less than a second machine.
             used_before: true,
         }
@@ -87,6 +84,15 @@ impl Settings {
         self.lineage.is_some() && (is_shown || !has_live)
     }
 
+    /// Whether the account may be changed for its own sake, and not for an object.
+    pub(crate) fn let_change(&self) -> bool {
+        let is_let = |defaults: &Policies| {
+            defaults.suspend != Some(true)
+                && defaults.management_policy != Some(ManagementPolicy::ObserveOnly)
+        };
+        self.block.is_none() && self.lineage.is_some() && self.defaults.as_ref().is_some_and(is_let)
+    }
+
     /// Whether further releases are held.
     fn is_braked(&self) -> bool {
         let brake = self.brake.as_ref();
@@ -105,7 +111,6 @@ impl Settings {
             || self.is_braked() != former.is_braked()
             || self.egress != former.egress
             || self.lineage != former.lineage
-            || self.open_elsewhere != former.open_elsewhere
             || self.used_before != former.used_before
     }
 }

@@ -34,7 +34,7 @@ pub trait Users: Send + Sync {
     }
 
     /// What the objects of this kind that name the account have on record there. None: the first listing is not
-    /// in yet. Reads every such object, so it is asked while URL or key have changed, or an order is open elsewhere.
+    /// in yet. Reads every such object, so it is asked while URL or key have changed.
     fn on_record(&self, account: &AccountKey) -> Option<OnRecord>;
 
     /// Something is new. Must not block; whom the kind does not know, it ignores.

@@ -6,6 +6,7 @@ mod incarnations;
 mod left_behind;
 mod limits;
 mod lists;
+mod order_tags;
 mod orphans;
 mod pages;
 mod polls;

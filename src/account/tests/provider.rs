@@ -48,6 +48,8 @@ pub(super) struct World {
     pub(super) hanging: bool,
     /// The pause that is asked for with 429 and 503, in seconds; 0: seven.
     pub(super) pause: u64,
+    /// What paths begin with to which the key has no right.
+    pub(super) forbidden: Option<String>,
     /// Paths that fail.
     pub(super) broken: Vec<String>,
     /// What the next order gets instead of a machine.
@@ -130,6 +132,9 @@ impl Provider {
                 json!({"errorCode": 1, "errorMessage": format!("bad key {key}"), "errors": []});
             return Ok((403, refusal));
         }
+        if (world.forbidden.as_ref()).is_some_and(|start| path.starts_with(start)) {
+            return Ok((403, json!({"errorMessage": "not with this key"})));
+        }
         if world.busy {
             return Ok((429, json!({"errorMessage": "slow down"})));
         }
@@ -196,6 +201,14 @@ impl Provider {
             let (start, most) = range(request);
             let page: Vec<_> = world.tags.iter().skip(start).take(most).cloned().collect();
             return Ok((200, page.into()));
+        }
+        if let Some(tag) = path.strip_prefix("/v3/flexMetal/tags/") {
+            let before = world.tags.len();
+            world.tags.retain(|known| known["tag"] != tag);
+            return Ok(match world.tags.len() < before {
+                true => (204, Value::Null),
+                false => (404, json!({"errorMessage": "Entity not found"})),
+            });
         }
         Ok((200, json!([])))
     }

@@ -38,6 +38,8 @@ pub(super) struct Objects {
     pub(super) disowned: Mutex<HashSet<String>>,
     /// Who ordered which machine, by mark.
     pub(super) namespaces: Mutex<HashMap<String, String>>,
+    /// What they have on record.
+    pub(super) on_record: Mutex<OnRecord>,
     /// Whether the first listing of the servers is still to come.
     pub(super) unlisted: AtomicBool,
     woken: Mutex<Vec<Wake>>,
@@ -67,7 +69,8 @@ impl Users for Objects {
     }
 
     fn on_record(&self, _: &AccountKey) -> Option<OnRecord> {
-        Some(OnRecord::default())
+        let is_known = !self.unlisted.load(Ordering::Relaxed);
+        is_known.then(|| self.on_record.lock().unwrap().clone())
     }
 
     fn wake(&self, wake: &Wake) {
@@ -139,12 +142,17 @@ impl Rig {
     pub(super) async fn new() -> Self {
         // Paused runtimes start a little before the process' first look at the clock.
         tokio::time::advance(Duration::from_secs(100)).await;
+        Self::of_cluster(CLUSTER, Provider::default())
+    }
+
+    /// The registry of another cluster, before the same hosting API.
+    pub(super) fn of_cluster(cluster: &str, provider: Provider) -> Self {
         let objects = Arc::new(Objects::default());
-        let accounts = Accounts::new(CLUSTER, Rate::default());
+        let accounts = Accounts::new(cluster, Rate::default());
         accounts.set_claims(objects.clone());
         accounts.add_users(objects.clone());
         Self {
-            provider: Provider::default(),
+            provider,
             accounts,
             objects,
         }
@@ -222,7 +230,6 @@ impl Rig {
             known: Vec::new(),
             may_keep: false,
             lineage: Some("lineage".into()),
-            open_elsewhere: false,
             used_before: false,
         };
         change(&mut settings);

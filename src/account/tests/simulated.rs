@@ -59,7 +59,6 @@ fn install(accounts: &Accounts, simulator: &Simulator, api_key: &str) -> Account
             known: Vec::new(),
             may_keep: false,
             lineage: Some("lineage".into()),
-            open_elsewhere: false,
             used_before: false,
         },
         Some(Connection {

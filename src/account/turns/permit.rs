@@ -68,13 +68,8 @@ impl Permit {
         call: impl AsyncFnOnce(&Client) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let result = self.make(call).await?;
-        let is_forbidden =
-            matches!(&result, Err(Error::AccessDenied(refusal)) if refusal.status == 403);
-        if !is_forbidden {
-            self.live
-                .core
-                .record_answer(&self.connection, result.as_ref().map(drop));
-        }
+        let core = &self.live.core;
+        core.record_unless_forbidden(&self.connection, result.as_ref().map(drop));
         result
     }
 

@@ -31,8 +31,6 @@ pub struct Memory {
     pub(super) figures_written: Option<Duration>,
     /// The next lineage, until it is on record.
     pub(super) fresh_word: Option<String>,
-    /// When and for which lineage it was last looked whether an order is open elsewhere, and the result.
-    pub(super) open_elsewhere: Option<(Duration, Option<String>, bool)>,
     /// The connection over which no machine on record was shown, and the start of the first such listing.
     pub(super) missed: Option<(Endpoint, Duration)>,
     /// Since when this process acts, and whether the account had been used before then.

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{account::Connection, controllers::context::Process, runtime::clock};
 use api::{
-    account::{AccountSpec, AccountStatus, Endpoint},
+    account::{AccountSpec, AccountStatus},
     names::{ACKNOWLEDGE_ACCOUNT, HELD_SECRET},
 };
 use flexmetal_core::{
@@ -21,7 +21,6 @@ use flexmetal_core::{
         },
         facts::{Facts, KeyFault, SecretFact},
         key::AccountKey,
-        on_record::OnRecord,
         view::Times,
     },
     request,
@@ -91,8 +90,8 @@ pub async fn observe<K: AccountObject>(
     };
     let failures = memory.backoff.failures();
     let in_force = memory.connected.as_ref().map(Ingredients::endpoint);
-    let on_record = on_record(ctx, memory, &key, &status, in_force.as_ref(), now);
-    let open_elsewhere = open_elsewhere(memory, on_record.as_ref(), &status, now);
+    let is_renewed = status.lineage.is_none() || status.endpoint != in_force;
+    let on_record = is_renewed.then(|| ctx.accounts.on_record(&key)).flatten();
     let used_before = used_before(ctx, memory, &status);
     if status.lineage.is_some() && status.lineage == memory.fresh_word {
         memory.fresh_word = None;
@@ -115,7 +114,6 @@ pub async fn observe<K: AccountObject>(
         in_force,
         on_record,
         missed_since: None,
-        open_elsewhere,
         used_before,
         fresh_word,
         meta: object.meta().clone(),
@@ -179,44 +177,6 @@ fn is_forgotten<K: AccountObject>(
 
 /// Most objects of a kind that are named while an account waits for the last of them.
 const MOST_NAMED: usize = 5;
-
-/// How long a look at what all objects have on record is believed.
-const ON_RECORD: Duration = Duration::from_secs(15);
-
-/// What the objects have on record: asked for while the connection is new, or an order may be open elsewhere.
-fn on_record(
-    process: &Process,
-    memory: &Memory,
-    key: &AccountKey,
-    status: &AccountStatus,
-    in_force: Option<&Endpoint>,
-    now: Duration,
-) -> Option<OnRecord> {
-    let is_known = match &memory.open_elsewhere {
-        Some((at, lineage, is_open)) => {
-            *lineage == status.lineage && (!is_open || now.saturating_sub(*at) < ON_RECORD)
-        }
-        None => false,
-    };
-    let is_new = status.lineage.is_none() || status.endpoint.as_ref() != in_force;
-    (is_new || !is_known).then(|| process.accounts.on_record(key))?
-}
-
-/// Whether an order is open that did not go to the present lineage; taken for granted while nobody knows.
-fn open_elsewhere(
-    memory: &mut Memory,
-    on_record: Option<&OnRecord>,
-    status: &AccountStatus,
-    now: Duration,
-) -> bool {
-    let lineage = status.lineage.clone();
-    if let Some(on_record) = on_record {
-        let is_open = on_record.is_open_elsewhere(lineage.as_deref());
-        memory.open_elsewhere = Some((now, lineage.clone(), is_open));
-    }
-    let known = memory.open_elsewhere.as_ref();
-    known.is_none_or(|(_, of, is_open)| *of != lineage || *is_open)
-}
 
 /// Whether another process used the account before this one began to act.
 fn used_before(process: &Process, memory: &mut Memory, status: &AccountStatus) -> bool {

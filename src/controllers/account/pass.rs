@@ -175,7 +175,6 @@ fn settings<K: AccountObject>(facts: &Facts, decision: &Decision, object: &K) ->
             .as_ref()
             .is_some_and(|s| s.retained > 0),
         lineage: decision.lineage_in_force.clone(),
-        open_elsewhere: facts.open_elsewhere,
         used_before: facts.used_before,
     }
 }

@@ -88,7 +88,6 @@ async fn act_here(
         | Effect::Claim { .. }
         | Effect::AddTag { .. }
         | Effect::RemoveTag { .. }
-        | Effect::RemoveOrderTag { .. }
         | Effect::Reinstall(_)
         | Effect::LookAtInstall { .. }
         | Effect::BeginRelease { .. }
@@ -120,7 +119,6 @@ async fn act_there(
             return Box::pin(fetch).await;
         }
         Effect::LookForOrder(look) => return look_for_order(&mut permit, look).await,
-        Effect::RemoveOrderTag { tag } => return remove_order_tag(&mut permit, tag).await,
         Effect::Read { uuid, .. }
         | Effect::Claim { uuid, .. }
         | Effect::AddTag { uuid, .. }
@@ -190,7 +188,6 @@ async fn act_there(
         }
         Effect::Order(_)
         | Effect::LookForOrder(_)
-        | Effect::RemoveOrderTag { .. }
         | Effect::WriteNote(_)
         | Effect::PutBack(_)
         | Effect::HoldObject
@@ -282,19 +279,6 @@ async fn look_for_order(permit: &mut Permit, look: &LookUp) -> Observation {
     match shown.await {
         Ok((order_tag, control_tag)) => answers::of_look(look, order_tag, control_tag),
         Err(error) => refused(&error, "a look at the provider failed"),
-    }
-}
-
-/// The tag of a released machine's order leaves the account's list. Best effort: the object does not wait for it
-/// for ever.
-async fn remove_order_tag(permit: &mut Permit, tag: &str) -> Observation {
-    let answer = permit.call(async |client| client.delete_tag(tag).await);
-    match answer.await {
-        Ok(()) | Err(Error::NotFound(_)) => Observation::TagTried { gone: true },
-        Err(error) => {
-            tracing::debug!(tag, error = error.explain(), "a tag could not be removed");
-            Observation::TagTried { gone: false }
-        }
     }
 }
 

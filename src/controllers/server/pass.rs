@@ -53,11 +53,6 @@ pub(super) async fn pass(ctx: Arc<ServerContext>, seen: Seen<BareMetalServer>) -
 }
 
 async fn tend(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
-    let uid = object.metadata.uid.as_deref().unwrap_or_default();
-    if ctx.objects.memory(uid).let_go {
-        // Our finalizer is off: whatever is left of the object is nobody's business here.
-        return Again::After(QUEUED);
-    }
     if let Some(again) = stand_by(ctx, &object) {
         return again;
     }
@@ -65,8 +60,13 @@ async fn tend(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
 }
 
 async fn go_on(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
-    let Gathered { facts, account } = observe(ctx, object).await;
-    tell_release(ctx, &facts).await;
+    let gathered = observe(ctx, object).await;
+    tell_release(ctx, &gathered.facts).await;
+    carry_out(ctx, gathered).await
+}
+
+async fn carry_out(ctx: &ServerContext, gathered: Gathered) -> Again {
+    let Gathered { mut facts, account } = gathered;
     let decision = decide(&facts);
     ask(ctx, &facts, account.as_ref(), &decision);
     ctx.objects.remember(facts.uid(), |memory| {
@@ -102,6 +102,10 @@ async fn go_on(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
             }
             return say(ctx, &facts, &decision, again).await;
         }
+        Asked::Denied(reason, message) => {
+            facts.denied = Some((reason, message));
+            return Box::pin(carry_out(ctx, Gathered { facts, account })).await;
+        }
         Asked::Refused(observation) => root_password::refused(effect, observation),
         Asked::Now(permission) => {
             Box::pin(act(ctx, &facts, account.as_ref(), effect, permission)).await
@@ -128,8 +132,6 @@ async fn go_on(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
     ctx.objects
         .remember(facts.uid(), |memory| memory.note(observation, now, spacing));
     if over {
-        ctx.objects
-            .remember(facts.uid(), |memory| memory.let_go = true);
         // The watch shows what is left of it, if others hold it.
         return Again::After(QUEUED);
     }

@@ -4,17 +4,14 @@
 //! send: nothing waits in between.
 
 use super::pass::caller;
-use crate::{
-    account::{Account, Denied, OrderPermit, OrderTurn, Permit, Turn},
-    runtime::clock,
-};
+use crate::account::{Account, Denied, OrderPermit, OrderTurn, Permit, Turn};
 use api::Reason;
 use flexmetal_core::{
     account::lane::Lane,
     server::{
         decide::{Effect, tags},
         facts::Facts,
-        memory::{Declined, Observation},
+        memory::Observation,
     },
     trouble::Trouble,
 };
@@ -27,6 +24,8 @@ pub(super) enum Asked {
     Now(Permission),
     /// The object is queued; its account wakes it.
     Queued,
+    /// The account lets no order start.
+    Denied(Reason, String),
     /// The account says no.
     Refused(Observation),
 }
@@ -69,7 +68,6 @@ pub(super) fn ask(facts: &Facts, account: Option<&Account>, effect: &Effect) -> 
         Effect::BeginRelease { .. } | Effect::Release { .. } | Effect::ReleaseFailed { .. } => {
             (Lane::Release, 2)
         }
-        Effect::RemoveOrderTag { .. } => (Lane::Release, 1),
         Effect::Reinstall(new) => (Lane::Change, 2 + new.pages),
         Effect::LookAtInstall { record, pages } => {
             let is_known = record.command_id.is_some();
@@ -102,7 +100,8 @@ fn ask_to_order(facts: &Facts, account: Option<&Account>) -> Asked {
     match account.order_turn(facts.mark().as_str(), &caller(facts)) {
         Ok(OrderTurn::Now(permit)) => Asked::Now(Permission::Order(permit)),
         Ok(OrderTurn::Queued) => Asked::Queued,
-        Err(denied) => Asked::Refused(Observation::Declined(explain(facts, denied))),
+        Err(Denied::Limit(message)) => Asked::Denied(Reason::LimitReached, message),
+        Err(Denied::Blocked(reason, message)) => Asked::Denied(reason, message),
     }
 }
 
@@ -113,17 +112,4 @@ fn vanished() -> Asked {
         message: "spec.accountRef: the account is not there any more".into(),
     };
     Asked::Refused(Observation::Failed(trouble))
-}
-
-fn explain(facts: &Facts, denied: Denied) -> Declined {
-    let (reason, message) = match denied {
-        Denied::Limit(message) => (Reason::LimitReached, message),
-        Denied::Blocked(reason, message) => (reason, message),
-    };
-    Declined {
-        reason,
-        message,
-        at: clock::now().mono,
-        limits: facts.limits(),
-    }
 }

@@ -1,5 +1,7 @@
 //! The API server is away for longer than a lease lasts, or shows a world that has passed.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::{SERVERS, SOON, held, hits, judge, looks, machine, orders, text, with, with_proxy};

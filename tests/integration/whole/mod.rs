@@ -21,6 +21,7 @@ mod hostile;
 mod hosts;
 mod installation;
 mod keys;
+mod late_server;
 mod leases;
 mod life;
 mod limits;

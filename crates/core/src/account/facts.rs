@@ -67,8 +67,6 @@ pub struct Facts {
     pub on_record: Option<OnRecord>,
     /// Start of the first complete listing over the connection in force that showed no machine on record.
     pub missed_since: Option<Duration>,
-    /// Whether an order is open that did not go to the present lineage.
-    pub open_elsewhere: bool,
     /// Whether another process has already used the account.
     pub used_before: bool,
     /// A random word that nobody has used: the next lineage.

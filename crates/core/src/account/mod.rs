@@ -10,6 +10,7 @@ pub mod looks;
 pub mod marks;
 pub mod on_record;
 pub mod operator;
+pub mod order_tags;
 pub mod orphans;
 pub mod report;
 pub mod supply;

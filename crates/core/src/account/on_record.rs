@@ -6,8 +6,8 @@
 pub struct OnRecord {
     /// The machines.
     pub machines: Vec<RecordedMachine>,
-    /// The lineage of each order whose outcome is not known; None where it was written down nowhere.
-    pub open: Vec<Option<String>>,
+    /// The mark of each object whose order is not settled: 24 hex digits.
+    pub open: Vec<String>,
 }
 
 /// A machine that an object has on record.
@@ -28,10 +28,5 @@ impl OnRecord {
     pub fn add(&mut self, other: Self) {
         self.machines.extend(other.machines);
         self.open.extend(other.open);
-    }
-
-    /// Whether an order is open that did not go to this lineage.
-    pub fn is_open_elsewhere(&self, lineage: Option<&str>) -> bool {
-        self.open.iter().any(|open| open.as_deref() != lineage)
     }
 }

@@ -3,6 +3,7 @@
 mod brake;
 mod candidate;
 mod lineage;
+mod order_tags;
 mod orphans;
 mod request;
 mod uses;
@@ -166,7 +167,6 @@ fn facts() -> Facts {
         in_force: Some(endpoint("a")),
         on_record: Some(OnRecord::default()),
         missed_since: Some(Duration::ZERO),
-        open_elsewhere: false,
         used_before: false,
         fresh_word: FRESH.into(),
         report: Some(report_of()),

@@ -52,8 +52,6 @@ pub struct View {
     pub connection: Option<String>,
     /// The lineage to which that connection leads; None until it is known and on record.
     pub lineage: Option<String>,
-    /// Whether an object has an open order that went to a former lineage of the account.
-    pub open_elsewhere: bool,
     /// The last exchange went wrong, or a look at what orders need: the reason, and what a person should read.
     pub last_error: Option<(Reason, String)>,
     /// Why the last look at a list failed, where somebody waits for it; see [`View::error_of`].
@@ -96,7 +94,6 @@ impl View {
             uid: "account-1".into(),
             connection: Some("c0ffee".into()),
             lineage: Some("lineage-1".into()),
-            open_elsewhere: false,
             last_error: None,
             list_errors: Default::default(),
             is_unreachable: false,

@@ -5,7 +5,6 @@ pub use crate::account_facts::LiveAccount;
 use crate::{
     account::{
         key::AccountKey,
-        terms::Terms,
         view::{Sighting, View},
     },
     account_facts::AccountFacts,
@@ -17,8 +16,7 @@ use crate::{
     stored_keys::Found,
 };
 use api::{
-    BareMetalServer, Policies, PoliciesInForce,
-    account::Limits,
+    BareMetalServer, Policies, PoliciesInForce, Reason,
     names::{
         ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, ORDER_ANOTHER, RELEASE_ANNOTATION, SERVER_FINALIZER,
     },
@@ -60,6 +58,8 @@ pub struct Facts {
     pub account: AccountFacts,
     /// What a machine is installed with, read from where the spec says; None where this pass has no need of it.
     pub installation: Option<Result<Installation, Cause>>,
+    /// Why the account lets no order start, where it was just asked.
+    pub denied: Option<(Reason, String)>,
     /// What the key objects show that the spec names.
     pub named_keys: Vec<Found>,
     /// Every machine that is known to bear this object's mark, any state; but for those that are over and of an order
@@ -131,15 +131,6 @@ pub struct ServerKey {
     /// By what an edit is seen. Of a key that is named, what it is: the same key may be stored again under another
     /// identifier.
     pub known_by: String,
-}
-
-/// The limits by which an order is judged.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct LimitsInForce {
-    /// Those of the account object.
-    pub of_account: Limits,
-    /// Name and `maxServers` of the entry that allows it the namespace.
-    pub of_entry: Option<(String, Option<i32>)>,
 }
 
 /// What is known of the ServerCommand that status names.
@@ -297,16 +288,6 @@ impl Facts {
             view.defaults = Some(live.defaults);
             view.uid = live.uid;
             view.lineage = live.lineage;
-        }
-    }
-
-    /// The limits by which an order of the object is judged: those of the account object, and those of the entry that
-    /// allows it the namespace.
-    pub fn limits(&self) -> LimitsInForce {
-        let entry = self.account.terms().and_then(Terms::entry);
-        LimitsInForce {
-            of_account: self.view().map(|v| v.limits.clone()).unwrap_or_default(),
-            of_entry: entry.map(|(name, limits)| (name.to_owned(), limits.max_servers)),
         }
     }
 

@@ -4,7 +4,6 @@
 
 use super::{
     decide::{Effect, outputs::Outputs, sent::Hashes},
-    facts::LimitsInForce,
     install_memory::{InstallMemory, InstallObservation},
     password_memory::{PasswordEnd, PasswordMemory},
     tag_changes::{TagChange, TagChanges, TagEnd},
@@ -19,16 +18,12 @@ use crate::{
     trouble::Trouble,
 };
 use api::{
-    Reason,
     outputs::OutputPlace,
     root_password::Installed,
     server::{OrderOutcome, OrderRecord},
 };
 use hosting_types::{Server, ServerStatus};
 use std::time::Duration;
-
-/// Tries to take a tag off the account's list before the object goes without.
-pub const MOST_TAG_TRIES: u32 = 3;
 
 /// What could not be read is tried again after this, where no order waits for it.
 const READ_AGAIN: Duration = Duration::from_secs(300);
@@ -49,14 +44,10 @@ pub struct Memory {
     pub release: Release,
     /// An annotation of another mark: which, and since when.
     pub former: Option<(Mark, Duration)>,
-    /// The last order was not started because the account said no: why, and when.
-    pub declined: Option<Declined>,
     /// What a machine is installed with, as last read.
     pub installation: ReadInstallation,
     /// The last decision waits for that.
     pub wants_installation: bool,
-    /// The end was proved, and our finalizer taken off.
-    pub let_go: bool,
     /// It has a place in the queue of its account.
     pub queued: bool,
     /// Effects that failed in a row.
@@ -71,8 +62,6 @@ pub struct Memory {
     pub connection: Option<String>,
     /// The attempt that is known to have made nothing, and since when this process knows.
     pub closed: Option<(String, Duration)>,
-    /// Tries to take the order's tag off the account's list.
-    pub tag_tries: u32,
     /// Since when this process sees the object deleted, where its release is delayed.
     pub delayed_since: Option<Duration>,
     /// Since when this process sees an object deleted that names its machine.
@@ -230,19 +219,6 @@ pub enum ReleaseAnswer {
     Unknown,
 }
 
-/// The account did not let an order start.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Declined {
-    /// Why.
-    pub reason: Reason,
-    /// In words.
-    pub message: String,
-    /// When.
-    pub at: Duration,
-    /// The limits that it was judged by.
-    pub limits: LimitsInForce,
-}
-
 /// What an effect or a look showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 // One of them lives for one pass; a box would save nothing.
@@ -255,8 +231,6 @@ pub enum Observation {
         /// The machine, when one was made.
         uuid: Option<String>,
     },
-    /// The account did not let an order start.
-    Declined(Declined),
     /// Look-ups for an order of unknown outcome.
     Looked {
         /// The attempt.
@@ -284,11 +258,6 @@ pub enum Observation {
     Released(Sent),
     /// Finalizer and annotation were put back.
     PutBack,
-    /// A try to take the order's tag off the account's list ended, however.
-    TagTried {
-        /// Whether the list shows it no more.
-        gone: bool,
-    },
     /// The change of a tag that the spec wishes for ended.
     TagChanged(TagChange),
     /// The ServerCommand of this name was created, or was there.
@@ -343,14 +312,12 @@ impl Memory {
                 self.order = Some(order);
                 self.uuid = uuid;
                 self.search = None;
-                self.declined = None;
                 self.succeed();
                 if came_to_nothing {
                     // Where even the record is lost, nothing on the object would set a pace.
                     self.fail(now);
                 }
             }
-            Observation::Declined(declined) => self.declined = Some(declined),
             Observation::Looked {
                 attempt,
                 proof_began,
@@ -429,16 +396,6 @@ impl Memory {
                 // It says nothing of the calls to the provider that fail.
                 if !self.trouble.as_ref().is_some_and(Trouble::is_providers) {
                     self.succeed();
-                }
-            }
-            Observation::TagTried { gone } => {
-                self.tag_tries = match gone {
-                    true => MOST_TAG_TRIES,
-                    false => self.tag_tries + 1,
-                };
-                match gone {
-                    true => self.succeed(),
-                    false => self.fail(now),
                 }
             }
             Observation::TagChanged(change) => {
@@ -561,6 +518,7 @@ fn push_spaced(moments: &mut Vec<Duration>, at: Duration, spacing: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::Reason;
 
     #[test]
     fn what_the_object_lost_is_put_back_whatever_the_provider_refuses() {

@@ -71,6 +71,7 @@ impl ObservedServer {
             kind_deleting: self.kind_deleting,
             account: self.account,
             installation: self.installation,
+            denied: None,
             named_keys: self.named_keys,
             own: Vec::new(),
             recorded: None,

@@ -40,7 +40,7 @@ pub fn on_record(cluster: &ClusterId, object: &BareMetalServer, all: &mut OnReco
             lineage,
         });
     } else if outcome.is_none_or(|o| o == OrderOutcome::Created) {
-        all.open.push(lineage);
+        all.open.push(intent.mark.clone());
     }
 }
 
@@ -76,9 +76,9 @@ mod tests {
         };
         let lineage = Some("l".to_owned());
         let open = recorded("uid-1", None, None);
-        assert_eq!((open.machines.len(), open.open), (0, vec![lineage.clone()]));
+        assert_eq!((open.machines.len(), open.open), (0, vec![mark("uid-1")]));
         let lost = recorded("uid-1", Some("Created"), None);
-        assert_eq!(lost.open, vec![lineage.clone()]);
+        assert_eq!(lost.open, vec![mark("uid-1")]);
         assert_eq!(
             recorded("uid-1", Some("Refused"), None),
             OnRecord::default()

@@ -1,6 +1,7 @@
 //! What one process knows of the root password of one installation. To lose it is safe: a Secret that was written is found
 //! again by what it says of itself.
 
+use crate::backoff::{Backoff, LONGEST_PAUSE};
 use api::root_password::Installed;
 use std::time::Duration;
 
@@ -17,10 +18,10 @@ pub struct PasswordMemory {
     pub is_deleted: bool,
     /// Why the last try brought nothing.
     pub failure: Option<PasswordFailure>,
-    /// Tries in a row that brought nothing.
-    pub tries: u32,
-    /// When the last of them was.
+    /// When that was.
     pub tried: Duration,
+    /// How long the next one waits.
+    pub backoff: Backoff,
 }
 
 /// Why a try brought nothing.
@@ -60,7 +61,7 @@ impl PasswordMemory {
             PasswordEnd::Failed(failure) => failure,
             PasswordEnd::Free(name) => {
                 self.free = Some(name);
-                // Other failures keep their pauses, which go by their number.
+                // Other failures keep their pauses.
                 if matches!(self.failure, Some(PasswordFailure::Taken(_))) {
                     self.failure = None;
                 }
@@ -76,13 +77,12 @@ impl PasswordMemory {
                 return self.succeed();
             }
         };
-        // Another name is another matter, and is tried at once.
-        self.tries = match failure {
-            PasswordFailure::Taken(_) => 0,
-            _ => self.tries + 1,
-        };
         if matches!(failure, PasswordFailure::Taken(_)) {
+            // Another name is another matter, and is tried at once.
+            self.backoff.reset();
             self.free = None;
+        } else {
+            self.backoff.fail(now, LONGEST_PAUSE);
         }
         self.failure = Some(failure);
         self.tried = now;
@@ -90,6 +90,6 @@ impl PasswordMemory {
 
     fn succeed(&mut self) {
         self.failure = None;
-        self.tries = 0;
+        self.backoff.reset();
     }
 }

@@ -71,7 +71,6 @@ fn decided(account: &Account) -> Outcome {
                 .block
                 .map(|(reason, _)| real::reason_number(reason)),
             no_orders: decision.no_orders.is_some(),
-            open_elsewhere: facts.open_elsewhere,
             brake: before.brake.map(|b| (b.counted, b.engaged)),
             missed: facts
                 .missed_since

@@ -143,19 +143,6 @@ impl Hand<'_> {
         self.done(answers::of_tag(uuid, tag, adds, Some(&answer)));
     }
 
-    /// The tag of an order leaves the account's list: that of a machine that is over.
-    pub fn remove_order_tag(&mut self, tag: &str) {
-        let TagA::Order(who, epoch) = real::tag_of(tag) else {
-            return self.failed();
-        };
-        let is_of_live = |m: &Machine| m.is_live() && m.marks.contains(&Some((who, epoch)));
-        if self.world.machines.iter().any(is_of_live) {
-            self.world.broken = Some(Broken::ForeignDelete);
-        }
-        let gone = self.world.mood != Mood::Denied;
-        self.done(Observation::TagTried { gone });
-    }
-
     pub fn begin_release(&mut self, object: &Obj, machine: u8, answer: Answer) {
         let Some(fresh) = self.get(object) else {
             return self.done(Observation::Stale);

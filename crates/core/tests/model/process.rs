@@ -68,7 +68,6 @@ pub struct SettingsA {
     /// Why no object may change state; index into `Reason::ALL`.
     pub block: Option<u8>,
     pub no_orders: bool,
-    pub open_elsewhere: bool,
     /// What the brake of the account has counted, and whether it holds.
     pub brake: Option<(u8, bool)>,
     /// Start of the first listing over the connection that showed no machine on record.
@@ -84,7 +83,6 @@ impl SettingsA {
             known: 0,
             block: Some(real::reason_number(Reason::Pending)),
             no_orders: false,
-            open_elsewhere: false,
             brake: None,
             missed: None,
         }

@@ -197,10 +197,7 @@ impl Hand<'_> {
     /// which reads and decides once more first. The rest is parted, so that the world moves in between.
     fn is_one_step(&self, effect: u32) -> bool {
         match &*EFFECTS.get(effect) {
-            Effect::Order(_)
-            | Effect::LookForOrder(_)
-            | Effect::Read { .. }
-            | Effect::RemoveOrderTag { .. } => true,
+            Effect::Order(_) | Effect::LookForOrder(_) | Effect::Read { .. } => true,
             Effect::WriteNote(_) | Effect::PutBack(_) | Effect::HoldObject => {
                 !self.world.has(Fault::LostWrite)
             }
@@ -317,7 +314,6 @@ impl Hand<'_> {
             }
             Effect::Expire { at } => self.expire(object, *at, answer),
             Effect::Release { uuid } => self.release(object, real::machine_of(uuid)),
-            Effect::RemoveOrderTag { tag } => self.remove_order_tag(tag),
         }
     }
 

@@ -85,6 +85,7 @@ fn facts(object: BareMetalServer) -> Facts {
             terms: Terms::Own,
         },
         installation: Some(Ok(Installation::default())),
+        denied: None,
         named_keys: Vec::new(),
         own: Vec::new(),
         recorded: None,

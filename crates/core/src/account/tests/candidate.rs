@@ -28,7 +28,7 @@ fn a_key_replaces_the_one_in_use_by_a_machine_that_it_shows_or_where_none_is_to_
     let live = record(vec![recorded(1, true, LINEAGE)]);
     let over = record(vec![recorded(1, false, LINEAGE)]);
     let ordering = OnRecord {
-        open: vec![Some(LINEAGE.into())],
+        open: vec!["1".repeat(24)],
         ..record(vec![])
     };
     let after = |tried, on_record| step(&tried, &status, on_record, Beside::default());
@@ -283,7 +283,7 @@ fn the_status_shows_a_key_once_the_former_one_is_not_needed_any_more() {
 fn a_key_that_showed_a_machine_beside_the_other_goes_on_with_the_lineage() {
     let mut facts = changed();
     on_record(&mut facts, vec![recorded(1, true, LINEAGE)]);
-    facts.on_record.as_mut().unwrap().open = vec![Some(LINEAGE.into())];
+    facts.on_record.as_mut().unwrap().open = vec!["1".repeat(24)];
     facts.keys.is_verified = true;
     // Whatever the last listing showed, and also before the objects are all known.
     for on_record in [facts.on_record.clone(), None] {

@@ -118,11 +118,6 @@ pub enum Effect {
         /// That moment.
         at: i64,
     },
-    /// Take the tag of an order whose machine is released off the account's list.
-    RemoveOrderTag {
-        /// Which.
-        tag: String,
-    },
     /// Take our finalizer off: the end.
     LetGo,
 }

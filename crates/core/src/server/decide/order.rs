@@ -76,9 +76,6 @@ pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
     if let Some(wait) = paced(facts, view, evidence) {
         return wait;
     }
-    if let Some(wait) = declined(facts, view) {
-        return wait;
-    }
     let place = match place(facts, view, evidence) {
         Ok(place) => place,
         Err(wait) => return *wait,
@@ -135,9 +132,12 @@ fn at_place(
         Err(cause) => return beyond_reach(facts, view, cause),
     };
     // Last: what is said of stock and of earlier orders stays true meanwhile.
-    retained::unlisted(facts, view).unwrap_or_else(|| {
-        let sent = sent::hashes(&facts.object.spec, installation);
-        start(facts, evidence, order, sent)
+    retained::unlisted(facts, view).unwrap_or_else(|| match &facts.denied {
+        Some(why) => denied(facts, view, why),
+        None => {
+            let sent = sent::hashes(&facts.object.spec, installation);
+            start(facts, evidence, order, sent)
+        }
     })
 }
 
@@ -206,30 +206,13 @@ pub(super) fn waiting(facts: &Facts, view: &View) -> Decision {
     .again(view.times.active_poll_interval)
 }
 
-/// The account refused to start an order a moment ago.
-fn declined(facts: &Facts, view: &View) -> Option<Decision> {
-    let declined = facts.memory.declined.as_ref()?;
-    let stalled = declined.reason == Reason::LimitReached;
-    let pause = if stalled {
-        view.times.active_poll_interval
-    } else {
-        Duration::from_secs(1)
+/// The account lets no order start now.
+fn denied(facts: &Facts, view: &View, (reason, message): &(Reason, String)) -> Decision {
+    let pause = match reason {
+        Reason::LimitReached => view.times.active_poll_interval,
+        _ => Duration::from_secs(1),
     };
-    // A limit that was changed is asked about at once.
-    if facts.now.since(declined.at) >= pause || declined.limits != facts.limits() {
-        return None;
-    }
-    let message = declined.message.clone();
-    let cause = match declined.reason {
-        Reason::Ordering => Cause::waits(declined.reason, message),
-        reason => held(reason, message),
-    };
-    let wait = if declined.reason == Reason::Ordering {
-        Decision::hold_quietly(facts, cause)
-    } else {
-        Decision::hold(facts, cause)
-    };
-    Some(wait.again(pause))
+    Decision::hold(facts, held(*reason, message.clone())).again(pause)
 }
 
 /// Waiting for a listing that shows that no machine of this object exists.
@@ -257,13 +240,6 @@ fn unproved(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision>
     }
     if !in_doubt(facts, view, evidence) {
         return None;
-    }
-    if view.open_elsewhere {
-        let text = "URL or key of the account changed while orders of other objects were open; this object is older than that and bears no trace of an order, so it waits until no other server has the reason OutcomeUnknown";
-        return Some(Decision::hold(
-            facts,
-            Cause::waits(Reason::WaitingForListing, text),
-        ));
     }
     let settled = settled(facts, view);
     (proof.began < settled).then(|| {

@@ -16,7 +16,6 @@ use crate::{
     account::{marks, view::View},
     account_facts::Purpose,
     cause::Cause,
-    server::memory::MOST_TAG_TRIES,
     server_commands::UnderWay,
     wording::listed,
 };
@@ -45,30 +44,11 @@ pub fn release(facts: &Facts, evidence: &Evidence) -> Decision {
         return Decision::unchanged(facts);
     }
     let mut decision = toward_the_end(facts, evidence);
-    if decision.effect == Some(Effect::LetGo)
-        && let Some(tag) = tag_to_remove(facts)
-    {
-        decision.effect = Some(Effect::RemoveOrderTag { tag });
-    }
     if decision.effect == Some(Effect::LetGo) && !facts.has_finalizer() {
         // Somebody stripped it; others still hold the object, and its machine is dealt with.
         decision.effect = None;
     }
     decision
-}
-
-/// The order's tag of a released machine, which nobody needs on the account's list any more. Not of the last
-/// machine that the account is known by: a search for an order needs the tag of one that is known.
-fn tag_to_remove(facts: &Facts) -> Option<String> {
-    let view = facts.account.usable(Purpose::End).ok()?;
-    if facts.memory.tag_tries >= MOST_TAG_TRIES || facts.policies().observe_only() {
-        return None;
-    }
-    let released = facts.own.iter().map(|s| &s.server);
-    let mut released = released.filter(|s| s.status == ServerStatus::Released);
-    let tag = fence::order_tag_of(released.next()?, &facts.mark())?;
-    let has_other = view.known.iter().any(|known| known.order_tag != tag);
-    has_other.then(|| tag.to_owned())
 }
 
 fn toward_the_end(facts: &Facts, evidence: &Evidence) -> Decision {

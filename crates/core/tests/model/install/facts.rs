@@ -250,6 +250,7 @@ pub(super) fn facts(scene: &Scene, o: &Object, around: Around) -> Facts {
             },
             terms: Terms::Own,
         },
+        denied: None,
         installation: Some(Ok(Installation {
             ssh_keys: vec![ServerKey {
                 sent: MACHINE.into(),

@@ -198,7 +198,6 @@ pub fn account(a: &Account) -> Facts {
         },
         timing: timing(),
         missed_since: None,
-        open_elsewhere: on_record_of_all.is_open_elsewhere(lineage_now.as_deref()),
         status: AccountStatus {
             lineage: lineage_now,
             endpoint: a.status.endpoint.map(endpoint),

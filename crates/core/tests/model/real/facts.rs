@@ -102,7 +102,6 @@ pub fn facts(s: &Sight) -> Facts {
         uid: ACCOUNT_UID.into(),
         connection: Some(word(s.connection)),
         lineage: s.settings.lineage.map(lineage),
-        open_elsewhere: s.settings.open_elsewhere,
         no_orders: (s.settings.no_orders)
             .then(|| (Reason::Pending, "the account is being recorded".into())),
         defaults: Some(defaults(&s.object)),
@@ -132,6 +131,7 @@ pub fn facts(s: &Sight) -> Facts {
             terms: flexmetal_core::account::terms::Terms::Own,
         },
         installation: Some(Ok(Installation::default())),
+        denied: None,
         named_keys: Vec::new(),
         own: Vec::new(),
         recorded: None,

@@ -23,10 +23,6 @@ use jiff::Timestamp;
 use std::time::Duration;
 
 const HOUR: i64 = 3_600;
-/// Past the end, whoever gives no answer is asked for this long at the least.
-const GIVEN_UP_AFTER: i64 = 86_400;
-/// And this often.
-const GIVEN_UP_TRIES: u32 = 8;
 
 /// What is due of a password that is not stored, and what is said of it.
 pub(super) fn fetch(
@@ -107,11 +103,8 @@ fn is_missed(
     let said_so = |known: &PasswordMemory| {
         known.failure == Some(PasswordFailure::Absent) && known.tried + since >= facts.now.mono
     };
-    let is_given_up = doubt.is_none()
-        && rest <= -GIVEN_UP_AFTER
-        && known.is_some_and(|known| known.tries >= GIVEN_UP_TRIES);
     let is_noted = record.warned == Some(PasswordWarning::Missed) && doubt.is_none();
-    rest <= 0 && (is_noted || is_given_up || known.is_some_and(said_so))
+    rest <= 0 && (is_noted || known.is_some_and(said_so))
 }
 
 /// What stands against storing it now.

@@ -31,10 +31,6 @@ use std::time::Duration;
 
 /// It is looked at this often at the least: a name may come free, and a clock be turned back.
 const LONGEST_SLEEP: Duration = Duration::from_secs(600);
-/// The first pause between two tries where no account says how often to look.
-const FIRST_PAUSE: Duration = Duration::from_secs(30);
-/// The longest pause, in first ones; each is twice the one before.
-const MOST_POLLS: u32 = 20;
 
 /// Adds what is due to a decision, and notes in status what is known. Returns what is said.
 pub fn keep(facts: &Facts, decision: &mut Decision) -> Option<Wanted> {
@@ -202,14 +198,8 @@ fn in_doubt(decision: &Decision, record: &RootPasswordStatus) -> Option<(i64, i6
 
 /// How long it is until the next try.
 fn pause(facts: &Facts, known: Option<&PasswordMemory>) -> Duration {
-    let Some(known) = known.filter(|known| known.tries > 0) else {
-        return Duration::ZERO;
-    };
-    let view = facts.view();
-    let first = view.map_or(FIRST_PAUSE, |view| view.times.active_poll_interval);
-    let doubled = 1_u32.checked_shl(known.tries - 1).unwrap_or(u32::MAX);
-    let pause = first * doubled.min(MOST_POLLS);
-    (known.tried + pause).saturating_sub(facts.now.mono)
+    let rest = known.and_then(|known| known.backoff.rest(facts.now.mono));
+    rest.unwrap_or_default()
 }
 
 /// An effect after a pause. It goes before what is held back after failures, which may fail for ever while the day of the

@@ -121,14 +121,3 @@ fn an_intent_names_the_account_and_a_plan_for_another_one_is_given_up() {
         "nothing is ordered before it is on record"
     );
 }
-
-#[test]
-fn an_old_object_without_a_trace_waits_while_orders_are_open_elsewhere() {
-    let unsettled = || Case::new().view(|v| v.open_elsewhere = true);
-    assert_eq!(short(&unsettled().decide()).0, Some("Order"), "a newcomer");
-    let old = unsettled().old();
-    assert_eq!(
-        short(&old.decide()),
-        (None, Some(Reason::WaitingForListing), false)
-    );
-}

@@ -5,7 +5,6 @@ use crate::{
     account::{supply::Demand, view::Catalogue},
     cause::Cause,
     once,
-    server::memory::Declined,
 };
 use api::ManagementPolicy;
 use hosting_types::catalogue::{Availability, Plan, PlanLocation};
@@ -38,15 +37,9 @@ pub(super) fn catalogue(plan: Plan) -> Option<(Duration, Arc<Catalogue>)> {
 fn an_order_waits_for_each_of_its_causes() {
     let new = Case::new();
     let refused = new.clone().ordered(Some(OrderOutcome::Refused), None);
-    let declined = |reason| {
-        new.clone().memory(|m| {
-            m.declined = Some(Declined {
-                reason,
-                message: "no".into(),
-                at: RUNNING,
-                limits: new.0.limits(),
-            });
-        })
+    let denied = |reason| {
+        new.clone()
+            .facts(|f| f.denied = Some((reason, "no".into())))
     };
     table(vec![
         (
@@ -201,7 +194,7 @@ fn an_order_waits_for_each_of_its_causes() {
         ),
         (
             "the limit",
-            declined(Reason::LimitReached),
+            denied(Reason::LimitReached),
             None,
             Some(Reason::LimitReached),
             true,
@@ -404,28 +397,6 @@ fn who_waits_for_stock_reads_where_there_is_some_and_when_it_is_looked_at_again(
         nowhere.contains("no other place that you may use"),
         "{nowhere}"
     );
-}
-
-#[test]
-fn a_changed_limit_is_asked_about_at_once() {
-    let declined = Case::new();
-    let limits = declined.0.limits();
-    let declined = declined.memory(|m| {
-        m.declined = Some(Declined {
-            reason: Reason::LimitReached,
-            message: "no".into(),
-            at: RUNNING,
-            limits,
-        });
-    });
-    assert_eq!(
-        short(&declined.decide()),
-        (None, Some(Reason::LimitReached), true)
-    );
-    let raised = declined.clone().view(|v| v.limits.max_servers = Some(2));
-    assert_eq!(short(&raised.decide()).0, Some("Order"));
-    let entry = super::terms::on_terms(declined, &serde_json::json!({"maxServers": 2}));
-    assert_eq!(short(&entry.decide()).0, Some("Order"));
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::{
     account::supply::Demand,
     readings::Reading,
     server::{
-        memory::{Declined, ReleaseAnswer},
+        memory::ReleaseAnswer,
         tag_changes::{TagChange, TagEnd},
     },
     trouble::Trouble,
@@ -151,12 +151,7 @@ fn without_room(case: Case) -> Case {
 }
 
 fn without_a_machine() -> Vec<Case> {
-    let limit = Declined {
-        reason: Reason::LimitReached,
-        message: "no room; raise the limit".into(),
-        at: RUNNING,
-        limits: Case::new().0.limits(),
-    };
+    let limit = (Reason::LimitReached, "no room; raise the limit".to_owned());
     let missing = |message: &str| Cause::missing(Reason::ReferenceNotFound, message);
     let no_account = || Case::new().facts(|f| f.account = unsaid("default"));
     let no_secret = || blocked(Reason::SecretNotFound);
@@ -199,7 +194,7 @@ fn without_a_machine() -> Vec<Case> {
         Case::new().spec(|s| s.hostname = Some("a_b".into())),
         Case::new().view(|v| v.catalogue = catalogue(plan(Availability::Unavailable))),
         quota_used_up(),
-        Case::new().memory(|m| m.declined = Some(limit)),
+        Case::new().facts(|f| f.denied = Some(limit)),
         unlooked(),
         paced(OrderOutcome::Refused),
         paced(OrderOutcome::NotSent),

@@ -5,7 +5,7 @@ use crate::{
     account_facts::LiveAccount,
     server::{
         decide::fence::TagProof,
-        memory::{MOST_TAG_TRIES, Missing, ReleaseAnswer, Sent},
+        memory::{Missing, ReleaseAnswer, Sent},
     },
 };
 use api::brake::{BrakeStatus, Braking, ReleaseBrake};
@@ -334,22 +334,8 @@ fn a_release_takes_its_steps_in_order() {
             false,
         ),
         (
-            "the end: the order's tag leaves the account's list",
+            "the end",
             begun(ServerStatus::Released),
-            Some("RemoveOrderTag"),
-            Some(Reason::Released),
-            false,
-        ),
-        (
-            "the end, and the tag is gone or was tried often enough",
-            begun(ServerStatus::Released).memory(|m| m.tag_tries = MOST_TAG_TRIES),
-            Some("LetGo"),
-            Some(Reason::Released),
-            false,
-        ),
-        (
-            "the end of the last machine that the account is known by",
-            begun(ServerStatus::Released).view(|v| v.known[0].order_tag = own_tag()),
             Some("LetGo"),
             Some(Reason::Released),
             false,

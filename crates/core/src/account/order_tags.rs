@@ -1,0 +1,87 @@
+//! Order tags that nobody needs any more.
+//!
+//! Each order makes a tag, and the provider keeps it when the server is released. It is removed a day later: until then a
+//! server of an order whose answer was lost may show, and so may one that another cluster has ordered.
+
+use super::{marks, on_record::OnRecord};
+use api::account::KnownMachine;
+use hosting_types::{Server, ServerStatus, TagRecord};
+use std::collections::{BTreeSet, HashSet};
+
+/// How old the order of a tag that is removed is at least, in seconds.
+const LEAST_AGE: i64 = 86_400;
+/// The most tags that one scan removes.
+pub const MOST_REMOVED: usize = 50;
+
+/// The order tags of an account that are old, and that no server has as far as is known.
+#[derive(Clone, Debug)]
+pub struct OldOrderTags {
+    now: i64,
+    known: Vec<KnownMachine>,
+    /// By the second of their order.
+    tags: BTreeSet<(i64, String)>,
+    is_known_shown: bool,
+}
+
+impl OldOrderTags {
+    /// None yet. `now`: Unix second by a clock that was not turned forward; `known`: servers of which a list that tells the
+    /// truth shows one.
+    pub fn new(now: i64, known: Vec<KnownMachine>) -> Self {
+        Self {
+            now,
+            known,
+            tags: BTreeSet::new(),
+            is_known_shown: false,
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.tags.is_empty()
+    }
+
+    /// Takes in a tag of the account's list.
+    pub fn add_tag(&mut self, record: &TagRecord) {
+        let counts = [record.resources, record.servers];
+        let is_in_use = counts.into_iter().flatten().any(|count| count > 0);
+        let ordered = marks::epoch(&record.tag);
+        let ordered = ordered.filter(|at| at.saturating_add(LEAST_AGE) < self.now);
+        if let Some(ordered) = ordered.filter(|_| !is_in_use) {
+            self.tags.insert((ordered, record.tag.clone()));
+        }
+    }
+
+    /// Takes in a server of a list of the whole account, which began after that of the tags.
+    pub fn add_server(&mut self, server: &Server) {
+        let is_it = |known: &KnownMachine| server.id.as_str().eq_ignore_ascii_case(&known.uuid);
+        self.is_known_shown |= self.known.iter().any(is_it);
+        // A released server is found by its identifier alone.
+        if server.status == ServerStatus::Released {
+            return;
+        }
+        for tag in &server.tags {
+            if let Some(ordered) = marks::epoch(tag) {
+                self.tags.remove(&(ordered, tag.clone()));
+            }
+        }
+    }
+
+    /// The tags to remove, the oldest first, once both lists are complete.
+    pub fn to_remove(self, on_record: &OnRecord) -> Vec<String> {
+        if !self.known.is_empty() && !self.is_known_shown {
+            return Vec::new();
+        }
+        let recorded = on_record.machines.iter().map(|machine| &machine.mark);
+        let recorded = recorded.chain(&on_record.open).map(String::as_str);
+        let recorded: HashSet<&str> = recorded.collect();
+        let is_needed = |tag: &str| {
+            marks::object_mark(tag).is_none_or(|mark| recorded.contains(mark))
+                || self.known.iter().any(|known| known.order_tag == tag)
+        };
+        let tags = self.tags.iter().map(|(_, tag)| tag);
+        let unneeded = tags
+            .filter(|tag| !is_needed(tag.as_str()))
+            .take(MOST_REMOVED);
+        unneeded.cloned().collect()
+    }
+}

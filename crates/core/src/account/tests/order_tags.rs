@@ -1,0 +1,136 @@
+//! Which order tags are removed from an account.
+
+use super::*;
+use crate::account::{
+    on_record::{OnRecord, RecordedMachine},
+    order_tags::{MOST_REMOVED, OldOrderTags},
+};
+use hosting_types::TagRecord;
+
+const NOW: i64 = 1_790_000_000;
+const DAY: i64 = 86_400;
+
+fn mark(number: i64) -> String {
+    format!("{number:024x}")
+}
+
+/// The tag of the order of this object at this second.
+fn tag(object: i64, second: i64) -> String {
+    format!("fmo-order:{}{second:08x}", mark(object))
+}
+
+/// A tag in the account's list that no resource has.
+fn unused(tag: &str) -> TagRecord {
+    TagRecord {
+        tag: tag.into(),
+        resources: Some(0),
+        servers: Some(0),
+    }
+}
+
+fn old(tags: &[TagRecord]) -> OldOrderTags {
+    let mut old = OldOrderTags::new(NOW, Vec::new());
+    tags.iter().for_each(|tag| old.add_tag(tag));
+    old
+}
+
+fn with_tag(status: ServerStatus, tag: String) -> Server {
+    Server {
+        status,
+        tags: vec![tag],
+        ..machine(3)
+    }
+}
+
+#[test]
+fn only_order_tags_older_than_a_day_are_removed() {
+    let removed = |tag: &str| {
+        !old(&[unused(tag)])
+            .to_remove(&OnRecord::default())
+            .is_empty()
+    };
+    assert!(removed(&tag(1, NOW - DAY - 1)));
+    for kept in [
+        tag(1, NOW - DAY),
+        tag(1, NOW),
+        tag(1, NOW + DAY),
+        "web".into(),
+        "fmo-cluster:0123456789abcdef".into(),
+        format!("fmo-retained:{}{}", mark(1), mark(2)),
+        "fmo-order:1".into(),
+    ] {
+        assert!(!removed(&kept), "{kept}");
+    }
+}
+
+#[test]
+fn a_tag_that_a_server_has_stays() {
+    let tag = tag(1, NOW - 2 * DAY);
+    for (status, is_removed) in [
+        (ServerStatus::Created, false),
+        (ServerStatus::Delivered, false),
+        (ServerStatus::Failed, false),
+        (ServerStatus::Releasing, false),
+        (ServerStatus::Released, true),
+    ] {
+        let mut old = old(&[unused(&tag)]);
+        old.add_server(&with_tag(status.clone(), tag.clone()));
+        let removed = old.to_remove(&OnRecord::default());
+        assert_eq!(!removed.is_empty(), is_removed, "{status:?}");
+    }
+    // The list of the servers may be behind that of the tags.
+    for (resources, servers) in [(Some(1), Some(0)), (Some(1), None), (None, Some(1))] {
+        let counted = TagRecord {
+            resources,
+            servers,
+            ..unused(&tag)
+        };
+        assert!(old(&[counted]).is_empty());
+    }
+}
+
+#[test]
+fn a_tag_of_a_recorded_server_or_an_open_order_stays() {
+    let (server, open, nobody) = (tag(1, 1), tag(2, 2), tag(3, 3));
+    let all = [&server, &open, &nobody].map(|tag| unused(tag));
+    let on_record = OnRecord {
+        machines: vec![RecordedMachine {
+            uuid: uuid(7),
+            mark: mark(1),
+            live: false,
+            lineage: None,
+        }],
+        open: vec![mark(2)],
+    };
+    assert_eq!(old(&all).to_remove(&on_record), [nobody]);
+}
+
+#[test]
+fn a_list_without_a_known_server_removes_nothing() {
+    let nobody = tag(3, 3);
+    let removed = |tags: &[&str], shown: bool| {
+        let mut old = OldOrderTags::new(NOW, vec![known()]);
+        tags.iter().for_each(|tag| old.add_tag(&unused(tag)));
+        if shown {
+            let released = Server {
+                status: ServerStatus::Released,
+                ..machine(1)
+            };
+            old.add_server(&released);
+        }
+        old.to_remove(&OnRecord::default())
+    };
+    assert!(removed(&[&nobody], false).is_empty());
+    assert_eq!(removed(&[&nobody], true), [nobody.as_str()]);
+    // A search for an order looks up the tag of a known server as well.
+    assert!(removed(&[&known().order_tag], true).is_empty());
+}
+
+#[test]
+fn a_scan_removes_so_many_at_most_and_the_oldest_first() {
+    let all: Vec<TagRecord> = (1..=200).rev().map(|n| unused(&tag(201 - n, n))).collect();
+    let removed = old(&all).to_remove(&OnRecord::default());
+    let oldest = (1..=50).map(|n| tag(201 - n, n));
+    assert_eq!((removed.len(), MOST_REMOVED), (50, 50));
+    assert_eq!(removed, oldest.collect::<Vec<_>>());
+}

@@ -1,0 +1,123 @@
+//! Order tags that nobody needs any more leave the account.
+
+use super::{
+    Connection,
+    live::Core,
+    reading::{is_own_tag, started_again},
+};
+use crate::runtime::clock;
+use flexmetal_core::account::{
+    lane::Lane,
+    order_tags::{MOST_REMOVED, OldOrderTags},
+};
+use futures::FutureExt as _;
+use hosting::listing::Listing;
+use hosting_types::{Error, list::Gap};
+use std::time::Duration;
+
+/// After a scan that left none of them, tags are listed again when those of today are old enough.
+const LIST_AGAIN: Duration = Duration::from_secs(86_400);
+
+impl Core {
+    /// The order tags that may be removed, once all servers of the account were listed after this. None: none are due.
+    ///
+    /// # Errors
+    /// Where the key is refused. Any other failure leaves it to the next scan.
+    pub(crate) async fn old_order_tags(
+        &self,
+        by: &Connection,
+    ) -> Result<Option<OldOrderTags>, Gap> {
+        let now = clock::now().mono;
+        let known = {
+            let state = self.state();
+            let is_due = |listed: Duration| now >= listed + LIST_AGAIN;
+            let is_due = state.order_tags_listed.is_none_or(is_due);
+            if !is_due || state.connection_for_changes().is_none() {
+                return Ok(None);
+            }
+            state.known().to_vec()
+        };
+        let read = || {
+            let mut old = OldOrderTags::new(clock::steady_wall(), known.clone());
+            async move {
+                let pages = Listing::of_tags(|page| {
+                    async move {
+                        let tags = by.client.tags(page);
+                        Ok(self
+                            .call_maybe_forbidden(by, Lane::OrphanScan, tags)
+                            .await?)
+                    }
+                    .boxed()
+                });
+                let mut pages = pages.leaving_out(is_own_tag).growing();
+                while let Some(page) = pages.next_page().await? {
+                    page.iter().for_each(|tag| old.add_tag(tag));
+                }
+                Ok(old)
+            }
+            .boxed()
+        };
+        match started_again(read).await {
+            Ok((_, old)) if old.is_empty() => {
+                self.state().order_tags_listed = Some(now);
+                Ok(None)
+            }
+            Ok((_, old)) => Ok(Some(old)),
+            Err(Gap::Failed(error @ Error::AccessDenied(_))) => {
+                self.check_key()?;
+                tracing::debug!(error = error.explain(), "the key may not list tags");
+                self.state().order_tags_listed = Some(now);
+                Ok(None)
+            }
+            Err(gap) => {
+                tracing::debug!(%gap, "the tags of the account could not be listed");
+                Ok(None)
+            }
+        }
+    }
+
+    /// Removes those of the tags that no object of the account has on record, in a task of its own: nothing waits for it.
+    pub(crate) fn remove_order_tags(&self, old: OldOrderTags) {
+        // Not all objects are known yet.
+        let Some(on_record) = self.audience.on_record(&self.of.key) else {
+            return;
+        };
+        let tags = old.to_remove(&on_record);
+        let is_rest = tags.len() < MOST_REMOVED;
+        self.state().order_tags_listed = is_rest.then(|| clock::now().mono);
+        self.unneeded_tags.send_replace(tags);
+    }
+
+    /// Removes the tags that the last scan found. Never ends.
+    pub(crate) async fn keep_tags_few(&self) {
+        let mut unneeded = self.unneeded_tags.subscribe();
+        while unneeded.changed().await.is_ok() {
+            let tags = unneeded.borrow_and_update().clone();
+            for tag in tags {
+                if let Err(error) = self.remove_tag(&tag).await {
+                    tracing::debug!(tag, error = error.explain(), "an order tag stays");
+                    self.state().order_tags_listed = None;
+                    break;
+                }
+            }
+        }
+    }
+
+    async fn remove_tag(&self, tag: &str) -> Result<(), Error> {
+        let Some(connection) = self.state().connection_for_changes() else {
+            return Ok(());
+        };
+        let call = connection.client.delete_tag(tag);
+        match self
+            .call_maybe_forbidden(&connection, Lane::Catalogue, call)
+            .await
+        {
+            Ok(()) => {
+                tracing::debug!(tag, "removed the tag of an order that is over");
+                Ok(())
+            }
+            Err(Error::NotFound(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Order tags that nobody needs leave the account, and no others.
+
+use super::{
+    provider::{machine, mark, uuid},
+    rig::Rig,
+};
+use crate::runtime::clock;
+use api::{ManagementPolicy, policies::Policies};
+use flexmetal_core::account::{on_record::RecordedMachine, view::State};
+use serde_json::{Value, json};
+use std::{sync::atomic::Ordering, time::Duration};
+use tokio::time::sleep;
+
+const DAY: i64 = 86_400;
+/// The time between two scans, and a little for the second.
+const SCAN: Duration = Duration::from_secs(1860);
+
+/// The tag of the order of the object with this number, so many seconds ago.
+fn ordered(number: usize, ago: i64) -> String {
+    format!("fmo-order:{}{:08x}", mark(number), clock::now().wall - ago)
+}
+
+fn shown(tag: &str, count: usize) -> Value {
+    json!({"tag": tag, "resources": {"count": count, "flexMetalServers": {"count": count}}})
+}
+
+/// Puts these into the account's list, on no server by their count.
+fn list(rig: &Rig, tags: &[String]) {
+    rig.provider.world().tags = tags.iter().map(|tag| shown(tag, 0)).collect();
+}
+
+/// What the account's list has left.
+fn left(rig: &Rig) -> Vec<String> {
+    let world = rig.provider.world();
+    let tags = world.tags.iter().map(|tag| tag["tag"].as_str().unwrap());
+    tags.map(str::to_owned).collect()
+}
+
+/// How often the tags were listed, to an empty page, since this was last asked.
+fn lists(rig: &Rig) -> usize {
+    let calls = rig.provider.calls();
+    let pages = calls.iter().filter(|c| *c == "GET /v3/flexMetal/tags");
+    pages.count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn order_tags_that_nobody_needs_leave_fifty_a_scan() {
+    let (rig, account) = Rig::with_account().await;
+    let (young, borne) = (ordered(1, DAY - 3600), ordered(2, 2 * DAY));
+    let (server, open) = (ordered(3, 3 * DAY), ordered(4, 3 * DAY));
+    let kept = [young, borne.clone(), server, open, "web".to_owned()];
+    let unneeded = (0..70).map(|n| ordered(100 + n, 2 * DAY));
+    let all: Vec<String> = kept.iter().cloned().chain(unneeded).collect();
+    list(&rig, &all);
+    let mut bearing = machine(2, "failed");
+    bearing["tags"][1] = json!(borne);
+    let mut released = machine(5, "released");
+    released["tags"][1] = json!(all[5]);
+    rig.provider.world().servers = vec![bearing, released];
+    let recorded = RecordedMachine {
+        uuid: uuid(3),
+        mark: mark(3),
+        live: true,
+        lineage: None,
+    };
+    {
+        let mut on_record = rig.objects.on_record.lock().unwrap();
+        on_record.machines.push(recorded);
+        on_record.open.push(mark(4));
+    }
+    rig.ready(&account).await;
+    assert_eq!(left(&rig).len(), 75, "the first scan serves the objects");
+    sleep(SCAN).await;
+    assert_eq!(left(&rig).len(), 25, "fifty at most");
+    sleep(SCAN).await;
+    assert_eq!(left(&rig), kept);
+
+    // What is old enough tomorrow need not be looked for today.
+    lists(&rig);
+    sleep(20 * SCAN).await;
+    assert_eq!(lists(&rig), 0);
+    sleep(30 * SCAN).await;
+    assert!(lists(&rig) > 0);
+    assert_eq!(left(&rig), kept);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_order_tag_leaves_that_another_cluster_needs() {
+    let (one, account) = Rig::with_account().await;
+    let other = Rig::of_cluster("ffffffffffffffff", one.provider.clone());
+    // Each has a server of long ago, and the other one's records are not known to it.
+    let of_one = ordered(1, 9 * DAY);
+    let of_other = ordered(2, 9 * DAY);
+    let open = ordered(3, DAY / 2);
+    let unneeded = ordered(4, 9 * DAY);
+    list(
+        &one,
+        &[&of_one, &of_other, &open, &unneeded].map(Clone::clone),
+    );
+    let mut servers = vec![machine(1, "delivered"), machine(2, "delivered")];
+    servers[0]["tags"][1] = json!(of_one);
+    servers[1]["tags"] = json!(["fmo-cluster:ffffffffffffffff", of_other]);
+    one.provider.world().servers = servers;
+    other.objects.on_record.lock().unwrap().open.push(mark(3));
+    other.install("default", "key-two", |_| {});
+    one.ready(&account).await;
+    sleep(2 * SCAN).await;
+    assert_eq!(left(&one), [of_one, of_other, open]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_removed_where_the_objects_are_not_known_or_nothing_may_change() {
+    let observed = Policies {
+        management_policy: Some(ManagementPolicy::ObserveOnly),
+        ..Policies::default()
+    };
+    for case in 0..4 {
+        let rig = Rig::new().await;
+        rig.objects.unlisted.store(case == 0, Ordering::Relaxed);
+        rig.install("default", "key-one", |settings| match case {
+            1 => settings.defaults = Some(observed),
+            2 => settings.lineage = None,
+            _ => {}
+        });
+        let unneeded = [ordered(1, 9 * DAY)];
+        list(&rig, &unneeded);
+        if case == 3 {
+            rig.provider.world().forbidden = Some("/v3/flexMetal/tags".into());
+        }
+        sleep(2 * SCAN).await;
+        assert_eq!(left(&rig), unneeded, "case {case}");
+        let account = rig.resolve("default");
+        assert_eq!(account.view().state, State::Usable, "the key is good");
+    }
+}

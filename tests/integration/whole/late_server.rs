@@ -1,0 +1,125 @@
+//! A server that shows days after its order: it is taken, nothing is ordered beside it, and its tag goes when nobody needs it.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use api::names::ORDER_ANNOTATION;
+use flexmetal_core::mark::ClusterId;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::{ORDER_TAG, SOON, judge, looks, orders, text};
+use lab::rig::{World, cluster, eventually, server};
+
+const TAGS: &str = "/v3/flexMetal/tags";
+const DAY: u64 = 86_400;
+
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.expect("after 1970").as_secs()
+}
+
+/// Makes an object that ordered two days ago and lost the answer, while no operator runs. Returns the order's tag, which the
+/// account has.
+async fn ordered_long_ago(world: &World, name: &str) -> String {
+    let made = world.create(&server(name)).await;
+    let uid = text(&made["metadata"]["uid"]);
+    let cluster_id = ClusterId::parse(&world.cluster_id).expect("an identity");
+    let mark = cluster_id.object_mark(&world.namespace, name, &uid);
+    let account = world.accounts().get("default").await.expect("it is there");
+    let epoch = i64::try_from(now() - 2 * DAY).expect("it fits");
+    let intent = json!({
+        "cluster": world.cluster_id, "uid": uid, "mark": mark.as_str(), "epoch": epoch, "attempt": "long-ago",
+        "sendBy": "2026-01-01T00:00:00Z", "hostname": name,
+        "account": {
+            "kind": "ProviderAccount", "name": "default", "uid": account.metadata.uid,
+            "lineage": account.data["status"]["lineage"], "connection": "c0ffeec0ffee",
+        },
+    });
+    let note = json!({"metadata": {
+        "annotations": {ORDER_ANNOTATION: intent.to_string()},
+        "finalizers": ["flexmetal.dev/server"],
+    }});
+    world.merge(name, &note).await;
+    let status = json!({"status": {"order": intent}});
+    let (params, patch) = (PatchParams::default(), Patch::Merge(&status));
+    let written = world.servers().patch_status(name, &params, &patch).await;
+    written.expect("the status is written");
+    let tag = mark.order_tag(epoch);
+    post_tag(world, &tag).await;
+    tag
+}
+
+/// The order tags of the account.
+async fn order_tags(world: &World) -> Vec<String> {
+    let tags = world.simulator.records(TAGS).await;
+    let names = tags.iter().map(|tag| text(&tag["tag"]));
+    names.filter(|tag| tag.starts_with(ORDER_TAG)).collect()
+}
+
+async fn post_tag(world: &World, tag: &str) {
+    let made = json!({"tag": tag});
+    let (status, body) = world.simulator.call("POST", TAGS, Some(&made)).await;
+    assert!((200..300).contains(&status), "{status}: {body}");
+}
+
+/// The tags of the account were listed by the operator that runs now.
+async fn tags_are_listed(world: &World, before: usize) {
+    eventually("the scan lists the tags", SOON, async || {
+        (lists(world).await > before).then_some(())
+    })
+    .await;
+}
+
+async fn lists(world: &World) -> usize {
+    let ledger = world.simulator.ledger().await;
+    let is_list = |call: &&Value| call["method"] == "GET" && call["path"] == TAGS;
+    ledger.iter().filter(is_list).count()
+}
+
+#[tokio::test]
+async fn a_server_that_shows_days_late_is_taken_and_its_tag_goes_after_it() {
+    let mut world = World::start(cluster(), "late").await;
+    world.create(&server("control")).await;
+    world.wait_ready("control", SOON).await;
+    world.operator().kill9();
+    let tag = ordered_long_ago(&world, "late").await;
+    let nobodys = format!("{ORDER_TAG}{}{:08x}", "a".repeat(24), now() - 2 * DAY);
+    post_tag(&world, &nobodys).await;
+
+    // While it is looked for, a crash in between, nothing is ordered and its tag stays.
+    for _ in 0..2 {
+        world.operator().restart();
+        looks(&world, 12).await;
+        world.operator().kill9();
+    }
+    assert_eq!(orders(&world).await, 1, "that of the control");
+    assert!(order_tags(&world).await.contains(&tag));
+
+    let cluster_tag = format!("fmo-cluster:{}", world.cluster_id);
+    let machine = json!({"name": "late", "tags": [cluster_tag, tag]});
+    let machine = world.simulator.appear(&machine).await;
+    let before = lists(&world).await;
+    world.operator().restart();
+    let ready = world.wait_ready("late", SOON).await;
+    assert_eq!(ready["status"]["uuid"], machine["uuid"]);
+    tags_are_listed(&world, before).await;
+    eventually("the tag that nobody needs is removed", SOON, async || {
+        (!order_tags(&world).await.contains(&nobodys)).then_some(())
+    })
+    .await;
+    assert!(order_tags(&world).await.contains(&tag));
+    assert_eq!(orders(&world).await, 1, "nothing is ordered beside it");
+
+    // A release leaves the tag; the first scan of the next process removes it.
+    world.delete("late").await;
+    world.wait_gone("late", SOON).await;
+    assert!(order_tags(&world).await.contains(&tag));
+    world.operator().restart();
+    eventually("the tag is removed", SOON, async || {
+        (!order_tags(&world).await.contains(&tag)).then_some(())
+    })
+    .await;
+    let kept = order_tags(&world).await;
+    assert_eq!(kept.len(), 1, "that of the control: {kept:?}");
+    judge(&world).await;
+}
