@@ -197,11 +197,6 @@ pub struct HostInstallStatus {
     /// The last installation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<HostInstallRecord>,
-    /// The last lines of the installation log, at most 10 of 200 characters each. None where a script was sent, or a text from
-    /// a Secret or ConfigMap: the log may repeat parts of it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "atomic"))]
-    pub lines: Vec<String>,
 }
 
 /// An installation log at one moment, as far as it tells a later entry from those of before.
@@ -343,7 +338,6 @@ impl HostInstallStatus {
             log: None,
             finished: None,
             last: None,
-            lines: Vec::new(),
         }
     }
 

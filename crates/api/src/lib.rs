@@ -25,7 +25,6 @@ pub mod delivery;
 pub mod hardware;
 pub mod host;
 pub mod host_install;
-pub mod host_power;
 pub mod installation;
 pub mod interval;
 pub mod key_in_use;
@@ -46,6 +45,7 @@ pub mod selector;
 pub mod server;
 pub mod ssh_key;
 pub mod tag;
+pub mod target;
 pub mod timing;
 pub mod whitelist;
 

@@ -1,4 +1,4 @@
-//! What servers may know of the commands for them.
+//! What servers and hosts may know of the commands for them.
 
 use super::CommandObjects;
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     },
     runtime::clock,
 };
-use api::ServerCommand;
+use api::{ServerCommand, target::TargetKind};
 use flexmetal_core::{
     command::facts::{is_under_way, place},
     server_commands::UnderWay,
@@ -22,23 +22,31 @@ use std::{sync::Arc, time::Duration};
 /// Commands that are read at once: each may have much in its annotations.
 const PAGE: u32 = 100;
 
-/// The commands, as servers see them.
+/// The commands, as their targets see them.
 pub(super) struct Known {
     pub(super) objects: Arc<CommandObjects>,
     pub(super) client: Client,
 }
 
 impl Commands for Known {
-    fn under_way(&self, namespace: &str, server: &str, since: Duration) -> UnderWay {
+    fn under_way(
+        &self,
+        kind: TargetKind,
+        namespace: &str,
+        name: &str,
+        since: Duration,
+    ) -> UnderWay {
         if !self.objects.is_listed_since(since) {
             return UnderWay::NotListed;
         }
         let now = clock::steady_wall();
-        let begun = self.objects.begun_in(&place(namespace, server));
+        let begun = self.objects.begun_in(&place(kind, namespace, name));
         let mut running = begun
             .iter()
             .filter_map(|uid| match self.objects.newest(uid) {
-                Some(Shown::Decoded(command)) if is_awaited(&command, now) => Some(name(&command)),
+                Some(Shown::Decoded(command)) if is_awaited(&command, now) => {
+                    Some(name_of(&command))
+                }
                 _ => None,
             });
         running.next().map_or(UnderWay::Nothing, UnderWay::Command)
@@ -46,13 +54,15 @@ impl Commands for Known {
 
     fn under_way_now<'a>(
         &'a self,
+        kind: TargetKind,
         namespace: &'a str,
-        server: &'a str,
+        name: &'a str,
     ) -> BoxFuture<'a, Result<UnderWay, Failure>> {
         async move {
             let api: Api<Guarded<ServerCommand>> = Api::namespaced(self.client.clone(), namespace);
-            let of_server = format!("spec.serverRef.name={server}");
-            let mut ask = ListParams::default().fields(&of_server).limit(PAGE);
+            // The default kind is left out of an object, so it is judged here.
+            let of_name = format!("spec.targetRef.name={name}");
+            let mut ask = ListParams::default().fields(&of_name).limit(PAGE);
             loop {
                 let page = match bounded(api.list(&ask)).await {
                     // The kind is not installed, or not any more.
@@ -62,8 +72,11 @@ impl Commands for Known {
                 let now = clock::steady_wall();
                 // One that does not decode cannot be one that an operator of this version has sent.
                 let mut all = page.items.iter().filter_map(|found| found.0.as_ref().ok());
-                if let Some(command) = all.find(|command| is_awaited(command, now)) {
-                    return Ok(UnderWay::Command(name(command)));
+                let is_it = |command: &&ServerCommand| {
+                    command.spec.target_ref.kind() == kind && is_awaited(command, now)
+                };
+                if let Some(command) = all.find(is_it) {
+                    return Ok(UnderWay::Command(name_of(command)));
                 }
                 match page.metadata.continue_.filter(|token| !token.is_empty()) {
                     Some(token) => ask.continue_token = Some(token),
@@ -74,20 +87,20 @@ impl Commands for Known {
         .boxed()
     }
 
-    fn wake(&self, namespace: &str, server: &str) {
-        self.objects.wake_first(&place(namespace, server));
+    fn wake(&self, kind: TargetKind, namespace: &str, name: &str) {
+        self.objects.wake_first(&place(kind, namespace, name));
     }
 }
 
 /// A request that was sent at the last moment is over by then.
 const ON_THE_WIRE: Duration = Duration::from_secs(60);
 
-fn name(command: &ServerCommand) -> String {
+fn name_of(command: &ServerCommand) -> String {
     command.metadata.name.clone().unwrap_or_default()
 }
 
 /// Whether a command is under way, and within its time, by the wall clock without what it was turned forward. Its own
-/// passes end it afterwards; a server waits no longer, whatever holds those up.
+/// passes end it afterwards; a target waits no longer, whatever holds those up.
 fn is_awaited(command: &ServerCommand, now: i64) -> bool {
     let created = command.metadata.creation_timestamp.as_ref();
     // A clock that is behind makes no command older.
@@ -119,7 +132,7 @@ mod tests {
             serde_json::from_value(json!({
                 "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand",
                 "metadata": {"name": "r", "uid": "u", "creationTimestamp": "1970-01-01T00:16:40Z"},
-                "spec": {"serverRef": {"name": "web"}, "action": "Reboot", "timeout": "10m"},
+                "spec": {"targetRef": {"name": "web"}, "action": "Reboot", "timeout": "10m"},
                 "status": {"sent": [record]},
             }))
             .unwrap()

@@ -1,10 +1,9 @@
 //! `DedicatedHost`: observe, decide, act, report.
 //!
-//! A host is there before its object and stays after it. All objects look at the one list of their account; what wipes or
-//! switches a host goes out once, between two looks.
+//! A host is there before its object and stays after it. All objects look at the one list of their account; what wipes a host
+//! goes out once, between two looks. A ServerCommand switches it.
 
 mod act;
-mod commands;
 mod installs;
 mod key_users;
 mod note;
@@ -13,26 +12,26 @@ mod texts;
 use super::{
     context::{Context, Process},
     drive::drive,
+    host_objects::{HostObjects, account_of, rivals},
     objects::{Objects, Seen, Traits},
     pass::{Next, TURNS},
+    power::read_command,
 };
 use crate::account::Account;
 use act::act;
-use api::DedicatedHost;
+use api::{DedicatedHost, target::TargetKind};
 use flexmetal_core::{
-    account::key::AccountKey,
     again::Again,
     host::{
         decide::{decide, turn},
         facts::{Facts, HostMemory},
     },
     ownership::Rivals,
-    pass::{Memory, Subject},
+    pass::Memory,
+    power::KnownCommand,
 };
 use std::{hash::Hash as _, sync::Arc};
 
-/// The hosts of all watched namespaces.
-type HostObjects = Objects<DedicatedHost, Memory<HostMemory>>;
 /// What the passes over hosts use.
 type HostContext = Context<DedicatedHost, Memory<HostMemory>>;
 
@@ -40,11 +39,11 @@ type HostContext = Context<DedicatedHost, Memory<HostMemory>>;
 pub struct Controller {
     process: Process,
     /// The objects.
-    pub objects: Arc<Objects<DedicatedHost, Memory<HostMemory>>>,
+    pub objects: Arc<HostObjects>,
 }
 
 impl Controller {
-    /// No objects yet. Registers the kind with the accounts, and with the stored keys.
+    /// No objects yet. Registers the kind with the accounts, the stored keys, and the commands.
     pub fn new(process: &Process) -> Self {
         let keys = process.stored_keys.clone();
         let traits = Traits {
@@ -62,6 +61,7 @@ impl Controller {
         };
         let objects = Arc::new(Objects::new(traits, process.watched.watches()));
         process.accounts.add_users(objects.clone());
+        process.hosts.set(objects.clone());
         let referrers = key_users::Hosts(objects.clone());
         process.stored_keys.add_referrers(Arc::new(referrers));
         Self {
@@ -76,12 +76,6 @@ impl Controller {
         let ctx = Arc::new(Context::new(&self.process, self.objects.clone()));
         drive(ctx, watches, accounts_known, pass).await;
     }
-}
-
-/// The account that a host names.
-fn account_of(host: &DedicatedHost) -> AccountKey {
-    let namespace = host.metadata.namespace.as_deref().unwrap_or_default();
-    AccountKey::of(&host.account(), namespace)
 }
 
 /// One pass.
@@ -99,7 +93,13 @@ async fn pass(ctx: Arc<HostContext>, seen: Seen<DedicatedHost>) -> Again {
             ctx.concluded(subject, ended, |own| own.note(observation))
                 .await
         }
-        Next::Say(again) => ctx.say(subject, &decision, again, &TURNS).await,
+        Next::Say(again) => {
+            let again = ctx.say(subject, &decision, again, &TURNS).await;
+            let commands = &ctx.server_commands;
+            let (namespace, name) = (subject.namespace(), subject.name());
+            commands.target_changed(TargetKind::DedicatedHost, namespace, name);
+            again
+        }
         Next::Rest(again) => again,
     }
 }
@@ -107,7 +107,14 @@ async fn pass(ctx: Arc<HostContext>, seen: Seen<DedicatedHost>) -> Again {
 async fn observe(ctx: &HostContext, object: Arc<DedicatedHost>) -> (Facts, Option<Account>) {
     let pinned = object.account();
     let (subject, account) = ctx.subject(object, &pinned).await;
+    let (namespace, name) = (subject.namespace(), subject.name());
+    let status = subject.object.status.as_ref();
+    let power = read_command(ctx, namespace, status.and_then(|s| s.power.as_ref())).await;
+    let since = ctx.acting_since(Some(namespace));
+    let kind = TargetKind::DedicatedHost;
     let mut facts = Facts {
+        commands: ctx.server_commands.under_way(kind, namespace, name, since),
+        power: KnownCommand::of(subject.object.metadata.uid.as_deref(), power),
         rivals: Rivals::default(),
         is_owner_known: true,
         is_namespace_suspended: ctx.accounts.is_namespace_suspended(subject.namespace()),
@@ -125,7 +132,7 @@ async fn observe(ctx: &HostContext, object: Arc<DedicatedHost>) -> (Facts, Optio
 
 /// What other objects of this process show. No call is made.
 fn look_around(ctx: &HostContext, facts: &mut Facts) {
-    facts.rivals = rivals(ctx, &facts.subject);
+    facts.rivals = rivals(ctx, &ctx.objects, &facts.subject.object);
     facts.is_owner_known = (facts.rivals.owner.as_ref())
         .is_none_or(|owner| ctx.accounts.has_terms(&owner.account, &owner.namespace));
     let subject = &facts.subject;
@@ -135,15 +142,4 @@ fn look_around(ctx: &HostContext, facts: &mut Facts) {
         ctx.stored_keys.find(subject.namespace(), name)
     });
     facts.key = key;
-}
-
-/// Who else wants the host, and may have it: who may not must not be in the way of those who do.
-fn rivals(ctx: &HostContext, subject: &Subject<DedicatedHost, HostMemory>) -> Rivals {
-    let host = subject.object.spec.host_id;
-    let names = ctx.accounts.names_of(&account_of(&subject.object));
-    let claimants = ctx.objects.claimants(&host.to_string(), &names);
-    Rivals::of(subject.uid(), &claimants, |claimant| {
-        ctx.accounts
-            .lets_host(&claimant.account, &claimant.namespace, host)
-    })
 }

@@ -12,6 +12,7 @@ use crate::{
     cause::Cause,
     mark::{ClusterId, Mark},
     moment::Moment,
+    power::KnownCommand,
     request,
     server_commands::UnderWay,
     stored_keys::Found,
@@ -140,19 +141,6 @@ pub struct LimitsInForce {
     pub of_account: Limits,
     /// Name and `maxServers` of the entry that allows it the namespace.
     pub of_entry: Option<(String, Option<i32>)>,
-}
-
-/// What is known of the ServerCommand that status names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KnownCommand {
-    /// It was not looked for, or the API server did not say.
-    NotRead,
-    /// There is none of this name.
-    Missing,
-    /// It has not ended.
-    Running,
-    /// It has ended, well or not, for this reason.
-    Ended(bool, String),
 }
 
 /// What is known of another mark.
@@ -292,12 +280,7 @@ impl Facts {
     /// Takes in what the account object and the namespace say now.
     pub fn set_live(&mut self, live: LiveAccount) {
         self.is_namespace_suspended = Some(live.is_namespace_suspended);
-        if let AccountFacts::Found { view, terms } = &mut self.account {
-            *terms = live.terms;
-            view.defaults = Some(live.defaults);
-            view.uid = live.uid;
-            view.lineage = live.lineage;
-        }
+        self.account.set_live(live);
     }
 
     /// The limits by which an order of the object is judged: those of the account object, and those of the entry that

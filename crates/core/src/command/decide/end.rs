@@ -15,9 +15,9 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(600);
 /// The command was carried out.
 pub(super) fn complete(facts: &Facts, record: &CommandRecord) -> Decision {
     let message = format!(
-        "{} of machine {} is done",
+        "{} of {} is done",
         record.intent.action.as_str(),
-        record.intent.machine
+        facts.machine_name(&record.intent.machine)
     );
     let done = Wanted::new(Type::Complete, true, Reason::Completed, message.clone());
     over(facts, Cause::ready(Reason::Completed, message), done)
@@ -44,9 +44,9 @@ fn over(facts: &Facts, cause: Cause, condition: Wanted) -> Decision {
 pub(super) fn refused(facts: &Facts, record: &CommandRecord) -> Decision {
     let why = record.message.as_deref().unwrap_or("it does not say why");
     let message = format!(
-        "the provider refused {} of machine {}: {why}; for another try, create another ServerCommand",
+        "the provider refused {} of {}: {why}; for another try, create another ServerCommand",
         record.intent.action.as_str(),
-        record.intent.machine
+        facts.machine_name(&record.intent.machine)
     );
     failed(facts, Reason::RequestRefused, message)
 }

@@ -31,7 +31,7 @@ mod tags;
 mod terms;
 
 use super::{
-    super::facts::{External, Facts, Former, Installation, KnownCommand},
+    super::facts::{External, Facts, Former, Installation},
     hardware::HardwareMemory,
     *,
 };
@@ -44,6 +44,7 @@ use crate::{
     cause::Cause,
     mark::{ClusterId, Mark},
     moment::Moment,
+    power::KnownCommand,
     server::memory::Memory,
     server_commands::UnderWay,
 };

@@ -25,9 +25,10 @@ use flexmetal_core::{
     },
     account_facts::AccountFacts,
     mark::{ClusterId, Mark},
+    power::KnownCommand,
     server::{
         decide::hardware::HardwareMemory,
-        facts::{Facts, Installation, KnownCommand, ServerKey},
+        facts::{Facts, Installation, ServerKey},
         memory::Memory,
         recall::{Known, recall},
     },

@@ -9,9 +9,10 @@ use flexmetal_core::{
         view::{Catalogue, Proof, Sighting, State, View},
     },
     account_facts::AccountFacts,
+    power::KnownCommand,
     server::{
         decide::{evidence::evidence, hardware::HardwareMemory, machine::kept},
-        facts::{Facts, Installation, KnownCommand},
+        facts::{Facts, Installation},
         recall::{Known, recall},
     },
     server_commands::UnderWay,
