@@ -10,7 +10,6 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 LAB := $(TARGET)/debug/lab
 TOOLS := tests/tools/install.sh
 SERVERS ?= 1000
-RELEASE := $(CARGO) build --locked --release --workspace --bins --features flexmetal-operator/jemalloc
 # Which tests run beside the representative ones: docs/contributing/tests.md.
 TEST_SLICE ?=
 # Most tests wait half of the time; more at once than this keep two cores too busy for them.
@@ -43,6 +42,11 @@ test-exhaustive: ## Run all tests: every scene, every crash point, every page, b
 	$(MAKE) test TEST_SLICE=all
 	$(MAKE) page
 
+.PHONY: mutants
+mutants: ## Change the decisions in some 40 places, and see which changes their unit tests miss: about 30 minutes
+	mutants=$$($(TOOLS) cargo-mutants) && $$mutants mutants --package flexmetal-core --shard 0/120 --sharding round-robin \
+	--timeout 300 --output $(TARGET) -- --lib
+
 .PHONY: page
 page: ## Test the simulator's page in Chromium and save target/page.png
 	$(CARGO) build --locked --workspace --bins
@@ -50,19 +54,19 @@ page: ## Test the simulator's page in Chromium and save target/page.png
 
 .PHONY: bench
 bench: control-plane ## Measure 1,000 servers (SERVERS=10000: so many) from order to release and write benchmarks/
-	$(RELEASE)
+	$(CARGO) build --locked --release --workspace --bins
 	$(TARGET)/release/lab bench --servers $(SERVERS)
 
 .PHONY: bench-small
 bench-small: control-plane ## Measure 500 tags, 200 stored keys and 200 entries of a whitelist and write benchmarks/
-	$(RELEASE)
+	$(CARGO) build --locked --release --workspace --bins
 	$(TARGET)/release/lab bench-small
 
 .PHONY: bench-simulator
 bench-simulator: ## Measure the simulator: single requests, load, memory per machine
 	rm -rf $(TARGET)/criterion/simulator
 	CRITERION_HOME=$(TARGET)/criterion $(CARGO) bench --locked --package flexmetal-simulator --bench simulator
-	$(RELEASE)
+	$(CARGO) build --locked --release --workspace --bins
 	$(TARGET)/release/lab load --criterion $(TARGET)/criterion/simulator
 
 .PHONY: lint

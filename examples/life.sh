@@ -22,7 +22,7 @@ spec:
   os:
     slug: ubuntu-2404-lts
   sshKeys:
-    - publicKey: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHRoaXMgaXMgbm90IGEga2V5IG9mIGFueWJvZHkgISE= nobody
+    - publicKey: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHRoaXMgaXMgbm90IGEga2V5IG9mIGFueWJvZHkgISEh nobody
 YAML
 kubectl wait --for=condition=Ready "bms/$server" --timeout=3m
 kubectl get bms "$server"

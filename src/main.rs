@@ -17,7 +17,7 @@ use std::{collections::BTreeSet, error::Error, net::SocketAddr, path::PathBuf, p
 
 /// glibc's allocator keeps a pool for each thread and gives little of it back: after a burst of passes
 /// a third of the heap is free and stays. How this one is set stands in `.cargo/config.toml`.
-#[cfg(all(feature = "jemalloc", target_os = "linux", target_arch = "x86_64"))]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -242,7 +242,6 @@ impl Account {
             defaults: settings.defaults,
             brake: settings.brake.clone(),
             egress: settings.egress.clone(),
-            deliveries: Arc::default(),
         };
         let mut key = KeyState::Untried;
         if let Some(((live, _), word)) = self.connected_as() {
@@ -258,7 +257,6 @@ impl Account {
             let state = live.core.state();
             key = state.key.state().clone();
             view.proof = state.machines.proof().cloned();
-            view.deliveries = state.machines.deliveries().clone();
             view.is_unreachable = state.schedule.error().is_some();
             let of_orders = [List::Catalogue, List::Servers];
             let list_error = of_orders.map(|list| errors[list as usize].clone());

@@ -209,11 +209,11 @@ impl Core {
         self.audience.wake_objects(uids);
     }
 
-    /// The release of a machine was taken, or may have been.
-    pub(crate) fn note_leaving(&self, id: &ServerId) {
+    /// The release of a server was taken, or may have been.
+    pub(crate) fn note_release(&self, id: &ServerId) {
         let mut state = self.state();
         let times = state.members.times().unwrap_or_default();
-        state.machines.note_leaving(id, steady_now(), times);
+        state.machines.note_release(id, steady_now(), times);
         drop(state);
         self.replan.notify_one();
     }
@@ -248,11 +248,10 @@ impl Core {
         if !member.known().is_empty() {
             state.schedule.mark_in_use();
         }
-        state.machines.recall_deliveries(member.deliveries());
         state.members.join(key, member);
         let now = state.members.times();
         if let Some(now) = now.filter(|_| now != times) {
-            state.machines.plan_motion(steady_now(), now);
+            state.machines.plan_reads(steady_now(), now);
         }
         drop(state);
         self.plan_again();

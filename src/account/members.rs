@@ -1,7 +1,7 @@
 //! The account objects that stand on one live account.
 
 use super::{Settings, limits::Reservations};
-use api::{account::KnownMachine, delivery::DeliveryTimes};
+use api::account::KnownMachine;
 use flexmetal_core::account::{key::AccountKey, view::Times};
 use hosting::Client;
 use std::{
@@ -38,11 +38,6 @@ impl Member {
             settings,
             reservations,
         }
-    }
-
-    /// What the account object has on record of deliveries.
-    pub(super) fn deliveries(&self) -> &[DeliveryTimes] {
-        &self.settings.deliveries
     }
 
     /// The machines that the account object is known by.

@@ -1,6 +1,5 @@
 //! When to look at an account next, and how closely. Pure.
 
-use api::delivery::Usual;
 use flexmetal_core::account::{key_state::KeyState, view::Times};
 use std::time::Duration;
 
@@ -11,8 +10,39 @@ pub(crate) enum Round {
     Probe,
     /// A complete listing of what bears the cluster's mark.
     Proof,
-    /// What is delivered, and a look at each machine that is not.
+    /// What is delivered, and a read of each server that this should show and does not.
     Poll,
+    /// The pending servers that are due: a read of each, or a complete listing, whichever is fewer calls.
+    Pending,
+}
+
+/// When the last round of each sort ended, whatever came of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tried {
+    proof: Option<Duration>,
+    poll: Option<Duration>,
+    pending: Option<Duration>,
+}
+
+impl Tried {
+    /// A round ended.
+    pub(crate) fn note(&mut self, round: Round, now: Duration) {
+        match round {
+            Round::Probe => {}
+            Round::Proof => self.proof = Some(now),
+            Round::Poll => self.poll = Some(now),
+            Round::Pending => self.pending = Some(now),
+        }
+    }
+
+    fn of(&self, round: Round) -> Option<Duration> {
+        match round {
+            Round::Probe => None,
+            Round::Proof => self.proof,
+            Round::Poll => self.poll,
+            Round::Pending => self.pending,
+        }
+    }
 }
 
 /// What the next look depends on.
@@ -32,10 +62,12 @@ pub(crate) struct Pace {
     pub(crate) wanted: Option<Duration>,
     /// No wanted proof listing starts before this moment: see [`spaced`].
     pub(crate) spaced: Option<Duration>,
-    /// When the last round ended that looked at machines.
-    pub(crate) looked: Option<Duration>,
-    /// When what is in motion is to be looked at: see [`pause`].
-    pub(crate) motion: Option<Duration>,
+    /// When the last round ended that listed the delivered servers.
+    pub(crate) polled: Option<Duration>,
+    /// When the first pending server is to be read, and how long two rounds of such reads are apart: see [`of_pending`].
+    pub(crate) read: Option<(Duration, Duration)>,
+    pub(crate) tried: Tried,
+    pub(crate) now: Duration,
     /// Whether there are machines that are not released.
     pub(crate) machines: bool,
     pub(crate) times: Times,
@@ -58,22 +90,17 @@ pub(crate) fn spaced(began: Duration, times: Times, cost: Duration) -> Duration 
     began + TOGETHER.min(times.active_poll_interval).max(cost * SHARE)
 }
 
-/// A machine that is on its way may fail at any time, so it is looked at within this, however rarely one at rest is.
-const RAREST: Duration = Duration::from_secs(300);
+/// While at most so many servers are pending, each is read four times as often.
+pub(crate) const FEW: usize = 3;
+/// A server that is pending for longer is read at the idle interval.
+pub(crate) const LONG: Duration = Duration::from_secs(3600);
 
-/// How long after its last look a machine in motion is looked at again: closely when its delivery is to be expected, and
-/// rarely while it cannot be there, or long after it should have been. `age`: since its order, at that look.
-pub(crate) fn pause(age: Duration, usual: Option<Usual>, times: Times) -> Duration {
-    let close = times.active_poll_interval;
-    let rare = times.idle_poll_interval.min(RAREST);
-    let Some(Usual { soonest, latest }) = usual else {
-        return close;
-    };
-    let near = soonest * 4 / 5;
-    let late = age.saturating_sub(latest);
-    // It comes as likely in the next minute as in the one before: the later it is, the less a look would tell.
-    let pause = near.saturating_sub(age).max(late / 4);
-    pause.min(rare).max(close)
+/// How long after it was seen a server that is pending for less than [`LONG`] is read again.
+pub(crate) fn of_pending(is_few: bool, times: Times) -> Duration {
+    match is_few {
+        true => times.active_poll_interval / 4,
+        false => times.active_poll_interval,
+    }
 }
 
 /// The next round and its moment, which may lie in the past.
@@ -95,17 +122,26 @@ pub(crate) fn next(pace: &Pace) -> (Duration, Round) {
         .min()
         .unwrap_or(scan);
     let poll = pace.machines.then(|| {
-        let looked = pace.looked.unwrap_or(pace.started);
-        let still = looked + pace.times.idle_poll_interval.mul_f64(pace.jitter);
-        let active = pace.times.active_poll_interval.mul_f64(pace.jitter);
-        // Whatever a look does not show, the next one comes no sooner.
-        pace.motion
-            .map_or(still, |motion| still.min(motion.max(looked + active)))
+        let polled = pace.polled.unwrap_or(pace.started);
+        polled + pace.times.idle_poll_interval.mul_f64(pace.jitter)
     });
-    let (due, round) = match poll {
-        Some(poll) if poll < proof => (poll, Round::Poll),
-        _ => (proof, Round::Proof),
-    };
+    let read = pace.read.map(|(read, pause)| {
+        // Whatever a look does not show, the next one comes no sooner.
+        let tried = pace.tried.pending;
+        read.max(tried.map_or(read, |tried| tried + pause.mul_f64(pace.jitter)))
+    });
+    let rounds = [
+        Some((proof, Round::Proof)),
+        poll.map(|at| (at, Round::Poll)),
+        read.map(|at| (at, Round::Pending)),
+    ];
+    let rounds = || rounds.into_iter().flatten();
+    // However one fails, the others that are due have their turn.
+    let overdue = rounds().filter(|(at, _)| *at <= pace.now);
+    let first = overdue
+        .min_by_key(|(_, round)| pace.tried.of(*round))
+        .or_else(|| rounds().min_by_key(|(at, _)| *at));
+    let (due, round) = first.unwrap_or((proof, Round::Proof));
     (due.max(pace.retry_at), round)
 }
 
@@ -127,8 +163,10 @@ mod tests {
             proved: Some(secs(20)),
             wanted: None,
             spaced: None,
-            looked: Some(secs(20)),
-            motion: None,
+            polled: Some(secs(20)),
+            read: None,
+            tried: Tried::default(),
+            now: Duration::ZERO,
             machines: true,
             times: Times::default(),
             jitter: 1.0,
@@ -136,49 +174,46 @@ mod tests {
     }
 
     #[test]
-    fn slow_at_rest_fast_in_motion() {
+    fn delivered_servers_are_listed_rarely_and_pending_ones_read_in_time() {
         assert_eq!(next(&pace()), (secs(320), Round::Poll));
-        for (motion, due) in [(15, 50), (50, 50), (230, 230), (900, 320)] {
-            let moving = Pace {
-                motion: Some(secs(motion)),
+        let pause = Duration::from_millis(7500);
+        for (read, tried, due) in [
+            (25, None, (secs(25), Round::Pending)),
+            (25, Some(20), (secs(20) + pause, Round::Pending)),
+            (50, Some(20), (secs(50), Round::Pending)),
+            (900, Some(20), (secs(320), Round::Poll)),
+        ] {
+            let mut pending = Pace {
+                read: Some((secs(read), pause)),
                 ..pace()
             };
-            assert_eq!(next(&moving), (secs(due), Round::Poll), "{motion}");
+            pending.tried.pending = tried.map(secs);
+            assert_eq!(next(&pending), due, "{read}");
         }
     }
 
     #[test]
-    fn a_machine_is_looked_at_closely_when_its_delivery_is_near_and_rarely_else() {
-        let usual = Some(Usual {
-            soonest: secs(700),
-            latest: secs(960),
-        });
-        let times = Times::default();
-        for (age, rest) in [
-            (0, 300),
-            (300, 260),
-            (540, 30),
-            (700, 30),
-            (960, 30),
-            (1080, 30),
-            (1360, 100),
-            (90_000, 300),
-        ] {
-            assert_eq!(pause(secs(age), usual, times), secs(rest), "{age}");
-            assert_eq!(pause(secs(age), None, times), secs(30), "nothing is known");
+    fn failing_round_keeps_no_other_from_its_turn() {
+        let mut pace = Pace {
+            read: Some((secs(30), secs(7))),
+            wanted: Some(secs(40)),
+            now: secs(1000),
+            retry_at: secs(1060),
+            ..pace()
+        };
+        let mut turns = Vec::new();
+        for turn in 0..6 {
+            let (at, round) = next(&pace);
+            assert_eq!(at, pace.retry_at);
+            turns.push(round);
+            pace.now = at + secs(1);
+            pace.retry_at = pace.now + secs(60);
+            pace.tried.note(round, pace.now);
+            assert_eq!(turns[turn % 3], round);
         }
-        // However it is set, it is never looked at more often than the account allows.
-        let odd = Times {
-            active_poll_interval: secs(60),
-            idle_poll_interval: secs(30),
-            ..times
-        };
-        assert_eq!(pause(secs(0), usual, odd), secs(60));
-        let still = Times {
-            idle_poll_interval: secs(3600),
-            ..times
-        };
-        assert_eq!(pause(secs(0), usual, still), RAREST);
+        turns.truncate(3);
+        turns.sort_by_key(|round| format!("{round:?}"));
+        assert_eq!(turns, [Round::Pending, Round::Poll, Round::Proof]);
     }
 
     #[test]
@@ -187,7 +222,7 @@ mod tests {
             key: KeyState::Untried,
             in_use: false,
             proved: None,
-            looked: None,
+            polled: None,
             machines: false,
             ..pace()
         };

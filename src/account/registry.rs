@@ -241,11 +241,6 @@ impl Accounts {
         Some(policies::suspended_by(&labels))
     }
 
-    /// Whether an object of this mark lives. Taken for granted while nobody knows.
-    pub fn is_claimed(&self, mark: &str) -> bool {
-        self.inner.audience.is_claimed(mark)
-    }
-
     /// A namespace is gone.
     pub fn forget_namespace(&self, namespace: &str) {
         self.inner.audience.namespaces.forget(namespace);
@@ -447,7 +442,6 @@ impl Accounts {
             proof: state.machines.proof().cloned(),
             verdict: state.machines.verdict().clone(),
             counts: state.machines.counts(),
-            deliveries: state.machines.deliveries().clone(),
             known: state.machines.known_after(known),
             catalogue,
             calls,

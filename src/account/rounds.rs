@@ -3,7 +3,7 @@
 use super::{
     Wake,
     live::Core,
-    pace::Round,
+    pace::{self, Round},
     reading::{started_again, steady_now},
 };
 use crate::runtime::clock;
@@ -20,8 +20,10 @@ use hosting_types::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// Most machines that are read one by one in a round; for more a listing is cheaper.
+/// Most servers that are read one by one since a list does not show them; for more another listing is cheaper.
 const ONE_BY_ONE: usize = 10;
+/// So many reads of a round may fail before it ends.
+const MOST_FAILURES: usize = 2;
 /// How many new records a page shows: pages overlap by one.
 const EACH: usize = Page::MOST as usize - 1;
 /// How long a look is put off while the account has no member to look with.
@@ -54,8 +56,13 @@ impl Core {
                     .await
                     .map(drop)
                     .map_err(Gap::Failed),
-                Round::Proof => self.prove(&client).await,
+                Round::Proof => self.prove(&client, Lane::OrphanScan).await,
                 Round::Poll => self.poll(&client).await,
+                Round::Pending => match self.due_reads() {
+                    // A round without a call would say of an account that it works.
+                    due if due.is_empty() => continue,
+                    due => self.read_pending(&client, &due).await,
+                },
             };
             if let Err(gap) = &result
                 && self.may_go_by_another(&member, gap)
@@ -81,7 +88,7 @@ impl Core {
                 let cost = self.turns.time_for(calls_of(shown));
                 state
                     .schedule
-                    .next(&state.key, &state.machines, times, cost)
+                    .next(&state.key, &state.machines, times, cost, clock::now().mono)
             }
             None => (clock::now().mono + NO_MEMBER, Round::Probe),
         }
@@ -91,7 +98,7 @@ impl Core {
         let now = clock::now();
         let mut state = self.state();
         if let Some(times) = state.members.times() {
-            state.machines.plan_motion(steady_now(), times);
+            state.machines.plan_reads(steady_now(), times);
         }
         if matches!(result, Err(Gap::NoRoom)) {
             state.machines.recount();
@@ -104,50 +111,55 @@ impl Core {
         }
     }
 
-    /// A poll: what is delivered by one listing, the others one by one, but for those that cannot have moved much. When
-    /// there are many others, one listing of all shows more for less.
-    async fn poll(&self, client: &Client) -> Result<(), Gap> {
-        let started = steady_now();
-        let (due, resting, delivered) = {
-            let state = self.state();
-            let times = state.members.times().unwrap_or_default();
-            let resting = state.machines.resting(started, times);
-            let snapshot = state.machines.snapshot();
-            let is_delivered = |s: &&Sighting| s.server.status == ServerStatus::Delivered;
-            let delivered = snapshot.present().filter(is_delivered).count();
-            let moving = snapshot.moving(started.wall).count();
-            (moving - resting.len(), resting, delivered)
-        };
-        if due > ONE_BY_ONE {
-            return self.prove(client).await;
+    /// The pending servers that are to be read by now; where there are none, it is planned anew when there will be.
+    fn due_reads(&self) -> Vec<ServerId> {
+        let now = steady_now();
+        let mut state = self.state();
+        let times = state.members.times().unwrap_or_default();
+        let due = state.machines.due_reads(now, times);
+        if due.is_empty() {
+            state.machines.plan_reads(now, times);
         }
-        if delivered > 0 {
+        due
+    }
+
+    /// A read of each of these servers while they are few, else that or one listing of the cluster's servers, whichever is
+    /// fewer calls.
+    async fn read_pending(&self, client: &Client, due: &[ServerId]) -> Result<(), Gap> {
+        let listed = self.state().machines.proof().map_or(0, |p| p.servers.len());
+        let is_fewer = u32::try_from(due.len()).is_ok_and(|reads| reads <= calls_of(listed));
+        match is_fewer || due.len() <= pace::FEW {
+            true => self.look_up(client, due).await,
+            false => self.prove(client, Lane::Poll).await,
+        }
+    }
+
+    /// What is delivered by one listing, and a read of each server that should have been in it. Pending ones have their
+    /// own pace. When there are many others, one listing of all shows more for less.
+    async fn poll(&self, client: &Client) -> Result<(), Gap> {
+        let started = clock::now().mono;
+        let delivered = {
+            let state = self.state();
+            let is_delivered = |s: &Sighting| s.server.status == ServerStatus::Delivered;
+            state.machines.snapshot().present().any(is_delivered)
+        };
+        if delivered {
             let delivered = &self.filter(Some(StatusFilter::Delivered));
             let listing = || self.machines(client, delivered, Lane::Poll);
             started_again(|| listing().glance().boxed()).await?;
         }
-        let all = self.unseen_since(started.mono);
-        let mut unseen: Vec<ServerId> = all
-            .iter()
-            .filter(|id| !resting.contains(*id))
-            .cloned()
-            .collect();
-        if delivered == 0 && unseen.is_empty() {
-            // A round without a call would say of an account that it works.
-            unseen.extend(all.into_iter().next());
+        let mut unseen = self.unseen_since(started);
+        unseen.retain(|id| !self.state().machines.is_pending(id));
+        match unseen.len() > ONE_BY_ONE {
+            true => self.prove(client, Lane::Poll).await,
+            false => self.look_up(client, &unseen).await,
         }
-        if unseen.len() > ONE_BY_ONE {
-            return self.prove(client).await;
-        }
-        self.look_up(client, &unseen).await
     }
 
     /// A proof listing: every machine of the cluster, complete or worthless.
-    async fn prove(&self, client: &Client) -> Result<(), Gap> {
-        let lane = match self.state().schedule.is_wanted() {
-            true => Lane::Resolve,
-            false => Lane::OrphanScan,
-        };
+    async fn prove(&self, client: &Client, lane: Lane) -> Result<(), Gap> {
+        let is_wanted = self.state().schedule.is_wanted();
+        let lane = if is_wanted { Lane::Resolve } else { lane };
         let ours = &self.filter(None);
         let listing = || self.machines(client, ours, lane);
         let read = || listing().collect().map_err(|it| it.gap).boxed();
@@ -190,7 +202,9 @@ impl Core {
         for mark in answered {
             self.wake(&Wake::Mark(mark));
         }
-        self.look_up(client, &self.unseen_since(began)).await?;
+        let unseen = self.unseen_since(began);
+        let first = unseen.get(..ONE_BY_ONE).unwrap_or(&unseen);
+        self.look_up(client, first).await?;
         match lane {
             Lane::OrphanScan => self.count_others_in_time(client).await,
             _ => Ok(()),
@@ -228,18 +242,21 @@ impl Core {
         }
     }
 
-    /// Reads machines that a listing should have shown and did not, oldest look first. Only a read of
-    /// the machine itself tells that it is gone.
-    async fn look_up(&self, client: &Client, unseen: &[ServerId]) -> Result<(), Gap> {
-        let mut failure = None;
-        for id in unseen.iter().take(ONE_BY_ONE) {
+    /// Reads servers one by one. Only such a read tells that one is gone.
+    async fn look_up(&self, client: &Client, servers: &[ServerId]) -> Result<(), Gap> {
+        let mut failures = Vec::new();
+        for id in servers {
             match self.read(client, id, Lane::Poll).await {
                 Ok(_) | Err(Error::NotFound(_)) => {}
                 Err(error @ Error::AccessDenied(_)) => return Err(error.into()),
-                Err(error) => failure = Some(error),
+                Err(error) => failures.push(error),
+            }
+            // One server may be at fault, more than that is the account: it backs off.
+            if failures.len() > MOST_FAILURES {
+                break;
             }
         }
-        failure.map_or(Ok(()), |error| Err(error.into()))
+        failures.pop().map_or(Ok(()), |error| Err(error.into()))
     }
 
     fn unseen_since(&self, since: Duration) -> Vec<ServerId> {

@@ -2,7 +2,7 @@
 
 use super::{
     machines::Machines,
-    pace::{self, Pace, Round},
+    pace::{self, Pace, Round, Tried},
 };
 use api::{Interval, Reason};
 use flexmetal_core::{
@@ -29,8 +29,9 @@ pub(crate) struct Schedule {
     in_use: bool,
     /// Who wants a proof listing that starts at or after which moment, by object mark.
     wants: HashMap<String, Duration>,
-    /// When the last round ended that looked at machines.
-    looked: Option<Duration>,
+    /// When the last round ended that listed the delivered servers.
+    polled: Option<Duration>,
+    tried: Tried,
     backoff: Backoff,
     /// The end of the pause, with its jitter.
     retry_at: Duration,
@@ -44,7 +45,8 @@ impl Schedule {
             started: now,
             in_use: false,
             wants: HashMap::new(),
-            looked: None,
+            polled: None,
+            tried: Tried::default(),
             backoff: Backoff::default(),
             retry_at: Duration::ZERO,
             jitter: 1.0,
@@ -59,6 +61,7 @@ impl Schedule {
         machines: &Machines,
         times: Times,
         cost: Duration,
+        now: Duration,
     ) -> (Duration, Round) {
         pace::next(&Pace {
             key: key.state().clone(),
@@ -69,9 +72,12 @@ impl Schedule {
             proved: machines.proof().map(|p| p.ended),
             wanted: self.wants.values().min().copied(),
             spaced: machines.proof().map(|p| pace::spaced(p.began, times, cost)),
-            looked: self.looked,
-            motion: machines.next_motion(self.jitter),
-            machines: machines.snapshot().present().next().is_some(),
+            // A complete listing shows them, too.
+            polled: self.polled.max(machines.proof().map(|p| p.ended)),
+            read: machines.next_read(self.jitter, now, times),
+            tried: self.tried,
+            now,
+            machines: machines.has_settled(),
             times,
             jitter: self.jitter,
         })
@@ -131,13 +137,14 @@ impl Schedule {
     ) -> bool {
         self.jitter = rand::random_range(pace::LEAST_JITTER..=2.0 - pace::LEAST_JITTER);
         let before = self.error.as_ref().map(|(reason, _)| *reason);
+        self.tried.note(round, now);
         match result {
             Ok(()) => {
                 self.backoff.reset();
                 self.retry_at = Duration::ZERO;
                 self.error = None;
-                if round != Round::Probe {
-                    self.looked = Some(now);
+                if round == Round::Poll {
+                    self.polled = Some(now);
                 }
             }
             // The breaker has its own pace and its own reason.

@@ -5,7 +5,6 @@ use api::{
     account::{KnownMachine, Limits},
     allowed::AllowedNamespaces,
     brake::{BrakeStatus, ReleaseBrake},
-    delivery::DeliveryTimes,
     policies::Policies,
 };
 use flexmetal_core::account::{
@@ -34,8 +33,6 @@ pub struct Settings {
     pub egress: Vec<String>,
     /// The machines that it is known by.
     pub known: Vec<KnownMachine>,
-    /// What is on record of how long deliveries took.
-    pub deliveries: Vec<DeliveryTimes>,
     /// Whether it may have retained machines: it had some when it was last counted, by its status, or was not read yet.
     pub may_keep: bool,
     /// The lineage to which the present URL and key lead, once that is on record.
@@ -59,7 +56,6 @@ impl Settings {
             brake: None,
             egress: Vec::new(),
             known: Vec::new(),
-            deliveries: Vec::new(),
             // One that cannot be read stalls nobody else.
             may_keep: false,
             lineage: None,

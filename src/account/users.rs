@@ -107,12 +107,6 @@ impl Audience {
         self.claims.get()?.marks()
     }
 
-    /// Whether an object of this mark lives. Taken for granted while nobody knows.
-    pub(crate) fn is_claimed(&self, mark: &str) -> bool {
-        let known = self.claims.get().filter(|claims| claims.is_complete());
-        known.is_none_or(|claims| claims.owner(mark).is_some())
-    }
-
     /// The machines of a complete listing that the objects of their marks disown.
     pub(crate) fn disowned(
         &self,

@@ -1,8 +1,6 @@
 //! Events of Kubernetes: best effort, capped, with fixed reasons.
 
-mod lines;
 mod recent;
-mod room;
 
 use crate::runtime::clock;
 use flexmetal_core::report::{News, Severity};
@@ -15,7 +13,6 @@ use kube::{
     Api, Client, Error,
     api::{Patch, PatchParams, PostParams},
 };
-use lines::Lines;
 use recent::{Recent, Repeat};
 use serde_json::json;
 use std::{
@@ -41,7 +38,6 @@ pub struct Events {
     client: Client,
     instance: String,
     recent: Arc<Mutex<Recent>>,
-    lines: Arc<Mutex<Lines>>,
 }
 
 impl Events {
@@ -51,15 +47,7 @@ impl Events {
             client,
             instance: instance.unwrap_or_else(|| CONTROLLER.into()),
             recent: Arc::default(),
-            lines: Arc::default(),
         }
-    }
-
-    /// Counts a line of the log about an object, and says whether it is written: not if it came a few times already
-    /// within the last minutes.
-    pub fn admit_line(&self, reason: &str, object: &ObjectReference) -> bool {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.admit(reason, object, clock::now().mono)
     }
 
     /// Says that something happened to an object. Repeats within some minutes are counted in one

@@ -307,7 +307,7 @@ async fn what_of_a_value_is_missing_is_told_apart_and_its_content_never() {
             Answer::Says(200, json!({"metadata": {"name": "s"}, "data": CANARY})),
         ];
         let floor = Floor::start(answers).await;
-        let value = async || floor.ctx.value("n", source, 64).await;
+        let value = async || floor.ctx.values("n", &[(source, 64)]).await.swap_remove(0);
         assert_eq!(value().await.unwrap(), CANARY.as_bytes());
         let no_object = value().await.unwrap_err();
         let no_entry = value().await.unwrap_err();
@@ -375,7 +375,8 @@ async fn a_name_that_no_object_can_have_is_asked_for_nowhere() {
             ValueSource::Secret(&selector),
             ValueSource::ConfigMap(&selector),
         ] {
-            let error = floor.ctx.value("n", source, 64).await.unwrap_err();
+            let mut values = floor.ctx.values("n", &[(source, 64)]).await;
+            let error = values.swap_remove(0).unwrap_err();
             assert!(matches!(error, ValueError::NoObject { .. }), "{error}");
         }
     }

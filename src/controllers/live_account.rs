@@ -36,7 +36,6 @@ pub async fn live_account(
             defaults: spec.defaults.unwrap_or_default(),
             is_namespace_suspended,
             terms,
-            releasing: status.and_then(|s| Some(s.orphan_release.as_ref()?.uuid.clone())),
         }
     };
     Ok(match reference.kind {

@@ -20,7 +20,7 @@ mod wakes;
 pub use entry::Shown;
 pub(in crate::controllers) use form::{slim, slim_but_labels};
 pub use listings::Sight;
-pub use references::{Referrer, Released, UNREADABLE, Words};
+pub use references::{Referrer, Words};
 pub use rows::Place;
 pub use schedule::{Calling, Ended, Seen};
 
@@ -74,8 +74,6 @@ pub struct Traits<K> {
     pub first_sight: FirstSight<K>,
     /// What an object refers to, as words; None for a kind that refers to nothing.
     pub refers: Option<fn(&K) -> Words>,
-    /// Called with what one object less refers to.
-    pub released: Released,
     /// What of an object triggers a pass, besides all that people say by it.
     pub triggers: fn(&K, &mut DefaultHasher),
     /// The lists of an account whose change concerns every object of it.
@@ -95,7 +93,6 @@ impl<K> Default for Traits<K> {
             alias: Box::new(|_| None),
             first_sight: Box::new(|_| ()),
             refers: None,
-            released: Box::new(|_| ()),
             triggers: |_, _| (),
             lists: &[],
             together: Duration::ZERO,
@@ -158,7 +155,6 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     pub fn take_in(&self, watch: usize, event: Event<Guarded<K>>) -> BTreeSet<AccountKey> {
         let now = clock::now().mono;
         let mut touched = BTreeSet::new();
-        let mut released = Words::new();
         let mut new = None;
         {
             let mut inner = self.lock();
@@ -173,26 +169,14 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
                     listing.started = now;
                 }
                 Event::InitApply(object) => {
-                    new = self.put(
-                        &mut inner,
-                        watch,
-                        true,
-                        object,
-                        (&mut touched, &mut released),
-                    );
+                    new = self.put(&mut inner, watch, true, object, &mut touched);
                 }
                 Event::Apply(object) => {
-                    new = self.put(
-                        &mut inner,
-                        watch,
-                        false,
-                        object,
-                        (&mut touched, &mut released),
-                    );
+                    new = self.put(&mut inner, watch, false, object, &mut touched);
                 }
                 Event::Delete(object) => {
                     let uid = object.meta().uid.clone().unwrap_or_default();
-                    self.vanish(&mut inner, &uid, (&mut touched, &mut released));
+                    self.vanish(&mut inner, &uid, &mut touched);
                 }
                 Event::InitDone => {
                     let number = inner.listings[watch].number;
@@ -205,7 +189,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
                         .map(|(uid, _)| uid.clone())
                         .collect();
                     for uid in missing {
-                        self.vanish(&mut inner, &uid, (&mut touched, &mut released));
+                        self.vanish(&mut inner, &uid, &mut touched);
                     }
                     let listing = &mut inner.listings[watch];
                     listing.completed = Some(listing.started);
@@ -219,7 +203,6 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         if let Some(new) = new {
             (self.traits.first_sight)(&new);
         }
-        self.tell_released(&released);
         self.changed.notify_one();
         touched
     }
@@ -231,7 +214,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         watch: usize,
         listed: bool,
         object: Guarded<K>,
-        (touched, released): (&mut BTreeSet<AccountKey>, &mut Words),
+        touched: &mut BTreeSet<AccountKey>,
     ) -> Option<Shown<K>> {
         let shown = Shown::of(object);
         let uid = shown.meta().uid.as_deref().map(Uid::from)?;
@@ -307,17 +290,12 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         if is_newer {
             inner.claim(&uid, claim);
             inner.stand(&uid, standing);
-            released.append(&mut inner.refer(&uid, refers, shown.meta()));
+            inner.refer(&uid, refers, shown.meta());
         }
         None
     }
 
-    fn vanish(
-        &self,
-        inner: &mut Inner<K, M>,
-        uid: &str,
-        (touched, released): (&mut BTreeSet<AccountKey>, &mut Words),
-    ) {
+    fn vanish(&self, inner: &mut Inner<K, M>, uid: &str, touched: &mut BTreeSet<AccountKey>) {
         let Some(entry) = inner.entries.get_mut(uid).filter(|e| !e.gone) else {
             return;
         };
@@ -335,7 +313,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         inner.want_gone(uid);
         inner.claim(uid, None);
         inner.stand(uid, None);
-        released.append(&mut inner.refer(uid, Words::new(), &ObjectMeta::default()));
+        inner.refer(uid, Words::new(), &ObjectMeta::default());
     }
 
     /// What an object claims.
@@ -412,7 +390,6 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         let claim = self.claim(&shown);
         let refers = self.refers(&shown);
         let standing = self.standing(&shown);
-        let mut released = Words::new();
         let mut guard = self.lock();
         let inner = &mut *guard;
         if let Some(entry) = inner.entries.get_mut(uid)
@@ -433,11 +410,10 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
             if !entry.gone {
                 inner.claim(uid, claim);
                 inner.stand(uid, standing);
-                released = inner.refer(uid, refers, shown.meta());
+                inner.refer(uid, refers, shown.meta());
             }
         }
         drop(guard);
-        self.tell_released(&released);
         // Who is woken by it must not wait until the watch shows it, too.
         self.changed.notify_one();
         object

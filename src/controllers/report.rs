@@ -67,7 +67,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
                 if let Some(change) = change(before, after)
                     && all.iter().all(|news| news.reason != change.reason)
                 {
-                    self.log(&**object, &machine, &change);
+                    log(&object.object_ref(&()), &machine, &change);
                 }
                 for news in all {
                     self.publish_of(&**object, &machine, news).await;
@@ -120,16 +120,9 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
         machine: &Machine,
         news: News,
     ) {
-        self.log(object, machine, &news);
         let reference = object.object_ref(&());
+        log(&reference, machine, &news);
         self.events.publish(&news, &reference).await;
-    }
-
-    fn log(&self, object: &impl kube::Resource<DynamicType = ()>, machine: &Machine, news: &News) {
-        let reference = object.object_ref(&());
-        if self.events.admit_line(news.reason, &reference) {
-            log(&reference, machine, news);
-        }
     }
 }
 

@@ -3,15 +3,19 @@
 
 use super::{
     context::Process,
+    objects::{Objects, Referrer},
     writes::{Failure, bounded},
 };
 use crate::runtime::kind_api::KindApi;
-use api::SshKey;
+use api::{Kind, SshKey};
 use flexmetal_core::{
     account::key::AccountKey,
-    stored_keys::{Found, KeyUsers},
+    stored_keys::{Found, KeyUser},
 };
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, OnceLock, PoisonError, RwLock},
+};
 
 /// The objects that stand for stored keys.
 pub trait Keys: Send + Sync {
@@ -20,40 +24,64 @@ pub trait Keys: Send + Sync {
 
     /// What an object that was read shows.
     fn shows(&self, object: &SshKey) -> Found;
-
-    /// One that referred to these is gone, or refers to them no more.
-    fn wake(&self, whom: Released<'_>);
 }
 
-/// What a server less refers to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Released<'a> {
-    /// An object, by namespace and name.
-    Named(&'a str, &'a str),
-    /// The objects of a namespace: an order is over, which may have named any.
-    Namespace(&'a str),
-    /// A stored key, by its identifier in lower case.
-    Stored(&'a str),
-    /// Nobody knows what.
-    Unknown,
-}
-
-/// The objects that refer to stored keys.
+/// The objects of a kind that refer to stored keys.
 pub trait Referrers: Send + Sync {
-    /// Who refers to an object, and on these accounts to these stored keys. None: not all are known yet.
+    /// Those that name this object, or on these accounts the stored key with this identifier, as far as they are known.
     fn users(
         &self,
         namespace: &str,
         name: &str,
-        uuids: &[String],
+        uuid: Option<&str>,
         is_same: &dyn Fn(&AccountKey) -> bool,
-    ) -> Option<KeyUsers>;
+    ) -> Vec<KeyUser>;
 
     /// An object that they may refer to shows something else now.
     fn wake(&self, namespace: &str, name: &str);
 
     /// All objects that they may refer to are known now.
     fn wake_all(&self);
+}
+
+/// What an object refers to that names this SshKey.
+pub fn by_name(namespace: &str, name: &str) -> Box<str> {
+    format!("key:{namespace}/{name}").into()
+}
+
+/// What an object refers to that names a stored key by its identifier.
+pub fn by_uuid(uuid: &str) -> Box<str> {
+    format!("uuid:{}", uuid.to_ascii_lowercase()).into()
+}
+
+impl<K: Kind, M: Clone + Default + Send> Referrers for Objects<K, M> {
+    fn users(
+        &self,
+        namespace: &str,
+        name: &str,
+        uuid: Option<&str>,
+        is_same: &dyn Fn(&AccountKey) -> bool,
+    ) -> Vec<KeyUser> {
+        let mut found = self.referring(&by_name(namespace, name));
+        if let Some(uuid) = uuid {
+            let stored = self.referring(&by_uuid(uuid)).into_iter();
+            found.extend(stored.filter(|user| user.account.as_ref().is_some_and(is_same)));
+        }
+        let user = |found: Arc<Referrer>| KeyUser {
+            namespace: found.namespace.clone(),
+            kind: K::kind(&()).into_owned(),
+            name: found.name.clone(),
+        };
+        found.into_iter().map(user).collect()
+    }
+
+    fn wake(&self, namespace: &str, name: &str) {
+        self.wake_referring(&by_name(namespace, name));
+    }
+
+    fn wake_all(&self) {
+        self.wake_all_referring();
+    }
 }
 
 /// All sides, once they have made themselves known. A clone is the same.
@@ -109,24 +137,17 @@ impl StoredKeys {
         })
     }
 
-    /// Who refers to an SshKey object, and to stored keys. None: not all are known yet.
+    /// Who refers to an SshKey object, or to what it stored.
     pub fn users(
         &self,
         namespace: &str,
         name: &str,
-        uuids: &[String],
+        uuid: Option<&str>,
         is_same: &dyn Fn(&AccountKey) -> bool,
-    ) -> Option<KeyUsers> {
-        let mut all: Option<KeyUsers> = None;
-        for referrers in self.referrers() {
-            let found = referrers.users(namespace, name, uuids, is_same)?;
-            let all = all.get_or_insert_default();
-            all.by_name.extend(found.by_name);
-            for (uuid, users) in found.by_uuid {
-                all.by_uuid.entry(uuid).or_default().extend(users);
-            }
-        }
-        all
+    ) -> BTreeSet<KeyUser> {
+        let all = self.referrers().into_iter();
+        all.flat_map(|kind| kind.users(namespace, name, uuid, is_same))
+            .collect()
     }
 
     /// An SshKey object shows something else, or is gone.
@@ -142,11 +163,76 @@ impl StoredKeys {
             referrers.wake_all();
         }
     }
+}
 
-    /// One that referred to keys is gone, or refers to them no more.
-    pub fn released(&self, whom: Released<'_>) {
-        if let Some(keys) = self.0.keys.get() {
-            keys.wake(whom);
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controllers::objects::{Traits, Words};
+    use api::{DedicatedHost, ServerTag};
+    use kube::{core::DeserializeGuard, runtime::watcher::Event};
+    use serde_json::{Value, json};
+
+    const STORED: &str = "0B2C4F5E-1111-4222-8333-444455556666";
+
+    fn objects<K: Kind>(refers: fn(&K) -> Words) -> Arc<Objects<K, ()>> {
+        let traits = Traits {
+            account_of: Some(|object: &K| {
+                let namespace = object.meta().namespace.as_deref().unwrap_or_default();
+                let account = api::references::PinnedAccount::of(None);
+                Some(AccountKey::of(&account, namespace))
+            }),
+            refers: Some(refers),
+            ..Traits::default()
+        };
+        Arc::new(Objects::new(traits, 1))
+    }
+
+    fn show<K: Kind>(
+        objects: &Objects<K, ()>,
+        namespace: &str,
+        name: &str,
+        version: u8,
+        spec: &Value,
+    ) {
+        let object = serde_json::from_value(json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": K::kind(&()),
+            "metadata": {"name": name, "namespace": namespace, "uid": format!("{namespace}-{name}"),
+                "resourceVersion": version.to_string()},
+            "spec": spec,
+        }));
+        objects.take_in(0, Event::Apply(DeserializeGuard(Ok(object.unwrap()))));
+    }
+
+    #[test]
+    fn who_names_a_key_is_known_of_all_kinds() {
+        let tags = objects(|tag: &ServerTag| Words::from([by_uuid(tag.wanted())]));
+        let hosts = objects(|host: &DedicatedHost| {
+            let namespace = host.metadata.namespace.as_deref().unwrap_or_default();
+            let install = host.spec.install.iter();
+            install
+                .map(|i| by_name(namespace, &i.ssh_key_ref.name))
+                .collect()
+        });
+        let keys = StoredKeys::default();
+        keys.add_referrers(tags.clone());
+        keys.add_referrers(hosts.clone());
+        let users = |is_same: bool| -> Vec<String> {
+            let uuid = STORED.to_ascii_lowercase();
+            let users = keys.users("shop", "ops", Some(&uuid), &|_| is_same);
+            let shown = |u: &KeyUser| format!("{} {}/{}", u.kind, u.namespace, u.name);
+            users.iter().map(shown).collect()
+        };
+        assert!(users(true).is_empty());
+        let install = json!({"hostID": 7, "install": {"revision": 1, "os": {"id": 12},
+            "sshKeyRef": {"name": "ops"}}});
+        show(&hosts, "shop", "db", 1, &install);
+        show(&hosts, "bank", "db", 1, &install);
+        show(&tags, "bank", "vault", 1, &json!({"tag": STORED}));
+        let all = ["ServerTag bank/vault", "DedicatedHost shop/db"];
+        assert_eq!(users(true), all);
+        assert_eq!(users(false), all[1..], "that one is of another account");
+        show(&hosts, "shop", "db", 2, &json!({"hostID": 7}));
+        assert_eq!(users(false), Vec::<String>::new());
     }
 }

@@ -186,20 +186,6 @@ pub enum ValueError {
 }
 
 impl Process {
-    /// Reads one value of a namespace, of so many bytes at most.
-    ///
-    /// # Errors
-    /// [`ValueError`] says what is missing, or that it cannot be read now.
-    pub async fn value(
-        &self,
-        namespace: &str,
-        source: ValueSource<'_>,
-        most: usize,
-    ) -> Result<Vec<u8>, ValueError> {
-        let mut values = self.values(namespace, &[(source, most)]).await;
-        values.swap_remove(0)
-    }
-
     /// Reads the values of a namespace that lie there, each of so many bytes at most, in this order. Each object is read
     /// once, so that what lies side by side is of one moment.
     pub async fn values(

@@ -4,10 +4,9 @@ use super::{
     account_use::{CallBudget, Capacity, KindUsers},
     allowed::AllowedNamespaces,
     brake::{BrakeStatus, ReleaseBrake},
-    delivery::DeliveryTimes,
     key_in_use::KeyInUse,
     kind::Kind,
-    orphan::{Orphan, OrphanPolicy, OrphanRelease, releases_are_braked},
+    orphan::Orphan,
     policies::Policies,
     references::OBJECT_NAME,
     timing::{Timing, TimingInForce},
@@ -78,7 +77,6 @@ use sha2::{Digest as _, Sha256};
     )
 )]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = releases_are_braked())]
 pub struct ProviderAccountSpec {
     /// Where the account is and how to talk to it.
     #[serde(flatten)]
@@ -144,7 +142,6 @@ pub struct ProviderAccountSpec {
     )
 )]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = releases_are_braked())]
 pub struct ClusterProviderAccountSpec {
     /// Where the account is and how to talk to it.
     #[serde(flatten)]
@@ -200,10 +197,6 @@ pub struct AccountSpec {
     /// annotation `flexmetal.dev/acknowledge-releases` says that they are meant. Default: none, each begins. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release_brake: Option<ReleaseBrake>,
-
-    /// What becomes of live machines of this cluster that no object claims. Default: they are reported. Mutable.
-    #[serde(default, skip_serializing_if = "is_unset")]
-    pub orphan_policy: OrphanPolicy,
 
     /// Limits on what is ordered through this account. Default: none. Mutable; they stop orders, never releases.
     #[serde(default, skip_serializing_if = "is_unset")]
@@ -280,10 +273,6 @@ pub struct AccountStatus {
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub orphans: Vec<Orphan>,
 
-    /// The orphan whose release may be under way. Unset: none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub orphan_release: Option<OrphanRelease>,
-
     /// A random word for the machines that were ordered here: a new URL or key keeps it only by showing one of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lineage: Option<String>,
@@ -300,12 +289,6 @@ pub struct AccountStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 3), extend("x-kubernetes-list-type" = "atomic"))]
     pub known_machines: Vec<KnownMachine>,
-
-    /// How long deliveries took, by place and type, for at most 24 of these: what `Provisioning` says of a machine, and when it
-    /// is looked at closely. Not written again while what people read from it stays the same.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 24), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["location", "instanceType"]))]
-    pub delivery_times: Vec<DeliveryTimes>,
 
     /// The times in force: what `spec.timing` says or else the defaults, each within its bounds.
     #[serde(skip_serializing_if = "Option::is_none")]

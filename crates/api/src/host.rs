@@ -91,8 +91,8 @@ use serde::{Deserialize, Serialize};
 #[x_kube(validation = account_stays("object"))]
 #[serde(rename_all = "camelCase")]
 pub struct DedicatedHostSpec {
-    /// The account that has the host. Default: the ProviderAccount `default` of this namespace, or else the default of the
-    /// cluster. Immutable.
+    /// The account that has the host. Default: the ProviderAccount `default` of this namespace.
+    /// Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account_ref: Option<AccountRef>,
 

@@ -21,8 +21,6 @@ pub mod allowed;
 pub mod brake;
 pub mod command;
 pub mod conditions;
-pub mod delivery;
-pub mod hardware;
 pub mod host;
 pub mod host_install;
 pub mod installation;

@@ -58,15 +58,11 @@ pub const FLUX_REQUEST: &str = "reconcile.fluxcd.io/requestedAt";
 /// Annotation on an account by which a person states that the releases that its brake holds are meant. Its value is the
 /// word that the condition's message names. Used up once: it lets as many begin as the brake lets at any time.
 pub const ACKNOWLEDGE_RELEASES: &str = "flexmetal.dev/acknowledge-releases";
-
-/// Annotation on an account by which a person asks for the release of machines that no object claims. Its value is their
-/// identifiers, with commas between them. Used up when none of them is an orphan any more.
-pub const RELEASE_ORPHAN: &str = "flexmetal.dev/release-orphan";
 /// Label on a namespace that suspends its servers, whatever its value, but for `false`.
 pub const SUSPEND_LABEL: &str = "flexmetal.dev/suspend";
 
 /// Every annotation on our kinds that is read. Of others nothing is kept.
-pub const ANNOTATIONS: [&str; 14] = [
+pub const ANNOTATIONS: [&str; 13] = [
     HELD_SECRET,
     ORDER_ANNOTATION,
     RELEASE_ANNOTATION,
@@ -80,7 +76,6 @@ pub const ANNOTATIONS: [&str; 14] = [
     RECONCILE_REQUEST,
     FLUX_REQUEST,
     ACKNOWLEDGE_RELEASES,
-    RELEASE_ORPHAN,
 ];
 
 /// Prefix of every tag that is reserved for the operator.
@@ -89,7 +84,7 @@ pub const RESERVED_PREFIX: &str = "fmo-";
 pub const CLUSTER_TAG: &str = "fmo-cluster:";
 /// Tag prefix of the order mark, followed by 24 hex digits of object mark and 8 of epoch.
 pub const ORDER_TAG: &str = "fmo-order:";
-/// What stands in the name of a stored key before the mark of its object, 24 hex digits, and 8 of the key.
+/// What stands in the name of a stored key before the mark of its object, 24 hex digits.
 pub const KEY_MARK: &str = "fmo-key:";
 /// What the tags of machines begin with that were kept by `deletionPolicy: Retain`; the operator's own go on with 24 hex
 /// digits of the namespace and 24 of the object. A person may put the bare word on.

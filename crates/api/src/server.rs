@@ -7,7 +7,6 @@ pub use super::order::{Intent, OrderOutcome, OrderRecord};
 pub use super::policies::{DeletionPolicy, ExternalReleasePolicy, FailurePolicy, ManagementPolicy};
 pub use super::references::PinnedAccount;
 use super::{
-    hardware::{Hardware, HardwareStatus},
     installation::{keys_are_installed, script_has_shebang, script_is_run, texts_fit},
     interval::Interval,
     kind::Kind,
@@ -292,11 +291,6 @@ pub struct BareMetalServerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub install: Option<Install>,
 
-    /// What is written down of the hardware of the machine beside its summary in `status.hardware`. Default: nothing.
-    /// Mutable.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hardware: Option<Hardware>,
-
     /// Where the identifiers and addresses of the machine are written once it is delivered, for other programs: a ConfigMap,
     /// a Secret, or both, which go with this object. Default: nowhere. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -475,10 +469,6 @@ pub struct BareMetalServerStatus {
     /// The last re-installation of the machine, and which revision of `spec.install` counts as performed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install: Option<InstallStatus>,
-
-    /// The hardware of the machine in short, once its own listing was seen.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hardware: Option<HardwareStatus>,
 
     /// What became of the root password of the last installation of the machine.
     #[serde(skip_serializing_if = "Option::is_none")]

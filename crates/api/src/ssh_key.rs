@@ -2,7 +2,7 @@
 
 use super::{
     kind::Kind,
-    references::{AccountRef, PinnedAccount, ValueLocation, account_stays},
+    references::{AccountRef, PinnedAccount, account_stays},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube_derive::{CustomResource, KubeSchema};
@@ -66,41 +66,33 @@ use serde::{Deserialize, Serialize};
     )
 )]
 #[x_kube(validation = account_stays("key"))]
-#[x_kube(validation = Rule::new("has(self.publicKey) != has(self.valueFrom)").message("set exactly one of publicKey and valueFrom"))]
 #[serde(rename_all = "camelCase")]
 pub struct SshKeySpec {
-    /// The account that stores the key. Default: the ProviderAccount `default` of this namespace, or else the default of the
-    /// cluster. Immutable.
+    /// The account that stores the key. Default: the ProviderAccount `default` of this namespace. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account_ref: Option<AccountRef>,
 
     /// The public key, one line in OpenSSH form without options: algorithm, key and a comment, which may be left out; at
     /// most 4096 characters.
-    /// Never a private key. Default: none, then `valueFrom` says where it lies. Mutable: another key is stored as well,
-    /// under another identifier, and what servers were installed with is shown there as a pending change.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Never a private key. Required. Immutable: for another key, create a new SshKey and name it in the servers.
     #[schemars(length(min = 1, max = 4096))]
     #[x_kube(validation = Rule::new("!self.contains('PRIVATE KEY')").message("publicKey is a private key: give the public one, from the file that ends in .pub, and make a new pair if others could read this"))]
     #[x_kube(validation = Rule::new(r"self.contains('PRIVATE KEY') || self.matches(r'^(ssh|ecdsa|sk-ssh|sk-ecdsa)-[A-Za-z0-9@.-]+ +AAAA[A-Za-z0-9+/]+={0,2}( +[^\r\n]*)?\n?$')").message("publicKey is not one line in OpenSSH form without options: algorithm, key, comment"))]
-    pub public_key: Option<String>,
+    #[x_kube(validation = Rule::new("self == oldSelf").message("publicKey is immutable: create a new SshKey, and name it in the servers"))]
+    pub public_key: String,
 
-    /// Where the public key lies in this namespace. Default: none, then `publicKey` is the key. Mutable. What lies there is
-    /// read again at times, every five minutes at most, and whenever this object changes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub value_from: Option<ValueLocation>,
-
-    /// What happens to the stored key when the object is deleted, and to a former key when another one is in its place:
-    /// `Delete` or `Retain`. Only what this object stored is ever deleted, and only while no server refers to it.
-    /// Default: `Retain`. Mutable.
+    /// What happens to the stored key when the object is deleted: `Delete` or `Retain`. The deletion does not wait for
+    /// those who refer to the key. Only what this object stored is ever deleted, and not while another SshKey of the
+    /// account has the same key. Default: `Retain`. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "KeyDeletionPolicy")]
     pub deletion_policy: Option<KeyDeletionPolicy>,
 }
 
-/// What happens to a stored key that its object has no use for any more.
+/// What happens to a stored key when its object is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum KeyDeletionPolicy {
-    /// It is deleted at the provider, once no server refers to it, if this object stored it.
+    /// It is deleted at the provider, if this object stored it and no other SshKey of the account has the same key.
     Delete,
     /// It stays at the provider.
     #[default]
@@ -140,28 +132,11 @@ pub struct SshKeyStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<bool>,
 
-    /// Other keys that this object stored and that are still there: the newest 16, of which those with
-    /// `deletionPolicy: Delete` go once no server refers to them.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["uuid"]))]
-    pub former: Vec<FormerKey>,
-
     /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
     /// which the account was last looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub last_handled_reconcile_at: Option<String>,
-}
-
-/// A key that an object stored and has no use for any more.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct FormerKey {
-    /// The provider's identifier of it.
-    pub uuid: String,
-    /// Its fingerprint, where it can be read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fingerprint: Option<String>,
 }
 
 /// The operator's note on an object, written before it stores a key: the call may have been made.
@@ -170,8 +145,6 @@ pub struct FormerKey {
 pub struct StoredKeyNote {
     /// UID of the object: a copy of it has stored nothing.
     pub uid: String,
-    /// Fingerprint of the key.
-    pub fingerprint: String,
     /// Lineage of the account that it goes to.
     pub lineage: String,
 }

@@ -76,8 +76,8 @@ use serde::{Deserialize, Serialize};
 #[x_kube(validation = account_stays("tag"))]
 #[serde(rename_all = "camelCase")]
 pub struct ServerTagSpec {
-    /// The account that the tag belongs to. Default: the ProviderAccount `default` of this namespace, or else the default of
-    /// the cluster. Immutable.
+    /// The account that the tag belongs to. Default: the ProviderAccount `default` of this namespace.
+    /// Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account_ref: Option<AccountRef>,
 

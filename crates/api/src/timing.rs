@@ -159,12 +159,12 @@ pub struct Timing {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = ABSENCE_CHECK_INTERVAL.rule())]
     pub absence_check_interval: Option<Interval>,
-    /// Time between polls while a machine is in motion; of one that is on its way, while its delivery is to be expected.
+    /// Time between reads of the servers that are being delivered or released; a quarter of it while these are at most 3.
     /// Minimum 5s, default: 30s, maximum 5m. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = ACTIVE_POLL_INTERVAL.rule())]
     pub active_poll_interval: Option<Interval>,
-    /// Time between polls while no machine is in motion; also, at most 5m, of one on its way that cannot be there yet.
+    /// Time between lists of the delivered servers, and between reads of a server that is pending for more than an hour.
     /// Minimum 30s, default: 5m, maximum 1h. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = IDLE_POLL_INTERVAL.rule())]
@@ -207,9 +207,9 @@ pub struct TimingInForce {
     pub absence_grace_period: Interval,
     /// Least time between two looks that together prove that something is absent.
     pub absence_check_interval: Interval,
-    /// Time between polls while a machine is in motion.
+    /// Time between reads of the servers that are being delivered or released.
     pub active_poll_interval: Interval,
-    /// Time between polls while no machine is in motion.
+    /// Time between lists of the delivered servers.
     pub idle_poll_interval: Interval,
     /// Time between complete listings that look for orphans.
     pub orphan_scan_interval: Interval,

@@ -47,12 +47,7 @@ pub enum Purpose {
 impl AccountFacts {
     /// There is no account that this leads to.
     pub fn missing(reference: &PinnedAccount) -> Self {
-        let which = format!("{} {}", reference.kind.as_str(), reference.name);
-        // Who named none has never heard of it.
-        Self::Missing(match *reference == PinnedAccount::of(None) {
-            true => format!("{which}, the default of this namespace,"),
-            false => which,
-        })
+        Self::Missing(format!("{} {}", reference.kind.as_str(), reference.name))
     }
 
     /// Takes in what the account object says now.
@@ -166,28 +161,4 @@ pub struct LiveAccount {
     pub is_namespace_suspended: bool,
     /// What it offers the namespace of the object.
     pub terms: Terms,
-    /// The machine without an object whose release may be under way.
-    pub releasing: Option<String>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_named_no_account_reads_which_one_is_meant() {
-        let why = |reference: &PinnedAccount| {
-            let facts = AccountFacts::missing(reference);
-            facts.usable(Purpose::Order).map(drop).unwrap_err().message
-        };
-        let unnamed = PinnedAccount::of(None);
-        assert!(why(&unnamed).starts_with(
-            "spec.accountRef: ProviderAccount default, the default of this namespace, does not exist; create it"
-        ));
-        let named = PinnedAccount {
-            name: "team".into(),
-            ..unnamed
-        };
-        assert!(why(&named).starts_with("spec.accountRef: ProviderAccount team does not exist"));
-    }
 }

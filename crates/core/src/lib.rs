@@ -21,6 +21,7 @@ pub mod ownership;
 pub mod pass;
 pub mod patience;
 pub mod power;
+pub mod public_key;
 pub mod report;
 pub mod request;
 pub mod server;

@@ -1,7 +1,8 @@
 //! What is known of the keys that servers and hosts name, and of who names a key.
 
+use crate::wording::counted;
 use api::references::PinnedAccount;
-use std::collections::HashMap;
+use std::collections::BTreeSet;
 
 /// What is known of an SshKey object that somebody names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -36,29 +37,72 @@ pub struct StoredKey {
 pub struct KeyUser {
     /// Its namespace.
     pub namespace: String,
+    /// Its kind.
+    pub kind: String,
     /// Its name.
     pub name: String,
-    /// Whether an order or an installation of it may be under way, which names what the keys of its namespace were when it
-    /// started.
-    pub is_ordering: bool,
-    /// Whether it is a host.
-    pub is_host: bool,
 }
 
-/// Who refers to an SshKey object, and to stored keys by their identifiers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeyUsers {
-    /// Servers that name the object, those of its namespace that are being ordered, whatever they name by now, and
-    /// those of which nobody can say.
-    pub by_name: Vec<KeyUser>,
-    /// Servers that name a stored key, by its identifier in lower case.
-    pub by_uuid: HashMap<String, Vec<KeyUser>>,
+/// So many of those who refer to a key are named.
+const MOST_NAMED: usize = 5;
+
+/// What an event says of those who refer to a key of this namespace that was deleted; None where nobody does. Those of
+/// other namespaces are only counted.
+pub fn still_referring(namespace: &str, users: &BTreeSet<KeyUser>) -> Option<String> {
+    let (here, elsewhere): (Vec<_>, Vec<_>) = users.iter().partition(|u| u.namespace == namespace);
+    let mut parts: Vec<String> = here
+        .iter()
+        .take(MOST_NAMED)
+        .map(|user| format!("{} {}", user.kind, user.name))
+        .collect();
+    if here.len() > MOST_NAMED {
+        parts.push(format!("{} more", here.len() - MOST_NAMED));
+    }
+    if !elsewhere.is_empty() {
+        let objects = counted(elsewhere.len(), "object");
+        parts.push(format!("{objects} of other namespaces"));
+    }
+    let last = parts.pop()?;
+    let users = match parts.is_empty() {
+        true => last,
+        false => format!("{} and {last}", parts.join(", ")),
+    };
+    Some(format!(
+        "Deleted, and still referred to by {users}. Name another key in spec.sshKeys or spec.install.sshKeyRef"
+    ))
 }
 
-impl KeyUsers {
-    /// Those who refer to a stored key by its identifier.
-    pub fn of(&self, uuid: &str) -> &[KeyUser] {
-        let found = self.by_uuid.get(&uuid.to_ascii_lowercase());
-        found.map(Vec::as_slice).unwrap_or_default()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_names_five_of_the_namespace_and_counts_the_others() {
+        let user = |namespace: &str, kind: &str, name: &str| KeyUser {
+            namespace: namespace.into(),
+            kind: kind.into(),
+            name: name.into(),
+        };
+        let said = |users: &[KeyUser]| {
+            let text = still_referring("shop", &users.iter().cloned().collect())?;
+            let (_, users) = text.split_once("referred to by ")?;
+            Some(users.split_once(". ")?.0.to_owned())
+        };
+        assert_eq!(said(&[]), None);
+        let web = user("shop", "BareMetalServer", "web");
+        let db = user("shop", "DedicatedHost", "db");
+        let vault = user("bank", "BareMetalServer", "vault");
+        let one = said(std::slice::from_ref(&web)).unwrap();
+        assert_eq!(one, "BareMetalServer web");
+        assert_eq!(
+            said(&[web.clone(), db, vault.clone()]).unwrap(),
+            "BareMetalServer web, DedicatedHost db and 1 object of other namespaces"
+        );
+        let none_here = said(std::slice::from_ref(&vault)).unwrap();
+        assert_eq!(none_here, "1 object of other namespaces");
+        let many = (0..7).map(|n| user("shop", "BareMetalServer", &format!("w{n}")));
+        let text = said(&many.chain([vault]).collect::<Vec<_>>()).unwrap();
+        assert!(text.contains("w4, 2 more and 1 object"), "{text}");
+        assert!(!text.contains("w5") && !text.contains("vault"), "{text}");
     }
 }

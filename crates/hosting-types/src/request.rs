@@ -59,7 +59,7 @@ pub enum InvalidRequest {
     SshKeysNeeded,
     /// Not a public key (2.19-3).
     #[error(
-        "publicKey must be a public key: one line in OpenSSH form, such as `ssh-ed25519 AAAA… comment`, or a block that begins with `BEGIN … PUBLIC KEY`"
+        "publicKey must be a public key: one line in OpenSSH form, such as `ssh-ed25519 AAAA… comment`"
     )]
     PublicKey,
     /// A private key where a public one belongs.

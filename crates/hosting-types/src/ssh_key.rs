@@ -38,24 +38,15 @@ pub fn is_private_key(key: &str) -> bool {
     key.contains("PRIVATE KEY")
 }
 
-/// Checks a public key to be stored. The OpenSSH form is preferred (2.19-3), so
-/// the blocks that other programs write pass as well.
+/// Checks a public key to be stored: one line in OpenSSH form (2.19-3).
 pub fn check_stored_key(key: &str) -> Result<(), InvalidRequest> {
     if is_private_key(key) {
         let field = "publicKey".to_owned();
         return Err(InvalidRequest::PrivateKey { field });
     }
-    if is_key_line(key) || is_key_block(key) {
+    if is_key_line(key) {
         Ok(())
     } else {
         Err(InvalidRequest::PublicKey)
     }
-}
-
-/// Whether a text is a public key in a block of lines, as PEM or RFC 4716 has it.
-pub fn is_key_block(text: &str) -> bool {
-    let first = text.trim_start().lines().next().unwrap_or_default();
-    let is_block =
-        first.starts_with("----") && first.contains("BEGIN") && first.contains("PUBLIC KEY");
-    is_block && text.len() <= LONGEST
 }

@@ -11,20 +11,21 @@ use super::{
     pace,
     room::{Held, Part},
 };
-use api::{
-    account::KnownMachine,
-    delivery::{Deliveries, DeliveryTimes},
-};
+use api::account::KnownMachine;
 use flexmetal_core::{
     account::{
         facts::Counts,
         orphans::{Others, Verdict},
-        view::{Proof, Sighting, Times},
+        view::{Proof, Times},
     },
     moment::Moment,
 };
 use hosting_types::{Server, ServerId, ServerStatus};
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 /// Most orphans that a line of the log names.
 const LOGGED: usize = 20;
@@ -34,11 +35,12 @@ pub(crate) struct Machines {
     snapshot: Snapshot,
     proof: Option<Arc<Proof>>,
     verdict: Verdict,
-    deliveries: Arc<Deliveries>,
-    /// The first look that is due at what is in motion.
-    motion: Option<Due>,
-    /// Machines whose release was taken.
-    leaving: HashSet<ServerId>,
+    /// The servers whose record is about to change.
+    pending: HashMap<ServerId, Pending>,
+    /// When the first of them is to be read.
+    next_read: Option<Due>,
+    /// Whether there is any other one.
+    has_settled: bool,
     /// Machines of the last complete listing beside another one of the same object.
     duplicates: usize,
     others: Option<Others>,
@@ -53,9 +55,9 @@ impl Machines {
             snapshot: Snapshot::new(cluster_tag, held),
             proof: None,
             verdict: Verdict::NotChecked,
-            deliveries: Arc::default(),
-            motion: None,
-            leaving: HashSet::new(),
+            pending: HashMap::new(),
+            next_read: None,
+            has_settled: false,
             duplicates: 0,
             others: None,
             counting: None,
@@ -68,9 +70,9 @@ impl Machines {
             snapshot: self.snapshot.hand_over(part)?,
             proof: self.proof.clone(),
             verdict: self.verdict.clone(),
-            deliveries: self.deliveries.clone(),
-            motion: self.motion,
-            leaving: self.leaving.clone(),
+            pending: self.pending.clone(),
+            next_read: self.next_read,
+            has_settled: self.has_settled,
             duplicates: self.duplicates,
             others: self.others,
             counting: self.counting,
@@ -91,83 +93,89 @@ impl Machines {
         &self.verdict
     }
 
-    /// How long deliveries took.
-    pub(crate) fn deliveries(&self) -> &Arc<Deliveries> {
-        &self.deliveries
+    /// When the first pending server is to be read, its pause multiplied by `factor`, and how long two rounds of such reads
+    /// are apart. None: none is pending.
+    pub(crate) fn next_read(
+        &self,
+        factor: f64,
+        now: Duration,
+        times: Times,
+    ) -> Option<(Duration, Duration)> {
+        let due = self.next_read?;
+        let apart = pace::of_pending(self.is_few(now), times);
+        Some((due.seen + due.pause.mul_f64(factor), apart))
     }
 
-    /// Takes in what is on record of deliveries.
-    pub(crate) fn recall_deliveries(&mut self, record: &[DeliveryTimes]) {
-        // The usual case writes nothing: all of it is known.
-        let mut known = (*self.deliveries).clone();
-        known.recall(record);
-        if known != *self.deliveries {
-            self.deliveries = Arc::new(known);
-        }
-    }
-
-    /// When what is in motion is to be looked at again, with its pause multiplied by this; None: nothing is in motion.
-    pub(crate) fn next_motion(&self, factor: f64) -> Option<Duration> {
-        self.motion.map(|due| due.seen + due.pause.mul_f64(factor))
-    }
-
-    /// Plans anew when what is in motion is looked at. Between two rounds only what changes is planned, since this goes
-    /// through all machines.
-    pub(crate) fn plan_motion(&mut self, now: Moment, times: Times) {
-        let moving = self.snapshot.moving(now.wall);
-        self.motion = moving.map(|s| self.due(s, now, times)).min();
-    }
-
-    /// What is in motion and need not be looked at yet.
-    pub(crate) fn resting(&self, now: Moment, times: Times) -> HashSet<ServerId> {
-        let moving = self.snapshot.moving(now.wall);
-        let rests = |s: &&Sighting| {
-            let due = self.due(s, now, times);
-            due.seen + due.pause.mul_f64(pace::LEAST_JITTER) > now.mono
-        };
-        moving.filter(rests).map(|s| s.server.id.clone()).collect()
-    }
-
-    /// The release of this machine was taken, or may have been: from here on it is looked at closely, whatever its record
-    /// says.
-    pub(crate) fn note_leaving(&mut self, id: &ServerId, now: Moment, times: Times) {
-        let known = self.snapshot.get(id).cloned();
-        if let Some(known) = known.filter(|known| known.server.status.is_live()) {
-            self.leaving.insert(id.clone());
-            self.look_in_time(&known, now, times);
-        }
-    }
-
-    /// One that is in motion is looked at when it is due, whatever the others are.
-    fn look_in_time(&mut self, sighting: &Sighting, now: Moment, times: Times) {
-        let server = &sighting.server;
-        let is_ours = server.has_tag(self.snapshot.cluster_tag());
-        if is_ours && is_moving(server, now.wall) {
-            let due = self.due(sighting, now, times);
-            self.motion = Some(self.motion.map_or(due, |first| first.min(due)));
-        }
-    }
-
-    /// When a machine in motion is looked at again.
-    fn due(&self, sighting: &Sighting, now: Moment, times: Times) -> Due {
-        let server = &sighting.server;
-        let ordered = awaited_since(server).filter(|_| !self.leaving.contains(&server.id));
-        let usual = ordered.and_then(|ordered| {
-            let known = &self.deliveries;
-            let usual = known.usual(&server.location, &server.instance_type)?;
-            Some((ordered, usual))
+    /// Plans anew when pending servers are read. Between two rounds only what changes is planned, since this goes through
+    /// all of them.
+    pub(crate) fn plan_reads(&mut self, now: Moment, times: Times) {
+        let snapshot = &self.snapshot;
+        self.pending.retain(|id, pending| {
+            let known = snapshot.get(id);
+            // A release that was not taken after all does not show for ever.
+            let is_released = pending.is_released && !pending.is_late(now.mono);
+            known.is_some_and(|s| {
+                is_moving(&s.server, now.wall) || (is_released && s.server.status.is_live())
+            })
         });
-        let seen = now.mono.saturating_sub(sighting.seen).as_secs();
-        let seen = now
-            .wall
-            .saturating_sub(i64::try_from(seen).unwrap_or(i64::MAX));
-        let age = usual.map_or(0, |(ordered, _)| seen.saturating_sub(ordered));
-        let age = Duration::from_secs(u64::try_from(age).unwrap_or(0));
-        let pause = pace::pause(age, usual.map(|(_, usual)| usual), times);
-        Due {
-            at: sighting.seen + pause,
-            seen: sighting.seen,
-            pause,
+        let all = self.reads(now, times).map(|(_, due)| due);
+        self.next_read = all.min_by_key(Due::at);
+        let mut present = self.snapshot.present();
+        self.has_settled = present.any(|s| !self.is_pending(&s.server.id));
+    }
+
+    /// The pending servers that are to be read by now.
+    pub(crate) fn due_reads(&self, now: Moment, times: Times) -> Vec<ServerId> {
+        let is_due = |due: &Due| due.seen + due.pause.mul_f64(pace::LEAST_JITTER) <= now.mono;
+        let due = self.reads(now, times).filter(|(_, due)| is_due(due));
+        due.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Whether the last plan knew a server whose record is not about to change.
+    pub(crate) fn has_settled(&self) -> bool {
+        self.has_settled
+    }
+
+    /// Whether the record of this server is about to change.
+    pub(crate) fn is_pending(&self, id: &ServerId) -> bool {
+        self.pending.contains_key(id)
+    }
+
+    fn reads(&self, now: Moment, times: Times) -> impl Iterator<Item = (&ServerId, Due)> {
+        let is_few = self.is_few(now.mono);
+        self.pending.iter().filter_map(move |(id, pending)| {
+            let due = pending.due(self.snapshot.get(id)?.seen, now.mono, is_few, times);
+            Some((id, due))
+        })
+    }
+
+    fn is_few(&self, now: Duration) -> bool {
+        let recent = self.pending.values().filter(|p| !p.is_late(now));
+        recent.take(pace::FEW + 1).count() <= pace::FEW
+    }
+
+    /// The release of this server was taken, or may have been: it is pending from here on, whatever its record says.
+    pub(crate) fn note_release(&mut self, id: &ServerId, now: Moment, times: Times) {
+        let known = self.snapshot.get(id);
+        if let Some(known) = known.filter(|known| known.server.status.is_live()) {
+            let server = known.server.clone();
+            let pending = Pending {
+                since: now.mono,
+                status: server.status.clone(),
+                is_released: true,
+            };
+            self.pending.insert(id.clone(), pending);
+            self.read_in_time(&server, now, times);
+        }
+    }
+
+    /// A pending server is read when it is due, whatever the others are.
+    fn read_in_time(&mut self, server: &Server, now: Moment, times: Times) {
+        let pending = self.pending.get(&server.id);
+        if let Some((pending, known)) = pending.zip(self.snapshot.get(&server.id)) {
+            let due = pending.due(known.seen, now.mono, self.is_few(now.mono), times);
+            let first = self.next_read.filter(|first| first.at() <= due.at());
+            self.next_read = Some(first.unwrap_or(due));
         }
     }
 
@@ -212,7 +220,7 @@ impl Machines {
         let mut kept = Vec::with_capacity(servers.len());
         for server in servers {
             let put: Put = self.snapshot.put(server, seen);
-            if !put.touched.is_empty() {
+            if put.is_news {
                 self.changed(&put.kept, now, times);
             }
             touched.extend(put.touched);
@@ -223,12 +231,21 @@ impl Machines {
 
     /// A record is new, or differs from the one before.
     fn changed(&mut self, server: &Arc<Server>, now: Moment, times: Times) {
-        note_delivery(&mut self.deliveries, server, now.wall);
-        if !server.status.is_live() {
-            self.leaving.remove(&server.id);
-        }
-        if let Some(sighting) = self.snapshot.get(&server.id).cloned() {
-            self.look_in_time(&sighting, now, times);
+        let known = self.pending.get(&server.id);
+        let is_released = server.status.is_live() && known.is_some_and(|p| p.is_released);
+        let is_ours = server.has_tag(self.snapshot.cluster_tag());
+        if is_ours && (is_released || is_moving(server, now.wall)) {
+            // Another state is another wait.
+            let same = known.filter(|p| p.status == server.status);
+            let pending = Pending {
+                since: same.map_or(now.mono, |p| p.since),
+                status: server.status.clone(),
+                is_released,
+            };
+            self.pending.insert(server.id.clone(), pending);
+            self.read_in_time(server, now, times);
+        } else {
+            self.pending.remove(&server.id);
         }
     }
 
@@ -237,7 +254,7 @@ impl Machines {
         if self.snapshot.get(id).is_none_or(|s| s.seen > seen) {
             return Touched::new();
         }
-        self.leaving.remove(id);
+        self.pending.remove(id);
         self.snapshot.remove(id)
     }
 
@@ -286,39 +303,40 @@ impl Machines {
     }
 }
 
-/// When a machine is looked at again; the earlier one first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A server whose record is about to change: it is being delivered or released.
+#[derive(Clone, Debug)]
+struct Pending {
+    /// Since when it has this status, as far as this process has seen.
+    since: Duration,
+    status: ServerStatus,
+    /// Whether its release was taken, or may have been. Its record may not say so yet.
+    is_released: bool,
+}
+
+impl Pending {
+    /// What keeps for so long may be days: it is read as rarely as what does not change.
+    fn is_late(&self, now: Duration) -> bool {
+        now.saturating_sub(self.since) >= pace::LONG
+    }
+
+    fn due(&self, seen: Duration, now: Duration, is_few: bool, times: Times) -> Due {
+        let pause = match self.is_late(now) {
+            true => times.idle_poll_interval,
+            false => pace::of_pending(is_few, times),
+        };
+        Due { seen, pause }
+    }
+}
+
+/// When a server was seen last, and how long after that it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Due {
-    at: Duration,
     seen: Duration,
     pause: Duration,
 }
 
-/// Since when the delivery of a machine is awaited, by our own clock where its order tag tells; None: it is not, or nobody
-/// knows since when. A machine that was delivered once, or whose word is not known, does something else.
-fn awaited_since(server: &Server) -> Option<i64> {
-    let is_on_its_way = !matches!(
-        server.status,
-        ServerStatus::Delivered
-            | ServerStatus::Failed
-            | ServerStatus::Releasing
-            | ServerStatus::Released
-            | ServerStatus::Other(_)
-    );
-    if !is_on_its_way || server.delivered_at.is_some() {
-        return None;
-    }
-    sums::ordered_at(server)
-}
-
-/// Keeps how long a delivery took, where the record tells.
-fn note_delivery(known: &mut Arc<Deliveries>, server: &Server, now: i64) {
-    let times = server.created_at.zip(server.delivered_at);
-    if let Some(((created, delivered), ordered)) = times.zip(sums::ordered_at(server)) {
-        // It is over, so by our own clock it took no longer than this: a provider's clock may run faster.
-        let most = now.saturating_sub(ordered);
-        let created = created.max(delivered.saturating_sub(most));
-        let what = (server.location.as_str(), server.instance_type.as_str());
-        Arc::make_mut(known).note(what, (created, delivered), now);
+impl Due {
+    fn at(&self) -> Duration {
+        self.seen + self.pause
     }
 }

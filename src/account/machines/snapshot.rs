@@ -41,6 +41,8 @@ pub(crate) struct Put {
     pub(crate) touched: Touched,
     /// The record to keep.
     pub(crate) kept: Arc<Server>,
+    /// Whether it is new, or differs from the one before.
+    pub(crate) is_news: bool,
     /// Whether it is known by now.
     pub(crate) place: Place,
 }
@@ -104,6 +106,7 @@ impl Snapshot {
         let unchanged = |kept, place| Put {
             touched: Touched::new(),
             kept,
+            is_news: false,
             place,
         };
         let is_over = server.status == ServerStatus::Released;
@@ -157,6 +160,7 @@ impl Snapshot {
         Put {
             touched,
             kept: server,
+            is_news: true,
             place: Place::Has,
         }
     }
@@ -279,11 +283,6 @@ impl Snapshot {
     pub(crate) fn present(&self) -> impl Iterator<Item = &Sighting> {
         self.ours()
             .filter(|s| s.server.status != ServerStatus::Released)
-    }
-
-    /// The machines whose record is about to change by itself.
-    pub(crate) fn moving(&self, wall: i64) -> impl Iterator<Item = &Sighting> {
-        self.present().filter(move |s| is_moving(&s.server, wall))
     }
 
     /// Those of ours that no look since `since` has shown. Released ones need not be shown.

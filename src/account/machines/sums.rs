@@ -52,25 +52,10 @@ const DAY: i64 = 24 * 3600;
 /// When a machine was made, in Unix seconds: the later of what the provider says and of the epoch in its
 /// order tag, which is of our own clock. So a provider whose clock is behind makes no machine look old.
 pub(crate) fn made_at(server: &Server) -> Option<i64> {
-    epoch_near(server)?.max(server.created_at)
-}
-
-/// When a machine was ordered, in Unix seconds: by the epoch in its order tag, which is of our own clock, else by what the
-/// provider says.
-pub(super) fn ordered_at(server: &Server) -> Option<i64> {
-    epoch_near(server)?.or(server.created_at)
-}
-
-/// The last epoch in its order tags that says something; none for the outer option: the provider does not say when the
-/// machine was made.
-fn epoch_near(server: &Server) -> Option<Option<i64>> {
     let created = server.created_at?;
     let epochs = server.tags.iter().filter_map(|tag| marks::epoch(tag));
-    Some(
-        epochs
-            .filter(|epoch| epoch.abs_diff(created) <= DAY.unsigned_abs())
-            .max(),
-    )
+    let near = epochs.filter(|epoch| epoch.abs_diff(created) <= DAY.unsigned_abs());
+    Some(near.fold(created, i64::max))
 }
 
 fn is_retained(server: &Server) -> bool {

@@ -2,7 +2,6 @@
 
 mod breaker;
 mod broken_lists;
-mod deliveries;
 mod incarnations;
 mod left_behind;
 mod limits;

@@ -92,7 +92,7 @@ async fn without_machines_there_are_only_orphan_scans() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_in_motion_is_read_until_it_rests() {
+async fn pending_server_is_read_until_delivered() {
     let (rig, account) = Rig::with_account().await;
     rig.ready(&account).await;
     let permit = reserve(&account, &mark(1)).await.unwrap();
@@ -108,7 +108,7 @@ async fn a_machine_in_motion_is_read_until_it_rests() {
     sleep(Duration::from_secs(300)).await;
     let calls = rig.provider.calls();
     let read = format!("{LIST}/{}", seen[0].server.id);
-    assert!((8..=13).contains(&count(&calls, &read)), "{calls:?}");
+    assert!((32..=52).contains(&count(&calls, &read)), "{calls:?}");
     assert_eq!(
         calls.len(),
         count(&calls, &read),
@@ -130,13 +130,80 @@ async fn a_machine_in_motion_is_read_until_it_rests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_in_motion_are_seen_by_one_listing() {
+async fn many_pending_servers_are_read_by_one_list() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = (0..60).map(|n| machine(n, "provisioning")).collect();
     rig.ready(&account).await;
     rig.provider.calls();
     sleep(Duration::from_secs(37)).await;
     assert_eq!(rig.provider.calls(), [LIST; 3]);
+}
+
+/// These servers, and delivered ones up to thirty.
+async fn pending(numbers: std::ops::Range<usize>, released: usize) -> Rig {
+    let (rig, account) = Rig::with_account().await;
+    let status = |n| {
+        if numbers.contains(&n) {
+            "provisioning"
+        } else {
+            "delivered"
+        }
+    };
+    let mut servers: Vec<_> = (0..30).map(|n| machine(n, status(n))).collect();
+    servers.extend((100..100 + released).map(|n| machine(n, "released")));
+    rig.provider.world().servers = servers;
+    rig.ready(&account).await;
+    rig.provider.calls();
+    rig
+}
+
+/// Reads of this server.
+fn reads(calls: &[String], number: usize) -> usize {
+    count(calls, &format!("{LIST}/{}", uuid(number)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_pending_servers_are_read_every_quarter_of_the_interval() {
+    let rig = pending(0..3, 0).await;
+    sleep(Duration::from_secs(150)).await;
+    let calls = rig.provider.calls();
+    for number in 0..3 {
+        assert!((16..=26).contains(&reads(&calls, number)), "{calls:?}");
+    }
+    let all = (0..3).map(|number| reads(&calls, number)).sum::<usize>();
+    assert_eq!(calls.len(), all, "nothing else is read");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pending_servers_are_read_by_whatever_is_fewer_calls() {
+    // Two pages have all of thirty.
+    let rig = pending(0..4, 0).await;
+    sleep(Duration::from_secs(37)).await;
+    assert_eq!(rig.provider.calls(), [LIST; 2]);
+    // Released servers make the list longer than the reads of four.
+    let rig = pending(0..4, 200).await;
+    sleep(Duration::from_secs(37)).await;
+    let calls = rig.provider.calls();
+    assert_eq!(calls.len(), 4, "{calls:?}");
+    assert!((0..4).all(|number| reads(&calls, number) == 1), "{calls:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn server_pending_for_an_hour_is_read_rarely() {
+    let rig = pending(0..1, 0).await;
+    sleep(Duration::from_secs(3650)).await;
+    rig.provider.calls();
+    sleep(Duration::from_secs(3600)).await;
+    let calls = rig.provider.calls();
+    assert!((9..=20).contains(&reads(&calls, 0)), "{calls:?}");
+    // Others are not slowed down by it.
+    rig.provider.set_status(1, "releasing");
+    sleep(Duration::from_secs(400)).await;
+    rig.provider.calls();
+    sleep(Duration::from_secs(150)).await;
+    let calls = rig.provider.calls();
+    assert!((16..=26).contains(&reads(&calls, 1)), "{calls:?}");
+    assert!(reads(&calls, 0) <= 1, "{calls:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -227,7 +227,6 @@ impl Rig {
             defaults: Some(Policies::default()),
             egress: Vec::new(),
             known: Vec::new(),
-            deliveries: Vec::new(),
             may_keep: false,
             lineage: Some("lineage".into()),
             open_elsewhere: false,

@@ -57,7 +57,6 @@ fn install(accounts: &Accounts, simulator: &Simulator, api_key: &str) -> Account
             defaults: None,
             egress: Vec::new(),
             known: Vec::new(),
-            deliveries: Vec::new(),
             may_keep: false,
             lineage: Some("lineage".into()),
             open_elsewhere: false,

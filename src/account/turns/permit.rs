@@ -107,7 +107,7 @@ impl Permit {
             Err(error) if error.may_have_taken_effect() => {}
             Err(_) => return,
         }
-        self.live.core.note_leaving(id);
+        self.live.core.note_release(id);
     }
 
     pub(in crate::account) fn live(&self) -> &Live {

@@ -5,9 +5,7 @@ use crate::controllers::{
     context::Process,
     writes::{Failure, Written, bounded, with_finalizer, without_finalizer},
 };
-use api::names::{
-    ACCOUNT_FINALIZER, ACKNOWLEDGE_ACCOUNT, ACKNOWLEDGE_RELEASES, HELD_SECRET, RELEASE_ORPHAN,
-};
+use api::names::{ACCOUNT_FINALIZER, ACKNOWLEDGE_ACCOUNT, ACKNOWLEDGE_RELEASES, HELD_SECRET};
 use flexmetal_core::account::decide::Effect;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
@@ -57,7 +55,6 @@ pub async fn act<K: AccountObject>(
         Effect::LetAccountGo => write_account(ctx, target, None).await,
         Effect::ForgetAcknowledgement => forget(ctx, target, ACKNOWLEDGE_ACCOUNT).await,
         Effect::ForgetReleases => forget(ctx, target, ACKNOWLEDGE_RELEASES).await,
-        Effect::ForgetOrphans => forget(ctx, target, RELEASE_ORPHAN).await,
     }
 }
 

@@ -2,12 +2,7 @@
 
 use super::{beside::Beside, secret::Reading};
 use api::account::Endpoint;
-use flexmetal_core::{
-    account::{looks::Looks, orphan_memory::OrphanMemory},
-    backoff::Backoff,
-    patience::Patience,
-    request::Asked,
-};
+use flexmetal_core::{account::looks::Looks, backoff::Backoff, patience::Patience, request::Asked};
 use std::time::Duration;
 
 /// Memory of one account object.
@@ -45,8 +40,6 @@ pub struct Memory {
     pub(super) patience: Patience,
     /// The look that somebody asks for.
     pub(super) asked: Asked,
-    /// Orphans, and their releases.
-    pub(super) orphan_memory: OrphanMemory,
 }
 
 /// All that a client is made of. The key by its hash.

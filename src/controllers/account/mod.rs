@@ -17,7 +17,6 @@ mod beside;
 mod memory;
 mod observe;
 mod pass;
-mod release_orphan;
 mod secret;
 #[cfg(test)]
 mod sharing_tests;

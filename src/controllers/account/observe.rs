@@ -20,19 +20,17 @@ use flexmetal_core::{
             lineage,
             next_key::{self, Entries, InForce, Keys, Roles, Step},
         },
-        facts::{AccountReport, Facts, SecretFact},
+        facts::{Facts, SecretFact},
         key::AccountKey,
-        marks,
         on_record::OnRecord,
-        orphans::Verdict,
         view::Times,
     },
     request,
 };
 use hosting::{Client, ClientOptions};
-use hosting_types::{ApiKey, BaseUrl, Server};
+use hosting_types::{ApiKey, BaseUrl};
 use kube::ResourceExt as _;
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::time::Duration;
 
 /// Facts, and a new connection where one is due.
 pub struct Gathered {
@@ -98,10 +96,6 @@ pub async fn observe<K: AccountObject>(
     }
     let fresh_word = memory.fresh_word.get_or_insert_with(fresh_word).clone();
     let is_shared = secrets.is_shared(&ctx.accounts, &uid, &secret_namespace, held);
-    let verdict = report.as_ref().map(|report| &report.verdict);
-    let note = status.orphan_release.as_ref();
-    memory.orphan_memory.look(verdict, note, now);
-    let of_living = orphans_of_living(ctx, report.as_ref());
     memory.asked.note(request::word(object.meta()), now);
     // No finalizer moves before it is known who else stands on the Secret.
     let used_by = is_shared.and(ctx.accounts.used_by(&key));
@@ -138,13 +132,7 @@ pub async fn observe<K: AccountObject>(
         report,
         failed: memory.failure.clone().map(|why| (failures, why)),
         patience: memory.patience.clone(),
-        releases_after: spec.orphan_policy.releases_after(ctx.minimum),
-        cluster: ctx.cluster.clone(),
-        is_namespace_suspended: is_namespace_suspended(ctx, &key),
-        orphan_memory: memory.orphan_memory.clone(),
-        orphans_of_living: of_living,
         asked: memory.asked.clone(),
-        is_only_account: ctx.accounts.names_of(&key).len() <= 1,
         secret_namespace,
         key,
     };
@@ -153,24 +141,6 @@ pub async fn observe<K: AccountObject>(
         ..facts
     };
     Gathered { facts, connection }
-}
-
-/// The orphans with the mark of an object that lives.
-fn orphans_of_living(process: &Process, report: Option<&AccountReport>) -> BTreeSet<String> {
-    let Some(Verdict::Found(orphans)) = report.map(|report| &report.verdict) else {
-        return BTreeSet::new();
-    };
-    let lives = |server: &&Arc<Server>| {
-        marks::object_marks(server).any(|mark| process.accounts.is_claimed(mark))
-    };
-    let living = orphans.iter().filter(lives);
-    living.map(|s| s.id.as_str().to_owned()).collect()
-}
-
-/// Whether the namespace of an account is suspended by its labels; None: they are not known.
-fn is_namespace_suspended(process: &Process, key: &AccountKey) -> Option<bool> {
-    let of = |namespace: &String| process.accounts.is_namespace_suspended(namespace);
-    key.namespace.as_ref().map_or(Some(false), of)
 }
 
 /// Since when no machine on record is shown over the connection in force.

@@ -5,7 +5,6 @@ use super::{
     memory::Memory,
     object::{self, AccountObject},
     observe::{Gathered, observe},
-    release_orphan::{self, Attempt},
     secret::Secrets,
 };
 use crate::{
@@ -27,7 +26,6 @@ use flexmetal_core::{
     },
     again::Again,
 };
-use hosting_types::Server;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{ResourceExt as _, core::error_boundary::InvalidObject};
@@ -35,8 +33,6 @@ use std::{sync::Arc, time::Duration};
 
 /// Longest time that counts alone wait to be written.
 const COUNTS: Duration = Duration::from_secs(10);
-/// Before what somebody wrote in between is looked at.
-const STALE: Duration = Duration::from_secs(1);
 /// Longest pause after effects that failed.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
@@ -143,60 +139,11 @@ async fn tend<K: AccountObject>(
         let written = act::act(ctx, &target, effect).await;
         return settle(ctx, memory, object, &facts, written).await;
     }
-    if let Some(server) = &decision.releases
-        && ctx.may_act(facts.key.namespace.as_deref())
-        && let Some(again) = release(ctx, memory, object, &facts, server).await
-    {
-        return again;
-    }
     let again = say(ctx, memory, object, &facts, &decision).await;
     match (memory.backoff.rest(facts.now), again) {
         (Some(rest), Again::After(delay)) => Again::After(delay.min(rest)),
         (_, again) => again,
     }
-}
-
-/// Releases a machine without an object. None: the account has no turn for it now, and wakes it.
-async fn release<K: AccountObject>(
-    ctx: &AccountContext<K>,
-    memory: &mut Memory,
-    object: &Arc<K>,
-    facts: &Facts,
-    server: &Server,
-) -> Option<Again> {
-    let _calling = ctx.objects.call_provider();
-    let uuid = server.id.as_str();
-    let attempt = Box::pin(release_orphan::attempt(ctx, object, facts, server)).await;
-    let now = clock::now().mono;
-    let times = facts.times();
-    let pause = times.absence_grace_period;
-    let is_vain = !matches!(attempt, Attempt::Sent(_));
-    let (why, ended, pause) = match attempt {
-        Attempt::Waits => return None,
-        // What was read in between is judged again.
-        Attempt::Stale => {
-            let memory = &mut memory.orphan_memory;
-            memory.rest(now, times.active_poll_interval, true);
-            return Some(Again::After(STALE));
-        }
-        Attempt::Sent(note) => {
-            if let Some(account) = ctx.accounts.get(&facts.key) {
-                account.want_proof(facts.uid(), now);
-            }
-            let why = "its release was taken, and is not shown yet".to_owned();
-            (why, Some((note, false)), pause)
-        }
-        Attempt::NotSent(note, why) => (why, note.map(|note| (note, true)), pause),
-        // Longer than its note stands, so that another one gets a turn.
-        Attempt::Unknown(why) => (why, None, times.send_window + 2 * pause),
-    };
-    tracing::info!(account = %facts.key, uuid, why, "the release of a machine without an object");
-    let memory = &mut memory.orphan_memory;
-    memory.ended = ended;
-    memory.hold(uuid, why, now, pause);
-    // The next pass reports: whatever a person is to know, or has said, comes before the next attempt.
-    memory.rest(now, times.active_poll_interval, is_vain);
-    Some(Again::AtOnce)
 }
 
 /// What the live account is to know of the object.
@@ -214,11 +161,6 @@ fn settings<K: AccountObject>(facts: &Facts, decision: &Decision, object: &K) ->
         }),
         egress: facts.spec.egress_cidrs.clone(),
         known: decision.known.clone(),
-        // Those of another account are none of this one's.
-        deliveries: match decision.lineage_in_force {
-            Some(_) => decision.deliveries.clone(),
-            None => Vec::new(),
-        },
         may_keep: facts
             .status
             .servers

@@ -3,7 +3,6 @@
 //! Bounded: with more objects than this has room for, what was published longest ago is forgotten
 //! first. A repeat of it is then posted once more, and counted from there on.
 
-use super::room::make_room;
 use flexmetal_core::report::News;
 use k8s_openapi::api::core::v1::ObjectReference;
 use std::{
@@ -69,7 +68,12 @@ impl Recent {
         now: Duration,
     ) {
         let key = self.key(news, object);
-        make_room(&mut self.posted, key, MOST, |posted| posted.last);
+        if self.posted.len() >= MOST && !self.posted.contains_key(&key) {
+            let oldest = self.posted.iter().min_by_key(|(_, posted)| posted.last);
+            if let Some(oldest) = oldest.map(|(key, _)| *key) {
+                self.posted.remove(&oldest);
+            }
+        }
         let event = event.to_owned();
         let posted = Posted {
             event,

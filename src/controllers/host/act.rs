@@ -88,8 +88,7 @@ pub(super) fn held(facts: &Facts, cause: Cause) -> Done {
 
 /// The same where the host is not as it was shown: in words.
 pub(super) fn busy(facts: &Facts, why: &str) -> Done {
-    let text =
-        format!("{why}, so nothing is sent; looked at again at the next poll of what is in motion");
+    let text = format!("{why}, so nothing is sent; retrying");
     held(facts, Cause::waits(Reason::ChecksFailed, text))
 }
 

@@ -5,7 +5,6 @@
 
 mod act;
 mod installs;
-mod key_users;
 mod note;
 mod texts;
 
@@ -13,9 +12,10 @@ use super::{
     context::{Context, Process},
     drive::drive,
     host_objects::{HostObjects, account_of, rivals},
-    objects::{Objects, Seen, Traits},
+    objects::{Objects, Seen, Traits, Words},
     pass::{Next, TURNS},
     power::read_command,
+    stored_keys::by_name,
 };
 use crate::account::Account;
 use act::act;
@@ -45,12 +45,10 @@ pub struct Controller {
 impl Controller {
     /// No objects yet. Registers the kind with the accounts, the stored keys, and the commands.
     pub fn new(process: &Process) -> Self {
-        let keys = process.stored_keys.clone();
         let traits = Traits {
             account_of: Some(|object| Some(account_of(object))),
             claim: Some(|host: &DedicatedHost| Some(host.spec.host_id.to_string())),
-            refers: Some(key_users::refers),
-            released: Box::new(move |words| key_users::tell(&keys, words)),
+            refers: Some(refers),
             // A status that lost what was noted.
             triggers: |object, hash| {
                 let status = object.status.as_ref();
@@ -62,8 +60,7 @@ impl Controller {
         let objects = Arc::new(Objects::new(traits, process.watched.watches()));
         process.accounts.add_users(objects.clone());
         process.hosts.set(objects.clone());
-        let referrers = key_users::Hosts(objects.clone());
-        process.stored_keys.add_referrers(Arc::new(referrers));
+        process.stored_keys.add_referrers(objects.clone());
         Self {
             process: process.clone(),
             objects,
@@ -76,6 +73,14 @@ impl Controller {
         let ctx = Arc::new(Context::new(&self.process, self.objects.clone()));
         drive(ctx, watches, accounts_known, pass).await;
     }
+}
+
+/// The stored key that a host names.
+fn refers(host: &DedicatedHost) -> Words {
+    let namespace = host.metadata.namespace.as_deref().unwrap_or_default();
+    let install = host.spec.install.iter();
+    let key = install.map(|install| by_name(namespace, &install.ssh_key_ref.name));
+    key.collect()
 }
 
 /// One pass.

@@ -13,11 +13,6 @@ use std::{
 
 /// What one object refers to.
 pub type Words = BTreeSet<Box<str>>;
-/// Hears of what one object less refers to.
-pub type Released = Box<dyn Fn(&Words) + Send + Sync>;
-
-/// What an object refers to that does not decode: nobody can say.
-pub const UNREADABLE: &str = "?";
 
 /// Who refers to what.
 #[derive(Default)]
@@ -35,18 +30,17 @@ pub struct Referrer {
 }
 
 impl<K: Kind, M> Inner<K, M> {
-    /// Notes what an object refers to from now on. Returns what it refers to no more.
-    pub(super) fn refer(&mut self, uid: &str, words: Words, meta: &ObjectMeta) -> Words {
+    /// Notes what an object refers to from now on.
+    pub(super) fn refer(&mut self, uid: &str, words: Words, meta: &ObjectMeta) {
         let Some((uid, _)) = self.entries.get_key_value(uid) else {
-            return Words::new();
+            return;
         };
         let uid = uid.clone();
         let Some(entry) = self.entries.get_mut(&uid) else {
-            return Words::new();
+            return;
         };
         let before = std::mem::replace(&mut entry.refers, words);
-        let released: Words = before.difference(&entry.refers).cloned().collect();
-        for word in &released {
+        for word in before.difference(&entry.refers) {
             if let Some(all) = self.references.0.get_mut(word) {
                 all.remove(&uid);
                 if all.is_empty() {
@@ -55,7 +49,7 @@ impl<K: Kind, M> Inner<K, M> {
             }
         }
         if entry.refers.is_empty() {
-            return released;
+            return;
         }
         let referrer = Arc::new(Referrer {
             namespace: meta.namespace.clone().unwrap_or_default(),
@@ -68,7 +62,6 @@ impl<K: Kind, M> Inner<K, M> {
                 all.insert(uid.clone(), referrer.clone());
             }
         }
-        released
     }
 }
 
@@ -76,18 +69,16 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     /// What an object refers to.
     pub(super) fn refers(&self, shown: &Shown<K>) -> Words {
         match (self.traits.refers, shown) {
-            (None, _) => Words::new(),
             (Some(refers), Shown::Decoded(object)) => refers(object),
-            (Some(_), Shown::Undecodable(_)) => Words::from([UNREADABLE.into()]),
+            _ => Words::new(),
         }
     }
 
     /// Those who refer to this, the terminating ones included.
-    pub fn referring(&self, word: &str) -> Vec<(Uid, Arc<Referrer>)> {
+    pub fn referring(&self, word: &str) -> Vec<Arc<Referrer>> {
         let inner = self.lock();
         let all = inner.references.0.get(word).into_iter().flatten();
-        all.map(|(uid, referrer)| (uid.clone(), referrer.clone()))
-            .collect()
+        all.map(|(_, referrer)| referrer.clone()).collect()
     }
 
     /// Wakes those who refer to this.
@@ -115,12 +106,5 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         }
         drop(inner);
         self.changed.notify_one();
-    }
-
-    /// Tells what one object less refers to. Never under the lock: whoever hears it wakes objects.
-    pub(super) fn tell_released(&self, released: &Words) {
-        if !released.is_empty() {
-            (self.traits.released)(released);
-        }
     }
 }

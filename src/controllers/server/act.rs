@@ -3,8 +3,8 @@
 //! Every effect repeats its check on data that it reads itself, right before what cannot be undone.
 
 use super::{
-    ServerContext, brake, hardware, observe, orders, outputs, reinstalls, root_password,
-    turn::Permission, writes,
+    ServerContext, brake, observe, orders, outputs, reinstalls, root_password, turn::Permission,
+    writes,
 };
 use crate::{
     account::{Account, Permit},
@@ -91,7 +91,6 @@ async fn act_here(
         | Effect::RemoveOrderTag { .. }
         | Effect::Reinstall(_)
         | Effect::LookAtInstall { .. }
-        | Effect::LookAtHardware { .. }
         | Effect::BeginRelease { .. }
         | Effect::Release { .. }
         | Effect::ReleaseFailed { .. }
@@ -128,8 +127,7 @@ async fn act_there(
         | Effect::RemoveTag { uuid, .. }
         | Effect::BeginRelease { uuid }
         | Effect::Release { uuid }
-        | Effect::ReleaseFailed { uuid }
-        | Effect::LookAtHardware { uuid, .. } => uuid,
+        | Effect::ReleaseFailed { uuid } => uuid,
         Effect::Reinstall(new) => &new.machine,
         Effect::LookAtInstall { record, .. } => &record.intent.machine,
         Effect::Order(_)
@@ -164,11 +162,6 @@ async fn act_there(
             {
                 return observation;
             }
-            if when.takes_on()
-                && let Err(observation) = may_take_on(ctx, facts, account, uuid).await
-            {
-                return observation;
-            }
             retag(facts, &mut permit, &id, when, tag, true).await
         }
         Effect::RemoveTag { tag, when, .. } if *when == fence::TagProof::GivesWay => {
@@ -188,9 +181,6 @@ async fn act_there(
         Effect::Release { .. } => Box::pin(release(ctx, facts, account, permit, &id)).await,
         Effect::Reinstall(new) => {
             Box::pin(reinstalls::reinstall(ctx, facts, account, permit, &id, new)).await
-        }
-        Effect::LookAtHardware { config_map, .. } => {
-            hardware::look(ctx, facts, &mut permit, &id, config_map.as_deref()).await
         }
         Effect::LookAtInstall { record, pages } => {
             reinstalls::look(&mut permit, &id, record, *pages).await
@@ -349,24 +339,6 @@ async fn may_retain(
     match fence::may_retain(&fresh, uuid) {
         true => Ok(()),
         false => Err(Observation::Stale),
-    }
-}
-
-/// A machine is not taken on while its account may be releasing it for want of an object. The account is read after the
-/// object was made: whoever releases notes that first, and looks at all objects then.
-async fn may_take_on(
-    ctx: &ServerContext,
-    facts: &Facts,
-    account: &Account,
-    uuid: &str,
-) -> Result<(), Observation> {
-    match observe::live_account(ctx, &facts.object, account).await {
-        Ok(Some(live)) if fence::may_take_on(&live, uuid) => Ok(()),
-        Ok(Some(_)) => Err(Observation::Failed(Trouble::unexpected(
-            "the account releases the machine, which no object claimed (status.orphanRelease)",
-        ))),
-        Ok(None) => Err(Observation::Stale),
-        Err(failure) => Err(Observation::Failed(Trouble::of_write(failure.explain()))),
     }
 }
 

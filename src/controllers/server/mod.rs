@@ -4,14 +4,10 @@
 //! one effect; what the effect brought to light is a fact of the next pass. The first decision
 //! without an effect is written to status, and the row ends.
 
-mod hardware;
-mod installation;
-
 mod act;
 mod brake;
 pub mod claims;
-mod key_users;
-mod lshw;
+mod installation;
 mod observe;
 mod orders;
 mod outputs;
@@ -62,8 +58,7 @@ impl Controller {
             objects: objects.clone(),
             all_namespaces: process.watched.is_all(),
         }));
-        let referrers = key_users::Servers(objects.clone());
-        process.stored_keys.add_referrers(Arc::new(referrers));
+        process.stored_keys.add_referrers(objects.clone());
         Self {
             process: process.clone(),
             objects,
@@ -82,7 +77,6 @@ impl Controller {
 fn traits(process: &Process) -> Traits<BareMetalServer> {
     let cluster = process.cluster.clone();
     let of_record = cluster.clone();
-    let keys = process.stored_keys.clone();
     Traits {
         account_of: Some(|object| Some(account_of(object))),
         claim: Some(claims::recorded),
@@ -90,8 +84,7 @@ fn traits(process: &Process) -> Traits<BareMetalServer> {
             on_record(&of_record, object, all)
         })),
         alias: Box::new(move |meta| Some(mark(&cluster, meta)?.as_str().to_owned())),
-        refers: Some(key_users::refers),
-        released: Box::new(move |words| key_users::tell(&keys, words)),
+        refers: Some(ssh_keys::refers),
         // A status that lost the order it spoke of, or what was installed.
         triggers: |object, hash| {
             let status = object.status.as_ref();

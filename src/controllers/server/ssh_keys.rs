@@ -3,7 +3,8 @@
 use super::installation::Values;
 use crate::controllers::{
     context::Process,
-    stored_keys::StoredKeys,
+    objects::Words,
+    stored_keys::{StoredKeys, by_name, by_uuid},
     values::{ValueError, ValueSource},
 };
 use api::{
@@ -13,6 +14,7 @@ use api::{
 };
 use flexmetal_core::{
     cause::Cause,
+    public_key::{NoKey, PublicKey},
     server::facts::{ServerKey, account_of},
     stored_keys::Found,
 };
@@ -22,8 +24,8 @@ use flexmetal_core::{
 enum KeyError {
     #[error(transparent)]
     Value(#[from] ValueError),
-    #[error("{place} is not one line of text; put one public key there")]
-    NotOneLine { place: String },
+    #[error("{why}")]
+    NoPublicKey { field: &'static str, why: NoKey },
     #[error("SshKey {name} does not exist in this namespace; create it")]
     NoKey { name: String },
     #[error("SshKey {name} is being deleted; name another one, or make it again when it is gone")]
@@ -45,7 +47,10 @@ enum KeyError {
 
 impl KeyError {
     fn cause(&self, index: usize) -> Cause {
-        let message = format!("spec.sshKeys[{index}]: {self}");
+        let message = match self {
+            Self::NoPublicKey { field, .. } => format!("spec.sshKeys[{index}].{field}: {self}"),
+            _ => format!("spec.sshKeys[{index}]: {self}"),
+        };
         match self {
             Self::Value(ValueError::TooLong { .. }) => {
                 Cause::needs_person(Reason::InvalidSpec, message)
@@ -54,7 +59,7 @@ impl KeyError {
                 Cause::missing(Reason::ReferenceNotFound, message)
             }
             Self::NotStored { .. } => Cause::waits(Reason::KeyNotStored, message),
-            Self::NotOneLine { .. } | Self::OtherAccount { .. } | Self::Nothing => {
+            Self::NoPublicKey { .. } | Self::OtherAccount { .. } | Self::Nothing => {
                 Cause::needs_person(Reason::InvalidSpec, message)
             }
         }
@@ -63,6 +68,17 @@ impl KeyError {
 
 /// The most bytes of a key that lies elsewhere: twice what the schema lets be given.
 const LONGEST: usize = 8192;
+
+/// The stored keys that a server names.
+pub(super) fn refers(server: &BareMetalServer) -> Words {
+    let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
+    let keys = server.spec.ssh_keys.iter();
+    let words = |key: &SshKeySource| {
+        let name = key.name.as_deref().map(|name| by_name(namespace, name));
+        name.into_iter().chain(key.uuid.as_deref().map(by_uuid))
+    };
+    keys.flat_map(words).collect()
+}
 
 /// Where the keys lie that are not given, in the order in which they are read.
 pub(super) fn places(spec: &BareMetalServerSpec) -> impl Iterator<Item = (ValueSource<'_>, usize)> {
@@ -121,9 +137,8 @@ pub(super) fn named(
     found.collect()
 }
 
-/// Whether the keys that are to be sent still are what the key objects show, of the account of this lineage. Asked once
-/// the intent of an order stands on the object: whoever deletes a key looks at the intents after it has written what
-/// takes its place.
+/// Whether the keys that are to be sent still are what the key objects show, of the account of this lineage. Asked right
+/// before they are sent: the deletion of a key waits for no order.
 pub(super) fn stand(
     keys: &StoredKeys,
     object: &BareMetalServer,
@@ -193,27 +208,29 @@ fn given(source: &SshKeySource, values: &mut Values) -> Result<ServerKey, KeyErr
 
 fn key(source: &SshKeySource, values: &mut Values) -> Result<String, KeyError> {
     if let Some(key) = &source.public_key {
-        return one_line(|| "publicKey".into(), key.as_bytes());
+        return parsed("publicKey", key.as_bytes());
     }
     if let Some(uuid) = &source.uuid {
         return Ok(uuid.clone());
     }
     let place = place(source).ok_or(KeyError::Nothing)?;
     let bytes = values.next().ok_or(KeyError::Nothing)??;
-    one_line(|| place.to_string(), &bytes)
+    let field = match place {
+        ValueSource::Secret(_) => "secretKeyRef",
+        ValueSource::ConfigMap(_) => "configMapKeyRef",
+    };
+    parsed(field, &bytes)
 }
 
-fn one_line(place: impl FnOnce() -> String, bytes: &[u8]) -> Result<String, KeyError> {
-    let line = std::str::from_utf8(bytes).map(str::trim).ok();
-    line.filter(|l| !l.is_empty() && !l.contains(['\n', '\r']))
-        .map(str::to_owned)
-        .ok_or_else(|| KeyError::NotOneLine { place: place() })
+fn parsed(field: &'static str, bytes: &[u8]) -> Result<String, KeyError> {
+    let key = PublicKey::parse(bytes).map_err(|why| KeyError::NoPublicKey { field, why })?;
+    Ok(key.line())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::stored_keys::{Keys, Released};
+    use crate::controllers::stored_keys::Keys;
     use flexmetal_core::{server::decide::sent::keys_hash, stored_keys::StoredKey};
     use serde_json::json;
     use std::sync::Arc;
@@ -230,8 +247,6 @@ mod tests {
         fn shows(&self, _: &api::SshKey) -> Found {
             self.0.clone()
         }
-
-        fn wake(&self, _: Released<'_>) {}
     }
 
     fn stored_in(account: &str, uuid: &str, fingerprint: &str) -> Found {
@@ -298,6 +313,72 @@ mod tests {
             );
             assert!(cause.message.contains(word), "{}", cause.message);
         }
+    }
+
+    const ED: &str =
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBv2kqKzv4gbAvzfF3XuNCOxIvHHFfHOhYGLbn9Dkg1Z";
+
+    #[test]
+    fn a_key_that_cannot_work_is_an_invalid_spec_with_its_path() {
+        let cases = [
+            (
+                "-----BEGIN OPENSSH PRIVATE KEY----- hush".into(),
+                "private key",
+            ),
+            (" ".into(), "is empty"),
+            (format!("{ED} hush\n{ED}"), "not one line"),
+            (format!("no-pty {ED} hush"), "options"),
+            (
+                format!("ssh-ed25519-cert-v01@openssh.com {} hush", &ED[12..]),
+                "certificate",
+            ),
+            (format!("ssh-dss {} hush", &ED[12..]), "DSA"),
+            (ED[..60].into(), "cut short"),
+            (format!("ssh-rsa {} hush", &ED[12..]), "another algorithm"),
+            ("hush".into(), "no public key"),
+        ];
+        let selector = || serde_json::from_value(json!({"name": "keys", "key": "me"})).ok();
+        for (text, word) in cases {
+            let inline = SshKeySource {
+                public_key: Some(text.clone()),
+                ..SshKeySource::default()
+            };
+            let secret = SshKeySource {
+                secret_key_ref: selector(),
+                ..SshKeySource::default()
+            };
+            let map = SshKeySource {
+                config_map_key_ref: selector(),
+                ..SshKeySource::default()
+            };
+            for (source, field) in [
+                (inline, "publicKey"),
+                (secret, "secretKeyRef"),
+                (map, "configMapKeyRef"),
+            ] {
+                let mut values = vec![Ok(text.clone().into_bytes())].into_iter();
+                let cause = given(&source, &mut values).unwrap_err().cause(1);
+                assert_eq!(cause.reason, Reason::InvalidSpec);
+                let path = format!("spec.sshKeys[1].{field}: ");
+                assert!(cause.message.starts_with(&path), "{}", cause.message);
+                assert!(cause.message.contains(word), "{}", cause.message);
+                assert!(!cause.message.contains("hush"), "{}", cause.message);
+            }
+        }
+        let inline = SshKeySource {
+            public_key: Some(format!("{ED}  me@here\n")),
+            ..SshKeySource::default()
+        };
+        let key = given(&inline, &mut Vec::new().into_iter()).unwrap();
+        assert_eq!(key.sent, format!("{ED} me@here"));
+    }
+
+    #[test]
+    fn a_server_refers_to_the_keys_that_it_names() {
+        let words = refers(&web());
+        let words: Vec<&str> = words.iter().map(|word| &**word).collect();
+        let uuid = "uuid:0b2c4f5e-1111-4222-8333-444455556666";
+        assert_eq!(words, ["key:shop/ops", uuid]);
     }
 
     #[test]

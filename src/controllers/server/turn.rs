@@ -70,7 +70,6 @@ pub(super) fn ask(facts: &Facts, account: Option<&Account>, effect: &Effect) -> 
             (Lane::Release, 2)
         }
         Effect::RemoveOrderTag { .. } => (Lane::Release, 1),
-        Effect::LookAtHardware { .. } => (Lane::Catalogue, 1),
         Effect::Reinstall(new) => (Lane::Change, 2 + new.pages),
         Effect::LookAtInstall { record, pages } => {
             let is_known = record.command_id.is_some();

@@ -2,10 +2,9 @@
 
 use super::{KeyContext, Shared, observe::look_around};
 use crate::{account::Permit, runtime::clock};
-use api::{Reason, names::STORED_KEY_ANNOTATION};
+use api::names::STORED_KEY_ANNOTATION;
 use flexmetal_core::{
     pass::Ended,
-    report::{News, Severity},
     ssh_key::{
         decide::{Effect, NewKey, decide},
         facts::{Facts, is_named_by},
@@ -15,9 +14,6 @@ use flexmetal_core::{
 };
 use hosting_types::{Error, SshKeyId, error::NotSent};
 use serde_json::json;
-
-/// So many keys that stay are named.
-const MOST_NAMED: usize = 3;
 
 /// Carries out an effect, by the permit that was given for it.
 pub(super) async fn act(
@@ -35,13 +31,6 @@ pub(super) async fn act(
             Observation::Nothing,
         ),
         (Effect::LetGo, _) => (ctx.let_go(&facts.subject).await, Observation::Nothing),
-        (Effect::LetStay { uuids }, _) => {
-            let ended = ctx.let_go(&facts.subject).await;
-            if ended == Ended::Done {
-                tell_what_stays(ctx, facts, uuids).await;
-            }
-            (ended, Observation::Nothing)
-        }
         (Effect::Store(_) | Effect::Delete { .. }, None) => {
             failed("a call was due without a permit")
         }
@@ -104,9 +93,8 @@ async fn store(
                 error if error.may_have_taken_effect() => (trouble, Observation::Unknown(at)),
                 // It has a pace of its own: another key need not wait.
                 Error::Refused(_) | Error::NotSent(NotSent::Request(_)) => {
-                    let key = new.key.clone();
                     let message = error.explain();
-                    let refused = Refused { key, message, at };
+                    let refused = Refused { message, at };
                     (Ended::Done, Observation::Refused(refused))
                 }
                 _ => (trouble, Observation::Nothing),
@@ -158,7 +146,7 @@ async fn delete(
             return (Ended::Failed(trouble), Observation::Nothing);
         }
     }
-    // Last of all: who refers to it now.
+    // Last of all: who else has the same key now.
     look_around(ctx, shared, &mut fresh);
     let is_due = decide(&fresh).effect == decide(facts).effect;
     if !is_due || !ctx.may_act(Some(facts.subject.namespace())) {
@@ -184,25 +172,6 @@ async fn delete(
             (Ended::Failed(trouble), observation)
         }
     }
-}
-
-/// The object is gone, and keys that it stored are not.
-async fn tell_what_stays(ctx: &KeyContext, facts: &Facts, uuids: &[String]) {
-    let shown = uuids.get(..MOST_NAMED).unwrap_or(uuids);
-    let more = match uuids.len() - shown.len() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let news = News {
-        severity: Severity::Warning,
-        reason: Reason::Retained.as_str(),
-        action: "Delete",
-        note: format!(
-            "stored keys {}{more} stay at the provider, since servers of other namespaces name them by identifier: remove them there once they are not needed",
-            shown.join(", ")
-        ),
-    };
-    ctx.publish(&*facts.subject.object, news).await;
 }
 
 fn gone(uuid: &str) -> Observation {

@@ -46,7 +46,7 @@ mod tests {
             public_key: "no key".into(),
             created_at: None,
         };
-        let mark = "0123456789abcdef01234567deadbeef";
+        let mark = "0123456789abcdef01234567";
         let list = Arc::new(vec![
             record("plain"),
             record(&format!("a.b:fmo-key:{mark}")),

@@ -13,10 +13,9 @@ mod pass;
 use super::{
     context::{Context, Process},
     drive::drive,
-    objects::{Objects, Shown, Traits, Words},
-    stored_keys::{Keys, Released},
+    objects::{Objects, Shown, Traits},
+    stored_keys::Keys,
 };
-use crate::account::{Users as _, Wake};
 use api::{SshKey, conditions::Type};
 use flexmetal_core::{
     account::{key::AccountKey, view::List},
@@ -85,37 +84,15 @@ fn traits() -> Traits<SshKey> {
         claim: Some(facts::claim),
         has_record: |object| {
             let status = object.status.as_ref();
-            status.is_some_and(|s| s.uuid.is_some() || !s.former.is_empty())
+            status.is_some_and(|s| s.uuid.is_some())
         },
         alias: Box::new(|meta| {
             let namespace = meta.namespace.as_deref()?;
             Some(full_name(namespace, meta.name.as_deref()?))
         }),
-        refers: Some(waits_for),
         lists: &[List::SshKeys],
         ..Traits::default()
     }
-}
-
-/// Before the namespace whose orders an object waits for.
-const WITHIN: &str = "in:";
-/// Before the identifier of a stored key that is to go.
-const STORED: &str = "uuid:";
-
-/// By what an object is woken that waits for servers: one that ends, or that has former keys.
-fn waits_for(object: &SshKey) -> Words {
-    let status = object.status.as_ref();
-    let former = status.map(|s| s.former.as_slice()).unwrap_or_default();
-    if object.metadata.deletion_timestamp.is_none() && former.is_empty() {
-        return Words::new();
-    }
-    let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
-    let own = status.and_then(|s| s.uuid.as_deref());
-    let stored = former.iter().map(|key| key.uuid.as_str()).chain(own);
-    let stored = stored.map(|uuid| format!("{STORED}{}", uuid.to_ascii_lowercase()).into());
-    let mut words: Words = stored.collect();
-    words.insert(format!("{WITHIN}{namespace}").into());
-    words
 }
 
 fn full_name(namespace: &str, name: &str) -> String {
@@ -148,19 +125,6 @@ impl Keys for Known {
 
     fn shows(&self, object: &SshKey) -> Found {
         found(object)
-    }
-
-    fn wake(&self, whom: Released<'_>) {
-        match whom {
-            Released::Named(namespace, name) => {
-                self.0.wake(&Wake::Mark(full_name(namespace, name)));
-            }
-            Released::Namespace(namespace) => {
-                self.0.wake_referring(&format!("{WITHIN}{namespace}"));
-            }
-            Released::Stored(uuid) => self.0.wake_referring(&format!("{STORED}{uuid}")),
-            Released::Unknown => self.0.wake_all_referring(),
-        }
     }
 }
 
@@ -260,24 +224,6 @@ mod tests {
         assert!(live().await.is_err());
         let path = "GET /apis/flexmetal.dev/v1alpha1/namespaces/shop/sshkeys/ops";
         assert_eq!(floor.asked(), [path; 4]);
-    }
-
-    #[test]
-    fn what_waits_for_servers_is_woken_by_whatever_they_let_go_of() {
-        let mut waiting = object("1", "True", 3);
-        assert!(
-            waits_for(&decoded(&waiting)).is_empty(),
-            "it waits for nobody"
-        );
-        waiting["status"]["former"] = json!([{"uuid": "U0"}]);
-        let words: Vec<String> = waits_for(&decoded(&waiting))
-            .iter()
-            .map(|w| w.to_string())
-            .collect();
-        assert_eq!(words, ["in:shop", "uuid:u0", "uuid:u1"]);
-        let mut ending = object("1", "True", 3);
-        ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        assert_eq!(waits_for(&decoded(&ending)).len(), 2);
     }
 
     #[test]

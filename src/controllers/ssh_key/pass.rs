@@ -1,12 +1,16 @@
 //! One pass over one key object.
 
-use super::{KeyContext, Shared, act::act, observe::observe};
-use crate::controllers::{objects::Seen, pass::Next};
+use super::{KeyContext, Shared, account_of, act::act, observe::observe};
+use crate::controllers::{
+    objects::{Seen, Shown},
+    pass::Next,
+};
 use api::{SshKey, conditions::Type};
 use flexmetal_core::{
     again::Again,
-    report::Severity,
+    report::{News, Severity},
     ssh_key::decide::{decide, turn},
+    stored_keys::still_referring,
 };
 use std::sync::Arc;
 
@@ -23,6 +27,9 @@ pub(super) async fn pass(ctx: Arc<KeyContext>, shared: Shared, seen: Seen<SshKey
         let namespace = meta.namespace.as_deref().unwrap_or_default();
         let name = meta.name.as_deref().unwrap_or_default();
         ctx.stored_keys.key_changed(namespace, name);
+        if let Shown::Decoded(object) = last {
+            report_referrers(&ctx, object).await;
+        }
     }
     let object = match ctx.open(seen).await {
         Ok(object) => object,
@@ -48,4 +55,26 @@ pub(super) async fn pass(ctx: Arc<KeyContext>, shared: Shared, seen: Seen<SshKey
             .key_changed(subject.namespace(), subject.name());
     }
     again
+}
+
+/// An object is gone: one event names those who still refer to it. Its deletion waits for none of them.
+async fn report_referrers(ctx: &KeyContext, object: &SshKey) {
+    let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+    let name = object.metadata.name.as_deref().unwrap_or_default();
+    if !ctx.may_act(Some(namespace)) {
+        return;
+    }
+    let own = account_of(object);
+    let uuid = object.status.as_ref().and_then(|s| s.uuid.as_deref());
+    let is_same = |other: &_| ctx.accounts.is_same(&own, other);
+    let users = ctx.stored_keys.users(namespace, name, uuid, &is_same);
+    if let Some(note) = still_referring(namespace, &users) {
+        let news = News {
+            severity: Severity::Warning,
+            reason: "StillReferenced",
+            action: "Delete",
+            note,
+        };
+        ctx.publish(object, news).await;
+    }
 }

@@ -2,7 +2,7 @@
 //! deletes is no key of another.
 
 use crate::runtime::clock;
-use flexmetal_core::ssh_key::{facts::Posting, public_key::Fingerprint};
+use flexmetal_core::{public_key::Fingerprint, ssh_key::facts::Posting};
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -117,7 +117,7 @@ impl Drop for Started {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flexmetal_core::ssh_key::public_key::PublicKey;
+    use flexmetal_core::public_key::PublicKey;
 
     const HERE: &str = "here";
 

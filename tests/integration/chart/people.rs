@@ -32,8 +32,9 @@ fn object(resource: &str) -> Value {
         "servertags" => ("ServerTag", json!({})),
         "dedicatedhosts" => ("DedicatedHost", json!({"hostID": 1001})),
         "sshkeys" => {
-            let key = json!({"name": "ssh-key", "key": "id_ed25519.pub"});
-            ("SshKey", json!({"valueFrom": {"configMapKeyRef": key}}))
+            let key =
+                "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBv2kqKzv4gbAvzfF3XuNCOxIvHHFfHOhYGLbn9Dkg1Z";
+            ("SshKey", json!({"publicKey": key}))
         }
         "provideraccounts" => (
             "ProviderAccount",

@@ -16,9 +16,8 @@ use super::{
 };
 use lab::rig::{cluster, quick_timing};
 
-/// Worlds at once, by whether their operator sees all namespaces. Each is mostly waiting; more of them only wait for the
-/// cores.
-const WORLDS: [bool; 6] = [false, false, false, false, false, true];
+/// Worlds at once. Each is mostly waiting; more of them only wait for the cores.
+const WORLDS: usize = 5;
 /// The lives that are tried: all of them, but for a first look by hand that names a part of a kind in `CRASH_LIFE`.
 static LIVES: LazyLock<Vec<&'static dyn Life>> = LazyLock::new(|| {
     let only = std::env::var("CRASH_LIFE").unwrap_or_default();
@@ -92,8 +91,7 @@ async fn inject_everywhere() {
     for world in worlds {
         playing.spawn_local(play(book.clone(), world));
     }
-    // Kept to the end: a cluster of its own takes up to a minute to stop, and holds up this thread, on which the proxies of
-    // the others run.
+    // Kept to the end: a world that stops holds up this thread, on which the proxies of the others run.
     let mut played = Vec::new();
     while let Some(ended) = playing.join_next().await {
         played.extend(ended.expect("a world reports its failures"));
@@ -119,17 +117,15 @@ async fn inject_everywhere() {
 /// cannot be expected of all others.
 async fn recorded() -> (Vec<ProxiedWorld>, Vec<Places>) {
     let twice = (0..LIVES.len()).chain(0..LIVES.len());
-    let queue: Arc<Mutex<Vec<usize>>> = Arc::new(Mutex::new(twice.collect()));
-    let is_needed = |sees_all: &bool| LIVES.iter().any(|it| it.sees_all_namespaces() == *sees_all);
-    let worlds = WORLDS.into_iter().filter(is_needed);
-    let recordings = worlds.enumerate().map(|(world, sees_all)| {
+    let queue: Arc<Mutex<VecDeque<usize>>> = Arc::new(Mutex::new(twice.collect()));
+    let recordings = (0..WORLDS).map(|world| {
         let queue = queue.clone();
         async move {
-            let mut proxied = fresh(sees_all).await;
+            let mut proxied = fresh().await;
             let mut recorded = Vec::new();
             loop {
                 // Not in a `while let`: that would keep the lock for the whole round.
-                let next = next(&mut queue.lock().expect("nobody panics with it"), sees_all);
+                let next = queue.lock().expect("nobody panics with it").pop_front();
                 let Some(life) = next else { break };
                 let name = format!("recorded-{world}-{}", recorded.len());
                 let places = lives::record(LIVES[life], &mut proxied, &name).await;
@@ -155,19 +151,9 @@ async fn recorded() -> (Vec<ProxiedWorld>, Vec<Places>) {
     (worlds, both.collect())
 }
 
-/// The next life that is to be recorded in such a world.
-fn next(queue: &mut Vec<usize>, sees_all: bool) -> Option<usize> {
-    let mut lives = queue.iter();
-    let at = lives.position(|life| LIVES[*life].sees_all_namespaces() == sees_all)?;
-    Some(queue.remove(at))
-}
-
 /// A world in which nothing happened yet.
-async fn fresh(sees_all: bool) -> ProxiedWorld {
-    match sees_all {
-        true => ProxiedWorld::start_alone(quick_timing()).await,
-        false => ProxiedWorld::start(cluster(), quick_timing()).await,
-    }
+async fn fresh() -> ProxiedWorld {
+    ProxiedWorld::start(cluster(), quick_timing()).await
 }
 
 /// What is to be tried of a kind: every fault at every place.
@@ -231,14 +217,13 @@ fn keep_those_of_this_run(chapters: &mut [Chapter]) {
 
 /// Runs one life after the other until no point is left. Returns the world that still stands.
 async fn play(book: Arc<Mutex<Book>>, proxied: ProxiedWorld) -> Option<ProxiedWorld> {
-    let sees_all = proxied.sees_all_namespaces();
     let mut standing = Some(proxied);
     loop {
-        let next = lock(&book).next(sees_all);
+        let next = lock(&book).next();
         let Some(turn) = next else { break };
         let mut proxied = match standing.take() {
             Some(proxied) => proxied,
-            None => fresh(sees_all).await,
+            None => fresh().await,
         };
         let points = turn.trials.iter();
         let points: Vec<_> = points
@@ -274,11 +259,9 @@ async fn play(book: Arc<Mutex<Book>>, proxied: ProxiedWorld) -> Option<ProxiedWo
 }
 
 impl Book {
-    /// The next life for such a world.
-    fn next(&mut self, sees_all: bool) -> Option<Turn> {
-        let chapters = self.chapters.iter_mut().enumerate();
-        for (life, chapter) in chapters.filter(|(_, it)| it.life.sees_all_namespaces() == sees_all)
-        {
+    /// The next life.
+    fn next(&mut self) -> Option<Turn> {
+        for (life, chapter) in self.chapters.iter_mut().enumerate() {
             let trials: Vec<_> = chapter.open.iter_mut().map(VecDeque::pop_front).collect();
             if trials.iter().any(Option::is_some) {
                 self.turns += 1;

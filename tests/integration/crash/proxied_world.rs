@@ -24,8 +24,6 @@ pub(crate) struct ProxiedWorld {
     to_hosting: Proxy,
     to_cluster: Option<Proxy>,
     timing: Value,
-    /// Its own, dropped last.
-    cluster: Option<Cluster>,
 }
 
 impl ProxiedWorld {
@@ -33,29 +31,9 @@ impl ProxiedWorld {
     /// without one, nothing could be proved absent.
     pub(crate) async fn start(cluster: &Cluster, timing: Value) -> Self {
         let plan = Plan {
-            timing,
+            timing: timing.clone(),
             ..Plan::default()
         };
-        Self::by_plan(cluster, plan).await
-    }
-
-    /// The same with an operator that sees all namespaces, so in a cluster of its own.
-    pub(crate) async fn start_alone(timing: Value) -> Self {
-        let cluster = Cluster::own();
-        let plan = Plan {
-            timing,
-            watch_namespace: false,
-            ..Plan::default()
-        };
-        let alone = Self::by_plan(&cluster, plan).await;
-        Self {
-            cluster: Some(cluster),
-            ..alone
-        }
-    }
-
-    async fn by_plan(cluster: &Cluster, plan: Plan) -> Self {
-        let timing = plan.timing.clone();
         let mut world = World::prepare(cluster, "crash", plan).await;
         let trace = Arc::new(CallTrace::new());
         let to_hosting = Proxy::to_hosting(world.simulator.api(), trace.clone()).await;
@@ -75,13 +53,7 @@ impl ProxiedWorld {
             to_hosting,
             timing,
             to_cluster: Some(to_cluster),
-            cluster: None,
         }
-    }
-
-    /// Whether the operator sees all namespaces.
-    pub(crate) fn sees_all_namespaces(&self) -> bool {
-        self.cluster.is_some()
     }
 
     /// The operator does not reach the API server any more. The hosting API it does.

@@ -78,7 +78,7 @@ fn cluster(method: &Method, parts: &[&str], body: &[u8], subject: &str) -> Vec<S
         ] => {
             let said = match *kind {
                 "dedicatedhosts" => said_of_host(body),
-                _ => vec![said(body)],
+                _ => vec![""],
             };
             let path = [&[*kind], rest].concat().join("/");
             let names = said.into_iter().map(|said| format!("{path}{said}"));
@@ -102,17 +102,7 @@ fn cluster(method: &Method, parts: &[&str], body: &[u8], subject: &str) -> Vec<S
     if is_subject { names } else { Vec::new() }
 }
 
-/// What a change says of the release of a machine that no object claims: such a write is one of its own.
-fn said(body: &[u8]) -> &'static str {
-    let body: Value = serde_json::from_slice(body).unwrap_or_default();
-    match body["status"].get("orphanRelease") {
-        None => "",
-        Some(Value::Null) => " (over)",
-        Some(_) => " (noted)",
-    }
-}
-
-/// What a write of a host's status says of an installation or a wish for power: how often it is written beside that depends on when
+/// What a write of a host's status says of an installation: how often it is written beside that depends on when
 /// the host is looked at.
 fn said_of_host(body: &[u8]) -> Vec<&'static str> {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
@@ -255,13 +245,6 @@ fn only_effects_on_the_subject_count() {
             "/apis/flexmetal.dev/v1alpha1/namespaces/n/servertags/one/status",
             "",
             Some("PATCH servertags/status"),
-        ),
-        (
-            Side::Cluster,
-            "PATCH",
-            "/apis/flexmetal.dev/v1alpha1/namespaces/n/provideraccounts/one/status",
-            r#"{"status":{"orphanRelease":null}}"#,
-            Some("PATCH provideraccounts/status (over)"),
         ),
         (
             Side::Cluster,

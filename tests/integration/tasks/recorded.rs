@@ -96,11 +96,13 @@ fn lines(log: &str) -> String {
             continue;
         };
         if ["INFO", "WARN", "ERROR"].contains(&level) && !is_chance(rest) {
-            let start = line.len() - rest.len();
-            by_object
-                .entry(object_of(rest))
-                .or_default()
-                .push(&line[start..]);
+            let told = &line[line.len() - rest.len()..];
+            let lines = by_object.entry(object_of(rest)).or_default();
+            // One that was refused comes again, by chance as well.
+            let is_again = told.starts_with("sending an order") && lines.last() == Some(&told);
+            if !is_again {
+                lines.push(told);
+            }
         }
     }
     let mut shown = String::new();

@@ -4,7 +4,10 @@
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-use super::{SOON, account_says, apply, change_account, judge, orders, secret, stuck, text, with};
+use super::{
+    SOON, account_says, apply, change_account, judge, orders, secret, ssh_keys::public_key, stuck,
+    text, with,
+};
 use lab::rig::{World, cluster, condition, quick_timing, server};
 
 /// A name, what its spec says, and what the condition must say.
@@ -20,17 +23,23 @@ async fn a_spec_that_cannot_be_ordered_says_which_field() {
     let namespace = Some(world.namespace.as_str());
     let map = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "keys"},
-        "data": {"two-lines": "ssh-ed25519 AAAA one\nssh-ed25519 AAAA two\n", "empty": " "},
+        "data": {
+            "two-lines": format!("{0} one\n{0} two\n", public_key('A')),
+            "empty": " ",
+            "cut": &public_key('A')[..60],
+        },
     });
     apply(&world.client, namespace, &map).await;
     apply(
         &world.client,
         namespace,
-        &secret("keys", "present", "ssh-ed25519 AAAA here"),
+        &secret("keys", "present", &format!("{} here", public_key('A'))),
     )
     .await;
 
-    let cases: [Case; 11] = [
+    let inline = |text: &str| json!({"sshKeys": [{"publicKey": text}]});
+    let dsa = public_key('A').replace("ssh-ed25519", "ssh-dss");
+    let cases: [Case; 14] = [
         (
             "location",
             json!({"location": "EU: Atlantis"}),
@@ -94,13 +103,31 @@ async fn a_spec_that_cannot_be_ordered_says_which_field() {
             "two-lines",
             reference("configMapKeyRef", "keys", "two-lines"),
             "InvalidSpec",
-            &["spec.sshKeys[1]", "\"two-lines\"", "one public key"],
+            &["spec.sshKeys[1].configMapKeyRef: ", "one public key"],
         ),
         (
             "empty",
             reference("configMapKeyRef", "keys", "empty"),
             "InvalidSpec",
-            &["spec.sshKeys[1]", "\"empty\""],
+            &["spec.sshKeys[1].configMapKeyRef: ", "is empty"],
+        ),
+        (
+            "cut",
+            reference("configMapKeyRef", "keys", "cut"),
+            "InvalidSpec",
+            &["spec.sshKeys[1].configMapKeyRef: ", "cut short"],
+        ),
+        (
+            "cut-inline",
+            inline(&public_key('A')[..60]),
+            "InvalidSpec",
+            &["spec.sshKeys[0].publicKey: ", "cut short"],
+        ),
+        (
+            "dsa-inline",
+            inline(&dsa),
+            "InvalidSpec",
+            &["spec.sshKeys[0].publicKey: ", "DSA"],
         ),
     ];
     for (name, spec, ..) in &cases {
@@ -124,12 +151,15 @@ async fn a_spec_that_cannot_be_ordered_says_which_field() {
     apply(
         &world.client,
         namespace,
-        &secret("nowhere", "key", "ssh-ed25519 AAAA late"),
+        &secret("nowhere", "key", &format!("{} late", public_key('A'))),
     )
     .await;
     let map = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "keys"},
-        "data": {"two-lines": "ssh-ed25519 AAAA one\n", "absent": "ssh-ed25519 AAAA one"},
+        "data": {
+            "two-lines": format!("{} one\n", public_key('A')),
+            "absent": format!("{} one", public_key('A')),
+        },
     });
     apply(&world.client, namespace, &map).await;
     for name in ["system", "no-secret", "no-map-key", "two-lines"] {

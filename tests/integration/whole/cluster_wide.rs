@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use tempfile::TempDir;
 
 /// Worlds that the host can serve.
-const GUESTS: usize = 26;
+const GUESTS: usize = 25;
 
 /// A cluster with an operator for all its namespaces.
 pub(super) struct Host {
@@ -71,7 +71,6 @@ async fn an_operator_of_all_namespaces_knows_whose_machine_is_whose() {
         manifests::restored(&host),
         manifests::of_another_cluster(&host),
         orphans::orphan(&host),
-        orphans::released_orphans(&host),
         disasters::namespace_not_allowed(&host),
         leases::left_to_another(&host),
         tenants::others_tags(&host),

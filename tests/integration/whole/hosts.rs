@@ -563,19 +563,12 @@ async fn policies_hold_what_is_asked_for_and_a_key_that_a_host_names_stays() {
     came_to(&world, 2, "Finished").await;
     assert_eq!(installs(&world).await, 1);
 
-    // The key stays as long as the object names it.
+    // The key does not wait for the object that names it.
     let keys = world.things("SshKey");
     keys.delete("ops").await;
-    let named = |key: &Value| {
-        let ready = condition(key, "Ready")?;
-        let message = text(&ready["message"]);
-        (ready["reason"] == "InUse" && message.contains("db")).then_some(())
-    };
-    keys.wait_for("ops", "in use by db", SOON, named).await;
-    assert_eq!(super::ssh_keys::stored(&world).await.len(), 1);
-    hosts(&world).delete("db").await;
     keys.wait_gone("ops", SOON).await;
     assert_eq!(super::ssh_keys::stored(&world).await.len(), 0);
+    super::ssh_keys::still_referenced(&world, "ops", "DedicatedHost db").await;
     super::judge(&world).await;
 }
 

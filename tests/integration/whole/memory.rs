@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{apply, hostile::Hostile, judge, secret};
+use super::{apply, hostile::Hostile, judge, secret, ssh_keys::public_key};
 use lab::rig::{Cluster, Plan, World, cluster, eventually, quick_timing, server};
 
 /// A debug build takes its time for answers of many megabytes, the more so beside other tests.
@@ -136,7 +136,7 @@ async fn many_objects_as_large_as_can_be_leave_room_for_others() {
     let (mut world, harm) = with_harm(&own, "large").await;
     // Annotations of others count towards 256 KiB, and nobody here reads them.
     let annotation = "x".repeat(200_000);
-    let key = format!("ssh-ed25519 AAAA{} x", "A".repeat(4000));
+    let key = format!("{} {}", public_key('A'), "x".repeat(3900));
     let contents = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "large"},
         "data": {"key": "x".repeat(1_000_000)},

@@ -220,7 +220,7 @@ async fn an_edit_after_the_order_is_shown_as_pending_and_sends_nothing() {
     let before = changes(&world).await;
     let edit = json!({"spec": {
         "hostname": "another", "os": {"slug": "debian-12"},
-        "sshKeys": [{"publicKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGFub3RoZXIga2V5IG9mIG5vYm9keSBhdCBhbGwhISE other"}],
+        "sshKeys": [{"publicKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGFub3RoZXIga2V5IG9mIG5vYm9keSBhdCBhbGwgISEh other"}],
     }});
     world.merge("one", &edit).await;
     let pending = world

@@ -16,7 +16,6 @@ mod disasters;
 mod edits;
 mod entries;
 mod folder;
-mod hardware;
 mod health;
 mod hostile;
 mod hosts;

@@ -1,18 +1,9 @@
-//! Machines of the cluster that no object claims: told of, given an object, released.
+//! Machines of the cluster that no object claims: told of, given an object, never released.
 
 use serde_json::{Value, json};
 
-use super::{
-    SOON, account_says, cluster_wide::Host, judge, machine, machine_becomes, set_account, told,
-    with,
-};
+use super::{SOON, account_says, cluster_wide::Host, judge, machine, told, with};
 use lab::rig::{World, eventually, server};
-
-/// The account as it is now.
-async fn read_account(world: &World) -> Value {
-    let account = world.accounts().get("default").await;
-    serde_json::to_value(account.expect("the account is there")).expect("an object is JSON")
-}
 
 /// A machine with our cluster's mark that no object claims is reported, and only reported.
 pub(super) async fn orphan(host: &Host) -> World {
@@ -83,92 +74,30 @@ pub(super) async fn orphan(host: &Host) -> World {
     assert_eq!(adopted["status"]["uuid"], *lost);
     let account = account_says(&world, "default", "OrphansFound", "False", "NoOrphans").await;
     assert_eq!(account["status"]["orphans"], Value::Null, "{account:#}");
-    judge(&world).await;
-    world
-}
 
-/// By policy a machine that no object speaks of is released, as far as the brake lets; by a person's word without.
-pub(super) async fn released_orphans(host: &Host) -> World {
-    let world = host.guest("sweep").await;
-    let lose = async |name: &str, digit: &str| {
-        let order_tag = format!("{}{}", super::ORDER_TAG, digit.repeat(32));
-        let tags = [format!("fmo-cluster:{}", host.world.cluster_id), order_tag];
-        let machine = json!({"name": name, "tags": tags});
-        let made = world.simulator.appear(&machine).await;
-        made["uuid"].as_str().unwrap().to_owned()
-    };
-    let policy = async |most: u8| {
-        set_account(
-            &world,
-            "default",
-            &json!({
-                "orphanPolicy": {"mode": "Release", "after": "2s"},
-                "releaseBrake": {"maxReleases": most, "window": "1h"},
-            }),
-        )
-        .await;
-    };
-    world.create(&server("mine")).await;
-    world.wait_ready("mine", SOON).await;
-    let watched = lose("watched", "a").await;
+    // An object that only shows a machine claims none. Released at the provider, it leaves the list.
+    let order_tag = format!("{}{}", super::ORDER_TAG, "a".repeat(32));
+    let watched = json!({
+        "name": "watched", "tags": [format!("fmo-cluster:{}", host.world.cluster_id), order_tag],
+    });
+    let watched = world.simulator.appear(&watched).await;
+    let watched = watched["uuid"].as_str().unwrap();
     let watcher = json!({"externalID": watched, "managementPolicy": "ObserveOnly"});
     world.create(&with("watcher", &watcher)).await;
     world.wait_ready("watcher", SOON).await;
-    policy(1).await;
     let account = account_says(&world, "default", "OrphansFound", "True", "OrphansFound").await;
-    assert_eq!(
-        account["status"]["orphans"][0]["uuid"], *watched,
-        "{account:#}"
-    );
-    let lost = lose("lost", "b").await;
-    machine_becomes(&world, &lost, "released").await;
-    told(&world, "Released").await;
-    // One is what the brake lets.
-    let next = lose("next", "c").await;
-    account_says(&world, "default", "ReleasesHeld", "True", "ReleaseHeld").await;
-    assert_eq!(machine(&world, &next).await["status"], "delivered");
-    policy(9).await;
-    machine_becomes(&world, &next, "released").await;
-    eventually(
-        "the object that speaks of the machine is named",
-        SOON,
-        async || {
-            let account =
-                account_says(&world, "default", "OrphansFound", "True", "OrphansFound").await;
-            let conditions = account["status"]["conditions"].to_string();
-            conditions
-                .contains(&format!("{watched} is not released now: BareMetalServer"))
-                .then_some(())
-        },
-    )
-    .await;
-    assert_eq!(machine(&world, &watched).await["status"], "delivered");
+    let shown = &account["status"]["orphans"];
+    assert_eq!(shown[0]["uuid"], *watched, "{account:#}");
     world.delete("watcher").await;
-    machine_becomes(&world, &watched, "released").await;
-
-    let report = json!({"orphanPolicy": {"mode": "Report"}, "releaseBrake": null});
-    set_account(&world, "default", &report).await;
-    let last = lose("last", "d").await;
-    let line = eventually("the machine is shown", SOON, async || {
-        let account = read_account(&world).await;
-        let line = account["status"]["orphans"][0].clone();
-        (line["uuid"] == *last).then_some(line)
-    })
-    .await;
-    let command = line["release"].as_str().unwrap();
-    let words: Vec<&str> = command.split(' ').skip(1).collect();
-    let annotated = host.cluster.kubectl_with_input(&words, "").await;
-    assert!(annotated.status.success(), "{command}");
-    machine_becomes(&world, &last, "released").await;
-    eventually("the word is used up", SOON, async || {
-        let account = read_account(&world).await;
-        let annotation = &account["metadata"]["annotations"]["flexmetal.dev/release-orphan"];
-        (annotation.is_null() && account["status"]["orphanRelease"].is_null()).then_some(())
-    })
-    .await;
+    world.wait_gone("watcher", SOON).await;
+    assert_eq!(machine(&world, watched).await["status"], "delivered");
+    let released = json!({"status": "released"});
+    world.simulator.alter(watched, &released).await;
+    let account = account_says(&world, "default", "OrphansFound", "False", "NoOrphans").await;
+    assert_eq!(account["status"]["orphans"], Value::Null, "{account:#}");
     let counts = world.simulator.counts().await;
-    assert_eq!(counts["DELETE /v3/flexMetal/servers/{uuid}"], 4);
-    world.wait_ready("mine", SOON).await;
+    let releases = counts.get("DELETE /v3/flexMetal/servers/{uuid}");
+    assert_eq!(releases, None, "the operator releases none of them");
     judge(&world).await;
     world
 }

@@ -1,12 +1,15 @@
-//! Stored SSH keys: stored once, found again, named by servers, turned, deleted.
+//! Stored SSH keys: stored once, found again, named by servers, deleted.
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, api::DeleteParams};
+use k8s_openapi::api::{core::v1::Namespace, events::v1::Event};
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams},
+};
 use serde_json::{Value, json};
 
-use super::{SOON, apply, held, judge, orders, secret, watch_log::WatchLog};
+use super::{SOON, apply, held, judge, orders, secret, stuck, watch_log::WatchLog};
 use lab::rig::{Fault, Health, Things, World, cluster, condition, eventually, health, server};
 
 /// Where keys are stored.
@@ -79,7 +82,7 @@ async fn strict(world: &World) {
 }
 
 #[tokio::test]
-async fn a_key_is_stored_once_named_by_a_server_and_deleted_when_that_is_gone() {
+async fn a_key_is_stored_once_and_deleted_under_those_who_name_it() {
     let world = World::start(cluster(), "key").await;
     strict(&world).await;
     let keys = keys(&world);
@@ -101,40 +104,47 @@ async fn a_key_is_stored_once_named_by_a_server_and_deleted_when_that_is_gone() 
     assert_eq!(all, BTreeMap::from([(uuid(&ready), text)]));
     world.wait_ready("web", SOON).await;
 
+    // Its deletion waits for nobody, and one event names those who refer to it.
     keys.delete("ops").await;
-    let words = "take it out of its spec.sshKeys";
-    keys.wait_for("ops", "in use", SOON, |key| {
-        let ready = condition(key, "Ready")?;
-        let message = super::text(&ready["message"]);
-        (ready["reason"] == "InUse" && message.contains("web") && message.contains(words))
-            .then_some(())
-    })
-    .await;
-    assert_eq!(stored(&world).await.len(), 1);
-    world.delete("web").await;
-    world.wait_gone("web", SOON).await;
     keys.wait_gone("ops", SOON).await;
     assert_eq!(stored(&world).await, BTreeMap::new());
+    still_referenced(&world, "ops", "BareMetalServer web").await;
+    world.wait_ready("web", SOON).await;
     assert_eq!(
         (calls(&world, "POST").await, calls(&world, "DELETE").await),
         (1, 1)
     );
     assert_eq!(orders(&world).await, 1);
     judge(&world).await;
-    // The note, ready, in use; the end is no version any more.
-    let writes = log.versions().iter().filter(|v| is_ours(v)).count();
-    assert!(writes <= 3, "{:#?}", log.versions());
+    // The note, and ready.
+    let is_ours = |version: &&Value| version["metadata"]["deletionTimestamp"].is_null();
+    let writes = log.versions().iter().filter(is_ours).count();
+    assert!(writes <= 2, "{:#?}", log.versions());
 }
 
-/// Whether the operator made a version; a person made the one of the deletion.
-fn is_ours(version: &Value) -> bool {
-    let metadata = &version["metadata"];
-    metadata["deletionTimestamp"].is_null()
-        || condition(version, "Ready").is_some_and(|ready| ready["reason"] == "InUse")
+/// Waits for the event of a deleted key that names who still refers to it.
+pub(super) async fn still_referenced(world: &World, key: &str, user: &str) {
+    let events: Api<Event> = Api::namespaced(world.client.clone(), &world.namespace);
+    eventually(
+        &format!("an event of {key} names {user}"),
+        SOON,
+        async || {
+            let events = events.list(&ListParams::default()).await.ok()?;
+            let is_it = |event: &&Event| {
+                let regarding = event.regarding.as_ref().and_then(|r| r.name.as_deref());
+                let note = event.note.as_deref().unwrap_or_default();
+                event.reason.as_deref() == Some("StillReferenced")
+                    && regarding == Some(key)
+                    && note.contains(user)
+            };
+            events.iter().find(is_it).map(|_| ())
+        },
+    )
+    .await;
 }
 
 #[tokio::test]
-async fn another_key_is_a_new_stored_key_and_a_difference_of_the_server() {
+async fn a_key_that_others_delete_is_stored_again_and_another_one_is_an_object() {
     let mut world = World::start(cluster(), "turn").await;
     strict(&world).await;
     let keys = keys(&world);
@@ -164,8 +174,11 @@ async fn another_key_is_a_new_stored_key_and_a_difference_of_the_server() {
     let synced = world.get("web").await.unwrap();
     assert_eq!(condition(&synced, "Synced").unwrap()["status"], "True");
 
-    let change = json!({"spec": {"publicKey": public_key('B')}});
-    keys.merge("ops", &change).await;
+    // Another key is another object, which the server names then.
+    keys.create(&deleting_key("next", 'B')).await;
+    keys.wait_ready("next", SOON).await;
+    let change = json!({"spec": {"sshKeys": [{"name": "next"}]}});
+    world.merge("web", &change).await;
     let words = ["spec.sshKeys", "re-installation"];
     let pending = world
         .wait_for_condition("web", "Synced", "False", Some("PendingChanges"), SOON)
@@ -173,20 +186,12 @@ async fn another_key_is_a_new_stored_key_and_a_difference_of_the_server() {
     let message = super::text(&condition(&pending, "Synced").unwrap()["message"]);
     assert!(words.iter().all(|word| message.contains(word)), "{message}");
     assert_eq!(condition(&pending, "Ready").unwrap()["status"], "True");
-    // The machine has its key; the former is not needed any more.
-    eventually("the former key is gone", SOON, async || {
-        let all: Vec<String> = stored(&world).await.into_values().collect();
-        (all == [public_key('B')]).then_some(())
-    })
-    .await;
-    let turned = keys.wait_ready("ops", SOON).await;
-    assert_ne!(uuid(&turned), uuid(&healed));
-    keys.wait_for("ops", "told of no former key", SOON, |key| {
-        key["status"]["former"].is_null().then_some(())
-    })
-    .await;
+    keys.delete("ops").await;
+    keys.wait_gone("ops", SOON).await;
+    let all: Vec<String> = stored(&world).await.into_values().collect();
+    assert_eq!(all, [format!("{} next@test", public_key('B'))]);
     // A server that comes now is ordered with the new one.
-    world.create(&server_with("later", &["ops"])).await;
+    world.create(&server_with("later", &["next"])).await;
     world.wait_ready("later", SOON).await;
     judge(&world).await;
 }
@@ -267,54 +272,21 @@ async fn what_was_there_before_is_used_and_stays_and_two_objects_share_one_key()
 }
 
 #[tokio::test]
-async fn a_key_from_a_secret_is_read_from_there_and_a_private_one_is_told_to_nobody() {
+async fn a_private_key_in_a_secret_is_told_to_nobody() {
     let mut world = World::start(cluster(), "secretkey").await;
-    let keys = keys(&world);
-    let from =
-        |kind: &str, name: &str| json!({"valueFrom": {kind: {"name": name, "key": "me.pub"}}});
-    keys.create(&ssh_key("late", &from("secretKeyRef", "late")))
-        .await;
-    keys.create(&ssh_key("map", &from("configMapKeyRef", "map")))
-        .await;
-    keys.create(&ssh_key("bad", &from("secretKeyRef", "bad")))
-        .await;
-    let missing = |name: &'static str| {
-        keys.wait_for_condition(name, "Reconciling", "True", Some("ReferenceNotFound"), SOON)
-    };
-    let object = missing("late").await;
-    let message = super::text(&condition(&object, "Ready").unwrap()["message"]);
-    assert!(
-        message.contains("spec.valueFrom.secretKeyRef") && message.contains("create it"),
-        "{message}"
-    );
-    missing("map").await;
-
-    let (client, namespace) = (&world.client, Some(&*world.namespace));
-    let text = format!("{} hush-hush\n", public_key('A'));
-    apply(client, namespace, &secret("late", "me.pub", &text)).await;
-    let map = json!({
-        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map"},
-        "data": {"me.pub": public_key('B')},
-    });
-    apply(client, namespace, &map).await;
     let private =
         "-----BEGIN OPENSSH PRIVATE KEY-----\nhush-hush\n-----END OPENSSH PRIVATE KEY-----\n";
+    let (client, namespace) = (&world.client, Some(&*world.namespace));
     apply(client, namespace, &secret("bad", "me.pub", private)).await;
-    keys.wait_ready("late", SOON).await;
-    keys.wait_ready("map", SOON).await;
-    let bad = keys
-        .wait_for_condition("bad", "Stalled", "True", Some("InvalidSpec"), SOON)
-        .await;
-    let message = super::text(&condition(&bad, "Ready").unwrap()["message"]);
-    assert!(
-        message.contains("private key") && message.contains(".pub"),
-        "{message}"
-    );
+    let mut object = server("bad");
+    let place = json!({"name": "bad", "key": "me.pub"});
+    object["spec"]["sshKeys"] = json!([{ "secretKeyRef": place }]);
+    world.create(&object).await;
+    let words = ["spec.sshKeys[0].secretKeyRef: ", "private key", ".pub"];
+    stuck(&world, "bad", "InvalidSpec", &words).await;
+    let bad = world.get("bad").await.unwrap();
     assert!(!bad.to_string().contains("hush"), "{bad:#}");
-    // What stands behind a key in a Secret is nobody's business either.
-    let mut all: Vec<String> = stored(&world).await.into_values().collect();
-    all.sort();
-    assert_eq!(all, [public_key('A'), public_key('B')]);
+    assert_eq!(orders(&world).await, 0);
     assert!(!world.operator().log().contains("hush"));
 }
 
@@ -342,7 +314,7 @@ async fn a_namespace_deleted_whole_leaves_no_key_that_was_to_go() {
 }
 
 #[tokio::test]
-async fn a_refused_key_is_told_and_another_one_is_stored_at_once() {
+async fn a_refused_key_is_told_and_another_object_is_stored_at_once() {
     let world = World::start(cluster(), "refusedkey").await;
     let keys = keys(&world);
     let refusal = Fault::new(json!({"status": {"code": 422, "after": false}}));
@@ -356,8 +328,10 @@ async fn a_refused_key_is_told_and_another_one_is_stored_at_once() {
     super::looks(&world, 3).await;
     assert_eq!(calls(&world, "POST").await, 1, "not again and again");
     world.simulator.clear_faults().await;
-    let change = json!({"spec": {"publicKey": public_key('B')}});
-    keys.merge("ops", &change).await;
+    keys.delete("ops").await;
+    keys.wait_gone("ops", SOON).await;
+    let next = ssh_key("ops", &json!({"publicKey": public_key('B')}));
+    keys.create(&next).await;
     keys.wait_ready("ops", SOON).await;
     let all: Vec<String> = stored(&world).await.into_values().collect();
     assert_eq!(all, [public_key('B')]);

@@ -2,7 +2,6 @@
 
 use super::{
     decide::next_key::Keys,
-    orphan_memory::OrphanMemory,
     view::{Catalogue, Proof},
 };
 use crate::{
@@ -13,21 +12,17 @@ use crate::{
         orphans::{Others, Verdict},
         view::Times,
     },
-    mark::ClusterId,
     patience::Patience,
     request::Asked,
 };
 use api::{
     Reason,
     account::{AccountSpec, AccountStatus, Endpoint, KnownMachine},
-    delivery::Deliveries,
-    names::{
-        ACCOUNT_FINALIZER, ACKNOWLEDGE_ACCOUNT, ACKNOWLEDGE_RELEASES, HELD_SECRET, RELEASE_ORPHAN,
-    },
+    names::{ACCOUNT_FINALIZER, ACKNOWLEDGE_ACCOUNT, ACKNOWLEDGE_RELEASES, HELD_SECRET},
     timing::TimingInForce,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 /// All that one decision may know.
 #[derive(Clone)]
@@ -84,21 +79,8 @@ pub struct Facts {
     pub failed: Option<(u32, String)>,
     /// What it waits for, and since when.
     pub patience: Patience,
-    /// How long an orphan stays before its release; None: it is not released by policy.
-    pub releases_after: Option<Duration>,
-    /// Identity of the cluster.
-    pub cluster: ClusterId,
-    /// Whether the labels of its namespace suspend what is there; None: they are not known. An account of the cluster has
-    /// none.
-    pub is_namespace_suspended: Option<bool>,
-    /// What is remembered of orphans.
-    pub orphan_memory: OrphanMemory,
-    /// The orphans with the mark of an object that lives.
-    pub orphans_of_living: BTreeSet<String>,
     /// The look that somebody asks for.
     pub asked: Asked,
-    /// Whether no other account object leads to the same account: what another one lets be taken on is not seen here.
-    pub is_only_account: bool,
 }
 
 /// What the key Secret is.
@@ -178,12 +160,6 @@ impl Facts {
         annotations.get(ACKNOWLEDGE_RELEASES).map(String::as_str)
     }
 
-    /// The orphans whose release a person asks for.
-    pub fn asked_orphans(&self) -> Option<&str> {
-        let annotations = self.meta.annotations.as_ref()?;
-        annotations.get(RELEASE_ORPHAN).map(String::as_str)
-    }
-
     /// The connection of which a person says that it is meant.
     pub fn acknowledged(&self) -> Option<&str> {
         let annotations = self.meta.annotations.as_ref()?;
@@ -213,8 +189,6 @@ pub struct AccountReport {
     pub verdict: Verdict,
     /// How many machines there are.
     pub counts: Counts,
-    /// How long deliveries took.
-    pub deliveries: Arc<Deliveries>,
     /// The machines to remember from now on.
     pub known: Vec<KnownMachine>,
     /// What can be ordered, with the moment of the look; None: nobody has looked.

@@ -9,7 +9,7 @@ pub enum Lane {
     Resolve,
     /// Orders.
     Order,
-    /// Looks at machines in motion.
+    /// Reads pending servers, and lists delivered ones.
     Poll,
     /// Changes what an account has beside machines: tags, stored keys, whitelists; and the tags of machines.
     Change,

@@ -10,7 +10,6 @@ pub mod looks;
 pub mod marks;
 pub mod next_key;
 pub mod on_record;
-pub mod orphan_memory;
 pub mod orphans;
 pub mod report;
 pub mod supply;

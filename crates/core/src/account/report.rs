@@ -42,10 +42,8 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
         key_in_use: (decision.key_in_use.clone()).or_else(|| before.key_in_use.clone()),
         lineage: decision.lineage.clone().or_else(|| before.lineage.clone()),
         known_machines: decision.known.clone(),
-        delivery_times: decision.deliveries.clone(),
         timing: Some(facts.timing),
         release_brake: decision.brake.clone(),
-        orphan_release: decision.orphan_release.clone(),
         last_orphan_scan: before.last_orphan_scan.clone(),
         last_handled_reconcile_at: (decision.handled.clone())
             .or_else(|| before.last_handled_reconcile_at.clone()),
@@ -77,7 +75,6 @@ pub fn may_wait(before: &AccountStatus, next: &AccountStatus) -> bool {
     same.capacity.clone_from(&before.capacity);
     same.calls.clone_from(&before.calls);
     same.known_machines.clone_from(&before.known_machines);
-    same.delivery_times.clone_from(&before.delivery_times);
     same.last_orphan_scan.clone_from(&before.last_orphan_scan);
     // The first machines to be known by are what a search rests on.
     same == *before && (next.known_machines.is_empty() || !before.known_machines.is_empty())

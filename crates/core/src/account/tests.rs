@@ -3,16 +3,13 @@
 mod brake;
 mod lineage;
 mod next_key;
-mod orphan_release;
 mod orphans;
 mod request;
-mod same_identity;
 mod uses;
 
 use super::{
     decide::{Effect, decide, next_key::Keys},
     facts::{Facts, KeyFault, SecretFact},
-    orphan_memory::OrphanMemory,
     report,
 };
 use crate::{
@@ -25,7 +22,6 @@ use crate::{
         orphans::Verdict,
         view::Proof,
     },
-    mark::ClusterId,
     patience::{PATIENCE, Patience},
     readings::Reading,
     request::Asked,
@@ -34,9 +30,7 @@ use api::{
     Reason,
     account::{AccountSpec, AccountStatus, ApiKeySecretRef, Endpoint, KnownMachine, Limits},
     conditions::Type,
-    delivery::Deliveries,
     names::{ACCOUNT_FINALIZER, HELD_SECRET},
-    orphan::OrphanPolicy,
     references::AccountKind,
     timing::{Minimum, Timing, TimingInForce},
 };
@@ -44,7 +38,7 @@ use hosting_types::{Refusal, Server, ServerId, ServerStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::json;
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 /// The lineage on record, and the next one.
 const LINEAGE: &str = "11111111aaaa";
@@ -111,7 +105,6 @@ fn report_of() -> AccountReport {
             duplicates: 0,
             others: None,
         },
-        deliveries: Arc::default(),
         known: vec![],
         catalogue: None,
         calls: Calls {
@@ -119,40 +112,6 @@ fn report_of() -> AccountReport {
             in_force: 1200,
         },
     }
-}
-
-#[test]
-fn deliveries_go_on_record_and_wait_for_the_next_write_of_counts() {
-    let what = ("EU: Rotterdam", "bm7.std.8");
-    let mut known = Deliveries::default();
-    for n in 1..10 {
-        known.note(what, (n, n + 700), 9000);
-    }
-    let with = |known: &Deliveries, mut facts: Facts| {
-        let report = facts.report.as_mut().unwrap();
-        report.deliveries = Arc::new(known.clone());
-        facts
-    };
-    let now = Timestamp::from_second(1_800_000_000).unwrap();
-    let mut facts = with(&Deliveries::default(), facts());
-    facts.status = report::next_status(&facts, &decide(&facts), now);
-    let mut facts = with(&known, facts);
-    let next = report::next_status(&facts, &decide(&facts), now);
-    assert_eq!(next.delivery_times, known.record(&[]));
-    assert!(report::may_wait(&facts.status, &next));
-
-    facts.status = next.clone();
-    known.note(what, (100, 801), 9000);
-    let facts = with(&known, facts);
-    let after = report::next_status(&facts, &decide(&facts), now);
-    assert_eq!(after, next, "the same words are not written again");
-    // What is not seen, or is another account, takes nothing off the record.
-    let unseen = Facts {
-        report: None,
-        ..facts
-    };
-    let after = report::next_status(&unseen, &decide(&unseen), now);
-    assert_eq!(after.delivery_times, next.delivery_times);
 }
 
 /// An account in use, all in order.
@@ -183,7 +142,6 @@ fn facts() -> Facts {
             defaults: None,
             egress_cidrs: Vec::new(),
             limits: Limits::default(),
-            orphan_policy: OrphanPolicy::default(),
         },
         timing: TimingInForce::default(),
         status: AccountStatus {
@@ -214,13 +172,7 @@ fn facts() -> Facts {
         report: Some(report_of()),
         failed: None,
         patience: Patience::default(),
-        releases_after: None,
-        cluster: ClusterId::parse("0123456789abcdef").unwrap(),
-        is_namespace_suspended: Some(false),
-        orphan_memory: OrphanMemory::default(),
-        orphans_of_living: BTreeSet::new(),
         asked: Asked::default(),
-        is_only_account: true,
     }
 }
 
@@ -625,7 +577,7 @@ fn orphans_are_counted_named_and_explained() {
     facts.report.as_mut().unwrap().verdict = Verdict::Found(vec![orphan]);
     let (_, _, message) = condition(&facts, Type::OrphansFound);
     assert!(
-        message.contains("to release it, run its command"),
+        message.contains("to let it go, release it at the provider"),
         "{message}"
     );
     facts.report.as_mut().unwrap().verdict = Verdict::NotChecked;

@@ -5,7 +5,6 @@ use api::{
     Reason,
     account::{KnownMachine, Limits},
     brake::{BrakeStatus, ReleaseBrake},
-    delivery::Deliveries,
     policies::Policies,
     timing::TimingInForce,
 };
@@ -69,8 +68,6 @@ pub struct View {
     pub brake: Option<(ReleaseBrake, BrakeStatus)>,
     /// The addresses from which the operator calls, as CIDRs; none: they are not known.
     pub egress: Vec<String>,
-    /// How long deliveries took, by place and type.
-    pub deliveries: Arc<Deliveries>,
 }
 
 impl View {
@@ -107,7 +104,6 @@ impl View {
             defaults: Some(Policies::default()),
             brake: None,
             egress: Vec::new(),
-            deliveries: Arc::default(),
         }
     }
 }
@@ -132,9 +128,9 @@ pub struct Times {
     pub send_window: Duration,
     /// How long the answer to an order is awaited.
     pub order_timeout: Duration,
-    /// Time between polls in motion.
+    /// Time between reads of pending servers.
     pub active_poll_interval: Duration,
-    /// Time between polls at rest.
+    /// Time between lists of delivered servers.
     pub idle_poll_interval: Duration,
     /// Time between complete listings that look for orphans.
     pub orphan_scan_interval: Duration,

@@ -3,7 +3,7 @@
 //! Losing it is always safe: every proof that is collected here starts again after a restart.
 
 use super::{
-    decide::{Effect, hardware::HardwareMemory, outputs::Outputs, sent::Hashes},
+    decide::{Effect, outputs::Outputs, sent::Hashes},
     facts::LimitsInForce,
     install_memory::{InstallMemory, InstallObservation},
     password_memory::{PasswordEnd, PasswordMemory},
@@ -20,7 +20,6 @@ use crate::{
 };
 use api::{
     Reason,
-    hardware::HardwareStatus,
     outputs::OutputPlace,
     root_password::Installed,
     server::{OrderOutcome, OrderRecord},
@@ -90,8 +89,6 @@ pub struct Memory {
     pub powered: Option<String>,
     /// The re-installations of its machine.
     pub install: InstallMemory,
-    /// The looks at the hardware of its machine.
-    pub hardware: HardwareMemory,
     /// What it wrote for `spec.outputs`.
     pub outputs: Outputs,
     /// What it knows of the root password.
@@ -296,17 +293,6 @@ pub enum Observation {
     TagChanged(TagChange),
     /// The ServerCommand of this name was created, or was there.
     Commanded(String),
-    /// The hardware of a machine was looked at.
-    Hardware {
-        /// The machine.
-        machine: String,
-        /// The ConfigMap that was asked for.
-        config_map: Option<String>,
-        /// What it showed; None: there is no listing yet, or it cannot be had.
-        found: Option<HardwareStatus>,
-        /// When.
-        at: Duration,
-    },
     /// A re-installation was tried or looked at.
     Installs(InstallObservation),
     /// What `spec.outputs` names holds what it should, or belongs to another.
@@ -404,15 +390,6 @@ impl Memory {
             }
             Observation::Commanded(name) => {
                 self.powered = Some(name);
-                self.succeed();
-            }
-            Observation::Hardware {
-                machine,
-                config_map,
-                found,
-                at,
-            } => {
-                self.hardware.note(&machine, config_map, found, at);
                 self.succeed();
             }
             Observation::Installs(observation) => {

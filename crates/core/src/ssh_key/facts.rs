@@ -1,10 +1,11 @@
 //! What a decision rests on: everything observe gathered, as plain data.
 
-use super::{
-    memory::Memory,
-    public_key::{Fingerprint, PublicKey},
+use super::memory::Memory;
+use crate::{
+    mark::Mark,
+    pass::Subject,
+    public_key::{Fingerprint, NoKey, PublicKey},
 };
-use crate::{cause::Cause, mark::Mark, pass::Subject, stored_keys::KeyUsers};
 use api::{
     SshKey,
     conditions::{self, Type},
@@ -13,12 +14,7 @@ use api::{
     ssh_key::{KeyDeletionPolicy, StoredKeyNote},
 };
 use hosting_types::ssh_key::SshKey as Record;
-use sha2::{Digest as _, Sha256};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// The longest name that a key is stored under.
 const LONGEST_NAME: usize = 64;
@@ -28,14 +24,10 @@ const LONGEST_NAME: usize = 64;
 pub struct Facts {
     /// What every kind knows of its object.
     pub subject: Subject<SshKey, Memory>,
-    /// The key that the object stands for, or why there is none; None: it does not matter.
-    pub key: Option<Result<PublicKey, Cause>>,
     /// The newest look at the account's keys, with the moment of its start.
     pub shown: Option<(Duration, Arc<Vec<Shown>>)>,
-    /// Who refers to the object and to what it stored; None: not known yet.
-    pub users: Option<KeyUsers>,
-    /// Keys of ours, by fingerprint, that another living object of the account stands for.
-    pub claimed: BTreeSet<String>,
+    /// Whether another living object of the account has the same key.
+    pub is_shared: bool,
     /// What this process does about the key for any object of the account.
     pub posting: Posting,
     /// The stored keys that this process deletes or deleted for any object of the account, by identifier in lower case.
@@ -51,7 +43,7 @@ pub struct Shown {
     pub fingerprint: Option<Fingerprint>,
     /// When it was stored.
     pub created_at: Option<i64>,
-    /// The mark in its name: 24 hex digits of the object that stored it, and 8 of the key.
+    /// The mark in its name: 24 hex digits of the object that stored it.
     pub mark: Option<String>,
 }
 
@@ -60,7 +52,7 @@ pub struct Shown {
 pub struct Listed {
     /// When the look started.
     pub at: Duration,
-    /// The keys that concern the object: what it stored, and those that are its key.
+    /// The stored keys that are the object's key, whoever stored them.
     pub keys: Vec<Key>,
 }
 
@@ -69,14 +61,10 @@ pub struct Listed {
 pub struct Key {
     /// The provider's identifier.
     pub uuid: String,
-    /// What it is; None: its text cannot be read.
-    pub fingerprint: Option<Fingerprint>,
     /// When it was stored.
     pub created_at: Option<i64>,
     /// Whether this very object stored it.
     pub is_mine: bool,
-    /// Whether it is the key that the object stands for.
-    pub is_wanted: bool,
 }
 
 impl Shown {
@@ -88,7 +76,7 @@ impl Shown {
     fn read(uuid: &str, name: &str, public_key: &str, created_at: Option<i64>) -> Self {
         Self {
             uuid: uuid.to_owned(),
-            fingerprint: PublicKey::of_stored(public_key).map(|key| key.fingerprint()),
+            fingerprint: fingerprint_of(public_key),
             created_at,
             mark: mark_in(name).map(str::to_owned),
         }
@@ -102,10 +90,17 @@ impl Facts {
         connection.unwrap_or_default()
     }
 
-    /// The key, where it can be read.
+    /// The key that the object stands for.
+    ///
+    /// # Errors
+    /// Why its text is none.
+    pub fn key(&self) -> Result<PublicKey, NoKey> {
+        PublicKey::parse(self.subject.object.spec.public_key.as_bytes())
+    }
+
+    /// What the key is, where it can be read.
     pub fn fingerprint(&self) -> Option<Fingerprint> {
-        let key = self.key.as_ref()?.as_ref().ok()?;
-        Some(key.fingerprint())
+        fingerprint_of(&self.subject.object.spec.public_key)
     }
 
     /// What the account shows: the newest look, and what was stored or deleted since. None before the first.
@@ -113,23 +108,17 @@ impl Facts {
         let (at, shown) = self.shown.as_ref()?;
         let memory = &self.subject.memory.own;
         let (mark, wanted) = (self.subject.mark(), self.fingerprint());
-        let wanted = wanted.as_ref().map(|key| (key, tail_of(key)));
         let key = |shown: &Shown| {
-            let mark_shown = shown.mark.as_deref().unwrap_or_default();
-            let is_mine = mark_shown.starts_with(mark.as_str());
-            let is_wanted = wanted
-                .as_ref()
-                .is_some_and(|(key, tail)| match &shown.fingerprint {
-                    Some(print) => print == *key,
-                    // What it stored it knows by the name, whatever became of the text.
-                    None => is_mine && mark_shown.ends_with(tail),
-                });
-            (is_mine || is_wanted).then(|| Key {
+            let is_mine = shown.mark.as_deref() == Some(mark.as_str());
+            let is_it = match &shown.fingerprint {
+                Some(_) => shown.fingerprint == wanted,
+                // What it stored it knows by the name, whatever became of the text.
+                None => is_mine,
+            };
+            is_it.then(|| Key {
                 uuid: shown.uuid.clone(),
-                fingerprint: shown.fingerprint.clone(),
                 created_at: shown.created_at,
                 is_mine,
-                is_wanted,
             })
         };
         let is_deleted = |uuid: &str| {
@@ -179,12 +168,6 @@ impl Facts {
         })
     }
 
-    /// Since when this process knows that the object stands for its key.
-    pub fn known_since(&self) -> Duration {
-        let known = self.subject.memory.own.known.as_ref();
-        known.map_or(self.subject.now.mono, |(_, since)| *since)
-    }
-
     /// The note of this very object.
     pub fn note(&self) -> Option<StoredKeyNote> {
         let text = self.subject.annotation(STORED_KEY_ANNOTATION)?;
@@ -193,16 +176,13 @@ impl Facts {
     }
 
     /// Whether the key may have been sent to this account before, by whatever process.
-    pub fn may_be_sent(&self, key: &Fingerprint) -> bool {
+    pub fn may_be_sent(&self) -> bool {
         let lineage = self.subject.view().and_then(|v| v.lineage.as_deref());
-        let noted = self.note().is_some_and(|note| {
-            note.fingerprint == key.as_str() && Some(note.lineage.as_str()) == lineage
-        });
+        let noted = self.note();
+        let noted = noted.is_some_and(|note| Some(note.lineage.as_str()) == lineage);
         let status = self.subject.object.status.as_ref();
         let is_recorded = |s: &api::ssh_key::SshKeyStatus| {
-            s.uuid.is_some()
-                && s.fingerprint.as_deref() == Some(key.as_str())
-                && (s.lineage.is_none() || s.lineage.as_deref() == lineage)
+            s.uuid.is_some() && (s.lineage.is_none() || s.lineage.as_deref() == lineage)
         };
         noted || status.is_some_and(is_recorded)
     }
@@ -212,46 +192,34 @@ impl Facts {
         is_ready(&self.subject.object)
     }
 
-    /// What happens to what the object has no use for.
+    /// What happens to the stored key when the object is deleted.
     pub fn policy(&self) -> KeyDeletionPolicy {
         let spec = &self.subject.object.spec;
         spec.deletion_policy.unwrap_or_default()
     }
 
-    /// The name under which the object stores a key.
-    pub fn name_of(&self, key: &Fingerprint) -> String {
-        let tail = format!("{KEY_MARK}{}{}", self.subject.mark(), tail_of(key));
+    /// The name under which the object stores its key.
+    pub fn stored_name(&self) -> String {
+        let tail = format!("{KEY_MARK}{}", self.subject.mark());
         let room = LONGEST_NAME - tail.len() - 1;
         let shown = format!("{}.{}", self.subject.namespace(), self.subject.name());
         let shown: String = shown.chars().take(room).collect();
         format!("{shown}:{tail}")
     }
 
-    /// Takes in what the newest look shows, once it is known what the object stands for. No call is made.
+    /// Takes in what the newest look shows. No call is made.
     pub fn recall(&mut self) {
-        let now = self.subject.now.mono;
-        let key = self.fingerprint();
-        if let Some(key) = &key {
-            self.subject.memory.own.knows(key, now);
-        }
         let Some(listed) = self.listed() else { return };
         let since = self.since();
-        let mark = self.subject.mark();
+        // Keys of others do not matter to an object that is being deleted.
+        let is_deleting = self.subject.is_deleting();
+        let is_shown = listed.keys.iter().any(|key| key.is_mine || !is_deleting);
         let memory = &mut self.subject.memory.own;
-        match &key {
-            Some(key) => {
-                let is_shown = listed.keys.iter().any(|k| k.is_wanted);
-                memory.looked(key.as_str(), is_shown, listed.at, since);
-                // By a look, and not only by the answer to the call.
-                let is_newer = memory.stored.as_ref().is_none_or(|s| s.at < listed.at);
-                if is_shown && is_newer {
-                    memory.unshown = 0;
-                }
-            }
-            None => {
-                let is_shown = listed.keys.iter().any(|k| k.is_mine);
-                memory.looked(mark.as_str(), is_shown, listed.at, since);
-            }
+        memory.looked(is_shown, listed.at, since);
+        // By a look, and not only by the answer to the call.
+        let is_newer = memory.stored.as_ref().is_none_or(|s| s.at < listed.at);
+        if is_shown && is_newer {
+            memory.unshown = 0;
         }
     }
 }
@@ -269,20 +237,19 @@ pub fn is_ready(object: &SshKey) -> bool {
 
 /// Whether a stored key bears the mark of an object in its name.
 pub fn is_named_by(name: &str, mark: &Mark) -> bool {
-    mark_in(name).is_some_and(|found| found.starts_with(mark.as_str()))
+    mark_in(name) == Some(mark.as_str())
 }
 
-/// What follows the last `fmo-key:` of a name: 24 hex digits of the object, and 8 of the key.
+/// What follows the last `fmo-key:` of a name: 24 hex digits of the object.
 fn mark_in(name: &str) -> Option<&str> {
     let (_, mark) = name.rsplit_once(KEY_MARK)?;
-    let is_mark = mark.len() == 32 && mark.bytes().all(|b| b.is_ascii_hexdigit());
+    let is_mark = mark.len() == 24 && mark.bytes().all(|b| b.is_ascii_hexdigit());
     is_mark.then_some(mark)
 }
 
-/// What the name of a stored key says of the key: 8 hex digits.
-fn tail_of(key: &Fingerprint) -> String {
-    let digest = Sha256::digest(key.as_str());
-    digest.iter().take(4).map(|b| format!("{b:02x}")).collect()
+fn fingerprint_of(text: &str) -> Option<Fingerprint> {
+    let key = PublicKey::parse(text.as_bytes()).ok()?;
+    Some(key.fingerprint())
 }
 
 /// The account of an object. The first one stays it, whatever the reference says by now.
@@ -291,14 +258,10 @@ pub fn account_of(object: &SshKey) -> PinnedAccount {
     PinnedAccount::in_force(pinned, object.spec.account_ref.as_ref())
 }
 
-/// What an object stands for, as far as it says so itself: two of them share one stored key.
+/// What an object stands for: two of one key share what is stored.
 pub fn claim(object: &SshKey) -> Option<String> {
-    let given = object.spec.public_key.as_deref();
-    let given = given.and_then(|text| PublicKey::parse(text.as_bytes()).ok());
-    let recorded = || object.status.as_ref()?.fingerprint.clone();
-    given
-        .map(|key| key.fingerprint().to_string())
-        .or_else(recorded)
+    let key = fingerprint_of(&object.spec.public_key)?;
+    Some(key.to_string())
 }
 
 /// What became of the calls that store one key, or delete one stored key, for whatever object.

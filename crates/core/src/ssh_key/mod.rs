@@ -3,4 +3,3 @@
 pub mod decide;
 pub mod facts;
 pub mod memory;
-pub mod public_key;

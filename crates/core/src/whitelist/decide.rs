@@ -36,7 +36,7 @@ use wish::Target;
 
 /// Most entries of a list that is judged. Each step is judged on all of them, each time; no list that people keep is
 /// near that.
-pub const MOST_ENTRIES: usize = 2000;
+pub const MOST_ENTRIES: usize = 500;
 
 /// A decision about a whitelist.
 pub type Decision = pass::Decision<IpWhitelistStatus, Effect>;

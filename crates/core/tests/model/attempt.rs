@@ -58,7 +58,6 @@ impl Hand<'_> {
             lineage: self.world.account.lineage.map(real::lineage),
             defaults: real::defaults(&fresh),
             is_namespace_suspended: false,
-            releasing: None,
         });
         let slot = self.slot;
         self.me().memory[slot] = real::keep(facts.memory.clone());

@@ -18,7 +18,6 @@ mod contest;
 mod faults;
 mod install;
 mod moves;
-mod orphan;
 mod outside;
 mod pass;
 mod people;

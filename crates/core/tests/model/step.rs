@@ -310,7 +310,6 @@ impl Hand<'_> {
             | Effect::WriteOutput(_)
             | Effect::Reinstall(_)
             | Effect::LookAtInstall { .. }
-            | Effect::LookAtHardware { .. }
             | Effect::FindPassword { .. }
             | Effect::FetchPassword { .. }
             | Effect::ForgetPassword { .. } => {

@@ -62,11 +62,9 @@ impl Client {
         self.call(call).await?.decode(|body| {
             let record = record::one(body)?;
             let stored = ssh_key(&record)?;
-            // The comment may change on the way, the key may not. A block may
-            // come back in OpenSSH form, so it is not compared.
+            // The comment may change on the way, the key may not.
             let core = |key: &str| key.split_whitespace().nth(1).map(str::to_owned);
-            let untold = !record.is_given("publicKey") || is_key_block(public_key);
-            if untold || core(&stored.public_key) == core(public_key) {
+            if !record.is_given("publicKey") || core(&stored.public_key) == core(public_key) {
                 Ok(stored)
             } else {
                 Err("the answer shows a key other than the one sent".to_owned())
@@ -104,12 +102,9 @@ fn public_key(record: &Record<'_>) -> String {
     let raw = record.raw_text("publicKey");
     // The usual cap on texts would cut an RSA key.
     let cleaned = record.exact("publicKey", LONGEST);
-    let line = match is_key_block(raw) {
-        true => raw.replace(['\r', '\n'], " "),
-        // A key that was stored from a file has its line end too.
-        false => raw.trim_end_matches(['\r', '\n']).to_owned(),
-    };
-    if raw.len() <= LONGEST && text::has_words_of(&line, &cleaned) {
+    // A key that was stored from a file has its line end too.
+    let line = raw.trim_end_matches(['\r', '\n']);
+    if raw.len() <= LONGEST && text::has_words_of(line, &cleaned) {
         raw.to_owned()
     } else {
         String::new()

@@ -37,6 +37,8 @@ pub(crate) struct Measured {
     pub(crate) ceiling: f64,
     pub(crate) ordering: Stretch,
     pub(crate) ready: Reached,
+    /// When the last one was seen to be Ready, by the simulator's clock.
+    pub(crate) ready_at: f64,
     pub(crate) still: Option<Use>,
     pub(crate) quiet: Stretch,
     pub(crate) quiet_time: Duration,
@@ -80,6 +82,8 @@ impl Figures<'_> {
         let events = writes.of("events") as f64;
         let delivered = floor::until_delivered(lives, PACE);
         let written = own / measured.ceiling;
+        let deliveries = lives.iter().filter_map(|life| life.delivered);
+        let last_delivery = deliveries.fold(f64::NEG_INFINITY, f64::max);
         let bound = delivered.max(written);
         let took = measured.ready.took.as_secs_f64();
         let quiet = measured.quiet_time.as_secs_f64();
@@ -146,6 +150,13 @@ impl Figures<'_> {
                      {delivered:.1} s, writes at the measured {:.0} a second {written:.1} s",
                     measured.ceiling
                 ),
+            ),
+            figure(
+                "Last delivery to all Ready",
+                (measured.ready_at - last_delivery) / PACE,
+                "s",
+                Some(ACTIVE_POLL / 3.0),
+                format!("goal: a third of the look each {ACTIVE_POLL:.0} s"),
             ),
             figure(
                 "Time to all gone",

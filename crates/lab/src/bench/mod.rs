@@ -95,6 +95,7 @@ async fn measure(
 
     let begin = mark(world).await?;
     let ready = alongside(world, servers.order(patience(number, 1))).await??;
+    let ready_at = world.provider.now().await?;
     let ordering = since(world, &begin).await?;
     say(&format!(
         "{} Ready after {:.1} s.",
@@ -125,6 +126,7 @@ async fn measure(
         ceiling,
         ordering,
         ready,
+        ready_at,
         still,
         quiet: quiet_seen,
         quiet_time: quiet,

@@ -59,6 +59,16 @@ impl Provider {
         Ok(())
     }
 
+    /// The simulator's time, in Unix seconds.
+    pub(crate) async fn now(&self) -> Result<f64, reqwest::Error> {
+        #[derive(Deserialize)]
+        struct Clock {
+            #[serde(rename = "virtual")]
+            now: f64,
+        }
+        Ok(self.get::<Clock>("clock").await?.now)
+    }
+
     /// The requests after number `since`.
     pub(crate) async fn calls(&self, since: u64) -> Result<Vec<Call>, reqwest::Error> {
         self.get(&format!("ledger?since={since}")).await

@@ -67,13 +67,17 @@ pub(crate) struct Given {
     pub(crate) ssh_key: String,
 }
 
-/// Applies the manifests as they are, but for the simulator's port, and the ConfigMap that they say to make.
+/// Applies the manifests as they are, but for the simulator's port and the user's key, and the ConfigMap that they say to
+/// make.
 /// Repeating it is harmless.
 pub(crate) async fn apply(kubectl: &Kubectl, given: &Given) -> Result<(), QuickstartError> {
     let mut manifests = read()?;
     for object in &mut manifests {
         if object["stringData"]["baseURL"].is_string() {
             object["stringData"]["baseURL"] = json!(given.simulator.api);
+        }
+        if object["kind"] == "SshKey" {
+            object["spec"]["publicKey"] = json!(given.ssh_key);
         }
     }
     manifests.push(json!({

@@ -80,7 +80,7 @@ pub fn server(name: &str) -> Value {
             "location": "EU: Rotterdam",
             "instanceType": "bm7.std.8",
             "os": {"slug": "ubuntu-2404-lts"},
-            "sshKeys": [{"publicKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHRoaXMgaXMgbm90IGEga2V5IG9mIGFueWJvZHkgISE= test"}],
+            "sshKeys": [{"publicKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHRoaXMgaXMgbm90IGEga2V5IG9mIGFueWJvZHkgISEh test"}],
         },
     })
 }

@@ -1,4 +1,4 @@
-//! A stored key: stored, another one in its place, deleted.
+//! A stored key: stored, kept from then on, deleted.
 
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
@@ -15,16 +15,13 @@ pub(super) const KEY: Small = Small {
         ("Create", "cluster PATCH sshkeys #1"),
         ("Create", "hosting POST sshKey #1"),
         ("Create", "cluster PATCH sshkeys/status #1"),
-        ("Change", "cluster PATCH sshkeys #1"),
-        ("Change", "hosting POST sshKey #1"),
-        ("Change", "hosting DELETE sshKey/{uuid} #1"),
+        ("Change", "cluster PATCH sshkeys/status #1"),
         ("Delete", "hosting DELETE sshKey/{uuid} #1"),
         ("Delete", "cluster PATCH sshkeys #1"),
     ],
-    spec: |name| json!({"publicKey": content(name, 'A'), "deletionPolicy": "Delete"}),
-    change: |name| json!({"publicKey": content(name, 'B')}),
-    // The former key goes after the new one is there.
-    is_settled: |object| object["status"]["former"].is_null(),
+    spec: |name| json!({"publicKey": content(name)}),
+    change: |_| json!({"deletionPolicy": "Delete"}),
+    is_settled: |_| true,
     judge,
 };
 
@@ -32,15 +29,14 @@ pub(super) const KEY: Small = Small {
 const OWN: usize = 14;
 
 /// A sound public key of this object alone.
-fn content(name: &str, letter: char) -> String {
+fn content(name: &str) -> String {
     let own: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
     assert!(own.len() < OWN, "{name} is too long");
-    let own = format!("{letter}{own:A<13}");
+    let own = format!("A{own:A<13}");
     format!("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{own}BvzfF3XuNCOxIvHHFfHOhYGLbn9Dk {name}")
 }
 
-/// The provider has exactly one key of the content that is declared, none of another one of the object, and none at
-/// all once it is gone.
+/// The provider has exactly one key of the content that is declared, and none once the object is gone.
 fn judge<'a>(
     proxied: &'a ProxiedWorld,
     object: &'a Value,
@@ -50,28 +46,22 @@ fn judge<'a>(
         let mut findings = sent_blindly(&proxied.trace.seen());
         let name = object["metadata"]["name"].as_str().expect("a name");
         let stored = stored(proxied).await;
-        for letter in ['A', 'B'] {
-            let is_declared = match step {
-                Step::Create => letter == 'A',
-                Step::Change => letter == 'B',
-                Step::Delete => false,
-            };
-            let blob = blob(&content(name, letter));
-            let of_content = stored.iter().filter(|key| {
-                key["publicKey"]
-                    .as_str()
-                    .is_some_and(|it| self::blob(it) == blob)
-            });
-            let uuids: Vec<&Value> = of_content.map(|key| &key["uuid"]).collect();
-            if uuids.len() != usize::from(is_declared) {
-                findings.push(format!("stored for {name} {letter}: {uuids:?}"));
-            }
-            if is_declared && uuids.first() != Some(&&object["status"]["uuid"]) {
-                let said = &object["status"]["uuid"];
-                findings.push(format!(
-                    "stored for {name}: {uuids:?}, the object says {said}"
-                ));
-            }
+        let is_declared = step != Step::Delete;
+        let blob = blob(&content(name));
+        let of_content = stored.iter().filter(|key| {
+            key["publicKey"]
+                .as_str()
+                .is_some_and(|it| self::blob(it) == blob)
+        });
+        let uuids: Vec<&Value> = of_content.map(|key| &key["uuid"]).collect();
+        if uuids.len() != usize::from(is_declared) {
+            findings.push(format!("stored for {name}: {uuids:?}"));
+        }
+        if is_declared && uuids.first() != Some(&&object["status"]["uuid"]) {
+            let said = &object["status"]["uuid"];
+            findings.push(format!(
+                "stored for {name}: {uuids:?}, the object says {said}"
+            ));
         }
         findings
     }

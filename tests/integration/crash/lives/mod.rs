@@ -6,7 +6,6 @@ mod adopted;
 mod command;
 mod host;
 mod key;
-mod orphaned;
 mod password;
 mod reinstalled;
 mod replaced;
@@ -30,7 +29,7 @@ use super::{
 use lab::rig::World;
 
 /// Every kind whose objects are tried.
-pub(crate) const ALL: [&dyn Life; 12] = [
+pub(crate) const ALL: [&dyn Life; 11] = [
     &server::Server,
     &adopted::Adopted,
     &replaced::Replaced,
@@ -39,7 +38,6 @@ pub(crate) const ALL: [&dyn Life; 12] = [
     &key::KEY,
     &whitelist::WHITELIST,
     &command::Command,
-    &orphaned::Orphaned,
     &reinstalled::Reinstalled,
     &password::Password,
     &host::Host,
@@ -59,16 +57,6 @@ pub(crate) trait Life: Sync {
 
     /// What a recorded trace must hold at least, with its phase; otherwise the recording is wrong.
     fn expected(&self) -> &'static [(&'static str, &'static str)];
-
-    /// Whether it takes an operator that sees all namespaces.
-    fn sees_all_namespaces(&self) -> bool {
-        false
-    }
-
-    /// The object that the trace is about, given the name of this life.
-    fn subject<'a>(&self, name: &'a str) -> &'a str {
-        name
-    }
 
     /// Does what a person does at the start of a phase.
     fn start<'a>(
@@ -124,7 +112,7 @@ pub(crate) async fn live(
     let mut before = Value::Null;
     let mut reached = Vec::new();
     for (phase, point) in faults.iter().enumerate() {
-        let watch = proxied.arm(life.subject(name), point.as_ref());
+        let watch = proxied.arm(name, point.as_ref());
         life.start(proxied, name, phase).await;
         reached.push(inject(proxied, point.as_ref(), watch).await);
         before = judged(life, proxied, name, phase, &before, point.as_ref()).await;
@@ -144,7 +132,7 @@ pub(crate) async fn record(
     let mut before = Value::Null;
     let mut places = Vec::new();
     for phase in 0..life.phases().len() {
-        proxied.arm(life.subject(name), None);
+        proxied.arm(name, None);
         life.start(proxied, name, phase).await;
         before = judged(life, proxied, name, phase, &before, None).await;
         let expected = life.expected().iter();

@@ -1,6 +1,6 @@
 //! The brake on releases: what it says, and a person's word that lifts it.
 
-use super::{super::facts::Facts, orphan_release};
+use super::super::facts::Facts;
 use crate::wording::counted;
 use api::{
     Reason,
@@ -14,8 +14,7 @@ pub(super) fn next(facts: &Facts) -> Option<BrakeStatus> {
     facts.spec.release_brake?;
     let said = facts.acknowledged_releases();
     let is_meant = holding(facts).is_some_and(|held| said == Some(held.word().as_str()));
-    let brake = facts.status.release_brake.clone().filter(|_| !is_meant)?;
-    Some(orphan_release::counted(facts, brake))
+    facts.status.release_brake.clone().filter(|_| !is_meant)
 }
 
 /// Whether a person's word is used up, or was never asked for.

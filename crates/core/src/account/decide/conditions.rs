@@ -104,7 +104,6 @@ pub(super) fn counts(facts: &Facts, own: Option<&AccountReport>) -> Option<Serve
         live: int(report.counts.live),
         retained: int(report.counts.retained),
         orphans: match &report.verdict {
-            _ if !orphans::are_told(facts) => 0,
             Verdict::Found(orphans) => int(orphans.len()),
             Verdict::NotChecked => last.map_or(0, |s| s.orphans),
         },

@@ -6,7 +6,6 @@ mod conditions;
 mod finalizers;
 pub mod lineage;
 pub mod next_key;
-pub mod orphan_release;
 mod orphans;
 mod trouble;
 mod uses;
@@ -22,13 +21,11 @@ use api::{
     account_use::{CallBudget, Capacity, KindUsers},
     brake::BrakeStatus,
     conditions::Wanted,
-    delivery::DeliveryTimes,
     key_in_use::KeyInUse,
-    orphan::{Orphan, OrphanRelease},
+    orphan::Orphan,
 };
-use hosting_types::Server;
 use lineage::{Identity, identity};
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 /// Time between two reads of the Secret while all is well.
 const SECRET_AT_REST: Duration = Duration::from_secs(15);
@@ -60,11 +57,6 @@ pub struct Decision {
     pub calls: Option<CallBudget>,
     /// The first orphans; None: as before.
     pub orphans: Option<Vec<Orphan>>,
-    /// The machine without an object that is to be released now. It is no effect beside the other: that is done first, and
-    /// the pass ends with it.
-    pub releases: Option<Arc<Server>>,
-    /// The note of a release that may be under way.
-    pub orphan_release: Option<OrphanRelease>,
     /// What the brake on releases has counted.
     pub brake: Option<BrakeStatus>,
     /// Where the account is; None: as before.
@@ -77,8 +69,6 @@ pub struct Decision {
     pub lineage_in_force: Option<String>,
     /// The machines that it is known by.
     pub known: Vec<KnownMachine>,
-    /// How long the last deliveries took.
-    pub deliveries: Vec<DeliveryTimes>,
     /// What the account waits for with [`Patience`](crate::patience::Patience).
     pub patience_for: Option<Reason>,
     /// When to look again.
@@ -118,8 +108,6 @@ pub enum Effect {
     ForgetAcknowledgement,
     /// The same of the word for the releases that the brake held.
     ForgetReleases,
-    /// The same of the word for the release of orphans.
-    ForgetOrphans,
 }
 
 /// Decides.
@@ -149,8 +137,6 @@ pub fn decide(facts: &Facts) -> Decision {
         is_used_up.then_some(Effect::ForgetAcknowledgement)
     });
     let effect = effect.or_else(|| brake::is_used_up(facts).then_some(Effect::ForgetReleases));
-    let effect =
-        effect.or_else(|| orphan_release::is_used_up(facts, own).then_some(Effect::ForgetOrphans));
     let sought = (!identity.is_settled()).then(|| {
         let spacing = facts.times().absence_check_interval;
         let proof = facts.report.as_ref().and_then(|r| r.proof.as_ref());
@@ -169,19 +155,12 @@ pub fn decide(facts: &Facts) -> Decision {
         capacity: uses::capacity(facts, own),
         calls: uses::calls(facts),
         orphans: orphans::lines(facts, own),
-        releases: orphan_release::next(facts, own).cloned(),
-        orphan_release: orphan_release::note(facts),
         brake: brake::next(facts),
         key_in_use: next_key::in_use(facts, endpoint.is_some()),
         endpoint,
         lineage: begins.then(|| facts.fresh_word.clone()),
         lineage_in_force: own.and(facts.status.lineage.clone()),
         known,
-        deliveries: match own {
-            Some(own) => own.deliveries.record(&facts.status.delivery_times),
-            None if begins => Vec::new(),
-            None => facts.status.delivery_times.clone(),
-        },
         patience_for,
         again: again(facts, trouble.as_ref()),
         wants_proof: [sought, asked].into_iter().flatten().min(),

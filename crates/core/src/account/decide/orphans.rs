@@ -1,22 +1,21 @@
 //! Machines of this cluster that no object claims: what status says of them.
 
-use super::{super::facts::Facts, orphan_release};
+use super::super::facts::Facts;
 use crate::{
     account::{facts::AccountReport, marks, orphans::Verdict},
     wording::{counted, listed},
 };
 use api::{
-    Interval, Reason,
+    Reason,
     conditions::{Type, Wanted},
-    names::{RELEASE_ORPHAN, RETAINED_PREFIX},
-    orphan::{Orphan, OrphanMode},
+    names::RETAINED_PREFIX,
+    orphan::Orphan,
     references::{AccountKind, is_object_name},
 };
 use hosting_types::Server;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
-use std::sync::Arc;
 
 /// Most orphans in a message.
 const MOST_NAMED: usize = 8;
@@ -24,30 +23,14 @@ const MOST_NAMED: usize = 8;
 const CLOCK_SLACK: i64 = 3600;
 /// Most orphans in status.
 const MOST_LINES: usize = 20;
-/// Most reasons in a message why one is not released.
-const MOST_HELD: usize = 2;
 /// Longest command that status gives.
 const LONGEST_COMMAND: usize = 1000;
 
-/// Whether orphans are told of.
-pub(super) fn are_told(facts: &Facts) -> bool {
-    facts.spec.orphan_policy.mode != OrphanMode::Off
-}
-
 /// The oldest orphans, for status; None: as before.
 pub(super) fn lines(facts: &Facts, own: Option<&AccountReport>) -> Option<Vec<Orphan>> {
-    if !are_told(facts) {
-        return Some(Vec::new());
-    }
     match &own?.verdict {
         Verdict::Found(orphans) => {
-            let mut orphans: Vec<&Arc<Server>> = orphans.iter().collect();
-            // The policy goes by what is on record here, so what it cannot release takes no place from what it can.
-            orphans.sort_by_key(|server| {
-                let was_tried = facts.orphan_memory.held.contains_key(server.id.as_str());
-                (!orphan_release::can_be_released(facts, server), was_tried)
-            });
-            let lines = orphans.into_iter().take(MOST_LINES);
+            let lines = orphans.iter().take(MOST_LINES);
             Some(lines.map(|server| line(facts, server)).collect())
         }
         Verdict::NotChecked => None,
@@ -72,7 +55,6 @@ fn line(facts: &Facts, server: &Server) -> Orphan {
         location: server.location.clone(),
         instance_type: server.instance_type.clone(),
         adopt: adopt(facts, server),
-        release: release(facts, server),
     }
 }
 
@@ -114,18 +96,6 @@ fn adopt(facts: &Facts, server: &Server) -> Option<String> {
     (object.chars().all(is_safe) && command.len() <= LONGEST_COMMAND).then_some(command)
 }
 
-/// A command that asks the operator to release the machine, where it can.
-fn release(facts: &Facts, server: &Server) -> Option<String> {
-    let uuid = server.id.as_str();
-    // With those that are asked for already: the word is one for all.
-    let asked = orphan_release::asked_for(facts).filter(|asked| !asked.eq_ignore_ascii_case(uuid));
-    let asked: Vec<&str> = asked.take(MOST_NAMED).chain([uuid]).collect();
-    let rest = format!("{RELEASE_ORPHAN}={} --overwrite", asked.join(","));
-    let is_possible = orphan_release::hindrance(facts).is_none()
-        && orphan_release::can_be_released(facts, server);
-    is_possible.then(|| facts.key.command("annotate", &rest))
-}
-
 /// Whether machines cost money that nobody claims.
 pub(super) fn condition(facts: &Facts, own: Option<&AccountReport>) -> Wanted {
     let unknown = |message: &str| Wanted {
@@ -134,11 +104,6 @@ pub(super) fn condition(facts: &Facts, own: Option<&AccountReport>) -> Wanted {
         reason: Reason::NotChecked,
         message: message.into(),
     };
-    if !are_told(facts) {
-        return unknown(
-            "spec.orphanPolicy.mode is Off: machines without an object are not told of",
-        );
-    }
     match own.map(|report| (report, &report.verdict)) {
         None | Some((_, Verdict::NotChecked)) => unknown(
             "not checked: no complete listing was compared yet, or not all namespaces are watched; where all are, it is checked once a complete listing is there",
@@ -167,49 +132,27 @@ pub(super) fn condition(facts: &Facts, own: Option<&AccountReport>) -> Wanted {
                 true,
                 Reason::OrphansFound,
                 format!(
-                    "{} of this cluster without an object, billed all the same: {names}{more}{}; {}; or, to keep {it} and end this warning, add the tag {RETAINED_PREFIX} at the provider",
+                    "{} of this cluster without an object, billed all the same: {names}{more}; {}; to let {one} go, release it at the provider; or, to keep {it} and end this warning, add the tag {RETAINED_PREFIX} there",
                     counted(count, "live machine"),
-                    releases(facts),
-                    how_to_end(facts, one)
+                    how_to_adopt(facts, one)
                 ),
             )
         }
     }
 }
 
-/// What the operator does of itself, and what keeps it from that, in words.
-fn releases(facts: &Facts) -> String {
-    let by_policy = orphan_release::by_policy(facts);
-    let is_asked = orphan_release::asked_for(facts).next().is_some();
-    if by_policy.is_none() && !is_asked {
-        return String::new();
-    }
-    if let Some(why) = orphan_release::hindrance(facts) {
-        return format!("; none is released now: {why}");
-    }
-    let by_policy = by_policy.map(|after| {
-        let after = Interval(after);
-        format!("; spec.orphanPolicy releases each {after} after it was first shown")
-    });
-    let held = facts.orphan_memory.held.iter().take(MOST_HELD);
-    let held = held.map(|(uuid, held)| format!("; {uuid} is not released now: {}", held.why));
-    by_policy.into_iter().chain(held).collect()
-}
-
-/// How a machine gets an object or is released, in words.
-fn how_to_end(facts: &Facts, one: &str) -> String {
-    let show = |fields: &str| {
-        let rest = format!("-o jsonpath='{{range .status.orphans[*]}}{fields}{{\"\\n\"}}{{end}}'");
-        facts.key.command("get", &rest)
-    };
+/// How a machine gets an object, in words.
+fn how_to_adopt(facts: &Facts, one: &str) -> String {
     match facts.key.kind {
-        AccountKind::ProviderAccount => format!(
-            "to give {one} an object, or to release it, run its command in status.orphans: {}",
-            show("{.adopt}{\"\\n\"}{.release}")
-        ),
+        AccountKind::ProviderAccount => {
+            let rest = "-o jsonpath='{range .status.orphans[*]}{.adopt}{\"\\n\"}{end}'";
+            format!(
+                "to give {one} an object, run its command in status.orphans: {}",
+                facts.key.command("get", rest)
+            )
+        }
         AccountKind::ClusterProviderAccount => format!(
-            "to give {one} an object, take its tags that begin with fmo- off there and name it in spec.externalID, where the entry of the namespace says adoption: true; to release it, run its command in status.orphans: {}",
-            show("{.release}")
+            "to give {one} an object, take its tags that begin with fmo- off at the provider and name it in spec.externalID, where the entry of the namespace says adoption: true"
         ),
     }
 }

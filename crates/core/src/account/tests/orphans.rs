@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::account::orphans::Others;
-use api::orphan::OrphanMode;
 
 fn lost() -> Server {
     Server {
@@ -79,16 +78,23 @@ fn the_command_gives_the_machine_an_object_in_the_namespace_of_the_account() {
 }
 
 #[test]
-fn nothing_is_said_of_orphans_where_nobody_wants_to_know() {
-    let mut facts = with(&[lost()]);
-    facts.status.orphans = decide(&facts).orphans.unwrap();
-    facts.spec.orphan_policy.mode = OrphanMode::Off;
-    let (status, reason, message) = condition(&facts, Type::OrphansFound);
-    assert_eq!((status, reason), ("Unknown", Reason::NotChecked));
-    assert!(message.contains("spec.orphanPolicy.mode"), "{message}");
-    let decision = decide(&facts);
-    assert_eq!(decision.orphans, Some(Vec::new()));
-    assert_eq!(decision.servers.unwrap().orphans, 0);
+fn since_when_is_never_told_from_a_clock_that_was_wrong() {
+    let at = |second: i64| Time(Timestamp::from_second(second).unwrap());
+    let since = |recorded: i64, created: Option<i64>| {
+        let mut facts = with(&[Server {
+            created_at: created,
+            ..lost()
+        }]);
+        facts.status.orphans = decide(&facts).orphans.unwrap();
+        facts.status.orphans[0].since = Some(at(recorded));
+        let line = decide(&facts).orphans.unwrap().remove(0);
+        line.since.unwrap().0.as_second() - facts.wall
+    };
+    let now = facts().wall;
+    assert_eq!(since(now - 60, None), -60);
+    assert_eq!(since(now + 60, None), 0, "it was ahead");
+    assert_eq!(since(now - 9999, Some(now - 30)), 0, "it was behind");
+    assert_eq!(since(now - 60, Some(now - 30)), -60);
 }
 
 #[test]

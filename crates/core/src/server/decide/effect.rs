@@ -90,13 +90,6 @@ pub enum Effect {
         /// So many pages of the machine's commands are allowed for.
         pages: u32,
     },
-    /// Look at the hardware of the machine.
-    LookAtHardware {
-        /// Which machine.
-        uuid: String,
-        /// The ConfigMap that the whole listing is written to.
-        config_map: Option<String>,
-    },
     /// Bring a ConfigMap or Secret that `spec.outputs` names to hold what it should.
     WriteOutput(Output),
     /// Look whether the Secret for a root password is free, or holds it already.
@@ -135,14 +128,6 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// Whether this looks at the machine, and changes nothing of it.
-    pub fn only_looks(&self) -> bool {
-        matches!(
-            self,
-            Self::LookAtInstall { .. } | Self::LookAtHardware { .. }
-        )
-    }
-
     /// Whether this lets a machine stay at the provider for good, by policy.
     pub fn lets_stay(&self) -> bool {
         matches!(self, Self::AddTag { tag, .. } if tag.starts_with(RETAINED_PREFIX))

@@ -12,7 +12,6 @@ use super::{
 };
 use crate::{
     account::{marks, terms::Terms},
-    account_facts::LiveAccount,
     mark::{Mark, marks_of, parse_order_tag},
     moment::Moment,
 };
@@ -189,12 +188,6 @@ pub fn may_release_failed(fresh: &Facts, record: &Server, since: Moment, now: Mo
         && now.wall >= since.wall
 }
 
-/// Whether a machine may be taken on, as its account says now: it does not release it for want of an object.
-pub fn may_take_on(live: &LiveAccount, uuid: &str) -> bool {
-    let releasing = live.releasing.as_deref();
-    releasing.is_none_or(|releasing| !is_same_uuid(releasing, uuid))
-}
-
 /// How far the provider's clock may be from ours, in seconds.
 const CLOCK_SLACK: i64 = 300;
 
@@ -231,11 +224,6 @@ pub enum TagProof {
 }
 
 impl TagProof {
-    /// Whether the tag makes a machine this object's that was not.
-    pub fn takes_on(&self) -> bool {
-        matches!(self, Self::FormerMark(_) | Self::Unowned)
-    }
-
     /// Whether the record shows it.
     pub fn holds(&self, object: &Facts, record: &Server) -> bool {
         match self {

@@ -8,7 +8,7 @@ use super::{
     evidence::{ADOPTED, Evidence, order_of},
     expiry,
     fence::TagProof,
-    hardware, leads_to, order_account, own_marks, power, reinstall, remedy, replace, rivals, sent,
+    leads_to, order_account, own_marks, power, reinstall, remedy, replace, rivals, sent,
     tags::{self, Said, Tags},
     terms::is_same,
 };
@@ -43,7 +43,7 @@ pub struct Machine {
 
 /// Chooses among the machines that bear this object's mark: the oldest live one is kept, and of
 /// dead ones the recorded, else the newest.
-pub fn kept(facts: &Facts, evidence: &Evidence) -> Option<Machine> {
+pub(crate) fn kept(facts: &Facts, evidence: &Evidence) -> Option<Machine> {
     let mut live: Vec<&Sighting> = facts
         .own
         .iter()
@@ -118,8 +118,6 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     draft.status.install.clone_from(&install.status);
     let differences = differences(facts, Some(&record), server);
     let up_to_date = reinstall::condition(facts, &install, &differences.install);
-    let hardware = hardware::hardware(facts, server);
-    draft.status.hardware.clone_from(&hardware.status);
     let tags = tags::tags(facts, &record, server);
     draft.status.tags.clone_from(&tags.put_on);
     let mut cause = cause(facts, machine);
@@ -174,8 +172,8 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
         decision.again = install
             .rest
             .map_or(decision.again, |rest| decision.again.within(rest));
-        let looks = install.effect.filter(Effect::only_looks);
-        decision.effect = looks.or(hardware.effect);
+        let only_looks = |effect: &Effect| matches!(effect, Effect::LookAtInstall { .. });
+        decision.effect = install.effect.filter(only_looks);
         return decision;
     }
     if !server.status.is_live() {
@@ -194,19 +192,12 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
         .or(effect)
         .or(install.effect)
         .or_else(read)
-        .or(hardware.effect)
     {
         return decision.with(effect);
     }
     let mut decision = out_of_touch(facts, decision.draft);
     decision.wants_installation = install.wants_installation;
-    let rests = [
-        until_expiry,
-        until_late(facts, server),
-        rest,
-        install.rest,
-        hardware.rest,
-    ];
+    let rests = [until_expiry, until_late(facts, server), rest, install.rest];
     for rest in rests.into_iter().flatten().filter(|rest| !rest.is_zero()) {
         decision.again = decision.again.within(rest);
     }
@@ -394,7 +385,7 @@ pub(super) fn cause(facts: &Facts, machine: &Machine) -> Cause {
         other => {
             let next = match facts.policies().suspend {
                 true => remedy::suspended(facts, "nothing is sent"),
-                false => expected(facts, server),
+                false => looked_again(facts),
             };
             let message = format!(
                 "machine {} is ordered, and the provider says {:?}{said}; {next}",
@@ -446,23 +437,6 @@ fn awaited(facts: &Facts, server: &Server) -> Option<Duration> {
     let since = server.created_at?.max(object);
     let waited = facts.steady_wall().saturating_sub(since);
     Some(Duration::from_secs(u64::try_from(waited).unwrap_or(0)))
-}
-
-/// When the delivery is to be expected, in words that stay while it is awaited: a status that counts down is written
-/// again and again.
-fn expected(facts: &Facts, server: &Server) -> String {
-    let known = facts.view().and_then(|view| {
-        let usual = view
-            .deliveries
-            .usual(&server.location, &server.instance_type)?;
-        Some((usual, Interval(view.times.active_poll_interval)))
-    });
-    match known {
-        Some((usual, close)) => format!(
-            "a delivery of this type at this place usually takes {usual}; looked at every {close} when that is near"
-        ),
-        None => looked_again(facts),
-    }
 }
 
 /// When a machine that is not ready yet is looked at again, in words.

@@ -14,7 +14,6 @@ pub mod expiry;
 pub mod external;
 mod failing;
 pub mod fence;
-pub mod hardware;
 pub mod intent;
 pub mod machine;
 pub mod metadata;

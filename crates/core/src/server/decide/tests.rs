@@ -9,7 +9,6 @@ mod draft;
 mod evidence;
 mod expiry;
 mod external;
-mod hardware;
 mod lineage;
 mod machine;
 mod metadata;
@@ -32,7 +31,6 @@ mod terms;
 
 use super::{
     super::facts::{External, Facts, Former, Installation},
-    hardware::HardwareMemory,
     *,
 };
 use crate::{
@@ -346,14 +344,8 @@ impl Case {
         })
     }
 
-    /// Decides, where nobody asks for the hardware any more: that look is a matter of its own tests.
     fn decide(&self) -> Decision {
-        let mut facts = self.0.clone();
-        let kept = super::machine::kept(&facts, &evidence(&facts));
-        if let Some(machine) = kept.filter(|_| facts.memory.hardware == Default::default()) {
-            facts.memory.hardware = HardwareMemory::given_up(machine.server.id.as_str());
-        }
-        decide(&facts)
+        decide(&self.0)
     }
 }
 
@@ -441,7 +433,6 @@ fn short(decision: &Decision) -> (Option<&'static str>, Option<Reason>, bool) {
         Effect::Command { .. } => "Command",
         Effect::Reinstall(_) => "Reinstall",
         Effect::LookAtInstall { .. } => "LookAtInstall",
-        Effect::LookAtHardware { .. } => "LookAtHardware",
         Effect::WriteOutput(_) => "WriteOutput",
         Effect::FindPassword { .. } => "FindPassword",
         Effect::FetchPassword { .. } => "FetchPassword",

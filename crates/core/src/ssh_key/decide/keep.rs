@@ -1,10 +1,7 @@
 //! A living object: its key is found at the account, or stored there once.
 
 use super::{
-    super::{
-        facts::{Facts, Key, Listed},
-        public_key::{Fingerprint, PublicKey},
-    },
+    super::facts::{Facts, Key, Listed},
     Decision, Effect, NewKey, SHORTLY, SLACK, hold, is_only_blocked, waiting,
 };
 use crate::{
@@ -12,18 +9,14 @@ use crate::{
     account_facts::Purpose,
     backoff::LONGEST_PAUSE,
     cause::Cause,
+    public_key::{Fingerprint, PublicKey},
     ssh_key::facts::Posting,
 };
-use api::{
-    Reason,
-    ssh_key::{FormerKey, KeyDeletionPolicy, StoredKeyNote},
-};
+use api::{Reason, ssh_key::StoredKeyNote};
 use std::time::Duration;
 
 /// So often a key is stored that no look shows.
 const MOST_UNSHOWN: u32 = 3;
-/// So many former keys are shown.
-const MOST_FORMER: usize = 16;
 
 pub(super) fn keep(facts: &Facts) -> Decision {
     let view = match facts.subject.account.usable(Purpose::Change) {
@@ -33,13 +26,12 @@ pub(super) fn keep(facts: &Facts) -> Decision {
         }
         Err(cause) => return hold(facts, cause),
     };
-    let key = match &facts.key {
-        Some(Ok(key)) => key,
-        Some(Err(cause)) => {
-            let rest = facts.subject.memory.own.rest(facts.subject.now.mono);
-            return hold(facts, cause.clone()).again(rest);
+    let key = match facts.key() {
+        Ok(key) => key,
+        Err(why) => {
+            let text = format!("spec.publicKey: {why}; delete this SshKey and create it again");
+            return hold(facts, Cause::needs_person(Reason::InvalidSpec, text));
         }
-        None => return Decision::unchanged(&facts.subject).again(SHORTLY),
     };
     let since = facts.since();
     let Some(listed) = facts.listed().filter(|listed| listed.at >= since) else {
@@ -48,7 +40,7 @@ pub(super) fn keep(facts: &Facts) -> Decision {
     let print = key.fingerprint();
     match chosen(facts, &listed) {
         Some(stored) => kept(facts, view, &listed, stored, &print),
-        None => store(facts, view, &listed, key, print),
+        None => store(facts, view, &listed, &key, print),
     }
 }
 
@@ -56,15 +48,14 @@ pub(super) fn keep(facts: &Facts) -> Decision {
 fn chosen<'a>(facts: &Facts, listed: &'a Listed) -> Option<&'a Key> {
     let status = facts.subject.object.status.as_ref();
     let recorded = status.and_then(|s| s.uuid.as_deref()).unwrap_or_default();
-    let same = listed.keys.iter().filter(|key| key.is_wanted);
-    same.min_by_key(|key| {
+    listed.keys.iter().min_by_key(|key| {
         let is_recorded = key.uuid.eq_ignore_ascii_case(recorded);
         let age = key.created_at.unwrap_or(i64::MAX);
         (!is_recorded, age, key.uuid.as_str())
     })
 }
 
-/// It is there: say so, and let go of what is not needed any more.
+/// It is there: say so. A second one that a lost answer left is deleted with the object.
 fn kept(
     facts: &Facts,
     view: &View,
@@ -77,15 +68,10 @@ fn kept(
         Err(_) if facts.is_told_ready() => return Decision::unchanged(&facts.subject),
         Err(cause) => return hold(facts, cause).again(view.times.active_poll_interval),
     };
-    let mut former: Vec<&Key> = listed.keys.iter().filter(|key| key.is_mine).collect();
-    former.retain(|key| key.uuid != stored.uuid);
-    if (stored.is_mine || !former.is_empty()) && !facts.subject.has_finalizer() {
+    if listed.keys.iter().any(|key| key.is_mine) && !facts.subject.has_finalizer() {
         return facts.subject.holding(Effect::Hold);
     }
-    // The newest are shown, the oldest go first.
-    former.sort_by_key(|key| std::cmp::Reverse((key.created_at, key.uuid.as_str())));
-    let before = facts.subject.status();
-    let mut status = before.clone();
+    let mut status = facts.subject.status();
     status.uuid = Some(stored.uuid.clone());
     status.fingerprint = Some(print.to_string());
     status.created = Some(stored.is_mine);
@@ -93,37 +79,15 @@ fn kept(
     status
         .account
         .get_or_insert_with(|| super::super::facts::account_of(&facts.subject.object));
-    status.former = former.iter().take(MOST_FORMER).map(|k| shown(k)).collect();
-    let is_written = status == before && facts.is_told_ready();
-
-    // One that two calls stored, or what the policy says.
-    let is_to_go = |key: &Key| key.is_wanted || facts.policy() == KeyDeletionPolicy::Delete;
-    let leaving: Vec<&Key> = former.into_iter().rev().filter(|k| is_to_go(k)).collect();
-    let unused = leaving.iter().find(|key| is_unused(facts, key));
-    let mut message = match stored.is_mine {
-        true => "the key is stored".to_owned(),
-        false => {
-            "the key was there already, and is used; it stays when this object goes".to_owned()
-        }
+    let message = match stored.is_mine {
+        true => "the key is stored",
+        false => "the key was there already, and is used; it stays when this object goes",
     };
-    if !leaving.is_empty() {
-        message.push_str("; those in status.former go once no server refers to them");
-    }
     let next = next_look(listed.at, view.times.idle_poll_interval);
-    let decision = Decision::of(status)
+    Decision::of(status)
         .because(Cause::ready(Reason::Available, message))
         .wanting(List::SshKeys, next)
-        .again(next.saturating_sub(facts.subject.now.mono) + SLACK);
-    match unused {
-        // What takes its place is on record before anything goes: whoever orders now sees it.
-        Some(_) if !is_written => decision.going_on(),
-        Some(key) => {
-            let uuid = key.uuid.clone();
-            decision.with(Effect::Delete { uuid })
-        }
-        None if facts.users.is_none() && !leaving.is_empty() => decision.again(SHORTLY),
-        None => decision,
-    }
+        .again(next.saturating_sub(facts.subject.now.mono) + SLACK)
 }
 
 /// When the next look is due at rest. At moments that all objects share, whenever each of them came: one look
@@ -134,24 +98,6 @@ fn next_look(looked: Duration, idle: Duration) -> Duration {
     Duration::from_millis((millis(looked) / idle + 1).saturating_mul(idle))
 }
 
-/// Whether nobody refers to a former key, and no order that may name it is under way.
-fn is_unused(facts: &Facts, key: &Key) -> bool {
-    let Some(users) = &facts.users else {
-        return false;
-    };
-    let is_claimed = |print: &Fingerprint| facts.claimed.contains(print.as_str());
-    users.of(&key.uuid).is_empty()
-        && !users.by_name.iter().any(|user| user.is_ordering)
-        && !key.fingerprint.as_ref().is_some_and(is_claimed)
-}
-
-fn shown(key: &Key) -> FormerKey {
-    FormerKey {
-        uuid: key.uuid.clone(),
-        fingerprint: key.fingerprint.as_ref().map(ToString::to_string),
-    }
-}
-
 /// It is not there: store it, unless a call that may have done so is not settled yet.
 fn store(
     facts: &Facts,
@@ -160,7 +106,7 @@ fn store(
     key: &PublicKey,
     print: Fingerprint,
 ) -> Decision {
-    let mut needed = facts.known_since().max(facts.since());
+    let mut needed = facts.since();
     for call in [facts.posting, facts.wanted_leaves()] {
         match call {
             Posting::None => {}
@@ -178,8 +124,8 @@ fn store(
     }
     let memory = &facts.subject.memory.own;
     let spacing = view.times.absence_check_interval;
-    if facts.may_be_sent(&print)
-        && let Some(next) = memory.next_proof(print.as_str(), facts.since(), spacing)
+    if facts.may_be_sent()
+        && let Some(next) = memory.next_proof(facts.since(), spacing)
     {
         let text = "whether the key is stored is not certain: it is not shown, and is stored again when the next look does not show it either";
         let decision = match facts.is_told_ready() {
@@ -194,16 +140,15 @@ fn store(
         Err(cause) => return hold(facts, cause).again(view.times.active_poll_interval),
     };
     if memory.unshown >= MOST_UNSHOWN {
-        let text = "the provider took the key three times and does not show it; nothing more is sent: look at the stored keys at the provider, then change this object or start the operator again";
+        let text = "the provider took the key three times and does not show it; nothing more is sent: look at the stored keys at the provider, then create this object again or restart the operator";
         let next = next_look(listed.at, view.times.idle_poll_interval);
         let cause = Cause::needs_person(Reason::ChecksFailed, text);
         return hold(facts, cause).wanting(List::SshKeys, next);
     }
-    let refused = memory.refused.as_ref().filter(|r| r.key == print);
-    let decision = match refused {
+    let decision = match &memory.refused {
         Some(refused) => {
             let text = format!(
-                "the provider does not take the key: {}; put another one into spec.publicKey, or where spec.valueFrom says",
+                "the provider does not take the key of spec.publicKey: {}; create a new SshKey with another one",
                 refused.message
             );
             let decision = hold(facts, Cause::needs_person(Reason::RequestRefused, text));
@@ -222,12 +167,11 @@ fn store(
     };
     let note = StoredKeyNote {
         uid: facts.subject.uid().to_owned(),
-        fingerprint: print.to_string(),
         lineage,
     };
     let is_noted = facts.subject.has_finalizer() && facts.note().as_ref() == Some(&note);
     decision.with(Effect::Store(Box::new(NewKey {
-        name: facts.name_of(&print),
+        name: facts.stored_name(),
         line: key.line(),
         key: print,
         looked: listed.at,

@@ -7,7 +7,7 @@ mod keep;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use super::{facts::Facts, public_key::Fingerprint};
+use super::facts::Facts;
 use crate::{
     account::{
         lane::Lane,
@@ -16,6 +16,7 @@ use crate::{
     account_facts::AccountFacts,
     cause::Cause,
     pass::{self, Sight},
+    public_key::Fingerprint,
 };
 use api::{
     Reason,
@@ -40,11 +41,6 @@ pub enum Effect {
     },
     /// Take our finalizer off: the end.
     LetGo,
-    /// The same, and tell that these stored keys stay: others use them.
-    LetStay {
-        /// Which.
-        uuids: Vec<String>,
-    },
 }
 
 /// A key to be stored.
@@ -112,6 +108,6 @@ pub fn turn(effect: &Effect) -> Option<(Lane, u32)> {
     match effect {
         Effect::Store(_) => Some((Lane::Change, 1)),
         Effect::Delete { .. } => Some((Lane::Change, 2)),
-        Effect::Hold | Effect::LetGo | Effect::LetStay { .. } => None,
+        Effect::Hold | Effect::LetGo => None,
     }
 }

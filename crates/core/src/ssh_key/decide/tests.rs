@@ -9,17 +9,16 @@ use crate::{
     mark::ClusterId,
     moment::Moment,
     pass::Subject,
+    public_key::PublicKey,
     ssh_key::{
         facts::{Posting, Shown, is_named_by},
         memory::{Memory, Observation, Refused, Stored},
-        public_key::{NoKey, PublicKey},
     },
-    stored_keys::{KeyUser, KeyUsers},
 };
 use api::{
     SshKey,
     names::{OBJECT_FINALIZER, STORED_KEY_ANNOTATION},
-    ssh_key::{FormerKey, KeyDeletionPolicy, SshKeySpec},
+    ssh_key::{KeyDeletionPolicy, SshKeySpec},
 };
 use hosting_types::{SshKeyId, ssh_key::SshKey as Record};
 use jiff::Timestamp;
@@ -49,12 +48,8 @@ fn uuid(number: u8) -> String {
     format!("00000000-0000-4000-8000-0000000000{number:02}")
 }
 
-fn key(line: &str) -> PublicKey {
-    PublicKey::parse(line.as_bytes()).unwrap()
-}
-
 fn print(line: &str) -> Fingerprint {
-    key(line).fingerprint()
+    PublicKey::parse(line.as_bytes()).unwrap().fingerprint()
 }
 
 /// Facts under construction. They start with a new object whose key is not stored.
@@ -65,8 +60,7 @@ impl Case {
     fn new() -> Self {
         let spec = SshKeySpec {
             account_ref: None,
-            public_key: Some(ONE.into()),
-            value_from: None,
+            public_key: ONE.into(),
             deletion_policy: None,
         };
         let mut object = SshKey::new("ops", spec);
@@ -102,14 +96,11 @@ impl Case {
                 memory: Default::default(),
                 object: Arc::new(object),
             },
-            key: Some(Ok(key(ONE))),
             shown: None,
-            users: Some(KeyUsers::default()),
-            claimed: Default::default(),
+            is_shared: false,
             posting: Posting::None,
             leaving: Default::default(),
         })
-        .memory(|m| m.known = Some((print(ONE), secs(SINCE))))
     }
 
     fn facts(mut self, change: impl FnOnce(&mut Facts)) -> Self {
@@ -143,9 +134,9 @@ impl Case {
         self.object(|o| o.spec.deletion_policy = Some(policy))
     }
 
-    /// The object's own name for a key.
-    fn name(&self, line: &str) -> String {
-        self.0.name_of(&print(line))
+    /// The name under which the object stores its key.
+    fn name(&self) -> String {
+        self.0.stored_name()
     }
 
     /// The account shows this key, stored at that moment.
@@ -164,7 +155,7 @@ impl Case {
 
     /// The account shows a key that this object stored.
     fn shows_mine(self, number: u8, line: &str, at: i64) -> Self {
-        let name = self.name(line);
+        let name = self.name();
         self.shows(number, line, &name, at)
     }
 
@@ -172,10 +163,9 @@ impl Case {
         self.object(|o| o.metadata.finalizers = Some(vec![OBJECT_FINALIZER.into()]))
     }
 
-    fn noted(self, line: &str, lineage: &str) -> Self {
+    fn noted(self, lineage: &str) -> Self {
         let note = StoredKeyNote {
             uid: "uid-1".into(),
-            fingerprint: print(line).to_string(),
             lineage: lineage.into(),
         };
         let text = serde_json::to_string(&note).unwrap();
@@ -205,7 +195,7 @@ impl Case {
     fn at_rest() -> Self {
         Self::new()
             .held()
-            .noted(ONE, LINEAGE)
+            .noted(LINEAGE)
             .recorded(1, ONE, true)
             .shows_mine(1, ONE, 10)
     }
@@ -214,12 +204,6 @@ impl Case {
         self.object(|o| {
             o.metadata.deletion_timestamp = Some(Time(Timestamp::from_second(WALL).unwrap()));
         })
-        .facts(|f| f.key = None)
-    }
-
-    fn used_by(self, names: &[&str]) -> Self {
-        let users = names.iter().map(|name| user("shop", name)).collect();
-        self.facts(|f| f.users.as_mut().unwrap().by_name = users)
     }
 
     /// What observe does.
@@ -244,15 +228,6 @@ fn see(facts: &mut Facts) {
     facts.recall();
 }
 
-fn user(namespace: &str, name: &str) -> KeyUser {
-    KeyUser {
-        namespace: namespace.into(),
-        name: name.into(),
-        is_ordering: false,
-        is_host: false,
-    }
-}
-
 fn reason(decision: &Decision) -> Option<Reason> {
     decision.cause.as_ref().map(|cause| cause.reason)
 }
@@ -264,13 +239,12 @@ fn message(decision: &Decision) -> &str {
 #[test]
 fn a_key_that_is_not_there_is_noted_and_stored() {
     let case = Case::new();
-    let name = case.name(ONE);
+    let name = case.name();
     let Some(Effect::Store(new)) = case.clone().effect() else {
         panic!("not stored");
     };
     assert_eq!((&new.name, new.line.as_str()), (&name, ONE));
     let note = new.note.unwrap();
-    assert_eq!(note.fingerprint, print(ONE).to_string());
     assert_eq!(
         (note.uid.as_str(), note.lineage.as_str()),
         ("uid-1", LINEAGE)
@@ -293,10 +267,6 @@ fn a_key_is_stored_on_a_look_of_its_own_time_only() {
     waits(
         Case::new().facts(|f| f.subject.acting_since = secs(995)),
         secs(995),
-    );
-    waits(
-        Case::new().memory(|m| m.known = Some((print(ONE), secs(999)))),
-        secs(999),
     );
     waits(Case::new().memory(|m| m.changed = secs(999)), secs(999));
     waits(
@@ -365,7 +335,7 @@ fn a_key_says_in_which_account_it_is_stored_and_is_stored_again_in_another() {
     // Another account, acknowledged: it was never sent there, and is at once.
     let moved = Case::new()
         .held()
-        .noted(ONE, LINEAGE)
+        .noted(LINEAGE)
         .recorded(1, ONE, true)
         .view(|v| v.lineage = Some("22222222bbbb".into()));
     let Some(Effect::Store(new)) = moved.effect() else {
@@ -376,7 +346,7 @@ fn a_key_says_in_which_account_it_is_stored_and_is_stored_again_in_another() {
 
 #[test]
 fn what_may_have_been_sent_is_sent_again_after_two_looks_and_not_before() {
-    let noted = || Case::new().held().noted(ONE, LINEAGE);
+    let noted = || Case::new().held().noted(LINEAGE);
     let decision = noted().decide();
     assert_eq!(decision.effect, None);
     assert_eq!(
@@ -387,12 +357,7 @@ fn what_may_have_been_sent_is_sent_again_after_two_looks_and_not_before() {
 
     let looked_twice = |case: Case| {
         case.memory(|m| {
-            m.looked(
-                print(ONE).as_str(),
-                false,
-                secs(LOOKED - SPACING),
-                secs(SINCE),
-            );
+            m.looked(false, secs(LOOKED - SPACING), secs(SINCE));
         })
     };
     let Some(Effect::Store(new)) = looked_twice(noted()).effect() else {
@@ -403,10 +368,7 @@ fn what_may_have_been_sent_is_sent_again_after_two_looks_and_not_before() {
     let since = looked_twice(noted()).memory(|m| m.changed = secs(LOOKED - 1));
     assert_eq!(since.effect(), None);
     // One look that does not show what was ready says nothing yet, and changes nothing.
-    let shown_no_more = Case::new()
-        .held()
-        .noted(ONE, LINEAGE)
-        .recorded(1, ONE, true);
+    let shown_no_more = Case::new().held().noted(LINEAGE).recorded(1, ONE, true);
     let decision = shown_no_more.clone().decide();
     assert_eq!((&decision.effect, &decision.cause), (&None, &None));
     assert_eq!(decision.status.uuid, Some(uuid(1)));
@@ -416,8 +378,7 @@ fn what_may_have_been_sent_is_sent_again_after_two_looks_and_not_before() {
     ));
     // The notes of others, and those of another account, are none.
     for case in [
-        Case::new().held().noted(ONE, "22222222bbbb"),
-        Case::new().held().noted(TWO, LINEAGE),
+        Case::new().held().noted("22222222bbbb"),
         noted().object(|o| o.metadata.uid = Some("uid-2".into())),
     ] {
         let Some(Effect::Store(new)) = case.effect() else {
@@ -438,7 +399,7 @@ fn a_key_that_is_there_is_used_whoever_stored_it_and_whatever_its_comment() {
     assert_eq!(decision.effect, None, "no finalizer for what stays anyway");
     let status = &decision.status;
     assert_eq!(status.uuid, Some(uuid(3)), "the oldest");
-    assert_eq!((status.created, status.former.len()), (Some(false), 0));
+    assert_eq!(status.created, Some(false));
     assert_eq!(status.fingerprint, Some(print(ONE).to_string()));
     assert_eq!(reason(&decision), Some(Reason::Available));
     // The recorded one stays it.
@@ -461,85 +422,19 @@ fn what_it_stored_is_held_by_a_finalizer() {
 }
 
 #[test]
-fn another_key_is_stored_first_and_the_former_goes_when_nobody_needs_it() {
-    let turned = |case: Case| {
-        case.facts(|f| f.key = Some(Ok(key(TWO))))
-            .object(|o| o.metadata.generation = Some(4))
-            .memory(|m| m.known = Some((print(TWO), secs(980))))
-    };
-    let first = turned(Case::at_rest());
-    assert!(matches!(first.clone().effect(), Some(Effect::Store(_))));
-    assert_eq!(first.decide().status.uuid, Some(uuid(1)), "until then");
-
-    let stored = turned(Case::at_rest()).shows_mine(2, TWO, 20);
-    let decision = stored.clone().decide();
-    assert_eq!(decision.status.uuid, Some(uuid(2)));
-    let former = FormerKey {
-        uuid: uuid(1),
-        fingerprint: Some(print(ONE).to_string()),
-    };
-    assert_eq!(decision.status.former, vec![former.clone()]);
-    assert_eq!(decision.effect, None, "it stays by default");
-
-    let by_policy = stored.policy(KeyDeletionPolicy::Delete);
-    let decision = by_policy.clone().decide();
-    assert_eq!(decision.effect, None, "on record first");
-    assert!(decision.goes_on);
-    let written = by_policy.recorded(2, TWO, true).object(|o| {
-        let status = o.status.as_mut().unwrap();
-        status.observed_generation = Some(4);
-        status.former = vec![former];
-    });
-    let goes = Some(Effect::Delete { uuid: uuid(1) });
-    assert_eq!(written.clone().effect(), goes);
-    // Whoever names the object has the new one now; whoever is being ordered may have the old one.
-    assert_eq!(written.clone().used_by(&["web"]).effect(), goes);
-    let ordering = written.clone().facts(|f| {
-        let mut web = user("shop", "web");
-        web.is_ordering = true;
-        f.users.as_mut().unwrap().by_name = vec![web];
-    });
-    assert_eq!(ordering.effect(), None);
-    let by_uuid = written.clone().facts(|f| {
-        let users = f.users.as_mut().unwrap();
-        users.by_uuid.insert(uuid(1), vec![user("bank", "db")]);
-    });
-    assert_eq!(by_uuid.effect(), None);
-    let claimed = written.clone().facts(|f| {
-        f.claimed.insert(print(ONE).to_string());
-    });
-    assert_eq!(claimed.effect(), None);
-    assert_eq!(written.facts(|f| f.users = None).effect(), None);
-}
-
-#[test]
-fn one_of_two_that_a_lost_answer_left_goes_whatever_the_policy() {
-    let twice = Case::at_rest().shows_mine(2, ONE, 20);
-    assert!(twice.clone().decide().goes_on);
-    let written = twice.object(|o| {
-        o.status.as_mut().unwrap().former = vec![FormerKey {
-            uuid: uuid(2),
-            fingerprint: Some(print(ONE).to_string()),
-        }];
-    });
-    assert_eq!(
-        written.clone().effect(),
-        Some(Effect::Delete { uuid: uuid(2) })
-    );
-    let named = written.facts(|f| {
-        let users = f.users.as_mut().unwrap();
-        users.by_uuid.insert(uuid(2), vec![user("bank", "db")]);
-    });
-    assert_eq!(named.effect(), None);
+fn a_second_key_that_a_lost_answer_left_is_no_matter_of_a_living_object() {
+    let twice = Case::at_rest().shows_mine(2, ONE, 5).decide();
+    assert_eq!((twice.effect, twice.goes_on), (None, false));
+    assert_eq!(twice.status.uuid, Some(uuid(1)), "the recorded one");
 }
 
 #[test]
 fn what_was_stored_or_deleted_since_the_look_counts() {
     let stored = |at: u64| {
-        let case = Case::new().held().noted(ONE, LINEAGE);
+        let case = Case::new().held().noted(LINEAGE);
         let stored = Stored {
             uuid: uuid(1),
-            name: case.name(ONE),
+            name: case.name(),
             public_key: ONE.into(),
             created_at: Some(10),
             at: secs(at),
@@ -588,22 +483,23 @@ fn an_account_that_does_not_answer_changes_nothing() {
 
 #[test]
 fn a_key_that_is_none_is_told_and_nothing_is_sent() {
-    let why = Cause::needs_person(
-        Reason::InvalidSpec,
-        format!("spec.publicKey {}", NoKey::Private),
-    );
-    let decision = Case::new().facts(|f| f.key = Some(Err(why))).decide();
-    assert_eq!(
-        (reason(&decision), &decision.effect),
-        (Some(Reason::InvalidSpec), &None)
-    );
+    let private = "-----BEGIN OPENSSH PRIVATE KEY-----".to_owned();
+    for (text, word) in [(private, "private key"), (ONE[..60].into(), "cut short")] {
+        let decision = Case::new().object(|o| o.spec.public_key = text).decide();
+        assert_eq!(
+            (reason(&decision), &decision.effect),
+            (Some(Reason::InvalidSpec), &None)
+        );
+        let told = message(&decision);
+        assert!(
+            told.starts_with("spec.publicKey: is ") && told.contains(word),
+            "{told}"
+        );
+    }
     let refused = |at| {
         let message = "422".to_owned();
-        let refused = Refused {
-            key: print(ONE),
-            message,
-            at: secs(at),
-        };
+        let at = secs(at);
+        let refused = Refused { message, at };
         Case::new().memory(|m| m.note(Observation::Refused(refused)))
     };
     let decision = refused(NOW - 299).decide();
@@ -611,25 +507,18 @@ fn a_key_that_is_none_is_told_and_nothing_is_sent() {
     assert_eq!((decision.effect, decision.again), (None, secs(1)));
     let later = refused(NOW - 300);
     assert!(matches!(later.effect(), Some(Effect::Store(_))), "rarely");
-    // Another key need not wait.
-    let refused = refused(NOW);
-    let mended = refused.facts(|f| f.key = Some(Ok(key(TWO)))).memory(|m| {
-        m.known = Some((print(TWO), secs(SINCE)));
-    });
-    let decision = mended.decide();
-    assert!(matches!(decision.effect, Some(Effect::Store(_))));
-    assert_eq!(decision.cause, None);
 }
 
 #[test]
 fn a_text_that_comes_back_unreadable_makes_no_second_key() {
-    let case = Case::new().held().noted(ONE, LINEAGE);
-    let name = case.name(ONE);
+    let case = Case::new().held().noted(LINEAGE);
+    let name = case.name();
     let decision = case.clone().shows(1, "", &name, 10).decide();
     assert_eq!(decision.status.uuid, Some(uuid(1)));
     assert_eq!(decision.effect, None);
-    // Another content of ours is not it.
-    let other = case.clone().shows(1, "", &case.name(TWO), 10).decide();
+    // That of another object is not it.
+    let theirs = "shop.ops:fmo-key:0123456789abcdef01234567";
+    let other = case.shows(1, "", theirs, 10).decide();
     assert_eq!(other.status.uuid, None);
 }
 
@@ -696,71 +585,43 @@ mod ending {
         assert_eq!(bare.effect(), None);
     }
 
-    fn used_elsewhere(case: Case, number: u8) -> Case {
-        case.facts(|f| {
-            let users = f.users.as_mut().unwrap();
-            users
-                .by_uuid
-                .insert(uuid(number), vec![user("bank", "vault")]);
-        })
-    }
-
     #[test]
-    fn it_waits_for_those_of_its_namespace_who_use_it() {
-        let decision = going().used_by(&["web", "db", "api", "job"]).decide();
-        assert_eq!(decision.effect, None);
-        assert_eq!(reason(&decision), Some(Reason::InUse));
-        let text = message(&decision);
-        assert!(text.contains("api, db, job and 1 more"), "{text}");
-        let by_uuid = going().facts(|f| {
-            let users = f.users.as_mut().unwrap();
-            users.by_uuid.insert(uuid(1), vec![user("shop", "web")]);
-        });
-        let decision = by_uuid.decide();
-        assert_eq!(reason(&decision), Some(Reason::InUse));
-        let words = "BareMetalServer web still uses it or is being ordered: take it out of its spec.sshKeys";
-        assert!(message(&decision).contains(words));
-        let by_host = going().facts(|f| {
-            let host = KeyUser {
-                is_host: true,
-                ..user("shop", "db")
-            };
-            f.users.as_mut().unwrap().by_name.push(host);
-        });
-        let decision = by_host.decide();
-        assert_eq!(decision.effect, None);
-        let words = "DedicatedHost db still uses it or is being installed: name another one in its spec.install.sshKeyRef";
-        assert!(message(&decision).contains(words), "{}", message(&decision));
-        assert_eq!(going().facts(|f| f.users = None).effect(), None);
-    }
-
-    #[test]
-    fn a_server_of_another_namespace_keeps_the_key_and_not_the_object() {
-        let uuids = vec![uuid(1)];
-        let stays = Some(Effect::LetStay { uuids });
-        assert_eq!(used_elsewhere(going(), 1).effect(), stays);
-        // What nobody uses goes first.
-        let former = used_elsewhere(going().shows_mine(2, TWO, 5), 1);
-        assert_eq!(
-            former.clone().effect(),
-            Some(Effect::Delete { uuid: uuid(2) })
-        );
-        let held = former.used_by(&["web"]).decide();
-        assert_eq!(
-            (reason(&held), held.effect.clone()),
-            (Some(Reason::InUse), None)
-        );
-        assert!(!message(&held).contains("bank") && !message(&held).contains("vault"));
+    fn both_keys_that_a_lost_answer_left_go() {
+        let twice = || going().shows_mine(2, ONE, 20);
+        assert_eq!(twice().effect(), Some(Effect::Delete { uuid: uuid(1) }));
+        let gone = |case: Case, number| {
+            let at = secs(995);
+            let uuid = uuid(number);
+            case.memory(|m| m.note(Observation::Deleted { uuid, at }))
+        };
+        let one = gone(twice(), 1);
+        let second = Some(Effect::Delete { uuid: uuid(2) });
+        assert_eq!(one.clone().effect(), second);
+        assert_eq!(gone(one, 2).effect(), Some(Effect::LetGo));
     }
 
     #[test]
     fn what_another_object_stands_for_is_left_to_it() {
-        let claimed = going().facts(|f| {
-            f.claimed.insert(print(ONE).to_string());
-        });
-        assert_eq!(claimed.clone().effect(), Some(Effect::LetGo));
-        let former = claimed.shows_mine(2, TWO, 5);
-        assert_eq!(former.effect(), Some(Effect::Delete { uuid: uuid(2) }));
+        let shared = || going().facts(|f| f.is_shared = true);
+        assert_eq!(shared().effect(), Some(Effect::LetGo));
+        let twice = shared().shows_mine(2, ONE, 20);
+        assert_eq!(twice.effect(), Some(Effect::LetGo));
+    }
+
+    #[test]
+    fn what_has_our_mark_and_is_another_key_is_left_alone() {
+        let name = going().name();
+        let odd = || going().shows(2, TWO, &name, 5);
+        assert_eq!(odd().effect(), Some(Effect::Delete { uuid: uuid(1) }));
+        let gone = |m: &mut Memory| {
+            let at = secs(995);
+            let uuid = uuid(1);
+            m.note(Observation::Deleted { uuid, at });
+        };
+        assert_eq!(odd().memory(gone).effect(), Some(Effect::LetGo));
+        // One whose text cannot be read is told by the mark.
+        let unread = going().memory(gone).shows(2, "", &name, 5);
+        assert_eq!(unread.effect(), Some(Effect::Delete { uuid: uuid(2) }));
     }
 
     #[test]
@@ -772,9 +633,8 @@ mod ending {
             decision.wants,
             Some((List::SshKeys, secs(LOOKED + SPACING)))
         );
-        let mark = absent().0.subject.mark();
         let twice = absent().memory(|m| {
-            m.looked(mark.as_str(), false, secs(LOOKED - SPACING), secs(SINCE));
+            m.looked(false, secs(LOOKED - SPACING), secs(SINCE));
         });
         assert_eq!(twice.effect(), Some(Effect::LetGo));
         // One that never stored anything ends at once.
@@ -798,10 +658,8 @@ mod ending {
             going().view(empty).memory(deleted)
         };
         assert_eq!(absent(1).effect(), Some(Effect::LetGo));
-        let former = absent(2).decide();
-        assert_eq!((former.effect, former.again), (None, secs(SPACING)));
-        // The note speaks of another key, which may have been stored after all.
-        assert_eq!(absent(1).noted(TWO, LINEAGE).effect(), None);
+        let other = absent(2).decide();
+        assert_eq!((other.effect, other.again), (None, secs(SPACING)));
     }
 
     #[test]

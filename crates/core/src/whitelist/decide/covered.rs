@@ -87,7 +87,7 @@ pub(super) fn held(
         ),
         Held::NoFirstEntry => (
             Reason::EgressNotCovered,
-            "the list is not known to be enforced yet, and no single entry admits all addresses of the operator; add one that does, or narrow spec.operatorEgress to the addresses of one family".to_owned(),
+            "no single entry covers the operator, and the list may not be enforced yet; add an entry that covers the operator, or set spec.operatorEgress to addresses of one family".to_owned(),
         ),
         Held::OfOthers(ids) => {
             let named: Vec<String> = ids

@@ -7,11 +7,7 @@
 //! Not documented, and so assumed the worse way: the first entry that counts switches the list on; a list whose
 //! last one is gone may admit nobody; and a change may be carried out as a removal and an addition.
 
-use super::{
-    list::{Entry, List},
-    ranges::{Addresses, Range},
-    wish::Wished,
-};
+use super::{list::List, ranges::Addresses, wish::Wished};
 use hosting_types::WhitelistEntryId;
 
 /// One change of the list.
@@ -74,51 +70,6 @@ fn is_safe(list: &List, egress: &Addresses, step: &Step) -> bool {
             let stays_open = list.is_open() && !wished.active;
             is_between_safe && (stays_open || admits(&with(between, wished)))
         }
-    }
-}
-
-/// The same judgement of removals, for all entries of a list at once: each costs no look at all the others.
-pub struct Removals {
-    /// What is admitted for certain.
-    admitted: Addresses,
-    /// What just one entry admits.
-    singles: Addresses,
-    /// Addresses of the operator that just one entry admits; None: nobody has said, or some are not admitted at all.
-    egress_singles: Option<Addresses>,
-    is_open: bool,
-}
-
-impl Removals {
-    /// Of a list.
-    pub fn of(list: &List, egress: Option<&Addresses>) -> Self {
-        let certain = list.entries.iter().filter(|entry| entry.is_certain());
-        let ranges: Vec<Range> = certain.filter_map(|entry| entry.range).collect();
-        let singles = Addresses::in_one_only(&ranges);
-        let admitted: Addresses = ranges.into_iter().collect();
-        let covered = egress.filter(|egress| admitted.covers_all(egress));
-        Self {
-            egress_singles: covered.map(|egress| egress.and(&singles)),
-            singles,
-            admitted,
-            is_open: list.is_open(),
-        }
-    }
-
-    /// Whether the removal of an entry of the list may be sent.
-    pub fn permits(&self, entry: &Entry, egress: Option<&Addresses>) -> bool {
-        let counts = entry.is_certain();
-        let is_spare = match (entry.active, entry.range) {
-            (Some(false), _) => true,
-            (_, Some(range)) if counts => !self.singles.meets(&range),
-            (_, Some(range)) => self.admitted.covers(&range),
-            (_, None) => false,
-        };
-        let needs = |singles: &Addresses| match entry.range {
-            Some(range) if counts => singles.meets(&range),
-            _ => false,
-        };
-        let is_safe = self.egress_singles.as_ref().is_some_and(|s| !needs(s));
-        is_spare || is_safe || (egress.is_some() && self.is_open)
     }
 }
 
@@ -264,17 +215,6 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(20_000))]
-
-        /// All removals at once are judged as each by itself.
-        #[test]
-        fn removals_are_judged_alike(list in lists(), egress in prop::option::of(some_range())) {
-            let egress: Option<Addresses> = egress.map(|range| [range].into_iter().collect());
-            let removals = Removals::of(&list, egress.as_ref());
-            for entry in &list.entries {
-                let alone = permits(&list, egress.as_ref(), &Step::Remove(entry.id));
-                prop_assert_eq!(removals.permits(entry, egress.as_ref()), alone, "{:?}", entry);
-            }
-        }
 
         /// In every world that the list may stand for: who knows where the operator is keeps it in, and who does
         /// not keeps everybody in.

@@ -4,20 +4,14 @@
 //! have to know. Added first, then changed, then removed; what is foreign goes last.
 
 use super::{
-    guard::{Removals, Step, permits},
-    list::{self, Entry, List},
+    guard::{Step, permits},
+    list::{Entry, List},
     ranges::{Addresses, Range},
-    wish::{Form, Target, Wished},
+    wish::{Target, Wished},
 };
 use api::whitelist::WhitelistMode;
 use hosting_types::WhitelistEntryId;
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BTreeSet},
-};
-
-/// Name of the temporary entry. No name of a spec has such a character.
-pub const BRIDGE: &str = "~egress";
+use std::{cmp::Reverse, collections::BTreeSet};
 
 /// What is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,13 +73,7 @@ fn removal<'a>(
     is_acknowledged: bool,
 ) -> Option<&'a Step> {
     let egress = target.egress.as_ref();
-    let removals = Removals::of(list, egress);
-    let by_id: BTreeMap<WhitelistEntryId, &Entry> =
-        list.entries.iter().map(|entry| (entry.id, entry)).collect();
-    let may = |step: &&Step| match step {
-        Step::Remove(id) => by_id.get(id).is_some_and(|e| removals.permits(e, egress)),
-        Step::Add(_) | Step::Change(..) => false,
-    };
+    let may = |step: &&Step| permits(list, egress, step);
     let is_end_covered = egress.is_none_or(|egress| end(list, target).covers_all(egress));
     let foreign: &[Step] = match is_end_covered || is_free {
         true => &work.foreign,
@@ -130,15 +118,13 @@ impl Work {
             .collect();
         let goal = with_all(list, &unmet);
         let (mut adds, mut changes) = (Vec::new(), Vec::new());
-        let removals = Removals::of(&goal, target.egress.as_ref());
         for wished in &unmet {
-            match replacement(list, &removals, target, wished) {
+            match replacement(list, &goal, target, wished) {
                 Some(change) => changes.push(change),
                 None => adds.push(Step::Add((*wished).clone())),
             }
         }
         adds.sort_by_key(|step| rank(step, target.egress.as_ref()));
-        let bridge = bridge(list, target, &adds, &changes);
         let changed: Vec<WhitelistEntryId> = changes
             .iter()
             .filter_map(|step| match step {
@@ -157,9 +143,8 @@ impl Work {
         foreign.sort_by_key(|entry| leaves_at(entry, target.egress.as_ref()));
         let (of_others, foreign) = foreign.into_iter().partition(|entry| entry.is_of_other);
         let remove = |entries: Vec<&Entry>| entries.iter().map(|e| Step::Remove(e.id)).collect();
-        let build_up = bridge.into_iter().chain(adds).chain(changes);
         Self {
-            build_up: build_up.collect(),
+            build_up: [adds, changes].concat(),
             surplus: remove(surplus),
             foreign: remove(foreign),
             of_others: remove(of_others),
@@ -171,8 +156,8 @@ impl Work {
 /// beside it, after which the old one goes. So it is where the change could uncover the operator on its way and the
 /// old one may go in the end.
 ///
-/// `goal`: removals from the list with everything that is wished for.
-fn replacement(list: &List, goal: &Removals, target: &Target, wished: &Wished) -> Option<Step> {
+/// `goal`: the list with everything that is wished for.
+fn replacement(list: &List, goal: &List, target: &Target, wished: &Wished) -> Option<Step> {
     let egress = target.egress.as_ref();
     let of_name = || list.own().filter(|e| e.name.as_ref() == Some(&wished.name));
     let in_place = |entry: &Entry| Step::Change(entry.id, wished.clone());
@@ -180,7 +165,7 @@ fn replacement(list: &List, goal: &Removals, target: &Target, wished: &Wished) -
     let permitted = of_name()
         .map(in_place)
         .find(|step| permits(list, egress, step));
-    let may_go = |entry: &Entry| goal.permits(entry, egress);
+    let may_go = |entry: &Entry| permits(goal, egress, &Step::Remove(entry.id));
     match permitted {
         Some(step) => Some(step),
         None if of_name().all(may_go) => None,
@@ -234,31 +219,6 @@ fn leaves_at(entry: &Entry, egress: Option<&Addresses>) -> (bool, bool, Reverse<
         .is_none_or(|range| egress.is_none_or(|egress| egress.meets(&range)));
     let width = entry.range.map(|range| range.width());
     (entry.active != Some(false), meets, Reverse(width))
-}
-
-/// The temporary entry: where the list is not enforced and no wished entry admits the operator by itself, one that does
-/// comes first. It admits nobody who is not admitted now, and goes when the others stand.
-fn bridge(list: &List, target: &Target, adds: &[Step], changes: &[Step]) -> Option<Step> {
-    let egress = target.egress.as_ref()?;
-    let activates = |step: &&Step| match step {
-        Step::Add(wished) | Step::Change(_, wished) => wished.active,
-        Step::Remove(_) => false,
-    };
-    let mut activating = adds.iter().chain(changes).filter(activates).peekable();
-    let is_needed = list.is_open() && activating.peek().is_some();
-    let is_end_covered = end(list, target).covers_all(egress);
-    let by_itself = activating.any(|step| permits(list, Some(egress), step));
-    if !is_needed || by_itself || !is_end_covered {
-        return None;
-    }
-    let range = egress.span()?;
-    Some(Step::Add(Wished {
-        name: BRIDGE.to_owned(),
-        form: Form::Span,
-        range,
-        active: true,
-        comments: list::comments(Some("temporary, the operator's own"), &target.mark, BRIDGE),
-    }))
 }
 
 /// Whom the list admits for certain once everything is done.

@@ -194,70 +194,10 @@ impl Addresses {
         self.0.iter().any(is_met)
     }
 
-    /// The addresses that are in one of these ranges and in no other one.
-    pub fn in_one_only(ranges: &[Range]) -> Self {
-        // Where ranges start, and the last address of each, in order: between two of these places nothing changes.
-        let mut starts: Vec<(Family, u128)> = ranges.iter().map(|r| (r.family, r.first)).collect();
-        let mut lasts: Vec<(Family, u128)> = ranges.iter().map(|r| (r.family, r.last)).collect();
-        starts.sort_unstable();
-        lasts.sort_unstable();
-        let mut places = starts.clone();
-        let behind = |(family, last): &(Family, u128)| Some((*family, last.checked_add(1)?));
-        places.extend(lasts.iter().filter_map(behind));
-        places.sort_unstable();
-        places.dedup();
-        let next = places.iter().skip(1).map(Some).chain([None]);
-        let pieces = places.iter().zip(next).filter_map(|(place, next)| {
-            let (family, first) = *place;
-            let begun = starts.partition_point(|start| start <= place);
-            let over = lasts.partition_point(|last| last < place);
-            let last = match next {
-                Some((of, next)) if *of == family => next - 1,
-                // The last piece of a family, which is in a range where that has the family's last address.
-                _ => u128::MAX,
-            };
-            (begun == over + 1).then_some(Range {
-                family,
-                first,
-                last,
-            })
-        });
-        pieces.collect()
-    }
-
-    /// The addresses that are in both sets.
-    #[must_use]
-    pub fn and(&self, other: &Self) -> Self {
-        let both = |a: &Range, b: &Range| Range {
-            family: a.family,
-            first: a.first.max(b.first),
-            last: a.last.min(b.last),
-        };
-        let each = |a: &Range| {
-            let a = *a;
-            let met = other
-                .0
-                .iter()
-                .filter(move |b| b.family == a.family && b.first <= a.last && a.first <= b.last);
-            met.map(move |b| both(&a, b))
-        };
-        self.0.iter().flat_map(each).collect()
-    }
-
     /// The ranges that another set does not cover whole.
     pub fn not_covered_by(&self, other: &Self) -> Vec<Range> {
         let ranges = self.0.iter().filter(|range| !other.covers(range));
         ranges.copied().collect()
-    }
-
-    /// From the first to the last address; None where there are none, or two families.
-    pub fn span(&self) -> Option<Range> {
-        let (first, last) = (self.0.first()?, self.0.last()?);
-        (first.family == last.family).then_some(Range {
-            family: first.family,
-            first: first.first,
-            last: last.last,
-        })
     }
 }
 
@@ -377,11 +317,6 @@ mod tests {
                 (some.iter().copied().collect(), others.iter().copied().collect());
             let (plain, other_plain) = (bits(&some), bits(&others));
             prop_assert_eq!(bits(set.ranges()), plain.clone());
-            let in_one = |bit: &&(bool, u8)| some.iter().filter(|r| bits(&[**r]).contains(*bit)).count() == 1;
-            let singles: BTreeSet<_> = plain.iter().filter(in_one).copied().collect();
-            prop_assert_eq!(bits(Addresses::in_one_only(&some).ranges()), singles);
-            let both: BTreeSet<_> = plain.intersection(&other_plain).copied().collect();
-            prop_assert_eq!(bits(set.and(&other).ranges()), both);
             prop_assert_eq!(set.covers_all(&other), other_plain.is_subset(&plain));
             prop_assert_eq!(set.is_empty(), plain.is_empty());
             for range in &others {
@@ -393,13 +328,6 @@ mod tests {
             prop_assert_eq!(missing.is_empty(), other_plain.is_subset(&plain));
             let apart = set.ranges().windows(2).all(|two| !touches(&two[0], &two[1]));
             prop_assert!(apart, "ranges that touch are one");
-            let families: BTreeSet<bool> = plain.iter().map(|(v6, _)| *v6).collect();
-            prop_assert_eq!(set.span().is_some(), families.len() == 1);
-            if let Some(span) = set.span() {
-                prop_assert!(plain.is_subset(&bits(&[span])));
-                let ends = [set.ranges()[0].first, set.ranges()[set.ranges().len() - 1].last];
-                prop_assert_eq!([span.first, span.last], ends);
-            }
         }
 
         #[test]

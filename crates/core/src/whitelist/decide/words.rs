@@ -1,12 +1,6 @@
 //! Steps in words, and the word by which a person acknowledges them. Pure.
 
-use super::{
-    guard::Step,
-    list::List,
-    plan::{BRIDGE, Plan},
-    ranges::Range,
-    wish::Target,
-};
+use super::{guard::Step, list::List, plan::Plan, ranges::Range, wish::Target};
 use api::whitelist::WhitelistMode;
 use hosting_types::ApiKeyId;
 use sha2::{Digest as _, Sha256};
@@ -52,7 +46,6 @@ pub fn of_step(step: &Step, list: &List) -> String {
             let words = entry.map_or_else(String::new, |entry| format!(": {}", entry.words()));
             let name = entry.and_then(|entry| entry.name.as_deref());
             match name {
-                Some(BRIDGE) => format!("remove the temporary entry{words}"),
                 // The mark may hold any name.
                 Some(name) => format!(
                     "remove {} (entry {id}){words}",

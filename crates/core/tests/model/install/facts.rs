@@ -27,7 +27,6 @@ use flexmetal_core::{
     mark::{ClusterId, Mark},
     power::KnownCommand,
     server::{
-        decide::hardware::HardwareMemory,
         facts::{Facts, Installation, ServerKey},
         memory::Memory,
         recall::{Known, recall},
@@ -280,8 +279,6 @@ pub(super) fn facts(scene: &Scene, o: &Object, around: Around) -> Facts {
         seen: now.mono,
     });
     recall(&mut facts, Some(&seen));
-    // Nobody asks for the hardware any more: a look that changes nothing has no place in this world.
-    facts.memory.hardware = HardwareMemory::given_up(MACHINE);
     if scene.variant == Variant::RetainAtOnce
         && let Some((_, since)) = &mut facts.memory.install.unanswered
     {

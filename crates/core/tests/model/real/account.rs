@@ -16,7 +16,6 @@ use flexmetal_core::{
         key::AccountKey,
         key_state::KeyState,
         on_record::OnRecord,
-        orphan_memory::OrphanMemory,
         orphans::Verdict,
         view::Proof,
     },
@@ -25,10 +24,7 @@ use flexmetal_core::{
     server::on_record::on_record,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// UID of the account object.
 pub const ACCOUNT_UID: &str = "uid-account";
@@ -237,7 +233,6 @@ pub fn account(a: &Account) -> Facts {
             proof,
             verdict: Verdict::NotChecked,
             counts: Counts::default(),
-            deliveries: Arc::default(),
             catalogue: None,
             calls: Calls::default(),
             known: known(match is_forgotten {
@@ -247,13 +242,7 @@ pub fn account(a: &Account) -> Facts {
         }),
         failed: None,
         patience: Patience::default(),
-        releases_after: None,
-        cluster: cluster(),
-        is_namespace_suspended: Some(false),
-        orphan_memory: OrphanMemory::default(),
-        orphans_of_living: BTreeSet::new(),
         asked: Asked::default(),
-        is_only_account: true,
     };
     let missed = a.missed.map(|tick| ticks(tick - a.started));
     facts.missed_since = identity::missed(&facts).map(|began| missed.unwrap_or(began));

@@ -11,7 +11,7 @@ use flexmetal_core::{
     account_facts::AccountFacts,
     power::KnownCommand,
     server::{
-        decide::{evidence::evidence, hardware::HardwareMemory, machine::kept},
+        decide::{evidence::evidence, machine::kept},
         facts::{Facts, Installation},
         recall::{Known, recall},
     },
@@ -154,10 +154,6 @@ pub fn facts(s: &Sight) -> Facts {
         neighbour_noted: s.neighbour_noted,
     };
     recall(&mut facts, Some(&seen));
-    // Nobody asks for the hardware any more: a look that changes nothing has no place in this world.
-    if let Some(machine) = kept(&facts, &evidence(&facts)) {
-        facts.memory.hardware = HardwareMemory::given_up(machine.server.id.as_str());
-    }
     facts
 }
 

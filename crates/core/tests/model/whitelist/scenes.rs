@@ -357,8 +357,8 @@ pub fn only() -> Scene {
 
 pub fn halves() -> Scene {
     let specs = vec![
+        spec(&[("low", 0, 3)]),
         spec(&[("low", 0, 1), ("high", 2, 3)]),
-        spec(&[("low", 0, 2), ("high", 3, 3)]),
     ];
     let left = Budget {
         faults: 2,

@@ -213,17 +213,16 @@ fn pause(facts: &Facts, known: Option<&PasswordMemory>) -> Duration {
 }
 
 /// An effect after a pause. It goes before what is held back after failures, which may fail for ever while the day of the
-/// password passes, and before a look that can wait; all else goes before it.
+/// password passes; all else goes before it.
 fn due_after(facts: &Facts, decision: &mut Decision, pause: Duration, effect: Effect) {
     if !pause.is_zero() {
         return decision.look_within(pause.min(LONGEST_SLEEP));
     }
     if let Some(other) = &decision.effect {
-        let held = facts.memory.holds_back(other, facts.now.mono);
-        if held.is_none() && !matches!(other, Effect::LookAtHardware { .. }) {
+        let Some(held) = facts.memory.holds_back(other, facts.now.mono) else {
             return;
-        }
-        decision.look_within(held.unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP));
+        };
+        decision.look_within(held.min(LONGEST_SLEEP));
     }
     decision.effect = Some(effect);
 }

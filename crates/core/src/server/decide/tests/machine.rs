@@ -9,29 +9,6 @@ pub(super) fn kept(status: ServerStatus) -> Case {
 }
 
 #[test]
-fn what_is_on_its_way_says_how_long_it_usually_takes_and_counts_nothing_down() {
-    let said = |took: &[i64], wall: i64| {
-        let mut case = kept(ServerStatus::Created);
-        if let AccountFacts::Found { view, .. } = &mut case.0.account {
-            let known = Arc::make_mut(&mut view.deliveries);
-            for (n, took) in took.iter().enumerate() {
-                let at = START + i64::try_from(n).unwrap();
-                known.note(("here", "small"), (at - took, at), at);
-            }
-        }
-        case.0.now.wall += wall;
-        let draft = case.decide().draft;
-        let ready = draft.condition(Type::Ready).unwrap();
-        assert_eq!(ready.reason, Reason::Provisioning);
-        ready.message.clone()
-    };
-    let usual = "a delivery of this type at this place usually takes 11 to 16 minutes; looked at every 15s when that is near";
-    assert!(said(&[700, 843, 950], 0).ends_with(usual));
-    assert_eq!(said(&[700, 843, 950], 0), said(&[700, 843, 950], 300));
-    assert!(said(&[700, 843], 0).ends_with("looked at again every 15s"));
-}
-
-#[test]
 fn that_it_takes_too_long_is_told_after_a_look_at_that_moment() {
     let after = |seconds: u64, seen: u64| {
         let mut case = kept(ServerStatus::Created);

@@ -748,7 +748,6 @@ fn a_delete_needs_the_note_the_mark_and_a_fresh_record() {
             deleted(ServerStatus::Delivered).facts(|f| {
                 f.set_live(LiveAccount {
                     is_namespace_suspended: false,
-                    releasing: None,
                     terms: crate::account::terms::Terms::Own,
                     uid: "account-1".into(),
                     lineage: Some(LINEAGE.into()),
@@ -780,41 +779,6 @@ fn tags_are_changed_only_on_what_is_ours() {
     assert!(holds(&TagProof::ClusterMarkOnly, &[&cluster_tag]));
     assert!(!holds(&TagProof::ClusterMarkOnly, &[&cluster_tag, &own]));
     assert!(!holds(&TagProof::ClusterMarkOnly, &[]));
-}
-
-#[test]
-fn nothing_is_taken_on_that_its_account_releases() {
-    let live = |releasing: Option<String>| LiveAccount {
-        is_namespace_suspended: false,
-        releasing,
-        terms: crate::account::terms::Terms::Own,
-        uid: "account-1".into(),
-        lineage: None,
-        defaults: Policies::default(),
-    };
-    assert!(fence::may_take_on(&live(None), &uuid(1)));
-    assert!(fence::may_take_on(&live(Some(uuid(2))), &uuid(1)));
-    assert!(!fence::may_take_on(&live(Some(uuid(1))), &uuid(1)));
-    assert!(!fence::may_take_on(
-        &live(Some(uuid(1).to_uppercase())),
-        &uuid(1)
-    ));
-    let takes_on = |proof: TagProof| match proof {
-        TagProof::FormerMark(_) | TagProof::Unowned => true,
-        TagProof::OwnMark | TagProof::Bears(_) | TagProof::ClusterMarkOnly | TagProof::GivesWay => {
-            false
-        }
-    };
-    for proof in [
-        TagProof::OwnMark,
-        TagProof::Bears("a".into()),
-        TagProof::FormerMark(mark()),
-        TagProof::ClusterMarkOnly,
-        TagProof::Unowned,
-        TagProof::GivesWay,
-    ] {
-        assert_eq!(proof.takes_on(), takes_on(proof.clone()), "{proof:?}");
-    }
 }
 
 #[test]

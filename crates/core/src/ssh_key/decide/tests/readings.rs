@@ -39,12 +39,9 @@ impl Case {
 
 /// Every case, in the order of the page.
 pub(crate) fn every() -> Vec<Reading> {
-    let unread = |cause: Cause| Case::new().facts(|f| f.key = Some(Err(cause)));
-    let missing = || unread(Cause::missing(Reason::ReferenceNotFound, "no; create it"));
     let no_account =
         || Case::new().facts(|f| f.subject.account = AccountFacts::Missing("account".into()));
     let refused = Observation::Refused(Refused {
-        key: print(ONE),
         message: "no".into(),
         at: secs(NOW),
     });
@@ -52,23 +49,18 @@ pub(crate) fn every() -> Vec<Reading> {
         Case::new().told().blocked(Reason::Pending),
         no_account(),
         no_account().waited_for(Reason::AccountNotFound),
-        missing(),
-        missing().waited_for(Reason::ReferenceNotFound),
-        unread(Cause::needs_person(Reason::InvalidSpec, "no; correct it")),
+        Case::new().object(|o| o.spec.public_key = "no".into()),
         Case::new().blocked(Reason::KeyRejected),
         Case::new().blocked(Reason::ProviderUnreachable),
         Case::new().told(),
-        Case::new().held().noted(ONE, LINEAGE),
+        Case::new().held().noted(LINEAGE),
         Case::new().told().failing(Reason::ProviderUnreachable),
         Case::new().memory(|m| m.note(refused)),
         Case::at_rest(),
     ];
     let going = || Case::at_rest().policy(KeyDeletionPolicy::Delete).deleting();
-    let used = || going().used_by(&["web"]);
     let ending = [
         going(),
-        used(),
-        used().waited_for(Reason::InUse),
         going().view(|v| v.lineage = Some("22222222bbbb".into())),
         going().failing(Reason::RequestRefused),
     ];

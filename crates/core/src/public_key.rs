@@ -3,7 +3,7 @@
 //! No error here holds a word of the text: it may be a private key, or come from a Secret.
 
 use base64::{
-    Engine as _, alphabet,
+    DecodeError, Engine as _, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig, general_purpose},
 };
 use sha2::{Digest as _, Sha256};
@@ -50,6 +50,19 @@ pub enum NoKey {
     /// A certificate.
     #[error("is a certificate; put the public key there that it was made for")]
     Certificate,
+    /// A key that no server of today takes.
+    #[error(
+        "is a DSA key, which servers no longer accept; make a new pair and put its public key there"
+    )]
+    Dsa,
+    /// The begin of a key.
+    #[error("is cut short; copy the whole line from the file that ends in .pub")]
+    CutShort,
+    /// The first word says something else than the key behind it.
+    #[error(
+        "names another algorithm than the key behind it has; copy the whole line from the file that ends in .pub"
+    )]
+    OtherAlgorithm,
     /// Anything else.
     #[error("is no public key in OpenSSH form: algorithm, key, comment, as ssh-keygen writes it")]
     Unreadable,
@@ -80,33 +93,6 @@ impl PublicKey {
         Self::of_line(line)
     }
 
-    /// Reads a stored text, which may have other forms: a line, or a block as RFC 4716 has it.
-    pub fn of_stored(text: &str) -> Option<Self> {
-        let mut lines = text.trim().lines().map(str::trim);
-        if !text.trim_start().starts_with("---- BEGIN SSH2 PUBLIC KEY") {
-            return Self::parse(text.as_bytes()).ok();
-        }
-        lines.next()?;
-        let mut body = String::new();
-        let mut is_header = false;
-        for line in lines.take_while(|line| !line.starts_with("---- END")) {
-            // A header goes on behind a backslash at its end.
-            let goes_on = line.ends_with('\\');
-            if !is_header && !line.contains(':') {
-                body.push_str(line);
-                continue;
-            }
-            is_header = goes_on;
-        }
-        let blob = LENIENT.decode(body).ok()?;
-        let algorithm = algorithm_of(&blob)?.to_owned();
-        Some(Self {
-            algorithm,
-            blob,
-            comment: String::new(),
-        })
-    }
-
     fn of_line(line: &str) -> Result<Self, NoKey> {
         let mut words = line.split_ascii_whitespace();
         let algorithm = words.next().ok_or(NoKey::Empty)?;
@@ -120,26 +106,20 @@ impl PublicKey {
         if algorithm.contains("-cert-v0") {
             return Err(NoKey::Certificate);
         }
-        let blob = words.next().ok_or(NoKey::Unreadable)?;
-        let blob = LENIENT.decode(blob).map_err(|_| NoKey::Unreadable)?;
-        // The key says itself what it is; two words that disagree are no key.
-        if algorithm_of(&blob) != Some(algorithm) {
-            return Err(NoKey::Unreadable);
+        if algorithm == "ssh-dss" {
+            return Err(NoKey::Dsa);
         }
+        let blob = words.next().ok_or(NoKey::CutShort)?;
+        let blob = LENIENT.decode(blob).map_err(|error| match error {
+            DecodeError::InvalidByte(..) => NoKey::Unreadable,
+            _ => NoKey::CutShort,
+        })?;
+        check_blob(algorithm, &blob)?;
         Ok(Self {
             algorithm: algorithm.to_owned(),
             blob,
             comment: words.collect::<Vec<_>>().join(" "),
         })
-    }
-
-    /// Without its comment. What stands behind a key in a Secret may be anything.
-    #[must_use]
-    pub fn without_comment(self) -> Self {
-        Self {
-            comment: String::new(),
-            ..self
-        }
     }
 
     /// As it is sent: one line, in the form that the API prefers.
@@ -182,17 +162,23 @@ fn is_algorithm(word: &str) -> bool {
     starts.iter().any(|start| word.starts_with(start)) && word.bytes().all(is_inner)
 }
 
-/// The algorithm that the key itself names; None for what is no public key. Nothing may stand behind the fields that a
-/// public key of the algorithm has: those of a private one start with the same.
-fn algorithm_of(blob: &[u8]) -> Option<&str> {
-    let (name, mut rest) = field(blob)?;
-    let name = std::str::from_utf8(name).ok()?;
+/// Checks that a blob is a whole public key of this algorithm. Nothing may stand behind the fields that such a key has:
+/// those of a private one start with the same.
+fn check_blob(algorithm: &str, blob: &[u8]) -> Result<(), NoKey> {
+    let (name, mut rest) = field(blob).ok_or(NoKey::CutShort)?;
+    // The key says itself what it is.
+    if name != algorithm.as_bytes() {
+        return Err(match std::str::from_utf8(name).is_ok_and(is_algorithm) {
+            true => NoKey::OtherAlgorithm,
+            false => NoKey::Unreadable,
+        });
+    }
     let mut next = || {
-        let (found, behind) = field(rest)?;
+        let (found, behind) = field(rest).ok_or(NoKey::CutShort)?;
         rest = behind;
-        Some(found)
+        Ok::<_, NoKey>(found)
     };
-    let is_sound = match name {
+    let is_sound = match algorithm {
         "ssh-ed25519" => next()?.len() == 32,
         "ssh-ed448" => next()?.len() == 57,
         // Exponent, then modulus, which is the longer one.
@@ -200,25 +186,25 @@ fn algorithm_of(blob: &[u8]) -> Option<&str> {
             let (exponent, modulus) = (next()?, next()?);
             !exponent.is_empty() && exponent.len() < modulus.len()
         }
-        "ssh-dss" => [next()?, next()?, next()?, next()?]
-            .iter()
-            .all(|number| !number.is_empty()),
         "sk-ssh-ed25519@openssh.com" => next()?.len() == 32 && !next()?.is_empty(),
         "sk-ecdsa-sha2-nistp256@openssh.com" => {
             next()? == b"nistp256" && is_point(next()?, 65) && !next()?.is_empty()
         }
         _ => {
-            let curve = name.strip_prefix("ecdsa-sha2-")?;
+            let curve = algorithm.strip_prefix("ecdsa-sha2-");
             let length = match curve {
-                "nistp256" => 65,
-                "nistp384" => 97,
-                "nistp521" => 133,
-                _ => return None,
+                Some("nistp256") => 65,
+                Some("nistp384") => 97,
+                Some("nistp521") => 133,
+                _ => return Err(NoKey::Unreadable),
             };
-            next()? == curve.as_bytes() && is_point(next()?, length)
+            Some(next()?) == curve.map(str::as_bytes) && is_point(next()?, length)
         }
     };
-    (is_sound && rest.is_empty()).then_some(name)
+    match is_sound && rest.is_empty() {
+        true => Ok(()),
+        false => Err(NoKey::Unreadable),
+    }
 }
 
 /// The first field of a blob: four bytes of length, and so many bytes. And what stands behind it.
@@ -261,8 +247,6 @@ mod tests {
             read(&format!("{ED} a  b")).unwrap().line(),
             format!("{ED} a b")
         );
-        let bare = read(&format!("{ED} secret")).unwrap().without_comment();
-        assert_eq!(bare.line(), ED);
     }
 
     #[test]
@@ -276,12 +260,16 @@ mod tests {
 
     #[test]
     fn what_is_no_public_key_is_told_by_its_cause_and_not_by_its_text() {
-        let cut = &ED[..40];
         let swapped = ED.replace("ssh-ed25519", "ssh-rsa");
         let certificate = format!("ssh-ed25519-cert-v01@openssh.com {}", &ED[12..]);
         let options = format!("command=\"rm\",no-pty {ED}");
         let long = format!("{ED} {}", "x".repeat(LONGEST));
         let two = format!("{ED}\n{ED}");
+        let dsa = ED.replace("ssh-ed25519", "ssh-dss");
+        let block = format!(
+            "---- BEGIN SSH2 PUBLIC KEY ----\n{}\n---- END SSH2 PUBLIC KEY ----\n",
+            &ED[12..]
+        );
         let cases = [
             (
                 "-----BEGIN OPENSSH PRIVATE KEY-----\nhush\n",
@@ -293,10 +281,11 @@ mod tests {
             (&options, NoKey::Options),
             (&certificate, NoKey::Certificate),
             (&long, NoKey::TooLong),
-            (cut, NoKey::Unreadable),
-            (&swapped, NoKey::Unreadable),
+            (&block, NoKey::NotOneLine),
+            (&dsa, NoKey::Dsa),
+            (&swapped, NoKey::OtherAlgorithm),
             ("hush", NoKey::Unreadable),
-            ("ssh-ed25519", NoKey::Unreadable),
+            ("ssh-ed25519", NoKey::CutShort),
             ("ssh-ed25519 AAAA*", NoKey::Unreadable),
         ];
         for (text, expected) in cases {
@@ -308,16 +297,10 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_block_is_the_same_key_as_its_line() {
-        let block = format!(
-            "---- BEGIN SSH2 PUBLIC KEY ----\nComment: \"me: at \\\nhome\"\n{}\n{}\n---- END SSH2 PUBLIC KEY ----\n",
-            &ED[12..50],
-            &ED[50..]
-        );
-        let stored = PublicKey::of_stored(&block).unwrap();
-        assert_eq!(stored.fingerprint(), read(ED).unwrap().fingerprint());
-        assert!(PublicKey::of_stored("").is_none());
-        assert!(PublicKey::of_stored("-----BEGIN PUBLIC KEY-----\nAAAA\n").is_none());
+    fn a_key_that_is_cut_anywhere_is_cut_short() {
+        for end in "ssh-ed25519".len()..ED.len() {
+            assert_eq!(read(&ED[..end]), Err(NoKey::CutShort), "{end}");
+        }
     }
 
     /// Fields as they stand in a blob.
@@ -393,7 +376,6 @@ mod tests {
         for (name, blob) in private {
             let line = line_of(name, &blob);
             assert_eq!(read(&line), Err(NoKey::Unreadable), "{name}");
-            assert_eq!(PublicKey::of_stored(&line), None, "{name}");
         }
     }
 
@@ -403,7 +385,7 @@ mod tests {
             let line = format!("{name} {} {comment}", general_purpose::STANDARD.encode(&blob));
             let key = read(&line).unwrap();
             prop_assert_eq!(&key.blob, &blob);
-            let again = PublicKey::of_stored(&key.line()).unwrap();
+            let again = read(&key.line()).unwrap();
             prop_assert_eq!(again.fingerprint(), key.fingerprint());
             prop_assert_eq!(again.line(), key.line());
         }
@@ -417,7 +399,7 @@ mod tests {
             let field = [blob.as_slice(), &blob_of(&[&more])].concat();
             prop_assert_eq!(read(&line_of(&name, &field)), Err(NoKey::Unreadable));
             let short = &blob[..blob.len() - cut.min(blob.len())];
-            prop_assert_eq!(read(&line_of(&name, short)), Err(NoKey::Unreadable));
+            prop_assert_eq!(read(&line_of(&name, short)), Err(NoKey::CutShort));
         }
 
         #[test]
@@ -430,7 +412,8 @@ mod tests {
         #[test]
         fn no_text_breaks_it(bytes in prop::collection::vec(any::<u8>(), 0..300), text in "\\PC{0,200}") {
             let _ = PublicKey::parse(&bytes);
-            let _ = PublicKey::of_stored(&text);
+            let _ = read(&text);
+            let _ = read(&format!("ssh-ed25519 {text}"));
         }
     }
 }
