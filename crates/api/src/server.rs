@@ -124,7 +124,6 @@ use serde::{Deserialize, Serialize};
 #[kube(validation = machine_stays())]
 #[x_kube(validation = account_stays("server"))]
 #[x_kube(validation = named_is_not_replaced())]
-#[x_kube(validation = Rule::new("!has(self.outputs) || !has(self.outputs.configMapRef) || !has(self.hardware) || !has(self.hardware.configMapRef) || self.outputs.configMapRef.name != self.hardware.configMapRef.name").message("outputs.configMapRef and hardware.configMapRef name the same ConfigMap: change one of them"))]
 #[x_kube(validation = only_windows_has_one())]
 #[x_kube(validation = has_a_secret_of_its_own())]
 #[x_kube(validation = script_is_run())]

@@ -11,7 +11,6 @@ use flexmetal_core::{
     account_facts::AccountFacts,
     power::KnownCommand,
     server::{
-        decide::{evidence::evidence, machine::kept},
         facts::{Facts, Installation},
         recall::{Known, recall},
     },
