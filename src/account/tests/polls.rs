@@ -126,7 +126,10 @@ async fn pending_server_is_read_until_delivered() {
     assert!(rig.woken().contains(&Wake::Mark(mark(1))));
     rig.provider.calls();
     sleep(Duration::from_secs(200)).await;
-    assert!(rig.provider.calls().is_empty(), "slow again");
+    // The last list of all may be as old as the idle interval.
+    let calls = rig.provider.calls();
+    assert_eq!(calls.len(), count(&calls, DELIVERED), "{calls:?}");
+    assert!(calls.len() <= 1, "slow again: {calls:?}");
 }
 
 #[tokio::test(start_paused = true)]
