@@ -1,57 +1,37 @@
 //! Where commands hear of the hosts that they are for, without one kind knowing the other's folder: the hosts make themselves
-//! known here.
+//! known here, and are asked through a trait.
 
-use super::{context::Process, objects::Objects};
+use super::context::Process;
 use api::DedicatedHost;
-use flexmetal_core::{
-    account::key::AccountKey, host::facts::HostMemory, ownership::Rivals, pass::Memory,
-};
+use flexmetal_core::ownership::Rivals;
 use std::{
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
 /// The hosts of all watched namespaces.
-pub type HostObjects = Objects<DedicatedHost, Memory<HostMemory>>;
+pub trait Hosts: Send + Sync {
+    /// Who else wants a host, by what was listed at this moment or later. None: they are not listed yet.
+    fn rivals(&self, process: &Process, host: &DedicatedHost, since: Duration) -> Option<Rivals>;
+}
 
 /// The hosts, once they have made themselves known. A clone is the same.
 #[derive(Clone, Default)]
-pub struct KnownHosts(Arc<OnceLock<Arc<HostObjects>>>);
+pub struct KnownHosts(Arc<OnceLock<Arc<dyn Hosts>>>);
 
 impl KnownHosts {
     /// The hosts. Only the first call counts.
-    pub fn set(&self, hosts: Arc<HostObjects>) {
+    pub fn set(&self, hosts: Arc<dyn Hosts>) {
         let _ = self.0.set(hosts);
     }
 
-    /// Who else wants a host, by what was listed at this moment or later. None: they are not listed yet.
+    /// Who else wants a host, by a listing since this process acts for it (None: it does not). None: they are not listed yet.
     pub fn rivals(
         &self,
         process: &Process,
         host: &DedicatedHost,
         since: Option<Duration>,
     ) -> Option<Rivals> {
-        let hosts = self.0.get()?;
-        let is_listed = since.is_some_and(|since| hosts.is_listed_since(since));
-        is_listed.then(|| rivals(process, hosts, host))
+        self.0.get()?.rivals(process, host, since?)
     }
-}
-
-/// The account that a host names.
-pub fn account_of(host: &DedicatedHost) -> AccountKey {
-    let namespace = host.metadata.namespace.as_deref().unwrap_or_default();
-    AccountKey::of(&host.account(), namespace)
-}
-
-/// Who else wants the host, and may have it: who may not must not be in the way of those who do.
-pub fn rivals(process: &Process, hosts: &HostObjects, host: &DedicatedHost) -> Rivals {
-    let number = host.spec.host_id;
-    let names = process.accounts.names_of(&account_of(host));
-    let claimants = hosts.claimants(&number.to_string(), &names);
-    let uid = host.metadata.uid.as_deref().unwrap_or_default();
-    Rivals::of(uid, &claimants, |claimant| {
-        process
-            .accounts
-            .lets_host(&claimant.account, &claimant.namespace, number)
-    })
 }

@@ -11,6 +11,7 @@ use api::{
     power::{PowerStatus, is_command_of},
     target::{TargetKind, TargetRef},
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, api::PostParams};
 
 /// How many seconds a command of `spec.power` stays after its end. Longer than one that was recorded may be created.
@@ -39,7 +40,14 @@ pub async fn create_command(
         ttl_seconds_after_finished: Some(KEPT),
     };
     let mut command = ServerCommand::new(name, spec);
-    command.metadata.owner_references = object.controller_owner_ref(&()).map(|of| vec![of]);
+    // To block the owner's deletion takes rights on its finalizers, where a cluster asks for them.
+    let owner = object
+        .controller_owner_ref(&())
+        .map(|owner| OwnerReference {
+            block_owner_deletion: None,
+            ..owner
+        });
+    command.metadata.owner_references = owner.map(|owner| vec![owner]);
     let api = ServerCommand::api(process.client.clone(), meta.namespace.as_deref());
     let failure = match bounded(api.create(&PostParams::default(), &command)).await {
         Ok(_) => return Ok(true),

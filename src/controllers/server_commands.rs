@@ -6,25 +6,41 @@
 
 use super::writes::Failure;
 use api::target::TargetKind;
-use flexmetal_core::server_commands::UnderWay;
+use flexmetal_core::{account::key::AccountKey, server_commands::UnderWay};
 use futures::{FutureExt as _, future::BoxFuture};
 use std::{
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
+/// What a command may be switching.
+#[derive(Clone, Debug)]
+pub enum Switched {
+    /// The machine of a server, which no other object has.
+    Server {
+        /// Namespace of the server.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// A dedicated host, whichever object has it now, or had it when the command was sent.
+    Host {
+        /// Its number.
+        number: String,
+        /// The names of its account.
+        accounts: Vec<AccountKey>,
+    },
+}
+
 /// The commands.
 pub trait Commands: Send + Sync {
-    /// What is known of the commands for this target by what was listed at this moment or later.
-    fn under_way(&self, kind: TargetKind, namespace: &str, name: &str, since: Duration)
-    -> UnderWay;
+    /// What is known of the commands that may switch this by what was listed at this moment or later.
+    fn under_way(&self, switched: &Switched, since: Duration) -> UnderWay;
 
     /// The same, as the API server has it now.
     fn under_way_now<'a>(
         &'a self,
-        kind: TargetKind,
-        namespace: &'a str,
-        name: &'a str,
+        switched: &'a Switched,
     ) -> BoxFuture<'a, Result<UnderWay, Failure>>;
 
     /// This target shows something else now, or is gone.
@@ -41,19 +57,13 @@ impl ServerCommands {
         let _ = self.0.set(commands);
     }
 
-    /// What is known of the commands for a target, by a listing since this process acts for it (None: it does not).
-    pub fn under_way(
-        &self,
-        kind: TargetKind,
-        namespace: &str,
-        name: &str,
-        since: Option<Duration>,
-    ) -> UnderWay {
+    /// What is known of the commands that may switch this, by a listing since this process acts for it (None: it does not).
+    pub fn under_way(&self, switched: &Switched, since: Option<Duration>) -> UnderWay {
         match (self.0.get(), since) {
             // A process that has no such kind, as in a test.
             (None, _) => UnderWay::Nothing,
             (Some(_), None) => UnderWay::NotListed,
-            (Some(commands), Some(since)) => commands.under_way(kind, namespace, name, since),
+            (Some(commands), Some(since)) => commands.under_way(switched, since),
         }
     }
 
@@ -63,13 +73,11 @@ impl ServerCommands {
     /// When the API server does not tell.
     pub fn under_way_now<'a>(
         &'a self,
-        kind: TargetKind,
-        namespace: &'a str,
-        name: &'a str,
+        switched: &'a Switched,
     ) -> BoxFuture<'a, Result<UnderWay, Failure>> {
         match self.0.get() {
             None => std::future::ready(Ok(UnderWay::Nothing)).boxed(),
-            Some(commands) => commands.under_way_now(kind, namespace, name),
+            Some(commands) => commands.under_way_now(switched),
         }
     }
 

@@ -1,8 +1,12 @@
 //! `ServerCommand`: one power command to one server or dedicated host, carried out once, like a Job.
 
 use super::{
-    interval::Interval, kind::Kind, order::OrderAccount, references::PinnedAccount, rfc3339,
-    target::TargetRef,
+    interval::Interval,
+    kind::Kind,
+    order::OrderAccount,
+    references::PinnedAccount,
+    rfc3339,
+    target::{Target, TargetRef},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::{CustomResource, KubeSchema};
@@ -166,6 +170,10 @@ pub struct ServerCommandStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<PinnedAccount>,
 
+    /// The target as it was first seen. A command for one that is another later is not sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<CommandTarget>,
+
     /// The operator's own record of what was sent: at most two, a `Shutdown` and the `PowerOff` after it. For reading only.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 2), extend("x-kubernetes-list-type" = "atomic"))]
@@ -193,6 +201,43 @@ pub struct ServerCommandStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub last_handled_reconcile_at: Option<String>,
+}
+
+/// The target of a command, as it was first seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CommandTarget {
+    /// UID of the object.
+    pub uid: String,
+    /// The provider's identifier of the server, or the number of the dedicated host. Unset until there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
+    /// The lineage of the account in which that was ordered or seen. Unset until it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lineage: Option<String>,
+}
+
+impl CommandTarget {
+    /// The target as it was first seen, with what came to be known of it since; None: it is another one now.
+    pub fn of(first: Option<&Self>, target: &Target) -> Option<Self> {
+        let mut seen = Self {
+            uid: target.meta().uid.clone().unwrap_or_default(),
+            machine: target.machine(),
+            lineage: target.lineage(),
+        };
+        if let Some(first) = first {
+            let stays = |first: &Option<String>, now: &mut Option<String>| {
+                let is_same = first.is_none() || now.is_none() || first == now;
+                *now = first.clone().or_else(|| now.take());
+                is_same
+            };
+            let is_same = first.uid == seen.uid
+                && stays(&first.machine, &mut seen.machine)
+                && stays(&first.lineage, &mut seen.lineage);
+            return is_same.then_some(seen);
+        }
+        Some(seen)
+    }
 }
 
 /// One command as it was started, and what came of it.

@@ -101,12 +101,6 @@ pub struct HostInstall {
     /// lost either way. Default: the provider's, which is true. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quick_format: Option<bool>,
-
-    /// How the request is written, for which there are two descriptions: `Documented` (the key as `sshKeyId`, kernel parameters
-    /// as one text) or `Observed` (the key as `sshKeyUuid`, kernel parameters as a list). Default: `Documented`. Mutable.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "RequestForm")]
-    pub request_form: Option<RequestForm>,
 }
 
 /// How an installation is asked for.

@@ -119,6 +119,17 @@ impl Target {
         }
     }
 
+    /// The lineage of the account in which its server was ordered, or its host was seen; None: that is not known.
+    pub fn lineage(&self) -> Option<String> {
+        match self {
+            Self::Server(server) => {
+                let order = server.status.as_ref()?.order.as_ref()?;
+                Some(order.intent.account.as_ref()?.lineage.clone())
+            }
+            Self::Host(host) => host.status.as_ref()?.lineage.clone(),
+        }
+    }
+
     /// `spec.power`.
     pub fn power(&self) -> Option<Power> {
         match self {

@@ -47,11 +47,15 @@ pub fn word(status: &InstallStatus) -> Option<&str> {
     }
 }
 
-/// Whether a host is switched as an action leaves it, by the provider's word for that. Clients have seen two pairs of words.
-pub fn is_switched(word: &str, action: PowerAction) -> bool {
-    let words = match action {
-        PowerAction::PowerOn | PowerAction::Reboot => ["running", "on"],
-        PowerAction::PowerOff | PowerAction::Shutdown => ["stopped", "off"],
+/// Whether a host is switched as an action leaves it, by the provider's word for that; None: the word does not say. The words
+/// are not described, and clients have seen two pairs.
+pub fn is_switched(word: &str, action: PowerAction) -> Option<bool> {
+    let is_one_of = |words: [&str; 2]| words.iter().any(|it| word.eq_ignore_ascii_case(it));
+    let is_on = match (is_one_of(["running", "on"]), is_one_of(["stopped", "off"])) {
+        (true, _) => true,
+        (_, true) => false,
+        (false, false) => return None,
     };
-    words.iter().any(|done| word.eq_ignore_ascii_case(done))
+    let goes_on = matches!(action, PowerAction::PowerOn | PowerAction::Reboot);
+    Some(is_on == goes_on)
 }

@@ -355,14 +355,14 @@ fn shown(record: &CommandRecord, word: String) -> CommandRecord {
     }
 }
 
-/// Whether a host runs, in the provider's word.
+/// Whether a host runs, in the provider's word; none is an empty one.
 async fn power_of(permit: &mut Permit, record: &CommandRecord) -> Result<String, Outcome> {
     let Some(id) = host_id(&record.intent.machine) else {
         return Err(failed("what is recorded is no number of a host"));
     };
-    let answer = permit.call_maybe_forbidden(async |client| client.host_status(id).await);
-    let answer = answer.await.map_err(|error| not_done(&error))?;
-    Ok(answer.result)
+    let answer = permit.call_maybe_forbidden(async |client| client.host(id).await);
+    let host = answer.await.map_err(|error| not_done(&error))?;
+    Ok(host.status)
 }
 
 /// Looks for a command of unknown outcome: the one that was not there when it was sent; of a host: the power that it leads
@@ -373,7 +373,7 @@ async fn search(facts: &Facts, permit: &mut Permit, record: &CommandRecord, call
     let at = clock::now().mono;
     if facts.kind() == TargetKind::DedicatedHost {
         let observation = match power_of(permit, record).await {
-            Ok(word) if is_switched(&word, intent.action) => {
+            Ok(word) if is_switched(&word, intent.action) == Some(true) => {
                 let accepted = CommandRecord {
                     outcome: Some(CommandOutcome::Accepted),
                     ..shown(record, word)

@@ -1,10 +1,11 @@
 //! What servers and hosts may know of the commands for them.
 
-use super::CommandObjects;
+use super::{CommandObjects, seen_account};
 use crate::{
     controllers::{
+        context::Watched,
         objects::Shown,
-        server_commands::Commands,
+        server_commands::{Commands, Switched},
         streams::Guarded,
         writes::{Failure, bounded},
     },
@@ -12,7 +13,7 @@ use crate::{
 };
 use api::{ServerCommand, target::TargetKind};
 use flexmetal_core::{
-    command::facts::{is_under_way, place},
+    command::facts::{host_switched, is_under_way, place},
     server_commands::UnderWay,
 };
 use futures::{FutureExt as _, future::BoxFuture};
@@ -26,21 +27,28 @@ const PAGE: u32 = 100;
 pub(super) struct Known {
     pub(super) objects: Arc<CommandObjects>,
     pub(super) client: Client,
+    pub(super) watched: Watched,
 }
 
 impl Commands for Known {
-    fn under_way(
-        &self,
-        kind: TargetKind,
-        namespace: &str,
-        name: &str,
-        since: Duration,
-    ) -> UnderWay {
+    fn under_way(&self, switched: &Switched, since: Duration) -> UnderWay {
         if !self.objects.is_listed_since(since) {
             return UnderWay::NotListed;
         }
         let now = clock::steady_wall();
-        let begun = self.objects.begun_in(&place(kind, namespace, name));
+        let begun = match switched {
+            Switched::Server { namespace, name } => {
+                let server = place(TargetKind::BareMetalServer, namespace, name);
+                self.objects.begun_in(&server)
+            }
+            Switched::Host { number, accounts } => {
+                let claimants = self.objects.claimants(number, accounts);
+                claimants
+                    .iter()
+                    .map(|command| command.uid.clone())
+                    .collect()
+            }
+        };
         let mut running = begun
             .iter()
             .filter_map(|uid| match self.objects.newest(uid) {
@@ -54,41 +62,71 @@ impl Commands for Known {
 
     fn under_way_now<'a>(
         &'a self,
-        kind: TargetKind,
-        namespace: &'a str,
-        name: &'a str,
+        switched: &'a Switched,
     ) -> BoxFuture<'a, Result<UnderWay, Failure>> {
         async move {
-            let api: Api<Guarded<ServerCommand>> = Api::namespaced(self.client.clone(), namespace);
-            // The default kind is left out of an object, so it is judged here.
-            let of_name = format!("spec.targetRef.name={name}");
-            let mut ask = ListParams::default().fields(&of_name).limit(PAGE);
-            loop {
-                let page = match bounded(api.list(&ask)).await {
-                    // The kind is not installed, or not any more.
-                    Err(failure) if failure.code() == Some(404) => return Ok(UnderWay::Nothing),
-                    answer => answer?,
-                };
-                let now = clock::steady_wall();
-                // One that does not decode cannot be one that an operator of this version has sent.
-                let mut all = page.items.iter().filter_map(|found| found.0.as_ref().ok());
-                let is_it = |command: &&ServerCommand| {
-                    command.spec.target_ref.kind() == kind && is_awaited(command, now)
-                };
-                if let Some(command) = all.find(is_it) {
-                    return Ok(UnderWay::Command(name_of(command)));
-                }
-                match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                    Some(token) => ask.continue_token = Some(token),
-                    None => return Ok(UnderWay::Nothing),
+            let (apis, fields) = match switched {
+                Switched::Server { namespace, name } => (
+                    vec![Api::namespaced(self.client.clone(), namespace)],
+                    // The default kind is left out of an object, so it is judged below.
+                    format!("spec.targetRef.name={name}"),
+                ),
+                Switched::Host { .. } => (
+                    self.watched.apis(&self.client),
+                    format!("spec.targetRef.kind={}", TargetKind::DedicatedHost.as_str()),
+                ),
+            };
+            for api in apis {
+                if let Some(name) = first_under_way(&api, &fields, switched).await? {
+                    return Ok(UnderWay::Command(name));
                 }
             }
+            Ok(UnderWay::Nothing)
         }
         .boxed()
     }
 
     fn wake(&self, kind: TargetKind, namespace: &str, name: &str) {
         self.objects.wake_first(&place(kind, namespace, name));
+    }
+}
+
+/// The name of one that is under way, of those with these fields.
+async fn first_under_way(
+    api: &Api<Guarded<ServerCommand>>,
+    fields: &str,
+    switched: &Switched,
+) -> Result<Option<String>, Failure> {
+    let mut ask = ListParams::default().fields(fields).limit(PAGE);
+    loop {
+        let page = match bounded(api.list(&ask)).await {
+            // The kind is not installed, or not any more.
+            Err(failure) if failure.code() == Some(404) => return Ok(None),
+            answer => answer?,
+        };
+        let now = clock::steady_wall();
+        // One that does not decode cannot be one that an operator of this version has sent.
+        let mut all = page.items.iter().filter_map(|found| found.0.as_ref().ok());
+        let is_it =
+            |command: &&ServerCommand| may_switch(command, switched) && is_awaited(command, now);
+        if let Some(command) = all.find(is_it) {
+            return Ok(Some(name_of(command)));
+        }
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => ask.continue_token = Some(token),
+            None => return Ok(None),
+        }
+    }
+}
+
+/// Whether a command of those that were asked for may switch this, if it is under way.
+fn may_switch(command: &ServerCommand, switched: &Switched) -> bool {
+    match switched {
+        Switched::Server { .. } => command.spec.target_ref.kind() == TargetKind::BareMetalServer,
+        Switched::Host { number, accounts } => {
+            host_switched(command).as_ref() == Some(number)
+                && seen_account(command).is_some_and(|account| accounts.contains(&account))
+        }
     }
 }
 

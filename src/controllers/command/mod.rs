@@ -30,7 +30,9 @@ use flexmetal_core::{
     again::Again,
     command::{
         decide::{decide, needs_target, turn},
-        facts::{CommandMemory, Facts, TargetFact, is_finished, is_under_way, place},
+        facts::{
+            CommandMemory, Facts, TargetFact, host_switched, is_finished, is_under_way, place,
+        },
     },
     ownership::Rivals,
     pass::Memory,
@@ -56,6 +58,7 @@ impl Controller {
         let traits = Traits {
             account_of: Some(seen_account),
             place: Some(row_of),
+            claim: Some(host_switched),
             has_record: is_under_way,
             ..Traits::default()
         };
@@ -64,6 +67,7 @@ impl Controller {
         process.server_commands.set(Arc::new(Known {
             objects: objects.clone(),
             client: process.client.clone(),
+            watched: process.watched.clone(),
         }));
         Self {
             process: process.clone(),

@@ -4,6 +4,7 @@ use super::{
     HostContext,
     act::{Done, busy, ended, failed, held, nonce, read_host, reread_with_key, stale},
     note::note,
+    switched,
     texts::{self, Texts},
 };
 use crate::{
@@ -13,7 +14,6 @@ use crate::{
 use api::{
     DedicatedHost, Reason,
     host_install::{HostInstallRecord, HostLog, RequestForm},
-    target::TargetKind,
 };
 use flexmetal_core::{
     cause::Cause,
@@ -66,7 +66,12 @@ pub(super) async fn install(
         Ok(texts) => texts,
         Err(cause) => return held(&fresh, cause),
     };
-    let request = match request(&fresh.subject.object, new, texts) {
+    let request = match request(
+        &fresh.subject.object,
+        new,
+        texts,
+        account.view().install_form,
+    ) {
         Ok(request) => request,
         Err(cause) => return held(&fresh, cause),
     };
@@ -112,12 +117,9 @@ pub(super) async fn install(
         }
     }
     // Who sends a command notes that first, and reads this object then: from here on none begins.
-    let subject = &fresh.subject;
-    let kind = TargetKind::DedicatedHost;
+    let host = switched(ctx, &fresh.subject.object);
     let commands = ctx.server_commands.clone();
-    let commands = commands
-        .under_way_now(kind, subject.namespace(), subject.name())
-        .await;
+    let commands = commands.under_way_now(&host).await;
     let against = match reread_with_key(ctx, &fresh, account).await {
         _ if !matches!(commands, Ok(UnderWay::Nothing)) => {
             Some("a ServerCommand may be under way, or they could not be read")
@@ -168,7 +170,12 @@ pub(super) async fn install(
 }
 
 /// The request.
-fn request(object: &DedicatedHost, new: &NewInstall, texts: Texts) -> Result<HostInstall, Cause> {
+fn request(
+    object: &DedicatedHost,
+    new: &NewInstall,
+    texts: Texts,
+    form: RequestForm,
+) -> Result<HostInstall, Cause> {
     let person = |why: String| {
         let text = format!("spec.install: {why}; correct it");
         Cause::needs_person(Reason::InvalidSpec, text)
@@ -186,7 +193,7 @@ fn request(object: &DedicatedHost, new: &NewInstall, texts: Texts) -> Result<Hos
         post_install_script: texts.script,
         ssh_key: Some(key),
         quick_format: spec.quick_format,
-        form: match spec.request_form.unwrap_or_default() {
+        form: match form {
             RequestForm::Documented => InstallForm::default(),
             RequestForm::Observed => InstallForm::OBSERVED,
         },

@@ -11,16 +11,18 @@ mod texts;
 use super::{
     context::{Context, Process},
     drive::drive,
-    host_objects::{HostObjects, account_of, rivals},
+    host_objects::Hosts,
     objects::{Objects, Seen, Traits, Words},
     pass::{Next, TURNS},
     power::read_command,
+    server_commands::Switched,
     stored_keys::by_name,
 };
 use crate::account::Account;
 use act::act;
 use api::{DedicatedHost, target::TargetKind};
 use flexmetal_core::{
+    account::key::AccountKey,
     again::Again,
     host::{
         decide::{decide, turn},
@@ -30,8 +32,10 @@ use flexmetal_core::{
     pass::Memory,
     power::KnownCommand,
 };
-use std::{hash::Hash as _, sync::Arc};
+use std::{hash::Hash as _, sync::Arc, time::Duration};
 
+/// The hosts of all watched namespaces.
+type HostObjects = Objects<DedicatedHost, Memory<HostMemory>>;
 /// What the passes over hosts use.
 type HostContext = Context<DedicatedHost, Memory<HostMemory>>;
 
@@ -75,6 +79,40 @@ impl Controller {
     }
 }
 
+impl Hosts for HostObjects {
+    fn rivals(&self, process: &Process, host: &DedicatedHost, since: Duration) -> Option<Rivals> {
+        self.is_listed_since(since)
+            .then(|| rivals(process, self, host))
+    }
+}
+
+/// The account that a host names.
+fn account_of(host: &DedicatedHost) -> AccountKey {
+    let namespace = host.metadata.namespace.as_deref().unwrap_or_default();
+    AccountKey::of(&host.account(), namespace)
+}
+
+/// Who else wants the host, and may have it: who may not must not be in the way of those who do.
+fn rivals(process: &Process, hosts: &HostObjects, host: &DedicatedHost) -> Rivals {
+    let number = host.spec.host_id;
+    let names = process.accounts.names_of(&account_of(host));
+    let claimants = hosts.claimants(&number.to_string(), &names);
+    let uid = host.metadata.uid.as_deref().unwrap_or_default();
+    Rivals::of(uid, &claimants, |claimant| {
+        process
+            .accounts
+            .lets_host(&claimant.account, &claimant.namespace, number)
+    })
+}
+
+/// The host of an object, for whose commands it is asked.
+fn switched(process: &Process, host: &DedicatedHost) -> Switched {
+    Switched::Host {
+        number: host.spec.host_id.to_string(),
+        accounts: process.accounts.names_of(&account_of(host)),
+    }
+}
+
 /// The stored key that a host names.
 fn refers(host: &DedicatedHost) -> Words {
     let namespace = host.metadata.namespace.as_deref().unwrap_or_default();
@@ -85,6 +123,10 @@ fn refers(host: &DedicatedHost) -> Words {
 
 /// One pass.
 async fn pass(ctx: Arc<HostContext>, seen: Seen<DedicatedHost>) -> Again {
+    if let Seen::Gone(gone) = &seen {
+        let meta = gone.meta();
+        wake_commands(&ctx, meta.namespace.as_deref(), meta.name.as_deref());
+    }
     let object = match ctx.open(seen).await {
         Ok(object) => object,
         Err(again) => return again,
@@ -100,25 +142,33 @@ async fn pass(ctx: Arc<HostContext>, seen: Seen<DedicatedHost>) -> Again {
         }
         Next::Say(again) => {
             let again = ctx.say(subject, &decision, again, &TURNS).await;
-            let commands = &ctx.server_commands;
-            let (namespace, name) = (subject.namespace(), subject.name());
-            commands.target_changed(TargetKind::DedicatedHost, namespace, name);
+            if ctx.objects.memory(subject.uid()).reported != subject.memory.reported {
+                wake_commands(&ctx, Some(subject.namespace()), Some(subject.name()));
+            }
             again
         }
         Next::Rest(again) => again,
     }
 }
 
+/// The commands for the object are judged by what has changed.
+fn wake_commands(ctx: &HostContext, namespace: Option<&str>, name: Option<&str>) {
+    if let (Some(namespace), Some(name)) = (namespace, name) {
+        let commands = &ctx.server_commands;
+        commands.target_changed(TargetKind::DedicatedHost, namespace, name);
+    }
+}
+
 async fn observe(ctx: &HostContext, object: Arc<DedicatedHost>) -> (Facts, Option<Account>) {
     let pinned = object.account();
     let (subject, account) = ctx.subject(object, &pinned).await;
-    let (namespace, name) = (subject.namespace(), subject.name());
+    let namespace = subject.namespace();
     let status = subject.object.status.as_ref();
     let power = read_command(ctx, namespace, status.and_then(|s| s.power.as_ref())).await;
     let since = ctx.acting_since(Some(namespace));
-    let kind = TargetKind::DedicatedHost;
+    let host = switched(ctx, &subject.object);
     let mut facts = Facts {
-        commands: ctx.server_commands.under_way(kind, namespace, name, since),
+        commands: ctx.server_commands.under_way(&host, since),
         power: KnownCommand::of(subject.object.metadata.uid.as_deref(), power),
         rivals: Rivals::default(),
         is_owner_known: true,
@@ -128,7 +178,12 @@ async fn observe(ctx: &HostContext, object: Arc<DedicatedHost>) -> (Facts, Optio
     };
     look_around(ctx, &mut facts);
     let mut own = facts.subject.memory.own.clone();
+    let owner = own.owner.clone();
     own.recall(&facts);
+    if own.owner != owner {
+        let subject = &facts.subject;
+        wake_commands(ctx, Some(subject.namespace()), Some(subject.name()));
+    }
     ctx.objects
         .remember(facts.subject.uid(), |memory| memory.own = own.clone());
     facts.subject.memory.own = own;

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     account::{Account, Permit},
-    controllers::{power::create_command, writes::Written},
+    controllers::{power::create_command, server_commands::Switched, writes::Written},
     runtime::clock,
 };
 use api::{BareMetalServer, command::PowerAction, order::OrderNote, target::TargetKind};
@@ -466,9 +466,11 @@ async fn begin_release(
 /// Whether no command is under way for the object, as the API server has them now.
 pub(super) async fn no_command_runs(ctx: &ServerContext, facts: &Facts) -> Result<(), Observation> {
     let commands = ctx.server_commands.clone();
-    let kind = TargetKind::BareMetalServer;
-    let found = commands.under_way_now(kind, facts.namespace(), facts.name());
-    match found.await {
+    let server = Switched::Server {
+        namespace: facts.namespace().to_owned(),
+        name: facts.name().to_owned(),
+    };
+    match commands.under_way_now(&server).await {
         Ok(UnderWay::Nothing) => Ok(()),
         Ok(UnderWay::Command(_) | UnderWay::NotListed) => Err(Observation::Stale),
         Err(failure) => Err(Observation::Failed(Trouble::of_write(failure.explain()))),

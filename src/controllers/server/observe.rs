@@ -3,10 +3,10 @@
 use super::{ServerContext, claims, installation, ssh_keys};
 use crate::{
     account::Account,
-    controllers::{live_account, power::read_command, writes::Failure},
+    controllers::{live_account, power::read_command, server_commands::Switched, writes::Failure},
     runtime::clock,
 };
-use api::{BareMetalServer, ServerCommand, server::OrderOutcome, target::TargetKind};
+use api::{BareMetalServer, ServerCommand, server::OrderOutcome};
 use flexmetal_core::{
     account::{
         left_behind::{Left, LeftBehind},
@@ -56,10 +56,11 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
     let power = object.status.as_ref().and_then(|s| s.power.as_ref());
     let power_command = read_command(ctx, &namespace, power).await;
     let acting_since = ctx.acting_since(Some(&namespace));
-    let name = object.metadata.name.as_deref().unwrap_or_default();
-    let mut commands =
-        ctx.server_commands
-            .under_way(TargetKind::BareMetalServer, &namespace, name, acting_since);
+    let server = Switched::Server {
+        namespace: namespace.clone(),
+        name: object.metadata.name.clone().unwrap_or_default(),
+    };
+    let mut commands = ctx.server_commands.under_way(&server, acting_since);
     // Of a kind that is not there nothing is ever listed. What is noted is sent only after another look at it.
     if object.metadata.deletion_timestamp.is_some()
         && commands == UnderWay::NotListed

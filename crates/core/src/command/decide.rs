@@ -107,7 +107,8 @@ fn status(facts: &Facts) -> ServerCommandStatus {
     status.sent = facts.records();
     let last = stands(&status.sent, facts.subject.uid());
     status.command_id = last.and_then(|record| record.id.clone());
-    status.state = last.and_then(|record| record.state.clone());
+    let word = last.and_then(|record| record.state.clone());
+    status.state = word.filter(|word| !word.is_empty());
     let is_step = |record: &&CommandRecord| record.outcome != Some(CommandOutcome::NotSent);
     let first = status.sent.iter().find(is_step);
     status.started_at = first.and_then(|record| moment(record.intent.started_at));

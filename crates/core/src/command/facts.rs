@@ -232,6 +232,16 @@ pub fn is_under_way(object: &ServerCommand) -> bool {
     !is_finished(object) && last.is_some_and(runs)
 }
 
+/// The number of the host that a command may be switching: it is that of the host under whatever object.
+pub fn host_switched(object: &ServerCommand) -> Option<String> {
+    if object.spec.target_ref.kind() != TargetKind::DedicatedHost || !is_under_way(object) {
+        return None;
+    }
+    let uid = object.metadata.uid.as_deref().unwrap_or_default();
+    let last = stands(&object.status.as_ref()?.sent, uid);
+    last.map(|record| record.intent.machine.clone())
+}
+
 /// The commands for one target, as a word.
 pub fn place(kind: TargetKind, namespace: &str, name: &str) -> String {
     format!("{}/{namespace}/{name}", kind.as_str())

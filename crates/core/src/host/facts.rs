@@ -56,8 +56,12 @@ pub struct HostMemory {
     pub powered: Option<String>,
     /// The one whose end this process has seen, by its name.
     pub ended: Option<String>,
-    /// When the installation was answered, or the command had come to its end: looks that started before show nothing of it.
+    /// When the installation was answered: looks that started before show nothing of it.
     pub changed: Option<Duration>,
+    /// When the end of that command was seen: looks that started before show nothing of it.
+    pub switched: Option<Duration>,
+    /// The object that has the host in the place of this one, by its UID, and whether the account lets this one have it.
+    pub owner: (Option<String>, bool),
     /// Why an installation could not be sent.
     pub held: Option<Held>,
     /// The installation log.
@@ -165,7 +169,7 @@ impl HostMemory {
         // Its end is told once a list that began later shows the host as it is since.
         if matches!(facts.power, KnownCommand::Ended(..)) && awaited != self.ended {
             self.ended = awaited;
-            self.changed = self.changed.max(Some(subject.now.mono));
+            self.switched = Some(subject.now.mono);
         }
         if let Some((began, hosts)) = facts.hosts() {
             self.unseen = match hosts.contains_key(&facts.number()) {
@@ -173,6 +177,12 @@ impl HostMemory {
                 false => Some(self.unseen.unwrap_or(began)),
             };
         }
+        let owner = facts.rivals.owner.as_ref();
+        let terms = subject.account.terms();
+        self.owner = (
+            owner.map(|owner| owner.uid.to_string()),
+            terms.is_some_and(|terms| terms.lets_host(subject.object.spec.host_id)),
+        );
         let install = facts.merged_install(self);
         let open = install.as_ref().and_then(HostInstallStatus::open);
         self.sought = open.map(|record| {
@@ -227,7 +237,8 @@ impl Facts {
 
     /// Looks that started before this moment may not be relied on.
     pub fn not_before(&self) -> Duration {
-        let changed = self.subject.memory.own.changed;
+        let own = &self.subject.memory.own;
+        let changed = own.changed.max(own.switched);
         self.subject.since().max(changed.unwrap_or_default())
     }
 

@@ -8,7 +8,7 @@ use crate::rig::{DELIVERY, all, order, shape};
 cases! {
     contract_hosts ["2.20-1" "2.20-2" "2.20-3" "2.20-4" "2.20-5" "2.20-6" "2.20-7" "2.20-9" "2.20-10" "2.20-11" "2.20-12"
         "2.20-8" "2.20-13" "2.20-14" "2.20-15" "2.20-16" "2.20-17" "2.20-18" "2.21-1" "2.21-2" "2.21-3" "4.8-1" "4.8-2" "4.8-5" "4.8-6" "4.8-7" "4.8-8"
-        "4.8-9" "4.8-10" "4.8-15" "4.8-17" "4.8-27"] |rig| {
+        "4.8-9" "4.8-15" "4.8-17" "4.8-27"] |rig| {
         rig.delivered(order()).await;
         let (_, list) = rig.get("/v3/host").await;
         let hosts = list.as_array().unwrap();
@@ -49,13 +49,11 @@ cases! {
             assert_eq!(status, 200);
             shape(&result[0], "result:s timestamp:i");
             assert_eq!(result[0]["result"], "OK");
-            let (_, now) = rig.get("/v3/host/1001/status").await;
-            assert_eq!(now[0]["result"], state);
             let host = rig.get("/v3/host/1001").await.1[0].clone();
             assert_eq!((&host["status"], &host["uptime"]), (&json!(state), &json!(0)));
             rig.refused("PUT", &format!("/v3/host/7/{action}"), Value::Null, 404).await;
         }
-        for path in ["/v3/host/7", "/v3/host/7/status", "/v3/host/7/os/installLog", "/v3/host/x"] {
+        for path in ["/v3/host/7", "/v3/host/7/os/installLog", "/v3/host/x"] {
             rig.refused("GET", path, Value::Null, 404).await;
         }
         let key = "018f0000-0000-7000-8000-000000000000";

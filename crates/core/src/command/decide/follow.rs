@@ -185,10 +185,14 @@ fn state(facts: &Facts, record: &CommandRecord) -> CommandState {
     let word = record.state.as_deref();
     match facts.kind() {
         TargetKind::BareMetalServer => state_of(word),
+        // What was accepted is all that is known of a restart, and where the provider's word does not say whether it runs.
+        TargetKind::DedicatedHost if record.intent.action == PowerAction::Reboot => {
+            CommandState::Finished
+        }
         TargetKind::DedicatedHost => {
-            match word.is_some_and(|word| is_switched(word, record.intent.action)) {
-                true => CommandState::Finished,
-                false => CommandState::Pending,
+            match word.map(|word| is_switched(word, record.intent.action)) {
+                None | Some(Some(false)) => CommandState::Pending,
+                Some(None | Some(true)) => CommandState::Finished,
             }
         }
     }

@@ -7,7 +7,7 @@ use super::{
 use crate::{account_facts::Purpose, cause::Cause};
 use api::{
     BareMetalServer, DedicatedHost, Interval, ManagementPolicy, Policies, Reason,
-    command::PowerAction,
+    command::{CommandTarget, PowerAction},
     order::OrderAccount,
     power::is_overtaken,
     references::PinnedAccount,
@@ -66,25 +66,44 @@ pub(super) fn start(facts: &Facts, following: Option<PowerAction>) -> Decision {
         );
         return end::failed(facts, Reason::ServerEnding, message);
     }
-    if is_installing(target) {
-        let message = format!(
-            "{name} is being installed (spec.install.revision), so this command is not sent; create another ServerCommand when that is over"
-        );
-        return end::failed(facts, Reason::Reinstalling, message);
-    }
     if is_overtaken(target, &subject.object) {
         let message = format!(
             "spec.power of {name} has changed since, or its machine, so this command of its is not sent; if it is needed all the same, create another ServerCommand"
         );
         return end::failed(facts, Reason::Superseded, message);
     }
-    // Whose account it is stands in status first: the object waits for that account from then on.
-    let of_target = target.account();
-    if subject.status().account.as_ref() != Some(&of_target) {
-        let mut status = status(facts);
-        status.account = Some(of_target);
+    let mut status = status(facts);
+    let Some(seen) = CommandTarget::of(status.target.as_ref(), target) else {
+        let message = format!(
+            "{name} is not the one any more that this command was for when it first saw it (status.target): another object of this name, another machine or another account; so it is not sent: if it is still needed, create another ServerCommand"
+        );
+        return end::failed(facts, Reason::Superseded, message);
+    };
+    // What it is for, and whose account that is, stands in status first: it waits for that account from then on.
+    let of_target = Some(target.account());
+    if status.account != of_target || status.target.as_ref() != Some(&seen) {
+        status.account = of_target;
+        status.target = Some(seen);
         let cause = Cause::waits(Reason::Progressing, "the command is sent within seconds");
         return Decision::of(status).because(cause).going_on();
+    }
+    if is_installing(target) {
+        let what = format!("{name} is being installed (spec.install.revision)");
+        return match target {
+            Target::Server(_) => {
+                let message = format!(
+                    "{what}, so this command is not sent; create another ServerCommand when that is over"
+                );
+                end::failed(facts, Reason::Reinstalling, message)
+            }
+            // It may be one that is not sent after all: of the two each makes way for the other.
+            Target::Host(_) => {
+                let message = format!(
+                    "{what}; the command follows when that is over, as long as spec.timeout lets it"
+                );
+                end::wait(facts, Cause::waits(Reason::Reinstalling, message))
+            }
+        };
     }
     if let Err(cause) = stands_ready(facts, target) {
         return end::wait(facts, cause);

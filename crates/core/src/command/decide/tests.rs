@@ -18,7 +18,7 @@ use crate::{
 };
 use api::{
     BareMetalServer, Interval, ManagementPolicy, Reason, ServerCommand,
-    command::{CommandIntent, ListedCommands, ServerCommandSpec},
+    command::{CommandIntent, CommandTarget, ListedCommands, ServerCommandSpec},
     conditions::{self, Type},
     names::{COMMAND_ANNOTATION, OBJECT_FINALIZER, RELEASE_ANNOTATION},
     power::Power,
@@ -109,6 +109,7 @@ impl Case {
         meta.creation_timestamp = moment(WALL - 60);
         object.status = Some(ServerCommandStatus {
             account: Some(PinnedAccount::of(None)),
+            target: CommandTarget::of(None, &Target::Server(Arc::new(server()))),
             ..ServerCommandStatus::default()
         });
         Self(Facts {

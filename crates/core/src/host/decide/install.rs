@@ -20,6 +20,7 @@ use api::{
     host::DedicatedHostStatus,
     host_install::{HostInstallIntent, HostInstallRecord, HostInstallStatus, HostLog},
     order::OrderAccount,
+    power::{PowerState, PowerStatus},
     reinstall::{FinishedInstall, InstallEnd},
 };
 use hosting_types::{
@@ -70,8 +71,8 @@ pub fn wished(facts: &Facts) -> i64 {
 }
 
 /// While the host is not the object's, by what is known now (`against`) or by the status as it was last written, what is asked
-/// for counts as performed. Else it would be consent, on the day on which the host becomes this object's, to wipe what
-/// somebody else has made of it.
+/// for counts as performed. Else it would be consent, on the day on which the host becomes this object's, to wipe or to
+/// switch what somebody else has made of it.
 pub(super) fn waive(facts: &Facts, against: Option<&Cause>, status: &mut DedicatedHostStatus) {
     let is_now = against.is_some_and(|cause| WITHHELD.contains(&cause.reason));
     let mut ready = status.conditions.iter();
@@ -84,6 +85,13 @@ pub(super) fn waive(facts: &Facts, against: Option<&Cause>, status: &mut Dedicat
         && (is_now || was)
     {
         install.revision = install.performed().max(wished(facts));
+        if let Some(power) = &mut status.power {
+            power.wish = facts.subject.object.spec.power;
+            power.command = power
+                .command
+                .take()
+                .filter(|it| it.state != PowerState::Noted);
+        }
     }
 }
 
@@ -416,8 +424,15 @@ fn start(
         );
         return Step::because(Cause::waits(Reason::Reinstalling, text));
     }
+    let awaited = facts.subject.status().power;
+    let awaited = awaited.as_ref().and_then(PowerStatus::awaited);
     let command = match &facts.commands {
-        UnderWay::Nothing => None,
+        UnderWay::Nothing => awaited.map(|command| {
+            format!(
+                "ServerCommand {}, which spec.power asks for, goes first",
+                command.name
+            )
+        }),
         UnderWay::NotListed => Some(
             "the operator has not listed the ServerCommands yet, of which one may be under way"
                 .to_owned(),

@@ -25,7 +25,7 @@ pub(super) fn step(
     let number = host.to_string();
     let wished = power::wished(&PowerFacts {
         may_send: !is_busy && lets_send(facts),
-        ..power_facts(facts, &number)
+        ..power_facts(facts, &number, status.power.take())
     });
     status.power = wished.status;
     let effect = wished
@@ -64,7 +64,11 @@ pub(super) fn step(
     })
 }
 
-fn power_facts<'a>(facts: &'a Facts, number: &'a str) -> PowerFacts<'a> {
+fn power_facts<'a>(
+    facts: &'a Facts,
+    number: &'a str,
+    known: Option<PowerStatus>,
+) -> PowerFacts<'a> {
     let install = facts.install();
     let is_installing = install.as_ref().and_then(HostInstallStatus::open).is_some();
     PowerFacts {
@@ -72,7 +76,7 @@ fn power_facts<'a>(facts: &'a Facts, number: &'a str) -> PowerFacts<'a> {
         generation: facts.subject.object.metadata.generation.unwrap_or_default(),
         wish: facts.subject.object.spec.power,
         // First sight is over once the installations are on record.
-        status: facts.subject.status().power.filter(|_| install.is_some()),
+        status: known.filter(|_| install.is_some()),
         machine: number,
         is_there: true,
         may_send: lets_send(facts) && !is_installing,
@@ -91,5 +95,6 @@ fn lets_send(facts: &Facts) -> bool {
 /// Whether a command may still be created: judged again on the object as it is right before.
 pub fn may_create(fresh: &Facts, name: &str) -> bool {
     let number = fresh.number().to_string();
-    !fresh.subject.is_deleting() && power::may_create(&power_facts(fresh, &number), name)
+    let known = fresh.subject.status().power;
+    !fresh.subject.is_deleting() && power::may_create(&power_facts(fresh, &number, known), name)
 }

@@ -141,8 +141,8 @@ impl Scene {
                 let intent = &record.intent;
                 let word = state.power();
                 let observation = match is_switched(word, intent.action) {
-                    true => Observation::Looked(by_host(record, word), mono),
-                    false => Observation::NotListed(intent.attempt.clone(), mono),
+                    Some(true) => Observation::Looked(by_host(record, word), mono),
+                    None | Some(false) => Observation::NotListed(intent.attempt.clone(), mono),
                 };
                 state.note_of(process, observation);
             }

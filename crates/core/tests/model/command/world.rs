@@ -209,6 +209,8 @@ impl State {
             "spec": spec,
             "status": {
                 "account": PinnedAccount::of(None), "sent": self.sent, "conditions": conditions,
+                // It first saw the target before all of this.
+                "target": {"uid": "server", "machine": machine_of(scene.kind, 1)},
             },
         });
         serde_json::from_value(object).unwrap()

@@ -27,6 +27,7 @@ fn to_host(action: PowerAction) -> Case {
     Case::new(action)
         .object(|o| o.spec.target_ref.kind = Some(TargetKind::DedicatedHost))
         .host(|_| {})
+        .first_saw(host())
 }
 
 impl Case {
@@ -34,6 +35,11 @@ impl Case {
         let mut found = host();
         change(&mut found);
         self.facts(|f| f.target = TargetFact::Found(Target::Host(Arc::new(found))))
+    }
+
+    fn first_saw(self, host: DedicatedHost) -> Self {
+        let target = CommandTarget::of(None, &Target::Host(Arc::new(host)));
+        self.object(|o| o.status.get_or_insert_default().target = target)
     }
 
     fn terms(self, new: Terms) -> Self {
@@ -73,6 +79,13 @@ fn installing(host: &mut DedicatedHost) {
     status(host, "install", install);
 }
 
+/// It was seen in another account.
+fn in_lineage_0() -> DedicatedHost {
+    let mut host = host();
+    status(&mut host, "lineage", json!("lineage-0"));
+    host
+}
+
 /// What keeps a command from a host, with the reason; whether that ends the command.
 fn held() -> Vec<(Case, Reason, Option<bool>)> {
     let reboot = || to_host(PowerAction::Reboot);
@@ -99,9 +112,27 @@ fn held() -> Vec<(Case, Reason, Option<bool>)> {
             None,
         ),
         (
-            reboot().host(|h| status(h, "lineage", json!("lineage-0"))),
+            reboot()
+                .first_saw(in_lineage_0())
+                .host(|h| *h = in_lineage_0()),
             Reason::ServerNotReady,
             None,
+        ),
+        // It was seen in that account, and comes back in another one with the same numbers, or is made again.
+        (
+            reboot().first_saw(in_lineage_0()),
+            Reason::Superseded,
+            Some(false),
+        ),
+        (
+            reboot().host(|h| h.metadata.uid = Some("host-2".into())),
+            Reason::Superseded,
+            Some(false),
+        ),
+        (
+            reboot().host(|h| h.spec.host_id = 8),
+            Reason::Superseded,
+            Some(false),
         ),
         (
             reboot().host(|h| h.spec.suspend = Some(true)),
@@ -123,7 +154,7 @@ fn held() -> Vec<(Case, Reason, Option<bool>)> {
             Reason::ServerEnding,
             Some(false),
         ),
-        (reboot().host(installing), Reason::Reinstalling, Some(false)),
+        (reboot().host(installing), Reason::Reinstalling, None),
     ]
 }
 
@@ -205,18 +236,33 @@ fn the_power_of_the_host_shows_the_end() {
         (PowerAction::PowerOff, Some("running"), false),
         (PowerAction::PowerOn, Some("on"), true),
         (PowerAction::PowerOn, Some("stopped"), false),
-        (PowerAction::Reboot, Some("running"), true),
-        (PowerAction::Reboot, Some("stopped"), false),
+        // Nothing shows a restart: that it was accepted is all that is known.
+        (PowerAction::Reboot, Some("stopped"), true),
+        (PowerAction::Reboot, None, true),
         // Nobody has looked since the answer.
-        (PowerAction::Reboot, None, false),
-        (PowerAction::PowerOn, Some("failed"), false),
+        (PowerAction::PowerOn, None, false),
+        // A word that says nothing of the power, and none.
+        (PowerAction::PowerOn, Some("active"), true),
+        (PowerAction::PowerOff, Some("active"), true),
+        (PowerAction::PowerOff, Some(""), true),
     ] {
         let sent = to_host(action).sent(&[record(action, word)]);
         let sent = sent.own(|own| own.looked = Some(NOW));
         let expected = if is_done { done } else { runs };
         assert_eq!(sent.short(), expected, "{action:?} {word:?}");
     }
-    let due = to_host(PowerAction::Reboot).sent(&[record(PowerAction::Reboot, None)]);
+    for (action, word, how) in [
+        (PowerAction::PowerOff, Some("stopped"), "is done"),
+        (PowerAction::PowerOff, Some(""), "was accepted"),
+        (PowerAction::Reboot, None, "was accepted"),
+    ] {
+        let decision = to_host(action).sent(&[record(action, word)]).decide();
+        let message = decision.cause.unwrap().message;
+        assert!(message.contains(how), "{message}");
+        let shown = decision.status.state;
+        assert_eq!(shown.as_deref(), word.filter(|word| !word.is_empty()));
+    }
+    let due = to_host(PowerAction::PowerOn).sent(&[record(PowerAction::PowerOn, None)]);
     let due = due.own(|own| own.looked = Some(NOW - secs(3600)));
     assert_eq!(due.short().0, Some("look"));
     assert_eq!(
@@ -266,4 +312,9 @@ pub(super) fn conflict() -> Case {
 /// The same of a host that the account does not grant.
 pub(super) fn not_granted() -> Case {
     to_host(PowerAction::Reboot).terms(Terms::Entry(Arc::default()))
+}
+
+/// The same of a host that is being installed.
+pub(super) fn meets_installation() -> Case {
+    to_host(PowerAction::Reboot).host(installing)
 }

@@ -45,6 +45,7 @@ pub(crate) fn every() -> Vec<Reading> {
         ("not sent", &observed),
         ("not sent", &super::hosts::conflict()),
         ("not sent", &super::hosts::not_granted()),
+        ("not sent", &super::hosts::meets_installation()),
         ("sent", &sent("pending")),
         ("sent", &open.clone().searched(0, None)),
         ("over", &sent("finished")),

@@ -94,6 +94,36 @@ fn the_account_of_the_server_stands_in_status_before_anything_is_asked_of_it() {
 }
 
 #[test]
+fn a_command_is_for_the_server_that_it_first_saw_and_for_no_other_one() {
+    let first = reboot().object(|o| o.status = None).server(|s| {
+        s.status.as_mut().unwrap().uuid = None;
+    });
+    let decision = first.decide();
+    assert_eq!((decision.effect, decision.goes_on), (None, true));
+    let seen = decision.status.target.clone().unwrap();
+    assert_eq!((seen.uid.as_str(), &seen.machine), ("server-1", &None));
+    // Its first machine is the one, once it has it.
+    let later = reboot()
+        .object(|o| o.status = Some(decision.status))
+        .decide();
+    assert!(later.goes_on);
+    assert_eq!(
+        later.status.target.unwrap().machine.as_deref(),
+        Some(MACHINE)
+    );
+    let over = (None, Some(Reason::Superseded), Some(false));
+    let again = reboot().server(|s| s.metadata.uid = Some("server-2".into()));
+    assert_eq!(again.short(), over);
+    let replaced = reboot().server(|s| {
+        s.status.as_mut().unwrap().uuid = Some("00000000-0000-4000-8000-000000000002".into());
+    });
+    assert_eq!(replaced.short(), over);
+    // What it has lost for now is no other one.
+    let none = reboot().server(|s| s.status.as_mut().unwrap().uuid = None);
+    assert_eq!(none.short().1, Some(Reason::ServerNotReady));
+}
+
+#[test]
 fn a_copy_and_an_object_that_was_restored_send_nothing() {
     let fails = (None, Some(Reason::NotRepeated), Some(false));
     let mut other = attempt(PowerAction::Reboot, "a1", 9);

@@ -206,10 +206,33 @@ fn so_it_does_where_nobody_looked_before_that_was_over() {
 }
 
 #[test]
-fn no_power_is_switched_while_the_host_is_not_the_objects() {
+fn no_power_is_switched_for_what_was_asked_while_the_host_was_not_the_objects() {
+    let off = |case: Case| case.spec(|s| s.power = Some(Power::Off));
+    let noted = off(Case::known()).written();
+    assert_eq!(
+        noted.power_status().command.unwrap().state,
+        PowerState::Noted
+    );
     for (reason, hold) in withheld() {
-        let held = hold(Case::known().spec(|s| s.power = Some(Power::Off))).written();
-        assert_eq!((held.effect(), held.reason()), (None, Some(reason)));
+        // A command that was about to be created, a change meanwhile, and one that nobody looked at before that was over.
+        let meanwhile = off(hold(Case::known()).written()).written();
+        for held in [hold(noted.clone()).written(), meanwhile] {
+            assert_eq!((held.effect(), held.reason()), (None, Some(reason)));
+            let back = given_back(held).written();
+            assert_eq!(back.reason(), Some(Reason::Available), "{reason}");
+            assert_eq!((back.effect(), back.power_status().command), (None, None));
+            // What is asked for from then on counts.
+            let next = back.spec(|s| s.power = Some(Power::On)).written();
+            assert!(matches!(next.effect(), Some(Effect::Power { .. })));
+        }
+        let away = given_back(off(hold(Case::known()).written()));
+        assert_eq!(away.effect(), None, "{reason}");
+        let back = away.written();
+        assert_eq!(
+            (back.effect(), back.reason()),
+            (None, Some(Reason::Available))
+        );
+        assert_eq!(back.power_status().wish, Some(Power::Off));
     }
 }
 

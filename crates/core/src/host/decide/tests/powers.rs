@@ -180,3 +180,33 @@ fn an_installation_waits_for_a_command_that_may_be_under_way() {
         assert_eq!(case.written().install_status().performed(), 0);
     }
 }
+
+#[test]
+fn an_installation_waits_for_a_command_of_the_same_edit() {
+    let late = |case: Case| case.view(|v| v.catalogue = None);
+    // The list of systems is not there yet, so the wish is noted first.
+    let both = late(wish(Power::Off).installs(1)).written();
+    assert_eq!(due(&both), Some(PowerAction::PowerOff));
+    let listed = |case: Case| {
+        let catalogue = Case::new().0.subject.view().unwrap().catalogue.clone();
+        case.view(|v| v.catalogue = catalogue)
+    };
+    let noted = listed(both);
+    assert_eq!(due(&noted), Some(PowerAction::PowerOff));
+    assert_eq!(noted.reason(), Some(Reason::CommandRunning));
+    let name = last(&noted).name;
+    let created = noted
+        .own(|own| own.note(Observation::Powered(name)))
+        .written();
+    assert_eq!(
+        (created.effect(), created.reason()),
+        (None, Some(Reason::CommandRunning))
+    );
+    let over = created.facts(|f| f.power = KnownCommand::Ended(true, "Completed".into()));
+    let over = over.list(NOW + secs(1), &[host()]).written();
+    assert!(
+        matches!(over.effect(), Some(Effect::Install(_))),
+        "{:?}",
+        over.decide()
+    );
+}
