@@ -273,14 +273,29 @@ async fn each_change_of_power_is_one_command_and_no_command_is_sent_twice() {
             .wait_for_condition(name, kind, "True", None, SOON)
             .await
     };
-    let done = over("restart", "Complete").await;
-    assert_eq!(done["status"]["state"], "running", "{done:#}");
+    let accepted = |done: &Value| {
+        let message = text(&condition(done, "Complete").expect("it is told")["message"]);
+        assert!(message.contains("was accepted"), "{message}");
+    };
+    accepted(&over("restart", "Complete").await);
     assert_eq!(sent(&world).await, counts(1, 1, 1));
+    // A word that does not say whether the host runs.
+    let word = async |word: &str| {
+        let change = json!({ "hostStatus": word });
+        world.simulator.switches(&change).await;
+    };
+    word("active").await;
+    scmds.create(&command("blind", "db", "PowerOn")).await;
+    let blind = over("blind", "Complete").await;
+    accepted(&blind);
+    assert_eq!(blind["status"]["state"], "active", "{blind:#}");
+    word("running").await;
+    assert_eq!(sent(&world).await, counts(1, 2, 1));
     // Neither another process nor another edit sends it again.
     world.operator().restart();
     edit(&world, json!({"suspend": false})).await;
     looks(&world, 3).await;
-    assert_eq!(sent(&world).await, counts(1, 1, 1));
+    assert_eq!(sent(&world).await, counts(1, 2, 1));
 
     // Every answer lost once: nothing is sent again. The power of the host settles a start or stop, and nothing a restart.
     let lose = async |fault: &str, word: &str| {
@@ -292,12 +307,12 @@ async fn each_change_of_power_is_one_command_and_no_command_is_sent_twice() {
     edit(&world, json!({"power": "Off"})).await;
     came_to("Off", "Complete").await;
     becomes("stopped").await;
-    assert_eq!(sent(&world).await, counts(2, 1, 1));
+    assert_eq!(sent(&world).await, counts(2, 2, 1));
     lose("dropBefore", "start").await;
     edit(&world, json!({"power": "On"})).await;
     came_to("On", "Failed").await;
     stuck(&world, "db", "CommandFailed", &["spec.power"]).await;
-    assert_eq!(sent(&world).await, counts(2, 2, 1));
+    assert_eq!(sent(&world).await, counts(2, 3, 1));
     assert_eq!(shown(&world, HOST).await["status"], "stopped");
     for (fault, name, restarts) in [("dropAfter", "second", 2), ("dropBefore", "third", 3)] {
         lose(fault, "restart").await;
@@ -307,7 +322,7 @@ async fn each_change_of_power_is_one_command_and_no_command_is_sent_twice() {
         let reason = &condition(&failed, "Failed").expect("it is told")["reason"];
         assert_eq!(reason, "OutcomeUnknown", "{fault}");
         looks(&world, 3).await;
-        assert_eq!(sent(&world).await, counts(2, 2, restarts), "{fault}");
+        assert_eq!(sent(&world).await, counts(2, 3, restarts), "{fault}");
     }
     // The operator ends while the answer is on its way.
     let slow = Fault::new(json!({"delay": {"ms": 20_000, "before": true}}));
@@ -367,7 +382,13 @@ async fn an_edit_wipes_nothing_and_a_higher_revision_installs_once_and_tells_no_
     edit(&world, json!({"install": {"revision": 2}})).await;
     let during = stuck(&world, "db", "Reinstalling", &[]).await;
     assert_eq!(condition(&during, "Reconciling").unwrap()["status"], "True");
+    let reboot = command("meanwhile", "db", "Reboot");
+    commands(&world).create(&reboot).await;
     let done = came_to(&world, 2, "Finished").await;
+    // A command that meets it follows it.
+    commands(&world)
+        .wait_for_condition("meanwhile", "Complete", "True", None, SOON)
+        .await;
     for rule in world.simulator.faults().await {
         assert_eq!(rule["matched"], 1, "{rule}");
     }
@@ -390,6 +411,20 @@ async fn an_edit_wipes_nothing_and_a_higher_revision_installs_once_and_tells_no_
     .await;
     looks(&world, 3).await;
     assert_eq!(installs(&world).await, 1);
+
+    // The account says how it is asked for.
+    let other = json!({"installKey": "sshKeyUuid"});
+    world.simulator.switches(&other).await;
+    let accounts = world.things("ProviderAccount");
+    let form = json!({"spec": {"hostInstallForm": "Observed"}});
+    accounts.merge("default", &form).await;
+    let seen = |account: &Value| {
+        let generation = &account["metadata"]["generation"];
+        (account["status"]["observedGeneration"] == *generation).then_some(())
+    };
+    accounts.wait_for("default", "seen", SOON, seen).await;
+    edit(&world, json!({"install": {"revision": 3}})).await;
+    came_to(&world, 3, "Finished").await;
 
     let object = hosts(&world).get("db").await.unwrap();
     assert!(!object["status"].to_string().contains(CANARY), "{object:#}");
@@ -617,7 +652,18 @@ pub(super) async fn granted(all: &Host) -> World {
     };
     hosts(&world).wait_for("db", "seen", SOON, seen).await;
     let stop = "PUT /v3/host/{hostId}/stop".to_owned();
-    assert_eq!(sent(&world).await, BTreeMap::from([(stop, 1)]));
+    let once = BTreeMap::from([(stop, 1)]);
+    assert_eq!(sent(&world).await, once);
+
+    // Given back, nothing follows of what was asked for meanwhile.
+    commands(&world).delete("reboot").await;
+    commands(&world).wait_gone("reboot", SOON).await;
+    account(json!([HOST])).await;
+    let back = hosts(&world).wait_ready("db", SOON).await;
+    assert_eq!(back["status"]["power"]["wish"], "On", "{back:#}");
+    assert_eq!(back["status"]["providerStatus"], "stopped", "{back:#}");
+    looks(&world, 2).await;
+    assert_eq!(sent(&world).await, once);
     super::judge(&world).await;
     world
 }

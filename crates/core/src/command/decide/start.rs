@@ -175,6 +175,7 @@ pub fn may_send(fresh: &Facts, new: &NewCommand) -> bool {
         && !is_ending(target)
         && !is_installing(target)
         && !is_overtaken(target, &fresh.subject.object)
+        && CommandTarget::of(fresh.subject.status().target.as_ref(), target).is_some()
         && target.meta().uid.as_ref() == Some(&new.target)
         && target.machine().as_ref() == Some(&new.machine)
         && server_id(target) == new.server_id

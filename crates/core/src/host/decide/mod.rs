@@ -27,6 +27,7 @@ use api::{
     command::PowerAction,
     host::{DedicatedHostStatus, HostPolicies},
     host_install::HostInstallStatus,
+    power::PowerStatus,
 };
 use hosting_types::host::Host;
 use install::NewInstall;
@@ -336,10 +337,9 @@ fn is_pending(facts: &Facts, status: &DedicatedHostStatus) -> bool {
     let install = status.install.as_ref();
     let installs = install.is_some_and(|install| install::wished(facts) > install.performed());
     let wish = facts.subject.object.spec.power;
-    let switches = status
-        .power
-        .as_ref()
-        .is_some_and(|known| wish.is_some() && known.wish != wish || known.awaited().is_some());
+    let switches = status.power.as_ref().is_some_and(|known| {
+        wish.is_some() && known.wish != wish || PowerStatus::awaited(known).is_some()
+    });
     installs || switches
 }
 

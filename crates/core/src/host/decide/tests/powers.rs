@@ -55,6 +55,8 @@ fn a_change_is_recorded_first_and_then_one_command_created() {
     let done = done.facts(|f| f.power = KnownCommand::NotRead);
     // Taken out and set again is a change.
     let out = done.clone().spec(|s| s.power = None).written();
+    // As the API server counts each change.
+    let out = out.object(|o| o.metadata.generation = Some(3));
     let again = out.spec(|s| s.power = Some(Power::Off)).written();
     assert_eq!(due(&again), Some(PowerAction::PowerOff));
     let turned = done.spec(|s| s.power = Some(Power::On)).written();
