@@ -174,7 +174,7 @@ async fn look_at_machine(
     new: &NewCommand,
     permit: &mut Permit,
 ) -> Result<ListedCommands, Outcome> {
-    let busy = |why: String| Err((Ended::Done, Observation::Busy(why, clock::now().mono)));
+    let busy = |why: String| (Ended::Done, Observation::Busy(why, clock::now().mono));
     let Ok(id) = ServerId::parse(&new.machine) else {
         return Err(failed("what is recorded is no UUID of a machine"));
     };
@@ -183,21 +183,22 @@ async fn look_at_machine(
         Err(error) => return Err(not_done(&error)),
     };
     if let Some(why) = kept_back {
-        return busy(why);
+        return Err(busy(why));
     }
     let commands = commands_of(permit, &id, new.pages).await?;
     if listed::is_done(&commands, &fresh.records()) {
-        return busy(format!("the shutdown of machine {id} is done by now"));
+        let why = format!("the shutdown of machine {id} is done by now");
+        return Err(busy(why));
     }
     if let Some(other) = listed::running(&commands, &fresh.records(), clock::now().wall) {
         let other = other.id.as_str();
-        return busy(format!("machine {id} runs another command, {other}"));
+        return Err(busy(format!("machine {id} runs another command, {other}")));
     }
     match listed::noted(&commands, clock::now().wall) {
         Some(noted) => Ok(noted),
-        None => busy(format!(
+        None => Err(busy(format!(
             "machine {id} has had more commands within a minute than can be noted"
-        )),
+        ))),
     }
 }
 

@@ -274,7 +274,7 @@ async fn each_change_of_power_is_one_command_and_no_command_is_sent_twice() {
             .await
     };
     let accepted = |done: &Value| {
-        let message = text(&condition(done, "Complete").expect("it is told")["message"]);
+        let message = text(&condition(done, "Ready").expect("it is told")["message"]);
         assert!(message.contains("was accepted"), "{message}");
     };
     accepted(&over("restart", "Complete").await);
