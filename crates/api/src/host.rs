@@ -114,8 +114,8 @@ pub struct DedicatedHostSpec {
     pub suspend: Option<bool>,
 
     /// Whether the host is to be on or off: `On` or `Off`. Each change of it sends one command, as a ServerCommand of this
-    /// object; what it says when the host is first seen sends none, and nothing brings the state about again. Default:
-    /// nothing is sent. Mutable.
+    /// object; what it says when the host is first seen sends none, and nothing brings the state about again.
+    /// Default: nothing is sent. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Power")]
     pub power: Option<Power>,

@@ -200,6 +200,10 @@ impl State {
             .note
             .as_ref()
             .map(|text| json!({COMMAND_ANNOTATION: text}));
+        let mut target = json!({"uid": "server", "machine": machine_of(scene.kind, 1)});
+        if scene.kind == TargetKind::DedicatedHost {
+            target["lineage"] = json!("lineage-1");
+        }
         let object = json!({
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand",
             "metadata": {
@@ -210,7 +214,7 @@ impl State {
             "status": {
                 "account": PinnedAccount::of(None), "sent": self.sent, "conditions": conditions,
                 // It first saw the target before all of this.
-                "target": {"uid": "server", "machine": machine_of(scene.kind, 1)},
+                "target": target,
             },
         });
         serde_json::from_value(object).unwrap()
