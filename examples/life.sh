@@ -44,7 +44,7 @@ kind: ServerCommand
 metadata:
   name: $server-reboot
 spec:
-  serverRef:
+  targetRef:
     name: $server
   action: Reboot
 YAML

@@ -84,6 +84,7 @@ pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
         accounts: Accounts::new(cluster.as_str(), Rate::default()),
         stored_keys: Default::default(),
         server_commands: Default::default(),
+        hosts: Default::default(),
         events: Events::new(clients.calls.clone(), options.pod),
         client: clients.calls,
         watch_client: clients.watches,

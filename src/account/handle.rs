@@ -212,6 +212,7 @@ impl Account {
             is_unreachable: false,
             no_orders: self.why_no_orders(),
             defaults: settings.defaults,
+            install_form: settings.install_form,
             brake: settings.brake.clone(),
             egress: settings.egress.clone(),
         };

@@ -5,6 +5,7 @@ use api::{
     account::{KnownMachine, Limits},
     allowed::AllowedNamespaces,
     brake::{BrakeStatus, ReleaseBrake},
+    host_install::RequestForm,
     policies::Policies,
 };
 use flexmetal_core::account::{
@@ -27,6 +28,8 @@ pub struct Settings {
     pub limits: Limits,
     /// What its servers do where they do not say it themselves; None: the object was not read.
     pub defaults: Option<Policies>,
+    /// How the installation of a host is asked for.
+    pub install_form: RequestForm,
     /// What its brake on releases is, and what that has counted; None: it has none.
     pub brake: Option<(ReleaseBrake, BrakeStatus)>,
     /// The addresses from which the operator calls, as CIDRs; none: they are not known.
@@ -51,6 +54,7 @@ impl Settings {
             times: Times::default(),
             limits: Limits::default(),
             defaults: None,
+            install_form: RequestForm::default(),
             brake: None,
             egress: Vec::new(),
             known: Vec::new(),

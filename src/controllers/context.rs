@@ -4,8 +4,8 @@ use super::objects::Objects;
 use crate::{
     account::{Account, Accounts, Resolution},
     controllers::{
-        events::Events, reach::Reach, server_commands::ServerCommands, stored_keys::StoredKeys,
-        streams::Guarded,
+        events::Events, host_objects::KnownHosts, reach::Reach, server_commands::ServerCommands,
+        stored_keys::StoredKeys, streams::Guarded,
     },
     runtime::{clients::WatchTimes, kind_api::KindApi, leader::Leadership},
 };
@@ -47,8 +47,10 @@ pub struct Process {
     pub reach: Reach,
     /// Where servers and the keys that they name find each other.
     pub stored_keys: StoredKeys,
-    /// Where servers hear of the commands for them.
+    /// Where servers and hosts hear of the commands for them.
     pub server_commands: ServerCommands,
+    /// Where commands hear of the hosts that they are for.
+    pub hosts: KnownHosts,
     /// Where events go.
     pub events: Events,
     /// Whether this process is the one that acts.

@@ -101,6 +101,7 @@ impl Floor {
         let process = Process {
             stored_keys: Default::default(),
             server_commands: Default::default(),
+            hosts: Default::default(),
             events: Events::new(client.clone(), None),
             client: client.clone(),
             watch_client: client,

@@ -4,6 +4,7 @@ use super::{
     account_use::{CallBudget, Capacity, KindUsers},
     allowed::AllowedNamespaces,
     brake::{BrakeStatus, ReleaseBrake},
+    host_install::RequestForm,
     kind::Kind,
     orphan::Orphan,
     policies::Policies,
@@ -182,6 +183,13 @@ pub struct AccountSpec {
     /// operator's apply. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub defaults: Option<Policies>,
+
+    /// How the installation of a dedicated host is asked for, of which there are two descriptions: `Documented` (the key as
+    /// `sshKeyId`, kernel parameters as one text) or `Observed` (the key as `sshKeyUuid`, kernel parameters as a list).
+    /// Default: `Documented`. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "RequestForm")]
+    pub host_install_form: Option<RequestForm>,
 
     /// The addresses from which the operator calls the hosting API, as the provider sees them, in CIDR notation, at most
     /// 16. Whitelists of its keys keep them admitted. Default: none, they are not known. Mutable.

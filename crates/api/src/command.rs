@@ -1,11 +1,12 @@
-//! `ServerCommand`: one power command to one server, carried out once, like a Job.
+//! `ServerCommand`: one power command to one server or dedicated host, carried out once, like a Job.
 
 use super::{
     interval::Interval,
     kind::Kind,
     order::OrderAccount,
-    references::{OBJECT_NAME, PinnedAccount},
+    references::PinnedAccount,
     rfc3339,
+    target::{Target, TargetRef},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::{CustomResource, KubeSchema};
@@ -13,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// One power command to one server of the same namespace: sent at most once, and followed to its end.
+/// One power command to one server or dedicated host of the same namespace: sent at most once, and followed to its end.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "flexmetal.dev",
@@ -26,20 +27,21 @@ use std::time::Duration;
     namespaced,
     status = "ServerCommandStatus",
     derive = "PartialEq",
-    selectable = ".spec.serverRef.name",
+    selectable = ".spec.targetRef.kind",
+    selectable = ".spec.targetRef.name",
     selectable = ".spec.action",
-    doc = "One power command to one server of the same namespace: sent at most once, and followed to its end.",
+    doc = "One power command to one server or dedicated host of the same namespace: sent at most once, and followed to its end.",
     printcolumn(
-        name = "Server",
+        name = "Target",
         type_ = "string",
-        json_path = ".spec.serverRef.name",
-        description = "The server that it is for."
+        json_path = ".spec.targetRef.name",
+        description = "The server or dedicated host that it is for."
     ),
     printcolumn(
         name = "Action",
         type_ = "string",
         json_path = ".spec.action",
-        description = "What is done to the server."
+        description = "What is done to the target."
     ),
     printcolumn(
         name = "Ready",
@@ -57,7 +59,7 @@ use std::time::Duration;
         name = "State",
         type_ = "string",
         json_path = ".status.state",
-        description = "The provider's word for the command's state."
+        description = "The provider's word for the command's state; of a dedicated host: whether it runs."
     ),
     printcolumn(
         name = "Age",
@@ -81,15 +83,17 @@ use std::time::Duration;
     )
 )]
 #[x_kube(validation = Rule::new("self == oldSelf").message("a command cannot be changed: delete it, and create another one under another name"))]
+#[x_kube(validation = Rule::new("self.action != 'Shutdown' || !has(self.targetRef.kind) || self.targetRef.kind != 'DedicatedHost'").message("a DedicatedHost has no Shutdown: use PowerOff").field_path(".action"))]
 #[x_kube(validation = Rule::new("!has(self.escalateAfter) || self.action == 'Shutdown'").message("escalateAfter belongs to action Shutdown: take it off"))]
 #[x_kube(validation = Rule::new("!has(self.escalateAfter) || duration(self.escalateAfter) < duration(has(self.timeout) ? self.timeout : '30m')").message("escalateAfter must be shorter than timeout (30m where it is not set)"))]
 #[serde(rename_all = "camelCase")]
 pub struct ServerCommandSpec {
-    /// The server, a BareMetalServer of the same namespace. Required. Immutable.
+    /// The target: a BareMetalServer or a DedicatedHost of the same namespace. Required. Immutable.
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
-    pub server_ref: ServerRef,
+    pub target_ref: TargetRef,
 
-    /// What is done: `Reboot`, `PowerOn`, `PowerOff` (at once) or `Shutdown` (the system ends by itself). Required. Immutable.
+    /// What is done: `Reboot`, `PowerOn`, `PowerOff` (at once) or `Shutdown` (the system ends by itself; not for a
+    /// DedicatedHost). Required. Immutable.
     pub action: PowerAction,
 
     /// How long after its creation the command has to be done: a span such as `10m`, from 1m to 24h. One that was not sent by
@@ -113,16 +117,7 @@ pub struct ServerCommandSpec {
     pub ttl_seconds_after_finished: Option<i64>,
 }
 
-/// Names a server of the same namespace.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ServerRef {
-    /// Name of the BareMetalServer.
-    #[schemars(length(min = 1, max = 200), regex(pattern = OBJECT_NAME))]
-    pub name: String,
-}
-
-/// What is done to a server.
+/// What is done to a server or a dedicated host.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -171,20 +166,25 @@ pub struct ServerCommandStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 
-    /// The account of the server, from the first look at it on.
+    /// The account of the target, from the first look at it on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<PinnedAccount>,
+
+    /// The target as it was first seen. A command for one that is another later is not sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<CommandTarget>,
 
     /// The operator's own record of what was sent: at most two, a `Shutdown` and the `PowerOff` after it. For reading only.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 2), extend("x-kubernetes-list-type" = "atomic"))]
     pub sent: Vec<CommandRecord>,
 
-    /// The provider's identifier of the last command.
+    /// The provider's identifier of the last command. Unset for a DedicatedHost, whose commands have none.
     #[serde(rename = "commandID", skip_serializing_if = "Option::is_none")]
     pub command_id: Option<String>,
 
-    /// The provider's word for the state of the last command, unchanged. An unknown word counts as under way.
+    /// The provider's word for the state of the last command, unchanged. An unknown word counts as under way. For a
+    /// DedicatedHost: the word for whether it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
 
@@ -201,6 +201,43 @@ pub struct ServerCommandStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub last_handled_reconcile_at: Option<String>,
+}
+
+/// The target of a command, as it was first seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CommandTarget {
+    /// UID of the object.
+    pub uid: String,
+    /// The provider's identifier of the server, or the number of the dedicated host. Unset until there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
+    /// The lineage of the account in which that was ordered or seen. Unset until it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lineage: Option<String>,
+}
+
+impl CommandTarget {
+    /// The target as it was first seen, with what came to be known of it since; None: it is another one now.
+    pub fn of(first: Option<&Self>, target: &Target) -> Option<Self> {
+        let mut seen = Self {
+            uid: target.meta().uid.clone().unwrap_or_default(),
+            machine: target.machine(),
+            lineage: target.lineage(),
+        };
+        if let Some(first) = first {
+            let stays = |first: &Option<String>, now: &mut Option<String>| {
+                let is_same = first.is_none() || now.is_none() || first == now;
+                *now = first.clone().or_else(|| now.take());
+                is_same
+            };
+            let is_same = first.uid == seen.uid
+                && stays(&first.machine, &mut seen.machine)
+                && stays(&first.lineage, &mut seen.lineage);
+            return is_same.then_some(seen);
+        }
+        Some(seen)
+    }
 }
 
 /// One command as it was started, and what came of it.
@@ -246,7 +283,7 @@ pub struct CommandIntent {
     pub uid: String,
     /// What is done.
     pub action: PowerAction,
-    /// The provider's identifier of the machine.
+    /// The provider's identifier of the server, or the number of the dedicated host.
     pub machine: String,
     /// Nonce of this attempt.
     pub attempt: String,
@@ -309,7 +346,7 @@ impl Kind for ServerCommand {
 }
 
 impl ServerCommand {
-    /// The account that the command goes to: that of the server, once it was seen.
+    /// The account that the command goes to: that of the target, once it was seen.
     pub fn account(&self) -> PinnedAccount {
         let pinned = self.status.as_ref().and_then(|s| s.account.as_ref());
         PinnedAccount::in_force(pinned, None)

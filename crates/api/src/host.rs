@@ -3,10 +3,9 @@
 use super::{
     address::Address,
     host_install::{HostInstall, HostInstallStatus},
-    host_power::HostPowerStatus,
     kind::Kind,
     policies::{ManagementPolicy, Policies},
-    power::Power,
+    power::{Power, PowerStatus},
     references::{AccountRef, PinnedAccount, account_stays},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -14,7 +13,7 @@ use kube_derive::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A dedicated host that the account has: shown, switched, restarted and installed; never ordered, never released.
+/// A dedicated host that the account has: shown, switched and installed; never ordered, never released.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "flexmetal.dev",
@@ -29,7 +28,7 @@ use serde::{Deserialize, Serialize};
     derive = "PartialEq",
     selectable = ".spec.accountRef.name",
     selectable = ".status.installStatus",
-    doc = "A dedicated host that the account has: shown, switched, restarted and installed; never ordered, never released.",
+    doc = "A dedicated host that the account has: shown, switched and installed; never ordered, never released.",
     printcolumn(
         name = "Host",
         type_ = "integer",
@@ -87,6 +86,7 @@ use serde::{Deserialize, Serialize};
         description = "The reason in words."
     )
 )]
+#[kube(validation = Rule::new("self.metadata.name.size() <= 200").message("metadata.name is longer than 200 characters"))]
 #[kube(validation = Rule::new("self.spec.hostID == oldSelf.spec.hostID").message("hostID is immutable: create a new object for another host").field_path(".spec.hostID"))]
 #[x_kube(validation = account_stays("object"))]
 #[serde(rename_all = "camelCase")]
@@ -113,17 +113,12 @@ pub struct DedicatedHostSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
 
-    /// Whether the host is to be on or off: `On` or `Off`. A change sends one command; what it says when the host is first
-    /// seen sends none, and nothing brings the state about again. Default: nothing is sent. Mutable.
+    /// Whether the host is to be on or off: `On` or `Off`. Each change of it sends one command, as a ServerCommand of this
+    /// object; what it says when the host is first seen sends none, and nothing brings the state about again.
+    /// Default: nothing is sent. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Power")]
     pub power: Option<Power>,
-
-    /// A word other than the last one that was acted on restarts the host, once; at most 64 characters. What it says when the
-    /// host is first seen restarts nothing. Default: none. Mutable.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 64), regex(pattern = r"^[!-~]+$"))]
-    pub restart_token: Option<String>,
 
     /// Whether a system is installed on the host, and which. Only a higher `revision` does that. Default: never. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -212,9 +207,9 @@ pub struct DedicatedHostStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hardware: Option<HostHardware>,
 
-    /// The wishes for power and restart that were seen, and the last command.
+    /// What was last done about `spec.power`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub power: Option<HostPowerStatus>,
+    pub power: Option<PowerStatus>,
 
     /// The last installation, and what counts as performed.
     #[serde(skip_serializing_if = "Option::is_none")]

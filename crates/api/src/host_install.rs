@@ -101,12 +101,6 @@ pub struct HostInstall {
     /// lost either way. Default: the provider's, which is true. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quick_format: Option<bool>,
-
-    /// How the request is written, for which there are two descriptions: `Documented` (the key as `sshKeyId`, kernel parameters
-    /// as one text) or `Observed` (the key as `sshKeyUuid`, kernel parameters as a list). Default: `Documented`. Mutable.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "RequestForm")]
-    pub request_form: Option<RequestForm>,
 }
 
 /// How an installation is asked for.
@@ -197,11 +191,6 @@ pub struct HostInstallStatus {
     /// The last installation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<HostInstallRecord>,
-    /// The last lines of the installation log, at most 10 of 200 characters each. None where a script was sent, or a text from
-    /// a Secret or ConfigMap: the log may repeat parts of it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "atomic"))]
-    pub lines: Vec<String>,
 }
 
 /// An installation log at one moment, as far as it tells a later entry from those of before.
@@ -343,7 +332,6 @@ impl HostInstallStatus {
             log: None,
             finished: None,
             last: None,
-            lines: Vec::new(),
         }
     }
 

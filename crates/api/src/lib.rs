@@ -23,7 +23,6 @@ pub mod command;
 pub mod conditions;
 pub mod host;
 pub mod host_install;
-pub mod host_power;
 pub mod installation;
 pub mod interval;
 pub mod kind;
@@ -43,6 +42,7 @@ pub mod selector;
 pub mod server;
 pub mod ssh_key;
 pub mod tag;
+pub mod target;
 pub mod timing;
 pub mod whitelist;
 

@@ -1,12 +1,12 @@
-//! `spec.power`: whether a machine is to be on or off, and what was last done about it.
+//! `spec.power` of servers and dedicated hosts: whether it is to be on or off, and what was last done about it.
 
-use super::{BareMetalServer, GROUP, ServerCommand, command::PowerAction};
+use super::{GROUP, ServerCommand, command::PowerAction, target::Target};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
-use kube_core::{Resource as _, ResourceExt as _};
+use kube_core::ResourceExt as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Whether a machine is to be on or off.
+/// Whether a server or a dedicated host is to be on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Power {
     /// It is to be on.
@@ -37,15 +37,12 @@ impl Power {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PowerStatus {
-    /// The machine that it is about, by the provider's identifier.
+    /// What it is about: the provider's identifier of the server, or the number of the dedicated host.
     pub machine: String,
     /// `spec.power` as it was at first sight of the machine, or as it was last acted on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Power")]
     pub wish: Option<Power>,
-    /// The highest `spec.powerRevision` that counts as performed.
-    #[serde(default)]
-    pub revision: i64,
     /// The last command that came of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<PowerCommand>,
@@ -89,7 +86,6 @@ impl PowerStatus {
         Self {
             machine: machine.to_owned(),
             wish: None,
-            revision: 0,
             command: None,
         }
     }
@@ -102,29 +98,28 @@ impl PowerStatus {
     }
 }
 
-/// Whether a command was created for a change of `spec.power` of this server.
-pub fn is_command_of(server: &BareMetalServer, command: &ServerCommand) -> bool {
-    let owns = |owner: &OwnerReference| Some(&owner.uid) == server.metadata.uid.as_ref();
+/// Whether a command was created for a change of `spec.power` of the object with this UID.
+pub fn is_command_of(uid: Option<&str>, command: &ServerCommand) -> bool {
+    let owns = |owner: &OwnerReference| Some(owner.uid.as_str()) == uid;
     command.owner_references().iter().any(owns)
 }
 
-/// Whether a command was created for a change of `spec.power` that is not the last one any more of this server, which it
+/// Whether a command was created for a change of `spec.power` that is not the last one any more of this target, which it
 /// names: the wish has changed since, or the machine.
-pub fn is_overtaken(server: &BareMetalServer, command: &ServerCommand) -> bool {
-    let is_server = |owner: &OwnerReference| {
+pub fn is_overtaken(target: &Target, command: &ServerCommand) -> bool {
+    let is_target = |owner: &OwnerReference| {
         owner.controller == Some(true)
-            && owner.kind == BareMetalServer::kind(&())
+            && owner.kind == target.kind().as_str()
             && owner.api_version.split('/').next() == Some(GROUP)
     };
-    if !command.owner_references().iter().any(is_server) {
+    if !command.owner_references().iter().any(is_target) {
         return false;
     }
-    let status = server.status.as_ref();
-    let is_wanted = status.and_then(|s| s.power.as_ref()).is_some_and(|power| {
+    let is_wanted = target.power_status().is_some_and(|power| {
         let last = power.command.as_ref().map(|last| &last.name);
-        status.and_then(|s| s.uuid.as_ref()) == Some(&power.machine)
-            && power.wish == server.spec.power
+        target.machine().as_ref() == Some(&power.machine)
+            && power.wish == target.power()
             && last == command.metadata.name.as_ref()
     });
-    !(is_command_of(server, command) && is_wanted)
+    !(is_command_of(target.meta().uid.as_deref(), command) && is_wanted)
 }

@@ -124,7 +124,6 @@ use serde::{Deserialize, Serialize};
 #[kube(validation = machine_stays())]
 #[x_kube(validation = account_stays("server"))]
 #[x_kube(validation = named_is_not_replaced())]
-#[x_kube(validation = Rule::new("!has(self.powerRevision) || has(self.power)").message("powerRevision belongs to power: set power too"))]
 #[x_kube(validation = only_windows_has_one())]
 #[x_kube(validation = has_a_secret_of_its_own())]
 #[x_kube(validation = script_is_run())]
@@ -285,12 +284,6 @@ pub struct BareMetalServerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Power")]
     pub power: Option<Power>,
-
-    /// A higher number sends the command of `power` once more; at most 2147483647. Default: 0. Mutable; a lower one sends
-    /// nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 2_147_483_647))]
-    pub power_revision: Option<i64>,
 
     /// Whether the machine is installed again. An edit of `hostname`, `os`, `sshKeys`, `postInstallScript` or `userData`
     /// alone never does that. Default: never. Mutable.

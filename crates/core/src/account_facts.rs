@@ -50,6 +50,16 @@ impl AccountFacts {
         Self::Missing(format!("{} {}", reference.kind.as_str(), reference.name))
     }
 
+    /// Takes in what the account object says now.
+    pub fn set_live(&mut self, live: LiveAccount) {
+        if let Self::Found { view, terms } = self {
+            *terms = live.terms;
+            view.defaults = Some(live.defaults);
+            view.uid = live.uid;
+            view.lineage = live.lineage;
+        }
+    }
+
     /// The account at this moment, where there is one.
     pub fn view(&self) -> Option<&View> {
         match self {

@@ -1,6 +1,6 @@
-//! What is known of the commands for a server.
+//! What is known of the commands for a server or a dedicated host.
 
-/// What is known of the commands for a server.
+/// What is known of the commands for a server or a dedicated host.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum UnderWay {
     /// They are not listed yet, so nobody knows.

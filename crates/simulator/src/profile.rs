@@ -211,8 +211,8 @@ switches! {
         Month | Month, OurChoice, "Usage without dates: the present month, or everything so far.";
     bandwidth_out "bandwidthOut" BandwidthOut { Omit = "omit", Show = "show" }
         Omit | Omit, Seen, "bandwidthOut in usage records.";
-    host_status "hostStatus" HostStatus { Running = "running", On = "on" }
-        Running | Running, OurChoice, "Words for a host's power: running and stopped, or on and off.";
+    host_status "hostStatus" HostStatus { Running = "running", On = "on", Active = "active" }
+        Running | Running, OurChoice, "Words for a host's power: running and stopped, on and off, or active whether it runs or not.";
     host_paging "hostPaging" HostPaging { Range = "range", Token = "token" }
         Range | Range, OurChoice, "Pages of hosts: RANGED-DATA alone, or PAGE-TOKEN headers too.";
     install_key "installKey" InstallKey { SshKeyId = "sshKeyId", SshKeyUuid = "sshKeyUuid", Both = "both" }

@@ -12,7 +12,7 @@
 - apiGroups: ["flexmetal.dev"]
   resources: ["baremetalservers", "servercommands"]
   verbs: ["get", "list", "watch", "patch", "delete"]
-{{- /* A change of spec.power of a server is sent as a ServerCommand. */}}
+{{- /* A change of spec.power of a server or a dedicated host is sent as a ServerCommand. */}}
 - apiGroups: ["flexmetal.dev"]
   resources: ["servercommands"]
   verbs: ["create"]

@@ -226,6 +226,7 @@ impl Rig {
             limits: Limits::default(),
             brake: None,
             defaults: Some(Policies::default()),
+            install_form: Default::default(),
             egress: Vec::new(),
             known: Vec::new(),
             may_keep: false,

@@ -55,6 +55,7 @@ fn install(accounts: &Accounts, simulator: &Simulator, api_key: &str) -> Account
             limits: Limits::default(),
             brake: None,
             defaults: None,
+            install_form: Default::default(),
             egress: Vec::new(),
             known: Vec::new(),
             may_keep: false,

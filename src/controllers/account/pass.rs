@@ -163,6 +163,7 @@ fn settings<K: AccountObject>(facts: &Facts, decision: &Decision, object: &K) ->
         times: facts.times(),
         limits: facts.spec.limits.clone(),
         defaults: Some(facts.spec.defaults.unwrap_or_default()),
+        install_form: facts.spec.host_install_form.unwrap_or_default(),
         brake: facts.spec.release_brake.map(|brake| {
             let counted = facts.status.release_brake.clone();
             (brake, counted.unwrap_or_default())

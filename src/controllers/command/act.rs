@@ -3,15 +3,25 @@
 use super::{CommandContext, send};
 use crate::{
     account::{Account, Permit},
-    controllers::{machine_commands, pass::ended, writes::Written},
+    controllers::{
+        live_account::live_account,
+        machine_commands,
+        pass::ended,
+        writes::{Failure, Written},
+    },
     runtime::clock,
 };
-use api::{BareMetalServer, command::CommandRecord};
+use api::{
+    BareMetalServer,
+    command::{CommandOutcome, CommandRecord, ListedCommands, PowerAction},
+    target::{Target, TargetKind},
+};
 use flexmetal_core::{
     command::{
         decide::{Effect, NewCommand, decide, may_send},
-        facts::{Facts, Observation, ServerFact},
+        facts::{Facts, Observation, TargetFact},
     },
+    host_record::{against, is_switched},
     machine_commands as listed,
     machine_commands::{Asked, NotListed, command_of},
     mark::marks_of,
@@ -19,8 +29,7 @@ use flexmetal_core::{
     trouble::Trouble,
     wording,
 };
-use hosting_types::{CommandId, Error, Server, ServerId, ServerStatus, command::Command};
-use std::sync::Arc;
+use hosting_types::{CommandId, Error, HostId, Server, ServerId, ServerStatus, command::Command};
 
 /// What an effect comes to.
 pub(super) type Outcome = (Ended, Observation);
@@ -38,9 +47,9 @@ pub(super) async fn act(
         (Effect::Send(new), Some(permit), Some(account)) => {
             Box::pin(send(ctx, facts, account, new, permit)).await
         }
-        (Effect::Look(record), Some(mut permit), _) => look(&mut permit, record).await,
-        (Effect::Search { record, pages }, Some(mut permit), _) => {
-            search(&mut permit, record, *pages).await
+        (Effect::Look(record), Some(mut permit), _) => look(facts, &mut permit, record).await,
+        (Effect::Search { record, calls }, Some(mut permit), _) => {
+            search(facts, &mut permit, record, *calls).await
         }
         (Effect::LetGo, ..) => (let_go(ctx, facts).await, Observation::Nothing),
         (Effect::Delete, ..) => (delete(ctx, facts).await, Observation::Nothing),
@@ -75,8 +84,8 @@ async fn delete(ctx: &CommandContext, facts: &Facts) -> Ended {
     }
 }
 
-/// Starts an attempt, and sends the command once: on object and server read right before, on a machine that bears the
-/// mark of that server and runs no other command.
+/// Starts an attempt, and sends the command once: on object, account and target read right before, to a machine that has the
+/// tag of its server and runs no other command, or to the host that the object has.
 async fn send(
     ctx: &CommandContext,
     facts: &Facts,
@@ -86,7 +95,7 @@ async fn send(
 ) -> Outcome {
     let stale = || (Ended::Stale, Observation::Nothing);
     let since = clock::now();
-    let (fresh, server) = match reread(ctx, facts).await {
+    let (fresh, target) = match reread(ctx, facts, account).await {
         Ok(fresh) => fresh,
         Err(outcome) => return outcome,
     };
@@ -94,46 +103,30 @@ async fn send(
     if !is_due {
         return stale();
     }
-    let Ok(id) = ServerId::parse(&new.machine) else {
-        return failed("what is recorded is no UUID of a machine");
+    let looked = match &target {
+        Target::Server(server) => look_at_machine(ctx, &fresh, server, new, &mut permit).await,
+        Target::Host(_) => look_at_host(new, &mut permit).await,
     };
-    let kept_back = match permit.read(&id).await {
-        Ok(record) => not_its_machine(ctx, &server, &record),
-        Err(error) => return not_done(&error),
-    };
-    let busy = |why: String| (Ended::Done, Observation::Busy(why, clock::now().mono));
-    if let Some(why) = kept_back {
-        return busy(why);
-    }
-    let commands = match commands_of(&mut permit, &id, new.pages).await {
-        Ok(commands) => commands,
+    let listed = match looked {
+        Ok(listed) => listed,
         Err(outcome) => return outcome,
-    };
-    if listed::is_done(&commands, &fresh.records()) {
-        return busy(format!("the shutdown of machine {id} is done by now"));
-    }
-    if let Some(other) = listed::running(&commands, &fresh.records(), clock::now().wall) {
-        let other = other.id.as_str();
-        return busy(format!("machine {id} runs another command, {other}"));
-    }
-    let Some(noted) = listed::noted(&commands, clock::now().wall) else {
-        return busy(format!(
-            "machine {id} has had more commands within a minute than can be noted"
-        ));
     };
     if !ctx.may_act() {
         return stale();
     }
     let window = account.view().times.send_window;
-    let (record, object) = match send::start(ctx, &fresh, new, noted, (since, window)).await {
+    let (record, object) = match send::start(ctx, &fresh, new, listed, (since, window)).await {
         send::Started::Send(record, object) => (record, object),
         send::Started::Closed(None) => return stale(),
         send::Started::Closed(Some(record)) => return unsent(record),
     };
-    // What came in between: whoever ends the server or its machine notes that first, and sees the intent from here on.
+    // What came in between: whoever ends the target, or installs or releases its machine, notes that first, and sees the
+    // intent from here on.
     let mut last = fresh;
     last.subject.object = object;
-    super::look_around(ctx, &mut last).await;
+    if refresh(ctx, &mut last, account).await.is_err() {
+        return unsent(record);
+    }
     let is_let = may_send(&last, new)
         && send::may_send(since, &record, window)
         && account.stands_on(&permit, Some(&new.account.connection));
@@ -144,14 +137,86 @@ async fn send(
     tracing::info!(
         namespace = last.subject.namespace(),
         name = last.subject.name(),
-        machine = id.as_str(),
-        command = command_of(new.action).as_str(),
+        target = target.kind().as_str(),
+        machine = new.machine,
+        action = new.action.as_str(),
         attempt = record.intent.attempt,
         "sending a command"
     );
-    let action = command_of(new.action);
-    let answer = permit.call(async |client| client.send_command(&id, action).await);
-    send::answered(record, answer.await)
+    match target {
+        Target::Server(_) => {
+            let Ok(id) = ServerId::parse(&new.machine) else {
+                return unsent(record);
+            };
+            let action = command_of(new.action);
+            let answer = permit.call(async |client| client.send_command(&id, action).await);
+            send::answered(record, answer.await)
+        }
+        Target::Host(_) => {
+            let Some(id) = host_id(&new.machine) else {
+                return unsent(record);
+            };
+            let answer = permit.call_maybe_forbidden(async |client| match new.action {
+                PowerAction::PowerOn => client.start_host(id).await,
+                PowerAction::PowerOff | PowerAction::Shutdown => client.stop_host(id).await,
+                PowerAction::Reboot => client.restart_host(id).await,
+            });
+            send::answered_by_host(record, answer.await)
+        }
+    }
+}
+
+/// The machine of a server, and its commands: what they are is noted.
+async fn look_at_machine(
+    ctx: &CommandContext,
+    fresh: &Facts,
+    server: &BareMetalServer,
+    new: &NewCommand,
+    permit: &mut Permit,
+) -> Result<ListedCommands, Outcome> {
+    let busy = |why: String| (Ended::Done, Observation::Busy(why, clock::now().mono));
+    let Ok(id) = ServerId::parse(&new.machine) else {
+        return Err(failed("what is recorded is no UUID of a machine"));
+    };
+    let kept_back = match permit.read(&id).await {
+        Ok(record) => not_its_machine(ctx, server, &record),
+        Err(error) => return Err(not_done(&error)),
+    };
+    if let Some(why) = kept_back {
+        return Err(busy(why));
+    }
+    let commands = commands_of(permit, &id, new.pages).await?;
+    if listed::is_done(&commands, &fresh.records()) {
+        let why = format!("the shutdown of machine {id} is done by now");
+        return Err(busy(why));
+    }
+    if let Some(other) = listed::running(&commands, &fresh.records(), clock::now().wall) {
+        let other = other.id.as_str();
+        return Err(busy(format!("machine {id} runs another command, {other}")));
+    }
+    match listed::noted(&commands, clock::now().wall) {
+        Some(noted) => Ok(noted),
+        None => Err(busy(format!(
+            "machine {id} has had more commands within a minute than can be noted"
+        ))),
+    }
+}
+
+/// The host: it is the one that was seen, and it is not being installed. Its commands are not listed anywhere.
+async fn look_at_host(new: &NewCommand, permit: &mut Permit) -> Result<ListedCommands, Outcome> {
+    let Some(id) = host_id(&new.machine) else {
+        return Err(failed("what is recorded is no number of a host"));
+    };
+    let answer = permit.call_maybe_forbidden(async |client| client.host(id).await);
+    let host = answer.await.map_err(|error| not_done(&error))?;
+    match against(&host, id.0, new.server_id) {
+        None => Ok(ListedCommands::default()),
+        Some(why) => Err((Ended::Done, Observation::Busy(why, clock::now().mono))),
+    }
+}
+
+fn host_id(number: &str) -> Option<HostId> {
+    number.parse().ok().map(HostId)
 }
 
 /// It was not sent by this attempt, which has ended.
@@ -186,27 +251,46 @@ fn not_its_machine(
     }
 }
 
-/// Object, server and namespace as they are now.
+/// Object, target, account and namespace as they are now.
 async fn reread(
     ctx: &CommandContext,
     facts: &Facts,
-) -> Result<(Facts, Arc<BareMetalServer>), Outcome> {
+    account: &Account,
+) -> Result<(Facts, Target), Outcome> {
     let stale = || (Ended::Stale, Observation::Nothing);
     let object = match ctx.read(&facts.subject.object).await {
         Ok(Some(object)) => object,
         Ok(None) => return Err(stale()),
-        Err(failure) => {
-            let trouble = Trouble::of_write(failure.explain());
-            return Err((Ended::Failed(trouble), Observation::Nothing));
-        }
+        Err(failure) => return Err(not_read(&failure)),
     };
     let mut fresh = facts.clone();
     fresh.subject.object = object;
-    super::look_around(ctx, &mut fresh).await;
-    match fresh.server.clone() {
-        ServerFact::Found(server) => Ok((fresh, server)),
+    refresh(ctx, &mut fresh, account).await?;
+    match fresh.target.clone() {
+        TargetFact::Found(target) => Ok((fresh, target)),
         _ => Err(stale()),
     }
+}
+
+/// Target, account and namespace as they are now.
+async fn refresh(
+    ctx: &CommandContext,
+    fresh: &mut Facts,
+    account: &Account,
+) -> Result<(), Outcome> {
+    let reference = fresh.subject.object.account();
+    match live_account(ctx, fresh.subject.namespace(), &reference, account).await {
+        Ok(Some(live)) => fresh.subject.account.set_live(live),
+        Ok(None) => return Err((Ended::Stale, Observation::Nothing)),
+        Err(failure) => return Err(not_read(&failure)),
+    }
+    super::look_around(ctx, fresh).await;
+    Ok(())
+}
+
+fn not_read(failure: &Failure) -> Outcome {
+    let trouble = Trouble::of_write(failure.explain());
+    (Ended::Failed(trouble), Observation::Nothing)
 }
 
 /// All commands of the machine.
@@ -237,8 +321,15 @@ fn not_done(error: &Error) -> Outcome {
     )
 }
 
-/// Looks at a command that the provider has.
-async fn look(permit: &mut Permit, record: &CommandRecord) -> Outcome {
+/// Looks at a command that the provider has; of a host: at its power.
+async fn look(facts: &Facts, permit: &mut Permit, record: &CommandRecord) -> Outcome {
+    let at = clock::now().mono;
+    if facts.kind() == TargetKind::DedicatedHost {
+        return match power_of(permit, record).await {
+            Ok(word) => (Ended::Done, Observation::Looked(shown(record, word), at)),
+            Err(outcome) => outcome,
+        };
+    }
     let ids = ServerId::parse(&record.intent.machine).ok();
     let id = record
         .id
@@ -247,32 +338,61 @@ async fn look(permit: &mut Permit, record: &CommandRecord) -> Outcome {
     let Some((machine, id)) = ids.zip(id) else {
         return failed("what is recorded is no UUID of a command");
     };
-    let at = clock::now().mono;
     let answer = permit.call(async |client| client.command(&machine, &id).await);
     match answer.await {
         Ok(command) => {
-            let record = CommandRecord {
-                state: Some(command.state.as_str().to_owned()),
-                ..record.clone()
-            };
-            (Ended::Done, Observation::Looked(record, at))
+            let word = command.state.as_str().to_owned();
+            (Ended::Done, Observation::Looked(shown(record, word), at))
         }
         Err(error) => not_done(&error),
     }
 }
 
-/// Looks for a command of unknown outcome: the one that was not there when it was sent.
-async fn search(permit: &mut Permit, record: &CommandRecord, pages: u32) -> Outcome {
+/// The record with the provider's word of now.
+fn shown(record: &CommandRecord, word: String) -> CommandRecord {
+    CommandRecord {
+        state: Some(word),
+        ..record.clone()
+    }
+}
+
+/// Whether a host runs, in the provider's word; none is an empty one.
+async fn power_of(permit: &mut Permit, record: &CommandRecord) -> Result<String, Outcome> {
+    let Some(id) = host_id(&record.intent.machine) else {
+        return Err(failed("what is recorded is no number of a host"));
+    };
+    let answer = permit.call_maybe_forbidden(async |client| client.host(id).await);
+    let host = answer.await.map_err(|error| not_done(&error))?;
+    Ok(host.status)
+}
+
+/// Looks for a command of unknown outcome: the one that was not there when it was sent; of a host: the power that it leads
+/// to.
+async fn search(facts: &Facts, permit: &mut Permit, record: &CommandRecord, calls: u32) -> Outcome {
     let intent = &record.intent;
+    let attempt = intent.attempt.clone();
+    let at = clock::now().mono;
+    if facts.kind() == TargetKind::DedicatedHost {
+        let observation = match power_of(permit, record).await {
+            Ok(word) if is_switched(&word, intent.action) == Some(true) => {
+                let accepted = CommandRecord {
+                    outcome: Some(CommandOutcome::Accepted),
+                    ..shown(record, word)
+                };
+                Observation::Looked(accepted, at)
+            }
+            Ok(_) => Observation::NotListed(attempt, at),
+            Err(outcome) => return outcome,
+        };
+        return (Ended::Done, observation);
+    }
     let Ok(machine) = ServerId::parse(&intent.machine) else {
         return failed("what is recorded is no UUID of a machine");
     };
-    let at = clock::now().mono;
-    let commands = match commands_of(permit, &machine, pages).await {
+    let commands = match commands_of(permit, &machine, calls).await {
         Ok(commands) => commands,
         Err(outcome) => return outcome,
     };
-    let attempt = intent.attempt.clone();
     let found = listed::since(&intent.listed, &commands, Asked::Power(intent.action));
     let observation = match found.as_slice() {
         [] => Observation::NotListed(attempt, at),

@@ -1,18 +1,19 @@
-//! What servers may know of the commands for them.
+//! What servers and hosts may know of the commands for them.
 
-use super::CommandObjects;
+use super::{CommandObjects, seen_account};
 use crate::{
     controllers::{
+        context::Watched,
         objects::Shown,
-        server_commands::Commands,
+        server_commands::{Commands, Switched},
         streams::Guarded,
         writes::{Failure, bounded},
     },
     runtime::clock,
 };
-use api::ServerCommand;
+use api::{ServerCommand, target::TargetKind};
 use flexmetal_core::{
-    command::facts::{is_under_way, place},
+    command::facts::{host_switched, is_under_way, place},
     server_commands::UnderWay,
 };
 use futures::{FutureExt as _, future::BoxFuture};
@@ -22,23 +23,38 @@ use std::{sync::Arc, time::Duration};
 /// Commands that are read at once: each may have much in its annotations.
 const PAGE: u32 = 100;
 
-/// The commands, as servers see them.
+/// The commands, as their targets see them.
 pub(super) struct Known {
     pub(super) objects: Arc<CommandObjects>,
     pub(super) client: Client,
+    pub(super) watched: Watched,
 }
 
 impl Commands for Known {
-    fn under_way(&self, namespace: &str, server: &str, since: Duration) -> UnderWay {
+    fn under_way(&self, switched: &Switched, since: Duration) -> UnderWay {
         if !self.objects.is_listed_since(since) {
             return UnderWay::NotListed;
         }
         let now = clock::steady_wall();
-        let begun = self.objects.begun_in(&place(namespace, server));
+        let begun = match switched {
+            Switched::Server { namespace, name } => {
+                let server = place(TargetKind::BareMetalServer, namespace, name);
+                self.objects.begun_in(&server)
+            }
+            Switched::Host { number, accounts } => {
+                let claimants = self.objects.claimants(number, accounts);
+                claimants
+                    .iter()
+                    .map(|command| command.uid.clone())
+                    .collect()
+            }
+        };
         let mut running = begun
             .iter()
             .filter_map(|uid| match self.objects.newest(uid) {
-                Some(Shown::Decoded(command)) if is_awaited(&command, now) => Some(name(&command)),
+                Some(Shown::Decoded(command)) if is_awaited(&command, now) => {
+                    Some(name_of(&command))
+                }
                 _ => None,
             });
         running.next().map_or(UnderWay::Nothing, UnderWay::Command)
@@ -46,48 +62,83 @@ impl Commands for Known {
 
     fn under_way_now<'a>(
         &'a self,
-        namespace: &'a str,
-        server: &'a str,
+        switched: &'a Switched,
     ) -> BoxFuture<'a, Result<UnderWay, Failure>> {
         async move {
-            let api: Api<Guarded<ServerCommand>> = Api::namespaced(self.client.clone(), namespace);
-            let of_server = format!("spec.serverRef.name={server}");
-            let mut ask = ListParams::default().fields(&of_server).limit(PAGE);
-            loop {
-                let page = match bounded(api.list(&ask)).await {
-                    // The kind is not installed, or not any more.
-                    Err(failure) if failure.code() == Some(404) => return Ok(UnderWay::Nothing),
-                    answer => answer?,
-                };
-                let now = clock::steady_wall();
-                // One that does not decode cannot be one that an operator of this version has sent.
-                let mut all = page.items.iter().filter_map(|found| found.0.as_ref().ok());
-                if let Some(command) = all.find(|command| is_awaited(command, now)) {
-                    return Ok(UnderWay::Command(name(command)));
-                }
-                match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                    Some(token) => ask.continue_token = Some(token),
-                    None => return Ok(UnderWay::Nothing),
+            let (apis, fields) = match switched {
+                Switched::Server { namespace, name } => (
+                    vec![Api::namespaced(self.client.clone(), namespace)],
+                    // The default kind is left out of an object, so it is judged below.
+                    format!("spec.targetRef.name={name}"),
+                ),
+                Switched::Host { .. } => (
+                    self.watched.apis(&self.client),
+                    format!("spec.targetRef.kind={}", TargetKind::DedicatedHost.as_str()),
+                ),
+            };
+            for api in apis {
+                if let Some(name) = first_under_way(&api, &fields, switched).await? {
+                    return Ok(UnderWay::Command(name));
                 }
             }
+            Ok(UnderWay::Nothing)
         }
         .boxed()
     }
 
-    fn wake(&self, namespace: &str, server: &str) {
-        self.objects.wake_first(&place(namespace, server));
+    fn wake(&self, kind: TargetKind, namespace: &str, name: &str) {
+        self.objects.wake_first(&place(kind, namespace, name));
+    }
+}
+
+/// The name of one that is under way, of those with these fields.
+async fn first_under_way(
+    api: &Api<Guarded<ServerCommand>>,
+    fields: &str,
+    switched: &Switched,
+) -> Result<Option<String>, Failure> {
+    let mut ask = ListParams::default().fields(fields).limit(PAGE);
+    loop {
+        let page = match bounded(api.list(&ask)).await {
+            // The kind is not installed, or not any more.
+            Err(failure) if failure.code() == Some(404) => return Ok(None),
+            answer => answer?,
+        };
+        let now = clock::steady_wall();
+        // One that does not decode cannot be one that an operator of this version has sent.
+        let mut all = page.items.iter().filter_map(|found| found.0.as_ref().ok());
+        let is_it =
+            |command: &&ServerCommand| may_switch(command, switched) && is_awaited(command, now);
+        if let Some(command) = all.find(is_it) {
+            return Ok(Some(name_of(command)));
+        }
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => ask.continue_token = Some(token),
+            None => return Ok(None),
+        }
+    }
+}
+
+/// Whether a command of those that were asked for may switch this, if it is under way.
+fn may_switch(command: &ServerCommand, switched: &Switched) -> bool {
+    match switched {
+        Switched::Server { .. } => command.spec.target_ref.kind() == TargetKind::BareMetalServer,
+        Switched::Host { number, accounts } => {
+            host_switched(command).as_ref() == Some(number)
+                && seen_account(command).is_some_and(|account| accounts.contains(&account))
+        }
     }
 }
 
 /// A request that was sent at the last moment is over by then.
 const ON_THE_WIRE: Duration = Duration::from_secs(60);
 
-fn name(command: &ServerCommand) -> String {
+fn name_of(command: &ServerCommand) -> String {
     command.metadata.name.clone().unwrap_or_default()
 }
 
 /// Whether a command is under way, and within its time, by the wall clock without what it was turned forward. Its own
-/// passes end it afterwards; a server waits no longer, whatever holds those up.
+/// passes end it afterwards; a target waits no longer, whatever holds those up.
 fn is_awaited(command: &ServerCommand, now: i64) -> bool {
     let created = command.metadata.creation_timestamp.as_ref();
     // A clock that is behind makes no command older.
@@ -119,7 +170,7 @@ mod tests {
             serde_json::from_value(json!({
                 "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand",
                 "metadata": {"name": "r", "uid": "u", "creationTimestamp": "1970-01-01T00:16:40Z"},
-                "spec": {"serverRef": {"name": "web"}, "action": "Reboot", "timeout": "10m"},
+                "spec": {"targetRef": {"name": "web"}, "action": "Reboot", "timeout": "10m"},
                 "status": {"sent": [record]},
             }))
             .unwrap()

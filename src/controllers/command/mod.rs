@@ -21,14 +21,20 @@ use crate::{
     runtime::{clock, kind_api::KindApi},
 };
 use act::act;
-use api::{BareMetalServer, ServerCommand};
+use api::{
+    BareMetalServer, DedicatedHost, ServerCommand,
+    target::{Target, TargetKind},
+};
 use flexmetal_core::{
     account::key::AccountKey,
     again::Again,
     command::{
-        decide::{decide, needs_server, turn},
-        facts::{CommandMemory, Facts, ServerFact, is_finished, is_under_way, place},
+        decide::{decide, needs_target, turn},
+        facts::{
+            CommandMemory, Facts, TargetFact, host_switched, is_finished, is_under_way, place,
+        },
     },
+    ownership::Rivals,
     pass::Memory,
 };
 use known::Known;
@@ -47,11 +53,12 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// No objects yet. Registers the kind with the accounts, and with the servers.
+    /// No objects yet. Registers the kind with the accounts, and with its targets.
     pub fn new(process: &Process) -> Self {
         let traits = Traits {
             account_of: Some(seen_account),
             place: Some(row_of),
+            claim: Some(host_switched),
             has_record: is_under_way,
             ..Traits::default()
         };
@@ -60,6 +67,7 @@ impl Controller {
         process.server_commands.set(Arc::new(Known {
             objects: objects.clone(),
             client: process.client.clone(),
+            watched: process.watched.clone(),
         }));
         Self {
             process: process.clone(),
@@ -75,14 +83,14 @@ impl Controller {
     }
 }
 
-/// The account of the server, once it was seen. A command names none of its own.
+/// The account of the target, once it was seen. A command names none of its own.
 fn seen_account(command: &ServerCommand) -> Option<AccountKey> {
     let namespace = command.metadata.namespace.as_deref().unwrap_or_default();
     let seen = command.status.as_ref()?.account.as_ref()?;
     Some(AccountKey::of(seen, namespace))
 }
 
-/// The row of the commands for one server. One that is over stands in none, nor does one that is deleted before it was
+/// The row of the commands for one target. One that is over stands in none, nor does one that is deleted before it was
 /// sent, whatever still holds it.
 fn row_of(command: &ServerCommand) -> Option<Place> {
     let has_begun = is_under_way(command);
@@ -95,7 +103,8 @@ fn row_of(command: &ServerCommand) -> Option<Place> {
 
 fn row(command: &ServerCommand) -> String {
     let namespace = command.metadata.namespace.as_deref().unwrap_or_default();
-    place(namespace, &command.spec.server_ref.name)
+    let target = &command.spec.target_ref;
+    place(target.kind(), namespace, &target.name)
 }
 
 /// One pass.
@@ -123,7 +132,8 @@ async fn observe(ctx: &CommandContext, object: Arc<ServerCommand>) -> (Facts, Op
     let (subject, account) = ctx.subject(object, &account).await;
     let mut facts = Facts {
         steady: clock::steady_wall(),
-        server: ServerFact::NotRead,
+        target: TargetFact::NotRead,
+        rivals: Rivals::default(),
         is_namespace_suspended: false,
         is_first: ctx
             .objects
@@ -136,14 +146,14 @@ async fn observe(ctx: &CommandContext, object: Arc<ServerCommand>) -> (Facts, Op
         memory.own.searches_for(attempt.as_deref(), now);
     });
     facts.subject.memory = ctx.objects.memory(&uid);
-    if needs_server(&facts) {
+    if needs_target(&facts) {
         look_around(ctx, &mut facts).await;
     }
     (facts, account)
 }
 
-/// Reads the server, and whether its namespace is suspended: live, since commands are rare and what rests on it is not
-/// undone.
+/// Reads the target, and whether its namespace is suspended: live, since commands are rare and what rests on it is not
+/// undone. Who else wants a host is known by what this process has listed.
 async fn look_around(ctx: &CommandContext, facts: &mut Facts) {
     let subject = &facts.subject;
     facts.is_first = ctx
@@ -151,15 +161,38 @@ async fn look_around(ctx: &CommandContext, facts: &mut Facts) {
         .has_turn_in(&row(&subject.object), subject.uid());
     facts.steady = clock::steady_wall();
     let namespace = subject.namespace();
-    let api = BareMetalServer::api(ctx.client.clone(), Some(namespace));
-    let found = bounded(api.get_opt(&subject.object.spec.server_ref.name)).await;
-    let suspended = namespaces::is_suspended(ctx, namespace).await;
-    facts.server = match (found, &suspended) {
-        (Err(failure), _) => ServerFact::Unreadable(failure.explain()),
-        (Ok(_), Err(failure)) => ServerFact::Unreadable(failure.explain()),
-        (Ok(None), Ok(_)) => ServerFact::Missing,
-        (Ok(Some(server)), Ok(_)) => ServerFact::Found(Arc::new(server)),
+    let client = ctx.client.clone();
+    let name = &subject.object.spec.target_ref.name;
+    let found = match facts.kind() {
+        TargetKind::BareMetalServer => {
+            let api = BareMetalServer::api(client, Some(namespace));
+            let found = bounded(api.get_opt(name)).await;
+            found.map(|found| found.map(|server| Target::Server(Arc::new(server))))
+        }
+        TargetKind::DedicatedHost => {
+            let api = DedicatedHost::api(client, Some(namespace));
+            let found = bounded(api.get_opt(name)).await;
+            found.map(|found| found.map(|host| Target::Host(Arc::new(host))))
+        }
     };
+    let suspended = namespaces::is_suspended(ctx, namespace).await;
+    let rivals = match &found {
+        Ok(Some(Target::Host(host))) => {
+            let since = ctx.acting_since();
+            ctx.hosts.rivals(ctx, host, since)
+        }
+        _ => Some(Rivals::default()),
+    };
+    facts.target = match (found, &suspended) {
+        (Err(failure), _) => TargetFact::Unreadable(failure.explain()),
+        (Ok(_), Err(failure)) => TargetFact::Unreadable(failure.explain()),
+        (Ok(None), Ok(_)) => TargetFact::Missing,
+        (Ok(Some(_)), Ok(_)) if rivals.is_none() => {
+            TargetFact::Unreadable("the DedicatedHosts are not listed yet".to_owned())
+        }
+        (Ok(Some(target)), Ok(_)) => TargetFact::Found(target),
+    };
+    facts.rivals = rivals.unwrap_or_default();
     facts.is_namespace_suspended = suspended.unwrap_or(true);
     facts.subject.now = clock::now();
 }
@@ -170,7 +203,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn who_waits_or_is_under_way_stands_in_the_row_of_its_server_and_nobody_else() {
+    fn who_waits_or_is_under_way_stands_in_the_row_of_its_target_and_nobody_else() {
         let sent = |outcome: &str, uid: &str| {
             json!([{
                 "uid": uid, "action": "Reboot", "machine": "m", "attempt": "a", "listed": {},
@@ -189,7 +222,7 @@ mod tests {
             let mut object = json!({
                 "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand",
                 "metadata": {"name": "r", "namespace": "shop", "uid": "u"},
-                "spec": {"serverRef": {"name": "web"}, "action": "Reboot"},
+                "spec": {"targetRef": {"name": "web"}, "action": "Reboot"},
                 "status": status,
             });
             if deleted {
@@ -198,7 +231,7 @@ mod tests {
             let object: ServerCommand = serde_json::from_value(object).unwrap();
             row_of(&object).map(|place| (place.row, place.has_begun))
         };
-        let stands = |has_begun| Some(("shop/web".to_owned(), has_begun));
+        let stands = |has_begun| Some(("BareMetalServer/shop/web".to_owned(), has_begun));
         let status = |sent: Value| json!({ "sent": sent });
         let accepted = || status(sent("Accepted", "u"));
         assert_eq!(place(false, json!({})), stands(false));

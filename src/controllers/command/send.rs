@@ -25,7 +25,7 @@ use flexmetal_core::{
     pass::Ended,
     trouble::Trouble,
 };
-use hosting_types::{Error, command::Command};
+use hosting_types::{Error, command::Command, host::HostResult};
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
@@ -205,12 +205,40 @@ pub(super) fn answered(
         }
         Err(error) => error,
     };
+    refused(record, &error, at, false)
+}
+
+/// What an answer about a host says. Its words for that are not described, and are kept nowhere.
+pub(super) fn answered_by_host(
+    record: CommandRecord,
+    answer: Result<HostResult, Error>,
+) -> (Ended, Observation) {
+    let at = clock::now().mono;
+    match answer {
+        Ok(_) => {
+            let record = CommandRecord {
+                outcome: Some(CommandOutcome::Accepted),
+                ..record
+            };
+            (Ended::Done, Observation::Sent(record, at))
+        }
+        Err(error) => refused(record, &error, at, true),
+    }
+}
+
+/// What an error says.
+fn refused(
+    record: CommandRecord,
+    error: &Error,
+    at: Duration,
+    is_host: bool,
+) -> (Ended, Observation) {
     tracing::warn!(
         attempt = record.intent.attempt,
         error = error.explain(),
         "a command was not taken, or its answer was lost"
     );
-    let trouble = Ended::Failed(Trouble::of_provider(&error));
+    let trouble = Ended::Failed(Trouble::of_provider(error));
     // A 409 among them: what it says of is another command, or this one.
     if error.may_have_taken_effect() {
         return (trouble, Observation::Sent(record, at));
@@ -220,7 +248,12 @@ pub(super) fn answered(
         message: Some(error.explain()),
         ..record.clone()
     };
-    match &error {
+    match error {
+        // The host was read with this key right before: it has no right to this, and no try changes that.
+        Error::AccessDenied(refusal) if is_host && refusal.status == 403 => {
+            let record = closed(CommandOutcome::Refused);
+            (Ended::Done, Observation::Sent(record, at))
+        }
         // It goes on when the key works, or there is room, or there is a connection.
         Error::AccessDenied(_) | Error::RateLimited(_) | Error::NotSent(_) => {
             let record = closed(CommandOutcome::NotSent);

@@ -33,6 +33,7 @@ fn process() -> Process {
     Process {
         stored_keys: Default::default(),
         server_commands: Default::default(),
+        hosts: Default::default(),
         events: Events::new(client.clone(), None),
         client: client.clone(),
         watch_client: client,

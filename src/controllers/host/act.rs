@@ -1,16 +1,16 @@
 //! Carries out one effect, and returns how it ended and what was observed.
 
-use super::{HostContext, commands, installs, look_around};
+use super::{HostContext, installs, look_around};
 use crate::{
     account::{Account, Permit},
-    controllers::live_account::live_account,
+    controllers::{live_account::live_account, power::create_command},
     runtime::clock,
 };
-use api::Reason;
+use api::{Reason, command::PowerAction, target::TargetKind};
 use flexmetal_core::{
     cause::Cause,
     host::{
-        decide::Effect,
+        decide::{Effect, power},
         facts::{Facts, Held, Observation},
     },
     pass::Ended,
@@ -30,13 +30,41 @@ pub(super) async fn act(
     permit: Option<Permit>,
 ) -> Done {
     let _calling = permit.is_some().then(|| ctx.objects.call_provider());
-    let (Some(account), Some(permit)) = (account, permit) else {
-        return failed(Trouble::unexpected("a call without a permit"));
-    };
-    match effect {
-        Effect::Install(new) => Box::pin(installs::install(ctx, facts, account, permit, new)).await,
-        Effect::Command(new) => Box::pin(commands::send(ctx, facts, account, permit, new)).await,
-        Effect::ReadLog { pages } => installs::read_log(facts, permit, *pages).await,
+    match (effect, account, permit) {
+        (Effect::Install(new), Some(account), Some(permit)) => {
+            Box::pin(installs::install(ctx, facts, account, permit, new)).await
+        }
+        (Effect::ReadLog { pages }, _, Some(permit)) => {
+            installs::read_log(facts, permit, *pages).await
+        }
+        (Effect::Power { name, action }, Some(account), _) => {
+            switch(ctx, facts, account, name, *action).await
+        }
+        _ => failed(Trouble::unexpected("a call without a permit")),
+    }
+}
+
+/// Creates the command that a change of `spec.power` came to, by the name that the object has on record: of two that do
+/// so, one creates it.
+async fn switch(
+    ctx: &HostContext,
+    facts: &Facts,
+    account: &Account,
+    name: &str,
+    action: PowerAction,
+) -> Done {
+    match reread(ctx, facts, account).await {
+        Ok(fresh) if power::may_create(&fresh, name) => {}
+        Ok(_) => return stale(),
+        Err(done) => return done,
+    }
+    let kind = TargetKind::DedicatedHost;
+    match create_command(ctx, kind, &*facts.subject.object, name, action).await {
+        Ok(true) => (Ended::Done, Observation::Powered(name.to_owned())),
+        Ok(false) => failed(Trouble::of_write(format!(
+            "spec.power: there is a ServerCommand {name} that is not of this object"
+        ))),
+        Err(failure) => failed(Trouble::of_write(failure.explain())),
     }
 }
 
@@ -49,10 +77,9 @@ pub(super) fn stale() -> Done {
 }
 
 /// It cannot be sent: that is told, and looked at again later, while all else goes on.
-pub(super) fn held(facts: &Facts, is_install: bool, cause: Cause) -> Done {
+pub(super) fn held(facts: &Facts, cause: Cause) -> Done {
     let held = Held {
         generation: facts.subject.object.metadata.generation,
-        is_install,
         at: clock::now().mono,
         cause,
     };
@@ -60,9 +87,9 @@ pub(super) fn held(facts: &Facts, is_install: bool, cause: Cause) -> Done {
 }
 
 /// The same where the host is not as it was shown: in words.
-pub(super) fn busy(facts: &Facts, is_install: bool, why: &str) -> Done {
+pub(super) fn busy(facts: &Facts, why: &str) -> Done {
     let text = format!("{why}, so nothing is sent; retrying");
-    held(facts, is_install, Cause::waits(Reason::ChecksFailed, text))
+    held(facts, Cause::waits(Reason::ChecksFailed, text))
 }
 
 /// The object, its account and its namespace as they are now.

@@ -4,6 +4,7 @@ use super::{
     HostContext,
     act::{Done, busy, ended, failed, held, nonce, read_host, reread_with_key, stale},
     note::note,
+    switched,
     texts::{self, Texts},
 };
 use crate::{
@@ -23,8 +24,10 @@ use flexmetal_core::{
         },
         facts::{Facts, LogSight, MOST_LOG_PAGES, Observation},
     },
+    host_record::against,
     once::{self, Closed, Stage},
     pass::Ended,
+    server_commands::UnderWay,
     trouble::Trouble,
 };
 use futures::FutureExt as _;
@@ -36,10 +39,10 @@ use hosting_types::{
 };
 use tokio::sync::Mutex;
 
-/// So many lines of a log are shown.
-const LINES: usize = 10;
-/// So many characters of each.
-const LINE: usize = 200;
+/// So many characters of a line of a log are shown.
+const LINE: usize = 256;
+/// What names an error in a log.
+const ERRORS: [&str; 2] = ["error", "fail"];
 
 /// Notes that the host is installed, and sends the request at most once: on object, account, host and log as they were read
 /// right before.
@@ -61,26 +64,31 @@ pub(super) async fn install(
     };
     let texts = match texts::read(ctx, &fresh.subject.object).await {
         Ok(texts) => texts,
-        Err(cause) => return held(&fresh, true, cause),
+        Err(cause) => return held(&fresh, cause),
     };
-    let request = match request(&fresh.subject.object, new, texts) {
+    let request = match request(
+        &fresh.subject.object,
+        new,
+        texts,
+        account.view().install_form,
+    ) {
         Ok(request) => request,
-        Err(cause) => return held(&fresh, true, cause),
+        Err(cause) => return held(&fresh, cause),
     };
     let id = HostId(new.host);
     let host = match read_host(&mut permit, id).await {
         Ok(host) => host,
         Err(done) => return done,
     };
-    if let Some(why) = attempt::against(&host, new.host, new.server_id) {
-        return busy(&fresh, true, &why);
+    if let Some(why) = against(&host, new.host, new.server_id) {
+        return busy(&fresh, &why);
     }
     let log = match log_of(&mut permit, id, new.pages).await {
         Ok(entries) => summary(&entries),
         Err(NoLog::Longer) => return (Ended::Done, Observation::LongLog),
         Err(NoLog::Failed(why) | NoLog::TooLong(why)) => {
             let why = format!("the log of host {id} cannot be read ({why})");
-            return busy(&fresh, true, &why);
+            return busy(&fresh, &why);
         }
     };
     let started = (since, window);
@@ -108,7 +116,14 @@ pub(super) async fn install(
             return unsent(record, why);
         }
     }
+    // Who sends a command notes that first, and reads this object then: from here on none begins.
+    let host = switched(ctx, &fresh.subject.object);
+    let commands = ctx.server_commands.clone();
+    let commands = commands.under_way_now(&host).await;
     let against = match reread_with_key(ctx, &fresh, account).await {
+        _ if !matches!(commands, Ok(UnderWay::Nothing)) => {
+            Some("a ServerCommand may be under way, or they could not be read")
+        }
         Err(_) => Some("object, account or SSH key could not be read after it was noted"),
         Ok(last) if !install::may_send(&last, new, &record.intent) => {
             Some("object, account or SSH key changed after it was noted")
@@ -153,7 +168,12 @@ pub(super) async fn install(
 }
 
 /// The request.
-fn request(object: &DedicatedHost, new: &NewInstall, texts: Texts) -> Result<HostInstall, Cause> {
+fn request(
+    object: &DedicatedHost,
+    new: &NewInstall,
+    texts: Texts,
+    form: RequestForm,
+) -> Result<HostInstall, Cause> {
     let person = |why: String| {
         let text = format!("spec.install: {why}; correct it");
         Cause::needs_person(Reason::InvalidSpec, text)
@@ -171,7 +191,7 @@ fn request(object: &DedicatedHost, new: &NewInstall, texts: Texts) -> Result<Hos
         post_install_script: texts.script,
         ssh_key: Some(key),
         quick_format: spec.quick_format,
-        form: match spec.request_form.unwrap_or_default() {
+        form: match form {
             RequestForm::Documented => InstallForm::default(),
             RequestForm::Observed => InstallForm::OBSERVED,
         },
@@ -189,7 +209,7 @@ fn told(ended: Ended, record: HostInstallRecord) -> Done {
     (ended, Observation::Installed(Box::new(record), at))
 }
 
-/// Reads the log. Its lines are shown where they are of an installation with which no secret went. That it cannot be read holds
+/// Reads the log. A line of it is shown where it is of an installation with which no secret went. That it cannot be read holds
 /// up nothing else.
 pub(super) async fn read_log(facts: &Facts, mut permit: Permit, pages: u32) -> Done {
     let at = clock::now().mono;
@@ -200,7 +220,7 @@ pub(super) async fn read_log(facts: &Facts, mut permit: Permit, pages: u32) -> D
         Ok(entries) => Observation::Log(LogSight {
             at,
             log: summary(&entries),
-            lines: shown.map_or_else(Vec::new, |open| lines(entries, &open.intent.log)),
+            error: shown.and_then(|open| last_error(entries, &open.intent.log)),
         }),
         Err(NoLog::Longer) => Observation::LongLog,
         Err(NoLog::Failed(why)) => Observation::NoLog(clock::now().mono, why, false),
@@ -266,25 +286,24 @@ fn summary(entries: &[InstallLogEntry]) -> HostLog {
     }
 }
 
-/// The last lines of those that came after.
-fn lines(mut entries: Vec<InstallLogEntry>, before: &HostLog) -> Vec<String> {
+/// The last line that names an error, of those that came after.
+fn last_error(mut entries: Vec<InstallLogEntry>, before: &HostLog) -> Option<String> {
     entries.retain(|entry| match (entry.id, before.last_id) {
         (Some(id), Some(last)) => id > last,
         (Some(_), None) => before.entries == 0 || entry.written_at > before.newest,
         (None, _) => entry.written_at > before.newest,
     });
     entries.sort_by_key(|entry| (entry.written_at, entry.id));
-    let skipped = entries.len().saturating_sub(LINES);
-    entries.iter().skip(skipped).map(line).collect()
+    entries.iter().rev().map(line).find(|line| {
+        let line = line.to_lowercase();
+        ERRORS.iter().any(|word| line.contains(word))
+    })
 }
 
 fn line(entry: &InstallLogEntry) -> String {
-    let at = entry.written_at.filter(|at| *at > 0);
-    let at = at.and_then(|at| jiff::Timestamp::from_second(at).ok());
     let category = [&entry.category_name, &entry.category];
     let category = category.into_iter().find(|text| !text.is_empty());
     let parts = [
-        at.map(|at| at.to_string()),
         category.map(|text| format!("{text}:")),
         Some(entry.description.clone()),
         Some(entry.resolved.clone()),
@@ -314,25 +333,30 @@ mod tests {
     }
 
     #[test]
-    fn the_last_lines_of_this_installation_are_shown_and_they_are_short() {
+    fn the_last_error_of_this_installation_is_shown_and_it_is_short() {
         let long = "x".repeat(500);
-        let mut log: Vec<_> = (1..=20).map(|n| entry(Some(n), 100 + n, "step")).collect();
-        log.push(entry(Some(21), 121, &format!("a\u{7}b {long}")));
         let before = HostLog {
-            entries: 15,
-            last_id: Some(15),
-            newest: Some(115),
+            entries: 2,
+            last_id: Some(2),
+            newest: Some(102),
         };
-        let shown = lines(log.clone(), &before);
-        assert_eq!(shown.len(), 6, "{shown:?}");
-        assert_eq!(shown[0], "1970-01-01T00:01:56Z install: step");
-        assert!(shown[5].contains("install: ab x"), "{}", shown[5]);
-        assert_eq!(shown[5].chars().count(), LINE);
-        let all = lines(log.clone(), &HostLog::default());
-        assert_eq!(all.len(), LINES);
+        let mut log = vec![
+            entry(Some(1), 101, "step"),
+            entry(Some(2), 102, "an error of the one before"),
+            entry(Some(3), 103, "step"),
+        ];
+        assert_eq!(last_error(log.clone(), &before), None);
+        log.push(entry(Some(4), 104, "disk failure"));
+        log.push(entry(Some(5), 105, "step"));
+        let shown = last_error(log.clone(), &before);
+        assert_eq!(shown.as_deref(), Some("install: disk failure"));
+        log.push(entry(Some(6), 106, &format!("a\u{7}b Error {long}")));
+        let shown = last_error(log.clone(), &before).unwrap();
+        assert!(shown.starts_with("install: ab Error x"), "{shown}");
+        assert_eq!(shown.chars().count(), LINE);
         let told = summary(&log);
-        assert_eq!((told.entries, told.last_id), (21, Some(21)));
-        assert_eq!(told.newest, Some(121));
+        assert_eq!((told.entries, told.last_id), (6, Some(6)));
+        assert_eq!(told.newest, Some(106));
         // A date of 0 is none.
         assert_eq!(summary(&[entry(None, 0, "a")]).newest, None);
     }

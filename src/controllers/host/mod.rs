@@ -1,10 +1,9 @@
 //! `DedicatedHost`: observe, decide, act, report.
 //!
-//! A host is there before its object and stays after it. All objects look at the one list of their account; what wipes or
-//! switches a host goes out once, between two looks.
+//! A host is there before its object and stays after it. All objects look at the one list of their account; what wipes a host
+//! goes out once, between two looks. A ServerCommand switches it.
 
 mod act;
-mod commands;
 mod installs;
 mod note;
 mod texts;
@@ -12,13 +11,16 @@ mod texts;
 use super::{
     context::{Context, Process},
     drive::drive,
+    host_objects::Hosts,
     objects::{Objects, Seen, Traits, Words},
     pass::{Next, TURNS},
+    power::read_command,
+    server_commands::Switched,
     stored_keys::by_name,
 };
 use crate::account::Account;
 use act::act;
-use api::DedicatedHost;
+use api::{DedicatedHost, target::TargetKind};
 use flexmetal_core::{
     account::key::AccountKey,
     again::Again,
@@ -27,10 +29,13 @@ use flexmetal_core::{
         facts::{Facts, HostMemory},
     },
     ownership::Rivals,
-    pass::{Memory, Subject},
+    pass::Memory,
+    power::KnownCommand,
 };
-use std::{hash::Hash as _, sync::Arc};
+use std::{hash::Hash as _, sync::Arc, time::Duration};
 
+/// The hosts of all watched namespaces.
+type HostObjects = Objects<DedicatedHost, Memory<HostMemory>>;
 /// What the passes over hosts use.
 type HostContext = Context<DedicatedHost, Memory<HostMemory>>;
 
@@ -38,11 +43,11 @@ type HostContext = Context<DedicatedHost, Memory<HostMemory>>;
 pub struct Controller {
     process: Process,
     /// The objects.
-    pub objects: Arc<Objects<DedicatedHost, Memory<HostMemory>>>,
+    pub objects: Arc<HostObjects>,
 }
 
 impl Controller {
-    /// No objects yet. Registers the kind with the accounts, and with the stored keys.
+    /// No objects yet. Registers the kind with the accounts, the stored keys, and the commands.
     pub fn new(process: &Process) -> Self {
         let traits = Traits {
             account_of: Some(|object| Some(account_of(object))),
@@ -58,6 +63,7 @@ impl Controller {
         };
         let objects = Arc::new(Objects::new(traits, process.watched.watches()));
         process.accounts.add_users(objects.clone());
+        process.hosts.set(objects.clone());
         process.stored_keys.add_referrers(objects.clone());
         Self {
             process: process.clone(),
@@ -73,12 +79,11 @@ impl Controller {
     }
 }
 
-/// The stored key that a host names.
-fn refers(host: &DedicatedHost) -> Words {
-    let namespace = host.metadata.namespace.as_deref().unwrap_or_default();
-    let install = host.spec.install.iter();
-    let key = install.map(|install| by_name(namespace, &install.ssh_key_ref.name));
-    key.collect()
+impl Hosts for HostObjects {
+    fn rivals(&self, process: &Process, host: &DedicatedHost, since: Duration) -> Option<Rivals> {
+        self.is_listed_since(since)
+            .then(|| rivals(process, self, host))
+    }
 }
 
 /// The account that a host names.
@@ -87,8 +92,41 @@ fn account_of(host: &DedicatedHost) -> AccountKey {
     AccountKey::of(&host.account(), namespace)
 }
 
+/// Who else wants the host, and may have it: who may not must not be in the way of those who do.
+fn rivals(process: &Process, hosts: &HostObjects, host: &DedicatedHost) -> Rivals {
+    let number = host.spec.host_id;
+    let names = process.accounts.names_of(&account_of(host));
+    let claimants = hosts.claimants(&number.to_string(), &names);
+    let uid = host.metadata.uid.as_deref().unwrap_or_default();
+    Rivals::of(uid, &claimants, |claimant| {
+        process
+            .accounts
+            .lets_host(&claimant.account, &claimant.namespace, number)
+    })
+}
+
+/// The host of an object, for whose commands it is asked.
+fn switched(process: &Process, host: &DedicatedHost) -> Switched {
+    Switched::Host {
+        number: host.spec.host_id.to_string(),
+        accounts: process.accounts.names_of(&account_of(host)),
+    }
+}
+
+/// The stored key that a host names.
+fn refers(host: &DedicatedHost) -> Words {
+    let namespace = host.metadata.namespace.as_deref().unwrap_or_default();
+    let install = host.spec.install.iter();
+    let key = install.map(|install| by_name(namespace, &install.ssh_key_ref.name));
+    key.collect()
+}
+
 /// One pass.
 async fn pass(ctx: Arc<HostContext>, seen: Seen<DedicatedHost>) -> Again {
+    if let Seen::Gone(gone) = &seen {
+        let meta = gone.meta();
+        wake_commands(&ctx, meta.namespace.as_deref(), meta.name.as_deref());
+    }
     let object = match ctx.open(seen).await {
         Ok(object) => object,
         Err(again) => return again,
@@ -102,15 +140,36 @@ async fn pass(ctx: Arc<HostContext>, seen: Seen<DedicatedHost>) -> Again {
             ctx.concluded(subject, ended, |own| own.note(observation))
                 .await
         }
-        Next::Say(again) => ctx.say(subject, &decision, again, &TURNS).await,
+        Next::Say(again) => {
+            let again = ctx.say(subject, &decision, again, &TURNS).await;
+            if ctx.objects.memory(subject.uid()).reported != subject.memory.reported {
+                wake_commands(&ctx, Some(subject.namespace()), Some(subject.name()));
+            }
+            again
+        }
         Next::Rest(again) => again,
+    }
+}
+
+/// The commands for the object are judged by what has changed.
+fn wake_commands(ctx: &HostContext, namespace: Option<&str>, name: Option<&str>) {
+    if let (Some(namespace), Some(name)) = (namespace, name) {
+        let commands = &ctx.server_commands;
+        commands.target_changed(TargetKind::DedicatedHost, namespace, name);
     }
 }
 
 async fn observe(ctx: &HostContext, object: Arc<DedicatedHost>) -> (Facts, Option<Account>) {
     let pinned = object.account();
     let (subject, account) = ctx.subject(object, &pinned).await;
+    let namespace = subject.namespace();
+    let status = subject.object.status.as_ref();
+    let power = read_command(ctx, namespace, status.and_then(|s| s.power.as_ref())).await;
+    let since = ctx.acting_since();
+    let host = switched(ctx, &subject.object);
     let mut facts = Facts {
+        commands: ctx.server_commands.under_way(&host, since),
+        power: KnownCommand::of(subject.object.metadata.uid.as_deref(), power),
         rivals: Rivals::default(),
         is_owner_known: true,
         is_namespace_suspended: ctx.accounts.is_namespace_suspended(subject.namespace()),
@@ -119,7 +178,12 @@ async fn observe(ctx: &HostContext, object: Arc<DedicatedHost>) -> (Facts, Optio
     };
     look_around(ctx, &mut facts);
     let mut own = facts.subject.memory.own.clone();
+    let owner = own.owner.clone();
     own.recall(&facts);
+    if own.owner != owner {
+        let subject = &facts.subject;
+        wake_commands(ctx, Some(subject.namespace()), Some(subject.name()));
+    }
     ctx.objects
         .remember(facts.subject.uid(), |memory| memory.own = own.clone());
     facts.subject.memory.own = own;
@@ -128,7 +192,7 @@ async fn observe(ctx: &HostContext, object: Arc<DedicatedHost>) -> (Facts, Optio
 
 /// What other objects of this process show. No call is made.
 fn look_around(ctx: &HostContext, facts: &mut Facts) {
-    facts.rivals = rivals(ctx, &facts.subject);
+    facts.rivals = rivals(ctx, &ctx.objects, &facts.subject.object);
     facts.is_owner_known = (facts.rivals.owner.as_ref())
         .is_none_or(|owner| ctx.accounts.has_terms(&owner.account, &owner.namespace));
     let subject = &facts.subject;
@@ -138,15 +202,4 @@ fn look_around(ctx: &HostContext, facts: &mut Facts) {
         ctx.stored_keys.find(subject.namespace(), name)
     });
     facts.key = key;
-}
-
-/// Who else wants the host, and may have it: who may not must not be in the way of those who do.
-fn rivals(ctx: &HostContext, subject: &Subject<DedicatedHost, HostMemory>) -> Rivals {
-    let host = subject.object.spec.host_id;
-    let names = ctx.accounts.names_of(&account_of(&subject.object));
-    let claimants = ctx.objects.claimants(&host.to_string(), &names);
-    Rivals::of(subject.uid(), &claimants, |claimant| {
-        ctx.accounts
-            .lets_host(&claimant.account, &claimant.namespace, host)
-    })
 }

@@ -85,7 +85,7 @@ impl<K: Kind> Form<K> {
     }
 
     /// Its metadata.
-    pub(super) fn meta(&self) -> ObjectMeta {
+    pub fn meta(&self) -> ObjectMeta {
         match &self.packed {
             Packed::Undecodable(object) => object.metadata.clone(),
             Packed::Text(text) => metadata(text),

@@ -8,10 +8,10 @@ use super::{
 };
 use crate::{
     account::{Account, Permit},
-    controllers::writes::Written,
+    controllers::{power::create_command, server_commands::Switched, writes::Written},
     runtime::clock,
 };
-use api::{BareMetalServer, command::PowerAction, order::OrderNote};
+use api::{BareMetalServer, command::PowerAction, order::OrderNote, target::TargetKind};
 use flexmetal_core::{
     moment::Moment,
     once::Reply,
@@ -214,7 +214,8 @@ async fn command(
         Ok(_) => return Observation::Stale,
         Err(observation) => return observation,
     }
-    match writes::create_command(ctx, &facts.object, name, action).await {
+    let kind = TargetKind::BareMetalServer;
+    match create_command(ctx, kind, &*facts.object, name, action).await {
         Ok(true) => Observation::Commanded(name.to_owned()),
         Ok(false) => Observation::Failed(Trouble::of_write(format!(
             "spec.power: there is a ServerCommand {name} that is not of this object"
@@ -449,8 +450,11 @@ async fn begin_release(
 /// Whether no command is under way for the object, as the API server has them now.
 pub(super) async fn no_command_runs(ctx: &ServerContext, facts: &Facts) -> Result<(), Observation> {
     let commands = ctx.server_commands.clone();
-    let found = commands.under_way_now(facts.namespace(), facts.name());
-    match found.await {
+    let server = Switched::Server {
+        namespace: facts.namespace().to_owned(),
+        name: facts.name().to_owned(),
+    };
+    match commands.under_way_now(&server).await {
         Ok(UnderWay::Nothing) => Ok(()),
         Ok(UnderWay::Command(_) | UnderWay::NotListed) => Err(Observation::Stale),
         Err(failure) => Err(Observation::Failed(Trouble::of_write(failure.explain()))),

@@ -3,13 +3,10 @@
 use super::{ServerContext, claims, installation, ssh_keys};
 use crate::{
     account::Account,
-    controllers::{
-        live_account,
-        writes::{Failure, bounded},
-    },
-    runtime::{clock, kind_api::KindApi},
+    controllers::{live_account, power::read_command, server_commands::Switched, writes::Failure},
+    runtime::clock,
 };
-use api::{BareMetalServer, ServerCommand, power::PowerStatus, server::OrderOutcome};
+use api::{BareMetalServer, ServerCommand, server::OrderOutcome};
 use flexmetal_core::{
     account::{
         left_behind::{Left, LeftBehind},
@@ -56,12 +53,14 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
     let lineage = account_facts.view().and_then(|v| v.lineage.as_deref());
     let named_keys = ssh_keys::named(&ctx.stored_keys, &object, lineage);
     let installation = needed_installation(ctx, &object, lineage, &named_keys).await;
-    let power_command = power_command(ctx, &object).await;
+    let power = object.status.as_ref().and_then(|s| s.power.as_ref());
+    let power_command = read_command(ctx, &namespace, power).await;
     let acting_since = ctx.acting_since();
-    let name = object.metadata.name.as_deref().unwrap_or_default();
-    let mut commands = ctx
-        .server_commands
-        .under_way(&namespace, name, acting_since);
+    let server = Switched::Server {
+        namespace: namespace.clone(),
+        name: object.metadata.name.clone().unwrap_or_default(),
+    };
+    let mut commands = ctx.server_commands.under_way(&server, acting_since);
     // Of a kind that is not there nothing is ever listed. What is noted is sent only after another look at it.
     if object.metadata.deletion_timestamp.is_some()
         && commands == UnderWay::NotListed
@@ -102,17 +101,6 @@ fn refresh(facts: &mut AccountFacts, account: Option<&Account>) {
     if let (AccountFacts::Found { view, .. }, Some(account)) = (facts, account) {
         *view = account.view();
     }
-}
-
-/// The command that a change of `spec.power` came to, as long as its end was not seen. None: it was not read.
-async fn power_command(
-    ctx: &ServerContext,
-    object: &BareMetalServer,
-) -> Option<Option<ServerCommand>> {
-    let power = object.status.as_ref().and_then(|s| s.power.as_ref());
-    let command = power.and_then(PowerStatus::awaited)?;
-    let api = ServerCommand::api(ctx.client.clone(), object.namespace().as_deref());
-    bounded(api.get_opt(&command.name)).await.ok()
 }
 
 /// Whether a machine of the object is on record at the account, or an order of it is open there: by its status, by what

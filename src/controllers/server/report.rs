@@ -2,7 +2,7 @@
 
 use super::ServerContext;
 use crate::controllers::report::{Machine, Reported};
-use api::names::RELEASE_ANNOTATION;
+use api::{names::RELEASE_ANNOTATION, target::TargetKind};
 use flexmetal_core::{
     server::{
         decide::{Decision, expiry, fence},
@@ -21,7 +21,7 @@ pub async fn report(ctx: &ServerContext, facts: &Facts, decision: &Decision) -> 
         .await;
     if reported == Reported::Written {
         let commands = &ctx.server_commands;
-        commands.server_changed(facts.namespace(), facts.name());
+        commands.target_changed(TargetKind::BareMetalServer, facts.namespace(), facts.name());
     }
     reported
 }

@@ -1,19 +1,13 @@
 //! The writes to a server object's metadata, each with what it means.
 
 use super::ServerContext;
-use crate::{
-    controllers::writes::{Failure, Written, bounded, with_finalizer, without_finalizer},
-    runtime::kind_api::KindApi,
-};
+use crate::controllers::writes::{Written, with_finalizer, without_finalizer};
 use api::{
-    BareMetalServer, ServerCommand,
-    command::{PowerAction, ServerCommandSpec, ServerRef},
+    BareMetalServer,
     names::{ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
     order::OrderNote,
-    power::is_command_of,
     server::Intent,
 };
-use kube::{Resource as _, api::PostParams};
 use serde_json::{Value, json};
 
 /// Finalizer and intent of a new order, in one write. A person's word about the last one is used up by it.
@@ -92,37 +86,3 @@ pub async fn let_go(ctx: &ServerContext, object: &BareMetalServer) -> Written<Ba
     ctx.write_metadata(object, json!({ "finalizers": finalizers }))
         .await
 }
-
-/// Creates the command that a change of `spec.power` came to, or finds it there. Returns whether the one of that name is
-/// this object's.
-///
-/// # Errors
-/// When the API server has not done it, or does not say.
-pub async fn create_command(
-    ctx: &ServerContext,
-    object: &BareMetalServer,
-    name: &str,
-    action: PowerAction,
-) -> Result<bool, Failure> {
-    let server = object.metadata.name.clone().unwrap_or_default();
-    let spec = ServerCommandSpec {
-        server_ref: ServerRef { name: server },
-        action,
-        timeout: None,
-        escalate_after: None,
-        ttl_seconds_after_finished: Some(KEPT),
-    };
-    let mut command = ServerCommand::new(name, spec);
-    command.metadata.owner_references = object.controller_owner_ref(&()).map(|of| vec![of]);
-    let api = ServerCommand::api(ctx.client.clone(), object.metadata.namespace.as_deref());
-    let failure = match bounded(api.create(&PostParams::default(), &command)).await {
-        Ok(_) => return Ok(true),
-        Err(failure) if failure.code() == Some(409) => failure,
-        Err(failure) => return Err(failure),
-    };
-    let found = bounded(api.get_opt(name)).await?.ok_or(failure)?;
-    Ok(is_command_of(object, &found) && found.spec.action == action)
-}
-
-/// How many seconds a command of `spec.power` stays after its end. Longer than one that was noted may be created.
-const KEPT: i64 = 7 * 86_400;

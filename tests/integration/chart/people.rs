@@ -27,7 +27,7 @@ fn object(resource: &str) -> Value {
         "baremetalservers" => return lab::rig::server("web"),
         "servercommands" => (
             "ServerCommand",
-            json!({"serverRef": {"name": "web"}, "action": "Reboot"}),
+            json!({"targetRef": {"name": "web"}, "action": "Reboot"}),
         ),
         "servertags" => ("ServerTag", json!({})),
         "dedicatedhosts" => ("DedicatedHost", json!({"hostID": 1001})),

@@ -157,7 +157,7 @@ impl Release<'_> {
         let command = |name: &str, ttl: Value| {
             json!({"apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand",
                 "metadata": {"name": name, "namespace": self.work},
-                "spec": {"serverRef": {"name": "own"}, "action": "Reboot", "ttlSecondsAfterFinished": ttl}})
+                "spec": {"targetRef": {"name": "own"}, "action": "Reboot", "ttlSecondsAfterFinished": ttl}})
         };
         let mut kept = command("kept", Value::Null);
         let spec = kept["spec"].as_object_mut().unwrap();

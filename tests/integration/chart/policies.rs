@@ -336,7 +336,7 @@ async fn nobody_of_a_namespace_changes_what_shows_a_command() {
     let command = |name: &str| {
         json!({
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand", "metadata": {"name": name},
-            "spec": {"serverRef": {"name": "web"}, "action": "Reboot"},
+            "spec": {"targetRef": {"name": "web"}, "action": "Reboot"},
         })
     };
     let note = |text: Value| json!({"metadata": {"annotations": {COMMAND_ANNOTATION: text}}});

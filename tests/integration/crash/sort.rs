@@ -84,6 +84,11 @@ fn cluster(method: &Method, parts: &[&str], body: &[u8], subject: &str) -> Vec<S
             let names = said.into_iter().map(|said| format!("{path}{said}"));
             (*name == subject, names.collect())
         }
+        ["apis", "flexmetal.dev", _, "namespaces", _, kind] => {
+            let made: Value = serde_json::from_slice(body).unwrap_or_default();
+            let is_subject = made["metadata"]["ownerReferences"][0]["name"] == subject;
+            (is_subject, vec![(*kind).into()])
+        }
         ["api", "v1", "namespaces", _, "secrets", name] => {
             (*name == subject, vec!["secrets".into()])
         }
@@ -97,22 +102,18 @@ fn cluster(method: &Method, parts: &[&str], body: &[u8], subject: &str) -> Vec<S
     if is_subject { names } else { Vec::new() }
 }
 
-/// What a write of a host's status says of an installation or a command: how often it is written beside that depends on when
+/// What a write of a host's status says of an installation: how often it is written beside that depends on when
 /// the host is looked at.
 fn said_of_host(body: &[u8]) -> Vec<&'static str> {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let (install, power) = (&body["status"]["install"], &body["status"]["power"]);
-    let has = |word: &str| {
-        [install, power]
-            .iter()
-            .any(|it| it["last"][word].is_string())
-    };
+    let has = |word: &str| install["last"][word].is_string();
     let said = [
         (has("attempt"), " (noted)"),
+        (power["command"]["name"].is_string(), " (wish noted)"),
         (has("outcome"), " (answered)"),
         (has("end"), " (ended)"),
         (install["uid"].is_string(), " (installation seen)"),
-        (power["uid"].is_string(), " (power seen)"),
     ];
     let said: Vec<_> = said.iter().filter(|(says, _)| *says).collect();
     match said.is_empty() {
@@ -258,6 +259,13 @@ fn only_effects_on_the_subject_count() {
             "/api/v1/namespaces/n/secrets",
             r#"{"metadata":{"name":"one"}}"#,
             Some("POST secrets"),
+        ),
+        (
+            Side::Cluster,
+            "POST",
+            "/apis/flexmetal.dev/v1alpha1/namespaces/n/servercommands",
+            r#"{"metadata":{"name":"one-off-1-1","ownerReferences":[{"name":"one"}]}}"#,
+            Some("POST servercommands"),
         ),
         (
             Side::Hosting,

@@ -41,6 +41,19 @@ fn hosts(world: &World) -> Things {
     world.things("DedicatedHost")
 }
 
+/// A command to the host of this object.
+fn command(name: &str, target: &str, action: &str) -> Value {
+    json!({
+        "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand",
+        "metadata": {"name": name},
+        "spec": {"targetRef": {"kind": "DedicatedHost", "name": target}, "action": action},
+    })
+}
+
+fn commands(world: &World) -> Things {
+    world.things("ServerCommand")
+}
+
 /// The changes of hosts that have reached the hosting API, by method and path.
 async fn sent(world: &World) -> BTreeMap<String, u64> {
     let mut counts = world.simulator.counts().await;
@@ -169,7 +182,7 @@ async fn looks(world: &World, times: usize) {
 async fn a_host_is_observed_and_nothing_is_sent_at_first_sight_or_at_the_end() {
     let mut world = World::start(cluster(), "host").await;
     let all = hosts(&world);
-    let words = json!({"power": "Off", "restartToken": "first", "install": debian(7)});
+    let words = json!({"power": "Off", "install": debian(7)});
     all.create(&host("db", HOST, &words)).await;
     let ready = all.wait_ready("db", SOON).await;
     let status = &ready["status"];
@@ -217,11 +230,11 @@ async fn a_host_is_observed_and_nothing_is_sent_at_first_sight_or_at_the_end() {
 }
 
 #[tokio::test]
-async fn each_change_of_power_is_one_call_and_a_restart_is_never_repeated() {
+async fn each_change_of_power_is_one_command_and_no_command_is_sent_twice() {
     let mut world = World::start(cluster(), "hostpower").await;
     let all = hosts(&world);
-    let first = json!({"power": "On", "restartToken": "first"});
-    all.create(&host("db", HOST, &first)).await;
+    let scmds = commands(&world);
+    all.create(&host("db", HOST, &json!({"power": "On"}))).await;
     all.wait_ready("db", SOON).await;
     let call = |word: &str| format!("PUT /v3/host/{{hostId}}/{word}");
     let counts = |stops, starts, restarts| {
@@ -229,39 +242,62 @@ async fn each_change_of_power_is_one_call_and_a_restart_is_never_repeated() {
         let all = all.into_iter().filter(|(_, count)| *count > 0);
         BTreeMap::from_iter(all.map(|(word, count)| (call(word), count)))
     };
-    let becomes = async |word: &'static str| {
-        let look =
-            |object: &Value| (object["status"]["providerStatus"] == word).then(|| object.clone());
-        all.wait_for("db", word, SOON, look).await
-    };
-    let settled = async |wish: &str, token: &str| {
+    let came_to = async |wish: &str, state: &str| {
         let look = |object: &Value| {
             let power = &object["status"]["power"];
-            let is_it = power["wish"] == wish && power["restartToken"] == token;
-            let synced = condition(object, "Ready")?;
-            (is_it && synced["status"] == "True").then(|| object.clone())
+            let is_it = power["wish"] == wish && power["command"]["state"] == state;
+            is_it.then(|| object.clone())
         };
-        all.wait_for("db", &format!("{wish} {token}"), SOON, look)
-            .await
+        let what = format!("{wish} is {state}");
+        all.wait_for("db", &what, SOON, look).await
+    };
+    let becomes = async |word: &'static str| {
+        let look = |object: &Value| {
+            let is_ready = condition(object, "Ready")?["status"] == "True";
+            (is_ready && object["status"]["providerStatus"] == word).then_some(())
+        };
+        all.wait_for("db", word, SOON, look).await
     };
     edit(&world, json!({"power": "Off"})).await;
+    came_to("Off", "Complete").await;
     becomes("stopped").await;
-    settled("Off", "first").await;
     assert_eq!(sent(&world).await, counts(1, 0, 0));
     edit(&world, json!({"power": "On"})).await;
+    came_to("On", "Complete").await;
     becomes("running").await;
-    settled("On", "first").await;
     assert_eq!(sent(&world).await, counts(1, 1, 0));
-    edit(&world, json!({"restartToken": "second"})).await;
-    settled("On", "second").await;
+    let restart = command("restart", "db", "Reboot");
+    scmds.create(&restart).await;
+    let over = async |name: &str, kind: &str| {
+        scmds
+            .wait_for_condition(name, kind, "True", None, SOON)
+            .await
+    };
+    let accepted = |done: &Value| {
+        let message = text(&condition(done, "Ready").expect("it is told")["message"]);
+        assert!(message.contains("was accepted"), "{message}");
+    };
+    accepted(&over("restart", "Complete").await);
     assert_eq!(sent(&world).await, counts(1, 1, 1));
+    // A word that does not say whether the host runs.
+    let word = async |word: &str| {
+        let change = json!({ "hostStatus": word });
+        world.simulator.switches(&change).await;
+    };
+    word("active").await;
+    scmds.create(&command("blind", "db", "PowerOn")).await;
+    let blind = over("blind", "Complete").await;
+    accepted(&blind);
+    assert_eq!(blind["status"]["state"], "active", "{blind:#}");
+    word("running").await;
+    assert_eq!(sent(&world).await, counts(1, 2, 1));
     // Neither another process nor another edit sends it again.
     world.operator().restart();
     edit(&world, json!({"suspend": false})).await;
     looks(&world, 3).await;
-    assert_eq!(sent(&world).await, counts(1, 1, 1));
+    assert_eq!(sent(&world).await, counts(1, 2, 1));
 
-    // Every answer lost once. A stop may be sent again once a look has shown that the host runs; a restart may not.
+    // Every answer lost once: nothing is sent again. The power of the host settles a start or stop, and nothing a restart.
     let lose = async |fault: &str, word: &str| {
         let path = format!("{HOSTS}/{HOST}/{word}");
         let once = Fault::new(fault).on("PUT", &path).times(1);
@@ -269,46 +305,45 @@ async fn each_change_of_power_is_one_call_and_a_restart_is_never_repeated() {
     };
     lose("dropAfter", "stop").await;
     edit(&world, json!({"power": "Off"})).await;
+    came_to("Off", "Complete").await;
     becomes("stopped").await;
-    settled("Off", "second").await;
+    assert_eq!(sent(&world).await, counts(2, 2, 1));
     lose("dropBefore", "start").await;
     edit(&world, json!({"power": "On"})).await;
-    becomes("running").await;
-    settled("On", "second").await;
-    let now = sent(&world).await;
-    assert!(now[&call("stop")] <= 3, "{now:?}");
-    assert!((2..=3).contains(&now[&call("start")]), "{now:?}");
-    // One that is sent again is looked at once more right before.
-    let ledger = world.simulator.ledger().await;
-    let of = |method: &str, word: &str| {
-        let path = format!("{HOSTS}/{HOST}/{word}");
-        let is_it = |call: &Value| call["method"] == method && call["path"] == path;
-        ledger.iter().rposition(is_it)
-    };
-    let (looked, sent_again) = (of("GET", "status"), of("PUT", "start"));
-    assert!(
-        looked.is_some() && looked < sent_again,
-        "{looked:?} {sent_again:?}"
-    );
-    for (fault, token, restarts) in [("dropAfter", "third", 2), ("dropBefore", "fourth", 3)] {
+    came_to("On", "Failed").await;
+    stuck(&world, "db", "CommandFailed", &["spec.power"]).await;
+    assert_eq!(sent(&world).await, counts(2, 3, 1));
+    assert_eq!(shown(&world, HOST).await["status"], "stopped");
+    for (fault, name, restarts) in [("dropAfter", "second", 2), ("dropBefore", "third", 3)] {
         lose(fault, "restart").await;
-        edit(&world, json!({"restartToken": token})).await;
-        says(
-            &world,
-            "db",
-            "Ready",
-            ("False", "OutcomeUnknown"),
-            &["spec.restartToken"],
-        )
-        .await;
+        let restart = command(name, "db", "Reboot");
+        scmds.create(&restart).await;
+        let failed = over(name, "Failed").await;
+        let reason = &condition(&failed, "Failed").expect("it is told")["reason"];
+        assert_eq!(reason, "OutcomeUnknown", "{fault}");
         looks(&world, 3).await;
-        let now = sent(&world).await;
-        assert_eq!(now[&call("restart")], restarts, "{fault}: {now:?}");
+        assert_eq!(sent(&world).await, counts(2, 3, restarts), "{fault}");
     }
-    // The next word counts again.
-    edit(&world, json!({"restartToken": "fifth"})).await;
-    settled("On", "fifth").await;
-    assert_eq!(sent(&world).await[&call("restart")], 4);
+    // The operator ends while the answer is on its way.
+    let slow = Fault::new(json!({"delay": {"ms": 20_000, "before": true}}));
+    let path = format!("{HOSTS}/{HOST}/stop");
+    world.simulator.fault(slow.on("PUT", &path).times(1)).await;
+    scmds.create(&command("killed", "db", "PowerOff")).await;
+    scmds
+        .wait_for("killed", "started", SOON, |object| {
+            (!object["status"]["sent"].is_null()).then_some(())
+        })
+        .await;
+    world.operator().kill9();
+    world.operator().restart();
+    world.simulator.clear_faults().await;
+    scmds
+        .wait_for("killed", "over", SOON, |object| {
+            let is = |kind| condition(object, kind).is_some_and(|c| c["status"] == "True");
+            (is("Complete") || is("Failed")).then_some(())
+        })
+        .await;
+    assert!(sent(&world).await[&call("stop")] <= 3);
     super::judge(&world).await;
 }
 
@@ -347,7 +382,13 @@ async fn an_edit_wipes_nothing_and_a_higher_revision_installs_once_and_tells_no_
     edit(&world, json!({"install": {"revision": 2}})).await;
     let during = stuck(&world, "db", "Reinstalling", &[]).await;
     assert_eq!(condition(&during, "Reconciling").unwrap()["status"], "True");
+    let reboot = command("meanwhile", "db", "Reboot");
+    commands(&world).create(&reboot).await;
     let done = came_to(&world, 2, "Finished").await;
+    // A command that meets it follows it.
+    commands(&world)
+        .wait_for_condition("meanwhile", "Complete", "True", None, SOON)
+        .await;
     for rule in world.simulator.faults().await {
         assert_eq!(rule["matched"], 1, "{rule}");
     }
@@ -355,12 +396,6 @@ async fn an_edit_wipes_nothing_and_a_higher_revision_installs_once_and_tells_no_
     assert_eq!(ready["status"]["install"]["revision"], 2, "{ready:#}");
     assert_eq!(ready["status"]["installStatus"], "finished");
     assert_eq!(ready["status"]["name"], "db.example.com");
-    // With a script no line of the log is shown: a shell may tell any part of it.
-    assert_eq!(
-        ready["status"]["install"]["lines"],
-        Value::Null,
-        "{ready:#}"
-    );
     assert_eq!(done["status"]["install"]["last"]["revision"], 2);
 
     // Neither another process nor a lower number sends anything, and a lower one is told.
@@ -376,6 +411,20 @@ async fn an_edit_wipes_nothing_and_a_higher_revision_installs_once_and_tells_no_
     .await;
     looks(&world, 3).await;
     assert_eq!(installs(&world).await, 1);
+
+    // The account says how it is asked for.
+    let other = json!({"installKey": "sshKeyUuid"});
+    world.simulator.switches(&other).await;
+    let accounts = world.things("ProviderAccount");
+    let form = json!({"spec": {"hostInstallForm": "Observed"}});
+    accounts.merge("default", &form).await;
+    let seen = |account: &Value| {
+        let generation = &account["metadata"]["generation"];
+        (account["status"]["observedGeneration"] == *generation).then_some(())
+    };
+    accounts.wait_for("default", "seen", SOON, seen).await;
+    edit(&world, json!({"install": {"revision": 3}})).await;
+    came_to(&world, 3, "Finished").await;
 
     let object = hosts(&world).get("db").await.unwrap();
     assert!(!object["status"].to_string().contains(CANARY), "{object:#}");
@@ -419,8 +468,8 @@ async fn lost_answers_failures_and_the_end_of_the_process_install_nothing_twice(
     world.simulator.fault(on(fails)).await;
     to(5).await;
     let failed = came_to(&world, 5, "Failed").await;
-    let log = failed["status"]["install"]["lines"].to_string();
-    assert!(log.contains("no disk"), "{log}");
+    let told = text(&failed["status"]["install"]["last"]["message"]);
+    assert!(told.contains("no disk"), "{told}");
     assert_eq!((had(&world, HOST).await, installs(&world).await), (2, 4));
 
     // The operator ends while the answer is on its way.
@@ -471,6 +520,11 @@ async fn what_cannot_be_done_is_said_by_field_and_nothing_is_sent() {
         .await;
     let owner = format!("{}/db", world.namespace);
     stuck(&world, "rival", "OwnershipConflict", &[&owner]).await;
+    let reboot = command("reboot", "rival", "Reboot");
+    commands(&world).create(&reboot).await;
+    commands(&world)
+        .wait_for_condition("reboot", "Ready", "False", Some("OwnershipConflict"), SOON)
+        .await;
     edit_of(&world, "rival", json!({"install": {"revision": 1}})).await;
 
     // Each wish that cannot be carried out is told, and used up by nothing.
@@ -502,6 +556,7 @@ async fn what_cannot_be_done_is_said_by_field_and_nothing_is_sent() {
     }
     looks(&world, 3).await;
     assert_eq!(sent(&world).await, BTreeMap::new());
+    commands(&world).delete("reboot").await;
     // Mended, the consent that stands is carried out, once.
     edit(&world, json!({"install": {"postInstallScript": null}})).await;
     came_to(&world, 3, "Finished").await;
@@ -525,11 +580,7 @@ async fn policies_hold_what_is_asked_for_and_a_key_that_a_host_names_stays() {
     // Suspended by the object, by its namespace, only looked at: nothing is sent, and the consent stands.
     edit(&world, json!({"suspend": true})).await;
     says(&world, "db", "Ready", ("False", "Suspended"), &[]).await;
-    edit(
-        &world,
-        json!({"power": "Off", "restartToken": "now", "install": {"revision": 2}}),
-    )
-    .await;
+    edit(&world, json!({"power": "Off", "install": {"revision": 2}})).await;
     looks(&world, 3).await;
     edit(
         &world,
@@ -589,14 +640,30 @@ pub(super) async fn granted(all: &Host) -> World {
     // Taken back, it is let alone at once.
     account(json!([])).await;
     stuck(&world, "db", "NotAllowed", &words).await;
-    edit(&world, json!({"power": "On", "restartToken": "now"})).await;
+    edit(&world, json!({"power": "On"})).await;
+    let reboot = command("reboot", "db", "Reboot");
+    commands(&world).create(&reboot).await;
+    commands(&world)
+        .wait_for_condition("reboot", "Ready", "False", Some("NotAllowed"), SOON)
+        .await;
     let seen = |object: &Value| {
         let generation = &object["metadata"]["generation"];
         (object["status"]["observedGeneration"] == *generation).then_some(())
     };
     hosts(&world).wait_for("db", "seen", SOON, seen).await;
     let stop = "PUT /v3/host/{hostId}/stop".to_owned();
-    assert_eq!(sent(&world).await, BTreeMap::from([(stop, 1)]));
+    let once = BTreeMap::from([(stop, 1)]);
+    assert_eq!(sent(&world).await, once);
+
+    // Given back, nothing follows of what was asked for meanwhile.
+    commands(&world).delete("reboot").await;
+    commands(&world).wait_gone("reboot", SOON).await;
+    account(json!([HOST])).await;
+    let back = hosts(&world).wait_ready("db", SOON).await;
+    assert_eq!(back["status"]["power"]["wish"], "On", "{back:#}");
+    assert_eq!(back["status"]["providerStatus"], "stopped", "{back:#}");
+    looks(&world, 2).await;
+    assert_eq!(sent(&world).await, once);
     super::judge(&world).await;
     world
 }

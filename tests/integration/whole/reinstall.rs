@@ -216,7 +216,7 @@ async fn protection_a_command_and_a_person_at_the_portal_stand_against_it() {
     // Meanwhile the machine takes no command.
     let reboot = json!({
         "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand", "metadata": {"name": "reboot"},
-        "spec": {"serverRef": {"name": "web"}, "action": "Reboot"},
+        "spec": {"targetRef": {"name": "web"}, "action": "Reboot"},
     });
     let commands = world.things("ServerCommand");
     commands.create(&reboot).await;

@@ -141,6 +141,7 @@ fn facts() -> Facts {
             api_key_secret_ref: ApiKeySecretRef { name: "api".into() },
             timing: Timing::default(),
             defaults: None,
+            host_install_form: None,
             egress_cidrs: Vec::new(),
             limits: Limits::default(),
         },

@@ -5,6 +5,7 @@ use api::{
     Reason,
     account::{KnownMachine, Limits},
     brake::{BrakeStatus, ReleaseBrake},
+    host_install::RequestForm,
     policies::Policies,
     timing::TimingInForce,
 };
@@ -62,6 +63,8 @@ pub struct View {
     pub no_orders: Option<(Reason, String)>,
     /// What its servers do where they do not say it themselves; None: that was not read yet.
     pub defaults: Option<Policies>,
+    /// How the installation of a host is asked for.
+    pub install_form: RequestForm,
     /// What its brake on releases is, and what that has counted; None: it has none.
     pub brake: Option<(ReleaseBrake, BrakeStatus)>,
     /// The addresses from which the operator calls, as CIDRs; none: they are not known.
@@ -99,6 +102,7 @@ impl View {
             is_unreachable: false,
             no_orders: None,
             defaults: Some(Policies::default()),
+            install_form: RequestForm::default(),
             brake: None,
             egress: Vec::new(),
         }

@@ -1,6 +1,6 @@
 //! The decision: facts in, one decision out.
 //!
-//! A command is sent at most once, on the server as it is read right before. One whose answer was lost is looked for and
+//! A command is sent at most once, on the target as it is read right before. One whose answer was lost is looked for and
 //! never sent again: it is found, or the object fails and says so.
 
 mod end;
@@ -34,12 +34,12 @@ pub enum Effect {
     Send(Box<NewCommand>),
     /// Look at a command that the provider has.
     Look(Box<CommandRecord>),
-    /// Look for a command of unknown outcome among those of the machine.
+    /// Look for a command of unknown outcome: among those of the machine, or at the power of the host.
     Search {
         /// The command.
         record: Box<CommandRecord>,
-        /// So many pages of the machine's commands are allowed for.
-        pages: u32,
+        /// So many calls are allowed for: pages of the machine's commands, or one.
+        calls: u32,
     },
     /// Take the finalizer off.
     LetGo,
@@ -52,13 +52,15 @@ pub enum Effect {
 pub struct NewCommand {
     /// What is done.
     pub action: PowerAction,
-    /// UID of the server.
-    pub server: String,
-    /// The provider's identifier of its machine.
+    /// UID of the target.
+    pub target: String,
+    /// The provider's identifier of the server, or the number of the host.
     pub machine: String,
+    /// The provider's number of the machine behind a host, as it was seen.
+    pub server_id: Option<i64>,
     /// The account that it goes to.
     pub account: OrderAccount,
-    /// So many pages of the machine's commands are allowed for.
+    /// So many pages of the machine's commands are allowed for; a host has none.
     pub pages: u32,
 }
 
@@ -67,9 +69,9 @@ pub fn decide(facts: &Facts) -> Decision {
     by_records(facts).answering(&facts.subject, || Sight::Unneeded)
 }
 
-/// Whether the decision rests on the server: a command may be about to be sent. Those that are behind another one, those
+/// Whether the decision rests on the target: a command may be about to be sent. Those that are behind another one, those
 /// under way, and those that are over cost no read.
-pub fn needs_server(facts: &Facts) -> bool {
+pub fn needs_target(facts: &Facts) -> bool {
     let is_out = facts.is_finished() || facts.subject.is_deleting() || facts.is_late();
     if is_out || !facts.is_first {
         return false;
@@ -105,7 +107,8 @@ fn status(facts: &Facts) -> ServerCommandStatus {
     status.sent = facts.records();
     let last = stands(&status.sent, facts.subject.uid());
     status.command_id = last.and_then(|record| record.id.clone());
-    status.state = last.and_then(|record| record.state.clone());
+    let word = last.and_then(|record| record.state.clone());
+    status.state = word.filter(|word| !word.is_empty());
     let is_step = |record: &&CommandRecord| record.outcome != Some(CommandOutcome::NotSent);
     let first = status.sent.iter().find(is_step);
     status.started_at = first.and_then(|record| moment(record.intent.started_at));
@@ -122,7 +125,7 @@ pub fn turn(effect: &Effect) -> Option<(Lane, u32)> {
         // A look at the machine and its commands goes first; the request itself has a call of its own, which no list uses up.
         Effect::Send(new) => Some((Lane::Change, 2 + new.pages)),
         Effect::Look(_) => Some((Lane::Poll, 1)),
-        Effect::Search { pages, .. } => Some((Lane::Resolve, *pages)),
+        Effect::Search { calls, .. } => Some((Lane::Resolve, *calls)),
         Effect::LetGo | Effect::Delete => None,
     }
 }

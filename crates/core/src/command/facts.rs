@@ -1,14 +1,17 @@
 //! What a decision on a command rests on, as plain data, and what this process remembers of one.
 
-use crate::{machine_commands as pages, machine_commands::Search, pass::Subject};
+use crate::{
+    machine_commands as pages, machine_commands::Search, ownership::Rivals, pass::Subject,
+};
 use api::{
-    BareMetalServer,
     command::{CommandIntent, CommandOutcome, CommandRecord, ServerCommand},
     conditions::{self, Type},
+    host_install::HostInstallStatus,
     names::{COMMAND_ANNOTATION, RELEASE_ANNOTATION},
     reinstall::InstallStatus,
+    target::{Target, TargetKind},
 };
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 /// All that one decision may know.
 #[derive(Clone)]
@@ -17,17 +20,19 @@ pub struct Facts {
     pub subject: Subject<ServerCommand, CommandMemory>,
     /// The wall clock, without what it was turned forward since the process started.
     pub steady: i64,
-    /// The server, where this pass had to look.
-    pub server: ServerFact,
-    /// Whether the labels of the namespace suspend its servers.
+    /// The target, where this pass had to look.
+    pub target: TargetFact,
+    /// Who else wants the host, where the target is one.
+    pub rivals: Rivals,
+    /// Whether the labels of the namespace suspend its objects.
     pub is_namespace_suspended: bool,
-    /// Whether it is this command's turn among those for the same server, and no other one has begun.
+    /// Whether it is this command's turn among those for the same target, and no other one has begun.
     pub is_first: bool,
 }
 
-/// The server that a command names.
+/// The server or host that a command names.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ServerFact {
+pub enum TargetFact {
     /// It was not looked at.
     NotRead,
     /// There is none of this name.
@@ -35,7 +40,7 @@ pub enum ServerFact {
     /// It could not be read. Says why.
     Unreadable(String),
     /// There is one.
-    Found(Arc<BareMetalServer>),
+    Found(Target),
 }
 
 /// What this process remembers of a command. To lose it is always safe.
@@ -107,6 +112,25 @@ impl CommandMemory {
 }
 
 impl Facts {
+    /// The kind of the target.
+    pub fn kind(&self) -> TargetKind {
+        self.subject.object.spec.target_ref.kind()
+    }
+
+    /// The target, in words.
+    pub fn target_name(&self) -> String {
+        let name = &self.subject.object.spec.target_ref.name;
+        format!("{} {name}", self.kind().as_str())
+    }
+
+    /// What is switched, in words.
+    pub fn machine_name(&self, id: &str) -> String {
+        match self.kind() {
+            TargetKind::BareMetalServer => format!("machine {id}"),
+            TargetKind::DedicatedHost => format!("host {id}"),
+        }
+    }
+
     /// What was or may have been sent, the last one last: by the status, and by what this process knows itself.
     ///
     /// The annotation is no proof. Anybody may write it who may write the object, and nothing is sent before the status
@@ -208,9 +232,19 @@ pub fn is_under_way(object: &ServerCommand) -> bool {
     !is_finished(object) && last.is_some_and(runs)
 }
 
-/// The commands for one server, as a word.
-pub fn place(namespace: &str, server: &str) -> String {
-    format!("{namespace}/{server}")
+/// The number of the host that a command may be switching: it is that of the host under whatever object.
+pub fn host_switched(object: &ServerCommand) -> Option<String> {
+    if object.spec.target_ref.kind() != TargetKind::DedicatedHost || !is_under_way(object) {
+        return None;
+    }
+    let uid = object.metadata.uid.as_deref().unwrap_or_default();
+    let last = stands(&object.status.as_ref()?.sent, uid);
+    last.map(|record| record.intent.machine.clone())
+}
+
+/// The commands for one target, as a word.
+pub fn place(kind: TargetKind, namespace: &str, name: &str) -> String {
+    format!("{}/{namespace}/{name}", kind.as_str())
 }
 
 /// Whether a command has come to its end, well or badly.
@@ -220,16 +254,26 @@ pub fn is_finished(object: &ServerCommand) -> bool {
     is(Type::Complete) || is(Type::Failed)
 }
 
-/// Whether the machine of a server is being installed again, or may be.
-pub fn is_installing(server: &BareMetalServer) -> bool {
-    let install = server.status.as_ref().and_then(|s| s.install.as_ref());
-    let open = install.and_then(InstallStatus::open);
-    open.is_some_and(|record| Some(&record.intent.uid) == server.metadata.uid.as_ref())
+/// Whether the target is being installed, or may be.
+pub fn is_installing(target: &Target) -> bool {
+    let uid = target.meta().uid.as_ref();
+    match target {
+        Target::Server(server) => {
+            let install = server.status.as_ref().and_then(|s| s.install.as_ref());
+            let open = install.and_then(InstallStatus::open);
+            open.is_some_and(|record| Some(&record.intent.uid) == uid)
+        }
+        Target::Host(host) => {
+            let install = host.status.as_ref().and_then(|s| s.install.as_ref());
+            let open = install.and_then(HostInstallStatus::open);
+            open.is_some_and(|record| Some(&record.intent.uid) == uid)
+        }
+    }
 }
 
-/// Whether the release of a server has begun, or is about to.
-pub fn is_ending(server: &BareMetalServer) -> bool {
-    let annotations = server.metadata.annotations.as_ref();
+/// Whether the target is being deleted; of a server: whether its release has begun, or is about to.
+pub fn is_ending(target: &Target) -> bool {
+    let annotations = target.meta().annotations.as_ref();
     let is_released = annotations.is_some_and(|all| all.contains_key(RELEASE_ANNOTATION));
-    server.metadata.deletion_timestamp.is_some() || is_released
+    target.meta().deletion_timestamp.is_some() || is_released
 }

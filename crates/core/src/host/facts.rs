@@ -6,16 +6,17 @@ use crate::{
     cause::Cause,
     ownership::Rivals,
     pass::Subject,
+    power::KnownCommand,
+    server_commands::UnderWay,
     stored_keys::Found,
 };
 use api::{
     DedicatedHost, Policies, PoliciesInForce,
     host_install::{HostInstallRecord, HostInstallStatus, HostLog},
-    host_power::{HostCommand, HostPowerStatus},
     order::OrderAccount,
+    power::PowerStatus,
     references::PinnedAccount,
 };
-use hosting_types::host::{Host, HostKind};
 use std::time::Duration;
 
 /// So many pages of a log are allowed for at first: some 100 entries.
@@ -36,6 +37,10 @@ pub struct Facts {
     pub is_namespace_suspended: Option<bool>,
     /// The SshKey that the object names, where it names one.
     pub key: Option<Found>,
+    /// What is known of the ServerCommands for the object.
+    pub commands: UnderWay,
+    /// What is known of the ServerCommand that `spec.power` came to.
+    pub power: KnownCommand,
 }
 
 /// What this process remembers of a host. To lose it is always safe.
@@ -47,11 +52,17 @@ pub struct HostMemory {
     pub is_first: bool,
     /// The installation that this process sent, or was about to, as far as it knows what came of it.
     pub install: Option<HostInstallRecord>,
-    /// The same of the last command.
-    pub power: Option<HostCommand>,
-    /// When the last of those was answered, or given up: looks that started before show nothing of it.
+    /// The ServerCommand that this process created for `spec.power`, by its name.
+    pub powered: Option<String>,
+    /// The one whose end this process has seen, by its name.
+    pub ended: Option<String>,
+    /// When the installation was answered: looks that started before show nothing of it.
     pub changed: Option<Duration>,
-    /// Why an installation or a command could not be sent.
+    /// When the end of that command was seen: looks that started before show nothing of it.
+    pub switched: Option<Duration>,
+    /// The object that has the host in the place of this one, by its UID, and whether the account lets this one have it.
+    pub owner: (Option<String>, bool),
+    /// Why an installation could not be sent.
     pub held: Option<Held>,
     /// The installation log.
     pub log: Option<LogSight>,
@@ -61,8 +72,8 @@ pub struct HostMemory {
     pub log_error: Option<(Duration, String, bool)>,
     /// The start of the first list that did not show the host.
     pub unseen: Option<Duration>,
-    /// The attempts of unknown outcome that are looked for, by their nonce, and since when this process does.
-    pub sought: Vec<(String, Duration)>,
+    /// The attempt of unknown outcome that is looked for, by its nonce, and since when this process does.
+    pub sought: Option<(String, Duration)>,
 }
 
 /// Why something could not be sent.
@@ -70,8 +81,6 @@ pub struct HostMemory {
 pub struct Held {
     /// The generation of the object of which that was found out.
     pub generation: Option<i64>,
-    /// Whether it is an installation.
-    pub is_install: bool,
     /// When.
     pub at: Duration,
     /// Why.
@@ -85,8 +94,8 @@ pub struct LogSight {
     pub at: Duration,
     /// How far it goes.
     pub log: HostLog,
-    /// The last lines; none where a secret text was sent.
-    pub lines: Vec<String>,
+    /// The last line that names an error, of the installation that is open; none where a secret text was sent.
+    pub error: Option<String>,
 }
 
 /// What an effect brought to light.
@@ -96,8 +105,8 @@ pub enum Observation {
     Nothing,
     /// An installation was sent, or was about to be, with what came of it by then.
     Installed(Box<HostInstallRecord>, Duration),
-    /// A command was sent, or was about to be, with what came of it by then.
-    Commanded(Box<HostCommand>, Duration),
+    /// The ServerCommand of this name was created, or was there.
+    Powered(String),
     /// It could not be sent.
     Held(Box<Held>),
     /// The log was read.
@@ -118,11 +127,7 @@ impl HostMemory {
                 self.changed = Some(at);
                 self.held = None;
             }
-            Observation::Commanded(command, at) => {
-                self.power = Some(*command);
-                self.changed = Some(at);
-                self.held = None;
-            }
+            Observation::Powered(name) => self.powered = Some(name),
             Observation::Held(held) => self.held = Some(*held),
             Observation::Log(sight) => {
                 self.log = Some(sight);
@@ -159,14 +164,12 @@ impl HostMemory {
         {
             self.install = None;
         }
-        if let (Some(own), Some(known)) = (&self.power, status.power.as_ref())
-            && is_own(&known.uid, facts)
-            && known
-                .last
-                .as_ref()
-                .is_none_or(|last| last.attempt != own.attempt || !last.is_open())
-        {
-            self.power = None;
+        let awaited = status.power.as_ref().and_then(PowerStatus::awaited);
+        let awaited = awaited.map(|command| command.name.clone());
+        // Its end is told once a list that began later shows the host as it is since.
+        if matches!(facts.power, KnownCommand::Ended(..)) && awaited != self.ended {
+            self.ended = awaited;
+            self.switched = Some(subject.now.mono);
         }
         if let Some((began, hosts)) = facts.hosts() {
             self.unseen = match hosts.contains_key(&facts.number()) {
@@ -174,29 +177,24 @@ impl HostMemory {
                 false => Some(self.unseen.unwrap_or(began)),
             };
         }
-        let install = facts.merged_install(self);
-        let install = install.as_ref().and_then(HostInstallStatus::open);
-        let power = facts.merged_power(self).and_then(|power| power.last);
-        let open = install.map(|record| record.intent.attempt.clone());
-        let open = open.into_iter().chain(
-            power
-                .filter(HostCommand::is_open)
-                .map(|command| command.attempt),
+        let owner = facts.rivals.owner.as_ref();
+        let terms = subject.account.terms();
+        self.owner = (
+            owner.map(|owner| owner.uid.to_string()),
+            terms.is_some_and(|terms| terms.lets_host(subject.object.spec.host_id)),
         );
-        let now = subject.now.mono;
-        let before = std::mem::take(&mut self.sought);
-        self.sought = open
-            .map(|attempt| {
-                let known = before.iter().find(|(known, _)| *known == attempt);
-                let since = known.map_or(now, |(_, since)| *since);
-                (attempt, since)
-            })
-            .collect();
+        let install = facts.merged_install(self);
+        let open = install.as_ref().and_then(HostInstallStatus::open);
+        self.sought = open.map(|record| {
+            let attempt = &record.intent.attempt;
+            let since = self.sought_since(attempt);
+            (attempt.clone(), since.unwrap_or(subject.now.mono))
+        });
     }
 
     /// Since when this process sees an attempt whose outcome is open.
     pub fn sought_since(&self, attempt: &str) -> Option<Duration> {
-        let known = self.sought.iter().find(|(known, _)| known == attempt);
+        let known = self.sought.as_ref().filter(|(known, _)| known == attempt);
         known.map(|(_, since)| *since)
     }
 }
@@ -239,7 +237,8 @@ impl Facts {
 
     /// Looks that started before this moment may not be relied on.
     pub fn not_before(&self) -> Duration {
-        let changed = self.subject.memory.own.changed;
+        let own = &self.subject.memory.own;
+        let changed = own.changed.max(own.switched);
         self.subject.since().max(changed.unwrap_or_default())
     }
 
@@ -269,33 +268,10 @@ impl Facts {
         Some(known)
     }
 
-    /// What is known of power: by the status, which goes ahead, and what this process knows beside it.
-    pub fn power(&self) -> Option<HostPowerStatus> {
-        self.merged_power(&self.subject.memory.own)
-    }
-
-    fn merged_power(&self, memory: &HostMemory) -> Option<HostPowerStatus> {
-        let known = self.subject.status().power;
-        let mut known = known.filter(|known| is_own(&known.uid, self))?;
-        if let (Some(own), Some(last)) = (&memory.power, &mut known.last)
-            && last.attempt == own.attempt
-            && last.is_open()
-        {
-            *last = own.clone();
-        }
-        Some(known)
-    }
-
     /// Whether this process sent this installation, while it has had the lease ever since.
     pub fn has_sent(&self, record: &HostInstallRecord) -> bool {
         let own = self.subject.memory.own.install.as_ref();
         own.is_some_and(|own| own.intent.attempt == record.intent.attempt)
-    }
-
-    /// The same of a command.
-    pub fn has_commanded(&self, command: &HostCommand) -> bool {
-        let own = self.subject.memory.own.power.as_ref();
-        own.is_some_and(|own| own.attempt == command.attempt)
     }
 
     /// From when on a look may show what became of an attempt.
@@ -303,9 +279,7 @@ impl Facts {
         let own = &self.subject.memory.own;
         let is_installed = own.install.as_ref();
         let is_installed = is_installed.is_some_and(|own| own.intent.attempt == attempt);
-        let is_commanded = own.power.as_ref();
-        let is_commanded = is_commanded.is_some_and(|own| own.attempt == attempt);
-        match own.changed.filter(|_| is_installed || is_commanded) {
+        match own.changed.filter(|_| is_installed) {
             Some(at) => at,
             // Another process may be about to send it.
             None => {
@@ -367,24 +341,7 @@ impl Facts {
 
     /// Takes in what the account object and the namespace say now.
     pub fn set_live(&mut self, live: LiveAccount) {
-        use crate::account_facts::AccountFacts;
         self.is_namespace_suspended = Some(live.is_namespace_suspended);
-        if let AccountFacts::Found { view, terms } = &mut self.subject.account {
-            *terms = live.terms;
-            view.defaults = Some(live.defaults);
-            view.uid = live.uid;
-            view.lineage = live.lineage;
-        }
+        self.subject.account.set_live(live);
     }
-}
-
-/// Whether a host is an on-demand server, which is ordered and released: another kind looks after those.
-pub fn is_on_demand(host: &Host) -> bool {
-    host.kind == HostKind::OnDemand || host.order_id.is_some()
-}
-
-/// Whether the provider says that it is something else than a dedicated host: a virtual machine, or what nobody knows here. A
-/// record that does not say what it is counts as a host.
-pub fn is_of_another_kind(host: &Host) -> bool {
-    matches!(host.kind, HostKind::Virtual | HostKind::Other(Some(_)))
 }

@@ -11,6 +11,7 @@ use crate::{
     cause::Cause,
     mark::{ClusterId, Mark},
     moment::Moment,
+    power::KnownCommand,
     request,
     server_commands::UnderWay,
     stored_keys::Found,
@@ -131,19 +132,6 @@ pub struct ServerKey {
     /// By what an edit is seen. Of a key that is named, what it is: the same key may be stored again under another
     /// identifier.
     pub known_by: String,
-}
-
-/// What is known of the ServerCommand that status names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KnownCommand {
-    /// It was not looked for, or the API server did not say.
-    NotRead,
-    /// There is none of this name.
-    Missing,
-    /// It has not ended.
-    Running,
-    /// It has ended, well or not, for this reason.
-    Ended(bool, String),
 }
 
 /// What is known of another mark.
@@ -283,12 +271,7 @@ impl Facts {
     /// Takes in what the account object and the namespace say now.
     pub fn set_live(&mut self, live: LiveAccount) {
         self.is_namespace_suspended = Some(live.is_namespace_suspended);
-        if let AccountFacts::Found { view, terms } = &mut self.account {
-            *terms = live.terms;
-            view.defaults = Some(live.defaults);
-            view.uid = live.uid;
-            view.lineage = live.lineage;
-        }
+        self.account.set_live(live);
     }
 
     /// The wall clock, without what it was turned forward since the process started: for what must not come too early.

@@ -1,19 +1,15 @@
 //! Puts the facts of a server together from what was read.
 
 use super::{
-    facts::{Facts, Installation, KnownCommand},
+    facts::{Facts, Installation},
     memory::Memory,
     recall::{self, Known},
 };
 use crate::{
     account_facts::AccountFacts, cause::Cause, mark::ClusterId, moment::Moment,
-    server_commands::UnderWay, stored_keys::Found,
+    power::KnownCommand, server_commands::UnderWay, stored_keys::Found,
 };
-use api::{
-    BareMetalServer, Reason, ServerCommand,
-    conditions::{Type, found_true},
-    power::is_command_of,
-};
+use api::{BareMetalServer, ServerCommand};
 use std::{sync::Arc, time::Duration};
 
 /// What was read of an object and around it.
@@ -58,7 +54,7 @@ impl ObservedServer {
     /// What the facts remember of that is in their `memory`, which the caller keeps.
     pub fn facts(self, known: Option<&impl Known>) -> Facts {
         let acting_since = self.acting_since.unwrap_or(self.now.mono);
-        let power = power(&self.object, self.power_command);
+        let power = KnownCommand::of(self.object.metadata.uid.as_deref(), self.power_command);
         let mut facts = Facts {
             now: self.now,
             wall_at_start: self.wall_at_start,
@@ -89,23 +85,4 @@ impl ObservedServer {
         recall::recall(&mut facts, known);
         facts
     }
-}
-
-fn power(object: &BareMetalServer, read: Option<Option<ServerCommand>>) -> KnownCommand {
-    let command = match read {
-        None => return KnownCommand::NotRead,
-        Some(None) => return KnownCommand::Missing,
-        Some(Some(command)) => command,
-    };
-    if !is_command_of(object, &command) {
-        return KnownCommand::Ended(false, Reason::NameTaken.as_str().to_owned());
-    }
-    let conditions = command.status.unwrap_or_default().conditions;
-    let end = |kind: Type| {
-        let ended = |reason: &str| KnownCommand::Ended(kind == Type::Complete, reason.to_owned());
-        found_true(&conditions, kind).map(|condition| ended(&condition.reason))
-    };
-    end(Type::Complete)
-        .or_else(|| end(Type::Failed))
-        .unwrap_or(KnownCommand::Running)
 }

@@ -103,21 +103,6 @@ impl Client {
         answer.may_show(decode::result)
     }
 
-    /// Asks whether a host runs: `GET /v3/host/{hostId}/status` (4.8-10).
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotFound`] where it is not there (4.8-15);
-    /// [`Error::Undecodable`] where the answer has no result.
-    pub async fn host_status(&self, id: HostId) -> Result<HostResult, Error> {
-        let id = id.to_string();
-        self.get(&["host", &id, "status"]).await?.decode(|body| {
-            let record = record::one(body)?;
-            record.required_text("result")?;
-            Ok(decode::result(&record))
-        })
-    }
-
     /// Installs a system on a host: `POST /v3/host/{hostId}/os/install`
     /// (4.8-11). **All its data is lost.** [`Host::install_status`] shows the
     /// progress.

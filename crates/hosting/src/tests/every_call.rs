@@ -13,7 +13,7 @@ use hosting_types::{
 };
 
 /// All of them.
-pub(super) const NAMES: [&str; 44] = [
+pub(super) const NAMES: [&str; 43] = [
     "add_tag",
     "add_to_whitelist",
     "capacity_commits",
@@ -28,7 +28,6 @@ pub(super) const NAMES: [&str; 44] = [
     "hardware_listing",
     "health",
     "host",
-    "host_status",
     "hosts",
     "install_host",
     "install_log",
@@ -127,7 +126,6 @@ pub(super) async fn call(client: &Client, name: &str) -> Outcome {
         "hardware_listing" => told(client.hardware_listing(&id).await),
         "health" => told(client.health().await),
         "host" => told(client.host(host).await),
-        "host_status" => told(client.host_status(host).await),
         "hosts" => told(client.hosts(None, &HostCursor::Range(page)).await),
         "install_host" => {
             let mut install = HostInstall::new(104, SystemFamily::Linux);

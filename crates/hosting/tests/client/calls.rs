@@ -134,7 +134,6 @@ impl Operation {
             Self::StartHost => Reply::of(client.start_host(wish.host).await, checks::acted),
             Self::StopHost => Reply::of(client.stop_host(wish.host).await, checks::acted),
             Self::RestartHost => Reply::of(client.restart_host(wish.host).await, checks::acted),
-            Self::HostStatus => Reply::of(client.host_status(wish.host).await, checks::running),
             Self::InstallHost => Reply::of(
                 client.install_host(wish.host, &wish.install).await,
                 checks::nothing,

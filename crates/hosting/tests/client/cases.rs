@@ -85,14 +85,7 @@ const OF_SERVER_AS_WELL: &[Operation] = &[Reinstall, HardwareListing];
 const OF_COMMAND: &[Operation] = &[Commands, SendCommand, Command];
 const OF_SERVER_TAG: &[Operation] = &[AddTag, RemoveTag];
 const OF_TAG: &[Operation] = &[Tag, RenameTag, DeleteTag];
-const OF_HOST: &[Operation] = &[
-    StartHost,
-    StopHost,
-    RestartHost,
-    HostStatus,
-    InstallHost,
-    InstallLog,
-];
+const OF_HOST: &[Operation] = &[StartHost, StopHost, RestartHost, InstallHost, InstallLog];
 const OF_SSH_KEY: &[Operation] = &[SshKey, DeleteSshKey];
 
 cases! {

@@ -254,10 +254,6 @@ pub(crate) fn acted(_: &Scene, result: HostResult) {
     assert_eq!(result.timestamp, start().map(|at| at + AGE as i64));
 }
 
-pub(crate) fn running(_: &Scene, result: HostResult) {
-    assert_eq!(result.result, "running");
-}
-
 pub(crate) fn install_log(_: &Scene, entries: Vec<InstallLogEntry>) {
     let times: Vec<_> = entries
         .iter()

@@ -135,7 +135,6 @@ operations! {
     StartHost "start_host" Change Unread "PUT" "/v3/host/{hostId}/start"
     StopHost "stop_host" Change Unread "PUT" "/v3/host/{hostId}/stop"
     RestartHost "restart_host" Change Unread "PUT" "/v3/host/{hostId}/restart"
-    HostStatus "host_status" Read Record "GET" "/v3/host/{hostId}/status"
     InstallHost "install_host" Change Unread "POST" "/v3/host/{hostId}/os/install"
     InstallLog "install_log" Read Paged "GET" "/v3/host/{hostId}/os/installLog"
     OperatingSystems "operating_systems" Read List "GET" "/v3/operatingsystem"

@@ -55,9 +55,9 @@ fn statuses(text: &str) -> BTreeSet<u16> {
 fn told_here(id: &str) -> Option<&'static [Operation]> {
     use Operation::{
         AddTag, ChangePassword, CreateSshKey, CreateTag, DeleteSshKey, HardwareListing, Host,
-        HostStatus, Hosts, InstallHost, InstallLog, InstanceTypes, Order, Reinstall, Release,
-        RemoveTag, RenameTag, ResetPassword, RestartHost, RootPassword, Server, Servers, StartHost,
-        StopHost, Usage, ValidateReset,
+        Hosts, InstallHost, InstallLog, InstanceTypes, Order, Reinstall, Release, RemoveTag,
+        RenameTag, ResetPassword, RestartHost, RootPassword, Server, Servers, StartHost, StopHost,
+        Usage, ValidateReset,
     };
     Some(match id {
         "2-3" | "2-4" => &[ChangePassword],
@@ -75,14 +75,7 @@ fn told_here(id: &str) -> Option<&'static [Operation]> {
         "6-18" => &[AddTag],
         "6-21" => &[RemoveTag],
         "7-4" | "7-5" => &[Usage],
-        "8-15" => &[
-            StartHost,
-            StopHost,
-            RestartHost,
-            HostStatus,
-            InstallHost,
-            InstallLog,
-        ],
+        "8-15" => &[StartHost, StopHost, RestartHost, InstallHost, InstallLog],
         "8-16" | "8-17" => &[InstallHost],
         "8-21" => &[CreateSshKey],
         "8-24" => &[DeleteSshKey],

@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 
 use super::super::answer::{Answer, Onward, Refusal};
 use super::super::catalogue::Family;
-use super::super::clock::Moment;
 use super::super::faults::{Distortion, Doom};
 use super::super::page::{self, PAGE_TOKEN};
 use super::super::profile::{HostPaging, HostStatus, Switches, UnknownSshKey};
@@ -122,29 +121,23 @@ pub(super) async fn get(
 
 /// The same record, with the word for power that the switches ask for.
 fn worded<'a>(mut record: HostRecord<'a>, switches: &Switches) -> HostRecord<'a> {
-    record.status = word(record.status, switches);
-    record
-}
-
-fn word(text: &str, switches: &Switches) -> &'static str {
-    match (switches.host_status, text == "running") {
+    record.status = match (switches.host_status, record.status == "running") {
         (HostStatus::Running, true) => "running",
         (HostStatus::Running, false) => "stopped",
         (HostStatus::On, true) => "on",
         (HostStatus::On, false) => "off",
-    }
-}
-
-/// What every action on power answers (seen in clients).
-fn result(word: &str, now: Moment, switches: &Switches) -> Answer {
-    Answer::one(json!({"result": word, "timestamp": now.unix()}), switches)
+        (HostStatus::Active, _) => "active",
+    };
+    record
 }
 
 fn power(shared: &Shared, caller: Caller, id: &str, action: PowerAction, word: &str) -> Outcome {
     let (mut world, now) = shared.settled();
     let world = &mut *world;
     world.accounts[caller.0].host_power(id, action, now)?;
-    let answer = result("OK", now, &world.switches);
+    // Seen in clients.
+    let result = json!({"result": "OK", "timestamp": now.unix()});
+    let answer = Answer::one(result, &world.switches);
     Ok(answer.changing(json!({"host": id, "power": word})))
 }
 
@@ -173,18 +166,6 @@ pub(super) async fn restart(
     Path(id): Path<String>,
 ) -> Outcome {
     power(&shared, caller, &id, PowerAction::Restart, "restart")
-}
-
-/// `GET /v3/host/{hostId}/status`
-pub(super) async fn status(
-    State(shared): State<Shared>,
-    Extension(caller): Extension<Caller>,
-    Path(id): Path<String>,
-) -> Outcome {
-    let (world, now) = shared.settled();
-    let text = world.accounts[caller.0].host_status(&id, now)?;
-    let word = word(text, &world.switches);
-    Ok(result(word, now, &world.switches))
 }
 
 /// `POST /v3/host/{hostId}/os/install`

@@ -71,7 +71,6 @@ const HOST: &str = "/v3/host/{hostId}";
 const HOST_START: &str = "/v3/host/{hostId}/start";
 const HOST_STOP: &str = "/v3/host/{hostId}/stop";
 const HOST_RESTART: &str = "/v3/host/{hostId}/restart";
-const HOST_STATUS: &str = "/v3/host/{hostId}/status";
 pub(crate) const INSTALL: &str = "/v3/host/{hostId}/os/install";
 pub(crate) const INSTALL_LOG: &str = "/v3/host/{hostId}/os/installLog";
 const SSH_KEYS: &str = "/v3/sshKey";
@@ -105,7 +104,6 @@ const ALL: &[&str] = &[
     HOST_START,
     HOST_STOP,
     HOST_RESTART,
-    HOST_STATUS,
     INSTALL,
     INSTALL_LOG,
     SSH_KEYS,
@@ -207,7 +205,6 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route(HOST_START, put(hosts::start))
         .route(HOST_STOP, put(hosts::stop))
         .route(HOST_RESTART, put(hosts::restart))
-        .route(HOST_STATUS, get(hosts::status))
         .route(INSTALL, post(hosts::install))
         .route(INSTALL_LOG, get(hosts::log))
         .route(SSH_KEYS, get(ssh_keys::list).post(ssh_keys::store))

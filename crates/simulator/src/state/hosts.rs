@@ -10,7 +10,7 @@ use super::super::clock::Moment;
 use super::super::profile::{InstallBusy, Switches};
 use super::super::rules::HostInstall;
 use super::Account;
-use super::host_record::{HostRecord, running};
+use super::host_record::HostRecord;
 use super::installation::{Installation, Outlook};
 use super::labels::{Label, LabelFilter};
 use super::machine::Machine;
@@ -160,21 +160,6 @@ impl Account {
     pub(crate) fn host(&self, id: &str, now: Moment) -> Result<HostRecord<'_>, Refusal> {
         let found = self.locate(id, now)?;
         self.found_record(found, now).ok_or_else(Refusal::not_found)
-    }
-
-    /// Whether a host runs, in the API's words.
-    ///
-    /// # Errors
-    /// 404.
-    pub(crate) fn host_status(&self, id: &str, now: Moment) -> Result<&'static str, Refusal> {
-        let on = match self.locate(id, now)? {
-            Found::Dedicated(place) => self.hosts.get(place).is_some_and(|host| host.on),
-            Found::OnDemand(index) => self
-                .machines
-                .get(index)
-                .is_some_and(|machine| machine.power(now) == Some(true)),
-        };
-        Ok(running(on))
     }
 
     /// Switches power at once.

@@ -228,7 +228,6 @@ async fn a_hand_on_another_accounts_machine_or_host_is_found() {
         ("/v3/host/1003", 200),
         ("/v3/host/1001/os/installLog", 404),
         ("/v3/host/100001", 404),
-        ("/v3/host/1001/status", 404),
         // A number that names no host there, and none that is anywhere.
         ("/v3/flexMetal/tags/1001", 404),
         ("/v3/host/7", 404),

@@ -51,7 +51,6 @@ cases! {
             ("GET", format!("/v3/sshKey/{stored}"), Value::Null),
             ("GET", "/v3/host/1001".to_owned(), Value::Null),
             ("PUT", "/v3/host/1001/stop".to_owned(), Value::Null),
-            ("GET", "/v3/host/1001/status".to_owned(), Value::Null),
             ("POST", "/v3/host/1001/os/install".to_owned(), install),
         ] {
             let (status, answer) = rig.call(method, &path, body).await;

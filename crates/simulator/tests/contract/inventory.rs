@@ -30,7 +30,7 @@ cases! {
         rig.delete(&one).await;
         for _ in 0..2 {
             assert_eq!(hosts().await.len(), 2, "not from its release on");
-            for what in ["", "/status", "/os/installLog"] {
+            for what in ["", "/os/installLog"] {
                 rig.refused("GET", &format!("{path}{what}"), Value::Null, 404).await;
             }
             rig.refused("PUT", &format!("{path}/stop"), Value::Null, 404).await;
@@ -69,7 +69,7 @@ cases! {
         };
         for (host, before) in [("1001", DELIVERY), ("100001", 0)] {
             let turn = async |what: &str| rig.send(rig.request("PUT", &format!("/v3/host/{host}/{what}"))).await.0;
-            let state = async || rig.get(&format!("/v3/host/{host}/status")).await.1[0]["result"].clone();
+            let state = async || rig.get(&format!("/v3/host/{host}")).await.1[0]["status"].clone();
             let (uptime, active) = told(host).await;
             // The machine has aged with the first of the two.
             let age = uptime - before;

@@ -53,7 +53,7 @@ impl Life for Command {
             let object = json!({
                 "apiVersion": "flexmetal.dev/v1alpha1", "kind": self.kind(),
                 "metadata": {"name": name},
-                "spec": {"serverRef": {"name": "control"}, "action": "Reboot"},
+                "spec": {"targetRef": {"name": "control"}, "action": "Reboot"},
             });
             things.create(&object).await;
         }

@@ -17,11 +17,13 @@ const OBSERVE: usize = 0;
 const INSTALL: usize = 1;
 const RESTART: usize = 2;
 const SWITCH: usize = 3;
+/// What switches it.
+const COMMAND: &str = "ServerCommand";
 /// The host of each world.
 const HOST: &str = "/v3/host/1001";
 /// The key that it is installed with, stored before the first life.
 const KEY: &str = "of-hosts";
-/// A write of its status that says nothing of an installation or a command.
+/// A write of its status that says nothing of an installation or a wish.
 const WRITE: &str = "PATCH dedicatedhosts/status";
 const PUBLIC_KEY: &str =
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBv2kqKzv4gbAvzfF3XuNCOxIvHHFfHOhYGLbn9Dkg1Z hosts";
@@ -50,18 +52,16 @@ impl Life for Host {
                 "cluster PATCH dedicatedhosts/status (answered) #1",
             ),
             ("Install", "cluster PATCH dedicatedhosts/status (ended) #1"),
-            ("Restart", "cluster PATCH dedicatedhosts/status (noted) #1"),
+            ("Restart", "cluster PATCH servercommands #1"),
+            ("Restart", "cluster PATCH servercommands/status #2"),
             ("Restart", "hosting PUT host/{id}/restart #1"),
-            (
-                "Restart",
-                "cluster PATCH dedicatedhosts/status (answered) #1",
-            ),
-            ("Switch", "cluster PATCH dedicatedhosts/status (noted) #1"),
-            ("Switch", "hosting PUT host/{id}/stop #1"),
+            ("Restart", "cluster PATCH servercommands/status #3"),
             (
                 "Switch",
-                "cluster PATCH dedicatedhosts/status (answered) #1",
+                "cluster PATCH dedicatedhosts/status (wish noted) #1",
             ),
+            ("Switch", "cluster POST servercommands #1"),
+            ("Switch", "hosting PUT host/{id}/stop #1"),
         ]
     }
 
@@ -80,9 +80,16 @@ impl Life for Host {
                     return;
                 }
                 INSTALL => json!({"install": {"revision": 1}}),
-                RESTART => json!({"restartToken": "again"}),
+                RESTART => {
+                    let commands = proxied.world.things(COMMAND);
+                    commands.create(&restart(name)).await;
+                    return;
+                }
                 SWITCH => json!({"power": "Off"}),
-                _ => return things.delete(name).await,
+                _ => {
+                    proxied.world.things(COMMAND).delete(name).await;
+                    return things.delete(name).await;
+                }
             };
             things.merge(name, &json!({ "spec": word })).await;
         }
@@ -99,23 +106,27 @@ impl Life for Host {
         async move {
             let things = proxied.world.things(self.kind());
             let mut findings = Findings::new();
-            let mut is_given_up = false;
+            let mut is_unknown = false;
             if phase > SWITCH {
                 things.wait_gone(name, AT_ITS_END).await;
+            } else if phase == RESTART {
+                let commands = proxied.world.things(COMMAND);
+                let over = commands.wait_for(name, "over", AT_ITS_END, ended_command);
+                findings.extend(over.await);
             } else {
                 let look = |object: &Value| is_over(object, phase).then(|| object.clone());
                 let what = self.phases()[phase];
                 let object = things.wait_for(name, what, AT_ITS_END, look).await;
-                is_given_up = object["status"]["power"]["last"]["givenUp"] == true;
+                is_unknown = object["status"]["power"]["command"]["reason"] == "OutcomeUnknown";
                 if phase == INSTALL {
                     findings.extend(installed_once(proxied, &object, before).await);
                 }
             }
             findings.extend(judge::after_anything(&proxied.world).await);
             findings.extend(sent_at_most(proxied, phase));
-            // Who finds the note of a process that ended sends nothing, and says that nobody knows.
+            // What was lost is not sent again, and the command says that nobody knows.
             let runs = phase == SWITCH && shown(proxied).await["status"] != "stopped";
-            if runs && !is_given_up {
+            if runs && !is_unknown {
                 findings.push("it is told to be off, and runs".to_owned());
             }
             (json!({"had": had(proxied).await}), findings)
@@ -136,8 +147,26 @@ fn object(name: &str) -> Value {
     json!({
         "apiVersion": "flexmetal.dev/v1alpha1", "kind": "DedicatedHost",
         "metadata": {"name": name},
-        "spec": {"hostID": 1001, "power": "On", "restartToken": "first", "install": install},
+        "spec": {"hostID": 1001, "power": "On", "install": install},
     })
+}
+
+/// A restart of the host of this life.
+fn restart(name: &str) -> Value {
+    json!({
+        "apiVersion": "flexmetal.dev/v1alpha1", "kind": COMMAND, "metadata": {"name": name},
+        "spec": {"targetRef": {"kind": "DedicatedHost", "name": name}, "action": "Reboot"},
+    })
+}
+
+/// What is wrong with the end of a command, once it has come.
+fn ended_command(object: &Value) -> Option<Findings> {
+    let is = |kind| lab::rig::condition(object, kind).filter(|c| c["status"] == "True");
+    let is_free = object["metadata"]["finalizers"].is_null();
+    let failed = is("Failed").filter(|failed| failed["reason"] != "OutcomeUnknown");
+    let wrong = failed.map(|failed| format!("it failed: {failed}"));
+    let is_over = is("Complete").is_some() || is("Failed").is_some();
+    (is_over && is_free).then(|| wrong.into_iter().collect())
 }
 
 async fn store_key(proxied: &ProxiedWorld) {
@@ -158,10 +187,6 @@ async fn store_key(proxied: &ProxiedWorld) {
 fn is_over(object: &Value, phase: usize) -> bool {
     let status = &object["status"];
     let power = &status["power"];
-    // One that was not sent is sent later.
-    let last = &power["last"];
-    let has_come = last["outcome"].is_string() && last["outcome"] != "NotSent";
-    let is_settled = || has_come || last["givenUp"] == true;
     match phase {
         OBSERVE => {
             let ready = lab::rig::condition(object, "Ready");
@@ -172,23 +197,21 @@ fn is_over(object: &Value, phase: usize) -> bool {
             let last = &status["install"]["last"];
             last["revision"] == 1 && last["end"].is_string()
         }
-        RESTART => power["restartToken"] == "again" && is_settled(),
         _ => {
-            let is_off = status["providerStatus"] == "stopped";
-            let is_given_up = last["givenUp"] == true;
-            power["wish"] == "Off" && is_settled() && (is_off || is_given_up)
+            let state = &power["command"]["state"];
+            let is_off = state == "Complete" && status["providerStatus"] == "stopped";
+            power["wish"] == "Off" && (is_off || state == "Failed")
         }
     }
 }
 
-/// What may be sent in each phase, and how often: an installation and a restart never twice, and a stop again only after a
-/// look, by who sent it. At the end nothing.
+/// What may be sent in each phase, and never twice. At the end nothing.
 fn sent_at_most(proxied: &ProxiedWorld, phase: usize) -> Findings {
-    let (sort, most) = match phase {
-        INSTALL => ("POST host/{id}/os/install", 1),
-        RESTART => ("PUT host/{id}/restart", 1),
-        SWITCH => ("PUT host/{id}/stop", 3),
-        _ => ("", 0),
+    let sort = match phase {
+        INSTALL => "POST host/{id}/os/install",
+        RESTART => "PUT host/{id}/restart",
+        SWITCH => "PUT host/{id}/stop",
+        _ => "",
     };
     let seen = proxied.trace.seen();
     let changes = seen
@@ -198,7 +221,7 @@ fn sent_at_most(proxied: &ProxiedWorld, phase: usize) -> Findings {
     let (as_asked, others): (Vec<&Place>, Vec<&Place>) =
         changes.partition(|place| place.sort == sort);
     let mut findings: Findings = others.iter().map(|it| format!("{it} was sent")).collect();
-    if as_asked.len() > most {
+    if as_asked.len() > 1 {
         findings.push(format!("{sort} was sent {} times", as_asked.len()));
     }
     findings

@@ -9,16 +9,18 @@ use api::{
     names::OBJECT_FINALIZER,
     order::OrderAccount,
     references::{AccountKind, PinnedAccount},
+    target::{Target, TargetKind},
 };
 use flexmetal_core::{
     account::{terms::Terms, view::View},
     account_facts::AccountFacts,
     command::{
-        decide::{Effect, decide, needs_server},
-        facts::{Facts, ServerFact},
+        decide::{Effect, decide, needs_target},
+        facts::{Facts, TargetFact},
     },
     mark::ClusterId,
     moment::Moment,
+    ownership::Rivals,
     pass::{Memory, Subject},
 };
 use jiff::Timestamp;
@@ -57,10 +59,14 @@ pub(super) fn in_each_stage(object: &ServerCommand) {
         ending,
     ];
     for facts in stages {
-        needs_server(&facts);
+        needs_target(&facts);
         let decision = decide(&facts);
         if let Some(Effect::Send(new)) = &decision.effect {
-            assert_eq!(new.machine, MACHINE);
+            let machine = match facts.kind() {
+                TargetKind::BareMetalServer => MACHINE,
+                TargetKind::DedicatedHost => "7",
+            };
+            assert_eq!(new.machine, machine);
         }
         let (status, _) = decision.status(&facts.subject, at(WALL));
         serde_json::to_value(status).expect("a status is JSON");
@@ -90,7 +96,7 @@ fn intent(uid: String, action: PowerAction) -> CommandIntent {
     }
 }
 
-/// A new object, for a server that lets it be sent.
+/// A new object, for a target that lets it be sent.
 fn facts(mut object: ServerCommand) -> Facts {
     object.status.get_or_insert_default().account = Some(PinnedAccount::of(None));
     let server = json!({
@@ -104,7 +110,20 @@ fn facts(mut object: ServerCommand) -> Facts {
                 "sendBy": "2026-01-01T00:00:00Z", "outcome": "Created"},
         },
     });
-    let server = serde_json::from_value(server).expect("a server");
+    let host = json!({
+        "apiVersion": "flexmetal.dev/v1alpha1", "kind": "DedicatedHost",
+        "metadata": {"name": "web", "namespace": "n", "uid": "host"},
+        "spec": {"hostID": 7},
+        "status": {"account": {"kind": "ProviderAccount", "name": "default"}, "lineage": "lineage-1"},
+    });
+    let target = match object.spec.target_ref.kind() {
+        TargetKind::BareMetalServer => {
+            Target::Server(Arc::new(serde_json::from_value(server).expect("a server")))
+        }
+        TargetKind::DedicatedHost => {
+            Target::Host(Arc::new(serde_json::from_value(host).expect("a host")))
+        }
+    };
     let now = Moment {
         wall: WALL,
         mono: Duration::from_secs(1000),
@@ -124,7 +143,8 @@ fn facts(mut object: ServerCommand) -> Facts {
             object: Arc::new(object),
         },
         steady: WALL,
-        server: ServerFact::Found(Arc::new(server)),
+        target: TargetFact::Found(target),
+        rivals: Rivals::default(),
         is_namespace_suspended: false,
         is_first: true,
     }

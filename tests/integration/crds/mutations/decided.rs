@@ -17,9 +17,10 @@ use flexmetal_core::{
     account_facts::AccountFacts,
     mark::ClusterId,
     moment::Moment,
+    power::KnownCommand,
     server::{
         decide::{Decision, decide},
-        facts::{Facts, Installation, KnownCommand},
+        facts::{Facts, Installation},
         memory::Memory,
     },
     server_commands::UnderWay,

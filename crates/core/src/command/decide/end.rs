@@ -1,11 +1,12 @@
 //! A command comes to its end, well or badly, and what follows.
 
 use super::{super::facts::Facts, Decision, Effect, hold, moment, status};
-use crate::cause::Cause;
+use crate::{cause::Cause, host_record::is_switched};
 use api::{
     Interval, Reason,
-    command::CommandRecord,
+    command::{CommandRecord, PowerAction},
     conditions::{Type, Wanted},
+    target::TargetKind,
 };
 use std::time::Duration;
 
@@ -14,11 +15,22 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(600);
 
 /// The command was carried out.
 pub(super) fn complete(facts: &Facts, record: &CommandRecord) -> Decision {
-    let message = format!(
-        "{} of machine {} is done",
-        record.intent.action.as_str(),
-        record.intent.machine
-    );
+    let action = record.intent.action;
+    let is_seen = facts.kind() == TargetKind::BareMetalServer
+        || action != PowerAction::Reboot
+            && record
+                .state
+                .as_deref()
+                .is_some_and(|word| is_switched(word, action).is_some());
+    let how = match is_seen {
+        true => "is done",
+        false if action == PowerAction::Reboot => {
+            "was accepted; the provider does not say when it is done"
+        }
+        false => "was accepted; the provider does not say whether it runs",
+    };
+    let machine = facts.machine_name(&record.intent.machine);
+    let message = format!("{} of {machine} {how}", action.as_str());
     let done = Wanted::new(Type::Complete, true, Reason::Completed, message.clone());
     over(facts, Cause::ready(Reason::Completed, message), done)
 }
@@ -44,9 +56,9 @@ fn over(facts: &Facts, cause: Cause, condition: Wanted) -> Decision {
 pub(super) fn refused(facts: &Facts, record: &CommandRecord) -> Decision {
     let why = record.message.as_deref().unwrap_or("it does not say why");
     let message = format!(
-        "the provider refused {} of machine {}: {why}; for another try, create another ServerCommand",
+        "the provider refused {} of {}: {why}; for another try, create another ServerCommand",
         record.intent.action.as_str(),
-        record.intent.machine
+        facts.machine_name(&record.intent.machine)
     );
     failed(facts, Reason::RequestRefused, message)
 }

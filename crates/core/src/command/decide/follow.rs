@@ -1,22 +1,25 @@
 //! A command that was sent, or may have been: followed to its end, or looked for.
 
 use super::{
-    super::facts::{Facts, ServerFact},
+    super::facts::{Facts, TargetFact},
     Decision, Effect, end, hold, start,
 };
 use crate::{
-    account::view::View, account_facts::Purpose, cause::Cause, machine_commands::state_of,
+    account::view::View, account_facts::Purpose, cause::Cause, host_record::is_switched,
+    machine_commands::state_of,
 };
 use api::{
     Interval, Reason,
     command::{CommandOutcome, CommandRecord, PowerAction},
+    target::TargetKind,
 };
 use hosting_types::command::CommandState;
 use std::time::Duration;
 
 /// The provider has the command.
 pub(super) fn follow(facts: &Facts, record: &CommandRecord) -> Decision {
-    let state = state_of(record.state.as_deref());
+    let state = state(facts, record);
+    let machine = facts.machine_name(&record.intent.machine);
     if state == CommandState::Finished {
         return end::complete(facts, record);
     }
@@ -25,9 +28,8 @@ pub(super) fn follow(facts: &Facts, record: &CommandRecord) -> Decision {
     }
     if state == CommandState::Failed {
         let message = format!(
-            "the provider says that {} of machine {} failed; for another try, create another ServerCommand",
-            record.intent.action.as_str(),
-            record.intent.machine
+            "the provider says that {} of {machine} failed; for another try, create another ServerCommand",
+            record.intent.action.as_str()
         );
         return end::failed(facts, Reason::CommandFailed, message);
     }
@@ -45,11 +47,13 @@ pub(super) fn follow(facts: &Facts, record: &CommandRecord) -> Decision {
         return decision;
     }
     let every = view.times.active_poll_interval;
+    let shown = match record.state.as_deref() {
+        Some(word) => format!("the provider says {word:?}"),
+        None => "its end was not seen yet".to_owned(),
+    };
     let message = format!(
-        "{} of machine {} was sent, and the provider says {:?}; looked at again every {}",
+        "{} of {machine} was sent, and {shown}; looked at again every {}",
         record.intent.action.as_str(),
-        record.intent.machine,
-        record.state.as_deref().unwrap_or_default(),
         Interval(every)
     );
     let decision = hold(facts, Cause::waits(Reason::Progressing, message));
@@ -73,7 +77,7 @@ pub(super) fn follow(facts: &Facts, record: &CommandRecord) -> Decision {
 /// Nobody knows whether the provider has the command.
 pub(super) fn search(facts: &Facts, record: &CommandRecord) -> Decision {
     let action = record.intent.action.as_str();
-    let machine = &record.intent.machine;
+    let machine = facts.machine_name(&record.intent.machine);
     if let Some(decision) = escalated(facts, record) {
         return decision;
     }
@@ -81,12 +85,12 @@ pub(super) fn search(facts: &Facts, record: &CommandRecord) -> Decision {
     let search = search.filter(|search| search.attempt == record.intent.attempt);
     if let Some(ids) = search.and_then(|search| search.several.as_deref()) {
         let message = format!(
-            "the answer to {action} of machine {machine} was lost, and several commands of that time may be it: {ids}; it is not sent again: look at the machine, and create another ServerCommand if it is still needed"
+            "the answer to {action} of {machine} was lost, and several commands of that time may be it: {ids}; it is not sent again: look at the machine, and create another ServerCommand if it is still needed"
         );
         return end::failed(facts, Reason::OutcomeUnknown, message);
     }
     let unknown = format!(
-        "it is not known whether {action} of machine {machine} was carried out; it is not sent again: look at the machine, and create another ServerCommand if it is still needed"
+        "it is not known whether {action} of {machine} was carried out; it is not sent again: look at the machine, and create another ServerCommand if it is still needed"
     );
     if facts.is_late() {
         return end::failed(facts, Reason::OutcomeUnknown, unknown);
@@ -106,11 +110,20 @@ pub(super) fn search(facts: &Facts, record: &CommandRecord) -> Decision {
     let sent = facts.subject.memory.own.sent.as_ref();
     let is_own = sent.is_some_and(|sent| sent.intent.attempt == search.attempt);
     let begins = search.begins(is_own, view.times.send_window);
-    if search.is_over(begins, view.times.absence_grace_period) {
+    // The restart of a host leaves no trace.
+    let is_host = facts.kind() == TargetKind::DedicatedHost;
+    let is_lost = is_host && record.intent.action == PowerAction::Reboot;
+    if is_lost && rest(facts, begins).is_none()
+        || search.is_over(begins, view.times.absence_grace_period)
+    {
         return end::failed(facts, Reason::OutcomeUnknown, unknown);
     }
     let message = format!(
-        "it is not known whether {action} of machine {machine} was carried out, and it is not sent again; the machine's commands are looked at again every {}",
+        "it is not known whether {action} of {machine} was carried out, and it is not sent again; {} again every {}",
+        match is_host {
+            true => "its power is read",
+            false => "the machine's commands are looked at",
+        },
         Interval(view.times.absence_check_interval)
     );
     let decision = hold(facts, Cause::waits(Reason::OutcomeUnknown, message));
@@ -118,7 +131,10 @@ pub(super) fn search(facts: &Facts, record: &CommandRecord) -> Decision {
     match rest(facts, due) {
         None => decision.with(Effect::Search {
             record: Box::new(record.clone()),
-            pages: facts.pages(),
+            calls: match is_host {
+                true => 1,
+                false => facts.pages(),
+            },
         }),
         Some(rest) => decision.again(rest),
     }
@@ -130,9 +146,9 @@ fn leads_elsewhere(facts: &Facts, view: &View, record: &CommandRecord) -> Option
     let is_same = view.connection.as_ref() == Some(&sent_to.connection)
         || view.lineage.as_ref() == Some(&sent_to.lineage);
     let message = format!(
-        "the account leads elsewhere since {} of machine {} was sent, so its end cannot be seen; it is not sent again: look at the machine, and create another ServerCommand if it is still needed",
+        "the account leads elsewhere since {} of {} was sent, so its end cannot be seen; it is not sent again: look at the machine, and create another ServerCommand if it is still needed",
         record.intent.action.as_str(),
-        record.intent.machine
+        facts.machine_name(&record.intent.machine)
     );
     (!is_same).then(|| end::failed(facts, Reason::OutcomeUnknown, message))
 }
@@ -144,24 +160,42 @@ fn escalated(facts: &Facts, record: &CommandRecord) -> Option<Decision> {
         return None;
     }
     // A machine that the server has in the place of that one was not asked to shut down.
-    if let ServerFact::Found(server) = &facts.server
-        && server.status.as_ref().and_then(|s| s.uuid.as_ref()) != Some(&record.intent.machine)
+    if let TargetFact::Found(target) = &facts.target
+        && target.machine().as_ref() != Some(&record.intent.machine)
     {
         return None;
     }
     let decision = start::start(facts, Some(PowerAction::PowerOff));
     // What holds it up, or rules it out, must not hide how the shutdown goes on. One that failed goes on no more.
-    (decision.effect.is_some() || has_failed(record)).then_some(decision)
+    (decision.effect.is_some() || has_failed(facts, record)).then_some(decision)
 }
 
 /// Whether it is time to switch the power off: the shutdown failed, or has had its time.
 pub(super) fn is_escalated(facts: &Facts, record: &CommandRecord) -> bool {
-    until_escalation(facts, record).is_some_and(|rest| rest.is_zero() || has_failed(record))
+    until_escalation(facts, record).is_some_and(|rest| rest.is_zero() || has_failed(facts, record))
 }
 
-fn has_failed(record: &CommandRecord) -> bool {
-    record.outcome == Some(CommandOutcome::Accepted)
-        && state_of(record.state.as_deref()) == CommandState::Failed
+fn has_failed(facts: &Facts, record: &CommandRecord) -> bool {
+    record.outcome == Some(CommandOutcome::Accepted) && state(facts, record) == CommandState::Failed
+}
+
+/// How far a command is: by the provider's word for it, or by the power of the host, whose commands have no identifier by
+/// which they could be followed.
+fn state(facts: &Facts, record: &CommandRecord) -> CommandState {
+    let word = record.state.as_deref();
+    match facts.kind() {
+        TargetKind::BareMetalServer => state_of(word),
+        // What was accepted is all that is known of a restart, and where the provider's word does not say whether it runs.
+        TargetKind::DedicatedHost if record.intent.action == PowerAction::Reboot => {
+            CommandState::Finished
+        }
+        TargetKind::DedicatedHost => {
+            match word.map(|word| is_switched(word, record.intent.action)) {
+                None | Some(Some(false)) => CommandState::Pending,
+                Some(None | Some(true)) => CommandState::Finished,
+            }
+        }
+    }
 }
 
 /// How long a shutdown may still take before the power is switched off; None: it is not, or was already.
@@ -174,7 +208,7 @@ fn until_escalation(facts: &Facts, record: &CommandRecord) -> Option<Duration> {
         return None;
     }
     let is_over = record.outcome == Some(CommandOutcome::Accepted)
-        && state_of(record.state.as_deref()) == CommandState::Finished;
+        && state(facts, record) == CommandState::Finished;
     if is_over || record.outcome == Some(CommandOutcome::Refused) {
         return None;
     }

@@ -1,30 +1,31 @@
 //! Whether a command may be sent now.
 
 use super::{
-    super::facts::{Facts, ServerFact, is_ending, is_installing},
+    super::facts::{Facts, TargetFact, is_ending, is_installing},
     Decision, Effect, NewCommand, end, hold, status,
 };
 use crate::{account_facts::Purpose, cause::Cause};
 use api::{
-    BareMetalServer, Interval, ManagementPolicy, Reason,
-    command::PowerAction,
+    BareMetalServer, DedicatedHost, Interval, ManagementPolicy, Policies, Reason,
+    command::{CommandTarget, PowerAction},
     order::OrderAccount,
     power::is_overtaken,
     references::PinnedAccount,
     server::{OrderOutcome, OrderRecord},
+    target::Target,
 };
 use std::time::Duration;
 
 /// The provider's word for a machine that takes commands.
 const DELIVERED: &str = "delivered";
-/// How soon a server that could not be read is read again.
+/// How soon a target that could not be read is read again.
 const UNREADABLE: Duration = Duration::from_secs(10);
 
 /// The command of the spec, or the one that follows it.
 pub(super) fn start(facts: &Facts, following: Option<PowerAction>) -> Decision {
     let subject = &facts.subject;
     let (namespace, spec) = (subject.namespace(), &subject.object.spec);
-    let name = &spec.server_ref.name;
+    let name = facts.target_name();
     if subject.is_deleting() {
         return end::let_go(facts);
     }
@@ -38,65 +39,82 @@ pub(super) fn start(facts: &Facts, following: Option<PowerAction>) -> Decision {
     if !facts.is_first {
         // Not which one: its end would be another message for all that wait.
         let message = format!(
-            "another ServerCommand for BareMetalServer {name} goes first; this one follows when those before it are over"
+            "another ServerCommand for {name} goes first; this one follows when those before it are over"
         );
         return end::wait(facts, Cause::waits(Reason::Queued, message));
     }
-    let server = match &facts.server {
-        ServerFact::NotRead => return Decision::unchanged(subject).again(UNREADABLE),
-        ServerFact::Missing => {
+    let target = match &facts.target {
+        TargetFact::NotRead => return Decision::unchanged(subject).again(UNREADABLE),
+        TargetFact::Missing => {
             let message = format!(
-                "spec.serverRef: there is no BareMetalServer {name} in namespace {namespace}; create it, or delete this command"
+                "spec.targetRef: there is no {name} in namespace {namespace}; create it, or delete this command"
             );
             return end::wait(facts, Cause::missing(Reason::ReferenceNotFound, message));
         }
-        ServerFact::Unreadable(why) => {
+        TargetFact::Unreadable(why) => {
             let message = format!(
-                "BareMetalServer {name} could not be read: {why}; read again every {}",
+                "{name} could not be read: {why}; read again every {}",
                 Interval(UNREADABLE)
             );
             return hold(facts, Cause::waits(Reason::ChecksFailed, message)).again(UNREADABLE);
         }
-        ServerFact::Found(server) => server,
+        TargetFact::Found(target) => target,
     };
-    if is_ending(server) {
+    if is_ending(target) {
         let message = format!(
-            "BareMetalServer {name} is being deleted, so no command is sent to its machine any more; delete this command"
+            "{name} is being deleted, so no command is sent for it any more; delete this command"
         );
         return end::failed(facts, Reason::ServerEnding, message);
     }
-    if is_installing(server) {
+    if is_overtaken(target, &subject.object) {
         let message = format!(
-            "the machine of BareMetalServer {name} is being installed again (spec.install.revision), so this command is not sent; create another ServerCommand when that is over"
-        );
-        return end::failed(facts, Reason::Reinstalling, message);
-    }
-    if is_overtaken(server, &subject.object) {
-        let message = format!(
-            "spec.power of BareMetalServer {name} has changed since, or its machine, so this command of its is not sent; if it is needed all the same, create another ServerCommand"
+            "spec.power of {name} has changed since, or its machine, so this command of its is not sent; if it is needed all the same, create another ServerCommand"
         );
         return end::failed(facts, Reason::Superseded, message);
     }
-    // Whose account it is stands in status first: the object waits for that account from then on.
-    let of_server = server.status.as_ref().and_then(|s| s.account.as_ref());
-    let of_server = PinnedAccount::in_force(of_server, server.spec.account_ref.as_ref());
-    if subject.status().account.as_ref() != Some(&of_server) {
-        let mut status = status(facts);
-        status.account = Some(of_server);
+    let mut status = status(facts);
+    let Some(seen) = CommandTarget::of(status.target.as_ref(), target) else {
+        let message = format!(
+            "{name} is not the one any more that this command was for when it first saw it (status.target): another object of this name, another machine or another account; so it is not sent: if it is still needed, create another ServerCommand"
+        );
+        return end::failed(facts, Reason::Superseded, message);
+    };
+    // What it is for, and whose account that is, stands in status first: it waits for that account from then on.
+    let of_target = Some(target.account());
+    if status.account != of_target || status.target.as_ref() != Some(&seen) {
+        status.account = of_target;
+        status.target = Some(seen);
         let cause = Cause::waits(Reason::Progressing, "the command is sent within seconds");
         return Decision::of(status).because(cause).going_on();
     }
-    if let Err(cause) = stands_ready(facts, server) {
+    if is_installing(target) {
+        let what = format!("{name} is being installed (spec.install.revision)");
+        return match target {
+            Target::Server(_) => {
+                let message = format!(
+                    "{what}, so this command is not sent; create another ServerCommand when that is over"
+                );
+                end::failed(facts, Reason::Reinstalling, message)
+            }
+            // It may be one that is not sent after all: of the two each makes way for the other.
+            Target::Host(_) => {
+                let message = format!(
+                    "{what}; the command follows when that is over, as long as spec.timeout lets it"
+                );
+                end::wait(facts, Cause::waits(Reason::Reinstalling, message))
+            }
+        };
+    }
+    if let Err(cause) = stands_ready(facts, target) {
         return end::wait(facts, cause);
     }
     let view = match subject.account.usable(Purpose::Change) {
         Ok(view) => view,
         Err(cause) => return end::wait(facts, cause),
     };
-    let lineage = match subject.lineage() {
-        Ok(lineage) => lineage,
-        Err(cause) => return end::wait(facts, cause),
-    };
+    if let Err(cause) = subject.lineage() {
+        return end::wait(facts, cause);
+    }
     let every = view.times.active_poll_interval;
     if let Some((at, why)) = &subject.memory.own.busy {
         let rest = (*at + every).saturating_sub(subject.now.mono);
@@ -105,81 +123,142 @@ pub(super) fn start(facts: &Facts, following: Option<PowerAction>) -> Decision {
             return hold(facts, Cause::waits(Reason::Queued, message)).again(rest);
         }
     }
-    let machine = server.status.as_ref().and_then(|s| s.uuid.clone());
-    let (Some(machine), Some(connection)) = (machine, view.connection.clone()) else {
+    let (Some(machine), Some(account)) = (target.machine(), order_account(facts, target)) else {
         return Decision::unchanged(subject).again(UNREADABLE);
     };
-    let PinnedAccount { kind, name } = of_server;
     let new = NewCommand {
         action: following.unwrap_or(spec.action),
-        server: server.metadata.uid.clone().unwrap_or_default(),
+        target: target.meta().uid.clone().unwrap_or_default(),
         machine,
-        account: OrderAccount {
-            kind,
-            name,
-            uid: view.uid.clone(),
-            lineage: lineage.to_owned(),
-            connection,
+        server_id: server_id(target),
+        account,
+        pages: match target {
+            Target::Server(_) => facts.pages(),
+            Target::Host(_) => 0,
         },
-        pages: facts.pages(),
     };
     let cause = Cause::waits(Reason::Progressing, "the command is sent within seconds");
     hold(facts, cause).with(Effect::Send(Box::new(new)))
 }
 
-/// Whether a command may still be sent, on object and server as they are after its intent was written. Whoever releases the
-/// machine notes that first, and asks for the commands then: so either this sees the note, or that sees the intent.
+/// The account as a command that goes out now names it; None while that is not known.
+fn order_account(facts: &Facts, target: &Target) -> Option<OrderAccount> {
+    let view = facts.subject.view()?;
+    let PinnedAccount { kind, name } = target.account();
+    Some(OrderAccount {
+        kind,
+        name,
+        uid: view.uid.clone(),
+        lineage: view.lineage.clone()?,
+        connection: view.connection.clone()?,
+    })
+}
+
+/// The provider's number of the machine behind a host, as it was seen.
+fn server_id(target: &Target) -> Option<i64> {
+    match target {
+        Target::Server(_) => None,
+        Target::Host(host) => host.status.as_ref()?.server_id,
+    }
+}
+
+/// Whether a command may still be sent, on object, account and target as they are after its intent was written. Whoever
+/// releases or installs the machine notes that first, and asks for the commands then: so either this sees the note, or that
+/// sees the intent.
 pub fn may_send(fresh: &Facts, new: &NewCommand) -> bool {
-    let ServerFact::Found(server) = &fresh.server else {
+    let TargetFact::Found(target) = &fresh.target else {
         return false;
     };
-    let status = server.status.as_ref();
-    let is_its_machine = status.and_then(|s| s.uuid.as_ref()) == Some(&new.machine);
     !fresh.subject.is_deleting()
         && !fresh.is_late()
         && fresh.is_first
-        && !is_ending(server)
-        && !is_installing(server)
-        && !is_overtaken(server, &fresh.subject.object)
-        && server.metadata.uid.as_ref() == Some(&new.server)
-        && is_its_machine
-        && stands_ready(fresh, server).is_ok()
+        && !is_ending(target)
+        && !is_installing(target)
+        && !is_overtaken(target, &fresh.subject.object)
+        && CommandTarget::of(fresh.subject.status().target.as_ref(), target).is_some()
+        && target.meta().uid.as_ref() == Some(&new.target)
+        && target.machine().as_ref() == Some(&new.machine)
+        && server_id(target) == new.server_id
+        && order_account(fresh, target).as_ref() == Some(&new.account)
+        && fresh.subject.account.usable(Purpose::Change).is_ok()
+        && stands_ready(fresh, target).is_ok()
 }
 
-/// Whether the server, as its object shows it, takes a command.
-fn stands_ready(facts: &Facts, server: &BareMetalServer) -> Result<(), Cause> {
-    let name = &facts.subject.object.spec.server_ref.name;
-    let status = server.status.clone().unwrap_or_default();
+/// Whether the target, as its object shows it, takes a command.
+fn stands_ready(facts: &Facts, target: &Target) -> Result<(), Cause> {
+    let name = facts.target_name();
     let defaults = facts.subject.view().and_then(|view| view.defaults);
-    let in_force = |of_server: Option<bool>, of_account: Option<bool>| {
-        of_server.or(of_account).unwrap_or_default()
+    let of_namespace = Policies {
+        suspend: facts.is_namespace_suspended.then_some(true),
+        ..Policies::default()
     };
-    let by_namespace = facts.is_namespace_suspended.then_some(true);
-    let suspends = server.spec.suspend.or(by_namespace);
-    if in_force(suspends, defaults.and_then(|d| d.suspend)) {
+    let policies = target.policies().or(of_namespace);
+    let policies = policies.or(defaults.unwrap_or_default());
+    if policies.suspend.unwrap_or_default() {
         let message = format!(
-            "BareMetalServer {name} is suspended, so nothing is sent to its machine; the command follows when that is over, as long as spec.timeout lets it"
+            "{name} is suspended, so nothing is sent for it; the command follows when that is over, as long as spec.timeout lets it"
         );
         return Err(Cause::suspended(message));
     }
-    let is_observed = |policy| policy == ManagementPolicy::ObserveOnly;
-    let of_account = defaults.and_then(|d| d.management_policy);
-    let management = server.spec.management_policy.or(of_account);
-    if management.is_some_and(is_observed) {
+    if policies.management_policy == Some(ManagementPolicy::ObserveOnly) {
         let message = format!(
-            "BareMetalServer {name} is only looked at (managementPolicy: ObserveOnly), so nothing is sent to its machine; delete this command, or set managementPolicy: Full there"
+            "{name} is only looked at (managementPolicy: ObserveOnly), so nothing is sent for it; delete this command, or set managementPolicy: Full there"
         );
         return Err(Cause::needs_person(Reason::ObserveOnly, message));
     }
+    match target {
+        Target::Server(server) => is_delivered(&name, server),
+        Target::Host(host) => is_its_host(facts, &name, host),
+    }
+}
+
+/// Whether a server has a machine that takes commands.
+fn is_delivered(name: &str, server: &BareMetalServer) -> Result<(), Cause> {
+    let status = server.status.clone().unwrap_or_default();
     let is_made = |order: &OrderRecord| order.outcome == Some(OrderOutcome::Created);
     let has_machine = status.uuid.is_some() && status.order.as_ref().is_some_and(is_made);
-    if !has_machine || status.provider_status.as_deref() != Some(DELIVERED) {
-        let shown = match status.provider_status.as_deref() {
-            Some(word) if has_machine => format!("its machine is {word:?}"),
-            _ => "it has no machine".to_owned(),
-        };
+    if has_machine && status.provider_status.as_deref() == Some(DELIVERED) {
+        return Ok(());
+    }
+    let shown = match status.provider_status.as_deref() {
+        Some(word) if has_machine => format!("its machine is {word:?}"),
+        _ => "it has no machine".to_owned(),
+    };
+    let message = format!(
+        "{name} takes no command now, {shown}; the command follows when its machine is delivered, as long as spec.timeout lets it"
+    );
+    Err(Cause::waits(Reason::ServerNotReady, message))
+}
+
+/// Whether a host is that of its object: it was seen in this account, which lets it have the host, and no other object has
+/// it.
+fn is_its_host(facts: &Facts, name: &str, host: &DedicatedHost) -> Result<(), Cause> {
+    let number = host.spec.host_id;
+    if let Some(owner) = &facts.rivals.owner {
         let message = format!(
-            "BareMetalServer {name} takes no command now, {shown}; the command follows when its machine is delivered, as long as spec.timeout lets it"
+            "spec.targetRef: DedicatedHost {}/{} has host {number} already, and is older, so nothing is sent; delete one of the two",
+            owner.namespace, owner.name
+        );
+        return Err(Cause::needs_person(Reason::OwnershipConflict, message));
+    }
+    if facts.subject.account.usable(Purpose::Change).is_ok()
+        && !facts
+            .subject
+            .account
+            .terms()
+            .is_some_and(|t| t.lets_host(number))
+    {
+        let message = format!(
+            "spec.targetRef: the account does not grant host {number} to this namespace, so nothing is sent; ask whoever may change the account to add {number} to hosts of the entry for this namespace"
+        );
+        return Err(Cause::needs_person(Reason::NotAllowed, message));
+    }
+    let seen_in = host.status.as_ref().and_then(|s| s.lineage.as_ref());
+    let lineage = facts.subject.view().and_then(|view| view.lineage.as_ref());
+    // While the account is read for the first time its lineage is not known, and that says so itself.
+    if seen_in.is_none() || lineage.is_some() && seen_in != lineage {
+        let message = format!(
+            "{name} was not seen in this account yet, so nothing is sent; the command follows when it is, as long as spec.timeout lets it"
         );
         return Err(Cause::waits(Reason::ServerNotReady, message));
     }

@@ -1,6 +1,7 @@
 //! Tests of the decision: what each state leads to, and a small world in which decisions are carried out.
 
 mod follow;
+mod hosts;
 pub(crate) mod readings;
 mod start;
 mod world;
@@ -9,18 +10,20 @@ use super::*;
 use crate::{
     account::view::View,
     account_facts::AccountFacts,
-    command::facts::{CommandMemory, Observation, ServerFact},
+    command::facts::{CommandMemory, Observation, TargetFact},
     mark::ClusterId,
     moment::Moment,
+    ownership::Rivals,
     pass::{Memory, Subject},
 };
 use api::{
     BareMetalServer, Interval, ManagementPolicy, Reason, ServerCommand,
-    command::{CommandIntent, ListedCommands, ServerCommandSpec, ServerRef},
+    command::{CommandIntent, CommandTarget, ListedCommands, ServerCommandSpec},
     conditions::{self, Type},
     names::{COMMAND_ANNOTATION, OBJECT_FINALIZER, RELEASE_ANNOTATION},
     power::Power,
     references::{AccountKind, PinnedAccount},
+    target::{Target, TargetRef},
 };
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
@@ -89,7 +92,10 @@ struct Case(Facts);
 impl Case {
     fn new(action: PowerAction) -> Self {
         let spec = ServerCommandSpec {
-            server_ref: ServerRef { name: "web".into() },
+            target_ref: TargetRef {
+                kind: None,
+                name: "web".into(),
+            },
             action,
             timeout: None,
             escalate_after: None,
@@ -103,6 +109,7 @@ impl Case {
         meta.creation_timestamp = moment(WALL - 60);
         object.status = Some(ServerCommandStatus {
             account: Some(PinnedAccount::of(None)),
+            target: CommandTarget::of(None, &Target::Server(Arc::new(server()))),
             ..ServerCommandStatus::default()
         });
         Self(Facts {
@@ -123,7 +130,8 @@ impl Case {
                 object: Arc::new(object),
             },
             steady: WALL,
-            server: ServerFact::Found(Arc::new(server())),
+            target: TargetFact::Found(Target::Server(Arc::new(server()))),
+            rivals: Rivals::default(),
             is_namespace_suspended: false,
             is_first: true,
         })
@@ -141,7 +149,7 @@ impl Case {
     fn server(self, change: impl FnOnce(&mut BareMetalServer)) -> Self {
         let mut found = server();
         change(&mut found);
-        self.facts(|f| f.server = ServerFact::Found(Arc::new(found)))
+        self.facts(|f| f.target = TargetFact::Found(Target::Server(Arc::new(found))))
     }
 
     fn own(self, change: impl FnOnce(&mut CommandMemory)) -> Self {
@@ -281,14 +289,14 @@ fn a_command_of_a_wish_that_is_no_more_is_not_sent() {
     assert!(!is_sent(&of_power(Some("another"))));
     assert!(!is_sent(&overtaken()));
     let off = wanted.clone().facts(|f| {
-        let ServerFact::Found(server) = &mut f.server else {
+        let TargetFact::Found(Target::Server(server)) = &mut f.target else {
             panic!("it was found")
         };
         Arc::make_mut(server).spec.power = Some(Power::Off);
     });
     assert!(!is_sent(&off), "by the time it is its turn");
     let moved = wanted.facts(|f| {
-        let ServerFact::Found(server) = &mut f.server else {
+        let TargetFact::Found(Target::Server(server)) = &mut f.target else {
             panic!("it was found")
         };
         Arc::make_mut(server).status.as_mut().unwrap().uuid = Some("another".into());

@@ -1,14 +1,13 @@
-//! One attempt to install a host or to send it a command, but for its calls: what a look right before says, what the status
+//! One attempt to install a host, but for its calls: what a look right before says, what the status
 //! says from then on, and what an answer comes to.
 
-use super::{super::facts::Facts, install::NewInstall, observed::word, power::NewCommand};
-use crate::{cause::Cause, moment::Moment, once::Reply, pass::Decision};
+use super::{super::facts::Facts, install::NewInstall};
+use crate::{cause::Cause, host_record::word, moment::Moment, once::Reply, pass::Decision};
 use api::{
     DedicatedHost, Reason,
     command::CommandOutcome,
     host::DedicatedHostStatus,
     host_install::{HostInstall, HostInstallIntent, HostInstallRecord, HostInstallStatus, HostLog},
-    host_power::{HostAction, HostCommand, HostPowerStatus},
     reinstall::InstallEnd,
 };
 use hosting_types::{Error, host::Host};
@@ -21,27 +20,6 @@ pub enum Before {
     Free,
     /// It was installed by somebody whom nobody here knows: in words.
     Repeated(String),
-}
-
-/// Why a host cannot take a request now, as it was read right before; None: it can.
-pub fn against(host: &Host, number: u64, server_id: Option<i64>) -> Option<String> {
-    if super::is_on_demand(host) {
-        return Some(format!("host {number} is an on-demand server"));
-    }
-    if super::is_of_another_kind(host) {
-        return Some(format!("host {number} is no dedicated host"));
-    }
-    let is_other = host
-        .server_id
-        .zip(server_id)
-        .is_some_and(|(now, seen)| now != seen);
-    if host.id.0 != number || is_other {
-        return Some(format!("host {number} is another machine than was seen"));
-    }
-    host.install_status.is_under_way().then(|| {
-        let word = word(&host.install_status).unwrap_or_default();
-        format!("host {number} is being installed (the provider says {word:?})")
-    })
 }
 
 /// Whether somebody installed the host of whom this object knows nothing.
@@ -75,35 +53,13 @@ pub fn intent(
         os_id: i64::try_from(new.os_id).unwrap_or(i64::MAX),
         attempt,
         started_at: since.wall,
-        send_by: send_by(since, window),
+        send_by: since
+            .wall
+            .saturating_add(i64::try_from(window.as_secs()).unwrap_or(i64::MAX)),
         account: new.account.clone(),
         before: word(&host.install_status).map(str::to_owned),
         log,
         secret_texts: install.is_none_or(HostInstall::has_secret_texts),
-    }
-}
-
-fn send_by(since: Moment, window: Duration) -> i64 {
-    let window = i64::try_from(window.as_secs()).unwrap_or(i64::MAX);
-    since.wall.saturating_add(window)
-}
-
-/// The attempt of a command that was started at `since`.
-pub fn command(
-    new: &NewCommand,
-    attempt: String,
-    (since, window): (Moment, Duration),
-) -> HostCommand {
-    HostCommand {
-        action: new.action,
-        attempt,
-        attempts: new.attempts,
-        started_at: since.wall,
-        send_by: send_by(since, window),
-        account: new.account.clone(),
-        outcome: None,
-        given_up: false,
-        message: None,
     }
 }
 
@@ -117,44 +73,13 @@ pub fn installing(
     status.install = Some(HostInstallStatus {
         revision: known.performed(),
         last: Some(record.clone()),
-        lines: Vec::new(),
         ..known
     });
     let message = format!(
         "host {} is about to be installed (spec.install.revision {}); the request follows within seconds",
         record.intent.host_id, record.intent.revision
     );
-    said(fresh, status, Cause::waits(Reason::Reinstalling, message))
-}
-
-/// The whole status that notes a command.
-pub fn commanding(
-    fresh: &Facts,
-    known: HostPowerStatus,
-    new: &NewCommand,
-    command: &HostCommand,
-) -> DedicatedHostStatus {
-    let mut status = fresh.subject.status();
-    status.power = Some(HostPowerStatus {
-        wish: match new.action {
-            HostAction::Restart => known.wish,
-            _ => new.wish,
-        },
-        restart_token: match new.action {
-            HostAction::Restart => new.restart_token.clone(),
-            _ => known.restart_token,
-        },
-        last: Some(command.clone()),
-        ..known
-    });
-    let message = format!(
-        "a command ({:?}) is about to be sent to host {}; it follows within seconds",
-        new.action, new.host
-    );
-    said(fresh, status, Cause::waits(Reason::Progressing, message))
-}
-
-fn said(fresh: &Facts, status: DedicatedHostStatus, cause: Cause) -> DedicatedHostStatus {
+    let cause = Cause::waits(Reason::Reinstalling, message);
     let decision: Decision<DedicatedHostStatus, ()> = Decision::of(status).because(cause);
     let now = jiff::Timestamp::from_second(fresh.subject.now.wall).unwrap_or_default();
     decision.status(&fresh.subject, now).0
@@ -167,16 +92,6 @@ pub fn shown_install(object: &DedicatedHost, intent: &HostInstallIntent) -> Repl
     Reply::Shows {
         metadata: true,
         status: last.is_some_and(|last| last.intent == *intent),
-    }
-}
-
-/// The same of a command.
-pub fn shown_command(object: &DedicatedHost, command: &HostCommand) -> Reply {
-    let status = object.status.as_ref().and_then(|s| s.power.as_ref());
-    let last = status.and_then(|power| power.last.as_ref());
-    Reply::Shows {
-        metadata: true,
-        status: last == Some(command),
     }
 }
 
@@ -199,15 +114,6 @@ pub fn unsent_install(record: HostInstallRecord, why: &str) -> HostInstallRecord
     }
 }
 
-/// The same of a command.
-pub fn unsent_command(command: HostCommand, why: &str) -> HostCommand {
-    HostCommand {
-        outcome: Some(CommandOutcome::NotSent),
-        message: Some(why.to_owned()),
-        ..command
-    }
-}
-
 /// What the answer to an installation says.
 pub fn answered_install(
     record: HostInstallRecord,
@@ -218,16 +124,6 @@ pub fn answered_install(
         outcome,
         message,
         ..record
-    }
-}
-
-/// What the answer to a command says.
-pub fn answered_command<T>(command: HostCommand, answer: &Result<T, Error>) -> HostCommand {
-    let (outcome, message) = outcome(answer, false);
-    HostCommand {
-        outcome,
-        message,
-        ..command
     }
 }
 

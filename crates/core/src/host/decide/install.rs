@@ -4,19 +4,23 @@
 //! intent in status alone is enough. A revision that was sent, or may have been, is never sent again; what came of it is
 //! found by looking at the host and its installation log.
 
-use super::{super::facts::Facts, Effect, Step, observed::word, remedy};
+use super::{super::facts::Facts, Effect, Step, remedy};
 use crate::{
     account::view::{List, View},
     account_facts::Purpose,
     cause::Cause,
+    host_record::word,
+    server_commands::UnderWay,
     stored_keys::Found,
 };
 use api::{
     Interval, Reason,
     command::CommandOutcome,
+    conditions::Type,
     host::DedicatedHostStatus,
     host_install::{HostInstallIntent, HostInstallRecord, HostInstallStatus, HostLog},
     order::OrderAccount,
+    power::{PowerState, PowerStatus},
     reinstall::{FinishedInstall, InstallEnd},
 };
 use hosting_types::{
@@ -28,8 +32,14 @@ use std::time::Duration;
 /// How long an installation may take before the host says so. It is looked at all the same.
 pub const TIMEOUT: Duration = Duration::from_secs(2 * 3600);
 
-/// Why status shows no line of a log.
-const NOT_SHOWN: &str = "lines of its log are not shown, since they may repeat the script or another text that was sent";
+/// The reasons with which a host is not the object's.
+const WITHHELD: [Reason; 3] = [
+    Reason::OwnershipConflict,
+    Reason::NotAllowed,
+    Reason::NamespaceNotAllowed,
+];
+/// How soon to look again whether a command is over.
+const COMMAND_RUNS: Duration = Duration::from_secs(5);
 
 /// An installation that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +70,31 @@ pub fn wished(facts: &Facts) -> i64 {
     install.map_or(0, |install| install.revision)
 }
 
+/// While the host is not the object's, by what is known now (`against`) or by the status as it was last written, what is asked
+/// for counts as performed. Else it would be consent, on the day on which the host becomes this object's, to wipe or to
+/// switch what somebody else has made of it.
+pub(super) fn waive(facts: &Facts, against: Option<&Cause>, status: &mut DedicatedHostStatus) {
+    let is_now = against.is_some_and(|cause| WITHHELD.contains(&cause.reason));
+    let mut ready = status.conditions.iter();
+    let ready = ready.find(|condition| condition.type_ == Type::Ready.as_str());
+    let was = ready.is_some_and(|ready| {
+        ready.status != "True" && WITHHELD.iter().any(|it| it.as_str() == ready.reason)
+    });
+    let uid = facts.subject.uid();
+    if let Some(install) = status.install.as_mut().filter(|it| it.uid == uid)
+        && (is_now || was)
+    {
+        install.revision = install.performed().max(wished(facts));
+        if let Some(power) = &mut status.power {
+            power.wish = facts.subject.object.spec.power;
+            power.command = power
+                .command
+                .take()
+                .filter(|it| it.state != PowerState::Noted);
+        }
+    }
+}
+
 /// What is to be noted and done for a host that a list begun then shows.
 pub(super) fn step(
     facts: &Facts,
@@ -83,7 +118,7 @@ pub(super) fn step(
     };
     settle(facts, view, began, host, known);
     if let Some(record) = known.open().cloned() {
-        return follow(facts, view, began, host, known, &record);
+        return follow(facts, view, began, host, &record);
     }
     if known.log.is_none()
         && let Some(sight) = &facts.subject.memory.own.log
@@ -165,10 +200,6 @@ fn settle(facts: &Facts, view: &View, began: Duration, host: &Host, known: &mut 
     let attempt = record.intent.attempt.clone();
     let begins = facts.begins(&attempt, view);
     let sight = own.log.as_ref().filter(|sight| sight.at >= begins);
-    let may_show = !record.intent.secret_texts;
-    if let Some(sight) = sight.filter(|sight| may_show && !sight.lines.is_empty()) {
-        known.lines.clone_from(&sight.lines);
-    }
     let is_later = sight.is_some_and(|sight| sight.log.is_later_than(&record.intent.log));
     if began < begins {
         return;
@@ -187,7 +218,10 @@ fn settle(facts: &Facts, view: &View, began: Duration, host: &Host, known: &mut 
     let end = match (&host.install_status, has_arrived) {
         (InstallStatus::Finished | InstallStatus::Failed, true) if !may_be_over => None,
         (InstallStatus::Finished, true) => Some((InstallEnd::Finished, None)),
-        (InstallStatus::Failed, true) => Some((InstallEnd::Failed, None)),
+        (InstallStatus::Failed, true) => {
+            let error = sight.and_then(|sight| sight.error.clone());
+            Some((InstallEnd::Failed, error))
+        }
         (_, true) if is_late(facts, record) && wished > record.intent.revision => {
             Some((InstallEnd::TimedOut, None))
         }
@@ -241,7 +275,6 @@ fn follow(
     view: &View,
     began: Duration,
     host: &Host,
-    known: &HostInstallStatus,
     record: &HostInstallRecord,
 ) -> Step {
     let times = &view.times;
@@ -260,12 +293,10 @@ fn follow(
                 .to_owned()
         }
     };
-    let log = match (&facts.subject.memory.own.log_error, known.lines.is_empty()) {
-        (Some(_), _) if record.intent.secret_texts => "; its log cannot be read".to_owned(),
-        (Some((_, why, _)), _) => format!("; its log cannot be read: {why}"),
-        (None, _) if record.intent.secret_texts => format!("; {NOT_SHOWN}"),
-        (None, false) => "; see status.install.lines".to_owned(),
-        (None, true) => String::new(),
+    let log = match &facts.subject.memory.own.log_error {
+        Some(_) if record.intent.secret_texts => "; its log cannot be read".to_owned(),
+        Some((_, why, _)) => format!("; its log cannot be read: {why}"),
+        None => String::new(),
     };
     let what = format!(
         "host {} {what} (spec.install.revision {revision}){log}",
@@ -340,11 +371,7 @@ fn ended(facts: &Facts, last: &HostInstallRecord) -> Option<Cause> {
         InstallEnd::Failed => (
             Reason::ReinstallFailed,
             format!(
-                "the provider says that the installation of host {host} failed (spec.install.revision {revision}){why}; {}",
-                match last.intent.secret_texts {
-                    true => NOT_SHOWN,
-                    false => "see status.install.lines",
-                }
+                "the provider says that the installation of host {host} failed (spec.install.revision {revision}){why}"
             ),
         ),
         InstallEnd::Refused => (
@@ -397,6 +424,34 @@ fn start(
         );
         return Step::because(Cause::waits(Reason::Reinstalling, text));
     }
+    let awaited = facts.subject.status().power;
+    let awaited = awaited.as_ref().and_then(PowerStatus::awaited);
+    let command = match &facts.commands {
+        UnderWay::Nothing => awaited.map(|command| {
+            format!(
+                "ServerCommand {}, which spec.power asks for, goes first",
+                command.name
+            )
+        }),
+        UnderWay::NotListed => Some(
+            "the operator has not listed the ServerCommands yet, of which one may be under way"
+                .to_owned(),
+        ),
+        UnderWay::Command(name) => Some(format!(
+            "ServerCommand {name}, which may be under way, goes first"
+        )),
+    };
+    if let Some(why) = command {
+        let text = format!(
+            "{what}; {why}; looked at again every {}",
+            Interval(COMMAND_RUNS)
+        );
+        return Step {
+            cause: Some(Cause::waits(Reason::CommandRunning, text)),
+            rest: Some(COMMAND_RUNS),
+            ..Step::default()
+        };
+    }
     let own = &subject.memory.own;
     if known.log.is_none() {
         return Step {
@@ -424,7 +479,7 @@ fn start(
             ..Step::default()
         };
     }
-    if let Some((cause, rest)) = held(facts, every, true) {
+    if let Some((cause, rest)) = held(facts, every) {
         return Step {
             cause: Some(cause),
             rest: Some(rest),
@@ -489,12 +544,11 @@ fn start(
 }
 
 /// Why it could not be sent a moment ago, and for how long that counts.
-pub(super) fn held(facts: &Facts, every: Duration, is_install: bool) -> Option<(Cause, Duration)> {
+fn held(facts: &Facts, every: Duration) -> Option<(Cause, Duration)> {
     let held = facts.subject.memory.own.held.as_ref()?;
     let rest = (held.at + every).saturating_sub(facts.subject.now.mono);
     let is_of_now = held.generation == facts.subject.object.metadata.generation;
-    (is_of_now && held.is_install == is_install && !rest.is_zero())
-        .then(|| (held.cause.clone(), rest))
+    (is_of_now && !rest.is_zero()).then(|| (held.cause.clone(), rest))
 }
 
 /// A list of systems that was looked at before says nothing any more: a number may have another meaning by now.
@@ -627,7 +681,7 @@ fn is_wished(fresh: &Facts, new: &NewInstall) -> bool {
 }
 
 /// Whether anything may be sent to the host over this account: the object lives, the account lets it, no other has it.
-pub(super) fn may_touch(fresh: &Facts, account: &OrderAccount) -> bool {
+fn may_touch(fresh: &Facts, account: &OrderAccount) -> bool {
     let subject = &fresh.subject;
     let id = subject.object.spec.host_id;
     !subject.is_deleting()

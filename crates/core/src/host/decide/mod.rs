@@ -10,9 +10,8 @@ pub mod power;
 mod remedy;
 #[cfg(test)]
 pub(crate) mod tests;
-mod withheld;
 
-use super::facts::{Facts, is_of_another_kind, is_on_demand};
+use super::facts::Facts;
 use crate::{
     account::{
         lane::Lane,
@@ -20,17 +19,18 @@ use crate::{
     },
     account_facts::{Purpose, held},
     cause::Cause,
+    host_record::{is_of_another_kind, is_on_demand},
     pass::{self, Sight},
 };
 use api::{
     Interval, Reason,
+    command::PowerAction,
     host::{DedicatedHostStatus, HostPolicies},
     host_install::HostInstallStatus,
-    host_power::HostPowerStatus,
+    power::PowerStatus,
 };
 use hosting_types::host::Host;
 use install::NewInstall;
-use power::NewCommand;
 use std::time::Duration;
 
 /// No pass follows sooner after one that only waits.
@@ -44,8 +44,13 @@ pub type Decision = pass::Decision<DedicatedHostStatus, Effect>;
 pub enum Effect {
     /// Install the host.
     Install(Box<NewInstall>),
-    /// Switch or restart it.
-    Command(Box<NewCommand>),
+    /// Create the ServerCommand that a change of `spec.power` came to.
+    Power {
+        /// Its name.
+        name: String,
+        /// What it does.
+        action: PowerAction,
+    },
     /// Read its installation log.
     ReadLog {
         /// So many pages of it are allowed for.
@@ -137,7 +142,6 @@ fn base(facts: &Facts) -> DedicatedHostStatus {
     if subject.view().is_some() {
         status.account = Some(subject.object.account());
     }
-    status.power = facts.power().or(status.power);
     status.install = facts.install().or(status.install);
     if let Some(policies) = facts.known_policies() {
         status.policies = Some(HostPolicies {
@@ -171,9 +175,7 @@ fn keep(facts: &Facts) -> Decision {
         None => Ok(view),
         Some(cause) => Err(cause),
     });
-    if withheld::is(facts, view.as_ref().err()) {
-        withheld::waive(facts, &mut status);
-    }
+    install::waive(facts, view.as_ref().err(), &mut status);
     let view = match view {
         Ok(view) => view,
         Err(cause) => return Decision::of(status).because(cause),
@@ -252,15 +254,9 @@ fn shown(
     if view.lineage.is_some() {
         status.lineage.clone_from(&view.lineage);
     }
-    let spec = &subject.object.spec;
-    let is_own = |uid: &str| uid == subject.uid();
-    let is_first = !(status.power.as_ref().is_some_and(|p| is_own(&p.uid))
-        && status.install.as_ref().is_some_and(|i| is_own(&i.uid)));
-    status.power = status.power.filter(|p| is_own(&p.uid)).or_else(|| {
-        let token = spec.restart_token.as_deref();
-        Some(HostPowerStatus::new(subject.uid(), spec.power, token))
-    });
-    status.install = status.install.filter(|i| is_own(&i.uid)).or_else(|| {
+    status.install = status.install.filter(|i| i.uid == subject.uid());
+    let is_first = status.install.is_none();
+    status.install = status.install.or_else(|| {
         // With what its log shows in the same write: a process that ends in between has noted nothing.
         install::log_was_tried(facts).then(|| {
             let mut first = HostInstallStatus::new(subject.uid(), install::wished(facts));
@@ -275,7 +271,7 @@ fn shown(
     let is_busy = host.install_status.is_under_way()
         || open.is_some()
         || matches!(install.effect, Some(Effect::Install(_)));
-    let power = power::step(facts, view, began, host, is_busy, &mut status);
+    let power = power::step(facts, view, is_busy, &mut status);
     // What is sent rests on what stands in status, and not on what only this process knows.
     let stands = {
         let written = subject.status();
@@ -340,8 +336,11 @@ fn at_rest(facts: &Facts, host: &Host) -> Cause {
 fn is_pending(facts: &Facts, status: &DedicatedHostStatus) -> bool {
     let install = status.install.as_ref();
     let installs = install.is_some_and(|install| install::wished(facts) > install.performed());
-    let switches = status.power.as_ref();
-    installs || switches.is_some_and(|known| power::is_wished_for(facts, known))
+    let wish = facts.subject.object.spec.power;
+    let switches = status.power.as_ref().is_some_and(|known| {
+        wish.is_some() && known.wish != wish || PowerStatus::awaited(known).is_some()
+    });
+    installs || switches
 }
 
 /// Why the host under this number is not the one that was seen before. Its record is left as it was.
@@ -360,7 +359,7 @@ fn is_another(
         // Two accounts may count their machines alike: that is not enough to wipe one.
         _ if is_same && changed && is_pending(facts, status) => {
             let text = format!(
-                "spec.accountRef: key and URL lead to another account than the one in which host {number} was first seen, so what is asked for is not sent, although the machine has the same number; set them back, or take back what is asked for (spec.install.revision as in status, spec.power and spec.restartToken out), and ask for it once the object is Ready"
+                "spec.accountRef: key and URL lead to another account than the one in which host {number} was first seen, so what is asked for is not sent, although the machine has the same number; set them back, or take back what is asked for (spec.install.revision as in status, spec.power out), and ask for it once the object is Ready"
             );
             Some(Cause::needs_person(Reason::AccountChanged, text))
         }
@@ -387,9 +386,7 @@ pub fn turn(effect: &Effect) -> Option<(Lane, u32)> {
     match effect {
         // The host and its log are looked at first; the request itself has a call of its own.
         Effect::Install(new) => Some((Lane::Change, 2 + new.pages)),
-        // One that is sent again looks twice.
-        Effect::Command(new) if new.attempts > 1 => Some((Lane::Change, 3)),
-        Effect::Command(_) => Some((Lane::Change, 2)),
-        Effect::ReadLog { pages, .. } => Some((Lane::Poll, *pages)),
+        Effect::ReadLog { pages } => Some((Lane::Poll, *pages)),
+        Effect::Power { .. } => None,
     }
 }

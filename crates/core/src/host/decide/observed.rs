@@ -1,11 +1,12 @@
 //! What status shows of a host: its record in short.
 
 use super::super::facts::Facts;
+use crate::host_record::word;
 use api::{
     address::{Address, AddressType},
     host::{DedicatedHostStatus, HostDisk, HostHardware},
 };
-use hosting_types::host::{Host, HostAddress, InstallStatus};
+use hosting_types::host::{Host, HostAddress};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
@@ -38,18 +39,6 @@ pub(super) fn fill(status: &mut DedicatedHostStatus, facts: &Facts, began: Durat
     let addresses = addresses.filter(|address| address.kind != Some(CONSOLE));
     status.addresses = addresses.take(MOST_ADDRESSES).map(address).collect();
     status.hardware = Some(hardware(host)).filter(|it| *it != HostHardware::default());
-}
-
-/// The provider's word for the last installation.
-pub(super) fn word(status: &InstallStatus) -> Option<&str> {
-    match status {
-        InstallStatus::None => None,
-        InstallStatus::Created => Some("created"),
-        InstallStatus::Installing => Some("installing"),
-        InstallStatus::Finished => Some("finished"),
-        InstallStatus::Failed => Some("failed"),
-        InstallStatus::Other(word) => Some(word),
-    }
 }
 
 fn text(text: &str) -> Option<String> {

@@ -18,16 +18,17 @@ use crate::{
     moment::Moment,
     ownership::{Claimant, Rivals},
     pass::{Memory, Subject},
+    power::KnownCommand,
+    server_commands::UnderWay,
     stored_keys::{Found, StoredKey},
 };
 use api::{
     DedicatedHost, ManagementPolicy,
     allowed::AllowedNamespaces,
-    command::CommandOutcome,
+    command::{CommandOutcome, PowerAction},
     host::DedicatedHostSpec,
     host_install::{HostInstall, HostInstallRecord, HostLog, HostSystem, SshKeyRef},
-    host_power::{HostAction, HostCommand},
-    power::Power,
+    power::{Power, PowerCommand, PowerState, PowerStatus},
     references::{AccountKind, AccountRef, PinnedAccount},
     reinstall::InstallEnd,
 };
@@ -105,7 +106,6 @@ impl Case {
                 management_policy: None,
                 suspend: None,
                 power: None,
-                restart_token: None,
                 install: None,
             },
         );
@@ -145,6 +145,8 @@ impl Case {
             is_owner_known: true,
             is_namespace_suspended: Some(false),
             key: Some(Found::Ready(stored())),
+            commands: UnderWay::Nothing,
+            power: KnownCommand::NotRead,
         });
         case.shows(host())
     }
@@ -225,7 +227,7 @@ impl Case {
             own.log = Some(LogSight {
                 at: NOW - secs(1),
                 log,
-                lines: Vec::new(),
+                error: None,
             });
         })
     }
@@ -299,7 +301,7 @@ impl Case {
         self.0.subject.status().install.unwrap()
     }
 
-    fn power_status(&self) -> HostPowerStatus {
+    fn power_status(&self) -> PowerStatus {
         self.0.subject.status().power.unwrap()
     }
 }
@@ -338,19 +340,4 @@ fn found(revision: i64) -> Case {
     let open = record(&case, revision, "a1");
     case.status(|s| s.install.as_mut().unwrap().last = Some(open))
         .recalled()
-}
-
-/// A command of which nobody knows what came of it.
-fn command(case: &Case, action: HostAction, attempts: i32) -> HostCommand {
-    HostCommand {
-        action,
-        attempt: "c1".into(),
-        attempts,
-        started_at: WALL - 60,
-        send_by: WALL - 30,
-        account: case.0.order_account().unwrap(),
-        outcome: None,
-        given_up: false,
-        message: None,
-    }
 }

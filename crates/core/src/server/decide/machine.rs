@@ -112,8 +112,8 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
         .status
         .account
         .get_or_insert_with(|| account_of(&facts.object));
-    let power = power::wished(facts, server);
-    draft.status.power = power.status;
+    let (power_status, power_effect) = power::wished(facts, server);
+    draft.status.power = power_status;
     let install = reinstall::reinstall(facts, server);
     draft.status.install.clone_from(&install.status);
     let differences = differences(facts, Some(&record), server);
@@ -188,7 +188,7 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     let read = || look_of_the_deadline(facts, server);
     decision.wants_installation = install.wants_installation;
     if let Some(effect) = own_marks::mend(facts, &record, server)
-        .or(power.effect)
+        .or(power_effect)
         .or(effect)
         .or(install.effect)
         .or_else(read)

@@ -30,7 +30,7 @@ mod tags;
 mod terms;
 
 use super::{
-    super::facts::{External, Facts, Former, Installation, KnownCommand},
+    super::facts::{External, Facts, Former, Installation},
     *,
 };
 use crate::{
@@ -42,6 +42,7 @@ use crate::{
     cause::Cause,
     mark::{ClusterId, Mark},
     moment::Moment,
+    power::KnownCommand,
     server::memory::Memory,
     server_commands::UnderWay,
 };

@@ -1,4 +1,4 @@
-//! One power command, and the release of its server: every interleaving of two operators that both act, crashes at each
+//! One power command to a server or a host, and the release of its server: every interleaving of two operators that both act, crashes at each
 //! step, answers that are lost or late, a person's own command, a note that somebody made up, and a server that is
 //! deleted or gets another machine meanwhile.
 //!
@@ -9,7 +9,7 @@ mod moves;
 mod scenes;
 mod world;
 
-use api::command::PowerAction;
+use api::{command::PowerAction, target::TargetKind};
 use flexmetal_core::once::Stage;
 use scenes::{REBOOT, Scene, Variant};
 use stateright::{Checker, HasDiscoveries, Model, Property};
@@ -170,7 +170,7 @@ fn breaks(scene: Scene) {
 }
 
 /// The walks, with their seconds where the slices take them.
-const WALKS: [(&str, Option<u32>, Scene); 5] = [
+const WALKS: [(&str, Option<u32>, Scene); 7] = [
     ("crashes and losses", None, REBOOT),
     (
         "a person's command and a note that was made up",
@@ -206,7 +206,22 @@ const WALKS: [(&str, Option<u32>, Scene); 5] = [
             ..REBOOT
         },
     ),
+    (
+        "the restart of a host",
+        None,
+        Scene {
+            kind: TargetKind::DedicatedHost,
+            ..REBOOT
+        },
+    ),
+    ("the start of a host", Some(20), START),
 ];
+
+const START: Scene = Scene {
+    kind: TargetKind::DedicatedHost,
+    action: PowerAction::PowerOn,
+    ..REBOOT
+};
 
 #[test]
 fn no_command_is_sent_twice_nor_after_a_release_nor_to_another_machine() {
@@ -251,8 +266,7 @@ fn a_request_before_the_status_shows_it_is_noticed() {
 
 #[test]
 fn one_that_is_sent_again_on_doubt_is_noticed() {
-    breaks(Scene {
-        variant: Variant::Again,
-        ..REBOOT
-    });
+    let variant = Variant::Again;
+    breaks(Scene { variant, ..REBOOT });
+    breaks(Scene { variant, ..START });
 }

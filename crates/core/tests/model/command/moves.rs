@@ -4,12 +4,16 @@ use super::{
     scenes::{Scene, Variant},
     world::*,
 };
-use api::command::{CommandIntent, CommandRecord};
+use api::{
+    command::{CommandIntent, CommandOutcome, CommandRecord},
+    target::TargetKind,
+};
 use flexmetal_core::{
     command::{
         decide::{Decision, Effect, decide, may_send},
         facts::{Facts, Observation, add, is_under_way},
     },
+    host_record::is_switched,
     machine_commands::{Asked, is_done, noted, running, since},
     once::{self, Closed, Reply, Stage},
 };
@@ -90,7 +94,11 @@ impl Scene {
                 state.version += 1;
             }
             Some(Effect::Send(new)) => {
-                let commands = state.commands();
+                // Of a host no commands are listed.
+                let commands = match self.kind {
+                    TargetKind::BareMetalServer => state.commands(),
+                    TargetKind::DedicatedHost => Vec::new(),
+                };
                 if state.attempts == ATTEMPTS
                     || is_done(&commands, &facts.records())
                     || running(&commands, &facts.records(), at(state.now)).is_some()
@@ -119,6 +127,24 @@ impl Scene {
                     stage: Stage::default(),
                     is_let: false,
                 });
+            }
+            Some(Effect::Look(record)) if self.kind == TargetKind::DedicatedHost => {
+                let word = state.power();
+                // What is seen again leads nowhere.
+                if record.state.as_deref() == Some(word) {
+                    return None;
+                }
+                let record = by_host(record, word);
+                state.note_of(process, Observation::Looked(record, mono));
+            }
+            Some(Effect::Search { record, .. }) if self.kind == TargetKind::DedicatedHost => {
+                let intent = &record.intent;
+                let word = state.power();
+                let observation = match is_switched(word, intent.action) {
+                    Some(true) => Observation::Looked(by_host(record, word), mono),
+                    None | Some(false) => Observation::NotListed(intent.attempt.clone(), mono),
+                };
+                state.note_of(process, observation);
             }
             Some(Effect::Look(record)) => {
                 let commands = state.commands();
@@ -169,7 +195,7 @@ impl Scene {
         if state.is_released {
             state.broken = Some("sent after the release");
         }
-        if new.machine != machine(state.machine) {
+        if new.machine != machine_of(self.kind, state.machine) {
             state.broken = Some("sent to another's machine");
         }
         if state.ended.is_some() && self.variant == Variant::Ships {
@@ -181,7 +207,13 @@ impl Scene {
         let known = match fate {
             Fate::Done => {
                 state.make(action);
-                accepted(&record, state.commands().last()?)
+                match self.kind {
+                    TargetKind::BareMetalServer => accepted(&record, state.commands().last()?),
+                    TargetKind::DedicatedHost => CommandRecord {
+                        outcome: Some(CommandOutcome::Accepted),
+                        ..record
+                    },
+                }
             }
             Fate::Unanswered => {
                 state.make(action);
@@ -195,6 +227,15 @@ impl Scene {
         };
         state.note_of(process, Observation::Sent(known, mono));
         Some(())
+    }
+}
+
+/// A command that the power of the host shows.
+fn by_host(record: &CommandRecord, word: &str) -> CommandRecord {
+    CommandRecord {
+        outcome: Some(CommandOutcome::Accepted),
+        state: Some(word.to_owned()),
+        ..record.clone()
     }
 }
 

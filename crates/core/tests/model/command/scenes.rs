@@ -1,6 +1,6 @@
 //! What is in a walk, and which rule is broken in it.
 
-use api::command::PowerAction;
+use api::{command::PowerAction, target::TargetKind};
 
 /// Which rule is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,7 @@ pub(super) enum Variant {
 /// What a scene has in it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scene {
+    pub(super) kind: TargetKind,
     pub(super) action: PowerAction,
     /// The server is released.
     pub(super) ends: bool,
@@ -32,6 +33,7 @@ pub(super) struct Scene {
 }
 
 pub(super) const REBOOT: Scene = Scene {
+    kind: TargetKind::BareMetalServer,
     action: PowerAction::Reboot,
     ends: false,
     rebinds: false,

@@ -6,18 +6,20 @@ use api::{
     command::{CommandOutcome, CommandRecord, PowerAction},
     names::COMMAND_ANNOTATION,
     references::PinnedAccount,
+    target::{Target, TargetKind},
 };
 use flexmetal_core::{
     account::{terms::Terms, view::View},
     account_facts::AccountFacts,
     command::{
         decide::NewCommand,
-        facts::{CommandMemory, Facts, Observation, ServerFact},
+        facts::{CommandMemory, Facts, Observation, TargetFact},
     },
     machine_commands::command_of,
     mark::ClusterId,
     moment::Moment,
     once::Stage,
+    ownership::Rivals,
     pass::{Memory, Subject},
 };
 use hosting_types::{
@@ -90,6 +92,14 @@ pub(super) struct State {
     pub(super) crashes: u8,
     pub(super) people: u8,
     pub(super) broken: Option<&'static str>,
+}
+
+/// What a machine is called in an intent.
+pub(super) fn machine_of(kind: TargetKind, number: u8) -> String {
+    match kind {
+        TargetKind::BareMetalServer => machine(number),
+        TargetKind::DedicatedHost => number.to_string(),
+    }
 }
 
 /// What becomes of a write or of a request.
@@ -169,7 +179,8 @@ impl State {
     /// The object as the API server has it.
     pub(super) fn object(&self, scene: &Scene) -> ServerCommand {
         let mut spec = json!({
-            "serverRef": {"name": "web"}, "action": scene.action, "timeout": "24h",
+            "targetRef": {"kind": scene.kind, "name": "web"}, "action": scene.action,
+            "timeout": "24h",
         });
         if scene.action == PowerAction::Shutdown {
             spec["escalateAfter"] = json!("5m");
@@ -189,6 +200,10 @@ impl State {
             .note
             .as_ref()
             .map(|text| json!({COMMAND_ANNOTATION: text}));
+        let mut target = json!({"uid": "server", "machine": machine_of(scene.kind, 1)});
+        if scene.kind == TargetKind::DedicatedHost {
+            target["lineage"] = json!("lineage-1");
+        }
         let object = json!({
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand",
             "metadata": {
@@ -198,13 +213,34 @@ impl State {
             "spec": spec,
             "status": {
                 "account": PinnedAccount::of(None), "sent": self.sent, "conditions": conditions,
+                // It first saw the target before all of this.
+                "target": target,
             },
         });
         serde_json::from_value(object).unwrap()
     }
 
-    /// The server as the API server has it.
-    pub(super) fn server(&self) -> ServerFact {
+    /// The host as the API server has it.
+    fn host(&self) -> TargetFact {
+        let mut host = json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "DedicatedHost",
+            "metadata": {"name": "web", "namespace": "shop", "uid": "server"},
+            "spec": {"hostID": self.machine},
+            "status": {"account": PinnedAccount::of(None), "lineage": "lineage-1"},
+        });
+        if self.is_deleted {
+            host["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        TargetFact::Found(Target::Host(Arc::new(
+            serde_json::from_value(host).unwrap(),
+        )))
+    }
+
+    /// The target as the API server has it.
+    pub(super) fn target(&self, scene: &Scene) -> TargetFact {
+        if scene.kind == TargetKind::DedicatedHost {
+            return self.host();
+        }
         let mut server = json!({
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
             "metadata": {"name": "web", "namespace": "shop", "uid": "server"},
@@ -219,7 +255,9 @@ impl State {
         if self.is_deleted {
             server["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         }
-        ServerFact::Found(Arc::new(serde_json::from_value(server).unwrap()))
+        TargetFact::Found(Target::Server(Arc::new(
+            serde_json::from_value(server).unwrap(),
+        )))
     }
 
     pub(super) fn facts(&self, scene: &Scene, process: usize) -> Facts {
@@ -242,7 +280,8 @@ impl State {
                 object: Arc::new(self.object(scene)),
             },
             steady: at(self.now),
-            server: self.server(),
+            target: self.target(scene),
+            rivals: Rivals::default(),
             is_namespace_suspended: false,
             is_first: true,
         };
@@ -254,6 +293,16 @@ impl State {
             .own
             .searches_for(attempt.as_deref(), now);
         facts
+    }
+
+    /// The word for the power of a host: each command that has arrived and is over has switched it.
+    pub(super) fn power(&self) -> &'static str {
+        let last = self.made.iter().rev().find(|made| made.is_over);
+        match last.map(|made| made.action) {
+            Some(PowerAction::PowerOff | PowerAction::Shutdown) => "stopped",
+            Some(PowerAction::PowerOn | PowerAction::Reboot) => "running",
+            None => "stopped",
+        }
     }
 
     pub(super) fn commands(&self) -> Vec<Command> {

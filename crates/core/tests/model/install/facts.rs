@@ -25,8 +25,9 @@ use flexmetal_core::{
     },
     account_facts::AccountFacts,
     mark::{ClusterId, Mark},
+    power::KnownCommand,
     server::{
-        facts::{Facts, Installation, KnownCommand, ServerKey},
+        facts::{Facts, Installation, ServerKey},
         memory::Memory,
         recall::{Known, recall},
     },

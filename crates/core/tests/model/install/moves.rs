@@ -9,6 +9,7 @@ use super::{
 use api::{
     command::{CommandOutcome, ListedCommands},
     reinstall::{InstallEnd, InstallRecord, InstallStatus},
+    target::Target,
 };
 use flexmetal_core::{
     command::facts::is_installing,
@@ -27,7 +28,7 @@ use flexmetal_core::{
     },
 };
 use hosting_types::{Error, Refusal, Server};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// What the object says at first: revision 1 counts as performed.
 pub(super) fn first() -> Said {
@@ -327,7 +328,13 @@ impl Scene {
             Power::None | Power::Over => state.power,
             Power::Wished => Power::Noted,
             Power::Noted => match state.object {
-                Some(o) if !o.is_begun && !is_installing(&object(self, &o)) => Power::Let,
+                Some(o) if !o.is_begun => {
+                    let target = Target::Server(Arc::new(object(self, &o)));
+                    match is_installing(&target) {
+                        true => Power::Over,
+                        false => Power::Let,
+                    }
+                }
                 _ => Power::Over,
             },
             Power::Let => {

@@ -9,8 +9,9 @@ use flexmetal_core::{
         view::{Catalogue, Proof, Sighting, State, View},
     },
     account_facts::AccountFacts,
+    power::KnownCommand,
     server::{
-        facts::{Facts, Installation, KnownCommand},
+        facts::{Facts, Installation},
         recall::{Known, recall},
     },
     server_commands::UnderWay,

@@ -27,11 +27,10 @@ acts! {
             rig.send(rig.request("PUT", &format!("{HOST}/{action}"))).await;
             seen.push(rig.get(HOST).await.1[0]["status"].clone());
             seen.push(rig.get("/v3/host").await.1[0]["status"].clone());
-            seen.push(rig.get(&format!("{HOST}/status")).await.1[0]["result"].clone());
         }
         seen
-    } "running" => ["running", "running", "running", "stopped", "stopped", "stopped"],
-      "on" => ["on", "on", "on", "off", "off", "off"];
+    } "running" => ["running", "running", "stopped", "stopped"], "on" => ["on", "on", "off", "off"],
+      "active" => ["active", "active", "active", "active"];
 
     contract_act_host_paging "hostPaging" |rig| {
         let first = rig.request("GET", "/v3/host").header("RANGED-DATA", "start=0,results=1");

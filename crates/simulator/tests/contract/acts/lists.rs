@@ -32,7 +32,7 @@ acts! {
             rig.get(&format!("{SERVERS}/{uuid}")).await.1.is_array(),
             rig.call("POST", &format!("{SERVERS}/{uuid}/tag/x"), Value::Null).await.1.is_array(),
             rig.get(&format!("{TAGS}/x")).await.1.is_array(),
-            rig.get("/v3/host/1001/status").await.1.is_array(),
+            rig.get("/v3/host/1001").await.1.is_array(),
             rig.delete(&format!("{SERVERS}/{uuid}")).await.1.is_array(),
         ]
     } "array" => [true, true, false, true, true, true, true, true, true],

@@ -71,7 +71,7 @@ pub(crate) const ALL: [Operation; 22] = [
 ];
 
 /// Everything that can be read without a body.
-pub(crate) const QUESTIONS: [(Port, &str); 36] = [
+pub(crate) const QUESTIONS: [(Port, &str); 35] = [
     (Port::Api, "/v3/flexMetal/servers"),
     (Port::Api, "/v3/flexMetal/servers?status=delivered&tag=t"),
     (Port::Api, "/v3/flexMetal/servers/{server}"),
@@ -94,7 +94,6 @@ pub(crate) const QUESTIONS: [(Port, &str); 36] = [
     (Port::Api, "/v3/account/apiKey/2/whitelist"),
     (Port::Api, "/v3/host"),
     (Port::Api, "/v3/host/1001"),
-    (Port::Api, "/v3/host/1001/status"),
     (Port::Api, "/v3/host/1001/os/installLog"),
     (Port::Api, "/v3/operatingsystem"),
     (Port::Api, "/v3/sshKey"),

@@ -11,7 +11,7 @@ fn read(stage: &'static str, case: &Case) -> Reading {
 
 /// Every case, in the order of the page.
 pub(crate) fn every() -> Vec<Reading> {
-    let missing = reboot().facts(|f| f.server = ServerFact::Missing);
+    let missing = reboot().facts(|f| f.target = TargetFact::Missing);
     let waited = missing.clone().facts(|f| {
         let patience = &mut f.subject.memory.patience;
         patience.note(Some(Reason::ReferenceNotFound), NOW - secs(120));
@@ -24,7 +24,7 @@ pub(crate) fn every() -> Vec<Reading> {
     });
     let suspended = reboot().server(|s| s.spec.suspend = Some(true));
     let ending = reboot().server(|s| s.metadata.deletion_timestamp = moment(WALL));
-    let unreadable = reboot().facts(|f| f.server = ServerFact::Unreadable("no".into()));
+    let unreadable = reboot().facts(|f| f.target = TargetFact::Unreadable("no".into()));
     let behind = reboot().facts(|f| f.is_first = false);
     let mut other = attempt(PowerAction::Reboot, "a1", 9);
     other.intent.uid = "uid-0".into();
@@ -43,6 +43,9 @@ pub(crate) fn every() -> Vec<Reading> {
         ("not sent", &unreadable),
         ("not sent", &suspended),
         ("not sent", &observed),
+        ("not sent", &super::hosts::conflict()),
+        ("not sent", &super::hosts::not_granted()),
+        ("not sent", &super::hosts::meets_installation()),
         ("sent", &sent("pending")),
         ("sent", &open.clone().searched(0, None)),
         ("over", &sent("finished")),

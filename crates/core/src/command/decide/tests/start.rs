@@ -16,8 +16,8 @@ fn a_command_is_sent_to_a_delivered_machine_of_a_server_that_lets_it() {
         let annotations = [(RELEASE_ANNOTATION.to_owned(), MACHINE.to_owned())];
         s.metadata.annotations = Some(annotations.into());
     };
-    let missing = reboot().facts(|f| f.server = ServerFact::Missing);
-    let unreadable = reboot().facts(|f| f.server = ServerFact::Unreadable("no".into()));
+    let missing = reboot().facts(|f| f.target = TargetFact::Missing);
+    let unreadable = reboot().facts(|f| f.target = TargetFact::Unreadable("no".into()));
     let word = |word: &'static str| {
         reboot().server(move |s| s.status.as_mut().unwrap().provider_status = Some(word.into()))
     };
@@ -94,6 +94,36 @@ fn the_account_of_the_server_stands_in_status_before_anything_is_asked_of_it() {
 }
 
 #[test]
+fn a_command_is_for_the_server_that_it_first_saw_and_for_no_other_one() {
+    let first = reboot().object(|o| o.status = None).server(|s| {
+        s.status.as_mut().unwrap().uuid = None;
+    });
+    let decision = first.decide();
+    assert_eq!((decision.effect, decision.goes_on), (None, true));
+    let seen = decision.status.target.clone().unwrap();
+    assert_eq!((seen.uid.as_str(), &seen.machine), ("server-1", &None));
+    // Its first machine is the one, once it has it.
+    let later = reboot()
+        .object(|o| o.status = Some(decision.status))
+        .decide();
+    assert!(later.goes_on);
+    assert_eq!(
+        later.status.target.unwrap().machine.as_deref(),
+        Some(MACHINE)
+    );
+    let over = (None, Some(Reason::Superseded), Some(false));
+    let again = reboot().server(|s| s.metadata.uid = Some("server-2".into()));
+    assert_eq!(again.short(), over);
+    let replaced = reboot().server(|s| {
+        s.status.as_mut().unwrap().uuid = Some("00000000-0000-4000-8000-000000000002".into());
+    });
+    assert_eq!(replaced.short(), over);
+    // What it has lost for now is no other one.
+    let none = reboot().server(|s| s.status.as_mut().unwrap().uuid = None);
+    assert_eq!(none.short().1, Some(Reason::ServerNotReady));
+}
+
+#[test]
 fn a_copy_and_an_object_that_was_restored_send_nothing() {
     let fails = (None, Some(Reason::NotRepeated), Some(false));
     let mut other = attempt(PowerAction::Reboot, "a1", 9);
@@ -108,7 +138,7 @@ fn a_copy_and_an_object_that_was_restored_send_nothing() {
     let text = serde_json::to_string(&attempt(PowerAction::Reboot, "a1", 9).intent).unwrap();
     let lost = reboot().noted(&text).object(|o| o.status = None);
     assert_eq!(lost.short(), fails);
-    assert!(!needs_server(&lost.0) && lost.decide().status.sent.is_empty());
+    assert!(!needs_target(&lost.0) && lost.decide().status.sent.is_empty());
 }
 
 #[test]
@@ -195,7 +225,7 @@ fn more_pages_are_asked_for_where_the_list_was_longer_and_the_request_keeps_its_
     assert!(matches!(
         search,
         Some(Effect::Search {
-            pages: MOST_PAGES,
+            calls: MOST_PAGES,
             ..
         })
     ));
@@ -220,10 +250,10 @@ fn after_its_intent_was_noted_it_is_sent_only_where_the_server_is_still_the_one_
     };
     for (what, case) in [
         ("late", reboot().late()),
-        ("gone", reboot().facts(|f| f.server = ServerFact::Missing)),
+        ("gone", reboot().facts(|f| f.target = TargetFact::Missing)),
         (
             "not read",
-            reboot().facts(|f| f.server = ServerFact::Unreadable("no".into())),
+            reboot().facts(|f| f.target = TargetFact::Unreadable("no".into())),
         ),
         (
             "deleted",
@@ -277,7 +307,7 @@ fn the_server_is_read_only_where_a_command_may_be_about_to_be_sent() {
         ("a shutdown in its time", shut(299), false),
         ("a shutdown past its time", shut(300), true),
     ] {
-        assert_eq!(needs_server(&case.0), expected, "{what}");
+        assert_eq!(needs_target(&case.0), expected, "{what}");
     }
 }
 

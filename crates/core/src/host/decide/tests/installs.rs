@@ -117,7 +117,6 @@ fn what_stands_against_an_installation_is_told_and_the_consent_stays() {
             wished().own(|own| {
                 own.held = Some(Held {
                     generation: Some(1),
-                    is_install: true,
                     at: NOW - secs(1),
                     cause: Cause::waits(
                         Reason::ChecksFailed,
@@ -202,14 +201,13 @@ fn an_installation_that_was_taken_is_followed_to_its_end() {
         own.note(Observation::Log(LogSight {
             at: NOW,
             log,
-            lines: vec!["done".into()],
+            error: None,
         }));
     });
     let ended = read.written();
     let known = ended.install_status();
     assert_eq!(known.last.unwrap().end, Some(InstallEnd::Finished));
     assert_eq!((known.log, known.revision), (Some(log), 1));
-    assert_eq!(known.lines, ["done"]);
     assert_eq!(ended.reason(), Some(Reason::Available));
     assert!(due(&ended.installs(2)).is_some());
 }
@@ -250,7 +248,7 @@ fn a_word_that_is_left_out_is_no_trace_of_an_installation() {
         own.note(Observation::Log(LogSight {
             at: NOW,
             log: HostLog::default(),
-            lines: Vec::new(),
+            error: None,
         }));
     });
     let again = again.written();
@@ -258,7 +256,7 @@ fn a_word_that_is_left_out_is_no_trace_of_an_installation() {
 }
 
 #[test]
-fn with_a_secret_neither_lines_of_the_log_nor_words_of_a_refusal_are_shown() {
+fn with_a_secret_no_words_of_a_refusal_are_shown() {
     let script = |value: Option<&str>, from: bool| {
         Some(api::installation::TextSource {
             value: value.map(str::to_owned),
@@ -295,30 +293,6 @@ fn with_a_secret_neither_lines_of_the_log_nor_words_of_a_refusal_are_shown() {
     let old: HostInstallRecord = serde_json::from_value(old).unwrap();
     assert!(old.intent.secret_texts);
 
-    let lines = |is_secret: bool| {
-        let runs = sent(1, Some(CommandOutcome::Accepted));
-        let mark = |last: &mut HostInstallRecord| last.intent.secret_texts = is_secret;
-        let runs = runs.status(|s| mark(s.install.as_mut().unwrap().last.as_mut().unwrap()));
-        let runs = runs.own(|own| mark(own.install.as_mut().unwrap()));
-        let runs = runs.shown(|h| h.install_status = InstallStatus::Installing);
-        let runs = runs.own(|own| {
-            own.note(Observation::Log(LogSight {
-                at: NOW,
-                log: HostLog::default(),
-                lines: vec!["+ export DB_PW=hunter2".into()],
-            }));
-        });
-        runs.written()
-    };
-    assert!(lines(false).install_status().lines[0].contains("hunter2"));
-    let secret = lines(true);
-    assert_eq!(secret.install_status().lines, Vec::<String>::new());
-    assert!(
-        secret.message().contains("lines of its log are not shown"),
-        "{}",
-        secret.message()
-    );
-
     let refused = |status| {
         hosting_types::Error::Refused(hosting_types::Refusal {
             status,
@@ -342,6 +316,40 @@ fn with_a_secret_neither_lines_of_the_log_nor_words_of_a_refusal_are_shown() {
         message.contains("422") && !message.contains("hunter2"),
         "{message}"
     );
+}
+
+#[test]
+fn of_a_failed_installation_the_last_error_of_its_log_is_told() {
+    let failed = |error: Option<&str>| {
+        let case = sent(1, Some(CommandOutcome::Accepted));
+        let began = NOW + secs(40);
+        let mut shown = host();
+        shown.install_status = InstallStatus::Failed;
+        let case = case.list(began, &[shown]).at(began + secs(2));
+        let case = case.own(|own| {
+            own.note(Observation::Log(LogSight {
+                at: began + secs(1),
+                log: HostLog {
+                    entries: 3,
+                    ..HostLog::default()
+                },
+                error: error.map(str::to_owned),
+            }));
+        });
+        case.status(|s| {
+            let last = s.install.as_mut().unwrap().last.as_mut().unwrap();
+            last.is_seen = true;
+        })
+        .written()
+    };
+    let told = failed(Some("install: disk failure"));
+    assert_eq!(told.reason(), Some(Reason::ReinstallFailed));
+    assert!(
+        told.message().contains("install: disk failure"),
+        "{}",
+        told.message()
+    );
+    assert_eq!(failed(None).reason(), Some(Reason::ReinstallFailed));
 }
 
 #[test]
@@ -407,7 +415,7 @@ fn of_what_another_process_sent_the_log_stays_to_be_accounted_for() {
         own.log = Some(LogSight {
             at: began + secs(1),
             log,
-            lines: Vec::new(),
+            error: None,
         });
     });
     let ended = over.written();
@@ -525,8 +533,8 @@ fn a_log_that_cannot_be_read_holds_up_its_installation_alone() {
     let long = long.object(|o| o.status = Some(status));
     let more = Effect::ReadLog { pages: 20 };
     assert_eq!(long.effect(), Some(more));
-    let switched = idle.spec(|s| s.power = Some(Power::Off));
-    assert!(matches!(switched.effect(), Some(Effect::Command(_))));
+    let switched = idle.spec(|s| s.power = Some(Power::Off)).written();
+    assert!(matches!(switched.effect(), Some(Effect::Power { .. })));
 }
 
 #[test]

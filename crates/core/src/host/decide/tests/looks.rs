@@ -1,7 +1,7 @@
 //! What is seen of a host, and whose it is.
 
 use super::*;
-use crate::cause::Standing;
+use crate::{cause::Standing, host_record::against};
 
 #[test]
 fn a_new_object_reads_the_log_once_and_then_rests_on_the_list_of_all() {
@@ -30,10 +30,7 @@ fn a_new_object_reads_the_log_once_and_then_rests_on_the_list_of_all() {
 
 #[test]
 fn what_the_spec_says_at_first_sight_counts_as_done() {
-    let case = Case::new().installs(5).spec(|s| {
-        s.power = Some(Power::Off);
-        s.restart_token = Some("now".into());
-    });
+    let case = Case::new().installs(5).spec(|s| s.power = Some(Power::Off));
     let case = case.log(HostLog::default()).written();
     assert_eq!(
         (case.effect(), case.reason()),
@@ -124,7 +121,7 @@ fn what_is_no_dedicated_host_is_sent_nothing() {
         );
         let mut live = host();
         live.kind = kind;
-        assert!(attempt::against(&live, 7, Some(70)).is_some());
+        assert!(against(&live, 7, Some(70)).is_some());
     }
     // Records are known that do not say what they are of.
     let bare = Case::known()
@@ -154,20 +151,12 @@ fn given_back(case: Case) -> Case {
     case.facts(|f| f.rivals.owner = None).terms(Terms::Own)
 }
 
-/// Everything is asked for.
-fn asked(case: Case) -> Case {
-    case.installs(9).spec(|s| {
-        s.power = Some(Power::Off);
-        s.restart_token = Some("t9".into());
-    })
-}
-
 #[test]
 fn what_is_asked_for_while_the_host_is_not_the_objects_counts_as_done() {
     for (reason, hold) in withheld() {
         let held = hold(Case::known()).written();
         assert_eq!(held.reason(), Some(reason));
-        let held = asked(held).written();
+        let held = held.installs(9).written();
         assert_eq!(held.reason(), Some(reason));
         let back = given_back(held).written();
         assert_eq!(
@@ -176,7 +165,6 @@ fn what_is_asked_for_while_the_host_is_not_the_objects_counts_as_done() {
             "{reason}"
         );
         assert_eq!(back.install_status().revision, 9);
-        assert_eq!(back.power_status().wish, Some(Power::Off));
         // What is asked for from then on counts.
         let next = back.installs(10);
         assert!(
@@ -190,7 +178,7 @@ fn what_is_asked_for_while_the_host_is_not_the_objects_counts_as_done() {
 #[test]
 fn nothing_is_used_up_while_it_is_not_known_whether_the_other_object_may_have_the_host() {
     let [(_, hold), ..] = withheld();
-    let asked = hold(asked(Case::known())).facts(|f| f.is_owner_known = false);
+    let asked = hold(Case::known().installs(9)).facts(|f| f.is_owner_known = false);
     let held = asked.written();
     assert_eq!(
         (held.effect(), held.reason()),
@@ -205,7 +193,7 @@ fn nothing_is_used_up_while_it_is_not_known_whether_the_other_object_may_have_th
 fn so_it_does_where_nobody_looked_before_that_was_over() {
     for (reason, hold) in withheld() {
         // The operator was away from the edit to the end of it.
-        let back = given_back(asked(hold(Case::known()).written()));
+        let back = given_back(hold(Case::known()).written().installs(9));
         assert_eq!(back.effect(), None, "{reason}");
         let back = back.written();
         assert_eq!(
@@ -218,11 +206,42 @@ fn so_it_does_where_nobody_looked_before_that_was_over() {
 }
 
 #[test]
+fn no_power_is_switched_for_what_was_asked_while_the_host_was_not_the_objects() {
+    let off = |case: Case| case.spec(|s| s.power = Some(Power::Off));
+    let noted = off(Case::known()).written();
+    assert_eq!(
+        noted.power_status().command.unwrap().state,
+        PowerState::Noted
+    );
+    for (reason, hold) in withheld() {
+        // A command that was about to be created, a change meanwhile, and one that nobody looked at before that was over.
+        let meanwhile = off(hold(Case::known()).written()).written();
+        for held in [hold(noted.clone()).written(), meanwhile] {
+            assert_eq!((held.effect(), held.reason()), (None, Some(reason)));
+            let back = given_back(held).written();
+            assert_eq!(back.reason(), Some(Reason::Available), "{reason}");
+            assert_eq!((back.effect(), back.power_status().command), (None, None));
+            // What is asked for from then on counts.
+            let next = back.spec(|s| s.power = Some(Power::On)).written();
+            assert!(matches!(next.effect(), Some(Effect::Power { .. })));
+        }
+        let away = given_back(off(hold(Case::known()).written()));
+        assert_eq!(away.effect(), None, "{reason}");
+        let back = away.written();
+        assert_eq!(
+            (back.effect(), back.reason()),
+            (None, Some(Reason::Available))
+        );
+        assert_eq!(back.power_status().wish, Some(Power::Off));
+    }
+}
+
+#[test]
 fn what_was_sent_before_the_host_was_taken_from_the_object_stays_on_record() {
     for (reason, hold) in withheld() {
         let sent = sent(1, None);
         let before = sent.0.install().unwrap().last;
-        let held = hold(asked(sent)).written();
+        let held = hold(sent.installs(9)).written();
         assert_eq!(held.install_status().last, before, "{reason}");
         assert_eq!(held.install_status().performed(), 9, "{reason}");
         // It goes on to be looked for.
@@ -231,21 +250,6 @@ fn what_was_sent_before_the_host_was_taken_from_the_object_stays_on_record() {
         let over = back.shown(|h| h.install_status = InstallStatus::Created);
         let last = over.written().install_status().last.unwrap();
         assert!(last.is_seen && last.is_open(), "{reason}");
-        // What certainly was not sent is not sent later either.
-        let mut unsent = command(&Case::known(), HostAction::Stop, 1);
-        unsent.outcome = Some(CommandOutcome::NotSent);
-        let wished = Case::known().spec(|s| s.power = Some(Power::Off));
-        let wished = wished.status(|s| {
-            let power = s.power.as_mut().unwrap();
-            (power.wish, power.last) = (Some(Power::Off), Some(unsent));
-        });
-        assert!(matches!(wished.effect(), Some(Effect::Command(_))));
-        let back = given_back(hold(wished).written()).written();
-        assert_eq!(
-            (back.effect(), back.reason()),
-            (None, Some(Reason::Available)),
-            "{reason}"
-        );
     }
 }
 

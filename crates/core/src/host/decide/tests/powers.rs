@@ -1,77 +1,98 @@
-//! A change of power or of the restart token sends one command.
+//! A change of power is one ServerCommand.
 
 use super::*;
 use crate::cause::Standing;
 
-fn due(case: &Case) -> Option<(HostAction, i32)> {
+/// The command that is to be created.
+fn due(case: &Case) -> Option<PowerAction> {
     match case.effect() {
-        Some(Effect::Command(new)) => Some((new.action, new.attempts)),
+        Some(Effect::Power { action, .. }) => Some(action),
         _ => None,
     }
 }
 
-fn wish(power: Power) -> Case {
+pub(super) fn wish(power: Power) -> Case {
     Case::known().spec(|s| s.power = Some(power))
 }
 
-/// A command that this process sent for this wish; that the answer does not come was known then.
-fn lost(action: HostAction, attempts: i32, since: Duration) -> Case {
-    let case = noted(action, attempts, since);
-    let last = command(&case, action, attempts);
-    case.own(|own| own.note(Observation::Commanded(Box::new(last), since)))
-        .recalled()
-}
-
-/// A command stands in status for this wish, which another process has noted; this one has seen it since then.
-fn noted(action: HostAction, attempts: i32, since: Duration) -> Case {
-    let (power, token) = match action {
-        HostAction::Start => (Some(Power::On), None),
-        HostAction::Stop => (Some(Power::Off), None),
-        HostAction::Restart => (None, Some("t1".to_owned())),
+/// The command of this wish was created, and came to this.
+pub(super) fn commanded(power: Power, known: KnownCommand) -> Case {
+    let noted = wish(power).written();
+    let Some(Effect::Power { name, .. }) = noted.effect() else {
+        panic!("nothing is created: {:?}", noted.decide());
     };
-    let case = Case::known().spec(|s| {
-        s.power = power;
-        s.restart_token.clone_from(&token);
-    });
-    let last = command(&case, action, attempts);
-    let case = case.status(|s| {
-        let known = s.power.as_mut().unwrap();
-        (known.wish, known.restart_token) = (power, token);
-        known.last = Some(last);
-    });
-    case.own(|own| own.sought = vec![("c1".into(), since)])
-        .recalled()
+    let created = noted.own(|own| own.note(Observation::Powered(name)));
+    created.written().facts(|f| f.power = known)
 }
 
-fn answered(action: HostAction, outcome: CommandOutcome) -> Case {
-    let case = lost(action, 1, NOW);
-    let mut last = command(&case, action, 1);
-    last.outcome = Some(outcome);
-    case.own(|own| own.note(Observation::Commanded(Box::new(last), NOW - secs(5))))
-        .recalled()
+fn last(case: &Case) -> PowerCommand {
+    case.power_status().command.unwrap()
 }
 
 #[test]
-fn a_change_sends_one_command_and_what_stays_sends_none() {
-    assert_eq!(due(&wish(Power::Off)), Some((HostAction::Stop, 1)));
-    assert_eq!(due(&wish(Power::On)), Some((HostAction::Start, 1)));
-    let token = Case::known().spec(|s| s.restart_token = Some("t1".into()));
-    assert_eq!(due(&token), Some((HostAction::Restart, 1)));
-    for action in [HostAction::Start, HostAction::Stop, HostAction::Restart] {
-        let done = answered(action, CommandOutcome::Accepted).written();
-        assert_eq!((due(&done), done.reason()), (None, Some(Reason::Available)));
-    }
-    // Taken out and set again is a change; a token that was there is none.
-    let out = answered(HostAction::Stop, CommandOutcome::Accepted).written();
-    let out = out.spec(|s| s.power = None).written();
-    let again = out.spec(|s| s.power = Some(Power::Off));
-    assert_eq!(due(&again), Some((HostAction::Stop, 1)));
-    let out = answered(HostAction::Restart, CommandOutcome::Accepted).written();
-    let out = out.spec(|s| s.restart_token = None).written();
+fn a_change_is_recorded_first_and_then_one_command_created() {
+    let changed = wish(Power::Off);
+    assert_eq!(changed.effect(), None, "not before it is on record");
+    assert!(changed.decide().goes_on);
+    let noted = changed.written();
+    assert_eq!(due(&noted), Some(PowerAction::PowerOff));
+    assert_eq!(last(&noted).state, PowerState::Noted);
+    let name = last(&noted).name;
+    assert!(power::may_create(&noted.0, &name));
+    assert!(!power::may_create(&noted.0, "another"));
+    let running = commanded(Power::Off, KnownCommand::Running);
+    assert_eq!(due(&running), None);
     assert_eq!(
-        due(&out.spec(|s| s.restart_token = Some("t1".into()))),
-        None
+        running.stands(),
+        (Some(Reason::Progressing), Some(Standing::Reconciling))
     );
+    // By the next process, whatever this one remembered.
+    let next = running.own(|own| *own = HostMemory::default()).written();
+    assert_eq!((due(&next), last(&next).state), (None, PowerState::Created));
+    let done = commanded(Power::Off, KnownCommand::Ended(true, "Completed".into()));
+    let done = done.list(NOW + secs(1), &[host()]).written();
+    assert_eq!((due(&done), done.reason()), (None, Some(Reason::Available)));
+    let done = done.facts(|f| f.power = KnownCommand::NotRead);
+    // Taken out and set again is a change.
+    let out = done.clone().spec(|s| s.power = None).written();
+    // As the API server counts each change.
+    let out = out.object(|o| o.metadata.generation = Some(3));
+    let again = out.spec(|s| s.power = Some(Power::Off)).written();
+    assert_eq!(due(&again), Some(PowerAction::PowerOff));
+    let turned = done.spec(|s| s.power = Some(Power::On)).written();
+    assert_eq!(due(&turned), Some(PowerAction::PowerOn));
+}
+
+#[test]
+fn a_command_that_failed_is_told_until_the_wish_changes() {
+    let failed = commanded(
+        Power::Off,
+        KnownCommand::Ended(false, "OutcomeUnknown".into()),
+    );
+    let failed = failed.list(NOW + secs(1), &[host()]).written();
+    assert_eq!(
+        failed.stands(),
+        (Some(Reason::CommandFailed), Some(Standing::Stalled))
+    );
+    assert_eq!(due(&failed), None);
+    let out = failed.spec(|s| s.power = None).written();
+    assert_eq!(out.reason(), Some(Reason::Available));
+}
+
+#[test]
+fn the_end_of_a_command_is_told_with_the_host_as_it_is_since() {
+    let running = commanded(Power::Off, KnownCommand::Running).written();
+    assert!(running.0.hosts().is_some());
+    let done = running.facts(|f| f.power = KnownCommand::Ended(true, "Completed".into()));
+    let done = done.recalled();
+    assert_eq!(done.decide().wants, Some((List::Hosts, NOW)));
+    let done = done.written();
+    assert_eq!(last(&done).state, PowerState::Created);
+    let mut stopped = host();
+    stopped.status = "stopped".into();
+    let seen = done.list(NOW, &[stopped]).written();
+    assert_eq!(last(&seen).state, PowerState::Complete);
+    assert!(seen.message().contains("stopped"), "{}", seen.message());
 }
 
 #[test]
@@ -115,203 +136,79 @@ fn what_holds_back_an_installation_holds_back_a_command() {
 }
 
 #[test]
-fn a_lost_start_or_stop_is_seen_or_sent_again_a_few_times() {
-    let window = secs(30);
-    // No look began after it.
-    let early = lost(HostAction::Stop, 1, NOW);
-    assert_eq!(
-        (due(&early), early.decide().wants),
-        (None, Some((List::Hosts, NOW)))
-    );
-    let since = NOW - secs(2) - window;
-    assert_eq!(
-        due(&lost(HostAction::Stop, 1, since)),
-        Some((HostAction::Stop, 2))
-    );
-    let seen = lost(HostAction::Stop, 1, since).shown(|h| h.status = "stopped".into());
-    let seen = seen.written();
-    assert_eq!((due(&seen), seen.reason()), (None, Some(Reason::Available)));
-    let last = lost(HostAction::Stop, 3, since).written();
-    assert_eq!(due(&last), None);
-    assert_eq!(
-        last.stands(),
-        (Some(Reason::OutcomeUnknown), Some(Standing::Stalled))
-    );
-    // The next wish goes ahead.
-    assert_eq!(
-        due(&last.clone().spec(|s| s.power = Some(Power::On))),
-        Some((HostAction::Start, 1))
-    );
-    assert_eq!(
-        last.spec(|s| s.power = None).written().reason(),
-        Some(Reason::Available)
-    );
-}
-
-#[test]
-fn a_start_or_stop_that_another_process_noted_is_looked_for_and_never_sent_again() {
-    let window = secs(30);
-    for age in [60, 3_600, 5 * 86_400] {
-        let noted = |since| {
-            let case = noted(HostAction::Stop, 1, since).status(|s| {
-                let last = s.power.as_mut().unwrap().last.as_mut().unwrap();
-                (last.started_at, last.send_by) = (WALL - age, WALL - age + 30);
-            });
-            case.recalled()
-        };
-        // Whether it is about to be sent, or may still show: whoever switched the host on since is not overruled.
-        for since in [NOW, NOW - secs(10), NOW - secs(2) - window, NOW - secs(500)] {
-            let case = noted(since);
-            assert_eq!(
-                (due(&case), case.reason()),
-                (None, Some(Reason::OutcomeUnknown)),
-                "{age} {since:?}"
-            );
-        }
-        let late = noted(NOW - secs(602) - window).written();
-        assert_eq!(
-            (due(&late), late.stands()),
-            (
-                None,
-                (Some(Reason::OutcomeUnknown), Some(Standing::Stalled))
-            )
-        );
-        assert!(late.power_status().last.unwrap().given_up);
-        let seen = noted(NOW - secs(2) - window).shown(|h| h.status = "stopped".into());
-        assert_eq!(seen.written().reason(), Some(Reason::Available));
-    }
-    // Another lease, and this process is another one, too.
-    let sent = lost(HostAction::Stop, 1, NOW - secs(2));
-    assert_eq!(due(&sent), Some((HostAction::Stop, 2)));
-    let anew = sent.facts(|f| f.subject.acting_since = NOW - secs(2));
-    assert_eq!(due(&anew.recalled()), None);
-    // Its own is not sent for ever.
-    assert_eq!(
-        due(&lost(HostAction::Stop, 1, NOW - secs(602)).written()),
-        None
-    );
-}
-
-#[test]
-fn a_lost_stop_is_not_sent_again_when_the_host_was_installed_in_between() {
-    let lost = lost(HostAction::Stop, 1, NOW - secs(2));
-    let during = lost.shown(|h| h.install_status = InstallStatus::Installing);
-    let during = during.written();
-    assert!(during.power_status().last.unwrap().given_up);
-    // It switched the host on.
-    let after = during.shown(|h| h.install_status = InstallStatus::Finished);
-    assert_eq!(due(&after.written()), None);
-    let own = self::lost(HostAction::Stop, 1, NOW - secs(2)).installs(1);
-    let own = own.written();
-    assert!(matches!(own.effect(), Some(Effect::Install(_))));
-    assert!(own.power_status().last.unwrap().given_up);
-}
-
-#[test]
-fn a_restart_that_was_not_sent_is_not_lost_by_a_later_wish_for_power() {
-    let not_sent = answered(HostAction::Restart, CommandOutcome::NotSent).written();
-    let edited = not_sent.spec(|s| s.power = Some(Power::Off));
-    let Some(Effect::Command(new)) = edited.effect() else {
-        panic!("nothing is due");
-    };
-    assert_eq!((new.action, new.attempts), (HostAction::Restart, 2));
-    let mut sent = command(&edited, HostAction::Restart, 2);
-    (sent.attempt, sent.outcome) = ("c2".into(), Some(CommandOutcome::Accepted));
-    let noted = sent.clone();
-    let done = edited
-        .clone()
-        .status(|s| s.power.as_mut().unwrap().last = Some(noted));
-    assert_eq!(due(&done.written()), Some((HostAction::Stop, 1)));
-    // Who takes the word out asks for no restart any more.
-    let out = edited.spec(|s| s.restart_token = None);
-    assert_eq!(due(&out), Some((HostAction::Stop, 1)));
-}
-
-#[test]
-fn a_restart_is_never_repeated_on_doubt() {
-    let doubt = lost(HostAction::Restart, 1, secs(9_000)).written();
-    assert_eq!(due(&doubt), None);
-    assert_eq!(
-        doubt.stands(),
-        (Some(Reason::OutcomeUnknown), Some(Standing::Stalled))
-    );
-    assert!(doubt.message().contains("spec.restartToken"));
-    let next = doubt.clone().spec(|s| s.restart_token = Some("t2".into()));
-    assert_eq!(due(&next), Some((HostAction::Restart, 1)));
-    let out = doubt.spec(|s| s.restart_token = None);
-    assert_eq!(out.reason(), Some(Reason::Available));
-    // What certainly was not sent is no repetition.
-    let not_sent = answered(HostAction::Restart, CommandOutcome::NotSent).written();
-    assert_eq!(due(&not_sent), Some((HostAction::Restart, 2)));
-}
-
-#[test]
-fn what_was_refused_is_told_until_the_wish_changes() {
-    let refused = answered(HostAction::Stop, CommandOutcome::Refused).written();
-    assert_eq!(
-        refused.stands(),
-        (Some(Reason::RequestRefused), Some(Standing::Stalled))
-    );
-    assert_eq!(due(&refused), None);
-    assert_eq!(
-        due(&refused.spec(|s| s.power = Some(Power::On))),
-        Some((HostAction::Start, 1))
-    );
-}
-
-#[test]
-fn what_changed_in_between_sends_no_command() {
-    let case = wish(Power::Off);
-    let Some(Effect::Command(new)) = case.effect() else {
-        panic!("nothing is due");
-    };
-    assert!(power::may_start(&case.0, &new).is_some());
-    // Another operator noted the same wish while this one looked at an older form of the object.
-    for change in [
-        (|p: &mut HostPowerStatus| p.wish = Some(Power::Off)) as fn(&mut HostPowerStatus),
-        |p| p.uid = "uid-0".into(),
-    ] {
-        let overtaken = case.clone().status(|s| change(s.power.as_mut().unwrap()));
-        assert_eq!(power::may_start(&overtaken.0, &new), None);
-    }
-    let token = Case::known().spec(|s| s.restart_token = Some("t1".into()));
-    let Some(Effect::Command(restart)) = token.effect() else {
-        panic!("nothing is due");
-    };
-    let overtaken = token.status(|s| s.power.as_mut().unwrap().restart_token = Some("t1".into()));
-    assert_eq!(power::may_start(&overtaken.0, &restart), None);
-    let noted = attempt::command(&new, "c1".into(), (case.0.subject.now, secs(30)));
-    let case = case.status(|s| s.power.as_mut().unwrap().last = Some(noted.clone()));
-    assert!(power::may_send(&case.0, &new, &noted));
-    let installing = record(&case, 1, "a1");
+fn what_changed_in_between_creates_no_command() {
+    let noted = wish(Power::Off).written();
+    let name = last(&noted).name;
+    let installing = record(&noted, 1, "a1");
     for (what, changed) in [
-        ("the wish", case.clone().spec(|s| s.power = Some(Power::On))),
+        (
+            "the wish",
+            noted.clone().spec(|s| s.power = Some(Power::On)),
+        ),
         (
             "suspended",
-            case.clone()
+            noted
+                .clone()
                 .facts(|f| f.is_namespace_suspended = Some(true)),
         ),
         (
-            "not granted",
-            case.clone().terms(Terms::Entry(Arc::default())),
-        ),
-        (
-            "edited",
-            case.clone().object(|o| o.metadata.generation = Some(2)),
-        ),
-        (
             "installed",
-            case.clone().status(|s| {
+            noted.clone().status(|s| {
                 s.install.as_mut().unwrap().last = Some(installing.clone());
             }),
         ),
         (
-            "another attempt",
-            case.clone().status(|s| {
-                s.power.as_mut().unwrap().last.as_mut().unwrap().attempt = "c2".into();
-            }),
+            "a status of an earlier object",
+            noted
+                .clone()
+                .object(|o| o.metadata.uid = Some("uid-2".into())),
         ),
     ] {
-        assert!(!power::may_send(&changed.0, &new, &noted), "{what}");
+        assert!(!power::may_create(&changed.0, &name), "{what}");
     }
+}
+
+#[test]
+fn an_installation_waits_for_a_command_that_may_be_under_way() {
+    for commands in [UnderWay::NotListed, UnderWay::Command("off".into())] {
+        let case = Case::known()
+            .installs(1)
+            .facts(|f| f.commands = commands.clone());
+        assert_eq!(
+            (case.effect(), case.reason()),
+            (None, Some(Reason::CommandRunning)),
+            "{commands:?}"
+        );
+        assert_eq!(case.written().install_status().performed(), 0);
+    }
+}
+
+#[test]
+fn an_installation_waits_for_a_command_of_the_same_edit() {
+    let late = |case: Case| case.view(|v| v.catalogue = None);
+    // The list of systems is not there yet, so the wish is noted first.
+    let both = late(wish(Power::Off).installs(1)).written();
+    assert_eq!(due(&both), Some(PowerAction::PowerOff));
+    let listed = |case: Case| {
+        let catalogue = Case::new().0.subject.view().unwrap().catalogue.clone();
+        case.view(|v| v.catalogue = catalogue)
+    };
+    let noted = listed(both);
+    assert_eq!(due(&noted), Some(PowerAction::PowerOff));
+    assert_eq!(noted.reason(), Some(Reason::CommandRunning));
+    let name = last(&noted).name;
+    let created = noted
+        .own(|own| own.note(Observation::Powered(name)))
+        .written();
+    assert_eq!(
+        (created.effect(), created.reason()),
+        (None, Some(Reason::CommandRunning))
+    );
+    let over = created.facts(|f| f.power = KnownCommand::Ended(true, "Completed".into()));
+    let over = over.list(NOW + secs(1), &[host()]).written();
+    assert!(
+        matches!(over.effect(), Some(Effect::Install(_))),
+        "{:?}",
+        over.decide()
+    );
 }

@@ -26,26 +26,6 @@ fn ended(end: InstallEnd) -> Case {
     case.status(|s| s.install.as_mut().unwrap().last = Some(last))
 }
 
-/// A command that came to this.
-fn commanded(action: HostAction, change: impl FnOnce(&mut HostCommand)) -> Case {
-    let case = Case::known().spec(|s| match action {
-        HostAction::Restart => s.restart_token = Some("t1".into()),
-        HostAction::Start => s.power = Some(Power::On),
-        HostAction::Stop => s.power = Some(Power::Off),
-    });
-    let mut last = command(&case, action, 1);
-    change(&mut last);
-    case.status(|s| {
-        let known = s.power.as_mut().unwrap();
-        known.last = Some(last);
-        match action {
-            HostAction::Restart => known.restart_token = Some("t1".into()),
-            HostAction::Start => known.wish = Some(Power::On),
-            HostAction::Stop => known.wish = Some(Power::Off),
-        }
-    })
-}
-
 /// Every case, in the order of the page.
 pub(crate) fn every() -> Vec<Reading> {
     let missing = Case::new().facts(|f| {
@@ -91,15 +71,14 @@ pub(crate) fn every() -> Vec<Reading> {
         s.install.as_mut().unwrap().os.slug = Some("none".into());
     });
     let lost = sent(1, None);
-    let sought = commanded(HostAction::Stop, |_| {}).recalled();
-    let doubt = commanded(HostAction::Restart, |last| {
-        last.given_up = true;
-        last.message = Some("its answer was lost".into());
-    });
-    let refused = commanded(HostAction::Stop, |last| {
-        last.outcome = Some(CommandOutcome::Refused);
-    });
-    let switched = Case::known().spec(|s| s.power = Some(Power::Off));
+    let switched = powers::wish(Power::Off);
+    let running = powers::commanded(Power::Off, KnownCommand::Running);
+    let unswitched = powers::commanded(
+        Power::Off,
+        KnownCommand::Ended(false, "CommandTimeout".into()),
+    );
+    let unswitched = unswitched.list(NOW + secs(1), &[host()]).recalled();
+    let commanded = wished().facts(|f| f.commands = UnderWay::Command("off".into()));
     let no_lineage = wished().view(|v| v.lineage = None);
     let rows = [
         ("at rest", &Case::known()),
@@ -117,14 +96,12 @@ pub(crate) fn every() -> Vec<Reading> {
         ("at rest", &others),
         ("at rest", &missing),
         ("at rest", &waited(missing.clone(), Reason::AccountNotFound)),
-        ("switched", &switched),
+        ("switched", &running),
         (
             "switched",
             &switched.clone().spec(|s| s.suspend = Some(true)),
         ),
-        ("switched", &sought),
-        ("switched", &doubt),
-        ("switched", &refused),
+        ("switched", &unswitched),
         ("to be installed", &wished()),
         (
             "to be installed",
@@ -135,6 +112,7 @@ pub(crate) fn every() -> Vec<Reading> {
             &wished().spec(|s| s.management_policy = Some(ManagementPolicy::ObserveOnly)),
         ),
         ("to be installed", &unknown),
+        ("to be installed", &commanded),
         ("to be installed", &unread(false)),
         ("to be installed", &unread(true)),
         ("to be installed", &no_system),

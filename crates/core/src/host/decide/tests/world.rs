@@ -1,9 +1,9 @@
 //! A small world that carries decisions out, with requests and answers that are lost, lists that are late, crashes, two
 //! operators that take turns, statuses from a backup, edits and other people: whatever happens, each consent wipes the host
-//! once at most, each token restarts it once at most, and in the end all is at rest.
+//! once at most, and in the end all is at rest.
 
 use super::*;
-use crate::{host::decide::attempt::Before, pass::Ended};
+use crate::{host::decide::attempt::Before, host_record::against, pass::Ended};
 use hosting_types::Error;
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -37,22 +37,12 @@ enum Fate {
     LogFails,
     /// The consent for one more installation.
     Raise,
-    /// Another restart.
-    Token,
-    /// The other power.
-    Flip,
     /// Somebody else installs the host.
     ByOthers,
     /// The other operator takes over.
     Takeover,
     /// Status is as it was a while ago.
     Restore,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-enum Request {
-    Install(i64),
-    Command(HostAction, Option<String>),
 }
 
 struct World {
@@ -65,12 +55,10 @@ struct World {
     late: usize,
     is_blank: bool,
     /// Requests that arrive later, with the step.
-    under_way: Vec<(usize, Request)>,
+    under_way: Vec<(usize, i64)>,
     /// What has arrived.
     installed: Vec<i64>,
-    restarted: Vec<String>,
     backups: VecDeque<DedicatedHostStatus>,
-    is_restored: bool,
     /// What the other operator remembers.
     other: Memory<HostMemory>,
     step: usize,
@@ -89,9 +77,7 @@ impl World {
             is_blank: false,
             under_way: Vec::new(),
             installed: Vec::new(),
-            restarted: Vec::new(),
             backups: VecDeque::new(),
-            is_restored: false,
             other: Memory::default(),
             step: 0,
             nonce: 0,
@@ -115,22 +101,15 @@ impl World {
         };
     }
 
-    /// What the provider does with a request.
-    fn arrives(&mut self, request: &Request) -> Result<(), u16> {
-        match request {
-            Request::Install(_) if self.ends.is_some() => return Err(422),
-            Request::Install(revision) => {
-                self.installed.push(*revision);
-                self.host.install_status = InstallStatus::Created;
-                self.ends = Some(self.step + TAKES);
-                self.writes();
-            }
-            Request::Command(HostAction::Start, _) => self.host.status = "running".into(),
-            Request::Command(HostAction::Stop, _) => self.host.status = "stopped".into(),
-            Request::Command(HostAction::Restart, token) => {
-                self.restarted.push(token.clone().unwrap());
-            }
+    /// What the provider does with the request of this revision.
+    fn arrives(&mut self, revision: i64) -> Result<(), u16> {
+        if self.ends.is_some() {
+            return Err(422);
         }
+        self.installed.push(revision);
+        self.host.install_status = InstallStatus::Created;
+        self.ends = Some(self.step + TAKES);
+        self.writes();
         Ok(())
     }
 
@@ -145,8 +124,8 @@ impl World {
         let all = std::mem::take(&mut self.under_way);
         let (due, later): (Vec<_>, Vec<_>) = all.into_iter().partition(|(at, _)| *at <= step);
         self.under_way = later;
-        for (_, request) in due {
-            let _ = self.arrives(&request);
+        for (_, revision) in due {
+            let _ = self.arrives(revision);
         }
         self.change(fate);
         self.former.push_front(self.host.clone());
@@ -172,19 +151,7 @@ impl World {
                 let revision = install::wished(&case.0) + 1;
                 case.installs(revision).object(edited)
             }
-            Fate::Token => case
-                .spec(|s| s.restart_token = Some(format!("t{step}")))
-                .object(edited),
-            Fate::Flip => case
-                .spec(|s| {
-                    s.power = Some(match s.power {
-                        Some(Power::Off) => Power::On,
-                        _ => Power::Off,
-                    });
-                })
-                .object(edited),
             Fate::Restore if self.under_way.is_empty() && self.backups.len() > 3 => {
-                self.is_restored = true;
                 let old = self.backups.back().cloned();
                 // Whoever restores a cluster starts its operators anew.
                 self.other = Memory::default();
@@ -268,12 +235,11 @@ impl World {
             }
             Effect::ReadLog { .. } => {
                 let log = self.log;
-                let lines = Vec::new();
                 self.note(
                     Observation::Log(LogSight {
                         at: now + secs(1),
                         log,
-                        lines,
+                        error: None,
                     }),
                     Ended::Done,
                 );
@@ -282,11 +248,10 @@ impl World {
                 let Some(known) = install::may_start(&self.case.0, new) else {
                     return self.note(Observation::Nothing, Ended::Stale);
                 };
-                let against = attempt::against(&self.host, new.host, new.server_id);
+                let against = against(&self.host, new.host, new.server_id);
                 if against.is_some() || fate == Fate::LogFails {
                     let held = Held {
                         generation: self.case.0.subject.object.metadata.generation,
-                        is_install: true,
                         at: now,
                         cause: Cause::waits(Reason::ChecksFailed, "no"),
                     };
@@ -303,54 +268,31 @@ impl World {
                 let status = attempt::installing(&self.case.0, known, &record);
                 self.case = self.case.clone().object(|o| o.status = Some(status));
                 assert!(install::may_send(&self.case.0, new, &record.intent));
-                let request = Request::Install(new.revision);
-                if let Some(answer) = self.send(&request, fate) {
+                if let Some(answer) = self.send(new.revision, fate) {
                     let told = attempt::answered_install(record, &answer);
                     self.note(Observation::Installed(Box::new(told), now), Ended::Done);
                 }
             }
-            Effect::Command(new) => {
-                let Some(known) = power::may_start(&self.case.0, new) else {
-                    return self.note(Observation::Nothing, Ended::Stale);
-                };
-                if attempt::against(&self.host, new.host, new.server_id).is_some() {
-                    let held = Held {
-                        generation: self.case.0.subject.object.metadata.generation,
-                        is_install: false,
-                        at: now,
-                        cause: Cause::waits(Reason::ChecksFailed, "no"),
-                    };
-                    return self.note(Observation::Held(Box::new(held)), Ended::Done);
-                }
-                let noted = attempt::command(new, self.nonce(), started);
-                let status = attempt::commanding(&self.case.0, known, new, &noted);
-                self.case = self.case.clone().object(|o| o.status = Some(status));
-                assert!(power::may_send(&self.case.0, new, &noted));
-                let request = Request::Command(new.action, new.restart_token.clone());
-                if let Some(answer) = self.send(&request, fate) {
-                    let told = attempt::answered_command(noted, &answer);
-                    self.note(Observation::Commanded(Box::new(told), now), Ended::Done);
-                }
-            }
+            Effect::Power { .. } => panic!("nobody wishes for power"),
         }
     }
 
     /// Sends a request. None: the process has forgotten all of it.
-    fn send(&mut self, request: &Request, fate: Fate) -> Option<Result<(), Error>> {
+    fn send(&mut self, revision: i64, fate: Fate) -> Option<Result<(), Error>> {
         let lost = || Error::TooLarge { cap: 1 };
         let answer = match fate {
             Fate::CallLost => Err(lost()),
             Fate::ArrivesLate => {
-                self.under_way.push((self.step + 2, request.clone()));
+                self.under_way.push((self.step + 2, revision));
                 Err(lost())
             }
             Fate::AnswerLost => {
-                let _ = self.arrives(request);
+                let _ = self.arrives(revision);
                 Err(lost())
             }
             Fate::Crash | Fate::CrashBefore => {
                 if fate == Fate::Crash {
-                    let _ = self.arrives(request);
+                    let _ = self.arrives(revision);
                 }
                 let now = self.now();
                 self.case = self.case.clone().facts(|f| {
@@ -360,7 +302,7 @@ impl World {
                 return None;
             }
             // One that is refused is as good as lost here.
-            _ => self.arrives(request).map_err(|_| lost()),
+            _ => self.arrives(revision).map_err(|_| lost()),
         };
         Some(answer)
     }
@@ -399,8 +341,6 @@ fn fates() -> impl Strategy<Value = Vec<Fate>> {
         1 => Just(Fate::ListEmpty),
         1 => Just(Fate::LogFails),
         3 => Just(Fate::Raise),
-        1 => Just(Fate::Token),
-        1 => Just(Fate::Flip),
         1 => Just(Fate::ByOthers),
         1 => Just(Fate::Takeover),
         1 => Just(Fate::Restore),
@@ -418,7 +358,6 @@ proptest! {
         for fate in &fates {
             world.step(*fate);
             prop_assert!(is_once(&world.installed), "{:?}", world.installed);
-            prop_assert!(world.is_restored || is_once(&world.restarted), "{:?}", world.restarted);
         }
         for _ in 0..SETTLES {
             world.step(Fate::Fine);
@@ -430,23 +369,15 @@ proptest! {
     }
 
     #[test]
-    fn where_nothing_goes_wrong_each_consent_is_performed(revisions in 1i64..4, flips in 0usize..3) {
+    fn where_nothing_goes_wrong_each_consent_is_performed(revisions in 1i64..4) {
         let mut world = World::new();
         (0..4).for_each(|_| world.step(Fate::Fine));
         for _ in 0..revisions {
             world.step(Fate::Raise);
             (0..20).for_each(|_| world.step(Fate::Fine));
         }
-        for _ in 0..flips {
-            world.step(Fate::Flip);
-            world.step(Fate::Token);
-            (0..5).for_each(|_| world.step(Fate::Fine));
-        }
         let all: Vec<i64> = (1..=revisions).collect();
         prop_assert_eq!(&world.installed, &all);
-        prop_assert_eq!(world.restarted.len(), flips);
-        let runs = if flips == 1 { "stopped" } else { "running" };
-        prop_assert_eq!(world.host.status.as_str(), runs);
         prop_assert_eq!(world.case.reason(), Some(Reason::Available));
     }
 }

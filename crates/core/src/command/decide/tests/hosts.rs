@@ -1,0 +1,320 @@
+//! A command to a dedicated host: whose host it is, and how its end is seen.
+
+use super::*;
+use crate::{
+    account::{key::AccountKey, terms::Terms},
+    ownership::Claimant,
+};
+use api::{DedicatedHost, allowed::AllowedNamespaces, target::TargetKind};
+use serde_json::Value;
+
+/// A host that was seen in its account.
+fn host() -> DedicatedHost {
+    serde_json::from_value(json!({
+        "apiVersion": "flexmetal.dev/v1alpha1", "kind": "DedicatedHost",
+        "metadata": {"name": "web", "namespace": "shop", "uid": "host-1"},
+        "spec": {"hostID": 7},
+        "status": {
+            "account": {"kind": "ProviderAccount", "name": "default"}, "lineage": "lineage-1",
+            "serverID": 70,
+        },
+    }))
+    .unwrap()
+}
+
+/// A command that nothing keeps from being sent.
+fn to_host(action: PowerAction) -> Case {
+    Case::new(action)
+        .object(|o| o.spec.target_ref.kind = Some(TargetKind::DedicatedHost))
+        .host(|_| {})
+        .first_saw(host())
+}
+
+impl Case {
+    fn host(self, change: impl FnOnce(&mut DedicatedHost)) -> Self {
+        let mut found = host();
+        change(&mut found);
+        self.facts(|f| f.target = TargetFact::Found(Target::Host(Arc::new(found))))
+    }
+
+    fn first_saw(self, host: DedicatedHost) -> Self {
+        let target = CommandTarget::of(None, &Target::Host(Arc::new(host)));
+        self.object(|o| o.status.get_or_insert_default().target = target)
+    }
+
+    fn terms(self, new: Terms) -> Self {
+        self.facts(|f| {
+            if let AccountFacts::Found { terms, .. } = &mut f.subject.account {
+                *terms = new;
+            }
+        })
+    }
+
+    fn owned_by_another(self) -> Self {
+        let owner = Claimant {
+            uid: "host-0".into(),
+            namespace: "shop".into(),
+            name: "first".into(),
+            account: AccountKey::of(&PinnedAccount::of(None), "shop"),
+            is_deleting: false,
+        };
+        self.facts(|f| f.rivals.owner = Some(Arc::new(owner)))
+    }
+}
+
+fn status(host: &mut DedicatedHost, field: &str, value: Value) {
+    let mut status = serde_json::to_value(&host.status).unwrap();
+    status[field] = value;
+    host.status = serde_json::from_value(status).unwrap();
+}
+
+/// It is being installed.
+fn installing(host: &mut DedicatedHost) {
+    let last = json!({
+        "uid": "host-1", "hostID": 7, "revision": 1, "osID": 1, "attempt": "i1",
+        "startedAt": "2026-01-01T00:00:00Z", "sendBy": "2026-01-01T00:00:30Z",
+        "account": account(), "log": {}, "isSeen": false,
+    });
+    let install = json!({"uid": "host-1", "revision": 0, "last": last});
+    status(host, "install", install);
+}
+
+/// It was seen in another account.
+fn in_lineage_0() -> DedicatedHost {
+    let mut host = host();
+    status(&mut host, "lineage", json!("lineage-0"));
+    host
+}
+
+/// What keeps a command from a host, with the reason; whether that ends the command.
+fn held() -> Vec<(Case, Reason, Option<bool>)> {
+    let reboot = || to_host(PowerAction::Reboot);
+    let entry = AllowedNamespaces {
+        name: "shop".into(),
+        hosts: vec![8],
+        ..AllowedNamespaces::default()
+    };
+    vec![
+        (reboot().owned_by_another(), Reason::OwnershipConflict, None),
+        (
+            reboot().terms(Terms::Entry(Arc::new(entry))),
+            Reason::NotAllowed,
+            None,
+        ),
+        (
+            reboot().terms(Terms::Refused("no".into())),
+            Reason::NamespaceNotAllowed,
+            None,
+        ),
+        (
+            reboot().host(|h| h.status.as_mut().unwrap().lineage = None),
+            Reason::ServerNotReady,
+            None,
+        ),
+        (
+            reboot()
+                .first_saw(in_lineage_0())
+                .host(|h| *h = in_lineage_0()),
+            Reason::ServerNotReady,
+            None,
+        ),
+        // It was seen in that account, and comes back in another one with the same numbers, or is made again.
+        (
+            reboot().first_saw(in_lineage_0()),
+            Reason::Superseded,
+            Some(false),
+        ),
+        (
+            reboot().host(|h| h.metadata.uid = Some("host-2".into())),
+            Reason::Superseded,
+            Some(false),
+        ),
+        (
+            reboot().host(|h| h.spec.host_id = 8),
+            Reason::Superseded,
+            Some(false),
+        ),
+        (
+            reboot().host(|h| h.spec.suspend = Some(true)),
+            Reason::Suspended,
+            None,
+        ),
+        (
+            reboot().facts(|f| f.is_namespace_suspended = true),
+            Reason::Suspended,
+            None,
+        ),
+        (
+            reboot().host(|h| h.spec.management_policy = Some(ManagementPolicy::ObserveOnly)),
+            Reason::ObserveOnly,
+            None,
+        ),
+        (
+            reboot().host(|h| h.metadata.deletion_timestamp = moment(WALL)),
+            Reason::ServerEnding,
+            Some(false),
+        ),
+        (reboot().host(installing), Reason::Reinstalling, None),
+    ]
+}
+
+#[test]
+fn a_command_is_sent_to_a_host_that_its_object_has() {
+    let Some(Effect::Send(new)) = to_host(PowerAction::PowerOff).decide().effect else {
+        panic!("it is not sent");
+    };
+    assert_eq!((new.machine.as_str(), new.server_id), ("7", Some(70)));
+    for (case, reason, ends) in held() {
+        assert_eq!(case.short(), (None, Some(reason), ends), "{reason}");
+    }
+}
+
+#[test]
+fn after_its_intent_was_noted_it_is_sent_to_that_host_alone() {
+    let Some(Effect::Send(new)) = to_host(PowerAction::Reboot).decide().effect else {
+        panic!("it is not sent");
+    };
+    let may = |case: Case| {
+        let noted = CommandRecord::open(CommandIntent {
+            machine: "7".into(),
+            ..attempt(PowerAction::Reboot, "a1", 0).intent
+        });
+        may_send(&case.sent(&[noted]).0, &new)
+    };
+    assert!(may(to_host(PowerAction::Reboot)));
+    for (case, reason, _) in held() {
+        assert!(!may(case), "{reason}");
+    }
+    let reboot = || to_host(PowerAction::Reboot);
+    let view = |change: fn(&mut View)| {
+        reboot().facts(|f| {
+            if let AccountFacts::Found { view, .. } = &mut f.subject.account {
+                change(view);
+            }
+        })
+    };
+    for (what, case) in [
+        (
+            "another object",
+            reboot().host(|h| h.metadata.uid = Some("host-2".into())),
+        ),
+        ("another number", reboot().host(|h| h.spec.host_id = 8)),
+        (
+            "another machine behind it",
+            reboot().host(|h| status(h, "serverID", json!(71))),
+        ),
+        (
+            "another account",
+            view(|v| v.lineage = Some("other".into())),
+        ),
+        ("another key", view(|v| v.connection = Some("other".into()))),
+    ] {
+        assert!(!may(case), "{what}");
+    }
+}
+
+/// A record of a command to host 7.
+fn record(action: PowerAction, state: Option<&str>) -> CommandRecord {
+    let open = CommandRecord::open(CommandIntent {
+        machine: "7".into(),
+        ..attempt(action, "a1", 9).intent
+    });
+    CommandRecord {
+        outcome: Some(CommandOutcome::Accepted),
+        state: state.map(str::to_owned),
+        ..open
+    }
+}
+
+#[test]
+fn the_power_of_the_host_shows_the_end() {
+    let done = (None, Some(Reason::Completed), Some(true));
+    let runs = (None, Some(Reason::Progressing), None);
+    for (action, word, is_done) in [
+        (PowerAction::PowerOff, Some("stopped"), true),
+        (PowerAction::PowerOff, Some("OFF"), true),
+        (PowerAction::PowerOff, Some("running"), false),
+        (PowerAction::PowerOn, Some("on"), true),
+        (PowerAction::PowerOn, Some("stopped"), false),
+        // Nothing shows a restart: that it was accepted is all that is known.
+        (PowerAction::Reboot, Some("stopped"), true),
+        (PowerAction::Reboot, None, true),
+        // Nobody has looked since the answer.
+        (PowerAction::PowerOn, None, false),
+        // A word that says nothing of the power, and none.
+        (PowerAction::PowerOn, Some("active"), true),
+        (PowerAction::PowerOff, Some("active"), true),
+        (PowerAction::PowerOff, Some(""), true),
+    ] {
+        let sent = to_host(action).sent(&[record(action, word)]);
+        let sent = sent.own(|own| own.looked = Some(NOW));
+        let expected = if is_done { done } else { runs };
+        assert_eq!(sent.short(), expected, "{action:?} {word:?}");
+    }
+    for (action, word, how) in [
+        (PowerAction::PowerOff, Some("stopped"), "is done"),
+        (PowerAction::PowerOff, Some(""), "was accepted"),
+        (PowerAction::Reboot, None, "was accepted"),
+    ] {
+        let decision = to_host(action).sent(&[record(action, word)]).decide();
+        let message = decision.cause.unwrap().message;
+        assert!(message.contains(how), "{message}");
+        let shown = decision.status.state;
+        assert_eq!(shown.as_deref(), word.filter(|word| !word.is_empty()));
+    }
+    let due = to_host(PowerAction::PowerOn).sent(&[record(PowerAction::PowerOn, None)]);
+    let due = due.own(|own| own.looked = Some(NOW - secs(3600)));
+    assert_eq!(due.short().0, Some("look"));
+    assert_eq!(
+        due.late().short(),
+        (None, Some(Reason::CommandTimeout), Some(false))
+    );
+}
+
+#[test]
+fn a_lost_start_or_stop_is_looked_for_and_a_lost_restart_is_not() {
+    let waits = Some(Reason::OutcomeUnknown);
+    let open = |action| CommandRecord {
+        outcome: None,
+        ..record(action, None)
+    };
+    let lost = |action| to_host(action).sent(&[open(action)]);
+    let stop = lost(PowerAction::PowerOff);
+    // Until its time to send is over, another process may be about to.
+    let early = stop.clone().searched(29, None);
+    assert_eq!(early.short(), (None, waits, None));
+    let due = stop.clone().searched(30, None);
+    let effect = due.decide().effect.unwrap();
+    assert!(
+        matches!(effect, Effect::Search { calls: 1, .. }),
+        "{effect:?}"
+    );
+    let over = stop.searched(730, Some(100));
+    assert_eq!(over.short(), (None, waits, Some(false)));
+    let restart = lost(PowerAction::Reboot);
+    let early = restart.clone().searched(29, None);
+    assert_eq!(early.short(), (None, waits, None));
+    assert_eq!(
+        restart.clone().searched(30, None).short(),
+        (None, waits, Some(false))
+    );
+    let own = restart
+        .searched(0, None)
+        .own(|own| own.sent = Some(open(PowerAction::Reboot)));
+    assert_eq!(own.short(), (None, waits, Some(false)));
+}
+
+/// What kstatus reads of those alone.
+pub(super) fn conflict() -> Case {
+    to_host(PowerAction::Reboot).owned_by_another()
+}
+
+/// The same of a host that the account does not grant.
+pub(super) fn not_granted() -> Case {
+    to_host(PowerAction::Reboot).terms(Terms::Entry(Arc::default()))
+}
+
+/// The same of a host that is being installed.
+pub(super) fn meets_installation() -> Case {
+    to_host(PowerAction::Reboot).host(installing)
+}

@@ -1,0 +1,61 @@
+//! What the record of a dedicated host says of requests to it.
+
+use api::command::PowerAction;
+use hosting_types::host::{Host, HostKind, InstallStatus};
+
+/// Whether a host is an on-demand server, which is ordered and released: another kind looks after those.
+pub fn is_on_demand(host: &Host) -> bool {
+    host.kind == HostKind::OnDemand || host.order_id.is_some()
+}
+
+/// Whether the provider says that it is something else than a dedicated host: a virtual machine, or what nobody knows here. A
+/// record that does not say what it is counts as a host.
+pub fn is_of_another_kind(host: &Host) -> bool {
+    matches!(host.kind, HostKind::Virtual | HostKind::Other(Some(_)))
+}
+
+/// Why a host cannot take a request now, as it was read right before; None: it can.
+pub fn against(host: &Host, number: u64, server_id: Option<i64>) -> Option<String> {
+    if is_on_demand(host) {
+        return Some(format!("host {number} is an on-demand server"));
+    }
+    if is_of_another_kind(host) {
+        return Some(format!("host {number} is no dedicated host"));
+    }
+    let is_other = host
+        .server_id
+        .zip(server_id)
+        .is_some_and(|(now, seen)| now != seen);
+    if host.id.0 != number || is_other {
+        return Some(format!("host {number} is another machine than was seen"));
+    }
+    host.install_status.is_under_way().then(|| {
+        let word = word(&host.install_status).unwrap_or_default();
+        format!("host {number} is being installed (the provider says {word:?})")
+    })
+}
+
+/// The provider's word for the last installation.
+pub fn word(status: &InstallStatus) -> Option<&str> {
+    match status {
+        InstallStatus::None => None,
+        InstallStatus::Created => Some("created"),
+        InstallStatus::Installing => Some("installing"),
+        InstallStatus::Finished => Some("finished"),
+        InstallStatus::Failed => Some("failed"),
+        InstallStatus::Other(word) => Some(word),
+    }
+}
+
+/// Whether a host is switched as an action leaves it, by the provider's word for that; None: the word does not say. The words
+/// are not described, and clients have seen two pairs.
+pub fn is_switched(word: &str, action: PowerAction) -> Option<bool> {
+    let is_one_of = |words: [&str; 2]| words.iter().any(|it| word.eq_ignore_ascii_case(it));
+    let is_on = match (is_one_of(["running", "on"]), is_one_of(["stopped", "off"])) {
+        (true, _) => true,
+        (_, true) => false,
+        (false, false) => return None,
+    };
+    let goes_on = matches!(action, PowerAction::PowerOn | PowerAction::Reboot);
+    Some(is_on == goes_on)
+}

@@ -1,0 +1,70 @@
+//! The ServerCommand that a change of `spec.power` of a server or a dedicated host came to: created, and read until its end.
+
+use super::{
+    context::Process,
+    writes::{Failure, bounded},
+};
+use crate::runtime::kind_api::KindApi;
+use api::{
+    ServerCommand,
+    command::{PowerAction, ServerCommandSpec},
+    power::{PowerStatus, is_command_of},
+    target::{TargetKind, TargetRef},
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::{Resource, api::PostParams};
+
+/// How many seconds a command of `spec.power` stays after its end. Longer than one that was recorded may be created.
+const KEPT: i64 = 7 * 86_400;
+
+/// Creates the command, or finds it there. Returns whether the one of that name is this object's.
+///
+/// # Errors
+/// When the API server has not done it, or does not say.
+pub async fn create_command(
+    process: &Process,
+    kind: TargetKind,
+    object: &impl Resource<DynamicType = ()>,
+    name: &str,
+    action: PowerAction,
+) -> Result<bool, Failure> {
+    let meta = object.meta();
+    let spec = ServerCommandSpec {
+        target_ref: TargetRef {
+            kind: Some(kind),
+            name: meta.name.clone().unwrap_or_default(),
+        },
+        action,
+        timeout: None,
+        escalate_after: None,
+        ttl_seconds_after_finished: Some(KEPT),
+    };
+    let mut command = ServerCommand::new(name, spec);
+    // To block the owner's deletion takes rights on its finalizers, where a cluster asks for them.
+    let owner = object
+        .controller_owner_ref(&())
+        .map(|owner| OwnerReference {
+            block_owner_deletion: None,
+            ..owner
+        });
+    command.metadata.owner_references = owner.map(|owner| vec![owner]);
+    let api = ServerCommand::api(process.client.clone(), meta.namespace.as_deref());
+    let failure = match bounded(api.create(&PostParams::default(), &command)).await {
+        Ok(_) => return Ok(true),
+        Err(failure) if failure.code() == Some(409) => failure,
+        Err(failure) => return Err(failure),
+    };
+    let found = bounded(api.get_opt(name)).await?.ok_or(failure)?;
+    Ok(is_command_of(meta.uid.as_deref(), &found) && found.spec.action == action)
+}
+
+/// The command, as long as its end was not seen. None: it was not read.
+pub async fn read_command(
+    process: &Process,
+    namespace: &str,
+    power: Option<&PowerStatus>,
+) -> Option<Option<ServerCommand>> {
+    let command = power.and_then(PowerStatus::awaited)?;
+    let api = ServerCommand::api(process.client.clone(), Some(namespace));
+    bounded(api.get_opt(&command.name)).await.ok()
+}
