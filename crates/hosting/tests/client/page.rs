@@ -156,6 +156,6 @@ fn the_page_is_read_as_it_is_meant() {
         [(404, Tag), (404, RenameTag), (404, DeleteTag)]
     );
     assert_eq!(of("4.7-5").len(), 2);
-    assert_eq!(of("4.8-15").len(), 6);
+    assert_eq!(of("4.8-15").len(), 5);
     assert_eq!(of("4.9-2"), [(503, Operation::Health)]);
 }
