@@ -1,5 +1,4 @@
-//! The labels of the cluster's namespaces, by which accounts of the cluster may select them, and which may suspend
-//! their servers.
+//! The labels of the cluster's namespaces, by which accounts of the cluster may select them.
 
 use api::selector::Labels;
 use std::{

@@ -18,7 +18,7 @@ use super::{
     room::Room,
     users::Audience,
 };
-use api::{account::KnownMachine, policies, selector::Labels};
+use api::{account::KnownMachine, selector::Labels};
 use hosting::Client;
 use hosting_types::{ApiKey, BaseUrl};
 use std::{
@@ -235,12 +235,6 @@ impl Accounts {
         if audience.namespaces.show(namespace, labels) {
             audience.wake(&Wake::Namespace(namespace.to_owned()));
         }
-    }
-
-    /// Whether the labels of a namespace suspend its servers and hosts; None: they are not known.
-    pub fn is_namespace_suspended(&self, namespace: &str) -> Option<bool> {
-        let labels = self.inner.audience.namespaces.labels(namespace)?;
-        Some(policies::suspended_by(&labels))
     }
 
     /// A namespace is gone.

@@ -70,8 +70,7 @@ pub enum Wake {
     Account(AccountKey),
     /// Whoever looks at this list of the account: it is another one now.
     List(AccountKey, List),
-    /// Every object of this namespace: what an account of the cluster offers may be another thing now, and whether it is
-    /// suspended.
+    /// Every object of this namespace: what an account of the cluster offers may be another thing now.
     Namespace(String),
 }
 

@@ -16,7 +16,7 @@ use api::{
 };
 use flexmetal_core::{
     account::key::AccountKey,
-    account_facts::{AccountFacts, closed},
+    account_facts::{AccountFacts, closed, stop},
     again::Again,
     mark::ClusterId,
 };
@@ -124,7 +124,8 @@ impl Process {
                 (AccountFacts::Closed { cause, view }, None)
             }
             _ => {
-                let view = account.view();
+                let mut view = account.view();
+                stop(&mut view, terms.stopped());
                 (AccountFacts::Found { view, terms }, Some(account))
             }
         }

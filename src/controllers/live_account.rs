@@ -1,9 +1,8 @@
-//! What an account object and a namespace say at this moment, read live: right before what costs money, a machine or its
-//! data. Their watches may be behind.
+//! What an account object says at this moment, read live: right before what costs money, a machine or its data. Its watch
+//! may be behind.
 
 use super::{
     context::Process,
-    namespaces,
     writes::{Failure, bounded},
 };
 use crate::{account::Account, runtime::kind_api::KindApi};
@@ -13,7 +12,10 @@ use api::{
     allowed::AllowedNamespaces,
     references::{AccountKind, PinnedAccount},
 };
-use flexmetal_core::account_facts::LiveAccount;
+use flexmetal_core::{
+    account::{decide::suspended, terms::Terms},
+    account_facts::LiveAccount,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// What the account object and the namespace say now. None: the account is not there, or another operator serves it.
@@ -27,17 +29,17 @@ pub async fn live_account(
     account: &Account,
 ) -> Result<Option<LiveAccount>, Failure> {
     let client = process.client.clone();
-    let is_namespace_suspended = namespaces::is_suspended(process, namespace).await?;
     let terms = |entries: Option<&[AllowedNamespaces]>| account.terms_of(entries, namespace);
-    let live = |meta: &ObjectMeta, spec: &AccountSpec, status: Option<&AccountStatus>, terms| {
-        LiveAccount {
-            uid: meta.uid.clone().unwrap_or_default(),
-            lineage: status.and_then(|s| s.lineage.clone()),
-            defaults: spec.defaults.unwrap_or_default(),
-            is_namespace_suspended,
-            terms,
-        }
-    };
+    let live =
+        |meta: &ObjectMeta, spec: &AccountSpec, status: Option<&AccountStatus>, terms: Terms| {
+            LiveAccount {
+                uid: meta.uid.clone().unwrap_or_default(),
+                lineage: status.and_then(|s| s.lineage.clone()),
+                defaults: spec.defaults.unwrap_or_default(),
+                stopped: suspended(account.key(), spec).or_else(|| terms.stopped()),
+                terms,
+            }
+        };
     Ok(match reference.kind {
         AccountKind::ProviderAccount => {
             let api = ProviderAccount::api(client, Some(namespace));

@@ -1,39 +1,29 @@
-//! The labels of the cluster's namespaces, by which accounts of the cluster may select them, and which may suspend
-//! their servers.
+//! The labels of the cluster's namespaces, by which accounts of the cluster may select them.
 //!
-//! An operator of all namespaces watches them; one of some may read those, and no others. What is heard goes to the
+//! An operator of all namespaces watches them; one of some serves no account of the cluster. What is heard goes to the
 //! accounts, which wake the objects of a namespace when its labels change. Until it is heard nobody is told that he is
-//! not allowed; whether a namespace is suspended is read again right before what costs money or a machine.
+//! not allowed.
 
 use super::{
-    context::{Process, Watched},
+    context::Process,
     objects::slim_but_labels,
     streams::{self, Guarded, Heard},
-    writes::{Failure, bounded},
 };
 use crate::runtime::clients::WatchTimes;
-use api::{policies, selector::Labels};
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, core::PartialObjectMeta, runtime::watcher::Event};
-use std::{collections::HashSet, time::Duration};
+use std::collections::HashSet;
 use tokio::sync::watch;
 
 /// All that is read of a namespace.
 type Metadata = PartialObjectMeta<Namespace>;
 
-/// Between two reads of the same namespace.
-const BETWEEN_READS: Duration = Duration::from_secs(30);
-
 /// Follows the namespaces until shutdown.
 pub async fn follow(process: &Process) {
-    let follow = async {
-        match &process.watched {
-            Watched::All => watch(process).await,
-            Watched::Namespaces(names) => read_again_and_again(process, names).await,
-        }
-    };
-    process.shutdown.run_until_cancelled(follow).await;
+    if process.watched.is_all() {
+        process.shutdown.run_until_cancelled(watch(process)).await;
+    }
 }
 
 async fn watch(process: &Process) {
@@ -45,39 +35,6 @@ async fn watch(process: &Process) {
             take(process, &mut listed, event);
         }
     }
-}
-
-async fn read_again_and_again(process: &Process, names: &[String]) {
-    loop {
-        for name in names {
-            match labels(process, name).await {
-                Ok(labels) => process.accounts.show_namespace(name, labels),
-                Err(failure) => {
-                    tracing::debug!(
-                        namespace = name,
-                        error = failure.explain(),
-                        "the labels of a namespace could not be read"
-                    );
-                }
-            }
-        }
-        tokio::time::sleep(BETWEEN_READS).await;
-    }
-}
-
-/// The labels of a namespace, as the API server has them now.
-async fn labels(process: &Process, name: &str) -> Result<Labels, Failure> {
-    let api: Api<Namespace> = Api::all(process.client.clone());
-    let found = bounded(api.get_metadata(name)).await?;
-    Ok(found.metadata.labels.unwrap_or_default())
-}
-
-/// Whether the servers of a namespace are suspended by its labels, as the API server has them now.
-///
-/// # Errors
-/// When the API server does not give them.
-pub async fn is_suspended(process: &Process, name: &str) -> Result<bool, Failure> {
-    Ok(policies::suspended_by(&labels(process, name).await?))
 }
 
 /// What is heard of the namespaces, with their labels.
@@ -130,6 +87,7 @@ mod tests {
     use axum::{Json, Router, http::Uri, response::IntoResponse as _};
     use kube::{Client, Config, ResourceExt as _};
     use serde_json::{Value, json};
+    use std::time::Duration;
     use tokio::{net::TcpListener, task::JoinSet};
 
     fn namespace(team: &str) -> Value {

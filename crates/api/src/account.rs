@@ -16,6 +16,7 @@ use kube_derive::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use std::ops::Not;
 
 /// An account of the hosting API for the servers of its own namespace.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -164,6 +165,11 @@ pub struct AccountSpec {
     #[serde(default, rename = "baseURL", skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
     pub base_url: Option<String>,
+
+    /// Stops everything through this account: nothing is ordered, changed or released, whatever the objects say; reads go
+    /// on. Default: false. Mutable.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub suspend: bool,
 
     /// PEM certificates to trust beside the system's, for a private root, at most 32768 characters. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -6,6 +6,7 @@ use super::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::ops::Not;
 
 /// Namespaces that may use a cluster account.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -29,6 +30,10 @@ pub struct AllowedNamespaces {
         extend("x-kubernetes-map-type" = "atomic")
     )]
     pub selector: Option<NamespaceSelector>,
+    /// Stops everything that objects of these namespaces do through the account: nothing is ordered, changed or released,
+    /// whatever they say; reads go on. Default: false. Mutable.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub suspend: bool,
     /// Whether servers of these namespaces may take on (`externalID`) any machine of the account that bears no mark of the
     /// operator. Without it only one that was retained in the same namespace. Default: false. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]

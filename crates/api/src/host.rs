@@ -108,8 +108,8 @@ pub struct DedicatedHostSpec {
     #[schemars(with = "ManagementPolicy")]
     pub management_policy: Option<ManagementPolicy>,
 
-    /// Whether nothing is sent for the host; looking goes on. Default: what the namespace says (label
-    /// `flexmetal.dev/suspend`), else the account (`spec.defaults`), else false. Mutable.
+    /// Whether nothing is sent for the host; looking goes on. Default: what the account says (`spec.defaults`), else false.
+    /// Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
 

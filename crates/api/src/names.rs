@@ -56,8 +56,6 @@ pub const FLUX_REQUEST: &str = "reconcile.fluxcd.io/requestedAt";
 /// Annotation on an account by which a person states that the releases that its brake holds are meant. Its value is the
 /// word that the condition's message names. Used up once: it lets as many begin as the brake lets at any time.
 pub const ACKNOWLEDGE_RELEASES: &str = "flexmetal.dev/acknowledge-releases";
-/// Label on a namespace that suspends its servers, whatever its value, but for `false`.
-pub const SUSPEND_LABEL: &str = "flexmetal.dev/suspend";
 
 /// Every annotation on our kinds that is read. Of others nothing is kept.
 pub const ANNOTATIONS: [&str; 13] = [

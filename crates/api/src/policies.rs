@@ -1,7 +1,7 @@
 //! What happens to a server's machine by policy, and who decides: the object, else its account's
 //! `spec.defaults`, else the operator. A namespace may say that its servers are suspended, before the account is asked.
 
-use super::{Interval, names::SUSPEND_LABEL, selector::Labels};
+use super::Interval;
 use kube_core::Rule;
 use kube_derive::KubeSchema;
 use schemars::JsonSchema;
@@ -90,13 +90,6 @@ pub struct Policies {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ExternalReleasePolicy")]
     pub external_release_policy: Option<ExternalReleasePolicy>,
-}
-
-/// Whether the labels of a namespace suspend its servers. A slip of the pen suspends: what it holds can be done later.
-pub fn suspended_by(labels: &Labels) -> bool {
-    labels
-        .get(SUSPEND_LABEL)
-        .is_some_and(|value| value != "false")
 }
 
 /// The rule of a delay: about a month, so that nothing is billed for ever by a slip of the pen.

@@ -241,8 +241,8 @@ pub struct BareMetalServerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_protection: Option<bool>,
 
-    /// While true, nothing is ordered or released for this object; reading goes on. Default: true where the
-    /// namespace has the label `flexmetal.dev/suspend`, else what `spec.defaults` of the account says, else false. Mutable.
+    /// While true, nothing is ordered or released for this object; reading goes on. Default: what `spec.defaults` of the
+    /// account says, else false. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
 

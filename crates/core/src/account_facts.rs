@@ -57,6 +57,7 @@ impl AccountFacts {
             view.defaults = Some(live.defaults);
             view.uid = live.uid;
             view.lineage = live.lineage;
+            stop(view, live.stopped);
         }
     }
 
@@ -123,6 +124,13 @@ impl AccountFacts {
     }
 }
 
+/// Stops the account for an object, where this says why.
+pub fn stop(view: &mut View, stopped: Option<String>) {
+    if let Some(why) = stopped {
+        view.state = State::Blocked(Reason::Suspended, why);
+    }
+}
+
 /// Why nothing new is begun on these terms; None: it may be.
 pub fn closed(terms: &Terms) -> Option<Cause> {
     match terms {
@@ -144,6 +152,7 @@ pub fn held(reason: Reason, message: String) -> Cause {
         | Reason::RateLimited
         | Reason::WaitingForListing
         | Reason::AccountNotReady => Cause::waits(reason, message),
+        Reason::Suspended => Cause::suspended(message),
         _ => Cause::needs_person(reason, message),
     }
 }
@@ -157,8 +166,8 @@ pub struct LiveAccount {
     pub lineage: Option<String>,
     /// What its servers and hosts do where they do not say it themselves.
     pub defaults: Policies,
-    /// Whether the labels of the namespace suspend its objects.
-    pub is_namespace_suspended: bool,
+    /// Why everything through it is stopped for the namespace; None: it is not.
+    pub stopped: Option<String>,
     /// What it offers the namespace of the object.
     pub terms: Terms,
 }

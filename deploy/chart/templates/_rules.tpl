@@ -26,10 +26,6 @@
 - apiGroups: [""]
   resources: ["configmaps"]
   verbs: ["get", "create", "update"]
-{{- /* The label flexmetal.dev/suspend of a namespace. In a Role this is the right to that namespace alone. */}}
-- apiGroups: [""]
-  resources: ["namespaces"]
-  verbs: ["get"]
 {{- end }}
 
 {{- /* patch: the finalizer on the key Secret of an account that is in use. create, update, delete: what spec.outputs

@@ -11,7 +11,6 @@ mod send;
 use super::{
     context::{Context, Process},
     drive::drive,
-    namespaces,
     objects::{Objects, Place, Seen, Traits},
     pass::{Next, TURNS},
     writes::bounded,
@@ -38,7 +37,7 @@ use flexmetal_core::{
     pass::Memory,
 };
 use known::Known;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// The commands of all watched namespaces.
 type CommandObjects = Objects<ServerCommand, Memory<CommandMemory>>;
@@ -107,6 +106,9 @@ fn row(command: &ServerCommand) -> String {
     place(target.kind(), namespace, &target.name)
 }
 
+/// Pause while another operator serves the account of the target, or nobody does yet.
+const NOT_SERVED: Duration = Duration::from_secs(2);
+
 /// One pass.
 async fn pass(ctx: Arc<CommandContext>, seen: Seen<ServerCommand>) -> Again {
     let object = match ctx.open(seen).await {
@@ -114,6 +116,12 @@ async fn pass(ctx: Arc<CommandContext>, seen: Seen<ServerCommand>) -> Again {
         Err(again) => return again,
     };
     let (facts, account) = observe(&ctx, object).await;
+    if let TargetFact::Found(target) = &facts.target {
+        let account = AccountKey::of(&target.account(), facts.subject.namespace());
+        if !ctx.serves(Some(&account)) {
+            return Again::After(NOT_SERVED);
+        }
+    }
     let decision = decide(&facts);
     let subject = &facts.subject;
     match ctx.prepare(subject, account.as_ref(), &decision, turn) {
@@ -134,7 +142,6 @@ async fn observe(ctx: &CommandContext, object: Arc<ServerCommand>) -> (Facts, Op
         steady: clock::steady_wall(),
         target: TargetFact::NotRead,
         rivals: Rivals::default(),
-        is_namespace_suspended: false,
         is_first: ctx
             .objects
             .has_turn_in(&row(&subject.object), subject.uid()),
@@ -152,8 +159,7 @@ async fn observe(ctx: &CommandContext, object: Arc<ServerCommand>) -> (Facts, Op
     (facts, account)
 }
 
-/// Reads the target, and whether its namespace is suspended: live, since commands are rare and what rests on it is not
-/// undone. Who else wants a host is known by what this process has listed.
+/// Reads the target: live, since commands are rare and what rests on it is not undone. Who else wants a host is known by what this process has listed.
 async fn look_around(ctx: &CommandContext, facts: &mut Facts) {
     let subject = &facts.subject;
     facts.is_first = ctx
@@ -175,7 +181,6 @@ async fn look_around(ctx: &CommandContext, facts: &mut Facts) {
             found.map(|found| found.map(|host| Target::Host(Arc::new(host))))
         }
     };
-    let suspended = namespaces::is_suspended(ctx, namespace).await;
     let rivals = match &found {
         Ok(Some(Target::Host(host))) => {
             let since = ctx.acting_since();
@@ -183,17 +188,15 @@ async fn look_around(ctx: &CommandContext, facts: &mut Facts) {
         }
         _ => Some(Rivals::default()),
     };
-    facts.target = match (found, &suspended) {
-        (Err(failure), _) => TargetFact::Unreadable(failure.explain()),
-        (Ok(_), Err(failure)) => TargetFact::Unreadable(failure.explain()),
-        (Ok(None), Ok(_)) => TargetFact::Missing,
-        (Ok(Some(_)), Ok(_)) if rivals.is_none() => {
+    facts.target = match found {
+        Err(failure) => TargetFact::Unreadable(failure.explain()),
+        Ok(None) => TargetFact::Missing,
+        Ok(Some(_)) if rivals.is_none() => {
             TargetFact::Unreadable("the DedicatedHosts are not listed yet".to_owned())
         }
-        (Ok(Some(target)), Ok(_)) => TargetFact::Found(target),
+        Ok(Some(target)) => TargetFact::Found(target),
     };
     facts.rivals = rivals.unwrap_or_default();
-    facts.is_namespace_suspended = suspended.unwrap_or(true);
     facts.subject.now = clock::now();
 }
 

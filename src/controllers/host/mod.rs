@@ -172,7 +172,6 @@ async fn observe(ctx: &HostContext, object: Arc<DedicatedHost>) -> (Facts, Optio
         power: KnownCommand::of(subject.object.metadata.uid.as_deref(), power),
         rivals: Rivals::default(),
         is_owner_known: true,
-        is_namespace_suspended: ctx.accounts.is_namespace_suspended(subject.namespace()),
         key: None,
         subject,
     };

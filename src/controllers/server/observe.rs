@@ -80,7 +80,6 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
         absent_from: sight.and_then(|sight| sight.absent_from),
         cluster: ctx.cluster.clone(),
         all_namespaces: ctx.watched.is_all(),
-        is_namespace_suspended: ctx.accounts.is_namespace_suspended(&namespace),
         kind_deleting,
         account: account_facts,
         installation,

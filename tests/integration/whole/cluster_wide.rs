@@ -4,7 +4,7 @@
 //! an account and a simulator of its own; they run side by side, and the end of
 //! the kind itself comes last.
 
-use super::{disasters, entries, hosts, manifests, orphans, policies, stock, tenants};
+use super::{disasters, entries, hosts, manifests, orphans, stock, tenants};
 use lab::rig::{Cluster, Plan, Simulator, World};
 use std::sync::Mutex;
 use tempfile::TempDir;
@@ -54,12 +54,6 @@ impl Host {
     }
 }
 
-async fn suspended_namespace(host: &Host) -> World {
-    let world = host.guest("pause").await;
-    policies::suspended_namespace(&world).await;
-    world
-}
-
 #[tokio::test]
 async fn an_operator_of_all_namespaces_knows_whose_machine_is_whose() {
     let host = Host::start(GUESTS).await;
@@ -80,7 +74,6 @@ async fn an_operator_of_all_namespaces_knows_whose_machine_is_whose() {
         entries::outsiders(&host),
         hosts::granted(&host),
         stock::raised_entry(&host),
-        suspended_namespace(&host),
     );
     // These change the kind itself, which affects all others.
     let _guest = disasters::undecodable(&host).await;

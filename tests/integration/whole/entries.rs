@@ -86,16 +86,16 @@ pub(super) async fn adoption(host: &Host) -> World {
 pub(super) async fn limits(host: &Host) -> (World, World) {
     let (one, other) = tokio::join!(host.guest("entry"), host.guest("entry"));
     let team = one.namespace.clone();
-    let entries = |most: i32| {
+    let entries = |most: i32, suspend: bool| {
         json!([{
-            "name": "team", "names": [one.namespace], "selector": {"matchLabels": {"team": team}},
+            "name": "team", "suspend": suspend, "names": [one.namespace], "selector": {"matchLabels": {"team": team}},
             "limits": {
                 "maxServers": most, "instanceTypes": ["bm7.std.8"], "locations": ["EU: Rotterdam"],
                 "overflow": false, "deletionPolicies": ["Release"],
             },
         }])
     };
-    account(host, &one, &entries(1)).await;
+    account(host, &one, &entries(1, false)).await;
     // Each wish that the entry does not list is refused before anything is ordered.
     for (name, wish, words) in [
         (
@@ -164,8 +164,18 @@ pub(super) async fn limits(host: &Host) -> (World, World) {
     other.merge("first", &release).await;
     other.wait_gone("first", SOON).await;
     assert_eq!(super::machine(&one, &uuid).await["status"], "released");
-    one.wait_ready("second", SOON).await;
+    let second = one.wait_ready("second", SOON).await;
     assert_eq!(orders(&one).await, 2);
+
+    // An entry that is suspended stops everything, releases too.
+    account(host, &one, &entries(1, true)).await;
+    one.delete("second").await;
+    let words = ["suspend of the entry \"team\""];
+    super::held(&one, "second", "Suspended", &words).await;
+    let uuid = text(&second["status"]["uuid"]);
+    assert_eq!(super::machine(&one, &uuid).await["status"], "delivered");
+    account(host, &one, &entries(1, false)).await;
+    one.wait_gone("second", SOON).await;
     judge(&one).await;
     (one, other)
 }

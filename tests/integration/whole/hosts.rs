@@ -4,12 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{
-    SOON, apply,
-    cluster_wide::Host,
-    entries::{label, timed_account},
-    secret, text,
-};
+use super::{SOON, apply, cluster_wide::Host, entries::timed_account, secret, text};
 use lab::rig::{Fault, Plan, Things, World, cluster, condition, eventually, quick_timing};
 
 /// The first host that a simulator has.
@@ -577,7 +572,7 @@ async fn edit_of(world: &World, name: &str, spec: Value) {
 #[tokio::test]
 async fn policies_hold_what_is_asked_for_and_a_key_that_a_host_names_stays() {
     let world = with_host("hosthold", Plan::default()).await;
-    // Suspended by the object, by its namespace, only looked at: nothing is sent, and the consent stands.
+    // Suspended by the object, stopped at the account, only looked at: nothing is sent, and the consent stands.
     edit(&world, json!({"suspend": true})).await;
     says(&world, "db", "Ready", ("False", "Suspended"), &[]).await;
     edit(&world, json!({"power": "Off", "install": {"revision": 2}})).await;
@@ -589,12 +584,15 @@ async fn policies_hold_what_is_asked_for_and_a_key_that_a_host_names_stays() {
     .await;
     says(&world, "db", "Ready", ("False", "ObserveOnly"), &[]).await;
     looks(&world, 3).await;
-    label(&world, "flexmetal.dev/suspend", &json!("true")).await;
+    let stop = async |suspend: bool| {
+        super::change_account(&world, "default", &json!({"spec": {"suspend": suspend}})).await;
+    };
+    stop(true).await;
     edit(&world, json!({"suspend": null, "managementPolicy": null})).await;
     says(&world, "db", "Ready", ("False", "Suspended"), &[]).await;
     looks(&world, 3).await;
     assert_eq!(sent(&world).await, BTreeMap::new());
-    label(&world, "flexmetal.dev/suspend", &Value::Null).await;
+    stop(false).await;
     came_to(&world, 2, "Finished").await;
     assert_eq!(installs(&world).await, 1);
 

@@ -1,12 +1,12 @@
 //! What people ask for: keep a server, protect it, suspend it, give it up half-way.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
-    SERVERS, SOON, entries::label, held, judge, looks, machine_becomes, machine_of, orders,
-    set_account, stuck, with,
+    SERVERS, SOON, held, judge, looks, machine_becomes, machine_of, orders, set_account, stuck,
+    with,
 };
-use lab::rig::{Fault, World, cluster, eventually, server};
+use lab::rig::{Fault, World, cluster, condition, eventually, server};
 
 async fn deletes(world: &World) -> u64 {
     let counts = world.simulator.counts().await;
@@ -97,46 +97,52 @@ async fn policies_hold_orders_and_releases() {
     judge(&world).await;
 }
 
-/// A label holds the orders and releases of a whole namespace, from its first moment on, but for servers that say
-/// otherwise themselves.
-pub(super) async fn suspended_namespace(world: &World) {
-    const LABEL: &str = "flexmetal.dev/suspend";
+/// `spec.suspend` of the account stops orders, changes and releases through it, whatever the objects say.
+#[tokio::test]
+async fn a_suspended_account_stops_everything_through_it() {
+    let world = World::start(cluster(), "pause").await;
+    let suspend = async |suspend: bool| {
+        super::change_account(&world, "default", &json!({"spec": {"suspend": suspend}})).await;
+    };
     world.create(&server("running")).await;
     let running = world.wait_ready("running", SOON).await;
-    label(world, LABEL, &json!("true")).await;
-    // However late the operator hears of the label.
+    suspend(true).await;
+    // However late the operator hears of it.
     world.delete("running").await;
-    world.create(&server("waiting")).await;
-    let command = format!(
-        "kubectl label namespace {} flexmetal.dev/suspend-",
-        world.namespace
-    );
-    let released = [LABEL, "nothing is released"];
-    let ordered = ["nothing is ordered", &command];
-    tokio::join!(
-        held(world, "running", "Suspended", &released),
-        held(world, "waiting", "Suspended", &ordered),
-    );
-    looks(world, 3).await;
-    assert_eq!(machine_of(world, &running).await["status"], "delivered");
-    assert_eq!((orders(world).await, deletes(world).await), (1, 0));
     world
-        .create(&with("going", &json!({"suspend": false})))
+        .create(&with("waiting", &json!({"suspend": false})))
         .await;
-    world.wait_ready("going", SOON).await;
+    let tags = world.things("ServerTag");
+    tags.create(&json!({
+        "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerTag", "metadata": {"name": "team"}, "spec": {},
+    }))
+    .await;
+    let words = [
+        "spec.suspend of ProviderAccount",
+        "kubectl patch provideraccount default",
+    ];
+    tokio::join!(
+        held(&world, "running", "Suspended", &words),
+        held(&world, "waiting", "Suspended", &words),
+        tags.wait_for_condition("team", "Ready", "False", Some("Suspended"), SOON),
+    );
+    let account = super::account_says(&world, "default", "Ready", "False", "Suspended").await;
+    assert_eq!(
+        condition(&account, "KeyAccepted").unwrap()["status"],
+        "True"
+    );
+    looks(&world, 3).await;
+    assert_eq!(machine_of(&world, &running).await["status"], "delivered");
+    assert_eq!((orders(&world).await, deletes(&world).await), (1, 0));
 
-    label(world, LABEL, &Value::Null).await;
+    suspend(false).await;
     tokio::join!(
         world.wait_gone("running", SOON),
-        world.wait_ready("waiting", SOON)
+        world.wait_ready("waiting", SOON),
+        tags.wait_ready("team", SOON)
     );
-    assert_eq!((orders(world).await, deletes(world).await), (3, 1));
-    judge(world).await;
-}
-
-#[tokio::test]
-async fn an_operator_of_one_namespace_sees_that_it_is_suspended() {
-    suspended_namespace(&World::start(cluster(), "pause").await).await;
+    assert_eq!((orders(&world).await, deletes(&world).await), (2, 1));
+    judge(&world).await;
 }
 
 #[tokio::test]

@@ -55,6 +55,19 @@ impl Terms {
         }
     }
 
+    /// Why everything through the account is stopped for the namespace; None: it is not.
+    pub fn stopped(&self) -> Option<String> {
+        let Self::Entry(entry) = self else {
+            return None;
+        };
+        entry.suspend.then(|| {
+            format!(
+                "suspend of the entry {:?} of spec.allowedNamespaces of the account is true: nothing is ordered, changed or released; whoever may change the account lifts it",
+                entry.name
+            )
+        })
+    }
+
     /// Whether the account serves the namespace.
     pub fn serve(&self) -> bool {
         matches!(self, Self::Own | Self::Entry(_))

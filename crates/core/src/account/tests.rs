@@ -135,6 +135,7 @@ fn facts() -> Facts {
         }))
         .unwrap(),
         spec: AccountSpec {
+            suspend: false,
             release_brake: None,
             base_url: Some(URL.into()),
             ca_bundle: None,

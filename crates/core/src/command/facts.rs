@@ -24,8 +24,6 @@ pub struct Facts {
     pub target: TargetFact,
     /// Who else wants the host, where the target is one.
     pub rivals: Rivals,
-    /// Whether the labels of the namespace suspend its objects.
-    pub is_namespace_suspended: bool,
     /// Whether it is this command's turn among those for the same target, and no other one has begun.
     pub is_first: bool,
 }

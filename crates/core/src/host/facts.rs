@@ -11,7 +11,7 @@ use crate::{
     stored_keys::Found,
 };
 use api::{
-    DedicatedHost, Policies, PoliciesInForce,
+    DedicatedHost, PoliciesInForce,
     host_install::{HostInstallRecord, HostInstallStatus, HostLog},
     order::OrderAccount,
     power::PowerStatus,
@@ -33,8 +33,6 @@ pub struct Facts {
     pub rivals: Rivals,
     /// Whether it is known by now that the one that has the host may have it.
     pub is_owner_known: bool,
-    /// Whether the labels of the namespace suspend its objects; None: they are not known.
-    pub is_namespace_suspended: Option<bool>,
     /// The SshKey that the object names, where it names one.
     pub key: Option<Found>,
     /// What is known of the ServerCommands for the object.
@@ -310,9 +308,9 @@ impl Facts {
     /// The policies in force: the object's own, else its namespace's, else its account's, else the operator's. While namespace
     /// or account are not known, what was in force last stays; None: nobody knows.
     pub fn known_policies(&self) -> Option<PoliciesInForce> {
-        let own = self.stated_policies();
+        let own = self.subject.object.spec.policies();
         let defaults = self.subject.view().and_then(|view| view.defaults);
-        if let (Some(defaults), Some(_)) = (defaults, self.is_namespace_suspended) {
+        if let Some(defaults) = defaults {
             return Some(own.or(defaults).over(PoliciesInForce::default()));
         }
         let last = self.subject.status().policies?;
@@ -325,23 +323,13 @@ impl Facts {
 
     /// The policies in force, with the operator's where nobody knows them. Not for what cannot be undone.
     pub fn policies(&self) -> PoliciesInForce {
-        let own = self.stated_policies();
+        let own = self.subject.object.spec.policies();
         let unknown = || own.over(PoliciesInForce::default());
         self.known_policies().unwrap_or_else(unknown)
     }
 
-    /// The object's own policies, and those of its namespace.
-    fn stated_policies(&self) -> Policies {
-        let of_namespace = Policies {
-            suspend: self.is_namespace_suspended.filter(|suspended| *suspended),
-            ..Policies::default()
-        };
-        self.subject.object.spec.policies().or(of_namespace)
-    }
-
-    /// Takes in what the account object and the namespace say now.
+    /// Takes in what the account object says now.
     pub fn set_live(&mut self, live: LiveAccount) {
-        self.is_namespace_suspended = Some(live.is_namespace_suspended);
         self.subject.account.set_live(live);
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     stored_keys::Found,
 };
 use api::{
-    BareMetalServer, Policies, PoliciesInForce, Reason,
+    BareMetalServer, PoliciesInForce, Reason,
     names::{
         ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, ORDER_ANOTHER, RELEASE_ANNOTATION, SERVER_FINALIZER,
     },
@@ -42,8 +42,6 @@ pub struct Facts {
     pub cluster: ClusterId,
     /// Whether this process sees the objects of all namespaces.
     pub all_namespaces: bool,
-    /// Whether the labels of the object's namespace suspend it; None: they are not known.
-    pub is_namespace_suspended: Option<bool>,
     /// Whether the kind itself is being deleted, which turns every object into Retain; None: it cannot be seen.
     pub kind_deleting: Option<bool>,
     /// Since when, by the monotonic clock, this process acts for the object's namespace.
@@ -233,9 +231,9 @@ impl Facts {
     /// The policies in force: the object's own, else its namespace's, else its account's, else the operator's. While
     /// namespace or account are not known, what was in force last stays; None: nobody knows.
     pub fn known_policies(&self) -> Option<PoliciesInForce> {
-        let own = self.stated_policies();
+        let own = self.object.spec.policies();
         let defaults = self.view().and_then(|view| view.defaults);
-        if let (Some(defaults), Some(_)) = (defaults, self.is_namespace_suspended) {
+        if let Some(defaults) = defaults {
             return Some(own.or(defaults).over(PoliciesInForce::default()));
         }
         let status = self.object.status.as_ref();
@@ -249,28 +247,13 @@ impl Facts {
 
     /// The policies in force, with the operator's where nobody knows them. Not for what cannot be undone.
     pub fn policies(&self) -> PoliciesInForce {
-        let own = self.stated_policies();
+        let own = self.object.spec.policies();
         let unknown = || own.over(PoliciesInForce::default());
         self.known_policies().unwrap_or_else(unknown)
     }
 
-    /// The object's own policies, and those of its namespace.
-    fn stated_policies(&self) -> Policies {
-        let of_namespace = Policies {
-            suspend: self.is_namespace_suspended.filter(|suspended| *suspended),
-            ..Policies::default()
-        };
-        self.object.spec.policies().or(of_namespace)
-    }
-
-    /// Whether it is the namespace by which the object is suspended.
-    pub fn is_suspended_by_namespace(&self) -> bool {
-        self.object.spec.suspend.is_none() && self.is_namespace_suspended == Some(true)
-    }
-
-    /// Takes in what the account object and the namespace say now.
+    /// Takes in what the account object says now.
     pub fn set_live(&mut self, live: LiveAccount) {
-        self.is_namespace_suspended = Some(live.is_namespace_suspended);
         self.account.set_live(live);
     }
 

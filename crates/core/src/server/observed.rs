@@ -32,8 +32,6 @@ pub struct ObservedServer {
     pub cluster: ClusterId,
     /// Whether this process sees the objects of all namespaces.
     pub all_namespaces: bool,
-    /// Whether the labels of the namespace suspend its objects; None: they are not known.
-    pub is_namespace_suspended: Option<bool>,
     /// Whether the kind itself is being deleted; None: it cannot be seen.
     pub kind_deleting: Option<bool>,
     /// The account that pays.
@@ -63,7 +61,6 @@ impl ObservedServer {
             is_newcomer: self.absent_from.is_some_and(|began| began >= acting_since),
             cluster: self.cluster,
             all_namespaces: self.all_namespaces,
-            is_namespace_suspended: self.is_namespace_suspended,
             kind_deleting: self.kind_deleting,
             account: self.account,
             installation: self.installation,

@@ -57,7 +57,7 @@ impl Hand<'_> {
             uid: real::ACCOUNT_UID.into(),
             lineage: self.world.account.lineage.map(real::lineage),
             defaults: real::defaults(&fresh),
-            is_namespace_suspended: false,
+            stopped: None,
         });
         let slot = self.slot;
         self.me().memory[slot] = real::keep(facts.memory.clone());

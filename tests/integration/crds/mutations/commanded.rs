@@ -145,7 +145,6 @@ fn facts(mut object: ServerCommand) -> Facts {
         steady: WALL,
         target: TargetFact::Found(target),
         rivals: Rivals::default(),
-        is_namespace_suspended: false,
         is_first: true,
     }
 }

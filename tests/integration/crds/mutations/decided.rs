@@ -78,7 +78,6 @@ fn facts(object: BareMetalServer) -> Facts {
         is_newcomer: true,
         cluster: ClusterId::parse("0123456789abcdef").expect("16 digits"),
         all_namespaces: true,
-        is_namespace_suspended: Some(false),
         kind_deleting: Some(false),
         object: Arc::new(object),
         account: AccountFacts::Found {

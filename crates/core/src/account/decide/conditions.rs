@@ -50,7 +50,10 @@ pub(super) fn conditions(
                 }
             ),
         ),
-        None => Cause::ready(Reason::AccountReady, "the account works"),
+        None => match super::suspended(&facts.key, &facts.spec) {
+            Some(why) => Cause::suspended(why),
+            None => Cause::ready(Reason::AccountReady, "the account works"),
+        },
     };
     let mut conditions = cause.conditions().to_vec();
     conditions.push(key_accepted(trouble, accepted));

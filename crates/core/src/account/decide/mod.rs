@@ -12,12 +12,12 @@ mod uses;
 
 use super::facts::{Facts, SecretFact};
 use crate::{
-    account::key_state::KeyState,
+    account::{key::AccountKey, key_state::KeyState},
     cause::{Cause, Standing},
 };
 use api::{
     Reason,
-    account::{Credentials, Endpoint, KnownMachine, ServerCounts},
+    account::{AccountSpec, Credentials, Endpoint, KnownMachine, ServerCounts},
     account_use::{CallBudget, Capacity, KindUsers},
     brake::BrakeStatus,
     conditions::Wanted,
@@ -113,9 +113,10 @@ pub enum Effect {
 pub fn decide(facts: &Facts) -> Decision {
     let identity = identity(facts);
     let (trouble, patience_for) = judged(facts, trouble::trouble(facts, identity));
-    let block = trouble
-        .as_ref()
-        .and_then(|t| trouble::blocks(facts, t, identity));
+    let stopped = suspended(&facts.key, &facts.spec);
+    let block = stopped
+        .map(|why| (Reason::Suspended, why))
+        .or_else(|| trouble::blocks(facts, trouble.as_ref()?, identity));
     let no_orders = trouble::no_orders(facts, trouble.as_ref(), identity);
     // What is seen through a wrong key or URL says nothing of this account.
     let own = facts.report.as_ref().filter(|_| identity == Identity::Same);
@@ -165,6 +166,16 @@ pub fn decide(facts: &Facts) -> Decision {
         wants_proof: [sought, asked].into_iter().flatten().min(),
         handled,
     }
+}
+
+/// Why everything through an account is stopped; None: it is not.
+pub fn suspended(key: &AccountKey, spec: &AccountSpec) -> Option<String> {
+    spec.suspend.then(|| {
+        let lift = key.command("patch", "--type=merge -p '{\"spec\":{\"suspend\":false}}'");
+        format!(
+            "spec.suspend of {key} is true: nothing is ordered, changed or released through it; to go on: {lift}"
+        )
+    })
 }
 
 /// The trouble as it reads by now, and what is awaited in it.

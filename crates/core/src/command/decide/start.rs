@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{account_facts::Purpose, cause::Cause};
 use api::{
-    BareMetalServer, DedicatedHost, Interval, ManagementPolicy, Policies, Reason,
+    BareMetalServer, DedicatedHost, Interval, ManagementPolicy, Reason,
     command::{CommandTarget, PowerAction},
     order::OrderAccount,
     power::is_overtaken,
@@ -188,12 +188,7 @@ pub fn may_send(fresh: &Facts, new: &NewCommand) -> bool {
 fn stands_ready(facts: &Facts, target: &Target) -> Result<(), Cause> {
     let name = facts.target_name();
     let defaults = facts.subject.view().and_then(|view| view.defaults);
-    let of_namespace = Policies {
-        suspend: facts.is_namespace_suspended.then_some(true),
-        ..Policies::default()
-    };
-    let policies = target.policies().or(of_namespace);
-    let policies = policies.or(defaults.unwrap_or_default());
+    let policies = target.policies().or(defaults.unwrap_or_default());
     if policies.suspend.unwrap_or_default() {
         let message = format!(
             "{name} is suspended, so nothing is sent for it; the command follows when that is over, as long as spec.timeout lets it"

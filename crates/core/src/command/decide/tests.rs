@@ -9,7 +9,7 @@ mod world;
 use super::*;
 use crate::{
     account::view::View,
-    account_facts::AccountFacts,
+    account_facts::{AccountFacts, stop},
     command::facts::{CommandMemory, Observation, TargetFact},
     mark::ClusterId,
     moment::Moment,
@@ -132,7 +132,6 @@ impl Case {
             steady: WALL,
             target: TargetFact::Found(Target::Server(Arc::new(server()))),
             rivals: Rivals::default(),
-            is_namespace_suspended: false,
             is_first: true,
         })
     }
@@ -140,6 +139,15 @@ impl Case {
     fn facts(mut self, change: impl FnOnce(&mut Facts)) -> Self {
         change(&mut self.0);
         self
+    }
+
+    /// The same, where everything through the account is stopped.
+    fn stopped(self) -> Self {
+        self.facts(|f| {
+            if let AccountFacts::Found { view, .. } = &mut f.subject.account {
+                stop(view, Some("the account is stopped".into()));
+            }
+        })
     }
 
     fn object(self, change: impl FnOnce(&mut ServerCommand)) -> Self {

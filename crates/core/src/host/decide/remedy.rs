@@ -2,7 +2,7 @@
 
 use super::super::facts::Facts;
 use crate::cause::Cause;
-use api::{Reason, names::SUSPEND_LABEL};
+use api::Reason;
 
 /// Why nothing is sent for the host: it is suspended, only looked at, or nobody knows. `what`: what is not done.
 pub(super) fn held(facts: &Facts, what: &str) -> Option<Cause> {
@@ -26,14 +26,9 @@ pub(super) fn held(facts: &Facts, what: &str) -> Option<Cause> {
 
 /// Says that the object is suspended, what follows from it, and how to go on.
 pub(super) fn suspended(facts: &Facts, what: &str) -> String {
-    let namespace = facts.subject.namespace();
-    let own = facts.subject.object.spec.suspend;
-    let stated = match (own, facts.is_namespace_suspended) {
-        (Some(_), _) => "spec.suspend is true".to_owned(),
-        (None, Some(true)) => format!(
-            "namespace {namespace} has the label {SUSPEND_LABEL} (to lift it for all its objects: kubectl label namespace {namespace} {SUSPEND_LABEL}-; what follows is for this one alone)"
-        ),
-        (None, _) => "suspend is true in spec.defaults of the account".to_owned(),
+    let stated = match facts.subject.object.spec.suspend {
+        Some(_) => "spec.suspend is true",
+        None => "suspend is true in spec.defaults of the account",
     };
     format!(
         "{stated}: {what}; to go on: {}",

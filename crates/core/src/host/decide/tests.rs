@@ -143,7 +143,6 @@ impl Case {
             },
             rivals: Rivals::default(),
             is_owner_known: true,
-            is_namespace_suspended: Some(false),
             key: Some(Found::Ready(stored())),
             commands: UnderWay::Nothing,
             power: KnownCommand::NotRead,

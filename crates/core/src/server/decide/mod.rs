@@ -159,9 +159,6 @@ fn may_be_open_here(facts: &Facts) -> bool {
 }
 
 fn by_evidence(facts: &Facts, evidence: &Evidence) -> Decision {
-    if let Some(wait) = policies::unread(facts) {
-        return wait;
-    }
     if facts.deleting() {
         return release::release(facts, evidence);
     }

@@ -44,9 +44,8 @@ pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
         return external::decide(facts, evidence, external);
     }
     // What an account said that is not there any more holds nothing.
-    let is_remembered = facts.object.spec.suspend.is_none()
-        && !facts.is_suspended_by_namespace()
-        && !matches!(facts.account, AccountFacts::Found { .. });
+    let is_remembered =
+        facts.object.spec.suspend.is_none() && !matches!(facts.account, AccountFacts::Found { .. });
     if facts.policies().suspend && !is_remembered {
         let cause = Cause::suspended(remedy::suspended(facts, "nothing is ordered"));
         return Decision::hold(facts, cause);

@@ -10,7 +10,6 @@ use api::{
     Policies, Reason,
     names::{
         ACKNOWLEDGE_ABSENT, ACKNOWLEDGE_ACCOUNT, ORDER_ANNOTATION, ORDER_ANOTHER, SERVER_FINALIZER,
-        SUSPEND_LABEL,
     },
 };
 
@@ -53,15 +52,7 @@ fn set_all(facts: &Facts, fields: &str) -> String {
 
 /// Says that the object is suspended, what follows from it, and how to go on.
 pub fn suspended(facts: &Facts, what: &str) -> String {
-    let stated = match facts.is_suspended_by_namespace() {
-        true => {
-            let namespace = facts.namespace();
-            format!(
-                "namespace {namespace} has the label {SUSPEND_LABEL} (to lift it for all its servers: kubectl label namespace {namespace} {SUSPEND_LABEL}-; what follows is for this one alone)"
-            )
-        }
-        false => stated(facts, "suspend", |p| p.suspend.is_some()),
-    };
+    let stated = stated(facts, "suspend", |p| p.suspend.is_some());
     let go_on = set(facts, "suspend", "false");
     format!("{stated}: {what}; to go on: {go_on}")
 }
@@ -106,11 +97,8 @@ pub fn held_at_the_end(facts: &Facts, machine: &str) -> Option<Cause> {
 /// Says that the object is suspended while it is being deleted, and the two ways on. Both are one command: with the
 /// suspension lifted alone, what the policy says of the machine would happen before anybody can say otherwise.
 fn suspended_at_the_end(facts: &Facts, machine: &str) -> String {
-    // The command that lifts it for all servers would release this machine as well.
-    let of_namespace = format!("the namespace has the label {SUSPEND_LABEL}");
     let stated = match facts.object.spec.suspend {
         Some(_) => "spec.suspend is true",
-        None if facts.is_suspended_by_namespace() => &of_namespace,
         None => "suspend is true in spec.defaults of the account",
     };
     at_the_end(facts, stated, machine)

@@ -171,7 +171,6 @@ impl Case {
             wall_at_start: START,
             cluster: cluster(),
             all_namespaces: true,
-            is_namespace_suspended: Some(false),
             kind_deleting: Some(false),
             acting_since: Duration::ZERO,
             first_seen: secs(100),

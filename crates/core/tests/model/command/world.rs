@@ -282,7 +282,6 @@ impl State {
             steady: at(self.now),
             target: self.target(scene),
             rivals: Rivals::default(),
-            is_namespace_suspended: false,
             is_first: true,
         };
         let attempt = facts.open_attempt();

@@ -241,7 +241,6 @@ pub(super) fn facts(scene: &Scene, o: &Object, around: Around) -> Facts {
         is_newcomer: false,
         cluster: CLUSTER.clone(),
         all_namespaces: true,
-        is_namespace_suspended: Some(false),
         kind_deleting: Some(false),
         object: Arc::new(object),
         account: AccountFacts::Found {

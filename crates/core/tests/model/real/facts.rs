@@ -124,7 +124,6 @@ pub fn facts(s: &Sight) -> Facts {
         is_newcomer: s.newcomer,
         cluster: cluster(),
         all_namespaces: true,
-        is_namespace_suspended: Some(false),
         kind_deleting: Some(s.kind_deleting),
         object: Arc::new(object(&s.object)),
         account: AccountFacts::Found {

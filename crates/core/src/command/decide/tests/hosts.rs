@@ -139,11 +139,7 @@ fn held() -> Vec<(Case, Reason, Option<bool>)> {
             Reason::Suspended,
             None,
         ),
-        (
-            reboot().facts(|f| f.is_namespace_suspended = true),
-            Reason::Suspended,
-            None,
-        ),
+        (reboot().stopped(), Reason::Suspended, None),
         (
             reboot().host(|h| h.spec.management_policy = Some(ManagementPolicy::ObserveOnly)),
             Reason::ObserveOnly,

@@ -29,8 +29,8 @@ fn a_command_is_sent_to_a_delivered_machine_of_a_server_that_lets_it() {
     let observed = reboot().server(|s| {
         s.spec.management_policy = Some(ManagementPolicy::ObserveOnly);
     });
-    let suspended = reboot().facts(|f| f.is_namespace_suspended = true);
-    let own_word = suspended.clone().server(|s| s.spec.suspend = Some(false));
+    let suspended = reboot().stopped();
+    let suspended = suspended.server(|s| s.spec.suspend = Some(false));
     for (what, case, expected) in [
         ("all is well", reboot(), due),
         ("no server", missing, waits(Reason::ReferenceNotFound)),
@@ -66,11 +66,10 @@ fn a_command_is_sent_to_a_delivered_machine_of_a_server_that_lets_it() {
             waits(Reason::Suspended),
         ),
         (
-            "suspended by its namespace",
+            "stopped at the account, whatever the server says",
             suspended,
             waits(Reason::Suspended),
         ),
-        ("its own word", own_word, due),
         ("behind another one", behind, waits(Reason::Queued)),
         ("a busy machine", busy, waits(Reason::Queued)),
         ("it was busy", was_busy, due),
@@ -265,8 +264,8 @@ fn after_its_intent_was_noted_it_is_sent_only_where_the_server_is_still_the_one_
             reboot().server(|s| s.spec.suspend = Some(true)),
         ),
         (
-            "suspended by its namespace",
-            reboot().facts(|f| f.is_namespace_suspended = true),
+            "stopped at the account, whatever the server says",
+            reboot().stopped(),
         ),
         (
             "another object",

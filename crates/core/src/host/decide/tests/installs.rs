@@ -1,6 +1,7 @@
 //! A host is installed by a higher revision, once, and what came of it is found by looking.
 
 use super::*;
+use crate::account_facts::stop;
 use crate::{
     cause::Standing,
     host::decide::attempt::{Before, before},
@@ -43,7 +44,7 @@ fn what_stands_against_an_installation_is_told_and_the_consent_stays() {
             Some(Standing::Suspended),
         ),
         (
-            wished().facts(|f| f.is_namespace_suspended = Some(true)),
+            wished().view(|v| stop(v, Some("the account is stopped".into()))),
             Reason::Suspended,
             Some(Standing::Suspended),
         ),
@@ -141,7 +142,7 @@ fn what_stands_against_an_installation_is_told_and_the_consent_stays() {
     }
     // Policies that nobody knows let nothing be sent.
     let unknown = wished().status(|s| s.policies = None);
-    let unknown = unknown.facts(|f| f.is_namespace_suspended = None);
+    let unknown = unknown.view(|v| v.defaults = None);
     assert_eq!(
         (unknown.effect(), unknown.reason()),
         (None, Some(Reason::Pending))
@@ -563,7 +564,7 @@ fn what_changed_in_between_sends_nothing() {
             "suspended",
             noted
                 .clone()
-                .facts(|f| f.is_namespace_suspended = Some(true)),
+                .view(|v| stop(v, Some("the account is stopped".into()))),
         ),
         (
             "only looked at",

@@ -1,6 +1,7 @@
 //! A change of power is one ServerCommand.
 
 use super::*;
+use crate::account_facts::stop;
 use crate::cause::Standing;
 
 /// The command that is to be created.
@@ -149,7 +150,7 @@ fn what_changed_in_between_creates_no_command() {
             "suspended",
             noted
                 .clone()
-                .facts(|f| f.is_namespace_suspended = Some(true)),
+                .view(|v| stop(v, Some("the account is stopped".into()))),
         ),
         (
             "installed",

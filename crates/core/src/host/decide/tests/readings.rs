@@ -59,7 +59,7 @@ pub(crate) fn every() -> Vec<Reading> {
         case.written().installs(1)
     };
     let unknown = wished().status(|s| s.policies = None);
-    let unknown = unknown.facts(|f| f.is_namespace_suspended = None);
+    let unknown = unknown.view(|v| v.defaults = None);
     let runs = sent(1, Some(CommandOutcome::Accepted));
     let runs = runs
         .shown(|h| h.install_status = InstallStatus::Installing)

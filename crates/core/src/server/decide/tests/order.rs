@@ -1,12 +1,12 @@
 //! May a new order start?
 
 use super::*;
+use crate::account_facts::stop;
 use crate::{
     account::{supply::Demand, view::Catalogue},
     cause::Cause,
     once,
 };
-use api::ManagementPolicy;
 use hosting_types::catalogue::{Availability, Plan, PlanLocation};
 
 pub(super) fn plan(availability: Availability) -> Plan {
@@ -74,21 +74,12 @@ fn an_order_waits_for_each_of_its_causes() {
             false,
         ),
         (
-            "suspended by the namespace",
-            new.clone()
-                .facts(|f| f.is_namespace_suspended = Some(true))
-                .view(|v| v.defaults.as_mut().unwrap().suspend = Some(false)),
-            None,
-            Some(Reason::Suspended),
-            false,
-        ),
-        (
-            "suspended by the namespace, and not by the object",
+            "stopped at the account, whatever the object says",
             new.clone()
                 .spec(|s| s.suspend = Some(false))
-                .facts(|f| f.is_namespace_suspended = Some(true)),
-            Some("Order"),
-            Some(Reason::Ordering),
+                .view(|v| stop(v, Some("the account is stopped".into()))),
+            None,
+            Some(Reason::Suspended),
             false,
         ),
         (
@@ -538,18 +529,6 @@ fn whoever_has_to_type_finds_the_whole_command() {
         ),
         (suspended(machine::kept(ServerStatus::Provisioning)), go_on),
         (
-            Case::new().facts(|f| f.is_namespace_suspended = Some(true)),
-            "namespace shop has the label flexmetal.dev/suspend (to lift it for all its servers: kubectl label namespace shop flexmetal.dev/suspend-; what follows is for this one alone): nothing is ordered; to go on: kubectl patch",
-        ),
-        (
-            Case::new()
-                .with(1, ServerStatus::Delivered)
-                .held()
-                .deleting()
-                .facts(|f| f.is_namespace_suspended = Some(true)),
-            "the namespace has the label flexmetal.dev/suspend: nothing is released",
-        ),
-        (
             known().spec(|s| s.location = "nowhere".into()),
             "change one of the two",
         ),
@@ -622,45 +601,6 @@ fn no_order_starts_on_a_policy_that_nobody_has_read() {
         Reason::AccountNotFound,
         "nobody says it any more"
     );
-}
-
-#[test]
-fn nothing_is_decided_for_a_new_object_before_its_namespace_was_read() {
-    let unread = |case: Case| case.facts(|f| f.is_namespace_suspended = None);
-    let new = || unread(Case::new());
-    let just_seen = new()
-        .facts(|f| f.first_seen = f.now.mono - secs(4))
-        .decide();
-    assert_eq!(just_seen.effect, None);
-    assert!(just_seen.draft.conditions.is_empty(), "without a word");
-    assert_eq!(just_seen.again, Again::After(secs(1)));
-    let told = new().decide();
-    assert_eq!(short(&told), (None, Some(Reason::Pending), false));
-    assert!(
-        message(&told).contains("namespace shop"),
-        "{}",
-        message(&told)
-    );
-    // Whoever says it himself asks nobody.
-    let of_itself = |suspend| {
-        new().spec(|s| {
-            s.suspend = Some(suspend);
-            s.management_policy = Some(ManagementPolicy::Full);
-            s.deletion_policy = Some(DeletionPolicy::Release);
-            s.deletion_protection = Some(false);
-            s.release_delay = Some(Interval::seconds(0));
-        })
-    };
-    assert_eq!(short(&of_itself(false).decide()).0, Some("Order"));
-    assert_eq!(short(&of_itself(true).decide()).1, Some(Reason::Suspended));
-    // What was in force last stays.
-    let last = new().object(|o| {
-        o.status.get_or_insert_default().policies = Some(PoliciesInForce {
-            suspend: true,
-            ..PoliciesInForce::default()
-        });
-    });
-    assert_eq!(short(&last.decide()).1, Some(Reason::Suspended));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What holds of every decision, whatever the facts.
 
 use super::*;
+use crate::account_facts::stop;
 use crate::{
     account::view::State,
     readings::words,
@@ -259,12 +260,12 @@ fn untagged() -> impl Strategy<Value = Case> {
         option::of(any::<bool>()),
     );
     let defaults = option::of(policies());
-    let namespace = prop_oneof![6 => Just(Some(false)), 1 => Just(Some(true)), 1 => Just(None)];
-    let account = (0..10u8, any::<[bool; 4]>(), 0u64..1000, defaults, namespace);
+    let stopped = prop_oneof![7 => Just(false), 1 => Just(true)];
+    let account = (0..10u8, any::<[bool; 4]>(), 0u64..1000, defaults, stopped);
     (object, provider, account, memory()).prop_map(|(object, provider, account, memory)| {
         let ([deleting, held, old], own_policies, note, begun, status, ack) = object;
         let ((kept, unlisted), own, recorded, theirs, claimed) = provider;
-        let (state, [proved, known, catalogue, used], began, defaults, namespace) = account;
+        let (state, [proved, known, catalogue, used], began, defaults, stopped) = account;
         let mut case = Case::new().beside(&kept).memory(|m| *m = memory);
         if deleting {
             case = case.deleting();
@@ -307,11 +308,13 @@ fn untagged() -> impl Strategy<Value = Case> {
             if !catalogue {
                 v.catalogue = None;
             }
+            if stopped {
+                stop(v, Some("the account is stopped".into()));
+            }
         })
         .facts(|f| {
             f.unlisted = unlisted.into_iter().collect();
             f.is_newcomer = !old;
-            f.is_namespace_suspended = namespace;
             if state == 1 {
                 f.account = unsaid("default");
             }

@@ -1,6 +1,7 @@
 //! The object is being deleted.
 
 use super::*;
+use crate::account_facts::stop;
 use crate::{
     account_facts::LiveAccount,
     server::{
@@ -718,12 +719,9 @@ fn a_delete_needs_the_note_the_mark_and_a_fresh_record() {
             deleted(ServerStatus::Delivered).spec(|s| s.suspend = Some(true)),
         ),
         (
-            "suspended by the namespace",
-            deleted(ServerStatus::Delivered).facts(|f| f.is_namespace_suspended = Some(true)),
-        ),
-        (
-            "nobody knows whether the namespace is suspended",
-            deleted(ServerStatus::Delivered).facts(|f| f.is_namespace_suspended = None),
+            "stopped at the account",
+            deleted(ServerStatus::Delivered)
+                .view(|v| stop(v, Some("the account is stopped".into()))),
         ),
         (
             "the kind is deleted",
@@ -733,7 +731,7 @@ fn a_delete_needs_the_note_the_mark_and_a_fresh_record() {
             "retain, as the account says by now",
             deleted(ServerStatus::Delivered).facts(|f| {
                 f.set_live(LiveAccount {
-                    is_namespace_suspended: false,
+                    stopped: None,
                     terms: crate::account::terms::Terms::Own,
                     uid: "account-1".into(),
                     lineage: Some(LINEAGE.into()),
