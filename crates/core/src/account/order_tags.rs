@@ -74,9 +74,12 @@ impl OldOrderTags {
         let recorded = on_record.machines.iter().map(|machine| &machine.mark);
         let recorded = recorded.chain(&on_record.open).map(String::as_str);
         let recorded: HashSet<&str> = recorded.collect();
+        // A search for an order looks up the tag of a known server, too: of a live one, where there is one.
+        let has_live = self.known.iter().any(|known| known.live);
+        let is_looked_up =
+            |tag: &str| !has_live && self.known.iter().any(|known| known.order_tag == tag);
         let is_needed = |tag: &str| {
-            marks::object_mark(tag).is_none_or(|mark| recorded.contains(mark))
-                || self.known.iter().any(|known| known.order_tag == tag)
+            marks::object_mark(tag).is_none_or(|mark| recorded.contains(mark)) || is_looked_up(tag)
         };
         let tags = self.tags.iter().map(|(_, tag)| tag);
         let unneeded = tags

@@ -108,8 +108,9 @@ fn a_tag_of_a_recorded_server_or_an_open_order_stays() {
 #[test]
 fn a_list_without_a_known_server_removes_nothing() {
     let nobody = tag(3, 3);
-    let removed = |tags: &[&str], shown: bool| {
-        let mut old = OldOrderTags::new(NOW, vec![known()]);
+    let removed = |tags: &[&str], live: bool, shown: bool| {
+        let known = KnownMachine { live, ..known() };
+        let mut old = OldOrderTags::new(NOW, vec![known]);
         tags.iter().for_each(|tag| old.add_tag(&unused(tag)));
         if shown {
             let released = Server {
@@ -120,10 +121,12 @@ fn a_list_without_a_known_server_removes_nothing() {
         }
         old.to_remove(&OnRecord::default())
     };
-    assert!(removed(&[&nobody], false).is_empty());
-    assert_eq!(removed(&[&nobody], true), [nobody.as_str()]);
+    assert!(removed(&[&nobody], true, false).is_empty());
+    assert_eq!(removed(&[&nobody], true, true), [nobody.as_str()]);
     // A search for an order looks up the tag of a known server as well.
-    assert!(removed(&[&known().order_tag], true).is_empty());
+    let of_known = known().order_tag;
+    assert!(removed(&[&of_known], false, true).is_empty());
+    assert_eq!(removed(&[&of_known], true, true), [of_known.as_str()]);
 }
 
 #[test]
