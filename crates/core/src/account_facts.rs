@@ -69,6 +69,14 @@ impl AccountFacts {
         }
     }
 
+    /// Why everything through the account is stopped for the object; None: it is not.
+    pub fn stopped(&self) -> Option<&str> {
+        match &self.view()?.state {
+            State::Blocked(Reason::Suspended, why) => Some(why),
+            State::Blocked(..) | State::Usable => None,
+        }
+    }
+
     /// What the account offers the namespace, where there is one that may be asked.
     pub fn terms(&self) -> Option<&Terms> {
         match self {

@@ -62,7 +62,7 @@ impl Terms {
         };
         entry.suspend.then(|| {
             format!(
-                "suspend of the entry {:?} of spec.allowedNamespaces of the account is true: nothing is ordered, changed or released; whoever may change the account lifts it",
+                "suspend of the entry {:?} of spec.allowedNamespaces of the account is true: nothing is ordered, changed or released; ask whoever may change the account to lift it",
                 entry.name
             )
         })

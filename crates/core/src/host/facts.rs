@@ -305,9 +305,15 @@ impl Facts {
         })
     }
 
-    /// The policies in force: the object's own, else its namespace's, else its account's, else the operator's. While namespace
-    /// or account are not known, what was in force last stays; None: nobody knows.
+    /// The policies in force: the object's own, else its account's, else the operator's; suspended where the account is
+    /// stopped. While the account is not known, what was in force last stays; None: nobody knows.
     pub fn known_policies(&self) -> Option<PoliciesInForce> {
+        let known = self.known_but_for_stops()?;
+        let suspend = known.suspend || self.subject.account.stopped().is_some();
+        Some(PoliciesInForce { suspend, ..known })
+    }
+
+    fn known_but_for_stops(&self) -> Option<PoliciesInForce> {
         let own = self.subject.object.spec.policies();
         let defaults = self.subject.view().and_then(|view| view.defaults);
         if let Some(defaults) = defaults {

@@ -145,7 +145,10 @@ impl Case {
     fn stopped(self) -> Self {
         self.facts(|f| {
             if let AccountFacts::Found { view, .. } = &mut f.subject.account {
-                stop(view, Some("the account is stopped".into()));
+                stop(
+                    view,
+                    Some("the account is stopped; ask for the end of it".into()),
+                );
             }
         })
     }

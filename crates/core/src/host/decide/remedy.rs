@@ -8,7 +8,7 @@ use api::Reason;
 pub(super) fn held(facts: &Facts, what: &str) -> Option<Cause> {
     let Some(policies) = facts.known_policies() else {
         let text = format!(
-            "{what} before it is known what account and namespace say of suspend and managementPolicy; goes on once they are read"
+            "{what} before it is known what the account says of suspend and managementPolicy; goes on once it is read"
         );
         return Some(Cause::waits(Reason::Pending, text));
     };
@@ -26,6 +26,9 @@ pub(super) fn held(facts: &Facts, what: &str) -> Option<Cause> {
 
 /// Says that the object is suspended, what follows from it, and how to go on.
 pub(super) fn suspended(facts: &Facts, what: &str) -> String {
+    if let Some(why) = facts.subject.account.stopped() {
+        return why.to_owned();
+    }
     let stated = match facts.subject.object.spec.suspend {
         Some(_) => "spec.suspend is true",
         None => "suspend is true in spec.defaults of the account",

@@ -52,6 +52,9 @@ fn set_all(facts: &Facts, fields: &str) -> String {
 
 /// Says that the object is suspended, what follows from it, and how to go on.
 pub fn suspended(facts: &Facts, what: &str) -> String {
+    if let Some(why) = facts.account.stopped() {
+        return why.to_owned();
+    }
     let stated = stated(facts, "suspend", |p| p.suspend.is_some());
     let go_on = set(facts, "suspend", "false");
     format!("{stated}: {what}; to go on: {go_on}")
@@ -97,6 +100,9 @@ pub fn held_at_the_end(facts: &Facts, machine: &str) -> Option<Cause> {
 /// Says that the object is suspended while it is being deleted, and the two ways on. Both are one command: with the
 /// suspension lifted alone, what the policy says of the machine would happen before anybody can say otherwise.
 fn suspended_at_the_end(facts: &Facts, machine: &str) -> String {
+    if let Some(why) = facts.account.stopped() {
+        return why.to_owned();
+    }
     let stated = match facts.object.spec.suspend {
         Some(_) => "spec.suspend is true",
         None => "suspend is true in spec.defaults of the account",

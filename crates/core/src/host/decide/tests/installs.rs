@@ -44,7 +44,12 @@ fn what_stands_against_an_installation_is_told_and_the_consent_stays() {
             Some(Standing::Suspended),
         ),
         (
-            wished().view(|v| stop(v, Some("the account is stopped".into()))),
+            wished().view(|v| {
+                stop(
+                    v,
+                    Some("the account is stopped; ask for the end of it".into()),
+                )
+            }),
             Reason::Suspended,
             Some(Standing::Suspended),
         ),
@@ -562,9 +567,12 @@ fn what_changed_in_between_sends_nothing() {
         ),
         (
             "suspended",
-            noted
-                .clone()
-                .view(|v| stop(v, Some("the account is stopped".into()))),
+            noted.clone().view(|v| {
+                stop(
+                    v,
+                    Some("the account is stopped; ask for the end of it".into()),
+                )
+            }),
         ),
         (
             "only looked at",

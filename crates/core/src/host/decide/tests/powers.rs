@@ -148,9 +148,12 @@ fn what_changed_in_between_creates_no_command() {
         ),
         (
             "suspended",
-            noted
-                .clone()
-                .view(|v| stop(v, Some("the account is stopped".into()))),
+            noted.clone().view(|v| {
+                stop(
+                    v,
+                    Some("the account is stopped; ask for the end of it".into()),
+                )
+            }),
         ),
         (
             "installed",

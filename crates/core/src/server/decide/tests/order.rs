@@ -75,9 +75,12 @@ fn an_order_waits_for_each_of_its_causes() {
         ),
         (
             "stopped at the account, whatever the object says",
-            new.clone()
-                .spec(|s| s.suspend = Some(false))
-                .view(|v| stop(v, Some("the account is stopped".into()))),
+            new.clone().spec(|s| s.suspend = Some(false)).view(|v| {
+                stop(
+                    v,
+                    Some("the account is stopped; ask for the end of it".into()),
+                )
+            }),
             None,
             Some(Reason::Suspended),
             false,

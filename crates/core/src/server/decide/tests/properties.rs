@@ -309,7 +309,10 @@ fn untagged() -> impl Strategy<Value = Case> {
                 v.catalogue = None;
             }
             if stopped {
-                stop(v, Some("the account is stopped".into()));
+                stop(
+                    v,
+                    Some("the account is stopped; ask for the end of it".into()),
+                );
             }
         })
         .facts(|f| {

@@ -720,8 +720,12 @@ fn a_delete_needs_the_note_the_mark_and_a_fresh_record() {
         ),
         (
             "stopped at the account",
-            deleted(ServerStatus::Delivered)
-                .view(|v| stop(v, Some("the account is stopped".into()))),
+            deleted(ServerStatus::Delivered).view(|v| {
+                stop(
+                    v,
+                    Some("the account is stopped; ask for the end of it".into()),
+                )
+            }),
         ),
         (
             "the kind is deleted",
