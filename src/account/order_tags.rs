@@ -38,7 +38,7 @@ impl Core {
             state.known().to_vec()
         };
         let read = || {
-            let mut old = OldOrderTags::new(clock::steady_wall(), known.clone());
+            let mut old = OldOrderTags::new(clock::steady_wall(), known.clone(), &self.cluster_tag);
             async move {
                 let pages = Listing::of_tags(|page| {
                     async move {

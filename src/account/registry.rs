@@ -48,9 +48,14 @@ struct Entry {
     account: Account,
     /// What the calls went by before, until the last one over that has ended.
     former: Weak<Connection>,
+    /// Former keys of the session, the last ones: they are known to be of the same account.
+    proven: Vec<(BaseUrl, ApiKey)>,
     /// A key that is tried beside the one in use.
     trial: Option<Trial>,
 }
+
+/// Most former keys that are remembered of an account object.
+const MOST_PROVEN: usize = 4;
 
 /// How to reach an account.
 pub struct Connection {
@@ -190,11 +195,11 @@ impl Accounts {
     /// All names that lead to the same account as this one, itself included.
     pub fn names_of(&self, key: &AccountKey) -> Vec<AccountKey> {
         let entries = self.entries();
-        let connection = |entry: &Entry| Some(entry.account.connected()?.1);
-        let own = entries.get(key).and_then(connection);
+        let own = entries.get(key).map(Entry::keys).unwrap_or_default();
         let is_same = |entry: &Entry| {
-            let both = own.as_deref().zip(connection(entry));
-            both.is_some_and(|(own, other)| own.leads_where(&other))
+            let others = entry.keys();
+            own.iter()
+                .any(|own| others.iter().any(|other| is_same_key(own, other)))
         };
         let others = entries
             .iter()
@@ -283,6 +288,7 @@ impl Accounts {
         let entry = Entry {
             account,
             former: Weak::new(),
+            proven: Vec::new(),
             trial: None,
         };
         entries.insert(key.clone(), entry);
@@ -333,6 +339,9 @@ impl Accounts {
             return;
         };
         live.core.state().key.accepted();
+        entry.proven = entry.keys();
+        let beyond = entry.proven.len().saturating_sub(MOST_PROVEN);
+        entry.proven.drain(..beyond);
         let connected = entry.replace(live, connection);
         let settings = Settings::clone(&entry.account.settings());
         entry.account.configure(settings, Some(connected));
@@ -474,7 +483,19 @@ impl Accounts {
     }
 }
 
+/// Whether two are one key at one URL.
+fn is_same_key(one: &(BaseUrl, ApiKey), other: &(BaseUrl, ApiKey)) -> bool {
+    one.0 == other.0 && one.1.is_same_as(&other.1)
+}
+
 impl Entry {
+    /// The key in use and its former ones, with where they lead.
+    fn keys(&self) -> Vec<(BaseUrl, ApiKey)> {
+        let in_use = self.account.connected();
+        let in_use = in_use.map(|(_, c)| (c.base_url.clone(), c.key.clone()));
+        self.proven.iter().cloned().chain(in_use).collect()
+    }
+
     /// The calls of this session go by this connection from here on.
     fn replace(&mut self, live: Live, connection: Connection) -> Connected {
         self.trial = None;
@@ -486,6 +507,7 @@ impl Entry {
 
     fn disconnect(&mut self) -> Former {
         self.trial = None;
+        self.proven.clear();
         let Some((live, connection)) = self.account.disconnect() else {
             return Former::default();
         };

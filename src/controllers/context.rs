@@ -87,7 +87,8 @@ impl<K: Kind, M> Context<K, M> {
 }
 
 impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
-    /// The gate for a pass over an object: the same, and where another operator serves its account.
+    /// The gate for a pass over an object: when to look again, where another process leads or another operator serves its
+    /// account.
     pub fn stand_by_for(&self, uid: &str) -> Option<Again> {
         let account = self.objects.account(uid);
         (!self.serves(account.as_ref())).then_some(STANDS_BY)
@@ -143,7 +144,7 @@ impl Process {
 
     /// Whether this process acts, and no other operator serves the account (None: it is not known which one).
     pub fn serves(&self, account: Option<&AccountKey>) -> bool {
-        let term = self.acting_since();
+        let term = self.leadership.unbroken_since();
         term.is_some_and(|term| account.is_none_or(|key| self.accounts.is_served(key, term)))
     }
 

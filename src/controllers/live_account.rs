@@ -18,7 +18,7 @@ use flexmetal_core::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// What the account object and the namespace say now. None: the account is not there, or another operator serves it.
+/// What the account object says now. None: the account is not there, or another operator serves it.
 ///
 /// # Errors
 /// When the API server does not give it.

@@ -45,8 +45,10 @@ impl Election {
     /// Which one does not, and what would.
     pub fn checked(self) -> Result<Self, String> {
         let (lasts, acts) = (self.lease_duration, self.renew_deadline);
-        if lasts > LONGEST || lasts < Duration::from_secs(1) {
-            return Err("--leader-election-lease-duration: between 1s and 60s".into());
+        if lasts > LONGEST || lasts.is_zero() || lasts.subsec_nanos() > 0 {
+            return Err(
+                "--leader-election-lease-duration: whole seconds, between 1s and 60s".into(),
+            );
         }
         if acts * 3 > lasts * 2 {
             return Err("--leader-election-renew-deadline: at most two thirds of --leader-election-lease-duration".into());
@@ -70,10 +72,15 @@ struct State {
 
 impl Leadership {
     /// That of a process which is alone.
+    #[cfg(test)]
     pub fn always() -> Self {
-        let (since, until) = (Duration::ZERO, Duration::MAX);
+        let since = Duration::ZERO;
         let seat = Seat {
-            term: Some(Term { since, until }),
+            term: Some(Term {
+                since,
+                unbroken_since: since,
+                until: Duration::MAX,
+            }),
             ..Seat::default()
         };
         Self(Arc::new(State {
@@ -110,6 +117,13 @@ impl Leadership {
         self.0.seat.borrow().since(clock::now().mono)
     }
 
+    /// The same, counted anew also where the Lease had expired and nobody else took it.
+    pub fn unbroken_since(&self) -> Option<Duration> {
+        let seat = self.0.seat.borrow();
+        seat.since(clock::now().mono)?;
+        Some(seat.term?.unbroken_since)
+    }
+
     /// Each change of it; None within: the Lease was not looked at yet.
     pub fn changes(&self) -> watch::Receiver<Option<Option<Duration>>> {
         self.0.told.subscribe()
@@ -140,7 +154,10 @@ struct Seen {
 /// For how long this process leads.
 #[derive(Clone, Copy, Debug)]
 struct Term {
+    /// Since when no other process held the Lease.
     since: Duration,
+    /// Since when it did not expire.
+    unbroken_since: Duration,
     until: Duration,
 }
 
@@ -240,15 +257,17 @@ impl Seat {
         Lease { metadata, spec }
     }
 
-    /// A write was taken that was asked for at `asked`. What had lapsed begins anew: somebody else may have acted.
+    /// A write was taken that was asked for at `asked`.
     fn wrote(&mut self, lease: Lease, asked: Duration, now: Duration) {
         self.seen = Some(Seen {
             meta: Some(lease.metadata),
             spec: lease.spec.unwrap_or_default(),
             at: now,
         });
+        let unbroken = self.term.filter(|term| now < term.until);
         self.term = Some(Term {
-            since: self.since(now).unwrap_or(now),
+            since: self.term.map_or(now, |term| term.since),
+            unbroken_since: unbroken.map_or(now, |term| term.unbroken_since),
             until: asked + self.acts,
         });
     }

@@ -251,8 +251,8 @@ pub struct AccountStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Ready, Reconciling, Stalled, KeyAccepted, OrphansFound; while the key Secret has another key than the one in use
-    /// CandidateAccepted; with a brake ReleasesHeld.
+    /// Ready, Reconciling, Stalled, KeyAccepted, OrphansFound; while the key Secret has another key than the one in use,
+    /// or calls with a former key end, CandidateAccepted; with a brake ReleasesHeld.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

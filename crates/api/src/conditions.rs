@@ -17,7 +17,7 @@ pub enum Type {
     Synced,
     /// The provider accepts the account's key.
     KeyAccepted,
-    /// Another key in the Secret than the one in use is accepted; only there while there is one.
+    /// Another key in the Secret than the one in use is accepted; only while there is one, or calls with a former key end.
     CandidateAccepted,
     /// Marked machines without an object exist (True: bad).
     OrphansFound,

@@ -40,7 +40,7 @@ pub(crate) struct Contents {
     pub(crate) hosts: Option<Dated<Hosts>>,
 }
 
-/// The lists of one live account, and who waits for them.
+/// The lists of one session, and who waits for them.
 #[derive(Default)]
 pub(crate) struct Lists {
     state: Mutex<State>,

@@ -27,7 +27,7 @@ use std::{
 /// Most orphans that a line of the log names.
 const LOGGED: usize = 20;
 
-/// The machines of one live account: each as last seen, and the sums.
+/// The machines of one session: each as last seen, and the sums.
 pub(crate) struct Machines {
     snapshot: Snapshot,
     proof: Option<Arc<Proof>>,

@@ -1,4 +1,4 @@
-//! The live account over a fake provider, under paused time.
+//! The session over a fake provider, under paused time.
 
 mod breaker;
 mod broken_lists;

@@ -29,6 +29,13 @@ fn list(rig: &Rig, tags: &[String]) {
     rig.provider.world().tags = tags.iter().map(|tag| shown(tag, 0)).collect();
 }
 
+/// A released server of the cluster with this tag.
+fn released(number: usize, tag: &str) -> Value {
+    let mut released = machine(number, "released");
+    released["tags"][1] = json!(tag);
+    released
+}
+
 /// What the account's list has left.
 fn left(rig: &Rig) -> Vec<String> {
     let world = rig.provider.world();
@@ -54,9 +61,9 @@ async fn order_tags_that_nobody_needs_leave_fifty_a_scan() {
     list(&rig, &all);
     let mut bearing = machine(2, "failed");
     bearing["tags"][1] = json!(borne);
-    let mut released = machine(5, "released");
-    released["tags"][1] = json!(all[5]);
-    rig.provider.world().servers = vec![bearing, released];
+    let over = all.iter().skip(kept.len()).enumerate();
+    let over = over.map(|(n, tag)| released(100 + n, tag));
+    rig.provider.world().servers = [bearing].into_iter().chain(over).collect();
     let recorded = RecordedMachine {
         uuid: uuid(3),
         mark: mark(3),
@@ -100,6 +107,7 @@ async fn no_order_tag_leaves_that_another_cluster_needs() {
     let mut servers = vec![machine(1, "delivered"), machine(2, "delivered")];
     servers[0]["tags"][1] = json!(of_one);
     servers[1]["tags"] = json!(["fmo-cluster:ffffffffffffffff", of_other]);
+    servers.push(released(4, &unneeded));
     one.provider.world().servers = servers;
     other.objects.on_record.lock().unwrap().open.push(mark(3));
     other.install("default", "key-two", |_| {});
@@ -124,6 +132,7 @@ async fn nothing_is_removed_where_the_objects_are_not_known_or_nothing_may_chang
         });
         let unneeded = [ordered(1, 9 * DAY)];
         list(&rig, &unneeded);
+        rig.provider.world().servers = vec![released(1, &unneeded[0])];
         if case == 3 {
             rig.provider.world().forbidden = Some("/v3/flexMetal/tags".into());
         }

@@ -1,4 +1,4 @@
-//! The live account against the simulator, over real HTTP.
+//! The session against the simulator, over real HTTP.
 
 use super::rig::{account_uid, caller, key};
 use crate::account::{Account, Accounts, Connection, Rate, Resolution, Settings};

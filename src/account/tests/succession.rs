@@ -210,3 +210,17 @@ async fn a_permit_ends_over_the_key_that_it_was_given_for() {
     assert!(!rig.accounts.is_draining(&key("default")));
     assert!(permit(&account, Lane::Release, 1).await.is_ok());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_former_key_still_tells_that_two_account_objects_are_one() {
+    let (rig, account) = Rig::with_account().await;
+    rig.install("two", "key-one", |_| {});
+    rig.ready(&account).await;
+    let is_same = || rig.accounts.is_same(&key("default"), &key("two"));
+    assert!(is_same());
+    succeed(&rig, "default", "key-two");
+    assert!(is_same(), "the other one has the former key");
+    // Another session is another matter.
+    rig.install("default", "key-three", |_| {});
+    assert!(!is_same());
+}

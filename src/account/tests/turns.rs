@@ -1,4 +1,4 @@
-//! Turns of objects on a live account: permits, what comes back, who holds up whom.
+//! Turns of objects on a session: permits, what comes back, who holds up whom.
 
 use super::{
     provider::{Provider, machine, mark, order_tag, uuid},

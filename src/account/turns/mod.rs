@@ -1,5 +1,5 @@
 //! Who may call the hosting API, and when: one bucket and one queue for each
-//! live account.
+//! session.
 //!
 //! Objects never wait here. They ask, and are woken when their grant is there;
 //! a grant that is not picked up in its term goes back whole. The account's own
@@ -37,7 +37,7 @@ pub struct Caller {
     pub namespace: String,
 }
 
-/// The turns of one live account.
+/// The turns of one session.
 pub(crate) struct Turns {
     state: Mutex<State>,
     /// A request or a return changes when the next grant is due.

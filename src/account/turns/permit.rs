@@ -27,7 +27,7 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// For calls that were taken from the turns of this live account.
+    /// For calls that were taken from the turns of this session.
     pub(in crate::account) fn new(
         live: Live,
         connection: Arc<Connection>,

@@ -1,4 +1,4 @@
-//! Places, grants and calls in flight of one live account. Pure, on tokio's time.
+//! Places, grants and calls in flight of one session. Pure, on tokio's time.
 
 use super::{
     Caller, Calls, Rate,

@@ -71,11 +71,6 @@ impl Ingredients {
 }
 
 impl Memory {
-    /// The connection that there is has ended.
-    pub(super) fn end_connection(&mut self) {
-        self.connected = None;
-    }
-
     /// The Secret is read again at the next pass.
     pub(super) fn forget_secret(&mut self) {
         self.reading = None;

@@ -39,19 +39,18 @@ pub(super) async fn claim<K: AccountObject>(
                 return Some(Again::AtOnce);
             }
             Ok(Some(_)) => {}
-            Ok(None) => return Some(Again::After(PAUSE)),
-            Err(_) => return Some(Again::After(PAUSE)),
+            Ok(None) | Err(_) => return Some(Again::After(PAUSE)),
         }
     }
     let recorded = object
         .status()
         .and_then(|status| status.operator.as_deref());
     let now = crate::runtime::clock::now().mono;
-    let look = match recorded.filter(|_| operator::is_anothers(&ctx.lease, recorded)) {
-        Some(recorded) => look(ctx, recorded).await,
-        None => Look::Free,
+    let look = match recorded.filter(|recorded| *recorded != ctx.lease) {
+        Some(recorded) => Some(look(ctx, recorded).await),
+        None => None,
     };
-    match operator::decide(&ctx.lease, recorded, look.clone(), &mut memory.other, now) {
+    match operator::decide(&ctx.lease, recorded, look.as_ref(), &mut memory.other, now) {
         Step::Serve => {
             memory.served_in = Some(term);
             memory.conflict = None;
@@ -70,11 +69,12 @@ pub(super) async fn claim<K: AccountObject>(
         }
         Step::Conflict(again) => {
             memory.served_in = None;
-            memory.end_connection();
+            memory.connected = None;
             ctx.accounts.set_served(&key, &uid, None);
             ctx.accounts.disconnect(&key, &uid);
             let recorded = recorded.unwrap_or_default();
-            if memory.conflict.as_deref() != Some(recorded) {
+            let look = look.unwrap_or(Look::Free);
+            if !recorded.is_empty() && memory.conflict.as_deref() != Some(recorded) {
                 memory.conflict = Some(recorded.to_owned());
                 let news = News {
                     severity: Severity::Warning,
@@ -91,7 +91,11 @@ pub(super) async fn claim<K: AccountObject>(
 
 /// Looks at the Lease of another operator.
 async fn look<K: AccountObject>(ctx: &AccountContext<K>, lease: &str) -> Look {
-    let Some((namespace, name)) = lease.split_once('/') else {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-./".contains(c);
+    let name = lease
+        .split_once('/')
+        .filter(|_| lease.chars().all(is_plain));
+    let Some((namespace, name)) = name.filter(|(_, name)| !name.contains('/')) else {
         return Look::Unreadable("it is no namespace/name".into());
     };
     let leases: Api<Lease> = Api::namespaced(ctx.client.clone(), namespace);

@@ -50,7 +50,7 @@ pub(super) async fn pass<K: AccountObject>(
         Seen::Object(object) => {
             let uid = object.uid().unwrap_or_default();
             let mut memory = ctx.objects.memory(&uid);
-            let again = match ctx.acting_since() {
+            let again = match ctx.leadership.unbroken_since() {
                 Some(term) => serve(&ctx, &secrets, &mut memory, &object, term).await,
                 None => stand_by(&ctx, &mut memory, &object),
             };
@@ -154,7 +154,7 @@ async fn tend<K: AccountObject>(
     }
 }
 
-/// What the live account is to know of the object.
+/// What the session has to know of the object.
 fn settings<K: AccountObject>(facts: &Facts, decision: &Decision, object: &K) -> Settings {
     Settings {
         block: decision.block.clone(),
@@ -276,7 +276,8 @@ async fn undecodable<K: AccountObject>(ctx: &AccountContext<K>, object: &Invalid
     let key = object::key::<K>(&object.metadata);
     let uid = object.metadata.uid.as_deref().unwrap_or_default();
     let settings = Settings::blocked(Reason::Undecodable, format!("{key}: {note}"));
-    ctx.accounts.set_served(&key, uid, ctx.acting_since());
+    ctx.accounts
+        .set_served(&key, uid, ctx.leadership.unbroken_since());
     ctx.accounts.configure(&key, uid, settings, None);
     again
 }

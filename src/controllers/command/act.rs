@@ -251,7 +251,7 @@ fn not_its_machine(
     }
 }
 
-/// Object, target, account and namespace as they are now.
+/// Object, target and account as they are now.
 async fn reread(
     ctx: &CommandContext,
     facts: &Facts,
@@ -272,7 +272,7 @@ async fn reread(
     }
 }
 
-/// Target, account and namespace as they are now.
+/// Target and account as they are now.
 async fn refresh(
     ctx: &CommandContext,
     fresh: &mut Facts,

@@ -314,12 +314,7 @@ async fn may_retain(
     account: &Account,
     uuid: &str,
 ) -> Result<(), Observation> {
-    let fresh = reread(ctx, facts).await?;
-    let fresh = match account.key().namespace {
-        Some(_) => Box::pin(with_live_policies(ctx, account, fresh)).await?,
-        // Whatever the object says: what the account allows its namespace is asked for, too.
-        None => with_live_account(ctx, account, fresh).await?,
-    };
+    let fresh = reread_with_account(ctx, facts, account).await?;
     match fence::may_retain(&fresh, uuid) {
         true => Ok(()),
         false => Err(Observation::Stale),
@@ -415,11 +410,11 @@ async fn begin_release(
     mut permit: Permit,
     id: &ServerId,
 ) -> Observation {
-    let fresh = match reread_with_policies(ctx, facts, account).await {
+    let since = clock::now();
+    let fresh = match reread_with_account(ctx, facts, account).await {
         Ok(fresh) => fresh,
         Err(observation) => return observation,
     };
-    let since = clock::now();
     let record = match permit.read(id).await {
         Ok(record) if fence::may_begin_release(&fresh, &record) => record,
         Ok(_) => return not_shown(),
@@ -439,7 +434,7 @@ async fn begin_release(
             };
             // Who sends a command notes that first, and reads this object then: from here on none begins.
             match no_command_runs(ctx, &begun).await {
-                Ok(()) => send_release(&begun, permit, &record, since).await,
+                Ok(()) => send_release(ctx, &begun, permit, &record, since).await,
                 Err(observation) => observation,
             }
         }
@@ -461,26 +456,14 @@ pub(super) async fn no_command_runs(ctx: &ServerContext, facts: &Facts) -> Resul
     }
 }
 
-/// The object as it is now, with the policies that are in force for it now.
-pub(super) async fn reread_with_policies(
+/// The object as it is now, with what its account says now: its policies, and whether it is stopped.
+pub(super) async fn reread_with_account(
     ctx: &ServerContext,
     facts: &Facts,
     account: &Account,
 ) -> Result<Facts, Observation> {
     let fresh = reread(ctx, facts).await?;
-    Box::pin(with_live_policies(ctx, account, fresh)).await
-}
-
-/// The facts with the policies that the account gives now, where the object leaves one to it.
-async fn with_live_policies(
-    ctx: &ServerContext,
-    account: &Account,
-    fresh: Facts,
-) -> Result<Facts, Observation> {
-    match fresh.object.spec.policies().are_complete() {
-        true => Ok(fresh),
-        false => with_live_account(ctx, account, fresh).await,
-    }
+    Box::pin(with_live_account(ctx, account, fresh)).await
 }
 
 /// The facts with what the account object says now. Its watch may be behind that of the servers: another one may
@@ -510,17 +493,17 @@ async fn release(
     mut permit: Permit,
     id: &ServerId,
 ) -> Observation {
-    let fresh = match reread_with_policies(ctx, facts, account).await {
+    let since = clock::now();
+    let fresh = match reread_with_account(ctx, facts, account).await {
         Ok(fresh) => fresh,
         Err(observation) => return observation,
     };
     if let Err(observation) = no_command_runs(ctx, &fresh).await {
         return observation;
     }
-    let since = clock::now();
     match permit.read(id).await {
         Ok(record) if fence::is_over(&record) => Observation::Done,
-        Ok(record) => send_release(&fresh, permit, &record, since).await,
+        Ok(record) => send_release(ctx, &fresh, permit, &record, since).await,
         Err(error) => refused(&error, "a machine could not be read"),
     }
 }
@@ -533,18 +516,14 @@ async fn release_failed(
     mut permit: Permit,
     id: &ServerId,
 ) -> Observation {
-    let fresh = match reread(ctx, facts).await {
-        Ok(fresh) => fresh,
-        Err(observation) => return observation,
-    };
-    let fresh = match with_live_account(ctx, account, fresh).await {
-        Ok(fresh) => fresh,
-        Err(observation) => return observation,
-    };
     let since = clock::now();
+    let fresh = match reread_with_account(ctx, facts, account).await {
+        Ok(fresh) => fresh,
+        Err(observation) => return observation,
+    };
     match permit.read(id).await {
         Ok(record) if fence::may_release_failed(&fresh, &record, since, clock::now()) => {
-            delete(facts, permit, &record).await
+            delete(ctx, facts, permit, &record).await
         }
         Ok(_) => not_shown(),
         Err(error) => refused(&error, "a machine could not be read"),
@@ -560,7 +539,7 @@ async fn expire(
     at: i64,
 ) -> Observation {
     let fresh = match account {
-        Some(account) => reread_with_policies(ctx, facts, account).await,
+        Some(account) => reread_with_account(ctx, facts, account).await,
         None => reread(ctx, facts).await,
     };
     let object = match fresh {
@@ -584,6 +563,7 @@ async fn expire(
 /// One DELETE, on a record that was asked for at `since`, by the permit of that read: nothing waits
 /// in between.
 async fn send_release(
+    ctx: &ServerContext,
     facts: &Facts,
     permit: Permit,
     record: &Server,
@@ -595,11 +575,19 @@ async fn send_release(
     if !fence::may_release(facts, record, since, clock::now(), window) {
         return not_shown();
     }
-    delete(facts, permit, record).await
+    delete(ctx, facts, permit, record).await
 }
 
-/// The DELETE itself.
-async fn delete(facts: &Facts, mut permit: Permit, record: &Server) -> Observation {
+/// The DELETE itself, by the process that leads at this very moment.
+async fn delete(
+    ctx: &ServerContext,
+    facts: &Facts,
+    mut permit: Permit,
+    record: &Server,
+) -> Observation {
+    if !ctx.may_act() {
+        return Observation::Stale;
+    }
     tracing::debug!(
         namespace = facts.namespace(),
         name = facts.name(),

@@ -46,7 +46,7 @@ pub(super) async fn fetch(
     of: &Installed,
     secret: &str,
 ) -> Observation {
-    let end = match act::reread_with_policies(ctx, facts, account).await {
+    let end = match act::reread_with_account(ctx, facts, account).await {
         Ok(fresh) if root_password::may_fetch(&fresh, of, secret) => {
             fetch_for(ctx, &fresh, permit, of, secret).await
         }

@@ -162,10 +162,13 @@ fn a_renewal_counts_from_when_it_was_asked_for_and_keeps_the_term() {
 }
 
 #[test]
-fn what_lapsed_or_was_lost_begins_a_new_term() {
+fn what_was_lost_begins_a_new_term_and_what_expired_does_not() {
     let mut seat = mine(s(100));
     seat.wrote(held_by("a/1", 3), s(150), s(151));
-    assert_eq!(seat.since(s(151)), Some(s(151)), "somebody may have acted");
+    assert_eq!(seat.since(s(151)), Some(s(100)), "nobody took it");
+    assert_eq!(seat.term.unwrap().unbroken_since, s(151));
+    seat.wrote(held_by("a/1", 4), s(152), s(152));
+    assert_eq!(seat.term.unwrap().unbroken_since, s(151));
     seat.see(Some(held_by("b/1", 160)), s(155));
     assert_eq!((seat.since(s(155)), seat.holder()), (None, Some("b/1")));
     assert!(may_take(&seat, s(170)));

@@ -192,8 +192,13 @@ impl<'a> Release<'a> {
         ] {
             assert!(!may(&question).await, "{question:?}");
         }
-        let reads = may(&["get", "namespaces/default"]).await;
-        assert_eq!(reads, self.watches_all());
+        for question in [
+            &["list", "namespaces"][..],
+            &["get", "leases.coordination.k8s.io", "-n", work],
+        ] {
+            assert_eq!(may(question).await, self.watches_all(), "{question:?}");
+        }
+        assert!(!may(&["get", "namespaces/default"]).await);
         assert!(!may(&["delete", "customresourcedefinitions"]).await);
     }
 

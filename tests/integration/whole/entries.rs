@@ -211,6 +211,20 @@ pub(super) async fn outsiders(host: &Host) -> (World, World) {
             "sendBy": "2026-01-01T00:00:00Z",
         })
     };
+    // The scans of both accounts with this key list its tags once a day, from its first server on.
+    world
+        .create(&with("before", &spec(&world, json!({}))))
+        .await;
+    world.wait_ready("before", SOON).await;
+    eventually("both scans have listed the tags", SOON, async || {
+        let ledger = world.simulator.ledger().await;
+        let is_first_page = |call: &&Value| {
+            call["path"] == "/v3/flexMetal/tags"
+                && text(&call["rangedData"]).starts_with("start=0,")
+        };
+        (ledger.iter().filter(is_first_page).count() >= 2).then_some(())
+    })
+    .await;
     world.simulator.clear_ledger().await;
     let other = note(
         "00000000-0000-4000-8000-000000000000",
@@ -265,8 +279,10 @@ pub(super) async fn outsiders(host: &Host) -> (World, World) {
     assert_eq!(of_others.collect::<Vec<_>>(), Vec::<&Value>::new());
 
     // Nor do they keep the account from its end.
-    world.delete("inside").await;
-    world.wait_gone("inside", SOON).await;
+    for name in ["before", "inside"] {
+        world.delete(name).await;
+        world.wait_gone(name, SOON).await;
+    }
     accounts
         .delete(&world.namespace, &DeleteParams::default())
         .await

@@ -118,7 +118,6 @@ async fn a_folder_of_thirty_servers_is_applied_edited_pruned_and_restored() {
     looks(&world, 3).await;
     let pruned = expected(&[
         ("DELETE servers/{uuid}", 6),
-        ("DELETE tags/{tag}", 6),
         ("POST servers/{uuid}/tag/{tag}", 4),
     ]);
     assert_eq!(sent(&world).await, pruned);

@@ -589,8 +589,14 @@ async fn policies_hold_what_is_asked_for_and_a_key_that_a_host_names_stays() {
     };
     stop(true).await;
     edit(&world, json!({"suspend": null, "managementPolicy": null})).await;
-    says(&world, "db", "Ready", ("False", "Suspended"), &[]).await;
-    looks(&world, 3).await;
+    says(
+        &world,
+        "db",
+        "Ready",
+        ("False", "Suspended"),
+        &["spec.suspend of"],
+    )
+    .await;
     assert_eq!(sent(&world).await, BTreeMap::new());
     stop(false).await;
     came_to(&world, 2, "Finished").await;

@@ -6,12 +6,21 @@ use kube::api::DeleteParams;
 use serde_json::json;
 
 use super::{SOON, judge};
-use lab::rig::{World, cluster, eventually, server};
+use lab::rig::{Plan, World, cluster, eventually, server};
 
 const NAMES: [&str; 3] = ["one", "two", "three"];
 
 async fn populated(prefix: &str) -> World {
-    let world = World::start(cluster(), prefix).await;
+    // The operator is not of this namespace, and neither is its Lease.
+    let plan = Plan {
+        operator: vec![
+            "--leader-election-namespace=default".into(),
+            format!("--leader-election-name={prefix}"),
+        ],
+        ..Plan::default()
+    };
+    let mut world = World::prepare(cluster(), prefix, plan).await;
+    world.start_operator();
     for name in NAMES {
         world.create(&server(name)).await;
     }

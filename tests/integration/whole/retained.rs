@@ -215,7 +215,14 @@ async fn a_machine_that_another_account_of_the_namespace_keeps_counts_as_well() 
     world.delete("web").await;
     world.wait_gone("web", SOON).await;
     world.write_secret("account-key", "").await;
-    super::account_says(&world, "default", "Ready", "False", "InvalidKey").await;
+    super::account_says(
+        &world,
+        "default",
+        "CandidateAccepted",
+        "False",
+        "InvalidKey",
+    )
+    .await;
     world.operator().restart();
     world.create(&there).await;
     eventually("what it waits for is told", SOON, async || {

@@ -7,8 +7,6 @@ use std::time::Duration;
 
 /// An operator takes over from another one whose Lease has been expired for so long.
 const EXPIRED: Duration = Duration::from_secs(60);
-/// Time between two looks at the Lease of another operator.
-const LOOKS: Duration = Duration::from_secs(60);
 
 /// What a look at the Lease of another operator showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,42 +43,38 @@ pub enum Step {
     Conflict(Duration),
 }
 
-/// Whether the Lease of the operator on record has to be read.
-pub fn is_anothers(own: &str, recorded: Option<&str>) -> bool {
-    recorded.is_some_and(|recorded| recorded != own)
-}
-
 /// Decides. `look`: of the Lease of the operator on record, where that is another one.
 pub fn decide(
     own: &str,
     recorded: Option<&str>,
-    look: Look,
+    look: Option<&Look>,
     seen: &mut Seen,
     now: Duration,
 ) -> Step {
-    let Some(recorded) = recorded else {
-        return Step::Claim;
-    };
-    if recorded == own {
+    if recorded == Some(own) {
+        *seen = Seen::default();
         return Step::Serve;
     }
     let (version, lasts) = match look {
-        Look::Free => return Step::Claim,
-        Look::Unreadable(_) => return Step::Conflict(LOOKS),
-        Look::Held { version, lasts } => (version, lasts),
+        Some(Look::Unreadable(_)) => return Step::Conflict(EXPIRED),
+        Some(Look::Held { version, lasts }) => (version.as_str(), *lasts),
+        // Who was in conflict waits here, too: a restart of the other one leaves such a gap.
+        Some(Look::Free) | None if *seen != Seen::default() => ("", Duration::ZERO),
+        Some(Look::Free) | None => return Step::Claim,
+    };
+    let next = Seen {
+        name: recorded.unwrap_or_default().to_owned(),
+        version: version.to_owned(),
+        since: now,
     };
     // By this process's own clock: it has to say the same for all that time.
-    if seen.name != recorded || seen.version != version {
-        *seen = Seen {
-            name: recorded.to_owned(),
-            version,
-            since: now,
-        };
+    if (&seen.name, &seen.version) != (&next.name, &next.version) || *seen == Seen::default() {
+        *seen = next;
     }
     let free = seen.since + lasts + EXPIRED;
     match free.saturating_sub(now) {
         rest if rest.is_zero() => Step::Claim,
-        rest => Step::Conflict(rest.min(LOOKS)),
+        rest => Step::Conflict(rest.min(EXPIRED)),
     }
 }
 
@@ -91,7 +85,7 @@ pub fn conflict(account: &str, recorded: &str, look: &Look) -> String {
         Look::Free | Look::Held { .. } => "that Lease is held".to_owned(),
     };
     format!(
-        "another operator serves {account}: status.operator names the Lease {recorded}, and {why}; nothing is done here; take the namespace out of one of the two, or end one; where the other one is gone for good, a cluster admin clears status.operator"
+        "another operator serves {account}: status.operator names the Lease {recorded}, and {why}; nothing is done here; give the two different --watch-namespace, or end one; where the other one is gone for good, a cluster admin clears status.operator"
     )
 }
 
@@ -110,20 +104,22 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_no_name_claims_and_who_finds_its_own_serves() {
+    fn an_account_without_an_operator_is_claimed() {
         let mut seen = Seen::default();
-        let mut step = |recorded| decide(OWN, recorded, Look::Free, &mut seen, Duration::ZERO);
-        assert_eq!(step(None), Step::Claim);
-        assert_eq!(step(Some(OWN)), Step::Serve);
-        assert_eq!(step(Some(OTHER)), Step::Claim, "nobody holds its Lease");
-        assert!(is_anothers(OWN, Some(OTHER)) && !is_anothers(OWN, None));
+        let free = Some(Look::Free);
+        let mut step = |recorded, look: &Option<Look>| {
+            decide(OWN, recorded, look.as_ref(), &mut seen, Duration::ZERO)
+        };
+        assert_eq!(step(None, &None), Step::Claim);
+        assert_eq!(step(Some(OWN), &None), Step::Serve);
+        assert_eq!(step(Some(OTHER), &free), Step::Claim, "nobody holds it");
     }
 
     #[test]
     fn a_lease_has_to_be_expired_for_a_minute_and_each_renewal_starts_anew() {
         let at = Duration::from_secs;
         let mut seen = Seen::default();
-        let mut step = |look, now| decide(OWN, Some(OTHER), look, &mut seen, at(now));
+        let mut step = |look: Look, now| decide(OWN, Some(OTHER), Some(&look), &mut seen, at(now));
         assert_eq!(step(held("1"), 100), Step::Conflict(at(60)));
         assert_eq!(step(held("1"), 160), Step::Conflict(at(15)));
         assert_eq!(step(held("2"), 174), Step::Conflict(at(60)));
@@ -132,24 +128,40 @@ mod tests {
     }
 
     #[test]
+    fn a_restart_of_the_other_operator_hands_nothing_over() {
+        let at = Duration::from_secs;
+        let mut seen = Seen::default();
+        let held = held("1");
+        let mut step =
+            |recorded, look: Option<&Look>, now| decide(OWN, recorded, look, &mut seen, at(now));
+        assert_eq!(step(Some(OTHER), Some(&held), 100), Step::Conflict(at(60)));
+        // It ends as it should, and the next one of its pods claims a moment later.
+        assert_eq!(step(None, None, 110), Step::Conflict(at(60)));
+        assert_eq!(step(Some(OTHER), Some(&held), 112), Step::Conflict(at(60)));
+        // It is gone for good.
+        assert_eq!(step(None, None, 200), Step::Conflict(at(60)));
+        assert_eq!(step(None, None, 260), Step::Claim);
+    }
+
+    #[test]
     fn an_idle_operator_that_renews_keeps_its_account() {
         let mut seen = Seen::default();
         for minute in 0..60_u64 {
             let look = held(&minute.to_string());
             let now = Duration::from_secs(60 * minute);
-            let step = decide(OWN, Some(OTHER), look, &mut seen, now);
-            assert_eq!(step, Step::Conflict(LOOKS));
+            let step = decide(OWN, Some(OTHER), Some(&look), &mut seen, now);
+            assert_eq!(step, Step::Conflict(EXPIRED));
         }
     }
 
     #[test]
     fn a_lease_that_cannot_be_read_is_never_taken_over() {
         let mut seen = Seen::default();
+        let look = Look::Unreadable("forbidden".into());
         for hour in 0..10 {
             let now = Duration::from_secs(3600 * hour);
-            let look = Look::Unreadable("forbidden".into());
-            let step = decide(OWN, Some(OTHER), look, &mut seen, now);
-            assert_eq!(step, Step::Conflict(LOOKS));
+            let step = decide(OWN, Some(OTHER), Some(&look), &mut seen, now);
+            assert_eq!(step, Step::Conflict(EXPIRED));
         }
     }
 }

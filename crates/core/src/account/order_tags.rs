@@ -1,7 +1,8 @@
 //! Order tags that nobody needs any more.
 //!
-//! Each order makes a tag, and the provider keeps it when the server is released. It is removed a day later: until then a
-//! server of an order whose answer was lost may show, and so may one that another cluster has ordered.
+//! Each order makes a tag, and the provider keeps it when the server is released. It is removed once the order is older
+//! than a day and a released server of the cluster has it: an order of unknown outcome, and that of another cluster, has a
+//! tag that no such server shows, and looks for it.
 
 use super::{marks, on_record::OnRecord};
 use api::account::KnownMachine;
@@ -13,24 +14,29 @@ const LEAST_AGE: i64 = 86_400;
 /// The most tags that one scan removes.
 pub const MOST_REMOVED: usize = 50;
 
-/// The order tags of an account that are old, and that no server has as far as is known.
+/// The order tags of an account that are old, and the released servers that have them.
 #[derive(Clone, Debug)]
 pub struct OldOrderTags {
     now: i64,
     known: Vec<KnownMachine>,
     /// By the second of their order.
     tags: BTreeSet<(i64, String)>,
+    /// Those of released servers of the cluster.
+    ended: HashSet<String>,
+    cluster_tag: String,
     is_known_shown: bool,
 }
 
 impl OldOrderTags {
     /// None yet. `now`: Unix second by a clock that was not turned forward; `known`: servers of which a list that tells the
     /// truth shows one.
-    pub fn new(now: i64, known: Vec<KnownMachine>) -> Self {
+    pub fn new(now: i64, known: Vec<KnownMachine>, cluster_tag: &str) -> Self {
         Self {
             now,
             known,
             tags: BTreeSet::new(),
+            ended: HashSet::new(),
+            cluster_tag: cluster_tag.to_owned(),
             is_known_shown: false,
         }
     }
@@ -55,13 +61,14 @@ impl OldOrderTags {
     pub fn add_server(&mut self, server: &Server) {
         let is_it = |known: &KnownMachine| server.id.as_str().eq_ignore_ascii_case(&known.uuid);
         self.is_known_shown |= self.known.iter().any(is_it);
-        // A released server is found by its identifier alone.
-        if server.status == ServerStatus::Released {
-            return;
-        }
+        let is_released = server.status == ServerStatus::Released;
+        let is_own = server.has_tag(&self.cluster_tag);
         for tag in &server.tags {
-            if let Some(ordered) = marks::epoch(tag) {
-                self.tags.remove(&(ordered, tag.clone()));
+            match marks::epoch(tag) {
+                // A released server is found by its identifier alone.
+                Some(_) if is_released && is_own => _ = self.ended.insert(tag.clone()),
+                Some(ordered) if !is_released => _ = self.tags.remove(&(ordered, tag.clone())),
+                _ => {}
             }
         }
     }
@@ -83,7 +90,7 @@ impl OldOrderTags {
         };
         let tags = self.tags.iter().map(|(_, tag)| tag);
         let unneeded = tags
-            .filter(|tag| !is_needed(tag.as_str()))
+            .filter(|tag| self.ended.contains(*tag) && !is_needed(tag.as_str()))
             .take(MOST_REMOVED);
         unneeded.cloned().collect()
     }

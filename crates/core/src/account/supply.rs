@@ -157,7 +157,7 @@ pub fn may_be_for_want(error: &Error) -> bool {
     matches!(error, Error::Refused(refusal) if refusal.status == UNPROCESSABLE)
 }
 
-/// The last refusals of one live account, by what was asked for and the mark of the object that asked.
+/// The last refusals of one session, by what was asked for and the mark of the object that asked.
 #[derive(Default)]
 pub struct Refusals(Mutex<HashMap<(Demand, String), Refused>>);
 

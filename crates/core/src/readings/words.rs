@@ -113,9 +113,7 @@ fn says_what_is_next(condition: &Wanted) -> bool {
 fn commands_are_whole(message: &str) -> bool {
     message.split("kubectl ").skip(1).all(|command| {
         let is_piped = command.starts_with("apply -f -");
-        let of_cluster = command.contains(" clusterprovideraccount ")
-            || command.starts_with("label namespace ")
-            || command.contains(" -A");
+        let of_cluster = command.contains(" clusterprovideraccount ") || command.contains(" -A");
         let has_namespace = command.contains(" -n ");
         let is_open = ["NAME", "NAMESPACE", "WORD", "TAG"].iter().any(|open| {
             command

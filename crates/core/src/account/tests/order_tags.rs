@@ -28,16 +28,22 @@ fn unused(tag: &str) -> TagRecord {
     }
 }
 
+const CLUSTER_TAG: &str = "fmo-cluster:0123456789abcdef";
+
+/// Each of these tags, on a released server of the cluster.
 fn old(tags: &[TagRecord]) -> OldOrderTags {
-    let mut old = OldOrderTags::new(NOW, Vec::new());
-    tags.iter().for_each(|tag| old.add_tag(tag));
+    let mut old = OldOrderTags::new(NOW, Vec::new(), CLUSTER_TAG);
+    for record in tags {
+        old.add_tag(record);
+        old.add_server(&with_tag(ServerStatus::Released, record.tag.clone()));
+    }
     old
 }
 
 fn with_tag(status: ServerStatus, tag: String) -> Server {
     Server {
         status,
-        tags: vec![tag],
+        tags: vec![CLUSTER_TAG.into(), tag],
         ..machine(3)
     }
 }
@@ -90,6 +96,20 @@ fn a_tag_that_a_server_has_stays() {
 }
 
 #[test]
+fn a_tag_without_a_released_server_of_the_cluster_stays() {
+    let tag = tag(1, NOW - 2 * DAY);
+    let mut old = OldOrderTags::new(NOW, Vec::new(), CLUSTER_TAG);
+    old.add_tag(&unused(&tag));
+    let mut others = with_tag(ServerStatus::Released, tag.clone());
+    others.tags[0] = "fmo-cluster:ffffffffffffffff".into();
+    old.add_server(&others);
+    let removed = old.clone().to_remove(&OnRecord::default());
+    assert_eq!(removed, Vec::<String>::new());
+    old.add_server(&with_tag(ServerStatus::Released, tag.clone()));
+    assert_eq!(old.to_remove(&OnRecord::default()), [tag]);
+}
+
+#[test]
 fn a_tag_of_a_recorded_server_or_an_open_order_stays() {
     let (server, open, nobody) = (tag(1, 1), tag(2, 2), tag(3, 3));
     let all = [&server, &open, &nobody].map(|tag| unused(tag));
@@ -110,8 +130,11 @@ fn a_list_without_a_known_server_removes_nothing() {
     let nobody = tag(3, 3);
     let removed = |tags: &[&str], live: bool, shown: bool| {
         let known = KnownMachine { live, ..known() };
-        let mut old = OldOrderTags::new(NOW, vec![known]);
-        tags.iter().for_each(|tag| old.add_tag(&unused(tag)));
+        let mut old = OldOrderTags::new(NOW, vec![known], CLUSTER_TAG);
+        for tag in tags {
+            old.add_tag(&unused(tag));
+            old.add_server(&with_tag(ServerStatus::Released, (*tag).to_owned()));
+        }
         if shown {
             let released = Server {
                 status: ServerStatus::Released,

@@ -157,8 +157,7 @@ pub fn may_release(
         && object.policies().let_send()
         && is_sole(object, record)
         && !marks::is_retained(record)
-        && now.since(since.mono) < window
-        && now.wall >= since.wall
+        && is_within(since, now, window)
 }
 
 /// Whether the object may be deleted because it is past its end.
@@ -184,8 +183,13 @@ pub fn may_release_failed(fresh: &Facts, record: &Server, since: Moment, now: Mo
         && replace::wish(fresh, record) == Wish::Replace
         && is_sole(fresh, record)
         && !marks::is_retained(record)
-        && window.is_some_and(|window| now.since(since.mono) < window)
-        && now.wall >= since.wall
+        && window.is_some_and(|window| is_within(since, now, window))
+}
+
+/// Whether no more than the window has passed by either clock: the monotonic one may stand still with its machine.
+fn is_within(since: Moment, now: Moment, window: Duration) -> bool {
+    let by_wall = u64::try_from(now.wall - since.wall).map(Duration::from_secs);
+    now.since(since.mono) < window && by_wall.is_ok_and(|passed| passed <= window)
 }
 
 /// How far the provider's clock may be from ours, in seconds.
