@@ -16,7 +16,7 @@ use api::{
 };
 use flexmetal_core::{
     account::key::AccountKey,
-    account_facts::{AccountFacts, closed, stop},
+    account_facts::{AccountFacts, closed},
     again::Again,
     mark::ClusterId,
 };
@@ -125,9 +125,8 @@ impl Process {
                 (AccountFacts::Closed { cause, view }, None)
             }
             _ => {
-                let mut view = account.view();
-                stop(&mut view, terms.stopped());
-                (AccountFacts::Found { view, terms }, Some(account))
+                let facts = AccountFacts::found(account.view(), terms);
+                (facts, Some(account))
             }
         }
     }

@@ -45,6 +45,12 @@ pub enum Purpose {
 }
 
 impl AccountFacts {
+    /// The account at this moment, on these terms.
+    pub fn found(mut view: View, terms: Terms) -> Self {
+        stop(&mut view, terms.stopped());
+        Self::Found { view, terms }
+    }
+
     /// There is no account that this leads to.
     pub fn missing(reference: &PinnedAccount) -> Self {
         Self::Missing(format!("{} {}", reference.kind.as_str(), reference.name))

@@ -5,7 +5,10 @@ use super::{
     object::{self, AccountObject},
     pass::AccountContext,
 };
-use crate::controllers::{report::Reported, writes::bounded};
+use crate::controllers::{
+    report::Reported,
+    writes::{Written, bounded},
+};
 use api::account::AccountStatus;
 use flexmetal_core::{
     account::operator::{self, Look, Step},
@@ -122,15 +125,26 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// This operator ends: another one need not wait for its Lease.
 pub(super) async fn clear<K: AccountObject>(ctx: &AccountContext<K>, object: &Arc<K>) {
-    let Some(status) = object
-        .status()
-        .filter(|s| s.operator.as_ref() == Some(&ctx.lease))
-    else {
-        return;
-    };
-    let status = AccountStatus {
-        operator: None,
-        ..status.clone()
-    };
-    let _ = ctx.write_status(&**object, &status).await;
+    let mut object = object.clone();
+    // Its status may have been written a moment ago.
+    for _ in 0..3 {
+        let status = object
+            .status()
+            .filter(|s| s.operator.as_ref() == Some(&ctx.lease));
+        let Some(status) = status else {
+            return;
+        };
+        let status = AccountStatus {
+            operator: None,
+            ..status.clone()
+        };
+        match ctx.write_status(&*object, &status).await {
+            Some(Written::Stale) => {}
+            _ => return,
+        }
+        match ctx.read(&*object).await {
+            Ok(Some(fresh)) => object = fresh,
+            _ => return,
+        }
+    }
 }

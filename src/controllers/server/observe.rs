@@ -97,8 +97,8 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
 
 /// Puts the account's view of this moment into its facts.
 fn refresh(facts: &mut AccountFacts, account: Option<&Account>) {
-    if let (AccountFacts::Found { view, .. }, Some(account)) = (facts, account) {
-        *view = account.view();
+    if let (AccountFacts::Found { terms, .. }, Some(account)) = (&*facts, account) {
+        *facts = AccountFacts::found(account.view(), terms.clone());
     }
 }
 
