@@ -126,9 +126,11 @@ async fn two_releases_never_act_on_one_account_and_the_next_takes_over() {
     // Of the account it read what it had to, and called nobody.
     assert!(!second.log().contains("is delivered"), "{}", second.log());
 
-    // A graceful end hands over at once.
+    // A graceful end takes the name off, which has to stay off for a minute.
     assert!(world.operator().terminate().await.success());
-    served_by(&world, "second", SOON).await;
+    let account = world.accounts().get("default").await.unwrap();
+    assert_eq!(json!(account)["status"]["operator"], Value::Null);
+    served_by(&world, "second", 2 * Duration::from_secs(65)).await;
     world.create(&server("three")).await;
     world.wait_ready("three", SOON).await;
     assert_eq!(delivered_by(&world, "three").await, "second");
