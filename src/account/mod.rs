@@ -27,7 +27,6 @@ mod schedule;
 mod settings;
 mod turns;
 mod users;
-mod weights;
 
 #[cfg(test)]
 mod tests;

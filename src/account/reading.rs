@@ -4,8 +4,7 @@ use super::{
     Connection,
     live::Core,
     machines::Place,
-    room::Held,
-    weights::{self, SEEN},
+    room::{self, Held},
 };
 use crate::runtime::clock;
 use api::names::RESERVED_PREFIX;
@@ -21,13 +20,17 @@ use flexmetal_core::{
 use futures::{FutureExt as _, future::BoxFuture};
 use hosting::listing::Listing;
 use hosting_types::{
-    Error, Page, Server, ServerFilter, ServerId, ServerStatus, TagRecord, list::Gap,
+    Error, Page, Server, ServerFilter, ServerId, ServerStatus, TagRecord,
+    list::{self, Gap},
 };
 use std::{
     borrow::Borrow,
     sync::{Arc, Mutex, PoisonError, atomic::Ordering},
     time::Duration,
 };
+
+/// What a listing remembers of a record to know it again, in bytes.
+const SEEN: usize = 40;
 
 /// How often a listing that shifted is started again at once.
 const TRIES: usize = 3;
@@ -95,10 +98,8 @@ impl Core {
                 let listed = taken.map(|(server, place)| Listed { server, place });
                 let listed = all_fit(listed.collect())?;
                 // Where a record has a place, this has one too.
-                weigh(&seen_ones, &listed, |listed| match listed.place {
-                    Place::NotNeeded => SEEN,
-                    Place::Has | Place::Full => 0,
-                })?;
+                let not_kept = |listed: &&Listed<_>| listed.place == Place::NotNeeded;
+                take(&seen_ones, SEEN * listed.iter().filter(not_kept).count())?;
                 Ok(listed)
             }
             .boxed()
@@ -121,7 +122,7 @@ impl Core {
                 let pages = Listing::of_servers(move |page| {
                     async move {
                         let servers = self.page(by, filter, page, Lane::Resolve).await?;
-                        weigh(of_pages, &servers, |_| SEEN)?;
+                        take(of_pages, SEEN * servers.len())?;
                         let servers = servers.into_iter();
                         all_fit(servers.map(|server| placed(of_pages, server)).collect())
                     }
@@ -133,7 +134,7 @@ impl Core {
                 let all = all.into_records().into_iter().map(|it| it.server);
                 let all: Vec<Server> = all.collect();
                 let mut held = into_inner(held);
-                held.shrink_to(weights::sum(&all, weights::server));
+                held.shrink_to(room::size(&all));
                 Ok((all, held))
             }
             .boxed()
@@ -156,7 +157,7 @@ impl Core {
                 let pages = Listing::of_servers(move |page| {
                     async move {
                         let servers = self.page(by, filter, page, Lane::OrphanScan).await?;
-                        weigh(of_pages, &servers, |_| SEEN)?;
+                        take(of_pages, SEEN * servers.len())?;
                         Ok(servers)
                     }
                     .boxed()
@@ -193,7 +194,7 @@ impl Core {
                 let pages = Listing::of_tags(move |page| {
                     async move {
                         let tags = self.call(by, Lane::Catalogue, by.client.tags(page)).await?;
-                        weigh(of_pages, &tags, weights::tag)?;
+                        take(of_pages, room::size(&tags))?;
                         Ok(tags)
                     }
                     .boxed()
@@ -209,7 +210,7 @@ impl Core {
         let read = all.len();
         let mut others = all;
         others.retain(|tag| !is_own_tag(tag));
-        held.shrink_to(weights::sum(&others, weights::tag));
+        held.shrink_to(room::size(&others));
         let by_name = others.into_iter().map(|tag| (tag.tag.clone(), tag));
         let by_name = by_name.collect();
         Ok((started, read, (by_name, held)))
@@ -228,7 +229,7 @@ impl Core {
                     async move {
                         let call = by.client.hosts(None, &cursor);
                         let page = self.call(by, Lane::Catalogue, call).await?;
-                        weigh(of_pages, &page.hosts, weights::host)?;
+                        take(of_pages, room::size(&page.hosts))?;
                         Ok(page)
                     }
                     .boxed()
@@ -320,21 +321,21 @@ fn all_fit<S>(page: Vec<Listed<S>>) -> Result<Vec<Listed<S>>, Gap> {
 
 /// Takes room for one machine more.
 fn placed(held: &Mutex<Held>, server: Server) -> Listed<Server> {
-    let weight = weights::server(&server);
+    let size = list::size(&server);
     let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
     let place = match is_over(&server) {
-        true if held.grow_in_plenty(weight) => Place::Has,
+        true if held.grow_in_plenty(size) => Place::Has,
         true => Place::NotNeeded,
-        false if held.grow(weight) => Place::Has,
+        false if held.grow(size) => Place::Has,
         false => Place::Full,
     };
     Listed { server, place }
 }
 
-/// Takes room for one page more.
-fn weigh<T>(held: &Mutex<Held>, page: &[T], weight: impl Fn(&T) -> usize) -> Result<(), Gap> {
+/// Takes so much more room for a list that is being read.
+fn take(held: &Mutex<Held>, size: usize) -> Result<(), Gap> {
     let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
-    match held.grow(weights::sum(page, weight)) {
+    match held.grow(size) {
         true => Ok(()),
         false => Err(Gap::NoRoom),
     }

@@ -6,19 +6,26 @@
 //! together a third each: there is always some left for the next. What is held stays, and a little each namespace
 //! gets whatever others hold, so that small accounts always work.
 
+use hosting_types::list;
 use std::{
     collections::HashMap,
+    fmt::Debug,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// All that is shared, in bytes. A machine of a usual kind takes two KiB, see `weights::kept`.
-const MOST: usize = 60 << 20;
+/// All that is shared, in bytes. A server of a usual kind takes two KiB.
+const MOST: usize = 48 << 20;
 
 /// What each namespace may hold whatever others hold, in bytes.
 const FLOOR: usize = 512 << 10;
 
 /// How much the floors may add to all, in bytes: memory has an end, whoever makes namespaces.
 const FLOORS: usize = 4 << 20;
+
+/// About how much memory a list takes, in bytes.
+pub(crate) fn size(list: &[impl Debug]) -> usize {
+    list.iter().map(list::size).sum()
+}
 
 /// The room of this process. A clone is the same.
 #[derive(Clone)]

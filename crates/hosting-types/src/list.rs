@@ -2,12 +2,29 @@
 //! the reason why there are no more.
 
 use super::error::Error;
+use std::fmt::{self, Debug, Write as _};
 
 /// The most records of one list that are kept in memory.
 pub const MOST_RECORDS: usize = 100_000;
 
 /// The most of them that are over and done with, where a caller lets them be left out.
 pub const MOST_OVER: usize = 50_000;
+
+/// About how much memory a record takes with its place in a list or map, in bytes: its fields as they are written for
+/// people, which no record's own size exceeds by much.
+pub fn size(record: &impl Debug) -> usize {
+    struct Length(usize);
+    impl fmt::Write for Length {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            self.0 += text.len();
+            Ok(())
+        }
+    }
+    let mut length = Length(128);
+    // What counts only never fails.
+    let _ = write!(length, "{record:?}");
+    length.0
+}
 
 /// Why a list is not complete.
 #[derive(Debug, thiserror::Error)]

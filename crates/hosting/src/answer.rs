@@ -1,6 +1,6 @@
 //! From an answer on the wire to a body or an [`Error`].
 
-use std::time::Duration;
+use std::{fmt::Debug, time::Duration};
 
 use http::{HeaderMap, StatusCode, header};
 use serde_json::Value;
@@ -48,19 +48,17 @@ impl Answer {
     }
 
     /// Reads a listing, each record with `read`.
-    pub(super) fn decode_each<T>(
+    pub(super) fn decode_each<T: Debug>(
         &self,
         read: impl Fn(&Record<'_>) -> Result<T, Misfit>,
     ) -> Result<Vec<T>, Error> {
         if !body::is_list(&self.body) {
             return self.decode(|body| record::all(body)?.iter().map(read).collect());
         }
-        let mut records = Vec::new();
-        let found = body::read_entries(&self.body, |entry| {
-            records.push(read(&record::entry(entry, records.len(), &self.hidden)?)?);
-            Ok(())
+        let records = body::read_list(&self.body, |entry, index| {
+            read(&record::entry(entry, index, &self.hidden)?)
         });
-        found.map(|()| records).map_err(|why| self.misfit(why))
+        records.map_err(|why| self.misfit(why))
     }
 
     /// The success of an operation that has nothing to show (204): no body, or

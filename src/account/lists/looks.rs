@@ -3,7 +3,12 @@
 use super::Answer;
 use crate::{
     account::{
-        Connection, Wake, live::Core, pace, room::Held, rounds::calls_of, turns::Caller, weights,
+        Connection, Wake,
+        live::Core,
+        pace,
+        room::{self, Held},
+        rounds::calls_of,
+        turns::Caller,
     },
     runtime::clock,
 };
@@ -13,7 +18,7 @@ use flexmetal_core::account::{
     view::{Catalogue, List},
 };
 use hosting_types::list::Gap;
-use std::{sync::Arc, time::Duration};
+use std::{fmt::Debug, sync::Arc, time::Duration};
 
 impl Core {
     /// A look at a list that starts at or after this moment is wanted.
@@ -116,7 +121,7 @@ impl Core {
             }
             List::SshKeys => {
                 let all = self.call(by, Lane::Catalogue, by.client.ssh_keys()).await?;
-                let all = self.weighed(all, weights::ssh_key)?;
+                let all = self.held(all)?;
                 self.lists.answer(list, started, all, |c| &mut c.ssh_keys)
             }
             List::Hosts => {
@@ -130,13 +135,13 @@ impl Core {
     async fn catalogue(&self, by: &Connection) -> Result<(Catalogue, Held), Gap> {
         let lane = Lane::Catalogue;
         let quotas = self.call(by, lane, by.client.quota_usage()).await?;
-        let (quotas, of_quotas) = self.weighed(quotas, weights::quota)?;
+        let (quotas, of_quotas) = self.held(quotas)?;
         let plans = self.call(by, lane, by.client.plans()).await?;
-        let (plans, of_plans) = self.weighed(plans, weights::plan)?;
+        let (plans, of_plans) = self.held(plans)?;
         let locations = self.call(by, lane, by.client.locations()).await?;
-        let (locations, of_locations) = self.weighed(locations, weights::location)?;
+        let (locations, of_locations) = self.held(locations)?;
         let systems = self.call(by, lane, by.client.operating_systems()).await?;
-        let (systems, mut held) = self.weighed(systems, weights::system)?;
+        let (systems, mut held) = self.held(systems)?;
         for part in [of_quotas, of_plans, of_locations] {
             held.add(part);
         }
@@ -152,13 +157,9 @@ impl Core {
     }
 
     /// A list with what it takes of the room.
-    fn weighed<T>(
-        &self,
-        list: Vec<T>,
-        weight: impl Fn(&T) -> usize,
-    ) -> Result<(Vec<T>, Held), Gap> {
+    fn held<T: Debug>(&self, list: Vec<T>) -> Result<(Vec<T>, Held), Gap> {
         let mut held = self.room.nothing();
-        match held.grow(weights::sum(&list, weight)) {
+        match held.grow(room::size(&list)) {
             true => Ok((list, held)),
             false => Err(Gap::NoRoom),
         }

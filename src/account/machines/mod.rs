@@ -242,15 +242,8 @@ impl Machines {
 
     /// A complete listing is there. Returns whether it is the first.
     pub(crate) fn prove(&mut self, proof: Arc<Proof>) -> bool {
-        self.snapshot.is_listed(&proof.servers);
         self.duplicates = flexmetal_core::account::orphans::duplicates(&proof);
         self.proof.replace(proof).is_none()
-    }
-
-    /// Counts anew what the room is taken by: forms of records that nobody keeps any more are gone.
-    pub(crate) fn recount(&mut self) {
-        let listed = self.proof.as_ref().map(|proof| &*proof.servers);
-        self.snapshot.is_listed(listed.unwrap_or_default());
     }
 
     /// Looks for orphans in a complete listing, as [`orphans::judge`] does.

@@ -1,11 +1,14 @@
 //! What is known of an account's machines, by identity and by object mark.
 
 use super::{
-    super::{room::Held, weights},
+    super::room::Held,
     sums::{self, Sums},
 };
 use flexmetal_core::account::{marks, view::Sighting};
-use hosting_types::{Server, ServerId, ServerStatus, list::MOST_OVER};
+use hosting_types::{
+    Server, ServerId, ServerStatus,
+    list::{self, MOST_OVER},
+};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
@@ -26,10 +29,8 @@ pub(crate) struct Snapshot {
     sums: Sums,
     /// How many of the records are over and done with.
     over: usize,
-    /// What the records take, and what listings keep besides.
+    /// Twice what the records take: the last listing may keep each in a former form.
     held: Held,
-    /// What of that no record accounts for: a listing may keep one that left, or a form that was larger.
-    former: usize,
 }
 
 /// What became of a record.
@@ -72,15 +73,14 @@ impl Snapshot {
             sums: Sums::default(),
             over: 0,
             held,
-            former: 0,
         }
     }
 
     /// Takes a record in that was asked for at `seen`. An answer older than what is known changes nothing:
     /// listings take their time, and a read may have overtaken one. Memory is bounded: released machines that
     /// were not known before stay out where there is no room for them, since nothing is done with them any
-    /// more; any other record for which there is none changes nothing either. One that weighs no more than its
-    /// former form always fits.
+    /// more; any other record for which there is none changes nothing either. One that is no
+    /// larger than its former form always fits.
     pub(crate) fn put(&mut self, server: Server, seen: Duration) -> Put {
         let unchanged = |kept, place| Put {
             touched: Touched::new(),
@@ -100,16 +100,15 @@ impl Snapshot {
                 return unchanged(known.server.clone(), Place::Has);
             }
         }
-        let weight = weights::kept(&server);
+        let size = held_size(&server);
         if is_needed {
             let before = self.records.get(&server.id);
-            let before = before.map_or(0, |known| weights::kept(&known.server));
-            if weight > before && !self.held.grow(weight - before) {
+            let before = before.map_or(0, |known| held_size(&known.server));
+            if size > before && !self.held.grow(size - before) {
                 return unchanged(Arc::new(server), Place::Full);
             }
-            // A listing may keep the larger form.
-            self.former += before.saturating_sub(weight);
-        } else if self.over >= MOST_OVER || !self.held.grow_in_plenty(weight) {
+            self.held.shrink(before.saturating_sub(size));
+        } else if self.over >= MOST_OVER || !self.held.grow_in_plenty(size) {
             return unchanged(Arc::new(server), Place::NotNeeded);
         }
         let mut touched = self.take_out(&server.id);
@@ -144,30 +143,10 @@ impl Snapshot {
         }
     }
 
-    /// These are the only records that a listing keeps from now on.
-    pub(crate) fn is_listed(&mut self, listed: &[Arc<Server>]) {
-        let beyond = |server: &Arc<Server>| {
-            let now = self.records.get(&server.id);
-            let now = now.map_or(0, |now| weights::server(&now.server));
-            weights::server(server).saturating_sub(now)
-        };
-        let former: usize = listed.iter().map(beyond).sum();
-        // What does not fit any more was taken in before: it only counts for what comes.
-        let more = former.saturating_sub(self.former);
-        self.held.shrink(self.former.saturating_sub(former));
-        self.former = match self.held.grow(more) {
-            true => former,
-            false => former.min(self.former),
-        };
-    }
-
     /// Drops a machine that the API says it does not know.
     pub(crate) fn remove(&mut self, id: &ServerId) -> Touched {
         if let Some(old) = self.records.get(id) {
-            // A listing may keep it.
-            let former = weights::server(&old.server);
-            self.former += former;
-            self.held.shrink(weights::kept(&old.server) - former);
+            self.held.shrink(held_size(&old.server));
         }
         self.take_out(id)
     }
@@ -270,6 +249,11 @@ impl Snapshot {
         unseen.sort_by_key(|s| s.seen);
         unseen.into_iter().map(|s| s.server.id.clone()).collect()
     }
+}
+
+/// How much of the room a record takes. In steps, so that another word of it takes no more.
+fn held_size(server: &Server) -> usize {
+    (2 * list::size(server)).next_multiple_of(1024)
 }
 
 /// Whether a record is about to change by itself.
@@ -397,7 +381,6 @@ mod tests {
         let first = server(0, "delivered", &[CLUSTER]).id;
         assert_eq!(snapshot.get(&first).unwrap().server.name, "n");
         snapshot.remove(&first);
-        snapshot.is_listed(&[]);
         let again = server(41, "delivered", &[CLUSTER]);
         assert_eq!(
             snapshot.put(again, Duration::from_secs(1)).place,
@@ -407,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_that_weighs_no_more_always_fits_and_takes_nothing() {
+    fn another_word_of_a_record_always_fits_and_takes_nothing() {
         let room = Room::of(100_000);
         let mut snapshot = Snapshot::new(CLUSTER.into(), room.part(None).nothing());
         let mut others: Vec<_> = (0..9)
@@ -422,8 +405,6 @@ mod tests {
         let new = server(10, "delivered", &[CLUSTER]);
         assert_eq!(snapshot.put(new, seconds(1)).place, Place::Full);
         let held = room.held();
-        // A listing keeps every former form.
-        let mut listed = Vec::new();
         for (step, status) in ["releasing", "delivered", "created"]
             .into_iter()
             .enumerate()
@@ -435,38 +416,13 @@ mod tests {
                     (put.place, &put.kept.status),
                     (Place::Has, &ServerStatus::parse(status))
                 );
-                listed.push(put.kept);
             }
             assert_eq!(room.held(), held);
         }
-        let larger = server(0, &"x".repeat(60), &[CLUSTER]);
+        let larger = server(0, &"x".repeat(1000), &[CLUSTER]);
         assert_eq!(snapshot.put(larger, seconds(9)).place, Place::Full);
         drop(snapshot);
         drop(others);
-        assert_eq!(room.held(), 0);
-    }
-
-    #[test]
-    fn a_listing_that_keeps_what_left_or_shrank_counts_until_the_next() {
-        let room = Room::of(100_000);
-        let mut snapshot = Snapshot::new(CLUSTER.into(), room.part(None).nothing());
-        let form = |number: u8, letters: usize| {
-            let mut server = server(number, "delivered", &[CLUSTER]);
-            server.name = "n".repeat(letters);
-            server
-        };
-        let large = [0, 1].map(|n| snapshot.put(form(n, 5000), Duration::from_secs(1)).kept);
-        let held = room.held();
-        let small = snapshot.put(form(0, 1), Duration::from_secs(2)).kept;
-        assert_eq!(room.held(), held);
-        snapshot.remove(&large[1].id);
-        snapshot.is_listed(&large);
-        let both: usize = large.iter().map(|server| weights::server(server)).sum();
-        assert!(room.held() >= both && room.held() < held, "{}", room.held());
-        snapshot.is_listed(std::slice::from_ref(&small));
-        assert_eq!(room.held(), weights::kept(&small));
-        snapshot.remove(&small.id);
-        snapshot.is_listed(&[]);
         assert_eq!(room.held(), 0);
     }
 

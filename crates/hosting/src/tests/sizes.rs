@@ -80,7 +80,6 @@ async fn only_what_has_no_pages_may_be_large() {
         "capacity_commits",
         "ssh_keys",
         "hosts",
-        "hardware_listing",
     ];
     for name in NAMES {
         let (client, script) = Script::client(vec![Ok(answer(500, ""))]);

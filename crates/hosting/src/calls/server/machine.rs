@@ -20,7 +20,7 @@ impl Client {
     /// (4.4-28), [`Error::TooLarge`] for a listing of more than 8 MiB.
     pub async fn hardware_listing(&self, id: &ServerId) -> Result<HardwareListing, Error> {
         let path = ["flexMetal", "servers", id.as_str(), "lshw"];
-        self.get_large(&path).await?.decode(|body| {
+        self.get(&path).await?.decode(|body| {
             let record = record::one(body)?;
             if !record.has("lshw") && !record.has("createdAt") {
                 return Err("the answer is no hardware listing".to_owned());
