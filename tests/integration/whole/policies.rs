@@ -104,7 +104,12 @@ async fn a_suspended_account_stops_everything_through_it() {
     let suspend = async |suspend: bool| {
         super::change_account(&world, "default", &json!({"spec": {"suspend": suspend}})).await;
     };
-    world.create(&server("running")).await;
+    // It states all that an account could have defaults for, so that no default leads to the account.
+    let stated = json!({
+        "deletionPolicy": "Release", "deletionProtection": false, "suspend": false, "managementPolicy": "Full",
+        "failurePolicy": "Hold", "externalReleasePolicy": "Hold", "releaseDelay": "0s",
+    });
+    world.create(&with("running", &stated)).await;
     let running = world.wait_ready("running", SOON).await;
     suspend(true).await;
     // However late the operator hears of it.
