@@ -178,11 +178,7 @@ impl Core {
         lane: Lane,
         call: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        self.check_key()?;
-        self.turns.wait(lane).await;
-        // It may have been refused while this call waited.
-        self.check_key()?;
-        let result = call.await;
+        let result = self.in_turn(lane, call).await?;
         self.record_answer(by, result.as_ref().map(drop));
         result
     }
@@ -194,12 +190,22 @@ impl Core {
         lane: Lane,
         call: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        self.check_key()?;
-        self.turns.wait(lane).await;
-        self.check_key()?;
-        let result = call.await;
+        let result = self.in_turn(lane, call).await?;
         self.record_unless_forbidden(by, result.as_ref().map(drop));
         result
+    }
+
+    /// The result of a call when its turn has come; an error where it was not made.
+    async fn in_turn<T>(
+        &self,
+        lane: Lane,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<Result<T, Error>, Error> {
+        self.check_key()?;
+        self.turns.wait(lane).await;
+        // It may have been refused while this call waited.
+        self.check_key()?;
+        Ok(call.await)
     }
 
     /// What an answer says of the account itself, where 403 may be an answer to this call alone.

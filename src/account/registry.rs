@@ -71,8 +71,13 @@ pub struct Connection {
 
 impl Connection {
     fn leads_where(&self, other: &Self) -> bool {
-        self.base_url == other.base_url && self.key.is_same_as(&other.key)
+        is_same_key((&self.base_url, &self.key), (&other.base_url, &other.key))
     }
+}
+
+/// Whether two are one key at one URL.
+fn is_same_key(one: (&BaseUrl, &ApiKey), other: (&BaseUrl, &ApiKey)) -> bool {
+    one.0 == other.0 && one.1.is_same_as(other.1)
 }
 
 /// What is left of a session: whoever waited in it has to look again. Its tasks may end with it, so it is kept until no
@@ -198,8 +203,11 @@ impl Accounts {
         let own = entries.get(key).map(Entry::keys).unwrap_or_default();
         let is_same = |entry: &Entry| {
             let others = entry.keys();
-            own.iter()
-                .any(|own| others.iter().any(|other| is_same_key(own, other)))
+            let is_one = |(url, key): &(BaseUrl, ApiKey)| {
+                own.iter()
+                    .any(|own| is_same_key((&own.0, &own.1), (url, key)))
+            };
+            others.iter().any(is_one)
         };
         let others = entries
             .iter()
@@ -385,6 +393,12 @@ impl Accounts {
         }
     }
 
+    /// This process does not serve the account, and makes no call of it.
+    pub fn stop_serving(&self, key: &AccountKey, uid: &str) {
+        self.set_served(key, uid, None);
+        self.disconnect(key, uid);
+    }
+
     /// The key or the spec changed: a refused key is tried at once.
     pub fn probe_now(&self, key: &AccountKey) {
         if let Some((live, _)) = self.get(key).and_then(|a| a.connected()) {
@@ -481,11 +495,6 @@ impl Accounts {
         let entries = self.inner.entries.lock();
         entries.unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Whether two are one key at one URL.
-fn is_same_key(one: &(BaseUrl, ApiKey), other: &(BaseUrl, ApiKey)) -> bool {
-    one.0 == other.0 && one.1.is_same_as(&other.1)
 }
 
 impl Entry {

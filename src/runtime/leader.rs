@@ -65,7 +65,7 @@ impl Election {
 pub struct Leadership(Arc<State>);
 
 struct State {
-    seat: watch::Sender<Seat>,
+    lease_state: watch::Sender<LeaseState>,
     /// What was told last: since when it leads. None before the first look at the Lease.
     told: watch::Sender<Option<Option<Duration>>>,
 }
@@ -75,16 +75,16 @@ impl Leadership {
     #[cfg(test)]
     pub fn always() -> Self {
         let since = Duration::ZERO;
-        let seat = Seat {
+        let lease_state = LeaseState {
             term: Some(Term {
                 since,
                 unbroken_since: since,
                 until: Duration::MAX,
             }),
-            ..Seat::default()
+            ..LeaseState::default()
         };
         Self(Arc::new(State {
-            seat: watch::Sender::new(seat),
+            lease_state: watch::Sender::new(lease_state),
             told: watch::Sender::new(Some(Some(since))),
         }))
     }
@@ -94,12 +94,12 @@ impl Leadership {
         let pod = election.pod.as_deref().map(|pod| format!("{pod}/"));
         let pod = pod.unwrap_or_default();
         let state = Arc::new(State {
-            seat: watch::Sender::new(Seat {
+            lease_state: watch::Sender::new(LeaseState {
                 me: format!("{pod}{:08x}", rand::random::<u32>()),
                 pod,
                 lasts: election.lease_duration,
                 acts: election.renew_deadline,
-                ..Seat::default()
+                ..LeaseState::default()
             }),
             told: watch::Sender::default(),
         });
@@ -114,14 +114,14 @@ impl Leadership {
 
     /// Since which monotonic moment this process is the leader, at this very moment; None: it is not.
     pub fn since(&self) -> Option<Duration> {
-        self.0.seat.borrow().since(clock::now().mono)
+        self.0.lease_state.borrow().since(clock::now().mono)
     }
 
     /// The same, counted anew also where the Lease had expired and nobody else took it.
     pub fn unbroken_since(&self) -> Option<Duration> {
-        let seat = self.0.seat.borrow();
-        seat.since(clock::now().mono)?;
-        Some(seat.term?.unbroken_since)
+        let lease_state = self.0.lease_state.borrow();
+        lease_state.since(clock::now().mono)?;
+        Some(lease_state.term?.unbroken_since)
     }
 
     /// Each change of it; None within: the Lease was not looked at yet.
@@ -132,7 +132,7 @@ impl Leadership {
 
 /// The Lease as this process sees it. Plain data.
 #[derive(Clone, Debug, Default)]
-struct Seat {
+struct LeaseState {
     /// In whose name this process writes, and what the names of all processes of its pod begin with.
     me: String,
     pod: String,
@@ -161,7 +161,7 @@ struct Term {
     until: Duration,
 }
 
-impl Seat {
+impl LeaseState {
     fn since(&self, now: Duration) -> Option<Duration> {
         let term = self.term.filter(|term| now < term.until)?;
         Some(term.since)
@@ -298,8 +298,11 @@ impl Elector {
                 () = &mut round => self.tell(),
             }
             // What lapses meanwhile is told.
-            let seat = self.state.seat.borrow().clone();
-            let soon = [seat.free_at(), seat.term.map(|term| term.until)];
+            let lease_state = self.state.lease_state.borrow().clone();
+            let soon = [
+                lease_state.free_at(),
+                lease_state.term.map(|term| term.until),
+            ];
             let soon = soon.into_iter().flatten().filter(|at| *at > started);
             let next = soon.fold(started + self.election.retry_period, Duration::min);
             tokio::select! {
@@ -324,14 +327,14 @@ impl Elector {
     }
 
     async fn try_round(&self) -> Result<(), Failure> {
-        if !self.state.seat.borrow().is_mine() {
+        if !self.state.lease_state.borrow().is_mine() {
             self.look().await?;
         }
         let asked = clock::now().mono;
         let claim = {
-            let seat = self.state.seat.borrow();
-            let is_free = seat.free_at().is_none_or(|at| at <= asked);
-            is_free.then(|| seat.claim(&self.election.name, stamp()))
+            let lease_state = self.state.lease_state.borrow();
+            let is_free = lease_state.free_at().is_none_or(|at| at <= asked);
+            is_free.then(|| lease_state.claim(&self.election.name, stamp()))
         };
         let Some(claim) = claim else {
             return Ok(());
@@ -340,8 +343,8 @@ impl Elector {
             Ok(lease) => {
                 let now = clock::now().mono;
                 self.state
-                    .seat
-                    .send_modify(|seat| seat.wrote(lease, asked, now));
+                    .lease_state
+                    .send_modify(|lease_state| lease_state.wrote(lease, asked, now));
                 Ok(())
             }
             Err(failure) if failure.is_stale() => self.look().await,
@@ -352,7 +355,9 @@ impl Elector {
     async fn look(&self) -> Result<(), Failure> {
         let lease = self.bounded(self.api.get_opt(&self.election.name)).await?;
         let now = clock::now().mono;
-        self.state.seat.send_modify(|seat| seat.see(lease, now));
+        self.state
+            .lease_state
+            .send_modify(|lease_state| lease_state.see(lease, now));
         Ok(())
     }
 
@@ -372,8 +377,8 @@ impl Elector {
             let mut mine = None;
             let name = &self.election.name;
             self.state
-                .seat
-                .send_modify(|seat| mine = seat.give_up(name, stamp()));
+                .lease_state
+                .send_modify(|lease_state| mine = lease_state.give_up(name, stamp()));
             let Some(lease) = mine else {
                 return;
             };
@@ -386,14 +391,14 @@ impl Elector {
 
     /// Tells the controllers and the log what has changed.
     fn tell(&self) {
-        let seat = self.state.seat.borrow().clone();
-        let now = Some(seat.since(clock::now().mono));
+        let lease_state = self.state.lease_state.borrow().clone();
+        let now = Some(lease_state.since(clock::now().mono));
         let is_news = self
             .state
             .told
             .send_if_modified(|told| std::mem::replace(told, now) != now);
         if is_news {
-            let (lease, me, holder) = (&self.lease, &seat.me, seat.holder());
+            let (lease, me, holder) = (&self.lease, &lease_state.me, lease_state.holder());
             match now.flatten() {
                 Some(_) => tracing::info!(lease, me, "leading"),
                 None => tracing::info!(lease, me, holder, "standing by"),

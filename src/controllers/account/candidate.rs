@@ -5,7 +5,7 @@ use crate::account::{Accounts, Connection};
 use api::account::{AccountStatus, Endpoint};
 use flexmetal_core::{
     account::{
-        decide::candidate::{self, Beside, Step, Tried},
+        decide::candidate::{self, Constraints, Step, Tried},
         key::AccountKey,
     },
     backoff::{Backoff, LONGEST_PAUSE},
@@ -130,7 +130,7 @@ impl Trials {
             Tried::ShowsNone => self.rounds.wrapping_add(1),
             _ => 0,
         };
-        let beside = Beside {
+        let beside = Constraints {
             is_ordering: accounts.is_ordering(of.key),
             is_refused: accounts.is_refused(of.key),
         };

@@ -73,8 +73,7 @@ pub(super) async fn claim<K: AccountObject>(
         Step::Conflict(again) => {
             memory.served_in = None;
             memory.connected = None;
-            ctx.accounts.set_served(&key, &uid, None);
-            ctx.accounts.disconnect(&key, &uid);
+            ctx.accounts.stop_serving(&key, &uid);
             let recorded = recorded.unwrap_or_default();
             let look = look.unwrap_or(Look::Free);
             if !recorded.is_empty() && memory.conflict.as_deref() != Some(recorded) {

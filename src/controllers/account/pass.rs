@@ -77,8 +77,7 @@ fn stand_by<K: AccountObject>(
         object.uid().unwrap_or_default(),
     );
     object::announce(&ctx.accounts, &Shown::Decoded(object.clone()));
-    ctx.accounts.set_served(&key, &uid, None);
-    ctx.accounts.disconnect(&key, &uid);
+    ctx.accounts.stop_serving(&key, &uid);
     *memory = Memory::default();
     ctx.stand_by().unwrap_or(Again::AtOnce)
 }

@@ -13,9 +13,9 @@ fn at(second: i64) -> MicroTime {
     MicroTime(Timestamp::from_second(1_800_000_000 + second).unwrap())
 }
 
-fn seat(me: &str) -> Seat {
+fn lease_state(me: &str) -> LeaseState {
     let pod = me.rsplit_once('/').map_or("", |(pod, _)| pod);
-    Seat {
+    LeaseState {
         me: me.into(),
         pod: if pod.is_empty() {
             String::new()
@@ -24,52 +24,56 @@ fn seat(me: &str) -> Seat {
         },
         lasts: LASTS,
         acts: ACTS,
-        ..Seat::default()
+        ..LeaseState::default()
     }
 }
 
 /// The Lease as the API server gives it back, held in this name and renewed at this second.
 fn held_by(me: &str, renewed: i64) -> Lease {
-    let mut lease = seat(me).claim("l", at(renewed));
+    let mut lease = lease_state(me).claim("l", at(renewed));
     lease.metadata.resource_version = Some("7".into());
     lease
 }
 
-fn may_take(seat: &Seat, now: Duration) -> bool {
-    seat.free_at().is_none_or(|at| at <= now)
+fn may_take(lease_state: &LeaseState, now: Duration) -> bool {
+    lease_state.free_at().is_none_or(|at| at <= now)
 }
 
-/// A seat that took its Lease at this moment.
-fn mine(now: Duration) -> Seat {
-    let mut seat = seat("a/1");
-    seat.see(None, now);
-    seat.wrote(held_by("a/1", 0), now, now);
-    seat
+/// A lease_state that took its Lease at this moment.
+fn mine(now: Duration) -> LeaseState {
+    let mut lease_state = lease_state("a/1");
+    lease_state.see(None, now);
+    lease_state.wrote(held_by("a/1", 0), now, now);
+    lease_state
 }
 
 #[test]
 fn another_lease_is_free_when_it_said_the_same_for_its_whole_time_by_our_clock() {
-    let mut seat = seat("a/1");
+    let mut lease_state = lease_state("a/1");
     // What it says of wall time may be years off.
-    seat.see(Some(held_by("b/1", -1_000_000)), s(100));
-    seat.see(Some(held_by("b/1", -1_000_000)), s(110));
-    assert!(!may_take(&seat, s(114)) && may_take(&seat, s(115)));
+    lease_state.see(Some(held_by("b/1", -1_000_000)), s(100));
+    lease_state.see(Some(held_by("b/1", -1_000_000)), s(110));
+    assert!(!may_take(&lease_state, s(114)) && may_take(&lease_state, s(115)));
     // A renewal starts it again.
-    seat.see(Some(held_by("b/1", -999_999)), s(115));
-    assert!(!may_take(&seat, s(129)) && may_take(&seat, s(130)));
-    assert_eq!(seat.since(s(130)), None, "what may be taken is not taken");
+    lease_state.see(Some(held_by("b/1", -999_999)), s(115));
+    assert!(!may_take(&lease_state, s(129)) && may_take(&lease_state, s(130)));
+    assert_eq!(
+        lease_state.since(s(130)),
+        None,
+        "what may be taken is not taken"
+    );
 }
 
 #[test]
 fn labels_on_a_lease_do_not_renew_it_and_stay() {
-    let mut seat = seat("a/1");
-    seat.see(Some(held_by("b/1", 0)), s(100));
+    let mut lease_state = lease_state("a/1");
+    lease_state.see(Some(held_by("b/1", 0)), s(100));
     let mut labelled = held_by("b/1", 0);
     labelled.metadata.resource_version = Some("8".into());
     labelled.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
-    seat.see(Some(labelled), s(114));
-    assert!(may_take(&seat, s(115)));
-    let taken = seat.claim("l", at(0));
+    lease_state.see(Some(labelled), s(114));
+    assert!(may_take(&lease_state, s(115)));
+    let taken = lease_state.claim("l", at(0));
     assert_eq!(taken.metadata.resource_version.as_deref(), Some("8"));
     assert!(taken.metadata.labels.is_some());
     assert_eq!(taken.spec.unwrap().lease_transitions, Some(1));
@@ -80,27 +84,27 @@ fn a_released_lease_is_free_at_once_and_a_deleted_one_after_its_time() {
     let mut theirs = mine(s(90));
     let mut released = theirs.give_up("l", at(1)).unwrap();
     released.metadata.resource_version = Some("9".into());
-    let mut seat = seat("b/1");
-    seat.see(Some(held_by("a/1", 0)), s(100));
-    assert!(!may_take(&seat, s(101)));
-    seat.see(Some(released), s(101));
-    assert!(may_take(&seat, s(101)));
+    let mut lease_state = lease_state("b/1");
+    lease_state.see(Some(held_by("a/1", 0)), s(100));
+    assert!(!may_take(&lease_state, s(101)));
+    lease_state.see(Some(released), s(101));
+    assert!(may_take(&lease_state, s(101)));
 
-    seat.see(Some(held_by("a/1", 5)), s(100));
-    seat.see(None, s(101));
-    seat.see(None, s(110));
+    lease_state.see(Some(held_by("a/1", 5)), s(100));
+    lease_state.see(None, s(101));
+    lease_state.see(None, s(110));
     assert!(
-        !may_take(&seat, s(115)),
+        !may_take(&lease_state, s(115)),
         "its holder may not know of it yet"
     );
-    assert!(may_take(&seat, s(116)));
+    assert!(may_take(&lease_state, s(116)));
     // Where none was ever seen, none is waited for.
-    assert!(may_take(&Seat::default(), s(0)));
+    assert!(may_take(&LeaseState::default(), s(0)));
 }
 
 #[test]
 fn an_earlier_process_of_this_pod_makes_way_and_a_twin_does_not() {
-    let mut first = seat("a/1");
+    let mut first = lease_state("a/1");
     first.see(Some(held_by("a/0", 0)), s(1));
     assert!(may_take(&first, s(1)));
     // Not one that came later under the same name.
@@ -110,9 +114,9 @@ fn an_earlier_process_of_this_pod_makes_way_and_a_twin_does_not() {
     assert!(!may_take(&seat_of_a, s(5)));
     // Names of pods are compared whole, and without one nothing is known.
     for (me, holder) in [("a/1", "aa/0"), ("1", "2"), ("1", "a/2")] {
-        let mut seat = seat(me);
-        seat.see(Some(held_by(holder, 0)), s(1));
-        assert!(!may_take(&seat, s(1)), "{me} {holder}");
+        let mut lease_state = lease_state(me);
+        lease_state.see(Some(held_by(holder, 0)), s(1));
+        assert!(!may_take(&lease_state, s(1)), "{me} {holder}");
     }
 }
 
@@ -124,7 +128,7 @@ fn overlaps(of_holder: f64, of_other: f64) -> bool {
     let (begun, done) = (asked.mul_f64(of_holder), s(106).mul_f64(of_holder));
     holder.wrote(held_by("a/1", 3), begun, done);
     // Seen at its earliest, as if its answer alone were late.
-    let mut theirs = seat("b/1");
+    let mut theirs = lease_state("b/1");
     theirs.see(Some(held_by("a/1", 3)), asked.mul_f64(of_other));
     let may_start = |at: Duration| may_take(&theirs, at.mul_f64(of_other));
     let acts = |at: Duration| holder.since(at.mul_f64(of_holder)).is_some();
@@ -146,48 +150,51 @@ fn clocks_that_run_at_different_rates_leave_no_moment_for_two() {
 
 #[test]
 fn a_renewal_counts_from_when_it_was_asked_for_and_keeps_the_term() {
-    let mut seat = mine(s(100));
+    let mut lease_state = mine(s(100));
     assert_eq!(
-        seat.since(s(100) + ACTS - Duration::from_millis(1)),
+        lease_state.since(s(100) + ACTS - Duration::from_millis(1)),
         Some(s(100))
     );
     assert_eq!(
-        seat.since(s(100) + ACTS),
+        lease_state.since(s(100) + ACTS),
         None,
         "whatever ran or slept in between"
     );
-    seat.wrote(held_by("a/1", 3), s(103), s(107));
-    assert_eq!(seat.since(s(112)), Some(s(100)));
-    assert_eq!(seat.since(s(113)), None);
+    lease_state.wrote(held_by("a/1", 3), s(103), s(107));
+    assert_eq!(lease_state.since(s(112)), Some(s(100)));
+    assert_eq!(lease_state.since(s(113)), None);
 }
 
 #[test]
 fn what_was_lost_begins_a_new_term_and_what_expired_does_not() {
-    let mut seat = mine(s(100));
-    seat.wrote(held_by("a/1", 3), s(150), s(151));
-    assert_eq!(seat.since(s(151)), Some(s(100)), "nobody took it");
-    assert_eq!(seat.term.unwrap().unbroken_since, s(151));
-    seat.wrote(held_by("a/1", 4), s(152), s(152));
-    assert_eq!(seat.term.unwrap().unbroken_since, s(151));
-    seat.see(Some(held_by("b/1", 160)), s(155));
-    assert_eq!((seat.since(s(155)), seat.holder()), (None, Some("b/1")));
-    assert!(may_take(&seat, s(170)));
-    seat.wrote(held_by("a/1", 170), s(170), s(171));
-    assert_eq!(seat.since(s(171)), Some(s(171)));
-    seat.give_up("l", at(1)).unwrap();
-    assert_eq!(seat.since(s(171)), None);
+    let mut lease_state = mine(s(100));
+    lease_state.wrote(held_by("a/1", 3), s(150), s(151));
+    assert_eq!(lease_state.since(s(151)), Some(s(100)), "nobody took it");
+    assert_eq!(lease_state.term.unwrap().unbroken_since, s(151));
+    lease_state.wrote(held_by("a/1", 4), s(152), s(152));
+    assert_eq!(lease_state.term.unwrap().unbroken_since, s(151));
+    lease_state.see(Some(held_by("b/1", 160)), s(155));
+    assert_eq!(
+        (lease_state.since(s(155)), lease_state.holder()),
+        (None, Some("b/1"))
+    );
+    assert!(may_take(&lease_state, s(170)));
+    lease_state.wrote(held_by("a/1", 170), s(170), s(171));
+    assert_eq!(lease_state.since(s(171)), Some(s(171)));
+    lease_state.give_up("l", at(1)).unwrap();
+    assert_eq!(lease_state.since(s(171)), None);
 }
 
 #[test]
 fn a_lease_that_says_nothing_is_free_and_none_is_believed_for_ever() {
-    let mut seat = seat("a/1");
-    seat.see(Some(Lease::default()), s(1));
-    assert!(may_take(&seat, s(1)));
+    let mut lease_state = lease_state("a/1");
+    lease_state.see(Some(Lease::default()), s(1));
+    assert!(may_take(&lease_state, s(1)));
     for (said, lasts) in [(Some(86_400), LONGEST), (None, LASTS), (Some(-1), LASTS)] {
         let mut lease = held_by("b/1", i64::from(said.unwrap_or_default()));
         lease.spec.as_mut().unwrap().lease_duration_seconds = said;
-        seat.see(Some(lease), s(100));
-        assert!(!may_take(&seat, s(100) + lasts - s(1)));
-        assert!(may_take(&seat, s(100) + lasts));
+        lease_state.see(Some(lease), s(100));
+        assert!(!may_take(&lease_state, s(100) + lasts - s(1)));
+        assert!(may_take(&lease_state, s(100) + lasts));
     }
 }

@@ -83,7 +83,7 @@ pub enum Step {
 
 /// What stands beside a trial.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Beside {
+pub struct Constraints {
     /// An order is under way or not settled.
     pub is_ordering: bool,
     /// The key in use is refused, so that nothing can be settled over it.
@@ -91,7 +91,12 @@ pub struct Beside {
 }
 
 /// Says what follows from a trial.
-pub fn step(tried: &Tried, status: &AccountStatus, on_record: &OnRecord, beside: Beside) -> Step {
+pub fn step(
+    tried: &Tried,
+    status: &AccountStatus,
+    on_record: &OnRecord,
+    beside: Constraints,
+) -> Step {
     let must_show = || {
         let machines = lineage::machines(status, on_record);
         machines.iter().any(|machine| machine.live)

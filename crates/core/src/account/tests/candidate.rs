@@ -5,7 +5,7 @@ use super::{
     *,
 };
 use crate::{
-    account::decide::candidate::{Beside, Candidate, Step, Tried, evidence, step, verdict},
+    account::decide::candidate::{Candidate, Constraints, Step, Tried, evidence, step, verdict},
     readings::words::complaints,
 };
 use api::account::Credentials;
@@ -31,7 +31,7 @@ fn a_key_replaces_the_one_in_use_by_a_machine_that_it_shows_or_where_none_is_to_
         open: vec!["1".repeat(24)],
         ..record(vec![])
     };
-    let after = |tried, on_record| step(&tried, &status, on_record, Beside::default());
+    let after = |tried, on_record| step(&tried, &status, on_record, Constraints::default());
     // What it shows is enough, whatever else is open: what waits for the outcome of an order goes on.
     for on_record in [&nothing, &live, &over, &ordering] {
         assert_eq!(after(Tried::Shows, on_record), Step::Succeeds);
@@ -43,14 +43,14 @@ fn a_key_replaces_the_one_in_use_by_a_machine_that_it_shows_or_where_none_is_to_
         assert_eq!(after(tried.clone(), &over), Step::Replaces);
         assert_eq!(after(tried.clone(), &live), Step::Again, "somebody else's");
         assert_eq!(after(tried.clone(), &ordering), Step::Waits);
-        let ordering_now = Beside {
+        let ordering_now = Constraints {
             is_ordering: true,
-            ..Beside::default()
+            ..Constraints::default()
         };
         assert_eq!(step(&tried, &status, &nothing, ordering_now), Step::Waits);
         // Over a key that is refused no order is ever settled.
         for (on_record, is_ordering) in [(&ordering, false), (&nothing, true)] {
-            let beside = Beside {
+            let beside = Constraints {
                 is_ordering,
                 is_refused: true,
             };
