@@ -195,7 +195,7 @@ impl Core {
         result
     }
 
-    /// The result of a call when its turn has come; an error where it was not made.
+    /// Makes a call when its turn has come. The outer error: the key is refused, and it was not made.
     async fn in_turn<T>(
         &self,
         lane: Lane,

@@ -1,11 +1,6 @@
 //! Reading machines: one by one, page by page, whole lists.
 
-use super::{
-    Connection,
-    live::Core,
-    machines::Place,
-    room::{self, Held},
-};
+use super::{Connection, live::Core, machines::Place, room::Held};
 use crate::runtime::clock;
 use api::names::RESERVED_PREFIX;
 use flexmetal_core::{
@@ -21,15 +16,15 @@ use futures::{FutureExt as _, future::BoxFuture};
 use hosting::listing::Listing;
 use hosting_types::{
     Error, Page, Server, ServerFilter, ServerId, ServerStatus, TagRecord,
-    list::{self, Gap},
+    list::{Gap, list_size, record_size},
 };
 use std::{
     borrow::Borrow,
-    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
-/// What a listing remembers of a record to know it again, in bytes.
+/// What a listing remembers of a record to know it again, in bytes: 16 in a set that grows by doubling.
 const SEEN: usize = 40;
 
 /// How often a listing that shifted is started again at once.
@@ -97,9 +92,10 @@ impl Core {
                 let taken = self.take_in(servers, seen).into_iter();
                 let listed = taken.map(|(server, place)| Listed { server, place });
                 let listed = all_fit(listed.collect())?;
-                // Where a record has a place, this has one too.
+                // The snapshot's allowance for a record covers this, too.
                 let not_kept = |listed: &&Listed<_>| listed.place == Place::NotNeeded;
-                take(&seen_ones, SEEN * listed.iter().filter(not_kept).count())?;
+                let not_kept = listed.iter().filter(not_kept).count();
+                locked(&seen_ones).reserve_bytes(SEEN * not_kept)?;
                 Ok(listed)
             }
             .boxed()
@@ -113,7 +109,7 @@ impl Core {
     pub(crate) async fn every_machine(
         &self,
         by: &Connection,
-    ) -> Result<(Duration, Weighed<Vec<Server>>), Gap> {
+    ) -> Result<(Duration, Reserved<Vec<Server>>), Gap> {
         let filter = &ServerFilter::default();
         let read = || {
             async move {
@@ -122,7 +118,7 @@ impl Core {
                 let pages = Listing::of_servers(move |page| {
                     async move {
                         let servers = self.page(by, filter, page, Lane::Resolve).await?;
-                        take(of_pages, SEEN * servers.len())?;
+                        locked(of_pages).reserve_bytes(SEEN * servers.len())?;
                         let servers = servers.into_iter();
                         all_fit(servers.map(|server| placed(of_pages, server)).collect())
                     }
@@ -134,7 +130,7 @@ impl Core {
                 let all = all.into_records().into_iter().map(|it| it.server);
                 let all: Vec<Server> = all.collect();
                 let mut held = into_inner(held);
-                held.shrink_to(room::size(&all));
+                held.shrink_to(list_size(&all));
                 Ok((all, held))
             }
             .boxed()
@@ -157,7 +153,7 @@ impl Core {
                 let pages = Listing::of_servers(move |page| {
                     async move {
                         let servers = self.page(by, filter, page, Lane::OrphanScan).await?;
-                        take(of_pages, SEEN * servers.len())?;
+                        locked(of_pages).reserve_bytes(SEEN * servers.len())?;
                         Ok(servers)
                     }
                     .boxed()
@@ -186,7 +182,7 @@ impl Core {
     pub(crate) async fn every_tag(
         &self,
         by: &Connection,
-    ) -> Result<(Duration, usize, Weighed<Tags>), Gap> {
+    ) -> Result<(Duration, usize, Reserved<Tags>), Gap> {
         let read = || {
             async move {
                 let held = Mutex::new(self.room.nothing());
@@ -194,7 +190,7 @@ impl Core {
                 let pages = Listing::of_tags(move |page| {
                     async move {
                         let tags = self.call(by, Lane::Catalogue, by.client.tags(page)).await?;
-                        take(of_pages, room::size(&tags))?;
+                        locked(of_pages).reserve(&tags)?;
                         Ok(tags)
                     }
                     .boxed()
@@ -210,7 +206,7 @@ impl Core {
         let read = all.len();
         let mut others = all;
         others.retain(|tag| !is_own_tag(tag));
-        held.shrink_to(room::size(&others));
+        held.shrink_to(list_size(&others));
         let by_name = others.into_iter().map(|tag| (tag.tag.clone(), tag));
         let by_name = by_name.collect();
         Ok((started, read, (by_name, held)))
@@ -220,7 +216,7 @@ impl Core {
     pub(crate) async fn every_host(
         &self,
         by: &Connection,
-    ) -> Result<(Duration, Weighed<Hosts>), Gap> {
+    ) -> Result<(Duration, Reserved<Hosts>), Gap> {
         let read = || {
             async move {
                 let held = Mutex::new(self.room.nothing());
@@ -229,7 +225,7 @@ impl Core {
                     async move {
                         let call = by.client.hosts(None, &cursor);
                         let page = self.call(by, Lane::Catalogue, call).await?;
-                        take(of_pages, room::size(&page.hosts))?;
+                        locked(of_pages).reserve(&page.hosts)?;
                         Ok(page)
                     }
                     .boxed()
@@ -288,8 +284,8 @@ pub(crate) fn steady_now() -> Moment {
     }
 }
 
-/// What is kept of a list, with what it takes of the room.
-pub(crate) type Weighed<T> = (T, Held);
+/// What is kept of a list, with the room reserved for it.
+pub(crate) type Reserved<T> = (T, Held);
 
 /// A machine of a listing, and whether there is a place for it.
 #[derive(Debug)]
@@ -321,8 +317,8 @@ fn all_fit<S>(page: Vec<Listed<S>>) -> Result<Vec<Listed<S>>, Gap> {
 
 /// Takes room for one machine more.
 fn placed(held: &Mutex<Held>, server: Server) -> Listed<Server> {
-    let size = list::size(&server);
-    let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+    let size = record_size(&server);
+    let mut held = locked(held);
     let place = match is_over(&server) {
         true if held.grow_in_plenty(size) => Place::Has,
         true => Place::NotNeeded,
@@ -332,13 +328,8 @@ fn placed(held: &Mutex<Held>, server: Server) -> Listed<Server> {
     Listed { server, place }
 }
 
-/// Takes so much more room for a list that is being read.
-fn take(held: &Mutex<Held>, size: usize) -> Result<(), Gap> {
-    let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
-    match held.grow(size) {
-        true => Ok(()),
-        false => Err(Gap::NoRoom),
-    }
+fn locked(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
+    held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn into_inner(held: Mutex<Held>) -> Held {

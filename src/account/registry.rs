@@ -71,13 +71,8 @@ pub struct Connection {
 
 impl Connection {
     fn leads_where(&self, other: &Self) -> bool {
-        is_same_key((&self.base_url, &self.key), (&other.base_url, &other.key))
+        self.base_url == other.base_url && self.key.is_same_as(&other.key)
     }
-}
-
-/// Whether two are one key at one URL.
-fn is_same_key(one: (&BaseUrl, &ApiKey), other: (&BaseUrl, &ApiKey)) -> bool {
-    one.0 == other.0 && one.1.is_same_as(other.1)
 }
 
 /// What is left of a session: whoever waited in it has to look again. Its tasks may end with it, so it is kept until no
@@ -203,11 +198,11 @@ impl Accounts {
         let own = entries.get(key).map(Entry::keys).unwrap_or_default();
         let is_same = |entry: &Entry| {
             let others = entry.keys();
-            let is_one = |(url, key): &(BaseUrl, ApiKey)| {
+            let is_own = |(url, key): &(BaseUrl, ApiKey)| {
                 own.iter()
-                    .any(|own| is_same_key((&own.0, &own.1), (url, key)))
+                    .any(|(at, with)| at == url && with.is_same_as(key))
             };
-            others.iter().any(is_one)
+            others.iter().any(is_own)
         };
         let others = entries
             .iter()
@@ -393,7 +388,7 @@ impl Accounts {
         }
     }
 
-    /// This process does not serve the account, and makes no call of it.
+    /// Stops serving the account: its session ends, and no call of it follows.
     pub fn stop_serving(&self, key: &AccountKey, uid: &str) {
         self.set_served(key, uid, None);
         self.disconnect(key, uid);

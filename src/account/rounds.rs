@@ -85,6 +85,9 @@ impl Core {
         if let Some(times) = state.times() {
             state.machines.plan_reads(steady_now(), times);
         }
+        if matches!(result, Err(Gap::NoRoom)) {
+            state.machines.recount();
+        }
         let is_untried = *state.key.state() == KeyState::Untried;
         let is_news = state.schedule.conclude(round, result, now.mono, is_untried);
         drop(state);

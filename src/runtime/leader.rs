@@ -65,7 +65,7 @@ impl Election {
 pub struct Leadership(Arc<State>);
 
 struct State {
-    lease_state: watch::Sender<LeaseState>,
+    lease: watch::Sender<LeaseState>,
     /// What was told last: since when it leads. None before the first look at the Lease.
     told: watch::Sender<Option<Option<Duration>>>,
 }
@@ -84,7 +84,7 @@ impl Leadership {
             ..LeaseState::default()
         };
         Self(Arc::new(State {
-            lease_state: watch::Sender::new(lease_state),
+            lease: watch::Sender::new(lease_state),
             told: watch::Sender::new(Some(Some(since))),
         }))
     }
@@ -94,7 +94,7 @@ impl Leadership {
         let pod = election.pod.as_deref().map(|pod| format!("{pod}/"));
         let pod = pod.unwrap_or_default();
         let state = Arc::new(State {
-            lease_state: watch::Sender::new(LeaseState {
+            lease: watch::Sender::new(LeaseState {
                 me: format!("{pod}{:08x}", rand::random::<u32>()),
                 pod,
                 lasts: election.lease_duration,
@@ -114,12 +114,12 @@ impl Leadership {
 
     /// Since which monotonic moment this process is the leader, at this very moment; None: it is not.
     pub fn since(&self) -> Option<Duration> {
-        self.0.lease_state.borrow().since(clock::now().mono)
+        self.0.lease.borrow().since(clock::now().mono)
     }
 
     /// The same, counted anew also where the Lease had expired and nobody else took it.
     pub fn unbroken_since(&self) -> Option<Duration> {
-        let lease_state = self.0.lease_state.borrow();
+        let lease_state = self.0.lease.borrow();
         lease_state.since(clock::now().mono)?;
         Some(lease_state.term?.unbroken_since)
     }
@@ -298,7 +298,7 @@ impl Elector {
                 () = &mut round => self.tell(),
             }
             // What lapses meanwhile is told.
-            let lease_state = self.state.lease_state.borrow().clone();
+            let lease_state = self.state.lease.borrow().clone();
             let soon = [
                 lease_state.free_at(),
                 lease_state.term.map(|term| term.until),
@@ -327,12 +327,12 @@ impl Elector {
     }
 
     async fn try_round(&self) -> Result<(), Failure> {
-        if !self.state.lease_state.borrow().is_mine() {
+        if !self.state.lease.borrow().is_mine() {
             self.look().await?;
         }
         let asked = clock::now().mono;
         let claim = {
-            let lease_state = self.state.lease_state.borrow();
+            let lease_state = self.state.lease.borrow();
             let is_free = lease_state.free_at().is_none_or(|at| at <= asked);
             is_free.then(|| lease_state.claim(&self.election.name, stamp()))
         };
@@ -343,7 +343,7 @@ impl Elector {
             Ok(lease) => {
                 let now = clock::now().mono;
                 self.state
-                    .lease_state
+                    .lease
                     .send_modify(|lease_state| lease_state.wrote(lease, asked, now));
                 Ok(())
             }
@@ -356,7 +356,7 @@ impl Elector {
         let lease = self.bounded(self.api.get_opt(&self.election.name)).await?;
         let now = clock::now().mono;
         self.state
-            .lease_state
+            .lease
             .send_modify(|lease_state| lease_state.see(lease, now));
         Ok(())
     }
@@ -377,7 +377,7 @@ impl Elector {
             let mut mine = None;
             let name = &self.election.name;
             self.state
-                .lease_state
+                .lease
                 .send_modify(|lease_state| mine = lease_state.give_up(name, stamp()));
             let Some(lease) = mine else {
                 return;
@@ -391,7 +391,7 @@ impl Elector {
 
     /// Tells the controllers and the log what has changed.
     fn tell(&self) {
-        let lease_state = self.state.lease_state.borrow().clone();
+        let lease_state = self.state.lease.borrow().clone();
         let now = Some(lease_state.since(clock::now().mono));
         let is_news = self
             .state

@@ -10,9 +10,14 @@ pub const MOST_RECORDS: usize = 100_000;
 /// The most of them that are over and done with, where a caller lets them be left out.
 pub const MOST_OVER: usize = 50_000;
 
-/// About how much memory a record takes with its place in a list or map, in bytes: its fields as they are written for
-/// people, which no record's own size exceeds by much.
-pub fn size(record: &impl Debug) -> usize {
+/// About how much memory the records of a list take, in bytes.
+pub fn list_size(list: &[impl Debug]) -> usize {
+    list.iter().map(record_size).sum()
+}
+
+/// About how much memory a record takes, in bytes: the length of its `Debug` text, and 128 for its place in a list and a
+/// map. Not for types whose `Debug` leaves fields out.
+pub fn record_size(record: &impl Debug) -> usize {
     struct Length(usize);
     impl fmt::Write for Length {
         fn write_str(&mut self, text: &str) -> fmt::Result {
@@ -21,7 +26,7 @@ pub fn size(record: &impl Debug) -> usize {
         }
     }
     let mut length = Length(128);
-    // What counts only never fails.
+    // `Length` returns no error.
     let _ = write!(length, "{record:?}");
     length.0
 }

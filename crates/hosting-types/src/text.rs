@@ -25,6 +25,8 @@ pub fn clean(text: &str, cap: usize) -> String {
         }
         clean.push(letter);
     }
+    // Blanks that went leave no room behind.
+    clean.shrink_to_fit();
     clean
 }
 

@@ -55,8 +55,8 @@ impl Answer {
         if !body::is_list(&self.body) {
             return self.decode(|body| record::all(body)?.iter().map(read).collect());
         }
-        let records = body::read_list(&self.body, |entry, index| {
-            read(&record::entry(entry, index, &self.hidden)?)
+        let records = body::read_list(&self.body, |value, index| {
+            read(&record::entry(value, index, &self.hidden)?)
         });
         records.map_err(|why| self.misfit(why))
     }

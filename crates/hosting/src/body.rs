@@ -1,14 +1,13 @@
 //! The bytes of an answer, read as JSON within a limit of memory.
 //!
-//! Whatever a body holds, one record of it is a tree at a time, a record has a length, and what is read of all of them a
-//! size.
+//! Only one record is a JSON tree at a time. The text of a record and the size of all records are limited.
 
 use std::fmt::{self, Debug};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hosting_types::list;
-use serde::de::{Deserializer as _, Error as _, SeqAccess, Visitor};
-use serde_json::{Deserializer, Value, value::RawValue};
+use serde::de::{Deserialize, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Deserializer, Map, Value};
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
     task,
@@ -16,10 +15,11 @@ use tokio::{
 
 use super::record::Misfit;
 
-/// The longest text of one record, in bytes. As a tree it takes up to ninety times that.
-const RECORD: usize = 512 << 10;
+/// The longest text of one record, in bytes. As a tree it takes up to 130 times that: with what is read of a body and all
+/// that the operator keeps, that fits into the memory of its pod.
+pub(super) const RECORD: usize = 128 << 10;
 /// The most memory that the records of one body may take, in bytes. A month of usage of eight thousand servers fits.
-const RECORDS: usize = 16 << 20;
+pub(super) const RECORDS: usize = 16 << 20;
 
 /// One body after the other is decoded in this process: it takes moments, and many times the memory of the text.
 static DECODING: Mutex<()> = Mutex::new(());
@@ -27,13 +27,16 @@ static DECODING: Mutex<()> = Mutex::new(());
 /// From this size on a body is decoded aside.
 const LARGE: usize = 64 << 10;
 
-/// Reads a body that is one record.
+/// Reads a whole body, which is as long as one record at most.
 pub(super) fn read(bytes: &[u8]) -> Result<Value, Misfit> {
-    let _decoding = begin(bytes)?;
-    match bytes.trim_ascii().len() <= RECORD {
-        true => serde_json::from_slice(bytes).map_err(|error| broken(&error)),
-        false => Err(too_long()),
+    let text = bytes.trim_ascii();
+    if text.len() > RECORD {
+        return Err(format!("the body is longer than {} KiB", RECORD >> 10));
     }
+    aside(text, || {
+        let _decoding = begin(text)?;
+        plain(text).map_err(|error| format!("the body {}", broken(&error)))
+    })
 }
 
 /// Large bodies take long, and wait for each other: other tasks of the thread go on meanwhile, where the runtime has
@@ -49,20 +52,45 @@ fn aside<T>(bytes: &[u8], work: impl FnOnce() -> T) -> T {
 /// Reads a list record by record.
 pub(super) fn read_list<T: Debug>(
     bytes: &[u8],
-    read: impl FnMut(&Value, usize) -> Result<T, Misfit>,
+    mut read: impl FnMut(&Value, usize) -> Result<T, Misfit>,
 ) -> Result<Vec<T>, Misfit> {
+    let whole = bytes.trim_ascii().strip_prefix(b"[");
+    let whole = whole.and_then(|rest| rest.strip_suffix(b"]"));
+    let mut rest = whole.ok_or("the body is not a whole list")?.trim_ascii();
     aside(bytes, || {
         let _decoding = begin(bytes)?;
-        let mut misfit = None;
-        let mut text = Deserializer::from_slice(bytes);
-        let list = List {
-            read,
-            misfit: &mut misfit,
-        };
-        let records = text.deserialize_seq(list);
-        let records = records.and_then(|records| text.end().map(|()| records));
-        records.map_err(|error| misfit.unwrap_or_else(|| broken(&error)))
+        let (mut records, mut size) = (Vec::new(), 0);
+        while !rest.is_empty() {
+            let index = records.len();
+            let (text, behind) = first_value(rest, index)?;
+            let tree = plain(text).map_err(|error| format!("entry {index} {}", broken(&error)))?;
+            let record = read(&tree, index)?;
+            size += list::record_size(&record);
+            if size > RECORDS {
+                return Err(format!("the records take more than {} MiB", RECORDS >> 20));
+            }
+            records.push(record);
+            rest = match behind.strip_prefix(b",").map(<[u8]>::trim_ascii_start) {
+                Some(next) if !next.is_empty() => next,
+                None if behind.is_empty() => behind,
+                _ => return Err(format!("the list is not JSON after entry {index}")),
+            };
+        }
+        Ok(records)
     })
+}
+
+/// Splits the first value off the rest of a list. No tree is made of it.
+fn first_value(rest: &[u8], index: usize) -> Result<(&[u8], &[u8]), Misfit> {
+    let mut values = Deserializer::from_slice(rest).into_iter::<IgnoredAny>();
+    if let Some(Err(error)) = values.next() {
+        return Err(format!("entry {index} {}", broken(&error)));
+    }
+    let (text, behind) = rest.split_at(values.byte_offset());
+    match text.len() <= RECORD {
+        true => Ok((text, behind.trim_ascii_start())),
+        false => Err(format!("entry {index} is longer than {} KiB", RECORD >> 10)),
+    }
 }
 
 /// Whether a body is a list.
@@ -84,52 +112,71 @@ fn begin(bytes: &[u8]) -> Result<MutexGuard<'static, ()>, Misfit> {
 
 /// The parser's message has the position and no text of the body.
 fn broken(error: &serde_json::Error) -> Misfit {
-    format!("the body is not JSON: {error}")
+    format!("is not JSON: {error}")
 }
 
-fn too_long() -> Misfit {
-    format!("a record is longer than {} KiB", RECORD >> 10)
+/// Reads a value as plain JSON. `Value` itself gives certain keys a meaning where any crate of the build asks for that, and
+/// parses their texts anew, without an end to the depth.
+fn plain(text: &[u8]) -> serde_json::Result<Value> {
+    let mut text = Deserializer::from_slice(text);
+    let Plain(value) = Plain::deserialize(&mut text)?;
+    text.end().map(|()| value)
 }
 
-struct List<'a, F> {
-    read: F,
-    misfit: &'a mut Option<Misfit>,
+struct Plain(Value);
+
+impl<'de> Deserialize<'de> for Plain {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(PlainVisitor).map(Self)
+    }
 }
 
-impl<'de, T: Debug, F: FnMut(&Value, usize) -> Result<T, Misfit>> Visitor<'de> for List<'_, F> {
-    type Value = Vec<T>;
+struct PlainVisitor;
+
+impl<'de> Visitor<'de> for PlainVisitor {
+    type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list")
+        f.write_str("a JSON value")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<Vec<T>, A::Error> {
-        let mut records = Vec::new();
-        let mut size = 0;
-        while let Some(text) = list.next_element::<&RawValue>()? {
-            let text = text.get();
-            let read = match text.len() <= RECORD {
-                true => {
-                    let tree = serde_json::from_str(text).map_err(A::Error::custom)?;
-                    (self.read)(&tree, records.len())
-                }
-                false => Err(too_long()),
-            };
-            let fits = read.and_then(|record| {
-                size += list::size(&record);
-                match size <= RECORDS {
-                    true => Ok(record),
-                    false => Err(format!("its records are more than {} MiB", RECORDS >> 20)),
-                }
-            });
-            match fits {
-                Ok(record) => records.push(record),
-                Err(misfit) => {
-                    *self.misfit = Some(misfit);
-                    return Err(A::Error::custom("a record does not fit"));
-                }
-            }
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let mut values = Vec::new();
+        while let Some(Plain(value)) = list.next_element()? {
+            values.push(value);
         }
-        Ok(records)
+        Ok(values.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Value, A::Error> {
+        let mut fields = Map::new();
+        while let Some((name, Plain(value))) = object.next_entry()? {
+            fields.insert(name, value);
+        }
+        Ok(fields.into())
     }
 }

@@ -37,7 +37,7 @@ const CHANGE_CAP: usize = 64 << 10;
 const CHANGED_LIST_CAP: usize = 256 << 10;
 
 /// The most bytes of a list without pages (such as usage), of a list of hosts
-/// with all their hardware, and of a hardware listing.
+/// with all their hardware.
 const LARGE_CAP: usize = 8 << 20;
 
 /// How the API is reached. Build it with [`ClientOptions::new`] and change what
@@ -165,7 +165,7 @@ impl Client {
         self.call(Call::new(Method::GET, path)).await
     }
 
-    /// Reads a list without pages, or something as large.
+    /// Reads a list without pages.
     pub(super) async fn get_large(&self, path: &[&str]) -> Result<Answer, Error> {
         self.call(Call::new(Method::GET, path).large()).await
     }

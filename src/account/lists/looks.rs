@@ -2,14 +2,7 @@
 
 use super::Answer;
 use crate::{
-    account::{
-        Connection, Wake,
-        live::Core,
-        pace,
-        room::{self, Held},
-        rounds::calls_of,
-        turns::Caller,
-    },
+    account::{Connection, Wake, live::Core, pace, room::Held, rounds::calls_of, turns::Caller},
     runtime::clock,
 };
 use flexmetal_core::account::{
@@ -18,7 +11,7 @@ use flexmetal_core::account::{
     view::{Catalogue, List},
 };
 use hosting_types::list::Gap;
-use std::{fmt::Debug, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 impl Core {
     /// A look at a list that starts at or after this moment is wanted.
@@ -121,8 +114,10 @@ impl Core {
             }
             List::SshKeys => {
                 let all = self.call(by, Lane::Catalogue, by.client.ssh_keys()).await?;
-                let all = self.held(all)?;
-                self.lists.answer(list, started, all, |c| &mut c.ssh_keys)
+                let mut held = self.room.nothing();
+                held.reserve(&all)?;
+                self.lists
+                    .answer(list, started, (all, held), |c| &mut c.ssh_keys)
             }
             List::Hosts => {
                 let (started, hosts) = self.every_host(by).await?;
@@ -134,17 +129,15 @@ impl Core {
 
     async fn catalogue(&self, by: &Connection) -> Result<(Catalogue, Held), Gap> {
         let lane = Lane::Catalogue;
+        let mut held = self.room.nothing();
         let quotas = self.call(by, lane, by.client.quota_usage()).await?;
-        let (quotas, of_quotas) = self.held(quotas)?;
+        held.reserve(&quotas)?;
         let plans = self.call(by, lane, by.client.plans()).await?;
-        let (plans, of_plans) = self.held(plans)?;
+        held.reserve(&plans)?;
         let locations = self.call(by, lane, by.client.locations()).await?;
-        let (locations, of_locations) = self.held(locations)?;
+        held.reserve(&locations)?;
         let systems = self.call(by, lane, by.client.operating_systems()).await?;
-        let (systems, mut held) = self.held(systems)?;
-        for part in [of_quotas, of_plans, of_locations] {
-            held.add(part);
-        }
+        held.reserve(&systems)?;
         Ok((
             Catalogue {
                 locations,
@@ -154,14 +147,5 @@ impl Core {
             },
             held,
         ))
-    }
-
-    /// A list with what it takes of the room.
-    fn held<T: Debug>(&self, list: Vec<T>) -> Result<(Vec<T>, Held), Gap> {
-        let mut held = self.room.nothing();
-        match held.grow(room::size(&list)) {
-            true => Ok((list, held)),
-            false => Err(Gap::NoRoom),
-        }
     }
 }

@@ -242,8 +242,15 @@ impl Machines {
 
     /// A complete listing is there. Returns whether it is the first.
     pub(crate) fn prove(&mut self, proof: Arc<Proof>) -> bool {
+        self.snapshot.recount(&proof.servers);
         self.duplicates = flexmetal_core::account::orphans::duplicates(&proof);
         self.proof.replace(proof).is_none()
+    }
+
+    /// Gives back the room of what the last complete listing does not keep any more.
+    pub(crate) fn recount(&mut self) {
+        let listed = self.proof.as_ref().map(|proof| &*proof.servers);
+        self.snapshot.recount(listed.unwrap_or_default());
     }
 
     /// Looks for orphans in a complete listing, as [`orphans::judge`] does.

@@ -7,7 +7,7 @@ use super::{
 use flexmetal_core::account::{marks, view::Sighting};
 use hosting_types::{
     Server, ServerId, ServerStatus,
-    list::{self, MOST_OVER},
+    list::{MOST_OVER, record_size},
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -29,8 +29,10 @@ pub(crate) struct Snapshot {
     sums: Sums,
     /// How many of the records are over and done with.
     over: usize,
-    /// Twice what the records take: the last listing may keep each in a former form.
+    /// Twice each record, since the last listing may keep another form of it, and `former`.
     held: Held,
+    /// What the listing may keep beyond that: records that left, and forms that were larger.
+    former: usize,
 }
 
 /// What became of a record.
@@ -73,14 +75,14 @@ impl Snapshot {
             sums: Sums::default(),
             over: 0,
             held,
+            former: 0,
         }
     }
 
     /// Takes a record in that was asked for at `seen`. An answer older than what is known changes nothing:
     /// listings take their time, and a read may have overtaken one. Memory is bounded: released machines that
     /// were not known before stay out where there is no room for them, since nothing is done with them any
-    /// more; any other record for which there is none changes nothing either. One that is no
-    /// larger than its former form always fits.
+    /// more; any other record for which there is none changes nothing either.
     pub(crate) fn put(&mut self, server: Server, seen: Duration) -> Put {
         let unchanged = |kept, place| Put {
             touched: Touched::new(),
@@ -104,10 +106,10 @@ impl Snapshot {
         if is_needed {
             let before = self.records.get(&server.id);
             let before = before.map_or(0, |known| held_size(&known.server));
-            if size > before && !self.held.grow(size - before) {
+            if !self.fits(size.saturating_sub(before), before > 0) {
                 return unchanged(Arc::new(server), Place::Full);
             }
-            self.held.shrink(before.saturating_sub(size));
+            self.former += before.saturating_sub(size);
         } else if self.over >= MOST_OVER || !self.held.grow_in_plenty(size) {
             return unchanged(Arc::new(server), Place::NotNeeded);
         }
@@ -143,10 +145,35 @@ impl Snapshot {
         }
     }
 
+    /// Reserves so much more for a record. One that is known takes it from what was larger before.
+    fn fits(&mut self, more: usize, is_known: bool) -> bool {
+        if !is_known {
+            return self.held.grow(more);
+        }
+        let reused = more.min(self.former);
+        let fits = self.held.grow_by_change(more - reused);
+        self.former -= if fits { reused } else { 0 };
+        fits
+    }
+
+    /// These are the only records that a listing keeps: gives back what no other one needs.
+    pub(crate) fn recount(&mut self, listed: &[Arc<Server>]) {
+        let beyond = |server: &Arc<Server>| {
+            let now = self.records.get(&server.id).map(|known| &known.server);
+            match now {
+                Some(now) if Arc::ptr_eq(now, server) => 0,
+                now => record_size(server).saturating_sub(now.map_or(0, |now| record_size(now))),
+            }
+        };
+        let former = listed.iter().map(beyond).sum();
+        self.held.shrink(self.former.saturating_sub(former));
+        self.former = self.former.min(former);
+    }
+
     /// Drops a machine that the API says it does not know.
     pub(crate) fn remove(&mut self, id: &ServerId) -> Touched {
         if let Some(old) = self.records.get(id) {
-            self.held.shrink(held_size(&old.server));
+            self.former += held_size(&old.server);
         }
         self.take_out(id)
     }
@@ -251,9 +278,9 @@ impl Snapshot {
     }
 }
 
-/// How much of the room a record takes. In steps, so that another word of it takes no more.
+/// What is reserved for a record, with its places in the index.
 fn held_size(server: &Server) -> usize {
-    (2 * list::size(server)).next_multiple_of(1024)
+    2 * record_size(server) + 96 * marks::looked_up_by(server).count()
 }
 
 /// Whether a record is about to change by itself.
@@ -381,6 +408,7 @@ mod tests {
         let first = server(0, "delivered", &[CLUSTER]).id;
         assert_eq!(snapshot.get(&first).unwrap().server.name, "n");
         snapshot.remove(&first);
+        snapshot.recount(&[]);
         let again = server(41, "delivered", &[CLUSTER]);
         assert_eq!(
             snapshot.put(again, Duration::from_secs(1)).place,
@@ -390,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn another_word_of_a_record_always_fits_and_takes_nothing() {
+    fn another_status_takes_no_more_room() {
         let room = Room::of(100_000);
         let mut snapshot = Snapshot::new(CLUSTER.into(), room.part(None).nothing());
         let mut others: Vec<_> = (0..9)
@@ -423,6 +451,30 @@ mod tests {
         assert_eq!(snapshot.put(larger, seconds(9)).place, Place::Full);
         drop(snapshot);
         drop(others);
+        assert_eq!(room.held(), 0);
+    }
+
+    #[test]
+    fn what_a_listing_keeps_counts_until_the_next() {
+        let room = Room::of(100_000);
+        let mut snapshot = Snapshot::new(CLUSTER.into(), room.part(None).nothing());
+        let form = |number: u8, letters: usize| {
+            let mut server = server(number, "delivered", &[CLUSTER]);
+            server.name = "n".repeat(letters);
+            server
+        };
+        let large = [0, 1].map(|n| snapshot.put(form(n, 5000), Duration::from_secs(1)).kept);
+        let held = room.held();
+        let small = snapshot.put(form(0, 1), Duration::from_secs(2)).kept;
+        snapshot.remove(&large[1].id);
+        assert_eq!(room.held(), held);
+        snapshot.recount(&large);
+        let both: usize = large.iter().map(|server| record_size(server)).sum();
+        assert!(room.held() >= both && room.held() < held, "{}", room.held());
+        snapshot.recount(std::slice::from_ref(&small));
+        assert_eq!(room.held(), held_size(&small));
+        snapshot.remove(&small.id);
+        snapshot.recount(&[]);
         assert_eq!(room.held(), 0);
     }
 

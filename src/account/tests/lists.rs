@@ -13,6 +13,7 @@ use flexmetal_core::account::{
     lane::Lane,
     view::{List, State},
 };
+use hosting_types::list::record_size;
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -188,10 +189,7 @@ async fn tags_and_stored_keys_are_looked_at_once_for_all_and_own_tags_are_left_o
     assert_eq!(tags.keys().collect::<Vec<_>>(), ["web"]);
     assert_eq!(tags["web"].servers, Some(2));
     // What is left out takes no room.
-    assert_eq!(
-        rig.accounts.room().held() - held,
-        room::size(std::slice::from_ref(&tags["web"]))
-    );
+    assert_eq!(rig.accounts.room().held() - held, record_size(&tags["web"]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -205,7 +203,7 @@ async fn a_small_account_works_while_others_hold_all_the_room() {
             held
         })
         .collect();
-    assert!(rig.accounts.room().held() >= 48 << 20);
+    assert!(rig.accounts.room().held() >= room::MOST);
     rig.provider.world().servers = vec![machine(1, "delivered"), machine(2, "released")];
     rig.provider.world().tags = vec![json!({"tag": "web", "resources": {"count": 2}})];
     rig.ready(&account).await;

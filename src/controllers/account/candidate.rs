@@ -5,7 +5,7 @@ use crate::account::{Accounts, Connection};
 use api::account::{AccountStatus, Endpoint};
 use flexmetal_core::{
     account::{
-        decide::candidate::{self, Constraints, Step, Tried},
+        decide::candidate::{self, KeyInUse, Step, Tried},
         key::AccountKey,
     },
     backoff::{Backoff, LONGEST_PAUSE},
@@ -130,11 +130,11 @@ impl Trials {
             Tried::ShowsNone => self.rounds.wrapping_add(1),
             _ => 0,
         };
-        let beside = Constraints {
-            is_ordering: accounts.is_ordering(of.key),
+        let in_use = KeyInUse {
+            has_open_order: accounts.is_ordering(of.key),
             is_refused: accounts.is_refused(of.key),
         };
-        let step = candidate::step(&tried, of.status, &on_record, beside);
+        let step = candidate::step(&tried, of.status, &on_record, in_use);
         let longest = match step {
             Step::Waits => ORDERS,
             _ => LONGEST_PAUSE,

@@ -39,7 +39,7 @@ fn may_take(lease_state: &LeaseState, now: Duration) -> bool {
     lease_state.free_at().is_none_or(|at| at <= now)
 }
 
-/// A lease_state that took its Lease at this moment.
+/// The state of a process that took its Lease at this moment.
 fn mine(now: Duration) -> LeaseState {
     let mut lease_state = lease_state("a/1");
     lease_state.see(None, now);
@@ -108,10 +108,10 @@ fn an_earlier_process_of_this_pod_makes_way_and_a_twin_does_not() {
     first.see(Some(held_by("a/0", 0)), s(1));
     assert!(may_take(&first, s(1)));
     // Not one that came later under the same name.
-    let mut seat_of_a = mine(s(1));
-    seat_of_a.see(Some(held_by("a/0", 5)), s(5));
-    assert_eq!(seat_of_a.since(s(5)), None);
-    assert!(!may_take(&seat_of_a, s(5)));
+    let mut twin = mine(s(1));
+    twin.see(Some(held_by("a/0", 5)), s(5));
+    assert_eq!(twin.since(s(5)), None);
+    assert!(!may_take(&twin, s(5)));
     // Names of pods are compared whole, and without one nothing is known.
     for (me, holder) in [("a/1", "aa/0"), ("1", "2"), ("1", "a/2")] {
         let mut lease_state = lease_state(me);

@@ -17,6 +17,8 @@ use tokio::task::JoinSet;
 
 /// The longest answer that the operator reads of any kind.
 const LONGEST: usize = 8 << 20;
+/// The longest record that the operator reads.
+const RECORD: usize = 128 << 10;
 /// About what a page may have.
 const PAGE: usize = 1 << 20;
 
@@ -96,7 +98,15 @@ fn json_of(body: Body) -> Response {
 
 /// A list of as many parts as fit. Some kinds fit no record, some do.
 fn parts(way: &str) -> String {
+    let large;
     let part = match way.rsplit_once('-').map_or("", |(_, shape)| shape) {
+        // The longest record, of what takes the most memory as a tree.
+        "records" => {
+            let chain = format!("{}0{},", r#"{"":"#.repeat(120), "}".repeat(120));
+            let chains = chain.repeat(RECORD / chain.len() - 1);
+            large = format!(r#"{{"name":"a","location":"a","slug":"a","a":[{chains}0]}}"#);
+            &large
+        }
         "numbers" => "0",
         "lists" => "[]",
         "empties" => "{}",

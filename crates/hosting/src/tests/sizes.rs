@@ -9,8 +9,12 @@ use super::{
     script::{Script, answer},
     wire_server::{Reply, WireServer},
 };
-use crate::{Client, transport::Response};
-use hosting_types::{Error, Page, ServerFilter};
+use crate::{
+    Client,
+    body::{RECORD, RECORDS},
+    transport::Response,
+};
+use hosting_types::{Error, Page, ServerFilter, list::list_size};
 
 const MIB: usize = 1 << 20;
 
@@ -98,7 +102,6 @@ async fn only_what_has_no_pages_may_be_large() {
 
 #[tokio::test]
 async fn the_largest_real_answers_are_read() {
-    // Brackets and commas within texts are no values.
     let slug = "a\\\"[{,".repeat(100);
     let systems: Vec<_> = (0..2000)
         .map(|id| json!({"id": id, "slug": slug, "name": slug}))
@@ -129,4 +132,65 @@ async fn the_largest_real_answers_are_read() {
     let month = json!(vec![usage; 8000]).to_string();
     let (client, _) = Script::client(vec![Ok(answer(200, month))]);
     assert_eq!(client.usage(None, None).await.unwrap().len(), 8000);
+}
+
+/// Why an answer to a list of systems is no answer; None: it is one.
+async fn misfit(body: String) -> Option<String> {
+    let (client, _) = Script::client(vec![Ok(answer(200, body))]);
+    match client.operating_systems().await {
+        Ok(_) => None,
+        Err(Error::Undecodable { why, .. }) => Some(why),
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn records_are_read_up_to_their_length_and_size() {
+    let system = |padding: usize| {
+        let padding = "x".repeat(padding);
+        json!({"id": 1, "slug": "a", "name": "a", "padding": padding}).to_string()
+    };
+    let fixed = system(0).len();
+    let is_read = async |length: usize| {
+        let record = system(length - fixed);
+        assert_eq!(record.len(), length);
+        let of_list = misfit(format!("[{record}]")).await;
+        let alone = misfit(record).await;
+        assert_eq!(of_list.is_none(), alone.is_none());
+        of_list
+    };
+    assert_eq!(is_read(RECORD).await, None);
+    let why = is_read(RECORD + 1).await;
+    assert_eq!(why.as_deref(), Some("entry 0 is longer than 128 KiB"));
+
+    let small = system(0);
+    let (client, _) = Script::client(vec![Ok(answer(200, format!("[{small}]")))]);
+    let size = list_size(&client.operating_systems().await.unwrap());
+    let list = |count: usize| format!("[{}]", vec![&*small; count].join(","));
+    assert_eq!(misfit(list(RECORDS / size)).await, None);
+    let why = misfit(list(RECORDS / size + 1)).await;
+    assert_eq!(why.as_deref(), Some("the records take more than 16 MiB"));
+}
+
+#[tokio::test]
+async fn no_key_of_a_body_is_parsed_anew() {
+    let special = json!({"$serde_json::private::RawValue": "[1]"});
+    let body = format!(r#"{{"createdAt":1,"lshw":{special}}}"#);
+    let (client, _) = Script::client(vec![Ok(answer(200, body))]);
+    let read = client.hardware_listing(&id()).await.unwrap();
+    assert_eq!(read.listing.unwrap(), special);
+}
+
+#[tokio::test]
+async fn blanks_that_are_cut_leave_no_memory_behind() {
+    let padded = format!("a{}", " ".repeat(4000));
+    let mut server = record();
+    server["tags"] = json!([padded]);
+    server["statusMessage"] = json!(padded);
+    let (client, _) = Script::client(vec![Ok(answer(200, server.to_string()))]);
+    let server = client.server(&id()).await.unwrap();
+    let texts = [&server.tags[0], &server.status_message];
+    for text in texts {
+        assert!(text.capacity() < 64, "{text:?}: {}", text.capacity());
+    }
 }

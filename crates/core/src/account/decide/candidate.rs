@@ -81,31 +81,26 @@ pub enum Step {
     Again,
 }
 
-/// What stands beside a trial.
+/// What a switch to a candidate depends on besides its trial.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Constraints {
+pub struct KeyInUse {
     /// An order is under way or not settled.
-    pub is_ordering: bool,
+    pub has_open_order: bool,
     /// The key in use is refused, so that nothing can be settled over it.
     pub is_refused: bool,
 }
 
 /// Says what follows from a trial.
-pub fn step(
-    tried: &Tried,
-    status: &AccountStatus,
-    on_record: &OnRecord,
-    beside: Constraints,
-) -> Step {
+pub fn step(tried: &Tried, status: &AccountStatus, on_record: &OnRecord, in_use: KeyInUse) -> Step {
     let must_show = || {
         let machines = lineage::machines(status, on_record);
         machines.iter().any(|machine| machine.live)
     };
-    let is_open = beside.is_ordering || !on_record.open.is_empty();
+    let is_open = in_use.has_open_order || !on_record.open.is_empty();
     match tried {
         Tried::Shows => Step::Succeeds,
         Tried::Accepted | Tried::ShowsNone if must_show() => Step::Again,
-        Tried::Accepted | Tried::ShowsNone if is_open && !beside.is_refused => Step::Waits,
+        Tried::Accepted | Tried::ShowsNone if is_open && !in_use.is_refused => Step::Waits,
         Tried::Accepted | Tried::ShowsNone => Step::Replaces,
         Tried::Refused(_) | Tried::Failed(_) => Step::Again,
     }

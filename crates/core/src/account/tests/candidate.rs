@@ -5,7 +5,7 @@ use super::{
     *,
 };
 use crate::{
-    account::decide::candidate::{Candidate, Constraints, Step, Tried, evidence, step, verdict},
+    account::decide::candidate::{Candidate, KeyInUse, Step, Tried, evidence, step, verdict},
     readings::words::complaints,
 };
 use api::account::Credentials;
@@ -31,7 +31,7 @@ fn a_key_replaces_the_one_in_use_by_a_machine_that_it_shows_or_where_none_is_to_
         open: vec!["1".repeat(24)],
         ..record(vec![])
     };
-    let after = |tried, on_record| step(&tried, &status, on_record, Constraints::default());
+    let after = |tried, on_record| step(&tried, &status, on_record, KeyInUse::default());
     // What it shows is enough, whatever else is open: what waits for the outcome of an order goes on.
     for on_record in [&nothing, &live, &over, &ordering] {
         assert_eq!(after(Tried::Shows, on_record), Step::Succeeds);
@@ -43,19 +43,19 @@ fn a_key_replaces_the_one_in_use_by_a_machine_that_it_shows_or_where_none_is_to_
         assert_eq!(after(tried.clone(), &over), Step::Replaces);
         assert_eq!(after(tried.clone(), &live), Step::Again, "somebody else's");
         assert_eq!(after(tried.clone(), &ordering), Step::Waits);
-        let ordering_now = Constraints {
-            is_ordering: true,
-            ..Constraints::default()
+        let ordering_now = KeyInUse {
+            has_open_order: true,
+            ..KeyInUse::default()
         };
         assert_eq!(step(&tried, &status, &nothing, ordering_now), Step::Waits);
         // Over a key that is refused no order is ever settled.
-        for (on_record, is_ordering) in [(&ordering, false), (&nothing, true)] {
-            let beside = Constraints {
-                is_ordering,
+        for (on_record, has_open_order) in [(&ordering, false), (&nothing, true)] {
+            let in_use = KeyInUse {
+                has_open_order,
                 is_refused: true,
             };
-            assert_eq!(step(&tried, &status, on_record, beside), Step::Replaces);
-            assert_eq!(step(&tried, &status, &live, beside), Step::Again);
+            assert_eq!(step(&tried, &status, on_record, in_use), Step::Replaces);
+            assert_eq!(step(&tried, &status, &live, in_use), Step::Again);
         }
     }
     // One of a former lineage has not to be shown.

@@ -9,7 +9,10 @@ use hosting_types::{
     identity::HostId,
 };
 
-/// Reads one host. Only a bad `id` makes it unreadable.
+/// The most labels, disks and modules of memory of a host.
+const MOST_PARTS: usize = 128;
+
+/// Reads one host. Only a bad `id` and lists that are too long make it unreadable.
 pub(super) fn host(record: &Record<'_>) -> Result<Host, Misfit> {
     let id = record
         .identity("id")
@@ -32,7 +35,7 @@ pub(super) fn host(record: &Record<'_>) -> Result<Host, Misfit> {
         os_id: record.number("osId"),
         location_id: record.number("dcLocationId"),
         instance_type: record.inner_text("instanceType", "name"),
-        hardware: hardware(record),
+        hardware: hardware(record)?,
         addresses: record
             .records("ipAddress")
             .iter()
@@ -43,14 +46,14 @@ pub(super) fn host(record: &Record<'_>) -> Result<Host, Misfit> {
         uptime: record.number("uptime"),
         uplinks: record.value("uplinks").as_array().map(Vec::len),
         labels: record
-            .records("labels")
+            .records_up_to("labels", MOST_PARTS)?
             .iter()
             .filter_map(|label| Some((label.optional_text("key")?, label.text("value"))))
             .collect(),
     })
 }
 
-fn hardware(record: &Record<'_>) -> HostHardware {
+fn hardware(record: &Record<'_>) -> Result<HostHardware, Misfit> {
     let cpu = record.record("cpu");
     let count = |field: &str| cpu.as_ref().and_then(|cpu| cpu.number(field));
     // Some answers repeat these outside of `cpu`.
@@ -58,7 +61,7 @@ fn hardware(record: &Record<'_>) -> HostHardware {
         let told = cpu.as_ref().and_then(|cpu| cpu.optional_text(inner));
         told.unwrap_or_else(|| record.text(outer))
     };
-    HostHardware {
+    Ok(HostHardware {
         brand: record.text("brand"),
         model: record.text("model"),
         service_tag: record.text("serviceTag"),
@@ -69,12 +72,12 @@ fn hardware(record: &Record<'_>) -> HostHardware {
         cores: count("cores"),
         threads: count("threads"),
         memory: record
-            .records("memory")
+            .records_up_to("memory", MOST_PARTS)?
             .iter()
             .filter_map(|module| module.number("size"))
             .collect(),
         disks: record
-            .records("disk")
+            .records_up_to("disk", MOST_PARTS)?
             .iter()
             .map(|disk| HostDisk {
                 kind: disk.text("diskType"),
@@ -83,7 +86,7 @@ fn hardware(record: &Record<'_>) -> HostHardware {
                 size: disk.number("size"),
             })
             .collect(),
-    }
+    })
 }
 
 fn address(record: &Record<'_>) -> Option<HostAddress> {

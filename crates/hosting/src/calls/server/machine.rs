@@ -17,7 +17,7 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::NotFound`] for a server that this account does not have
-    /// (4.4-28), [`Error::TooLarge`] for a listing of more than 8 MiB.
+    /// (4.4-28), [`Error::Undecodable`] for a listing of more than 128 KiB.
     pub async fn hardware_listing(&self, id: &ServerId) -> Result<HardwareListing, Error> {
         let path = ["flexMetal", "servers", id.as_str(), "lshw"];
         self.get(&path).await?.decode(|body| {
