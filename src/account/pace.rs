@@ -16,7 +16,7 @@ pub(crate) enum Round {
     Pending,
 }
 
-/// When the last round of each sort ended, whatever came of it.
+/// When the last round of each sort began, whatever came of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tried {
     proof: Option<Duration>,
@@ -25,13 +25,13 @@ pub(crate) struct Tried {
 }
 
 impl Tried {
-    /// A round ended.
-    pub(crate) fn record(&mut self, round: Round, now: Duration) {
+    /// A round that began then has ended.
+    pub(crate) fn record(&mut self, round: Round, began: Duration) {
         match round {
             Round::Probe => {}
-            Round::Proof => self.proof = Some(now),
-            Round::Poll => self.poll = Some(now),
-            Round::Pending => self.pending = Some(now),
+            Round::Proof => self.proof = Some(began),
+            Round::Poll => self.poll = Some(began),
+            Round::Pending => self.pending = Some(began),
         }
     }
 

@@ -47,6 +47,7 @@ impl Core {
                 continue;
             };
             let by = &*connection;
+            let began = clock::now().mono;
             let result = match round {
                 Round::Probe => self
                     .probe_call(by, by.client.quota_usage())
@@ -61,7 +62,7 @@ impl Core {
                     due => self.read_pending(by, &due).await,
                 },
             };
-            self.conclude(round, result);
+            self.conclude((round, began), result);
         }
     }
 
@@ -79,7 +80,7 @@ impl Core {
         }
     }
 
-    fn conclude(&self, round: Round, result: Result<(), Gap>) {
+    fn conclude(&self, round: (Round, Duration), result: Result<(), Gap>) {
         let now = clock::now();
         let mut state = self.state();
         if let Some(times) = state.times() {

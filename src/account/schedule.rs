@@ -130,14 +130,14 @@ impl Schedule {
     /// nothing else is known of the key. Returns whether what is shown is news.
     pub(crate) fn conclude(
         &mut self,
-        round: Round,
+        (round, began): (Round, Duration),
         result: Result<(), Gap>,
         now: Duration,
         is_untried: bool,
     ) -> bool {
         self.jitter = rand::random_range(pace::LEAST_JITTER..=2.0 - pace::LEAST_JITTER);
         let before = self.error.as_ref().map(|(reason, _)| *reason);
-        self.tried.record(round, now);
+        self.tried.record(round, began);
         match result {
             Ok(()) => {
                 self.backoff.reset();
@@ -196,7 +196,7 @@ mod tests {
     fn a_list_that_is_too_long_is_told_at_once_and_rarely_read() {
         let now = Duration::from_secs(1000);
         let mut schedule = Schedule::new(now);
-        let is_news = schedule.conclude(Round::Proof, Err(Gap::TooMany), now, false);
+        let is_news = schedule.conclude((Round::Proof, now), Err(Gap::TooMany), now, false);
         assert!(is_news);
         let (reason, message) = schedule.error().unwrap();
         assert_eq!(*reason, Reason::ProviderUnreachable);
