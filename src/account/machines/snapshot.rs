@@ -162,7 +162,7 @@ impl Snapshot {
             let now = self.records.get(&server.id).map(|known| &known.server);
             match now {
                 Some(now) if Arc::ptr_eq(now, server) => 0,
-                now => record_size(server).saturating_sub(now.map_or(0, |now| record_size(now))),
+                now => record_size(server).saturating_sub(now.map_or(0, record_size)),
             }
         };
         let former = listed.iter().map(beyond).sum();
@@ -469,7 +469,7 @@ mod tests {
         snapshot.remove(&large[1].id);
         assert_eq!(room.held(), held);
         snapshot.recount(&large);
-        let both: usize = large.iter().map(|server| record_size(server)).sum();
+        let both: usize = large.iter().map(record_size).sum();
         assert!(room.held() >= both && room.held() < held, "{}", room.held());
         snapshot.recount(std::slice::from_ref(&small));
         assert_eq!(room.held(), held_size(&small));
