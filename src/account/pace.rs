@@ -16,22 +16,22 @@ pub(crate) enum Round {
     Pending,
 }
 
-/// When the last round of each sort began, whatever came of it.
+/// When the last round of each sort ended, whatever came of it; of reads of pending servers also when it began.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tried {
     proof: Option<Duration>,
     poll: Option<Duration>,
-    pending: Option<Duration>,
+    pending: Option<(Duration, Duration)>,
 }
 
 impl Tried {
-    /// A round that began then has ended.
-    pub(crate) fn record(&mut self, round: Round, began: Duration) {
+    /// A round has ended.
+    pub(crate) fn record(&mut self, round: Round, began: Duration, ended: Duration) {
         match round {
             Round::Probe => {}
-            Round::Proof => self.proof = Some(began),
-            Round::Poll => self.poll = Some(began),
-            Round::Pending => self.pending = Some(began),
+            Round::Proof => self.proof = Some(ended),
+            Round::Poll => self.poll = Some(ended),
+            Round::Pending => self.pending = Some((began, ended)),
         }
     }
 
@@ -40,7 +40,7 @@ impl Tried {
             Round::Probe => None,
             Round::Proof => self.proof,
             Round::Poll => self.poll,
-            Round::Pending => self.pending,
+            Round::Pending => self.pending.map(|(_, ended)| ended),
         }
     }
 }
@@ -126,9 +126,11 @@ pub(crate) fn next(pace: &Pace) -> (Duration, Round) {
         polled + pace.times.idle_poll_interval.mul_f64(pace.jitter)
     });
     let read = pace.read.map(|(read, pause)| {
-        // Whatever a look does not show, the next one comes no sooner.
-        let tried = pace.tried.pending;
-        read.max(tried.map_or(read, |tried| tried + pause.mul_f64(pace.jitter)))
+        // Whatever a look does not show, the next one comes no sooner; after one that took long others have their turns.
+        let tried = pace.tried.pending.map(|(began, ended)| {
+            (began + pause.mul_f64(pace.jitter)).max(ended + pause.mul_f64(pace.jitter / 2.0))
+        });
+        read.max(tried.unwrap_or(read))
     });
     let rounds = [
         Some((proof, Round::Proof)),
@@ -187,9 +189,19 @@ mod tests {
                 read: Some((secs(read), pause)),
                 ..pace()
             };
-            pending.tried.pending = tried.map(secs);
+            pending.tried.pending = tried.map(|at| (secs(at), secs(at)));
             assert_eq!(next(&pending), due, "{read}");
         }
+    }
+
+    #[test]
+    fn long_read_of_pending_servers_leaves_time_for_others() {
+        let mut pending = Pace {
+            read: Some((secs(25), secs(8))),
+            ..pace()
+        };
+        pending.tried.pending = Some((secs(20), secs(60)));
+        assert_eq!(next(&pending), (secs(64), Round::Pending));
     }
 
     #[test]
@@ -208,7 +220,7 @@ mod tests {
             turns.push(round);
             pace.now = at + secs(1);
             pace.retry_at = pace.now + secs(60);
-            pace.tried.record(round, pace.now);
+            pace.tried.record(round, pace.now, pace.now);
             assert_eq!(turns[turn % 3], round);
         }
         turns.truncate(3);

@@ -1,6 +1,11 @@
 //! Reading machines: one by one, page by page, whole lists.
 
-use super::{Connection, live::Core, machines::Place, room::Held};
+use super::{
+    Connection,
+    live::Core,
+    machines::{Place, server_size},
+    room::Held,
+};
 use crate::runtime::clock;
 use api::names::RESERVED_PREFIX;
 use flexmetal_core::{
@@ -16,7 +21,7 @@ use futures::{FutureExt as _, future::BoxFuture};
 use hosting::listing::Listing;
 use hosting_types::{
     Error, Page, Server, ServerFilter, ServerId, ServerStatus, TagRecord,
-    list::{Gap, list_size, record_size},
+    list::{Gap, list_size},
 };
 use std::{
     borrow::Borrow,
@@ -130,7 +135,7 @@ impl Core {
                 let all = all.into_records().into_iter().map(|it| it.server);
                 let all: Vec<Server> = all.collect();
                 let mut held = into_inner(held);
-                held.shrink_to(list_size(&all));
+                held.shrink_to(all.iter().map(server_size).sum());
                 Ok((all, held))
             }
             .boxed()
@@ -317,7 +322,7 @@ fn all_fit<S>(page: Vec<Listed<S>>) -> Result<Vec<Listed<S>>, Gap> {
 
 /// Takes room for one machine more.
 fn placed(held: &Mutex<Held>, server: Server) -> Listed<Server> {
-    let size = record_size(&server);
+    let size = server_size(&server);
     let mut held = locked(held);
     let place = match is_over(&server) {
         true if held.grow_in_plenty(size) => Place::Has,

@@ -13,15 +13,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// All that is shared, in bytes. With the floors, 14 MiB of bodies that come in, 16 of a record that is decoded and 20 of what
-/// is read of a body, it leaves the process its own 22 of the 128 MiB of the chart.
-pub(crate) const MOST: usize = 52 << 20;
+/// All that is shared, in bytes. With the floors, 14 MiB of bodies that come in, 16 of a record that is decoded and 14 of what
+/// is read of a body, it leaves the process its own 18 of the 128 MiB of the chart.
+pub(crate) const MOST: usize = 62 << 20;
 
 /// What each namespace may hold whatever others hold, in bytes.
 const FLOOR: usize = 512 << 10;
-
-/// How much the known form of a record may grow whatever its namespace holds, in bytes.
-const CHANGE: usize = 1024;
 
 /// How much the floors may add to all, in bytes: memory has an end, whoever makes namespaces.
 const FLOORS: usize = 4 << 20;
@@ -117,24 +114,24 @@ impl Held {
     /// Takes so many bytes more. False: they do not fit, and nothing was taken.
     #[must_use]
     pub(crate) fn grow(&mut self, more: usize) -> bool {
-        self.take(more, 1)
+        self.take(more, 1, 1)
     }
 
-    /// The same for another form of what is held already: a small change fits as long as anything does.
+    /// The same for another form of what is held already: others that hold as much do not keep it out.
     #[must_use]
     pub(crate) fn grow_by_change(&mut self, more: usize) -> bool {
-        self.take(more, usize::from(more > CHANGE))
+        self.take(more, 1, 3)
     }
 
     /// The same for what is good to have and no more: it leaves room for what is needed.
     #[must_use]
     pub(crate) fn grow_in_plenty(&mut self, more: usize) -> bool {
-        self.take(more, 3)
+        self.take(more, 3, 1)
     }
 
-    /// Takes so many bytes more, where this leaves so many times as much free as the namespace holds, or the
-    /// namespace holds little.
-    fn take(&mut self, more: usize, times: usize) -> bool {
+    /// Takes so many bytes more, where so many times what the namespace holds is no more than so many times what this leaves
+    /// free, or the namespace holds little.
+    fn take(&mut self, more: usize, own_times: usize, free_times: usize) -> bool {
         if more == 0 {
             return true;
         }
@@ -144,7 +141,8 @@ impl Held {
         let own = own.copied().unwrap_or(0).saturating_add(more);
         let all = taken.all.saturating_add(more);
         let inner = &room.inner;
-        let is_shared = all <= inner.most && own.saturating_mul(times) <= inner.most - all;
+        let free = inner.most.saturating_sub(all);
+        let is_shared = own.saturating_mul(own_times) <= free.saturating_mul(free_times);
         let is_little = own <= inner.floor && all <= inner.most.saturating_add(inner.floors);
         if !is_shared && !is_little {
             return false;
@@ -258,16 +256,17 @@ mod tests {
     }
 
     #[test]
-    fn small_changes_of_what_is_held_fit_beside_a_greedy_namespace() {
+    fn changes_of_what_is_held_fit_beside_a_greedy_namespace() {
         let room = Room::of(100_000);
         let mut held = room.part(Some("honest")).nothing();
         assert!(held.grow(40_000));
         let mut greedy = room.part(Some("greedy")).nothing();
         fill(&mut greedy);
         assert!(!held.grow(1) && held.grow(0));
-        assert!(held.grow_by_change(CHANGE) && !held.grow_by_change(CHANGE + 1));
-        while held.grow_by_change(CHANGE) {}
-        assert!(room.held() <= 100_000 && room.held() + CHANGE > 100_000);
+        assert!(held.grow_by_change(10_000));
+        while greedy.grow_by_change(10) {}
+        let mut third = room.part(Some("third")).nothing();
+        assert!(fill(&mut third) > 1000, "there is some left for others");
     }
 
     #[test]

@@ -137,7 +137,7 @@ impl Schedule {
     ) -> bool {
         self.jitter = rand::random_range(pace::LEAST_JITTER..=2.0 - pace::LEAST_JITTER);
         let before = self.error.as_ref().map(|(reason, _)| *reason);
-        self.tried.record(round, began);
+        self.tried.record(round, began, now);
         match result {
             Ok(()) => {
                 self.backoff.reset();

@@ -42,9 +42,8 @@ impl Answer {
         &self,
         read: impl FnOnce(Body<'_>) -> Result<T, Misfit>,
     ) -> Result<T, Error> {
-        body::read(&self.body)
-            .and_then(|body| read(Body::new(&body, &self.hidden)))
-            .map_err(|why| self.misfit(why))
+        let result = body::read_whole(&self.body, |value| read(Body::new(value, &self.hidden)));
+        result.map_err(|why| self.misfit(why))
     }
 
     /// Reads a listing, each record with `read`.
@@ -158,14 +157,15 @@ fn refusal(status: StatusCode, body: &[u8], hidden: &Hidden) -> Refusal {
         retry_after: None,
         idempotent: false,
     };
-    // Of any other body nothing is told: the base URL may lead to what its writer cannot read.
-    if let Ok(value) = body::read(body)
-        && let Some(record) = first(&value, hidden).filter(is_error)
-    {
-        refusal.code = record.number("errorCode");
-        refusal.message = record.message("errorMessage");
-        refusal.fields = fields(&record);
-    }
+    // Of any other body nothing is told: the base URL may lead to what its writer cannot read. What is no JSON is no reason.
+    let _ = body::read_whole(body, |value| {
+        if let Some(record) = first(value, hidden).filter(is_error) {
+            refusal.code = record.number("errorCode");
+            refusal.message = record.message("errorMessage");
+            refusal.fields = fields(&record);
+        }
+        Ok(())
+    });
     if refusal.message.is_empty() && refusal.fields.is_empty() {
         refusal.message = status.canonical_reason().unwrap_or("no text").to_owned();
     }

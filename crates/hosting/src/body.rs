@@ -19,7 +19,7 @@ use super::record::Misfit;
 /// that the operator keeps, that fits into the memory of its pod.
 pub(super) const RECORD: usize = 128 << 10;
 /// The most memory that the records of one body may take, in bytes. A month of usage of eight thousand servers fits.
-pub(super) const RECORDS: usize = 16 << 20;
+pub(super) const RECORDS: usize = 12 << 20;
 
 /// One body after the other is decoded in this process: it takes moments, and many times the memory of the text.
 static DECODING: Mutex<()> = Mutex::new(());
@@ -27,24 +27,29 @@ static DECODING: Mutex<()> = Mutex::new(());
 /// From this size on a body is decoded aside.
 const LARGE: usize = 64 << 10;
 
-/// Reads a whole body, which is as long as one record at most.
-pub(super) fn read(bytes: &[u8]) -> Result<Value, Misfit> {
+/// Reads a whole body with `read`. It is as long as one record at most.
+pub(super) fn read_whole<T>(
+    bytes: &[u8],
+    read: impl FnOnce(&Value) -> Result<T, Misfit>,
+) -> Result<T, Misfit> {
     let text = bytes.trim_ascii();
     if text.len() > RECORD {
         return Err(format!("the body is longer than {} KiB", RECORD >> 10));
     }
     aside(text, || {
         let _decoding = begin(text)?;
-        plain(text).map_err(|error| format!("the body {}", broken(&error)))
+        let tree = plain(text).map_err(|error| format!("the body {}", broken(&error)))?;
+        read(&tree)
     })
 }
 
-/// Large bodies take long, and wait for each other: other tasks of the thread go on meanwhile, where the runtime has
-/// several threads.
+/// A large body takes long, and others wait for it: other tasks of the thread go on meanwhile, where the runtime has several
+/// threads.
 fn aside<T>(bytes: &[u8], work: impl FnOnce() -> T) -> T {
     let flavor = Handle::try_current().map(|runtime| runtime.runtime_flavor());
+    let is_long = bytes.len() >= LARGE || DECODING.try_lock().is_err();
     match flavor {
-        Ok(RuntimeFlavor::MultiThread) if bytes.len() >= LARGE => task::block_in_place(work),
+        Ok(RuntimeFlavor::MultiThread) if is_long => task::block_in_place(work),
         _ => work(),
     }
 }

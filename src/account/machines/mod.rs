@@ -5,7 +5,7 @@ mod snapshot;
 pub(super) mod sums;
 
 use snapshot::is_moving;
-pub(crate) use snapshot::{Place, Put, Snapshot, Touched};
+pub(crate) use snapshot::{Place, Put, Snapshot, Touched, server_size};
 
 use super::{pace, room::Held};
 use api::account::KnownMachine;

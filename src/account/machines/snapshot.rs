@@ -106,7 +106,11 @@ impl Snapshot {
         if is_needed {
             let before = self.records.get(&server.id);
             let before = before.map_or(0, |known| held_size(&known.server));
-            if !self.fits(size.saturating_sub(before), before > 0) {
+            let fits = match before {
+                0 => self.held.grow(size),
+                before => self.held.grow_by_change(size.saturating_sub(before)),
+            };
+            if !fits {
                 return unchanged(Arc::new(server), Place::Full);
             }
             self.former += before.saturating_sub(size);
@@ -145,24 +149,13 @@ impl Snapshot {
         }
     }
 
-    /// Reserves so much more for a record. One that is known takes it from what was larger before.
-    fn fits(&mut self, more: usize, is_known: bool) -> bool {
-        if !is_known {
-            return self.held.grow(more);
-        }
-        let reused = more.min(self.former);
-        let fits = self.held.grow_by_change(more - reused);
-        self.former -= if fits { reused } else { 0 };
-        fits
-    }
-
     /// These are the only records that a listing keeps: gives back what no other one needs.
     pub(crate) fn recount(&mut self, listed: &[Arc<Server>]) {
         let beyond = |server: &Arc<Server>| {
             let now = self.records.get(&server.id).map(|known| &known.server);
             match now {
                 Some(now) if Arc::ptr_eq(now, server) => 0,
-                now => record_size(server).saturating_sub(now.map_or(0, record_size)),
+                now => server_size(server).saturating_sub(now.map_or(0, |now| server_size(now))),
             }
         };
         let former = listed.iter().map(beyond).sum();
@@ -278,9 +271,15 @@ impl Snapshot {
     }
 }
 
-/// What is reserved for a record, with its places in the index.
+/// What is reserved for a record, with its places in the index: in steps, so that another status of it rarely takes more.
 fn held_size(server: &Server) -> usize {
-    2 * record_size(server) + 96 * marks::looked_up_by(server).count()
+    let places = 96 * marks::looked_up_by(server).count();
+    (2 * server_size(server) + places).next_multiple_of(256)
+}
+
+/// About how much memory a record of a server takes, in bytes. Its short texts take more than they say.
+pub(crate) fn server_size(server: &Server) -> usize {
+    record_size(server) + 24 * (server.tags.len() + server.addresses.len())
 }
 
 /// Whether a record is about to change by itself.
@@ -469,7 +468,7 @@ mod tests {
         snapshot.remove(&large[1].id);
         assert_eq!(room.held(), held);
         snapshot.recount(&large);
-        let both: usize = large.iter().map(record_size).sum();
+        let both: usize = large.iter().map(|server| server_size(server)).sum();
         assert!(room.held() >= both && room.held() < held, "{}", room.held());
         snapshot.recount(std::slice::from_ref(&small));
         assert_eq!(room.held(), held_size(&small));

@@ -149,7 +149,9 @@ async fn observe(ctx: &CommandContext, object: Arc<ServerCommand>) -> (Facts, Op
     };
     let attempt = facts.open_attempt();
     let (uid, now) = (facts.subject.uid().to_owned(), facts.subject.now.mono);
+    let sent = facts.subject.status().sent;
     ctx.objects.remember(&uid, |memory| {
+        memory.own.compare(&sent, memory.reported);
         memory.own.searches_for(attempt.as_deref(), now);
     });
     facts.subject.memory = ctx.objects.memory(&uid);

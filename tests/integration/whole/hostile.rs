@@ -83,7 +83,13 @@ async fn answer(State(api): State<Api>, request: Request) -> Response {
         *answered.entry(way.to_owned()).or_default() += 1;
     }
     match way.split_once('-').map_or(way, |(kind, _)| kind) {
-        "endless" if is_listing => page_of_large_records(&api, request.headers()),
+        "endless" if is_listing => {
+            let record = match way.contains("short") {
+                true => record_of_short_texts,
+                false => large_record,
+            };
+            page(request.headers(), |number| record(&api, number))
+        }
         "slow" if is_listing => a_byte_now_and_then(),
         // A list of nothing, so that the rest is asked for.
         _ if is_listing => json_of("[]".into()),
@@ -121,8 +127,8 @@ fn parts(way: &str) -> String {
     format!("[{}{part}]", format!("{part},").repeat(times - 1))
 }
 
-/// A page of a list that never ends, of records as large as they can be.
-fn page_of_large_records(api: &Api, headers: &HeaderMap) -> Response {
+/// A page of a list that never ends.
+fn page(headers: &HeaderMap, record: impl Fn(usize) -> Value) -> Response {
     let range = headers.get("ranged-data").and_then(|it| it.to_str().ok());
     let range = range.unwrap_or("start=0,results=50");
     let mut numbers = range.split(',').map(|part| {
@@ -131,13 +137,28 @@ fn page_of_large_records(api: &Api, headers: &HeaderMap) -> Response {
     });
     let start = numbers.next().unwrap_or(0);
     let count = numbers.next().unwrap_or(50);
-    let records: Vec<Value> = (start..start + count)
-        .map(|number| record(api, number))
-        .collect();
+    let records: Vec<Value> = (start..start + count).map(record).collect();
     json_of(Value::from(records).to_string().into())
 }
 
-fn record(api: &Api, number: usize) -> Value {
+/// A record of as many texts as can be, which take much more memory than they have letters.
+fn record_of_short_texts(api: &Api, number: usize) -> Value {
+    let mut record = large_record(api, number);
+    let tags = record["tags"].as_array().unwrap()[58..].to_vec();
+    let short = vec![json!("a"); 58];
+    record["tags"] = [short, tags].concat().into();
+    record["ipAddresses"] = vec![json!({"ipAddress": "a"}); 64].into();
+    for field in ["name", "statusMessage"] {
+        record[field] = json!("a");
+    }
+    for field in ["location", "instanceType", "os"] {
+        record[field] = Value::Null;
+    }
+    record
+}
+
+/// A record as large as it can be.
+fn large_record(api: &Api, number: usize) -> Value {
     let mut tags: Vec<String> = (0..58).map(|n| format!("{n:0>64}")).collect();
     tags.push(format!("fmo-cluster:{}", api.cluster_id));
     tags.push(format!("fmo-order:{number:032x}"));

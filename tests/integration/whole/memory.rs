@@ -110,21 +110,31 @@ async fn answers_of_a_million_parts_and_slow_ones_leave_room_for_others() {
 
 #[tokio::test]
 async fn endless_lists_of_large_records_leave_room_for_others() {
-    let (mut world, harm) = with_harm(cluster(), "endless").await;
+    endless("endless").await;
+}
+
+#[tokio::test]
+async fn endless_lists_of_short_texts_leave_room_for_others() {
+    endless("endless-short").await;
+}
+
+async fn endless(kind: &str) {
+    let (mut world, harm) = with_harm(cluster(), kind).await;
     let hostile = Hostile::start(&world.cluster_id).await;
     for number in 0..3 {
-        let way = format!("endless-{number}");
+        let way = format!("{kind}-{number}");
         use_account(&mut world, &harm, &way, &hostile.url(&way)).await;
     }
     world.start_operator();
     let accounts = world.things_in(&harm, "ProviderAccount");
-    let told = accounts.wait_for("endless-0", "says that it has no room", LONG, |account| {
+    let first = format!("{kind}-0");
+    let told = accounts.wait_for(&first, "says that it has no room", LONG, |account| {
         let conditions = account["status"]["conditions"].to_string();
         conditions.contains("more memory").then_some(())
     });
     told.await;
     others_go_on(&world, "first").await;
-    fits(&mut world, "endless lists");
+    fits(&mut world, kind);
     judge(&world).await;
 }
 

@@ -46,6 +46,8 @@ pub enum TargetFact {
 pub struct CommandMemory {
     /// The last command, as far as this process knows what came of it.
     pub sent: Option<CommandRecord>,
+    /// Whether status has shown that: another form of it there is newer.
+    pub is_in_status: bool,
     /// The search for one of unknown outcome.
     pub search: Option<Search>,
     /// When the last command was last looked at.
@@ -86,11 +88,13 @@ impl CommandMemory {
             Observation::Busy(why, at) => self.busy = Some((at, why)),
             Observation::Sent(record, at) => {
                 self.sent = Some(record);
+                self.is_in_status = false;
                 self.busy = None;
                 self.looked = Some(at);
             }
             Observation::Looked(record, at) => {
                 self.sent = Some(record);
+                self.is_in_status = false;
                 self.looked = Some(at);
             }
             Observation::Longer(pages) => self.too_few_pages = Some(pages),
@@ -101,6 +105,15 @@ impl CommandMemory {
                 Search::note_several(&mut self.search, &attempt, ids);
             }
         }
+    }
+
+    /// Compares what this process knows with what status has, and when this process last wrote that.
+    pub fn compare(&mut self, sent: &[CommandRecord], written: Option<Duration>) {
+        let is_shown = self.sent.as_ref().is_some_and(|own| sent.contains(own));
+        let is_written = self
+            .looked
+            .is_some_and(|at| written.is_some_and(|written| written > at));
+        self.is_in_status |= is_shown || is_written;
     }
 
     /// Starts the search for an attempt, or goes on with it; None: nothing is searched for.
@@ -136,9 +149,12 @@ impl Facts {
     pub fn records(&self) -> Vec<CommandRecord> {
         let mut records = self.subject.status().sent;
         records.retain(|record| record.intent.uid == self.subject.uid());
-        if let Some(record) = self.subject.memory.own.sent.clone() {
+        let own = &self.subject.memory.own;
+        if let Some(record) = own.sent.clone() {
             let attempt = &record.intent.attempt;
             match records.iter_mut().find(|r| r.intent.attempt == *attempt) {
+                // Two processes would write what each has seen against each other for ever.
+                Some(known) if own.is_in_status && known.outcome.is_some() => {}
                 Some(known) if record.outcome.is_some() => *known = record,
                 Some(_) => {}
                 // One that this process did not send, and that the object does not show any more: another process may have

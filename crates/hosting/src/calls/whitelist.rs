@@ -2,8 +2,9 @@
 //! `docs/hosting-api.md`).
 
 use crate::{
+    answer::Answer,
     client::{Call, Client},
-    record::{self, Body, Misfit, Record},
+    record::{Misfit, Record},
 };
 use hosting_types::{
     error::Error,
@@ -50,7 +51,7 @@ impl Client {
         let call = Call::new(Method::POST, &path)
             .showing_all()
             .json(&rule.body())?;
-        self.call(call).await?.decode(changed)
+        changed(&self.call(call).await?)
     }
 
     /// Changes an entry:
@@ -73,7 +74,7 @@ impl Client {
             .idempotent()
             .showing_all()
             .json(&rule.body())?;
-        self.call(call).await?.decode(changed)
+        changed(&self.call(call).await?)
     }
 
     /// Removes an entry:
@@ -96,15 +97,13 @@ impl Client {
 }
 
 /// An empty array does not show that the entry is there (1-6).
-fn changed(body: Body<'_>) -> Result<Vec<WhitelistEntry>, Misfit> {
-    match entries(body)? {
-        entries if entries.is_empty() => Err("the answer shows no whitelist entry".to_owned()),
+fn changed(answer: &Answer) -> Result<Vec<WhitelistEntry>, Error> {
+    match answer.decode_each(entry)? {
+        entries if entries.is_empty() => {
+            Err(answer.misfit("the answer shows no whitelist entry".to_owned()))
+        }
         entries => Ok(entries),
     }
-}
-
-fn entries(body: Body<'_>) -> Result<Vec<WhitelistEntry>, Misfit> {
-    record::all(body)?.iter().map(entry).collect()
 }
 
 fn entry(record: &Record<'_>) -> Result<WhitelistEntry, Misfit> {

@@ -14,7 +14,12 @@ use crate::{
     body::{RECORD, RECORDS},
     transport::Response,
 };
-use hosting_types::{Error, Page, ServerFilter, list::list_size};
+use hosting_types::{
+    Error, Page, ServerFilter,
+    identity::{ApiKeyId, WhitelistEntryId},
+    list::list_size,
+    whitelist::{AddressRange, WhitelistRule},
+};
 
 const MIB: usize = 1 << 20;
 
@@ -126,6 +131,18 @@ async fn the_largest_real_answers_are_read() {
         .await;
     assert_eq!(servers.unwrap().len(), 50);
 
+    let entry =
+        json!({"id": 1, "ipRange": "203.0.113.0/24", "comments": "c".repeat(200), "active": 1});
+    let entries = json!(vec![entry; 900]).to_string();
+    let (client, _) = Script::client(vec![Ok(answer(200, entries))]);
+    let rule = WhitelistRule {
+        range: AddressRange::Net("203.0.113.0/24".parse().unwrap()),
+        comments: None,
+        active: true,
+    };
+    let changed = client.change_whitelist(ApiKeyId(1), WhitelistEntryId(1), &rule);
+    assert_eq!(changed.await.unwrap().len(), 900);
+
     let usage = json!({"server": record(), "startedAt": "2024-10-04T08:35:05.000Z",
         "endedAt": "2024-10-04T08:49:08.000Z", "totalHours": 14, "totalMinutes": 823,
         "bandwidthIn": 17, "bandwidthOut": 0, "totalEgressBytes": 4_000_000_000_000_i64});
@@ -169,7 +186,7 @@ async fn records_are_read_up_to_their_length_and_size() {
     let list = |count: usize| format!("[{}]", vec![&*small; count].join(","));
     assert_eq!(misfit(list(RECORDS / size)).await, None);
     let why = misfit(list(RECORDS / size + 1)).await;
-    assert_eq!(why.as_deref(), Some("the records take more than 16 MiB"));
+    assert_eq!(why.as_deref(), Some("the records take more than 12 MiB"));
 }
 
 #[tokio::test]

@@ -90,6 +90,7 @@ impl Scene {
                     return None;
                 }
                 state.sent = status.sent;
+                state.processes[process].memory.compare(&state.sent, None);
                 state.ended = ended;
                 state.version += 1;
             }

@@ -284,6 +284,7 @@ impl State {
             rivals: Rivals::default(),
             is_first: true,
         };
+        facts.subject.memory.own.compare(&self.sent, None);
         let attempt = facts.open_attempt();
         let now = facts.subject.now.mono;
         facts

@@ -159,3 +159,22 @@ fn a_shutdown_that_is_not_done_is_followed_by_a_power_off_where_that_is_asked_fo
     let case = sent(shutdown(300), "pending", 900).sent(&turned);
     assert_eq!(case.short().0, None);
 }
+
+#[test]
+fn later_form_in_status_is_not_overwritten_by_memory() {
+    let seen = |state: &str| CommandRecord {
+        outcome: Some(CommandOutcome::Accepted),
+        state: Some(state.into()),
+        ..attempt(PowerAction::Reboot, "a1", 9)
+    };
+    let (ours, theirs) = (seen("pending"), seen("running"));
+    let looked = |case: Case| case.own(|own| own.note(Observation::Looked(ours.clone(), NOW)));
+    // What this process has seen goes into status, once.
+    let news = looked(reboot().sent(std::slice::from_ref(&theirs)));
+    assert_eq!(news.0.records(), std::slice::from_ref(&ours));
+    let written = looked(reboot().sent(std::slice::from_ref(&ours)));
+    let after = written
+        .own(|own| own.compare(std::slice::from_ref(&ours), None))
+        .sent(std::slice::from_ref(&theirs));
+    assert_eq!(after.0.records(), std::slice::from_ref(&theirs));
+}

@@ -92,6 +92,8 @@ impl World {
         facts.subject.first_seen = secs(*first_seen) + NOW;
         facts.subject.memory = memory.clone();
         facts.subject.object = Arc::new(object.clone());
+        let sent = facts.subject.status().sent;
+        facts.subject.memory.own.compare(&sent, None);
         let records = facts.records();
         let open = records.last().filter(|r| r.outcome.is_none());
         let open = open.map(|r| r.intent.attempt.clone());
