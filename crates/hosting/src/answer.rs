@@ -4,6 +4,7 @@ use std::{fmt::Debug, time::Duration};
 
 use http::{HeaderMap, StatusCode, header};
 use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
     body,
@@ -34,6 +35,7 @@ pub(super) struct Answer {
     hidden: Hidden,
     /// Whether the operation may be repeated.
     idempotent: bool,
+    _turn: Option<OwnedSemaphorePermit>,
 }
 
 impl Answer {
@@ -128,6 +130,7 @@ pub(super) fn sort(
                 next: page_token(&response.headers),
                 hidden,
                 idempotent,
+                _turn: response.turn,
             }),
             Some(Cut::TooLarge) => Err(Error::TooLarge { cap: caps.success }),
             Some(Cut::Broken(cause)) => Err(interrupted(cause, idempotent)),

@@ -25,7 +25,7 @@ pub(super) const RECORDS: usize = 12 << 20;
 static DECODING: Mutex<()> = Mutex::new(());
 
 /// From this size on a body is decoded aside.
-const LARGE: usize = 64 << 10;
+pub(super) const LARGE: usize = 64 << 10;
 
 /// Reads a whole body with `read`. It is as long as one record at most.
 pub(super) fn read_whole<T>(

@@ -172,9 +172,12 @@ impl Incoming<'_> {
         state.bodies.get(&self.number).map_or(0, Vec::len)
     }
 
-    /// Hands the body out, which is decoded at once. Nothing is left of one that was given up.
-    pub(super) fn close(self) -> Vec<u8> {
-        self.gate.state().remove(self.number).unwrap_or_default()
+    /// Hands the body out, which is decoded at once.
+    ///
+    /// # Errors
+    /// When it was given up for others.
+    pub(super) fn close(self) -> Result<Vec<u8>, GivenUp> {
+        self.gate.state().remove(self.number).ok_or(GivenUp)
     }
 }
 
@@ -202,7 +205,7 @@ mod tests {
             sound.push(&CHUNK).unwrap();
         }
         assert!(gate.state().held <= 1000);
-        assert_eq!(sound.close().len(), 400);
+        assert_eq!(sound.close().unwrap().len(), 400);
         assert!(slow[0].push(&CHUNK).is_err());
         assert!(slow[9].push(&[]).is_ok());
         drop(slow);
@@ -218,7 +221,7 @@ mod tests {
                 alone.push(&CHUNK).unwrap();
                 assert!(gate.state().held <= 800);
             }
-            assert_eq!(alone.close().len(), 100 * length);
+            assert_eq!(alone.close().unwrap().len(), 100 * length);
         }
     }
 
@@ -229,6 +232,6 @@ mod tests {
         let pushed = (0..20).map(|_| large.push(&CHUNK)).find(Result::is_err);
         assert!(pushed.is_some());
         assert_eq!(large.length(), 0);
-        assert!(large.close().is_empty());
+        assert!(large.close().is_err());
     }
 }

@@ -1,18 +1,23 @@
 //! The transport of the product: HTTP over TLS.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use reqwest::{Certificate, ClientBuilder, redirect, retry};
+use tokio::sync::Semaphore;
 
 use super::{
+    body::LARGE,
     dial::{self, Dial, DialError, PublicResolver},
     gate::{Gate, Gates},
     transport::{Cut, Request, Response, Transport, TransportError},
 };
 use hosting_types::endpoint::BaseUrl;
+
+/// Large bodies are decoded one after the other in this process.
+static DECODER: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(1)));
 
 /// How long connecting may take.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -169,12 +174,21 @@ async fn send(
             break Some(Cut::TooLarge);
         }
     };
-    let body = body.close();
+    // A large body counts as coming in until it is its turn to be decoded.
+    let turn = match body.length() >= LARGE {
+        true => DECODER.clone().acquire_owned().await.ok(),
+        false => None,
+    };
+    let (body, cut) = match body.close() {
+        Ok(body) => (body, cut),
+        Err(given_up) => (Vec::new(), Some(Cut::Broken(given_up.into()))),
+    };
     Ok(Response {
         status,
         headers,
         body,
         cut,
+        turn,
     })
 }
 

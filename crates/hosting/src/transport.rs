@@ -9,6 +9,7 @@ use http::{HeaderMap, Method, StatusCode};
 use url::Url;
 
 use hosting_types::error::Cause;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// One request, complete with the key in its headers.
 #[derive(Clone)]
@@ -78,6 +79,8 @@ pub struct Response {
     pub body: Vec<u8>,
     /// Why the body is not whole, if it is not.
     pub cut: Option<Cut>,
+    /// The turn to decode a large body: while it is not dropped no other one leaves the bounds of what comes in.
+    pub turn: Option<OwnedSemaphorePermit>,
 }
 
 impl fmt::Debug for Response {

@@ -401,7 +401,7 @@ mod tests {
         assert!((5..30).contains(&fit), "{places:?}");
         assert_eq!(places[39], Place::Full);
         assert_eq!(put(50, "released", "n"), Place::NotNeeded);
-        assert_eq!(put(0, "delivered", &"n".repeat(2000)), Place::Full);
+        assert_eq!(put(0, "delivered", &"n".repeat(20_000)), Place::Full);
         assert_eq!(put(0, "delivered", "n"), Place::Has, "it is known");
         assert_eq!(snapshot.records.len(), fit);
         let first = server(0, "delivered", &[CLUSTER]).id;

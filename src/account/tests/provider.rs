@@ -246,6 +246,7 @@ impl Transport for Provider {
                 status: StatusCode::from_u16(status).unwrap(),
                 headers,
                 body: serde_json::to_vec(&body).unwrap(),
+                turn: None,
                 cut: None,
             })
         }

@@ -66,6 +66,7 @@ pub(super) fn answer(status: u16, body: impl Into<Vec<u8>>) -> Response {
         headers: HeaderMap::new(),
         body: body.into(),
         cut: None,
+        turn: None,
     }
 }
 

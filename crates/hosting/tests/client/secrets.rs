@@ -109,6 +109,7 @@ async fn what_carries_a_secret_does_not_show_it() {
             status: StatusCode::OK,
             headers: HeaderMap::new(),
             body: NEW_PASSWORD.into(),
+            turn: None,
             cut: None,
         }),
         texts(&Request {
