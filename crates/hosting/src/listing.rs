@@ -1,16 +1,12 @@
-//! Whole lists, page by page, so that what was missed on the way is noticed
-//! (section 8 of `docs/hosting-api.md`).
+//! Whole lists, page by page, so that what was missed on the way is noticed (section 8 of `docs/hosting-api.md`).
 //!
-//! Answers do not say how long a list is (8-9), how it is ordered, or
-//! how many records the API gives at most. So pages overlap by one record: the
-//! first of a page must be the last of the page before, or the list has shifted
-//! meanwhile. A list ends at an empty page after its last record, and at
-//! nothing else; a caller that needs less uses a glance, and gets no [`Complete`]
-//! for it.
+//! Answers do not say how long a list is (8-9), how it is ordered, or how many records the API gives at most. So
+//! pages overlap by one record: the first of a page must be the last of the page before, or the list has shifted
+//! meanwhile. A list ends at an empty page after its last record, and at nothing else; a caller that needs less uses
+//! a glance, and gets no [`Complete`] for it.
 //!
-//! Memory is bounded: a list of more records than fit is [`Gap::TooMany`]. Records that are over and done
-//! with may be left out beyond a bound of their own ([`Listing::leaving_out`]); the list is read to its
-//! end all the same.
+//! Memory is bounded: a list of more records than fit is [`Gap::TooMany`]. Records that are over and done with may be
+//! left out beyond a bound of their own ([`Listing::leaving_out`]); the list is read to its end all the same.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};

@@ -98,8 +98,9 @@ fn lines(log: &str) -> String {
         if ["INFO", "WARN", "ERROR"].contains(&level) && !is_chance(rest) {
             let told = &line[line.len() - rest.len()..];
             let lines = by_object.entry(object_of(rest)).or_default();
-            // One that was refused comes again, by chance as well.
-            let is_again = told.starts_with("sending an order") && lines.last() == Some(&told);
+            // One that was refused comes again with another tag, by chance as well.
+            let is_order = |line: &str| line.starts_with("sending an order");
+            let is_again = is_order(told) && lines.last().is_some_and(|last| is_order(last));
             if !is_again {
                 lines.push(told);
             }

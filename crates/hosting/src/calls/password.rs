@@ -1,7 +1,6 @@
 //! The password of the account (section 4.2 of `docs/hosting-api.md`).
 //!
-//! Nothing here is printed, and an answer that echoes a password is shown
-//! without it.
+//! Nothing here is printed, and an answer that echoes a password is shown without it.
 
 use crate::client::{Call, Client};
 use hosting_types::{error::Error, request::InvalidRequest, secret::SecretText};
