@@ -2,6 +2,7 @@
 //! order of arrival at the two proxies, and a trap that can be set for one of them.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -70,15 +71,30 @@ pub(crate) enum Release {
 }
 
 /// A request that went into the trap: now, or held until it is released.
-pub(crate) struct Caught(oneshot::Sender<Release>);
+pub(crate) struct Caught {
+    release: oneshot::Sender<Release>,
+    underway: oneshot::Receiver<Infallible>,
+}
 
 impl Caught {
     /// Lets it go.
     pub(crate) fn release(self, release: Release) {
         // The proxy's task may have ended with the operator's connection.
-        let _ = self.0.send(release);
+        let _ = self.release.send(release);
+    }
+
+    /// Lets a held request go on its way, and waits until it has been answered.
+    pub(crate) async fn arrive(self) {
+        let _ = self.release.send(Release::Forward);
+        // Nothing is ever sent: the proxy drops its end with the answer.
+        let _ = self.underway.await;
     }
 }
+
+/// Held by the proxy as long as a caught request has no answer.
+pub(crate) struct Underway(
+    #[expect(dead_code, reason = "only its end is seen")] oneshot::Sender<Infallible>,
+);
 
 /// The proxy's side of the trap: what to do with one request.
 pub(crate) struct Trapped {
@@ -89,14 +105,16 @@ pub(crate) struct Trapped {
 impl Trapped {
     /// Tells the test that the request is here and, if it is to be held, waits
     /// for the test's answer. If the test has ended, the request is discarded.
-    pub(crate) async fn spring(self) -> Release {
-        let (caught, released) = oneshot::channel();
+    pub(crate) async fn spring(self) -> (Release, Underway) {
+        let (release, released) = oneshot::channel();
+        let (ends, underway) = oneshot::channel();
         // The test may have ended.
-        let _ = self.tell.send(Caught(caught));
-        match self.act {
+        let _ = self.tell.send(Caught { release, underway });
+        let release = match self.act {
             Act::HoldRequest | Act::HoldAnswer => released.await.unwrap_or(Release::Discard),
             Act::DropRequest | Act::DropAnswer => Release::Discard,
-        }
+        };
+        (release, Underway(ends))
     }
 }
 
@@ -106,6 +124,8 @@ struct Log {
     seen: Vec<Place>,
     counts: BTreeMap<(Side, String), u32>,
     trap: Option<(Place, Trapped)>,
+    /// A trap for the next look at a collection of the hosting API.
+    look_trap: Option<(String, Trapped)>,
 }
 
 /// The trace of one world: both its proxies write into it.
@@ -157,6 +177,24 @@ impl CallTrace {
             ..Log::default()
         };
         Watch(caught)
+    }
+
+    /// Sets a trap for the next GET at the hosting API whose path begins with
+    /// `collection`: its answer is held.
+    pub(crate) fn hold_next_look(&self, collection: &str) -> Watch {
+        let (tell, caught) = mpsc::unbounded_channel();
+        let act = Act::HoldAnswer;
+        self.lock().look_trap = Some((collection.to_owned(), Trapped { act, tell }));
+        Watch(caught)
+    }
+
+    /// The trap for a look at `path` of the hosting API, if it stands there.
+    pub(crate) fn look(&self, path: &str) -> Option<Trapped> {
+        let mut log = self.lock();
+        let stands_here = |(collection, _): &mut (String, Trapped)| path.starts_with(&**collection);
+        log.look_trap
+            .take_if(stands_here)
+            .map(|(_, trapped)| trapped)
     }
 
     /// Takes the trap away.

@@ -3,13 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::{
-    call_trace::{Act, Place, Release, Watch},
+    call_trace::{Act, Place, Release, Side, Watch},
     proxied_world::{AT_ITS_END, ProxiedWorld},
 };
-use lab::rig::eventually;
 
 /// Without faults a place is reached within this time.
 const REACHED_WITHIN: Duration = Duration::from_secs(25);
@@ -21,7 +18,8 @@ pub(crate) enum Fault {
     KillBefore,
     /// The operator is killed after the effect, before it has the answer.
     KillAfter,
-    /// The operator is killed, and the request arrives once the next one is at work.
+    /// The operator is killed, and the request arrives while the next one waits for
+    /// the answer to its first look, which does not show it.
     KillThenLate,
     /// The request is lost, the operator lives.
     LoseRequest,
@@ -87,24 +85,25 @@ pub(crate) async fn inject(
         }
         Fault::KillThenLate => {
             proxied.world.operator().kill9();
-            let before = last_request(proxied).await;
+            let mut look = proxied.trace.hold_next_look(collection(&point.place));
             proxied.world.operator().restart();
-            eventually(
-                "the next operator looks at the account",
-                AT_ITS_END,
-                async || (last_request(proxied).await > before).then_some(()),
-            )
-            .await;
-            caught.release(Release::Forward);
+            let look = look.caught(AT_ITS_END).await;
+            let look = look.expect("the next operator looks at what the request is about");
+            caught.arrive().await;
+            look.release(Release::Forward);
         }
     }
     true
 }
 
-/// Number of the last request to the hosting API.
-async fn last_request(proxied: &ProxiedWorld) -> u64 {
-    let ledger = proxied.world.simulator.ledger().await;
-    let last = ledger.last();
-    last.and_then(|entry: &Value| entry["seq"].as_u64())
-        .unwrap_or_default()
+/// Beginning of the path at the hosting API of all that an effect is about.
+fn collection(place: &Place) -> &'static str {
+    let is_of = |word: &str| place.side == Side::Hosting && place.sort.contains(word);
+    match () {
+        () if is_of(" sshKey") => "/v3/sshKey",
+        () if is_of(" whitelist") => "/v3/account/apiKey",
+        () if is_of(" host/") => "/v3/host",
+        () if is_of(" tags") => "/v3/flexMetal/tags",
+        () => "/v3/flexMetal/servers",
+    }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::stream;
 use http::header::{AUTHORIZATION, CONNECTION, HOST, TRANSFER_ENCODING};
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
@@ -137,7 +137,12 @@ async fn answer(way: Arc<Way>, request: Request<Incoming>) -> Result<Response<Bo
         counted = !sorts.is_empty();
         sorts
     });
-    if !counted {
+    let is_look = way.side == Side::Hosting && head.method == Method::GET;
+    let trapped = match trapped {
+        None if is_look => way.trace.look(head.uri.path()),
+        trapped => trapped,
+    };
+    if !counted && trapped.is_none() {
         // Such as watches: they end when the operator does.
         return forward(&way, &head, body).await.map(streamed);
     }
@@ -170,13 +175,13 @@ async fn go(
     };
     match trapped.act {
         Act::HoldRequest | Act::DropRequest => match trapped.spring().await {
-            Release::Forward => whole(forward(way, head, body).await?).await,
-            Release::Discard => Err(Lost),
+            (Release::Forward, _underway) => whole(forward(way, head, body).await?).await,
+            (Release::Discard, _) => Err(Lost),
         },
         Act::HoldAnswer | Act::DropAnswer => {
             // Only a whole answer shows that the effect is done.
             let answer = whole(forward(way, head, body).await?).await?;
-            match trapped.spring().await {
+            match trapped.spring().await.0 {
                 Release::Forward => Ok(answer),
                 Release::Discard => Err(Lost),
             }
