@@ -35,7 +35,7 @@ kubectl patch bms "$server" --type=merge \
   -p '{"spec": {"os": {"slug": "debian-13"}, "install": {"revision": 1}}}'
 kubectl wait --for=jsonpath='{.status.install.last.end}'=Finished "bms/$server" --timeout=5m
 kubectl wait --for=condition=Ready "bms/$server" --timeout=1m
-kubectl get bms "$server" -o jsonpath='{.status.observed.osSlug}{"\n"}'
+kubectl get bms "$server" -o jsonpath='{.status.os}{"\n"}'
 
 step "reboot"
 kubectl apply -f - <<YAML

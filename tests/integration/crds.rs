@@ -238,13 +238,20 @@ async fn fresh_object_reads_as_not_yet_seen_and_can_be_found() {
             && of_category.contains("provideraccount.flexmetal.dev/fresh"),
         "{of_category}"
     );
+    let placed = json!({"status": {"location": "EU: Rotterdam", "instanceType": "bm7.std.8"}});
+    let placed = placed.to_string();
+    let patch = ["patch", "bms", "fresh", "--subresource=status"];
+    let how = ["-n", &namespace, "--type=merge", "-p", &placed];
+    cluster.kubectl_ok(&[&patch[..], &how].concat()).await;
+    let table = get(&["bms"]).await;
+    assert!(table.contains("bm7.std.8   EU: Rotterdam"), "{table}");
     for (selector, found) in [
-        ("spec.location=EU: Rotterdam", 1),
-        ("spec.location=NL", 0),
+        ("status.location=EU: Rotterdam", 1),
+        ("status.location=NL", 0),
         ("spec.accountRef.name=default", 0),
         ("spec.accountRef.name=", 1),
-        ("spec.instanceType=bm7.std.8", 1),
-        ("spec.instanceType=bm8.std.32", 0),
+        ("status.instanceType=bm7.std.8", 1),
+        ("status.instanceType=bm8.std.32", 0),
         ("status.uuid=none", 0),
         ("status.providerStatus=delivered", 0),
     ] {

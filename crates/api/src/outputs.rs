@@ -71,7 +71,6 @@ impl Outputs {
 
 /// What is written of the machine that a status shows, by the keys. A key of which nothing is known is not there.
 pub fn entries(status: &BareMetalServerStatus) -> BTreeMap<String, String> {
-    let observed = status.observed.as_ref();
     let all: Vec<&str> = status
         .addresses
         .iter()
@@ -84,12 +83,12 @@ pub fn entries(status: &BareMetalServerStatus) -> BTreeMap<String, String> {
     let known = [
         ("uuid", status.uuid.clone()),
         ("providerID", status.provider_id.clone()),
-        ("hostname", observed.map(|o| o.hostname.clone())),
+        ("hostname", status.hostname.clone()),
         ("addresses", (!all.is_empty()).then(|| all.join(","))),
         ("externalIP", first(AddressType::ExternalIP)),
         ("internalIP", first(AddressType::InternalIP)),
-        ("location", observed.map(|o| o.location.clone())),
-        ("instanceType", observed.map(|o| o.instance_type.clone())),
+        ("location", status.location.clone()),
+        ("instanceType", status.instance_type.clone()),
     ];
     let told = known
         .into_iter()

@@ -40,8 +40,8 @@ use serde::{Deserialize, Serialize};
     status = "BareMetalServerStatus",
     derive = "PartialEq",
     selectable = ".spec.accountRef.name",
-    selectable = ".spec.location",
-    selectable = ".spec.instanceType",
+    selectable = ".status.location",
+    selectable = ".status.instanceType",
     selectable = ".status.uuid",
     selectable = ".status.providerStatus",
     doc = "One on-demand bare-metal server: ordered once, kept, released when the object is deleted.",
@@ -72,20 +72,20 @@ use serde::{Deserialize, Serialize};
     printcolumn(
         name = "Type",
         type_ = "string",
-        json_path = ".status.observed.instanceType",
-        description = "Instance type that the machine has."
+        json_path = ".status.instanceType",
+        description = "Instance type of the server."
     ),
     printcolumn(
         name = "Location",
         type_ = "string",
-        json_path = ".status.observed.location",
-        description = "Location that the machine is at."
+        json_path = ".status.location",
+        description = "Location of the server."
     ),
     printcolumn(
         name = "OS",
         type_ = "string",
-        json_path = ".status.observed.osSlug",
-        description = "Operating system that the machine has."
+        json_path = ".status.os",
+        description = "Operating system of the server."
     ),
     printcolumn(
         name = "Age",
@@ -117,8 +117,8 @@ use serde::{Deserialize, Serialize};
 )]
 #[kube(validation = Rule::new("self.metadata.name.size() <= 200").message("metadata.name is longer than 200 characters"))]
 #[kube(validation = Rule::new("has(self.spec.hostname) || !self.metadata.name.matches('[^.]{64}')").message("metadata.name is no host name, a part of it is longer than 63 characters: set spec.hostname"))]
-#[kube(validation = until_ordered("location", "self.spec.location == oldSelf.spec.location || (has(self.status) && has(self.status.observed) && self.spec.location == self.status.observed.location)"))]
-#[kube(validation = until_ordered("instanceType", "self.spec.instanceType == oldSelf.spec.instanceType || (has(self.status) && has(self.status.observed) && self.spec.instanceType == self.status.observed.instanceType)"))]
+#[kube(validation = until_ordered("location", &format!("self.spec.location == oldSelf.spec.location || {}", is_shown("location"))))]
+#[kube(validation = until_ordered("instanceType", &format!("self.spec.instanceType == oldSelf.spec.instanceType || {}", is_shown("instanceType"))))]
 #[kube(validation = until_ordered("contractID", "(has(self.spec.contractID) ? self.spec.contractID : '') == (has(oldSelf.spec.contractID) ? oldSelf.spec.contractID : '')"))]
 #[kube(validation = until_ordered("overflow", "(has(self.spec.overflow) && self.spec.overflow) == (has(oldSelf.spec.overflow) && oldSelf.spec.overflow)"))]
 #[kube(validation = machine_stays())]
@@ -315,6 +315,13 @@ fn machine_stays() -> Rule {
         .field_path(".spec.externalID")
 }
 
+/// A condition of CEL: whether the spec says of this field what the server has.
+fn is_shown(field: &str) -> String {
+    format!(
+        "(has(self.status) && has(self.status.uuid) && has(self.status.{field}) && self.spec.{field} == self.status.{field})"
+    )
+}
+
 /// The rule of a field that may change while no order is open and no machine exists: a mistake is
 /// corrected by the next apply. `same` says that it did not change, or changes to what the machine shows.
 fn until_ordered(field: &str, same: &str) -> Rule {
@@ -399,9 +406,25 @@ pub struct BareMetalServerStatus {
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub addresses: Vec<Address>,
 
-    /// What the provider shows about the server.
+    /// Name of the location. It is that of the spec until the provider shows the server, then the provider's.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub observed: Option<Observed>,
+    pub location: Option<String>,
+
+    /// Name of the instance type. It is that of the spec until the provider shows the server, then the provider's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance_type: Option<String>,
+
+    /// Short name of the operating system. It is `spec.os.slug` until the provider shows the server, then the provider's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub os: Option<String>,
+
+    /// Host name of the server, as the provider shows it. Unset until then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<String>,
+
+    /// Contract whose committed quota the server came from, as the provider shows it. Unset for the on-demand pool.
+    #[serde(rename = "contractID", skip_serializing_if = "Option::is_none")]
+    pub contract_id: Option<String>,
 
     /// The operator's own record of the last order: its intent, and its outcome once that is known. For reading only:
     /// what is written here by others is overwritten.
@@ -476,32 +499,6 @@ pub struct BareMetalServerStatus {
     /// The last warning that was given of `spec.expiresAt`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expiry_warning: Option<ExpiryWarning>,
-}
-
-/// What the provider shows about the server.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Observed {
-    /// Host name.
-    pub hostname: String,
-    /// Name of the location.
-    pub location: String,
-    /// Name of the instance type.
-    pub instance_type: String,
-    /// Short name of the operating system.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub os_slug: Option<String>,
-    /// Tags, without the operator's own.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
-    pub tags: Vec<String>,
-    /// Contract that pays, if the server came from its committed quota.
-    #[serde(
-        default,
-        rename = "contractID",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub contract_id: Option<String>,
 }
 
 impl Kind for BareMetalServer {

@@ -199,9 +199,7 @@ mod tests {
                 "addresses": [{"type": "ExternalIP", "address": "198.18.34.252"}],
                 "account": {"kind": "ProviderAccount", "name": "default"},
                 "createdAt": "2026-11-22T05:08:30Z", "deliveredAt": "2026-11-22T05:12:51Z",
-                "observed": {
-                    "hostname": "a", "location": "l", "instanceType": "t", "osSlug": "o", "tags": ["t"],
-                },
+                "location": "l", "instanceType": "t", "os": "o", "hostname": "a", "contractID": "C",
                 "order": {
                     "cluster": "42d8fe46304fa3f1", "uid": "1", "mark": "bee4d8cea17e800cd9725d40",
                     "epoch": 1_795_316_915, "attempt": "081f", "sendBy": "2026-11-22T03:08:50Z",

@@ -297,17 +297,19 @@ async fn what_is_only_looked_at_is_shown_as_it_is_and_never_touched() {
         .wait_for_condition("seen", "Ready", "True", Some("Observed"), SOON)
         .await;
     assert_eq!(text(&ready["status"]["uuid"]), uuid);
-    assert_eq!(ready["status"]["observed"]["tags"], json!(["web"]));
+    let shown = ["location", "instanceType", "os", "hostname"].map(|of| &ready["status"][of]);
+    let machine = ["EU: Rotterdam", "bm7.std.8", "ubuntu-2404-lts", "seen"];
+    assert_eq!(shown, machine);
     assert_eq!(ready["metadata"]["finalizers"], Value::Null);
     // It follows what others do.
     world
         .simulator
-        .alter(&uuid, &json!({"tags": ["web", "more"]}))
+        .alter(&uuid, &json!({"tags": ["web", "more"], "ipAddresses": ["192.0.2.77"]}))
         .await;
     world
-        .wait_for("seen", "the new tag", SOON, |object| {
-            let tags = object["status"]["observed"]["tags"].as_array()?;
-            (tags.len() == 2).then_some(())
+        .wait_for("seen", "the new address", SOON, |object| {
+            let shown = &object["status"]["addresses"][0]["address"];
+            (shown == "192.0.2.77").then_some(())
         })
         .await;
     // A machine of another object may be looked at, too.

@@ -168,7 +168,6 @@ async fn followed(world: &World, name: &str, shows: Shows, value: &Value) {
 fn essence(object: &Value) -> Value {
     let name = text(&object["metadata"]["name"]);
     let mut status = object["status"].clone();
-    let own = status["order"]["mark"].clone();
     for field in [
         "observedGeneration",
         "addresses",
@@ -197,9 +196,6 @@ fn essence(object: &Value) -> Value {
     for condition in status["conditions"].as_array_mut().unwrap() {
         condition["lastTransitionTime"] = Value::Null;
         condition["observedGeneration"] = Value::Null;
-    }
-    if let Some(tags) = status["observed"]["tags"].as_array_mut() {
-        tags.retain(|tag| !text(tag).contains(own.as_str().unwrap()));
     }
     let uuid = text(&object["status"]["uuid"]);
     let words = status.to_string().replace(&uuid, "UUID");

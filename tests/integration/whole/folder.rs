@@ -98,10 +98,12 @@ async fn a_folder_of_thirty_servers_is_applied_edited_pruned_and_restored() {
         let has_tag = |o: &Value| {
             let synced = condition(o, "Synced")?;
             let is_done = synced["status"] == "True" || synced["reason"] == "PendingChanges";
-            let shown = o["status"]["observed"]["tags"].as_array()?;
-            (is_done && shown.contains(&json!("tier-front"))).then_some(())
+            let put_on = o["status"]["tags"].as_array()?;
+            (is_done && put_on.contains(&json!("tier-front"))).then_some(())
         };
         world.wait_for(&name, "its tag", SOON, has_tag).await;
+        let borne = tags(&machine_of(&world, object).await);
+        assert!(borne.contains(&"tier-front".to_owned()), "{name}: {borne:?}");
     }
     looks(&world, 3).await;
     let tagged = ("POST servers/{uuid}/tag/{tag}", 30);

@@ -89,8 +89,8 @@ async fn an_edit_wipes_nothing_and_a_higher_revision_installs_once() {
     says(&world, "Ready", "False", "Reinstalling").await;
     let done = came_to(&world, 2, "Finished").await;
     // As it is now, at once, and not as the last poll saw it.
-    assert_eq!(done["status"]["observed"]["osSlug"], "debian-13");
-    assert_eq!(done["status"]["observed"]["hostname"], "db");
+    assert_eq!(done["status"]["os"], "debian-13");
+    assert_eq!(done["status"]["hostname"], "db");
     assert_eq!(done["status"]["uuid"], uuid.as_str());
     for kind in ["Ready", "InstallUpToDate", "Synced"] {
         assert_eq!(condition(&done, kind).unwrap()["status"], "True", "{kind}");
@@ -106,7 +106,7 @@ async fn an_edit_wipes_nothing_and_a_higher_revision_installs_once() {
     .await;
     world
         .wait_for("web", "tagged by the next process", SOON, |object| {
-            let tags = object["status"]["observed"]["tags"].to_string();
+            let tags = object["status"]["tags"].to_string();
             tags.contains("after").then_some(())
         })
         .await;

@@ -42,7 +42,7 @@ async fn a_machine_that_fails_is_given_up_and_another_one_ordered_at_the_next_pl
     world.simulator.settings(&json!({"failureRate": 0.0})).await;
     let object = world.wait_ready("one", SOON).await;
     assert_ne!(uuid(&object), first);
-    assert_eq!(object["status"]["observed"]["location"], "EU: Montreuil 1");
+    assert_eq!(object["status"]["location"], "EU: Montreuil 1");
     assert_eq!(object["status"]["replaced"][0]["uuid"], first.as_str());
     assert_eq!(object["status"]["replaced"][0]["providerStatus"], "failed");
     assert_eq!(orders(&world).await, 2);

@@ -303,10 +303,8 @@ fn of_order(
                 "machine {uuid} was there before this object, and is this object's now, with the tag {tag}"
             )),
             Step::Ordered => {
-                let observed = next.observed.as_ref();
-                let spec = &facts.object.spec;
-                let kind = observed.map_or(&spec.instance_type, |o| &o.instance_type);
-                let place = observed.map_or(&spec.location, |o| &o.location);
+                let kind = next.instance_type.as_deref().unwrap_or_default();
+                let place = next.location.as_deref().unwrap_or_default();
                 Step::Ordered.news(format!(
                     "the provider took the order: machine {uuid}, {kind} at {place}, with the tag {tag}"
                 ))

@@ -5,8 +5,7 @@ use crate::cause::{Cause, Standing};
 use api::{
     Reason,
     conditions::{self, Type, Wanted},
-    names::RESERVED_PREFIX,
-    server::{Address, BareMetalServerStatus, Observed},
+    server::{Address, BareMetalServerSpec, BareMetalServerStatus},
 };
 use hosting_types::Server;
 use jiff::Timestamp;
@@ -76,19 +75,32 @@ impl Draft {
         let took = server.delivered_at.zip(server.created_at);
         let took = took.and_then(|(delivered, created)| delivered.checked_sub(created));
         status.provisioning_seconds = took.filter(|took| *took >= 0);
-        status.observed = Some(Observed {
-            hostname: server.name.clone(),
-            location: server.location.clone(),
-            instance_type: server.instance_type.clone(),
-            os_slug: Some(server.os_slug.clone()).filter(|s| !s.is_empty()),
-            tags: server
-                .tags
-                .iter()
-                .filter(|t| !t.starts_with(RESERVED_PREFIX))
-                .cloned()
-                .collect(),
-            contract_id: server.contract_id.clone(),
-        });
+        let shown = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+        status.location = shown(&server.location);
+        status.instance_type = shown(&server.instance_type);
+        status.os = shown(&server.os_slug);
+        status.hostname = shown(&server.name);
+        status.contract_id.clone_from(&server.contract_id);
+    }
+
+    /// Shows location, type and system as the spec has them, until the provider shows the server.
+    pub fn show_spec(&mut self, spec: &BareMetalServerSpec) {
+        let status = &mut self.status;
+        let is_shown = status.uuid.is_some();
+        for (shown, asked) in [
+            (&mut status.location, &spec.location),
+            (&mut status.instance_type, &spec.instance_type),
+            (&mut status.os, &spec.os.slug),
+        ] {
+            if !is_shown || shown.is_none() {
+                *shown = Some(asked.clone());
+            }
+        }
+    }
+
+    /// Whether nothing is said of the object: the first steps of a new one are not worth a write.
+    pub fn is_silent(&self) -> bool {
+        self.status.conditions.is_empty() && self.conditions.is_empty()
     }
 
     /// Drops what is shown of a machine: the next one is another.

@@ -138,6 +138,9 @@ pub fn decide(facts: &Facts) -> Decision {
     ask::handle(facts, &mut decision);
     failing::show(facts, &mut decision);
     policies::show(facts, &mut decision.draft);
+    if !decision.draft.is_silent() {
+        decision.draft.show_spec(&facts.object.spec);
+    }
     decision.draft.conditions.extend(password);
     if let Some(rest) = decision.draft.patience {
         decision.again = decision.again.within(rest);

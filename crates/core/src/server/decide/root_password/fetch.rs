@@ -209,8 +209,7 @@ fn warning(rest: i64) -> Option<PasswordWarning> {
 
 /// The system of the machine, where it is known to be another than Windows.
 fn other_system(decision: &Decision) -> Option<&str> {
-    let observed = decision.draft.status.observed.as_ref();
-    let slug = observed.and_then(|o| o.os_slug.as_deref())?;
+    let slug = decision.draft.status.os.as_deref()?;
     let is_windows = slug.to_ascii_lowercase().starts_with("win");
     (!is_windows).then_some(slug)
 }

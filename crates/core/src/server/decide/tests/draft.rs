@@ -60,14 +60,33 @@ fn an_unchanged_draft_writes_what_is_there() {
 }
 
 #[test]
-fn own_tags_are_not_shown_as_the_users() {
-    let facts = Case::new().0;
-    let mut draft = Draft::unchanged(&facts);
-    draft.show(&server(
-        1,
-        ServerStatus::Delivered,
-        &[&cluster().tag(), &own_tag(), "team:a"],
-    ));
-    assert_eq!(draft.status.observed.unwrap().tags, ["team:a"]);
-    assert_eq!(draft.status.provider_status.as_deref(), Some("delivered"));
+fn the_spec_is_shown_until_the_server_is() {
+    let shown = |case: &Case| {
+        let status = case.decide().draft.status;
+        [status.location, status.instance_type, status.os].map(Option::unwrap_or_default)
+    };
+    let new = Case::new().spec(|s| s.location = "there".into());
+    assert_eq!(shown(&new), ["there", "small", "some-os"]);
+    // As it is by now: nothing is ordered yet.
+    let stale = new.clone().object(|o| o.status = Some(new.decide().draft.status));
+    let edited = stale.spec(|s| s.instance_type = "large".into());
+    assert_eq!(shown(&edited), ["there", "large", "some-os"]);
+    let edited = new.ordered(None, None).with(1, ServerStatus::Created);
+    let server = edited.spec(|s| s.os.slug = "later".into());
+    assert_eq!(shown(&server), ["here", "small", "some-os"]);
+    // What was shown stays where the server cannot be seen.
+    let status = server.decide().draft.status;
+    assert_eq!(status.hostname.as_deref(), Some("web"));
+    assert_eq!(status.provider_status.as_deref(), Some("created"));
+    let unseen = server.object(|o| o.status = Some(status));
+    let unseen = unseen.facts(|f| f.own.clear()).blocked(Reason::KeyRejected);
+    assert_eq!(shown(&unseen), ["here", "small", "some-os"]);
+}
+
+#[test]
+fn an_object_that_says_nothing_yet_shows_no_spec() {
+    let unlisted = Case::new().view(|v| v.proof = None);
+    let draft = unlisted.decide().draft;
+    assert!(draft.is_silent());
+    assert_eq!(draft.status, BareMetalServerStatus::default());
 }

@@ -231,5 +231,5 @@ fn a_mark_is_put_back_only_on_what_may_be_the_machine_of_the_order() {
     }
     // What bears the mark of another object is not shown by this one.
     let theirs = stripped(&["fmo-order:0123456789abcdef0123456700000001"]).decide();
-    assert!(theirs.draft.status.observed.is_none() && theirs.draft.status.addresses.is_empty());
+    assert!(theirs.draft.status.hostname.is_none() && theirs.draft.status.addresses.is_empty());
 }
