@@ -260,6 +260,35 @@ async fn fresh_object_reads_as_not_yet_seen_and_can_be_found() {
     }
 }
 
+/// YAML reads `On` and `Off` without quotes as booleans.
+#[tokio::test]
+async fn power_as_on_or_off_is_refused_by_its_field() {
+    let cluster = installed().await;
+    let namespace = cluster.namespace("power").await;
+    let apply = async |kind: &str, spec: &str, power: &str| {
+        let manifest = format!(
+            "{{apiVersion: flexmetal.dev/v1alpha1, kind: {kind}, metadata: {{name: it}}, spec: {{{spec}, power: {power}}}}}"
+        );
+        let apply = ["-n", &namespace, "apply", "--dry-run=server", "-f", "-"];
+        let applied = cluster.kubectl_with_input(&apply, &manifest).await;
+        let said = String::from_utf8_lossy(&applied.stderr).into_owned();
+        (applied.status.success(), said)
+    };
+    for (kind, spec) in [
+        ("BareMetalServer", "location: a, instanceType: b, os: {slug: c}"),
+        ("DedicatedHost", "hostID: 1"),
+    ] {
+        for power in ["On", "Off", "on", "off", "'On'", "'Off'", "'on'", "'off'"] {
+            let (taken, said) = apply(kind, spec, power).await;
+            assert!(!taken && said.contains("spec.power"), "{kind} {power}: {said}");
+        }
+        for power in ["PoweredOn", "PoweredOff"] {
+            let (taken, said) = apply(kind, spec, power).await;
+            assert!(taken, "{kind} {power}: {said}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn kubectl_explains_every_kind_to_its_leaves() {
     let cluster = installed().await;

@@ -113,8 +113,8 @@ pub struct DedicatedHostSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
 
-    /// Whether the host is to be on or off: `On` or `Off`. Each change of it sends one command, as a ServerCommand of this
-    /// object; what it says when the host is first seen sends none, and nothing brings the state about again.
+    /// Power state of the host: `PoweredOn` or `PoweredOff`. Each change sends one command, as a ServerCommand of this
+    /// object. What it says when the host is first seen sends none, and the state is not kept up.
     /// Default: nothing is sent. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Power")]

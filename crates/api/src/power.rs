@@ -6,29 +6,29 @@ use kube_core::ResourceExt as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Whether a server or a dedicated host is to be on or off.
+/// The power state that is asked for. YAML reads `On` and `Off` as booleans, so these are other words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Power {
-    /// It is to be on.
-    On,
-    /// It is to be off. It is switched off at once, and its system is not asked.
-    Off,
+    /// Powered on.
+    PoweredOn,
+    /// Powered off at once, without a shutdown of the operating system.
+    PoweredOff,
 }
 
 impl Power {
     /// The command that brings it about.
     pub fn action(self) -> PowerAction {
         match self {
-            Self::On => PowerAction::PowerOn,
-            Self::Off => PowerAction::PowerOff,
+            Self::PoweredOn => PowerAction::PowerOn,
+            Self::PoweredOff => PowerAction::PowerOff,
         }
     }
 
     /// The word in names of commands.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::On => "on",
-            Self::Off => "off",
+            Self::PoweredOn => "on",
+            Self::PoweredOff => "off",
         }
     }
 }

@@ -278,9 +278,9 @@ pub struct BareMetalServerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provisioning: Option<Provisioning>,
 
-    /// Whether the machine is to be on or off: `On` or `Off`. Each change of it sends one command, as a ServerCommand of this
-    /// object; what it says when the machine is first seen as delivered sends none, and nothing brings the state about
-    /// again. Default: nothing is sent. Mutable.
+    /// Power state of the server: `PoweredOn` or `PoweredOff`. Each change sends one command, as a ServerCommand of this
+    /// object. What it says when the server is first seen as delivered sends none, and the state is not kept up.
+    /// Default: nothing is sent. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Power")]
     pub power: Option<Power>,

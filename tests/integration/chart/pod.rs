@@ -174,7 +174,7 @@ impl Release<'_> {
             let wait = ["-n", &self.work, "wait", what, &name, "--timeout=60s"];
             self.cluster.kubectl_ok(&wait).await;
         }
-        let power = r#"--patch={"spec":{"power":"On"}}"#;
+        let power = r#"--patch={"spec":{"power":"PoweredOn"}}"#;
         let patch = [
             "-n",
             &self.work,

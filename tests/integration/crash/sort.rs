@@ -303,7 +303,7 @@ fn a_write_that_says_several_things_of_a_host_is_of_each_of_these_sorts() {
         sorts(Side::Cluster, &Method::PATCH, &uri, body.as_bytes(), "one")
     };
     let plain = "PATCH dedicatedhosts/status";
-    assert_eq!(of(r#"{"status":{"power":{"wish":"On"}}}"#), [plain]);
+    assert_eq!(of(r#"{"status":{"power":{"wish":"PoweredOn"}}}"#), [plain]);
     let answered = format!("{plain} (answered)");
     let last = r#"{"status":{"install":{"last":{"outcome":"Accepted"}}}}"#;
     assert_eq!(of(last), [answered.as_str()]);

@@ -177,7 +177,7 @@ async fn looks(world: &World, times: usize) {
 async fn a_host_is_observed_and_nothing_is_sent_at_first_sight_or_at_the_end() {
     let mut world = World::start(cluster(), "host").await;
     let all = hosts(&world);
-    let words = json!({"power": "Off", "install": debian(7)});
+    let words = json!({"power": "PoweredOff", "install": debian(7)});
     all.create(&host("db", HOST, &words)).await;
     let ready = all.wait_ready("db", SOON).await;
     let status = &ready["status"];
@@ -191,7 +191,7 @@ async fn a_host_is_observed_and_nothing_is_sent_at_first_sight_or_at_the_end() {
     assert_eq!(status["policies"]["managementPolicy"], "Full");
     assert_eq!(status["account"]["name"], "default");
     assert_eq!(status["install"]["revision"], 7);
-    assert_eq!(status["power"]["wish"], "Off");
+    assert_eq!(status["power"]["wish"], "PoweredOff");
     assert_eq!(condition(&ready, "Ready").unwrap()["status"], "True");
     // It was started a moment ago: its first record says that it has been up for no second.
     let up = |object: &Value| object["status"]["upSince"].is_string().then_some(());
@@ -229,7 +229,7 @@ async fn each_change_of_power_is_one_command_and_no_command_is_sent_twice() {
     let mut world = World::start(cluster(), "hostpower").await;
     let all = hosts(&world);
     let scmds = commands(&world);
-    all.create(&host("db", HOST, &json!({"power": "On"}))).await;
+    all.create(&host("db", HOST, &json!({"power": "PoweredOn"}))).await;
     all.wait_ready("db", SOON).await;
     let call = |word: &str| format!("PUT /v3/host/{{hostId}}/{word}");
     let counts = |stops, starts, restarts| {
@@ -253,12 +253,12 @@ async fn each_change_of_power_is_one_command_and_no_command_is_sent_twice() {
         };
         all.wait_for("db", word, SOON, look).await
     };
-    edit(&world, json!({"power": "Off"})).await;
-    came_to("Off", "Complete").await;
+    edit(&world, json!({"power": "PoweredOff"})).await;
+    came_to("PoweredOff", "Complete").await;
     becomes("stopped").await;
     assert_eq!(sent(&world).await, counts(1, 0, 0));
-    edit(&world, json!({"power": "On"})).await;
-    came_to("On", "Complete").await;
+    edit(&world, json!({"power": "PoweredOn"})).await;
+    came_to("PoweredOn", "Complete").await;
     becomes("running").await;
     assert_eq!(sent(&world).await, counts(1, 1, 0));
     let restart = command("restart", "db", "Reboot");
@@ -299,13 +299,13 @@ async fn each_change_of_power_is_one_command_and_no_command_is_sent_twice() {
         world.simulator.fault(once).await;
     };
     lose("dropAfter", "stop").await;
-    edit(&world, json!({"power": "Off"})).await;
-    came_to("Off", "Complete").await;
+    edit(&world, json!({"power": "PoweredOff"})).await;
+    came_to("PoweredOff", "Complete").await;
     becomes("stopped").await;
     assert_eq!(sent(&world).await, counts(2, 2, 1));
     lose("dropBefore", "start").await;
-    edit(&world, json!({"power": "On"})).await;
-    came_to("On", "Failed").await;
+    edit(&world, json!({"power": "PoweredOn"})).await;
+    came_to("PoweredOn", "Failed").await;
     stuck(&world, "db", "CommandFailed", &["spec.power"]).await;
     assert_eq!(sent(&world).await, counts(2, 3, 1));
     assert_eq!(shown(&world, HOST).await["status"], "stopped");
@@ -575,7 +575,7 @@ async fn policies_hold_what_is_asked_for_and_a_key_that_a_host_names_stays() {
     // Suspended by the object, stopped at the account, only looked at: nothing is sent, and the consent stands.
     edit(&world, json!({"suspend": true})).await;
     says(&world, "db", "Ready", ("False", "Suspended"), &[]).await;
-    edit(&world, json!({"power": "Off", "install": {"revision": 2}})).await;
+    edit(&world, json!({"power": "PoweredOff", "install": {"revision": 2}})).await;
     looks(&world, 3).await;
     edit(
         &world,
@@ -623,7 +623,7 @@ pub(super) async fn granted(all: &Host) -> World {
     };
     account(json!([HOST + 1])).await;
     let of_cluster = json!({
-        "accountRef": {"kind": "ClusterProviderAccount", "name": world.namespace}, "power": "On",
+        "accountRef": {"kind": "ClusterProviderAccount", "name": world.namespace}, "power": "PoweredOn",
     });
     hosts(&world).create(&host("db", HOST, &of_cluster)).await;
     let words = ["spec.hostID", "hosts", "\"team\""];
@@ -637,14 +637,14 @@ pub(super) async fn granted(all: &Host) -> World {
 
     account(json!([HOST])).await;
     hosts(&world).wait_ready("db", SOON).await;
-    edit(&world, json!({"power": "Off"})).await;
+    edit(&world, json!({"power": "PoweredOff"})).await;
     let stopped = |object: &Value| (object["status"]["providerStatus"] == "stopped").then_some(());
     hosts(&world).wait_for("db", "stopped", SOON, stopped).await;
 
     // Taken back, it is let alone at once.
     account(json!([])).await;
     stuck(&world, "db", "NotAllowed", &words).await;
-    edit(&world, json!({"power": "On"})).await;
+    edit(&world, json!({"power": "PoweredOn"})).await;
     let reboot = command("reboot", "db", "Reboot");
     commands(&world).create(&reboot).await;
     commands(&world)
@@ -664,7 +664,7 @@ pub(super) async fn granted(all: &Host) -> World {
     commands(&world).wait_gone("reboot", SOON).await;
     account(json!([HOST])).await;
     let back = hosts(&world).wait_ready("db", SOON).await;
-    assert_eq!(back["status"]["power"]["wish"], "On", "{back:#}");
+    assert_eq!(back["status"]["power"]["wish"], "PoweredOn", "{back:#}");
     assert_eq!(back["status"]["providerStatus"], "stopped", "{back:#}");
     looks(&world, 2).await;
     assert_eq!(sent(&world).await, once);

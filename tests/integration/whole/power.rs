@@ -26,16 +26,16 @@ async fn came_to(world: &World, wish: &str, state: &str) -> Value {
 async fn a_change_of_the_wish_is_one_command_and_first_sight_none() {
     let mut world = World::start(cluster(), "power").await;
     let mut web = server("web");
-    web["spec"]["power"] = json!("Off");
+    web["spec"]["power"] = json!("PoweredOff");
     world.create(&web).await;
     let ready = world.wait_ready("web", SOON).await;
     let uuid = text(&ready["status"]["uuid"]);
     let wish = |power: Value| json!({"spec": power});
-    assert_eq!(ready["status"]["power"]["wish"], "Off");
+    assert_eq!(ready["status"]["power"]["wish"], "PoweredOff");
     assert!(sent(&world, &uuid).await.is_empty(), "at first sight");
 
-    world.merge("web", &wish(json!({"power": "On"}))).await;
-    came_to(&world, "On", "Complete").await;
+    world.merge("web", &wish(json!({"power": "PoweredOn"}))).await;
+    came_to(&world, "PoweredOn", "Complete").await;
     let commands = sent(&world, &uuid).await;
     assert_eq!(commands.len(), 1, "{commands:?}");
 
@@ -46,9 +46,9 @@ async fn a_change_of_the_wish_is_one_command_and_first_sight_none() {
         .simulator
         .settings(&json!({"commandFailureRate": 1.0}))
         .await;
-    let more = wish(json!({"power": "Off"}));
+    let more = wish(json!({"power": "PoweredOff"}));
     world.merge("web", &more).await;
-    let failed = came_to(&world, "Off", "Failed").await;
+    let failed = came_to(&world, "PoweredOff", "Failed").await;
     world
         .wait_for_condition("web", "Synced", "False", Some("CommandFailed"), SOON)
         .await;
@@ -66,8 +66,8 @@ async fn a_change_of_the_wish_is_one_command_and_first_sight_none() {
             object["status"]["power"]["wish"].is_null().then_some(())
         })
         .await;
-    world.merge("web", &wish(json!({"power": "Off"}))).await;
-    came_to(&world, "Off", "Complete").await;
+    world.merge("web", &wish(json!({"power": "PoweredOff"}))).await;
+    came_to(&world, "PoweredOff", "Complete").await;
     assert_eq!(sent(&world, &uuid).await.len(), 3);
 
     // Its commands go with it.

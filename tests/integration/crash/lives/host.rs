@@ -85,7 +85,7 @@ impl Life for Host {
                     commands.create(&restart(name)).await;
                     return;
                 }
-                SWITCH => json!({"power": "Off"}),
+                SWITCH => json!({"power": "PoweredOff"}),
                 _ => {
                     proxied.world.things(COMMAND).delete(name).await;
                     return things.delete(name).await;
@@ -147,7 +147,7 @@ fn object(name: &str) -> Value {
     json!({
         "apiVersion": "flexmetal.dev/v1alpha1", "kind": "DedicatedHost",
         "metadata": {"name": name},
-        "spec": {"hostID": 1001, "power": "On", "install": install},
+        "spec": {"hostID": 1001, "power": "PoweredOn", "install": install},
     })
 }
 
@@ -190,7 +190,7 @@ fn is_over(object: &Value, phase: usize) -> bool {
     match phase {
         OBSERVE => {
             let ready = lab::rig::condition(object, "Ready");
-            let is_noted = !status["install"]["log"].is_null() && power["wish"] == "On";
+            let is_noted = !status["install"]["log"].is_null() && power["wish"] == "PoweredOn";
             is_noted && ready.is_some_and(|ready| ready["status"] == "True")
         }
         INSTALL => {
@@ -200,7 +200,7 @@ fn is_over(object: &Value, phase: usize) -> bool {
         _ => {
             let state = &power["command"]["state"];
             let is_off = state == "Complete" && status["providerStatus"] == "stopped";
-            power["wish"] == "Off" && (is_off || state == "Failed")
+            power["wish"] == "PoweredOff" && (is_off || state == "Failed")
         }
     }
 }

@@ -280,13 +280,13 @@ fn of_power(last: Option<&str>) -> Case {
     });
     let command = last
         .map(|name| json!({"name": name, "startedAt": "2026-01-01T00:00:00Z", "state": "Created"}));
-    let power = json!({"machine": MACHINE, "wish": "On", "command": command});
+    let power = json!({"machine": MACHINE, "wish": "PoweredOn", "command": command});
     reboot()
         .object(|o| {
             o.metadata.owner_references = Some(vec![serde_json::from_value(owner).unwrap()])
         })
         .server(|s| {
-            s.spec.power = Some(Power::On);
+            s.spec.power = Some(Power::PoweredOn);
             s.status.as_mut().unwrap().power = serde_json::from_value(power).unwrap();
         })
 }
@@ -303,7 +303,7 @@ fn a_command_of_a_wish_that_is_no_more_is_not_sent() {
         let TargetFact::Found(Target::Server(server)) = &mut f.target else {
             panic!("it was found")
         };
-        Arc::make_mut(server).spec.power = Some(Power::Off);
+        Arc::make_mut(server).spec.power = Some(Power::PoweredOff);
     });
     assert!(!is_sent(&off), "by the time it is its turn");
     let moved = wanted.facts(|f| {

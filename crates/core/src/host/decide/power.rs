@@ -51,8 +51,8 @@ pub(super) fn step(
         && known.is_some_and(|known| known.wish != Some(wish))
     {
         let to = match wish {
-            Power::On => "on",
-            Power::Off => "off",
+            Power::PoweredOn => "on",
+            Power::PoweredOff => "off",
         };
         let what = format!("spec.power has changed, so host {host} is to be switched {to}");
         let cause = remedy::held(facts, &format!("{what}, and nothing is sent"));

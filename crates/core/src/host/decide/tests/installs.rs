@@ -539,7 +539,7 @@ fn a_log_that_cannot_be_read_holds_up_its_installation_alone() {
     let long = long.object(|o| o.status = Some(status));
     let more = Effect::ReadLog { pages: 20 };
     assert_eq!(long.effect(), Some(more));
-    let switched = idle.spec(|s| s.power = Some(Power::Off)).written();
+    let switched = idle.spec(|s| s.power = Some(Power::PoweredOff)).written();
     assert!(matches!(switched.effect(), Some(Effect::Power { .. })));
 }
 

@@ -30,19 +30,19 @@ fn a_new_object_reads_the_log_once_and_then_rests_on_the_list_of_all() {
 
 #[test]
 fn what_the_spec_says_at_first_sight_counts_as_done() {
-    let case = Case::new().installs(5).spec(|s| s.power = Some(Power::Off));
+    let case = Case::new().installs(5).spec(|s| s.power = Some(Power::PoweredOff));
     let case = case.log(HostLog::default()).written();
     assert_eq!(
         (case.effect(), case.reason()),
         (None, Some(Reason::Available))
     );
     assert_eq!(case.install_status().revision, 5);
-    assert_eq!(case.power_status().wish, Some(Power::Off));
+    assert_eq!(case.power_status().wish, Some(Power::PoweredOff));
     // A status of an earlier object of this name is no word of this one.
     let copied = case.object(|o| o.metadata.uid = Some("uid-2".into()));
     let copied = copied
         .installs(9)
-        .spec(|s| s.power = Some(Power::On))
+        .spec(|s| s.power = Some(Power::PoweredOn))
         .written();
     assert_eq!(copied.effect(), None);
     assert_eq!(copied.install_status().revision, 9);
@@ -207,7 +207,7 @@ fn so_it_does_where_nobody_looked_before_that_was_over() {
 
 #[test]
 fn no_power_is_switched_for_what_was_asked_while_the_host_was_not_the_objects() {
-    let off = |case: Case| case.spec(|s| s.power = Some(Power::Off));
+    let off = |case: Case| case.spec(|s| s.power = Some(Power::PoweredOff));
     let noted = off(Case::known()).written();
     assert_eq!(
         noted.power_status().command.unwrap().state,
@@ -222,7 +222,7 @@ fn no_power_is_switched_for_what_was_asked_while_the_host_was_not_the_objects() 
             assert_eq!(back.reason(), Some(Reason::Available), "{reason}");
             assert_eq!((back.effect(), back.power_status().command), (None, None));
             // What is asked for from then on counts.
-            let next = back.spec(|s| s.power = Some(Power::On)).written();
+            let next = back.spec(|s| s.power = Some(Power::PoweredOn)).written();
             assert!(matches!(next.effect(), Some(Effect::Power { .. })));
         }
         let away = given_back(off(hold(Case::known()).written()));
@@ -232,7 +232,7 @@ fn no_power_is_switched_for_what_was_asked_while_the_host_was_not_the_objects() 
             (back.effect(), back.reason()),
             (None, Some(Reason::Available))
         );
-        assert_eq!(back.power_status().wish, Some(Power::Off));
+        assert_eq!(back.power_status().wish, Some(Power::PoweredOff));
     }
 }
 
@@ -339,7 +339,7 @@ fn another_machine_under_the_number_or_another_account_sends_nothing_and_keeps_t
         (same.effect(), same.reason()),
         (None, Some(Reason::AccountChanged))
     );
-    let switched = Case::known().spec(|s| s.power = Some(Power::Off));
+    let switched = Case::known().spec(|s| s.power = Some(Power::PoweredOff));
     assert_eq!(moved(switched).reason(), Some(Reason::AccountChanged));
     // Of which nothing is asked, it is taken on, and what is asked for then counts.
     let same = moved(Case::known()).facts(|f| {

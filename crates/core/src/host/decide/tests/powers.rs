@@ -32,7 +32,7 @@ fn last(case: &Case) -> PowerCommand {
 
 #[test]
 fn a_change_is_recorded_first_and_then_one_command_created() {
-    let changed = wish(Power::Off);
+    let changed = wish(Power::PoweredOff);
     assert_eq!(changed.effect(), None, "not before it is on record");
     assert!(changed.decide().goes_on);
     let noted = changed.written();
@@ -41,7 +41,7 @@ fn a_change_is_recorded_first_and_then_one_command_created() {
     let name = last(&noted).name;
     assert!(power::may_create(&noted.0, &name));
     assert!(!power::may_create(&noted.0, "another"));
-    let running = commanded(Power::Off, KnownCommand::Running);
+    let running = commanded(Power::PoweredOff, KnownCommand::Running);
     assert_eq!(due(&running), None);
     assert_eq!(
         running.stands(),
@@ -50,7 +50,7 @@ fn a_change_is_recorded_first_and_then_one_command_created() {
     // By the next process, whatever this one remembered.
     let next = running.own(|own| *own = HostMemory::default()).written();
     assert_eq!((due(&next), last(&next).state), (None, PowerState::Created));
-    let done = commanded(Power::Off, KnownCommand::Ended(true, "Completed".into()));
+    let done = commanded(Power::PoweredOff, KnownCommand::Ended(true, "Completed".into()));
     let done = done.list(NOW + secs(1), &[host()]).written();
     assert_eq!((due(&done), done.reason()), (None, Some(Reason::Available)));
     let done = done.facts(|f| f.power = KnownCommand::NotRead);
@@ -58,16 +58,16 @@ fn a_change_is_recorded_first_and_then_one_command_created() {
     let out = done.clone().spec(|s| s.power = None).written();
     // As the API server counts each change.
     let out = out.object(|o| o.metadata.generation = Some(3));
-    let again = out.spec(|s| s.power = Some(Power::Off)).written();
+    let again = out.spec(|s| s.power = Some(Power::PoweredOff)).written();
     assert_eq!(due(&again), Some(PowerAction::PowerOff));
-    let turned = done.spec(|s| s.power = Some(Power::On)).written();
+    let turned = done.spec(|s| s.power = Some(Power::PoweredOn)).written();
     assert_eq!(due(&turned), Some(PowerAction::PowerOn));
 }
 
 #[test]
 fn a_command_that_failed_is_told_until_the_wish_changes() {
     let failed = commanded(
-        Power::Off,
+        Power::PoweredOff,
         KnownCommand::Ended(false, "OutcomeUnknown".into()),
     );
     let failed = failed.list(NOW + secs(1), &[host()]).written();
@@ -82,7 +82,7 @@ fn a_command_that_failed_is_told_until_the_wish_changes() {
 
 #[test]
 fn the_end_of_a_command_is_told_with_the_host_as_it_is_since() {
-    let running = commanded(Power::Off, KnownCommand::Running).written();
+    let running = commanded(Power::PoweredOff, KnownCommand::Running).written();
     assert!(running.0.hosts().is_some());
     let done = running.facts(|f| f.power = KnownCommand::Ended(true, "Completed".into()));
     let done = done.recalled();
@@ -98,7 +98,7 @@ fn the_end_of_a_command_is_told_with_the_host_as_it_is_since() {
 
 #[test]
 fn an_installation_goes_first_and_the_wish_stays() {
-    let case = sent(1, Some(CommandOutcome::Accepted)).spec(|s| s.power = Some(Power::Off));
+    let case = sent(1, Some(CommandOutcome::Accepted)).spec(|s| s.power = Some(Power::PoweredOff));
     let runs = case
         .shown(|h| h.install_status = InstallStatus::Installing)
         .written();
@@ -108,7 +108,7 @@ fn an_installation_goes_first_and_the_wish_stays() {
         None,
         "it is heard when that is over"
     );
-    let others = wish(Power::Off).shown(|h| h.install_status = InstallStatus::Created);
+    let others = wish(Power::PoweredOff).shown(|h| h.install_status = InstallStatus::Created);
     assert_eq!(
         (due(&others), others.reason()),
         (None, Some(Reason::Reinstalling))
@@ -119,11 +119,11 @@ fn an_installation_goes_first_and_the_wish_stays() {
 fn what_holds_back_an_installation_holds_back_a_command() {
     for (case, reason) in [
         (
-            wish(Power::Off).spec(|s| s.suspend = Some(true)),
+            wish(Power::PoweredOff).spec(|s| s.suspend = Some(true)),
             Reason::Suspended,
         ),
         (
-            wish(Power::Off).spec(|s| s.management_policy = Some(ManagementPolicy::ObserveOnly)),
+            wish(Power::PoweredOff).spec(|s| s.management_policy = Some(ManagementPolicy::ObserveOnly)),
             Reason::ObserveOnly,
         ),
     ] {
@@ -138,13 +138,13 @@ fn what_holds_back_an_installation_holds_back_a_command() {
 
 #[test]
 fn what_changed_in_between_creates_no_command() {
-    let noted = wish(Power::Off).written();
+    let noted = wish(Power::PoweredOff).written();
     let name = last(&noted).name;
     let installing = record(&noted, 1, "a1");
     for (what, changed) in [
         (
             "the wish",
-            noted.clone().spec(|s| s.power = Some(Power::On)),
+            noted.clone().spec(|s| s.power = Some(Power::PoweredOn)),
         ),
         (
             "suspended",
@@ -191,7 +191,7 @@ fn an_installation_waits_for_a_command_that_may_be_under_way() {
 fn an_installation_waits_for_a_command_of_the_same_edit() {
     let late = |case: Case| case.view(|v| v.catalogue = None);
     // The list of systems is not there yet, so the wish is noted first.
-    let both = late(wish(Power::Off).installs(1)).written();
+    let both = late(wish(Power::PoweredOff).installs(1)).written();
     assert_eq!(due(&both), Some(PowerAction::PowerOff));
     let listed = |case: Case| {
         let catalogue = Case::new().0.subject.view().unwrap().catalogue.clone();

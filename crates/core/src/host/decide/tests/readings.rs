@@ -71,10 +71,10 @@ pub(crate) fn every() -> Vec<Reading> {
         s.install.as_mut().unwrap().os.slug = Some("none".into());
     });
     let lost = sent(1, None);
-    let switched = powers::wish(Power::Off);
-    let running = powers::commanded(Power::Off, KnownCommand::Running);
+    let switched = powers::wish(Power::PoweredOff);
+    let running = powers::commanded(Power::PoweredOff, KnownCommand::Running);
     let unswitched = powers::commanded(
-        Power::Off,
+        Power::PoweredOff,
         KnownCommand::Ended(false, "CommandTimeout".into()),
     );
     let unswitched = unswitched.list(NOW + secs(1), &[host()]).recalled();

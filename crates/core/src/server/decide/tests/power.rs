@@ -43,28 +43,28 @@ fn created(case: Case) -> Case {
 
 /// The command of its last change was not carried out.
 pub(super) fn unswitched() -> Case {
-    let sent = written(created(written(wishes(delivered(), Some(Power::Off)))));
+    let sent = written(created(written(wishes(delivered(), Some(Power::PoweredOff)))));
     sent.facts(|f| f.power = Known::Ended(false, "CommandTimeout".into()))
 }
 
 #[test]
 fn nothing_is_sent_at_first_sight_of_a_machine() {
-    let first = wishes(kept(ServerStatus::Delivered), Some(Power::Off));
+    let first = wishes(kept(ServerStatus::Delivered), Some(Power::PoweredOff));
     let decision = first.decide();
     assert_eq!(decision.effect, None);
     let power = noted(&decision).unwrap();
-    assert_eq!(power.wish, Some(Power::Off));
+    assert_eq!(power.wish, Some(Power::PoweredOff));
     assert_eq!(power.command, None);
     let stands = written(first);
     assert_eq!(stands.decide().effect, None);
     assert_eq!(noted(&stands.decide()), Some(power));
     // Its status was lost, or it has another machine now.
-    let another = written(wishes(delivered(), Some(Power::Off))).object(|o| {
+    let another = written(wishes(delivered(), Some(Power::PoweredOff))).object(|o| {
         let status = o.status.as_mut().unwrap();
         status.power.as_mut().unwrap().machine = uuid(9);
     });
     assert_eq!(command(&another), None);
-    let on_its_way = wishes(kept(ServerStatus::Provisioning), Some(Power::Off));
+    let on_its_way = wishes(kept(ServerStatus::Provisioning), Some(Power::PoweredOff));
     assert_eq!(noted(&on_its_way.decide()), None);
     let none = noted(&delivered().decide()).unwrap();
     assert_eq!(
@@ -76,7 +76,7 @@ fn nothing_is_sent_at_first_sight_of_a_machine() {
 
 #[test]
 fn a_change_is_noted_first_and_then_one_command_created() {
-    let changed = wishes(delivered(), Some(Power::Off));
+    let changed = wishes(delivered(), Some(Power::PoweredOff));
     assert_eq!(changed.decide().effect, None, "not before it is on record");
     assert_eq!(changed.decide().once_written, Again::AtOnce);
     let changed = written(changed);
@@ -125,31 +125,31 @@ fn a_change_is_noted_first_and_then_one_command_created() {
 
 #[test]
 fn every_change_counts_once() {
-    let off = written(created(written(wishes(delivered(), Some(Power::Off)))));
+    let off = written(created(written(wishes(delivered(), Some(Power::PoweredOff)))));
     let name = command(&off).unwrap().name;
     let is_new = |case: Case| {
         let case = case.facts(|f| f.now.wall += 7);
         command(&case).is_some_and(|c| c.name != name)
     };
     assert!(!is_new(off.clone()));
-    assert!(is_new(wishes(off.clone(), Some(Power::On))));
+    assert!(is_new(wishes(off.clone(), Some(Power::PoweredOn))));
     let unset = written(wishes(off, None));
     assert_eq!(command(&unset), None);
-    assert!(is_new(wishes(unset, Some(Power::Off))), "set again");
+    assert!(is_new(wishes(unset, Some(Power::PoweredOff))), "set again");
 }
 
 #[test]
 fn who_is_held_back_sends_nothing_and_late_words_come_to_nothing() {
-    let suspended = wishes(delivered(), Some(Power::Off)).spec(|s| s.suspend = Some(true));
+    let suspended = wishes(delivered(), Some(Power::PoweredOff)).spec(|s| s.suspend = Some(true));
     assert_eq!(command(&suspended), None);
-    let noted = written(wishes(delivered(), Some(Power::Off)));
+    let noted = written(wishes(delivered(), Some(Power::PoweredOff)));
     let name = command(&noted).unwrap().name;
     let held = noted.clone().spec(|s| s.suspend = Some(true));
     assert_eq!(held.decide().effect, None);
     assert!(!power::may_create(&held.0, &name));
     assert!(!power::may_create(&noted.clone().deleting().0, &name));
     assert!(!power::may_create(&noted.0, "another"));
-    let turned = wishes(noted.clone(), Some(Power::On));
+    let turned = wishes(noted.clone(), Some(Power::PoweredOn));
     assert!(!power::may_create(&turned.0, &name), "another wish by now");
     let old = noted.clone().facts(|f| f.now.wall += 86_401);
     assert!(!power::may_create(&old.0, &name));

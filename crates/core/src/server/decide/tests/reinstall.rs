@@ -501,7 +501,7 @@ fn the_machine_goes_to_nobody_else_while_the_request_may_be_on_its_way() {
 
 #[test]
 fn no_power_command_is_decided_meanwhile() {
-    let off = |case: Case| case.spec(|s| s.power = Some(api::power::Power::Off));
+    let off = |case: Case| case.spec(|s| s.power = Some(api::power::Power::PoweredOff));
     let command = |case: &Case| case.decide().draft.status.power.unwrap().command;
     assert!(command(&off(delivered(1))).is_some());
     assert!(command(&off(installing())).is_none());
