@@ -126,7 +126,7 @@ pub struct OperatingSystem {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     #[x_kube(validation = Rule::new("self.all(p, self.exists_one(q, q.target == p.target))").message("two partitions have the same target: change one of them"))]
-    #[x_kube(validation = Rule::new("self.filter(p, p.sizeMB == -1).size() <= 1").message("more than one partition takes the rest of the disk (sizeMB -1): give the others a size"))]
+    #[x_kube(validation = Rule::new("self.filter(p, !has(p.sizeMB)).size() <= 1").message("more than one partition takes the rest of the disk: set sizeMB of all but one"))]
     pub partitions: Vec<Partition>,
 
     /// Address of the iPXE script that `custom-ipxe` boots from, and needs: an absolute URL without user name and password.
@@ -171,11 +171,11 @@ pub struct Partition {
     pub target: String,
     /// Its file system: `ext2`, `ext3`, `ext4`, `xfs` or `swap`.
     pub filesystem: FileSystem,
-    /// How large it is, in megabytes as the provider counts them; -1 takes the rest of the disk.
-    #[serde(rename = "sizeMB")]
-    #[schemars(range(min = -1, max = 2_000_000_000))]
-    #[x_kube(validation = Rule::new("self != 0").message("sizeMB must be at least 1, or -1 for the rest of the disk"))]
-    pub size_mb: i32,
+    /// Size in megabytes, as the provider counts them, at least 1. Default: the rest of the disk.
+    #[serde(default, rename = "sizeMB", skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 2_000_000_000))]
+    #[x_kube(validation = Rule::new("self >= 1").message("sizeMB must be at least 1: leave it out for the rest of the disk"))]
+    pub size_mb: Option<i32>,
 }
 
 /// A file system.

@@ -28,13 +28,13 @@ enum Shows {
 /// A field that may change while there is a machine, and two good values of it.
 fn fields() -> Vec<(&'static str, Shows, Value, Value)> {
     let key = |letter| json!([{"publicKey": super::ssh_keys::public_key(letter)}]);
-    let os = |sizes: [i32; 2]| {
-        let [swap, root] = sizes;
+    let os = |swap: i32, root: Value| {
         json!({"slug": "ubuntu-2404-lts", "partitions": [
-            {"target": "swap", "filesystem": "swap", "sizeMB": swap},
-            {"target": "/", "filesystem": "ext4", "sizeMB": root},
+            {"target": "swap", "filesystem": "swap", "sizeMB": swap}, root,
         ]})
     };
+    let rest = json!({"target": "/", "filesystem": "ext4"});
+    let sized = json!({"target": "/", "filesystem": "ext4", "sizeMB": 8192});
     let script = |text: &str| json!({"value": format!("#!/bin/sh\n{text}\n")});
     let data = |text: &str| json!({"data": {"value": text}});
     vec![
@@ -120,8 +120,8 @@ fn fields() -> Vec<(&'static str, Shows, Value, Value)> {
         (
             "os",
             Shows::Pending("spec.os.partitions"),
-            os([512, -1]),
-            os([1024, 8192]),
+            os(512, rest),
+            os(1024, sized),
         ),
         (
             "postInstallScript",

@@ -76,7 +76,7 @@ async fn what_is_sent_is_what_the_spec_says_and_its_secrets_are_told_to_nobody()
             "postInstallScript": lies_in("script"),
             "userData": {"data": lies_in("data")},
             "os": {"slug": "debian-13", "partitions": [
-                {"target": "/", "filesystem": "xfs", "sizeMB": -1},
+                {"target": "/", "filesystem": "xfs"},
                 {"target": "swap", "filesystem": "swap", "sizeMB": 512},
             ]},
         }),

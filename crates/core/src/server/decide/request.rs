@@ -144,7 +144,9 @@ fn system(facts: &Facts, installation: &Installation) -> SystemChoice {
     let partitions = os.partitions.iter().map(|partition| Partition {
         target: partition.target.clone(),
         filesystem: partition.filesystem.as_str().to_owned(),
-        size: u32::try_from(partition.size_mb)
+        size: partition
+            .size_mb
+            .and_then(|size| u32::try_from(size).ok())
             .map_or(PartitionSize::Rest, PartitionSize::Megabytes),
     });
     SystemChoice {

@@ -159,7 +159,6 @@ mod tests {
         };
         let partition = Partition {
             target: "/".into(),
-            size_mb: -1,
             ..Partition::default()
         };
         type Edit = fn(&mut BareMetalServerSpec, &mut Installation);
