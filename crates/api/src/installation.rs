@@ -238,7 +238,18 @@ pub struct TextSource {
 pub struct UserData {
     /// The data.
     pub data: TextSource,
-    /// Whether the data is base64 of what the machine shall read. Default: false.
+    /// How `data` is written: `Plain`, or `Base64` of what the server is to read. Default: `Plain`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub is_base64: Option<bool>,
+    #[schemars(with = "Encoding")]
+    pub encoding: Option<Encoding>,
+}
+
+/// How data is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Encoding {
+    /// As the server reads it.
+    #[default]
+    Plain,
+    /// In base64. The server reads it decoded.
+    Base64,
 }

@@ -89,7 +89,7 @@ pub enum InvalidRequest {
     #[error("userData.data must not be blank")]
     UserData,
     /// Declared as base64, but it is not.
-    #[error("userData.data is not base64, although isBase64 says so")]
+    #[error("userData.data is not valid base64")]
     UserDataBase64,
     /// A parameter without a name, or with control characters.
     #[error(

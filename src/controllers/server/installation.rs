@@ -7,7 +7,9 @@ use crate::controllers::{
     values::{ValueError, ValueSource},
 };
 use api::{
-    BareMetalServer, Reason, installation::TextSource, references::ValueLocation,
+    BareMetalServer, Reason,
+    installation::{Encoding, TextSource},
+    references::ValueLocation,
     server::BareMetalServerSpec,
 };
 use flexmetal_core::{
@@ -108,7 +110,7 @@ pub(super) async fn read(
         parts.installation.post_install_script = parts.note(sent::SCRIPT, script);
     }
     if let Some(data) = &spec.user_data {
-        let is_base64 = data.is_base64.unwrap_or(false);
+        let is_base64 = data.encoding == Some(Encoding::Base64);
         let read = text_of(&data.data, &mut values);
         let read = read.map_err(|error| error.cause("userData.data"));
         parts.installation.user_data = parts.note(sent::DATA, read).map(|text| UserData {

@@ -323,7 +323,7 @@ async fn an_edit_that_cannot_be_is_told_on_its_object_alone_and_mended_by_the_ne
         ),
         (
             "data",
-            json!({"userData": {"data": {"value": "no base64!"}, "isBase64": true}}),
+            json!({"userData": {"data": {"value": "no base64!"}, "encoding": "Base64"}}),
             "InvalidSpec",
             vec!["spec.userData.data", "base64"],
         ),

@@ -147,7 +147,7 @@ async fn a_text_that_cannot_be_had_holds_its_object_alone_and_is_awaited() {
     world
         .create(&with("web", &json!({"postInstallScript": script})))
         .await;
-    let data = json!({"data": {"valueFrom": {"configMapKeyRef": {"name": "map", "key": "it"}}}, "isBase64": true});
+    let data = json!({"data": {"valueFrom": {"configMapKeyRef": {"name": "map", "key": "it"}}}, "encoding": "Base64"});
     world
         .create(&with("data", &json!({"userData": data})))
         .await;
