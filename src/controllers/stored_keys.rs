@@ -209,10 +209,8 @@ mod tests {
         let tags = objects(|tag: &ServerTag| Words::from([by_uuid(tag.wanted())]));
         let hosts = objects(|host: &DedicatedHost| {
             let namespace = host.metadata.namespace.as_deref().unwrap_or_default();
-            let install = host.spec.install.iter();
-            install
-                .map(|i| by_name(namespace, &i.ssh_key_ref.name))
-                .collect()
+            let key = host.spec.ssh_key_ref.iter();
+            key.map(|key| by_name(namespace, &key.name)).collect()
         });
         let keys = StoredKeys::default();
         keys.add_referrers(tags.clone());

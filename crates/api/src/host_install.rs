@@ -7,7 +7,7 @@ use super::{
     command::CommandOutcome,
     installation::TextSource,
     order::OrderAccount,
-    references::{OBJECT_NAME, ValueLocation},
+    references::{SshKeyRef, ValueLocation},
     reinstall::{FinishedInstall, InstallEnd},
     rfc3339,
 };
@@ -111,16 +111,6 @@ pub enum RequestForm {
     Documented,
     /// As machine-readable descriptions say.
     Observed,
-}
-
-/// Names an SshKey of the same namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
-pub struct SshKeyRef {
-    /// Name of the SshKey. Required. Mutable.
-    #[schemars(length(min = 1, max = 253), regex(pattern = OBJECT_NAME))]
-    pub name: String,
 }
 
 /// The system to install, with its settings: exactly one of `id` and `slug` is set.

@@ -136,15 +136,24 @@ pub struct ValueLocation {
     pub config_map_key_ref: Option<KeySelector>,
 }
 
+/// Names an SshKey of the same namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
+pub struct SshKeyRef {
+    /// Name of the SshKey. Required.
+    #[schemars(length(min = 1, max = 253), regex(pattern = OBJECT_NAME))]
+    pub name: String,
+}
+
 /// One SSH key for the root user: exactly one of the five fields is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(validation = Rule::new("[has(self.name), has(self.publicKey), has(self.uuid), has(self.secretKeyRef), has(self.configMapKeyRef)].filter(x, x).size() == 1").message("set exactly one of name, publicKey, uuid, secretKeyRef, configMapKeyRef"))]
+#[x_kube(validation = Rule::new("[has(self.sshKeyRef), has(self.publicKey), has(self.uuid), has(self.secretKeyRef), has(self.configMapKeyRef)].filter(x, x).size() == 1").message("set exactly one of sshKeyRef, publicKey, uuid, secretKeyRef, configMapKeyRef"))]
 #[serde(rename_all = "camelCase")]
 pub struct SshKeySource {
-    /// Name of an SshKey of the same namespace, which is stored in the account of the server. The order waits until it is.
+    /// An SshKey of the same namespace, stored in the account of the server. The order waits until it is stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253), regex(pattern = OBJECT_NAME))]
-    pub name: Option<String>,
+    pub ssh_key_ref: Option<SshKeyRef>,
     /// A public key in OpenSSH form, given directly: one line of at most 4096 characters, with or without the newline at its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 4096), regex(pattern = r"^[^\r\n]+\n?$"))]
@@ -162,6 +171,13 @@ pub struct SshKeySource {
     /// A public key in a ConfigMap of the same namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_map_key_ref: Option<KeySelector>,
+}
+
+impl SshKeySource {
+    /// The SshKey that it names.
+    pub fn named(&self) -> Option<&str> {
+        self.ssh_key_ref.as_ref().map(|key| key.name.as_str())
+    }
 }
 
 /// Whether an object can have this name (RFC 1123). Any other would become another path.

@@ -41,7 +41,7 @@ enum KeyError {
         there: PinnedAccount,
         here: PinnedAccount,
     },
-    #[error("one of name, publicKey, uuid, secretKeyRef, configMapKeyRef must be set")]
+    #[error("one of sshKeyRef, publicKey, uuid, secretKeyRef, configMapKeyRef must be set")]
     Nothing,
 }
 
@@ -74,7 +74,7 @@ pub(super) fn refers(server: &BareMetalServer) -> Words {
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
     let keys = server.spec.ssh_keys.iter();
     let words = |key: &SshKeySource| {
-        let name = key.name.as_deref().map(|name| by_name(namespace, name));
+        let name = key.named().map(|name| by_name(namespace, name));
         name.into_iter().chain(key.uuid.as_deref().map(by_uuid))
     };
     keys.flat_map(words).collect()
@@ -87,7 +87,7 @@ pub(super) fn places(spec: &BareMetalServerSpec) -> impl Iterator<Item = (ValueS
 }
 
 fn place(source: &SshKeySource) -> Option<ValueSource<'_>> {
-    if source.name.is_some() || source.public_key.is_some() || source.uuid.is_some() {
+    if source.ssh_key_ref.is_some() || source.public_key.is_some() || source.uuid.is_some() {
         return None;
     }
     match (&source.secret_key_ref, &source.config_map_key_ref) {
@@ -110,7 +110,7 @@ pub(super) fn read(
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     let keys = object.spec.ssh_keys.iter().enumerate();
     let keys = keys.map(|(index, source)| {
-        let key = match &source.name {
+        let key = match source.named() {
             Some(name) => {
                 let found = found(&process.stored_keys, namespace, name, lineage);
                 stored(name, found, object)
@@ -132,7 +132,7 @@ pub(super) fn named(
 ) -> Vec<Found> {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     let sources = object.spec.ssh_keys.iter();
-    let names = sources.filter_map(|k| k.name.as_deref());
+    let names = sources.filter_map(SshKeySource::named);
     let found = names.map(|name| found(keys, namespace, name, lineage));
     found.collect()
 }
@@ -147,7 +147,7 @@ pub(super) fn stand(
 ) -> bool {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     let mut sources = object.spec.ssh_keys.iter().zip(sent);
-    sources.all(|(source, sent)| match &source.name {
+    sources.all(|(source, sent)| match source.named() {
         None => true,
         Some(name) => matches!(
             found(keys, namespace, name, Some(lineage)),
@@ -272,7 +272,7 @@ mod tests {
             "metadata": {"name": "web", "namespace": "shop"},
             "spec": {
                 "location": "here", "instanceType": "small", "os": {"slug": "some-os"},
-                "sshKeys": [{"uuid": "0b2c4f5e-1111-4222-8333-444455556666"}, {"name": "ops"}],
+                "sshKeys": [{"uuid": "0b2c4f5e-1111-4222-8333-444455556666"}, {"sshKeyRef": {"name": "ops"}}],
             },
         }))
         .unwrap()

@@ -329,7 +329,7 @@ async fn an_edit_that_cannot_be_is_told_on_its_object_alone_and_mended_by_the_ne
         ),
         (
             "key",
-            json!({"sshKeys": [{"name": "nowhere"}]}),
+            json!({"sshKeys": [{"sshKeyRef": {"name": "nowhere"}}]}),
             "ReferenceNotFound",
             vec!["spec.sshKeys[0]", "SshKey nowhere", "create it"],
         ),

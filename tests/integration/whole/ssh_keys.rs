@@ -43,7 +43,10 @@ pub(super) fn deleting_key(name: &str, letter: char) -> Value {
 /// A server that names key objects.
 pub(super) fn server_with(name: &str, keys: &[&str]) -> Value {
     let mut object = server(name);
-    object["spec"]["sshKeys"] = keys.iter().map(|key| json!({"name": key})).collect();
+    object["spec"]["sshKeys"] = keys
+        .iter()
+        .map(|key| json!({"sshKeyRef": {"name": key}}))
+        .collect();
     object
 }
 
@@ -177,7 +180,7 @@ async fn a_key_that_others_delete_is_stored_again_and_another_one_is_an_object()
     // Another key is another object, which the server names then.
     keys.create(&deleting_key("next", 'B')).await;
     keys.wait_ready("next", SOON).await;
-    let change = json!({"spec": {"sshKeys": [{"name": "next"}]}});
+    let change = json!({"spec": {"sshKeys": [{"sshKeyRef": {"name": "next"}}]}});
     world.merge("web", &change).await;
     let words = ["spec.sshKeys", "re-installation"];
     let pending = world

@@ -27,9 +27,9 @@ use api::{
     allowed::AllowedNamespaces,
     command::{CommandOutcome, PowerAction},
     host::DedicatedHostSpec,
-    host_install::{HostInstall, HostInstallRecord, HostLog, HostSystem, SshKeyRef},
+    host_install::{HostInstall, HostInstallRecord, HostLog, HostSystem},
     power::{Power, PowerCommand, PowerState, PowerStatus},
-    references::{AccountKind, AccountRef, PinnedAccount},
+    references::{AccountKind, AccountRef, PinnedAccount, SshKeyRef},
     reinstall::InstallEnd,
 };
 use hosting_types::{
