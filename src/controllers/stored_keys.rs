@@ -222,8 +222,8 @@ mod tests {
             users.iter().map(shown).collect()
         };
         assert!(users(true).is_empty());
-        let install = json!({"hostID": 7, "install": {"revision": 1, "os": {"id": 12},
-            "sshKeyRef": {"name": "ops"}}});
+        let install = json!({"hostID": 7, "install": {"revision": 1}, "os": {"id": 12},
+            "sshKeyRef": {"name": "ops"}});
         show(&hosts, "shop", "db", 1, &install);
         show(&hosts, "bank", "db", 1, &install);
         show(&tags, "bank", "vault", 1, &json!({"tag": STORED}));

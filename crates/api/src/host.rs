@@ -2,11 +2,13 @@
 
 use super::{
     address::Address,
-    host_install::{HostInstall, HostInstallStatus},
+    host_install::{HostInstallStatus, HostSystem, texts_fit},
+    installation::{TextSource, script_is_run},
     kind::Kind,
     policies::{ManagementPolicy, Policies},
     power::{Power, PowerStatus},
-    references::{AccountRef, PinnedAccount, account_stays},
+    references::{AccountRef, PinnedAccount, SshKeyRef, account_stays},
+    reinstall::{Install, installs_with},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::{CustomResource, KubeSchema};
@@ -89,6 +91,10 @@ use serde::{Deserialize, Serialize};
 #[kube(validation = Rule::new("self.metadata.name.size() <= 200").message("metadata.name is longer than 200 characters"))]
 #[kube(validation = Rule::new("self.spec.hostID == oldSelf.spec.hostID").message("hostID is immutable: create a new object for another host").field_path(".spec.hostID"))]
 #[x_kube(validation = account_stays("object"))]
+#[x_kube(validation = installs_with("os", "the system to install"))]
+#[x_kube(validation = installs_with("sshKeyRef", "an SshKey of this namespace"))]
+#[x_kube(validation = script_is_run())]
+#[x_kube(validation = texts_fit())]
 #[serde(rename_all = "camelCase")]
 pub struct DedicatedHostSpec {
     /// The account that has the host. Default: the ProviderAccount `default` of this namespace.
@@ -120,9 +126,35 @@ pub struct DedicatedHostSpec {
     #[schemars(with = "Power")]
     pub power: Option<Power>,
 
-    /// Whether a system is installed on the host, and which. Only a higher `revision` does that. Default: never. Mutable.
+    /// Host name. Default: the provider makes one up. Mutable; counts for the next installation (`install.revision`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub install: Option<HostInstall>,
+    #[schemars(
+        length(min = 1, max = 253),
+        regex(
+            pattern = r"^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$"
+        )
+    )]
+    pub hostname: Option<String>,
+
+    /// The operating system to install. Required with `install`. Default: none. Mutable; counts for the next installation
+    /// (`install.revision`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub os: Option<HostSystem>,
+
+    /// The SshKey of this namespace whose key is installed for the root user. It is stored in the same account. Required
+    /// with `install`. Default: none. Mutable; counts for the next installation (`install.revision`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssh_key_ref: Option<SshKeyRef>,
+
+    /// A script that bash runs after the installation; not for the systems `talos-…`. Default: none. Mutable; counts for the
+    /// next installation (`install.revision`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub post_install_script: Option<TextSource>,
+
+    /// Whether the host is installed. An edit of `hostname`, `os`, `sshKeyRef` or `postInstallScript` alone never does
+    /// that. Default: never. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub install: Option<Install>,
 }
 
 impl DedicatedHostSpec {

@@ -1,13 +1,11 @@
-//! `spec.install` of a host: the word by which a system is installed, with what, and what was last done about it.
-//!
-//! An edit alone never wipes a disk. A higher `revision` is the consent, once for each number; what it says when the host is
-//! first seen counts as performed.
+//! What a dedicated host is installed with, and what was last done about its `spec.install`.
 
 use super::{
     command::CommandOutcome,
-    installation::TextSource,
+    host::DedicatedHostSpec,
+    installation::{MOST_TEXT, TALOS, is_of, params_are_read},
     order::OrderAccount,
-    references::{SshKeyRef, ValueLocation},
+    references::ValueLocation,
     reinstall::{FinishedInstall, InstallEnd},
     rfc3339,
 };
@@ -16,37 +14,20 @@ use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The most bytes of the texts that a spec holds itself, together: it keeps an object below 64 KiB.
-const MOST_TEXT: u32 = 16_384;
-/// A condition of CEL: whether the slug of the system is one of the Kubernetes-focused ones.
-const IS_TALOS: &str = "(has(self.slug) && self.slug.lowerAscii().startsWith('talos'))";
-
-fn texts_fit() -> Rule {
+/// The rule of a spec: its texts leave room for the rest of the object.
+pub(super) fn texts_fit() -> Rule {
     Rule::new(format!(
-        "(has(self.os.kernelParams) ? self.os.kernelParams.map(p, has(p.value) ? bytes(p.value).size() : 0).sum() : 0) + (has(self.postInstallScript) && has(self.postInstallScript.value) ? bytes(self.postInstallScript.value).size() : 0) <= {MOST_TEXT}"
+        "(has(self.os) && has(self.os.kernelParams) ? self.os.kernelParams.map(p, has(p.value) ? bytes(p.value).size() : 0).sum() : 0) + (has(self.postInstallScript) && has(self.postInstallScript.value) ? bytes(self.postInstallScript.value).size() : 0) <= {MOST_TEXT}"
     ))
     .message(&*format!(
         "the texts in os.kernelParams and postInstallScript have more than {MOST_TEXT} bytes together: put the long ones into a Secret or a ConfigMap and refer to them (valueFrom)"
     ))
 }
 
-fn script_is_run() -> Rule {
-    Rule::new("!has(self.postInstallScript) || !(has(self.os.slug) && self.os.slug.lowerAscii().startsWith('talos'))")
-        .message("postInstallScript is not run by the system of os.slug: leave it out, or choose another system")
-        .field_path(".postInstallScript")
-}
-
-fn params_are_read() -> Rule {
-    Rule::new(format!(
-        "!has(self.slug) || {IS_TALOS} || !has(self.kernelParams) || self.kernelParams.size() == 0"
-    ))
-    .message("kernelParams are read by the systems talos-… alone: leave them out, or choose such a system")
-    .field_path(".kernelParams")
-}
-
 fn image_is_named() -> Rule {
+    let talos = is_of("self.slug", &[TALOS]);
     Rule::new(format!(
-        "!{IS_TALOS} || (has(self.kernelParams) && self.kernelParams.exists_one(p, p.key == 'siderolink.api' || p.key == 'factoryhash'))"
+        "!{talos} || (has(self.kernelParams) && self.kernelParams.exists_one(p, p.key == 'siderolink.api' || p.key == 'factoryhash'))"
     ))
     .message("this system needs exactly one of the kernel parameters siderolink.api (vanilla image, with the URL of the hub) and factoryhash (factory image): correct kernelParams")
     .field_path(".kernelParams")
@@ -62,45 +43,6 @@ fn factory_stands_alone() -> Rule {
     Rule::new("!has(self.kernelParams) || !self.kernelParams.exists(p, p.key == 'factoryhash') || self.kernelParams.size() == 1")
         .message("factoryhash takes no other kernel parameter beside it: put the others into the factory image, and remove them here")
         .field_path(".kernelParams")
-}
-
-/// Whether a system is installed on the host, and which.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(validation = texts_fit())]
-#[x_kube(validation = script_is_run())]
-#[serde(rename_all = "camelCase")]
-pub struct HostInstall {
-    /// A higher number than the one that was last performed installs the host, once, with what stands here then: **all data
-    /// of the host is lost**. What it says when the host is first seen counts as performed. At least 0, at most 2147483647.
-    /// Required. Mutable; a lower one sends nothing.
-    #[schemars(range(min = 0, max = 2_147_483_647))]
-    pub revision: i64,
-
-    /// The system. Required. Mutable; counts for the next installation, as all fields here.
-    pub os: HostSystem,
-
-    /// The SshKey of this namespace whose key is installed for root; it is stored in the same account. The provider needs
-    /// one. Required. Mutable.
-    pub ssh_key_ref: SshKeyRef,
-
-    /// Host name. Default: the provider makes one up. Mutable.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(
-        length(min = 1, max = 253),
-        regex(
-            pattern = r"^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$"
-        )
-    )]
-    pub hostname: Option<String>,
-
-    /// A script that bash runs after the installation; not for the systems `talos-…`. Default: none. Mutable.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub post_install_script: Option<TextSource>,
-
-    /// Whether the disks are formatted quickly before; the provider advises it unless there is nothing to clear. The data is
-    /// lost either way. Default: the provider's, which is true. Mutable.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub quick_format: Option<bool>,
 }
 
 /// How an installation is asked for.
@@ -280,11 +222,11 @@ fn unless_known() -> bool {
     true
 }
 
-impl HostInstall {
-    /// Whether what it sends may hold a secret: any script, since people write passwords into them, and what lies in a Secret
-    /// or ConfigMap.
+impl DedicatedHostSpec {
+    /// Whether what an installation sends may hold a secret: any script, since people write passwords into them, and what
+    /// lies in a Secret or ConfigMap.
     pub fn has_secret_texts(&self) -> bool {
-        let mut params = self.os.kernel_params.iter();
+        let mut params = self.os.iter().flat_map(|os| &os.kernel_params);
         self.post_install_script.is_some() || params.any(|param| param.value_from.is_some())
     }
 }

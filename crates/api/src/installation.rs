@@ -10,19 +10,28 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The Kubernetes-focused systems, by their slug.
-const TALOS: &str = "startsWith('talos')";
+pub(super) const TALOS: &str = "startsWith('talos')";
 const WINDOWS: &str = "startsWith('win')";
 const CUSTOM_IPXE: &str = "== 'custom-ipxe'";
 
-/// A condition of CEL on the slug that stands at this path: whether it is of one of these families.
-fn is_of(slug: &str, families: &[&str]) -> String {
+/// A condition of CEL: whether the field at this path below `self` is there.
+fn has(path: &str) -> String {
+    let dots = path.match_indices('.').map(|(at, _)| at);
+    let ends = dots.skip(1).chain([path.len()]);
+    let each = ends.map(|end| format!("has({})", &path[..end]));
+    each.collect::<Vec<_>>().join(" && ")
+}
+
+/// A condition of CEL: whether a slug stands at this path that is of one of these families.
+pub(super) fn is_of(slug: &str, families: &[&str]) -> String {
     let each = families
         .iter()
         .map(|family| match family.starts_with("==") {
             true => format!("{slug}.lowerAscii() {family}"),
             false => format!("{slug}.lowerAscii().{family}"),
         });
-    format!("({})", each.collect::<Vec<_>>().join(" || "))
+    let each = each.collect::<Vec<_>>().join(" || ");
+    format!("({} && ({each}))", has(slug))
 }
 
 /// The rule of a spec: no script where none is ever run.
@@ -54,7 +63,7 @@ pub(super) fn keys_are_installed() -> Rule {
 }
 
 /// The most bytes of the texts that a spec holds itself, together: it keeps an object below 64 KiB.
-const MOST_TEXT: u32 = 16_384;
+pub(super) const MOST_TEXT: u32 = 16_384;
 
 /// The rule of a spec: its texts leave room for the rest of the object.
 pub(super) fn texts_fit() -> Rule {
@@ -82,10 +91,11 @@ fn hub_is_named() -> Rule {
     .field_path(".kernelParams")
 }
 
-fn params_are_read() -> Rule {
+/// The rule of a system: no parameters where none are read. One that is named by its number is looked up before.
+pub(super) fn params_are_read() -> Rule {
     let talos = is_of("self.slug", &[TALOS]);
     Rule::new(format!(
-        "!has(self.kernelParams) || self.kernelParams.size() == 0 || {talos}"
+        "!has(self.slug) || !has(self.kernelParams) || self.kernelParams.size() == 0 || {talos}"
     ))
     .message("kernelParams are read by the systems talos-… alone: leave them out, or choose such a system")
     .field_path(".kernelParams")

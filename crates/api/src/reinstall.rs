@@ -1,29 +1,41 @@
-//! `spec.install`: the word by which a machine is installed again, and what was last done about it.
+//! `spec.install` of servers and dedicated hosts: the consent to an installation. And what was last done about that of a
+//! server.
 //!
 //! An edit alone never wipes a disk. A higher `revision` is the consent, once for each number; what it says when the
-//! machine is first seen as delivered counts as performed.
+//! server is first seen as delivered, or the host is first seen, counts as performed.
 
 use super::{
     command::{CommandOutcome, ListedCommands},
     order::OrderAccount,
     rfc3339,
 };
+use kube_core::{Rule, cel::Reason};
 use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Whether, and how, the machine is installed again.
+/// The rule of a spec: what an installation needs is there. `what`: what stands in the field.
+pub(super) fn installs_with(field: &str, what: &str) -> Rule {
+    Rule::new(format!("!has(self.install) || has(self.{field})"))
+        .message(&*format!(
+            "{field} is required with install: set {field} to {what}"
+        ))
+        .field_path(format!(".{field}"))
+        .reason(Reason::FieldValueRequired)
+}
+
+/// The consent to an installation, and how it begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Install {
-    /// A higher number than the one that was last performed installs the machine again, once, with what the spec says
-    /// then: **all data of the machine is lost**. What it says when the machine is first seen as delivered counts as
-    /// performed, so the first installation needs none. At least 0, at most 2147483647. Mutable; a lower one sends nothing.
+    /// Number of the installation. A number higher than `status.install.revision` installs the system once, with what the
+    /// spec says then: **all data is lost**. The number that is there when a server is first seen as delivered, or a host
+    /// is first seen, counts as performed. From 0 to 2147483647. Required. Mutable; a lower number sends nothing.
     #[schemars(range(min = 0, max = 2_147_483_647))]
     pub revision: i64,
-    /// Whether the whole disk is wiped first; false skips that. The data of the machine is lost all the same.
-    /// Default: true. Mutable; counts for the next re-installation.
+    /// Whether the disks are wiped first; for a host this is the provider's quick format. The data is lost either way.
+    /// Default: true. Mutable; counts for the next installation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wipe_disk: Option<bool>,
 }

@@ -126,8 +126,8 @@ pub(super) async fn reread_with_key(
     account: &Account,
 ) -> Result<Facts, Done> {
     let mut fresh = reread(ctx, facts, account).await?;
-    let install = fresh.subject.object.spec.install.as_ref();
-    let name = install.map(|install| install.ssh_key_ref.name.clone());
+    let reference = fresh.subject.object.spec.ssh_key_ref.as_ref();
+    let name = reference.map(|key| key.name.clone());
     fresh.key = match name {
         None => None,
         Some(name) => {

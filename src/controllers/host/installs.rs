@@ -175,11 +175,12 @@ fn request(
     form: RequestForm,
 ) -> Result<HostInstall, Cause> {
     let person = |why: String| {
-        let text = format!("spec.install: {why}; correct it");
+        let text = format!("spec: {why}; correct it");
         Cause::needs_person(Reason::InvalidSpec, text)
     };
-    let Some(spec) = &object.spec.install else {
-        return Err(person("there is none any more".to_owned()));
+    let spec = &object.spec;
+    let Some(install) = &spec.install else {
+        return Err(person("there is no install any more".to_owned()));
     };
     let key = SshKeyId::parse(&new.key);
     let key = key.map_err(|_| person("the SSH key has no usable identifier".to_owned()))?;
@@ -190,7 +191,7 @@ fn request(
         kernel_params: texts.params,
         post_install_script: texts.script,
         ssh_key: Some(key),
-        quick_format: spec.quick_format,
+        quick_format: install.wipe_disk,
         form: match form {
             RequestForm::Documented => InstallForm::default(),
             RequestForm::Observed => InstallForm::OBSERVED,

@@ -116,9 +116,8 @@ fn switched(process: &Process, host: &DedicatedHost) -> Switched {
 /// The stored key that a host names.
 fn refers(host: &DedicatedHost) -> Words {
     let namespace = host.metadata.namespace.as_deref().unwrap_or_default();
-    let install = host.spec.install.iter();
-    let key = install.map(|install| by_name(namespace, &install.ssh_key_ref.name));
-    key.collect()
+    let key = host.spec.ssh_key_ref.iter();
+    key.map(|key| by_name(namespace, &key.name)).collect()
 }
 
 /// One pass.
@@ -195,10 +194,7 @@ fn look_around(ctx: &HostContext, facts: &mut Facts) {
     facts.is_owner_known = (facts.rivals.owner.as_ref())
         .is_none_or(|owner| ctx.accounts.has_terms(&owner.account, &owner.namespace));
     let subject = &facts.subject;
-    let install = subject.object.spec.install.as_ref();
-    let key = install.map(|install| {
-        let name = &install.ssh_key_ref.name;
-        ctx.stored_keys.find(subject.namespace(), name)
-    });
+    let key = subject.object.spec.ssh_key_ref.as_ref();
+    let key = key.map(|key| ctx.stored_keys.find(subject.namespace(), &key.name));
     facts.key = key;
 }

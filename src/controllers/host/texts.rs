@@ -4,7 +4,10 @@ use crate::controllers::{
     context::Process,
     values::{ValueError, ValueSource},
 };
-use api::{DedicatedHost, Reason, host_install::HostInstall, references::ValueLocation};
+use api::{
+    DedicatedHost, Reason, host::DedicatedHostSpec, host_install::HostKernelParam,
+    references::ValueLocation,
+};
 use flexmetal_core::cause::Cause;
 use hosting_types::{SecretText, host::InstallParam};
 
@@ -26,15 +29,16 @@ pub(super) struct Texts {
 /// # Errors
 /// Why the first of them cannot be had. Never with the content.
 pub(super) async fn read(process: &Process, object: &DedicatedHost) -> Result<Texts, Cause> {
-    let Some(install) = &object.spec.install else {
+    let spec = &object.spec;
+    if spec.install.is_none() {
         let text = "spec.install: there is none any more; set it to install the host";
         return Err(Cause::needs_person(Reason::InvalidSpec, text));
-    };
+    }
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
-    let wanted: Vec<_> = places(install).collect();
+    let wanted: Vec<_> = places(spec).collect();
     let mut values = process.values(namespace, &wanted).await.into_iter();
     let mut params = Vec::new();
-    for (index, param) in install.os.kernel_params.iter().enumerate() {
+    for (index, param) in kernel_params(spec).enumerate() {
         let field = format!("os.kernelParams[{index}]");
         let value = match (&param.value, &param.value_from) {
             (Some(value), _) => Some(SecretText::new(value.as_str())),
@@ -46,7 +50,7 @@ pub(super) async fn read(process: &Process, object: &DedicatedHost) -> Result<Te
             value,
         });
     }
-    let script = match &install.post_install_script {
+    let script = match &spec.post_install_script {
         None => None,
         Some(source) => Some(match &source.value {
             Some(value) => SecretText::new(value.as_str()),
@@ -59,11 +63,15 @@ pub(super) async fn read(process: &Process, object: &DedicatedHost) -> Result<Te
     Ok(Texts { params, script })
 }
 
+fn kernel_params(spec: &DedicatedHostSpec) -> impl Iterator<Item = &HostKernelParam> {
+    spec.os.iter().flat_map(|os| &os.kernel_params)
+}
+
 /// Where the texts lie that are not given, in the order in which they are read.
-fn places(install: &HostInstall) -> impl Iterator<Item = (ValueSource<'_>, usize)> {
-    let params = install.os.kernel_params.iter();
+fn places(spec: &DedicatedHostSpec) -> impl Iterator<Item = (ValueSource<'_>, usize)> {
+    let params = kernel_params(spec);
     let params = params.filter_map(|p| place(p.value.as_deref(), p.value_from.as_ref()));
-    let script = install.post_install_script.iter();
+    let script = spec.post_install_script.iter();
     let script = script.filter_map(|s| place(s.value.as_deref(), s.value_from.as_ref()));
     let params = params.map(|place| (place, LONGEST_PARAM));
     params.chain(script.map(|place| (place, LONGEST)))
@@ -80,7 +88,7 @@ fn next<T>(at: &ValueLocation, values: &mut impl Iterator<Item = T>) -> Option<T
 
 fn text(field: &str, value: Option<Result<Vec<u8>, ValueError>>) -> Result<SecretText, Cause> {
     let person = |why: String| {
-        let text = format!("spec.install.{field}: {why}");
+        let text = format!("spec.{field}: {why}");
         Cause::needs_person(Reason::InvalidSpec, text)
     };
     match value {
@@ -92,7 +100,7 @@ fn text(field: &str, value: Option<Result<Vec<u8>, ValueError>>) -> Result<Secre
         },
         Some(Err(error @ ValueError::TooLong { .. })) => Err(person(error.to_string())),
         Some(Err(error)) => {
-            let text = format!("spec.install.{field}: {error}");
+            let text = format!("spec.{field}: {error}");
             Err(Cause::missing(Reason::ReferenceNotFound, text))
         }
         None => Err(person(

@@ -310,8 +310,8 @@ impl Release<'_> {
         let stored = json!({"publicKey": SSH_KEY, "deletionPolicy": "Delete"});
         items.push(flexmetal("SshKey", "stored", stored));
         let system = json!({"slug": "debian-13"});
-        let install = json!({"revision": 0, "os": system, "sshKeyRef": {"name": "stored"}});
-        let host = json!({"hostID": 1001, "install": install});
+        let host = json!({"hostID": 1001, "install": {"revision": 0},
+            "os": system, "sshKeyRef": {"name": "stored"}});
         items.push(flexmetal("DedicatedHost", "host", host));
         let entries = json!([{"name": "here", "cidr": "127.0.0.0/8"}]);
         let egress = json!(["127.0.0.1/32"]);

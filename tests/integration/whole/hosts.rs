@@ -29,7 +29,10 @@ pub(super) fn host(name: &str, id: u64, spec: &Value) -> Value {
 
 /// What it takes to install a host with Debian.
 fn debian(revision: i64) -> Value {
-    json!({"revision": revision, "os": {"slug": "debian-13"}, "sshKeyRef": {"name": "ops"}})
+    json!({
+        "install": {"revision": revision},
+        "os": {"slug": "debian-13"}, "sshKeyRef": {"name": "ops"},
+    })
 }
 
 fn hosts(world: &World) -> Things {
@@ -118,8 +121,7 @@ async fn with_key(prefix: &str, plan: Plan) -> World {
 /// A world with the host `db`, whose revision 1 counts as performed.
 async fn with_host(prefix: &str, plan: Plan) -> World {
     let world = with_key(prefix, plan).await;
-    let first = json!({"install": debian(1)});
-    hosts(&world).create(&host("db", HOST, &first)).await;
+    hosts(&world).create(&host("db", HOST, &debian(1))).await;
     hosts(&world).wait_ready("db", SOON).await;
     world
 }
@@ -177,7 +179,8 @@ async fn looks(world: &World, times: usize) {
 async fn a_host_is_observed_and_nothing_is_sent_at_first_sight_or_at_the_end() {
     let mut world = World::start(cluster(), "host").await;
     let all = hosts(&world);
-    let words = json!({"power": "PoweredOff", "install": debian(7)});
+    let mut words = debian(7);
+    words["power"] = json!("PoweredOff");
     all.create(&host("db", HOST, &words)).await;
     let ready = all.wait_ready("db", SOON).await;
     let status = &ready["status"];
@@ -355,9 +358,9 @@ async fn an_edit_wipes_nothing_and_a_higher_revision_installs_once_and_tells_no_
     let lies = json!({"secretKeyRef": {"name": "script", "key": "it"}});
     let mut wish = debian(1);
     wish["hostname"] = json!("db.example.com");
-    wish["quickFormat"] = json!(false);
+    wish["install"]["wipeDisk"] = json!(false);
     wish["postInstallScript"] = json!({ "valueFrom": lies });
-    edit(&world, json!({"install": wish})).await;
+    edit(&world, wish).await;
     looks(&world, 3).await;
     assert_eq!(installs(&world).await, 0, "an edit is no consent");
 
@@ -507,11 +510,11 @@ async fn what_cannot_be_done_is_said_by_field_and_nothing_is_sent() {
     let words = ["spec.hostID", "BareMetalServer"];
     stuck(&world, "flex", "InvalidSpec", &words).await;
     // Two objects for one host. A time stamp has whole seconds.
-    all.create(&host("db", HOST, &json!({"install": debian(0)})))
+    all.create(&host("db", HOST, &debian(0)))
         .await;
     all.wait_ready("db", SOON).await;
     tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
-    all.create(&host("rival", HOST, &json!({"install": debian(0)})))
+    all.create(&host("rival", HOST, &debian(0)))
         .await;
     let owner = format!("{}/db", world.namespace);
     stuck(&world, "rival", "OwnershipConflict", &[&owner]).await;
@@ -527,33 +530,33 @@ async fn what_cannot_be_done_is_said_by_field_and_nothing_is_sent() {
         (
             json!({"sshKeyRef": {"name": "nobody"}}),
             "ReferenceNotFound",
-            ["spec.install.sshKeyRef", "nobody"],
+            ["spec.sshKeyRef", "nobody"],
         ),
         (
             json!({"sshKeyRef": {"name": "ops"}, "os": {"slug": "plan-9"}}),
             "InvalidSpec",
-            ["spec.install.os.slug", "plan-9"],
+            ["spec.os.slug", "plan-9"],
         ),
         (
             json!({"os": {"slug": "debian-13"}, "postInstallScript": {"valueFrom":
                 {"secretKeyRef": {"name": "missing", "key": "it"}}}}),
             "ReferenceNotFound",
-            ["spec.install.postInstallScript", "missing"],
+            ["spec.postInstallScript", "missing"],
         ),
     ]
     .into_iter()
     .enumerate()
     {
         let mut wish = wish;
-        wish["revision"] = json!(number + 1);
-        edit(&world, json!({"install": wish})).await;
+        wish["install"] = json!({"revision": number + 1});
+        edit(&world, wish).await;
         says(&world, "db", "Ready", ("False", reason), &words).await;
     }
     looks(&world, 3).await;
     assert_eq!(sent(&world).await, BTreeMap::new());
     commands(&world).delete("reboot").await;
     // Mended, the consent that stands is carried out, once.
-    edit(&world, json!({"install": {"postInstallScript": null}})).await;
+    edit(&world, json!({"postInstallScript": null})).await;
     came_to(&world, 3, "Finished").await;
     assert_eq!(installs(&world).await, 1);
     // What the older one leaves, the younger one has; what it asked for meanwhile counts as performed.

@@ -143,11 +143,13 @@ impl Life for Host {
 
 fn object(name: &str) -> Value {
     let system = json!({"slug": "debian-13"});
-    let install = json!({"revision": 0, "os": system, "sshKeyRef": {"name": KEY}});
     json!({
         "apiVersion": "flexmetal.dev/v1alpha1", "kind": "DedicatedHost",
         "metadata": {"name": name},
-        "spec": {"hostID": 1001, "power": "PoweredOn", "install": install},
+        "spec": {
+            "hostID": 1001, "power": "PoweredOn",
+            "install": {"revision": 0}, "os": system, "sshKeyRef": {"name": KEY},
+        },
     })
 }
 

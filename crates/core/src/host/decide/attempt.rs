@@ -7,7 +7,7 @@ use api::{
     DedicatedHost, Reason,
     command::CommandOutcome,
     host::DedicatedHostStatus,
-    host_install::{HostInstall, HostInstallIntent, HostInstallRecord, HostInstallStatus, HostLog},
+    host_install::{HostInstallIntent, HostInstallRecord, HostInstallStatus, HostLog},
     reinstall::InstallEnd,
 };
 use hosting_types::{Error, host::Host};
@@ -45,10 +45,10 @@ pub fn intent(
     (since, window): (Moment, Duration),
     (host, log): (&Host, HostLog),
 ) -> HostInstallIntent {
-    let install = fresh.subject.object.spec.install.as_ref();
+    let spec = &fresh.subject.object.spec;
     HostInstallIntent {
         uid: fresh.subject.uid().to_owned(),
-        host_id: fresh.subject.object.spec.host_id,
+        host_id: spec.host_id,
         revision: new.revision,
         os_id: i64::try_from(new.os_id).unwrap_or(i64::MAX),
         attempt,
@@ -59,7 +59,7 @@ pub fn intent(
         account: new.account.clone(),
         before: word(&host.install_status).map(str::to_owned),
         log,
-        secret_texts: install.is_none_or(HostInstall::has_secret_texts),
+        secret_texts: spec.has_secret_texts(),
     }
 }
 

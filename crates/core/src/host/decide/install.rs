@@ -561,8 +561,9 @@ fn catalogue_since(facts: &Facts, view: &View) -> Duration {
 /// The number and the family of the system; None: the list of them has to be looked at.
 fn system(facts: &Facts, view: &View) -> Result<Option<(u64, SystemFamily)>, Cause> {
     let person = |text: String| Cause::needs_person(Reason::InvalidSpec, text);
-    let Some(install) = &facts.subject.object.spec.install else {
-        return Ok(None);
+    let Some(os) = &facts.subject.object.spec.os else {
+        let text = "spec.os: names no system, and an installation needs one; set it";
+        return Err(person(text.to_owned()));
     };
     let Some((at, catalogue)) = &view.catalogue else {
         return Ok(None);
@@ -571,17 +572,17 @@ fn system(facts: &Facts, view: &View) -> Result<Option<(u64, SystemFamily)>, Cau
         return Ok(None);
     }
     let mut systems = catalogue.systems.iter();
-    let (field, found) = match (&install.os.id, &install.os.slug) {
+    let (field, found) = match (&os.id, &os.slug) {
         (Some(id), _) => (
-            format!("spec.install.os.id {id}"),
+            format!("spec.os.id {id}"),
             systems.find(|system| system.id == Some(*id)),
         ),
         (None, Some(slug)) => (
-            format!("spec.install.os.slug {slug:?}"),
+            format!("spec.os.slug {slug:?}"),
             systems.find(|system| system.slug.eq_ignore_ascii_case(slug)),
         ),
         (None, None) => {
-            let text = "spec.install.os: one of id and slug is needed; set it";
+            let text = "spec.os: one of id and slug is needed; set it";
             return Err(person(text.to_owned()));
         }
     };
@@ -592,7 +593,7 @@ fn system(facts: &Facts, view: &View) -> Result<Option<(u64, SystemFamily)>, Cau
     };
     let Some(id) = found.id.and_then(|id| u64::try_from(id).ok()) else {
         return Err(person(format!(
-            "{field}: the provider gives no number for this system, by which a host is installed; choose another one, or set spec.install.os.id"
+            "{field}: the provider gives no number for this system, by which a host is installed; choose another one, or set spec.os.id"
         )));
     };
     let family = SystemFamily::of_slug(&found.slug);
@@ -601,8 +602,8 @@ fn system(facts: &Facts, view: &View) -> Result<Option<(u64, SystemFamily)>, Cau
             "{field}: custom-ipxe cannot be installed on a dedicated host; choose another system"
         ))),
         SystemFamily::Talos => Ok(Some((id, family))),
-        _ if !install.os.kernel_params.is_empty() => Err(person(format!(
-            "spec.install.os.kernelParams: {} does not read them; take them out, or choose a system talos-…; set one of the two",
+        _ if !os.kernel_params.is_empty() => Err(person(format!(
+            "spec.os.kernelParams: {} does not read them; take them out, or choose a system talos-…; set one of the two",
             found.slug
         ))),
         _ => Ok(Some((id, family))),
@@ -611,9 +612,11 @@ fn system(facts: &Facts, view: &View) -> Result<Option<(u64, SystemFamily)>, Cau
 
 /// The identifier of the stored key.
 fn key(facts: &Facts, view: &View) -> Result<String, Cause> {
-    let install = facts.subject.object.spec.install.as_ref();
-    let name = install.map_or("", |install| install.ssh_key_ref.name.as_str());
-    let field = format!("spec.install.sshKeyRef: SshKey {name}");
+    let Some(reference) = &facts.subject.object.spec.ssh_key_ref else {
+        let text = "spec.sshKeyRef: names no SshKey, and an installation needs one; set it";
+        return Err(Cause::needs_person(Reason::InvalidSpec, text));
+    };
+    let field = format!("spec.sshKeyRef: SshKey {}", reference.name);
     let waits = |why: &str| {
         let text = format!("{field} is not stored yet, {why}; the installation follows when it is");
         Cause::waits(Reason::KeyNotStored, text)

@@ -27,10 +27,10 @@ use api::{
     allowed::AllowedNamespaces,
     command::{CommandOutcome, PowerAction},
     host::DedicatedHostSpec,
-    host_install::{HostInstall, HostInstallRecord, HostLog, HostSystem},
+    host_install::{HostInstallRecord, HostLog, HostSystem},
     power::{Power, PowerCommand, PowerState, PowerStatus},
     references::{AccountKind, AccountRef, PinnedAccount, SshKeyRef},
-    reinstall::InstallEnd,
+    reinstall::{Install, InstallEnd},
 };
 use hosting_types::{
     HostId,
@@ -106,6 +106,10 @@ impl Case {
                 management_policy: None,
                 suspend: None,
                 power: None,
+                hostname: None,
+                os: None,
+                ssh_key_ref: None,
+                post_install_script: None,
                 install: None,
             },
         );
@@ -237,15 +241,15 @@ impl Case {
 
     fn installs(self, revision: i64) -> Self {
         self.spec(|s| {
-            s.install = Some(HostInstall {
+            s.install = Some(Install {
                 revision,
-                os: HostSystem {
-                    slug: Some("some-os".into()),
-                    ..HostSystem::default()
-                },
-                ssh_key_ref: SshKeyRef { name: "ops".into() },
-                ..HostInstall::default()
+                ..Install::default()
             });
+            s.os = Some(HostSystem {
+                slug: Some("some-os".into()),
+                ..HostSystem::default()
+            });
+            s.ssh_key_ref = Some(SshKeyRef { name: "ops".into() });
         })
     }
 

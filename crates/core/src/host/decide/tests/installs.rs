@@ -21,7 +21,7 @@ fn a_higher_revision_installs_and_an_edit_or_a_lower_one_does_not() {
     assert_eq!(new.family, SystemFamily::Linux);
     let performed = Case::new().installs(3).log(HostLog::default()).written();
     let edited = performed.clone().spec(|s| {
-        s.install.as_mut().unwrap().hostname = Some("other".into());
+        s.hostname = Some("other".into());
     });
     assert_eq!(due(&edited), None);
     let lower = performed.installs(2);
@@ -37,7 +37,7 @@ fn a_higher_revision_installs_and_an_edit_or_a_lower_one_does_not() {
 fn what_stands_against_an_installation_is_told_and_the_consent_stays() {
     let wished = || Case::known().installs(1);
     let person = Some(Standing::Stalled);
-    let cases: [(Case, Reason, Option<Standing>); 14] = [
+    let cases: [(Case, Reason, Option<Standing>); 16] = [
         (
             wished().spec(|s| s.suspend = Some(true)),
             Reason::Suspended,
@@ -94,13 +94,23 @@ fn what_stands_against_an_installation_is_told_and_the_consent_stays() {
             person,
         ),
         (
-            wished().spec(|s| s.install.as_mut().unwrap().os.slug = Some("none".into())),
+            wished().spec(|s| s.os.as_mut().unwrap().slug = Some("none".into())),
+            Reason::InvalidSpec,
+            person,
+        ),
+        (
+            wished().spec(|s| s.os = None),
+            Reason::InvalidSpec,
+            person,
+        ),
+        (
+            wished().spec(|s| s.ssh_key_ref = None),
             Reason::InvalidSpec,
             person,
         ),
         (
             wished().spec(|s| {
-                let os = &mut s.install.as_mut().unwrap().os;
+                let os = s.os.as_mut().unwrap();
                 (os.slug, os.id) = (None, Some(14));
             }),
             Reason::InvalidSpec,
@@ -108,7 +118,7 @@ fn what_stands_against_an_installation_is_told_and_the_consent_stays() {
         ),
         (
             wished().spec(|s| {
-                let os = &mut s.install.as_mut().unwrap().os;
+                let os = s.os.as_mut().unwrap();
                 os.kernel_params = vec![Default::default()];
             }),
             Reason::InvalidSpec,
@@ -172,7 +182,7 @@ fn the_list_of_systems_is_looked_at_only_when_an_installation_is_due() {
 #[test]
 fn who_waits_for_the_list_of_systems_looks_at_the_hosts_meanwhile_and_never_pass_after_pass() {
     let wished = || Case::known().installs(1);
-    let unoffered = wished().spec(|s| s.install.as_mut().unwrap().os.slug = Some("none".into()));
+    let unoffered = wished().spec(|s| s.os.as_mut().unwrap().slug = Some("none".into()));
     let unlisted = wished().view(|v| v.catalogue = None);
     for case in [unlisted, unoffered] {
         // The last look at the hosts is older than one is due.
@@ -269,9 +279,9 @@ fn with_a_secret_no_words_of_a_refusal_are_shown() {
             value_from: from.then(Default::default),
         })
     };
-    let has = |change: &dyn Fn(&mut HostInstall)| {
+    let has = |change: &dyn Fn(&mut DedicatedHostSpec)| {
         let mut case = Case::known().installs(1);
-        case = case.spec(|s| change(s.install.as_mut().unwrap()));
+        case = case.spec(|s| change(s));
         let look = (&host(), HostLog::default());
         let Some(Effect::Install(new)) = case.effect() else {
             panic!("nothing is due");
@@ -281,18 +291,18 @@ fn with_a_secret_no_words_of_a_refusal_are_shown() {
     };
     assert!(!has(&|_| {}));
     assert!(has(
-        &|i| i.post_install_script = script(Some("#!/bin/sh"), false)
+        &|s| s.post_install_script = script(Some("#!/bin/sh"), false)
     ));
-    assert!(has(&|i| i.post_install_script = script(None, true)));
-    let mut install = HostInstall::default();
-    install.os.kernel_params = vec![api::host_install::HostKernelParam {
+    assert!(has(&|s| s.post_install_script = script(None, true)));
+    let mut spec = Case::known().installs(1).0.subject.object.spec.clone();
+    spec.os.as_mut().unwrap().kernel_params = vec![api::host_install::HostKernelParam {
         key: "a".into(),
         value: Some("plain".into()),
         value_from: None,
     }];
-    assert!(!install.has_secret_texts());
-    install.os.kernel_params[0].value_from = Some(Default::default());
-    assert!(install.has_secret_texts());
+    assert!(!spec.has_secret_texts());
+    spec.os.as_mut().unwrap().kernel_params[0].value_from = Some(Default::default());
+    assert!(spec.has_secret_texts());
     // A record of which that is not known.
     let mut old = serde_json::to_value(record(&Case::known(), 1, "a1")).unwrap();
     old.as_object_mut().unwrap().remove("secretTexts");

@@ -68,7 +68,7 @@ pub(crate) fn every() -> Vec<Reading> {
     let others = Case::known().shown(|h| h.install_status = InstallStatus::Installing);
     let no_system = wished().view(|v| v.catalogue = None);
     let unlisted = wished().spec(|s| {
-        s.install.as_mut().unwrap().os.slug = Some("none".into());
+        s.os.as_mut().unwrap().slug = Some("none".into());
     });
     let lost = sent(1, None);
     let switched = powers::wish(Power::PoweredOff);
