@@ -275,12 +275,18 @@ async fn power_as_on_or_off_is_refused_by_its_field() {
         (applied.status.success(), said)
     };
     for (kind, spec) in [
-        ("BareMetalServer", "location: a, instanceType: b, os: {slug: c}"),
+        (
+            "BareMetalServer",
+            "location: a, instanceType: b, os: {slug: c}",
+        ),
         ("DedicatedHost", "hostID: 1"),
     ] {
         for power in ["On", "Off", "on", "off", "'On'", "'Off'", "'on'", "'off'"] {
             let (taken, said) = apply(kind, spec, power).await;
-            assert!(!taken && said.contains("spec.power"), "{kind} {power}: {said}");
+            assert!(
+                !taken && said.contains("spec.power"),
+                "{kind} {power}: {said}"
+            );
         }
         for power in ["PoweredOn", "PoweredOff"] {
             let (taken, said) = apply(kind, spec, power).await;

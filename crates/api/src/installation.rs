@@ -46,7 +46,7 @@ pub(super) fn script_is_run() -> Rule {
 pub(super) fn script_has_shebang() -> Rule {
     let others = is_of("self.os.slug", &[TALOS, WINDOWS, CUSTOM_IPXE]);
     Rule::new(format!(
-        "!has(self.postInstallScript) || !has(self.postInstallScript.value) || {others} || self.postInstallScript.value.startsWith('#!')"
+        "!has(self.os) || !has(self.postInstallScript) || !has(self.postInstallScript.value) || {others} || self.postInstallScript.value.startsWith('#!')"
     ))
     .message("postInstallScript.value must begin with a shebang, such as #!/bin/bash")
     .field_path(".postInstallScript")
@@ -71,7 +71,7 @@ pub(super) fn texts_fit() -> Rule {
         format!("(has({place}) && has({place}.value) ? bytes({place}.value).size() : 0)")
     };
     let keys = "(has(self.sshKeys) ? self.sshKeys.map(k, has(k.publicKey) ? bytes(k.publicKey).size() : 0).sum() : 0)";
-    let params = "(has(self.os.kernelParams) ? self.os.kernelParams.map(p, has(p.value) ? bytes(p.value).size() : 0).sum() : 0)";
+    let params = "(has(self.os) && has(self.os.kernelParams) ? self.os.kernelParams.map(p, has(p.value) ? bytes(p.value).size() : 0).sum() : 0)";
     let data = "(has(self.userData) && has(self.userData.data.value) ? bytes(self.userData.data.value).size() : 0)";
     let script = one("self.postInstallScript");
     Rule::new(format!(

@@ -9,7 +9,7 @@ use super::{
     order::OrderAccount,
     rfc3339,
 };
-use kube_core::{Rule, cel::Reason};
+use kube_core::{Reason, Rule};
 use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

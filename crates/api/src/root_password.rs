@@ -146,9 +146,10 @@ impl RootPasswordStatus {
 
 /// The rule of a spec: other systems have no password.
 pub(super) fn only_windows_has_one() -> Rule {
-    Rule::new("!has(self.rootPassword) || self.os.slug.lowerAscii().startsWith('win')").message(
-        "rootPassword: only Windows has one (os.slug begins with win): take rootPassword out",
+    Rule::new(
+        "!has(self.rootPassword) || (has(self.os) && self.os.slug.lowerAscii().startsWith('win'))",
     )
+    .message("rootPassword: only Windows has one (os.slug begins with win): take rootPassword out")
 }
 
 /// The rule of a spec: two contents do not fit into one Secret.

@@ -15,13 +15,13 @@ use super::{
     policies::{Policies, PoliciesInForce, release_delay_fits},
     power::{Power, PowerStatus},
     references::{AccountRef, SshKeySource, account_stays},
-    reinstall::{Install, InstallStatus},
+    reinstall::{Install, InstallStatus, installs_with},
     root_password::{
         RootPassword, RootPasswordStatus, has_a_secret_of_its_own, only_windows_has_one,
     },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube_core::Rule;
+use kube_core::{Reason, Rule};
 use kube_derive::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -117,12 +117,16 @@ use serde::{Deserialize, Serialize};
 )]
 #[kube(validation = Rule::new("self.metadata.name.size() <= 200").message("metadata.name is longer than 200 characters"))]
 #[kube(validation = Rule::new("has(self.spec.hostname) || !self.metadata.name.matches('[^.]{64}')").message("metadata.name is no host name, a part of it is longer than 63 characters: set spec.hostname"))]
-#[kube(validation = until_ordered("location", &format!("self.spec.location == oldSelf.spec.location || {}", is_shown("location"))))]
-#[kube(validation = until_ordered("instanceType", &format!("self.spec.instanceType == oldSelf.spec.instanceType || {}", is_shown("instanceType"))))]
+#[kube(validation = until_ordered("location", &stays_or_is_shown("location")))]
+#[kube(validation = until_ordered("instanceType", &stays_or_is_shown("instanceType")))]
 #[kube(validation = until_ordered("contractID", "(has(self.spec.contractID) ? self.spec.contractID : '') == (has(oldSelf.spec.contractID) ? oldSelf.spec.contractID : '')"))]
 #[kube(validation = until_ordered("overflow", "(has(self.spec.overflow) && self.spec.overflow) == (has(oldSelf.spec.overflow) && oldSelf.spec.overflow)"))]
 #[kube(validation = machine_stays())]
 #[x_kube(validation = account_stays("server"))]
+#[x_kube(validation = orders_with("location"))]
+#[x_kube(validation = orders_with("instanceType"))]
+#[x_kube(validation = orders_with("os"))]
+#[x_kube(validation = installs_with("os", "the system to install"))]
 #[x_kube(validation = named_is_not_replaced())]
 #[x_kube(validation = only_windows_has_one())]
 #[x_kube(validation = has_a_secret_of_its_own())]
@@ -137,13 +141,17 @@ pub struct BareMetalServerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account_ref: Option<AccountRef>,
 
-    /// Name of the location, as the provider lists it, for example `EU: Rotterdam`. Mutable until a machine is ordered.
+    /// Name of the location, as the provider lists it, for example `EU: Rotterdam`. Required to order a server: without
+    /// `externalID` and `managementPolicy: ObserveOnly`. Default: none. Mutable until a server is ordered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128))]
-    pub location: String,
+    pub location: Option<String>,
 
-    /// Name of the instance type, for example `bm7.std.8`. Mutable until a machine is ordered.
+    /// Name of the instance type, for example `bm7.std.8`. Required to order a server: without `externalID` and
+    /// `managementPolicy: ObserveOnly`. Default: none. Mutable until a server is ordered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128))]
-    pub instance_type: String,
+    pub instance_type: Option<String>,
 
     /// Host name of the server. Default: the object's name. A change after the order takes a re-installation (`install.revision`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -161,8 +169,11 @@ pub struct BareMetalServerSpec {
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
     pub alternatives: Vec<Alternative>,
 
-    /// The operating system to install. A change after the order takes a re-installation (`install.revision`).
-    pub os: OperatingSystem,
+    /// The operating system to install. Required to order a server, without `externalID` and
+    /// `managementPolicy: ObserveOnly`, and with `install`. Default: none. A change after the order takes a re-installation
+    /// (`install.revision`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub os: Option<OperatingSystem>,
 
     /// A script that runs once, at the first boot: on Linux by what its shebang names, on Windows by PowerShell; other systems
     /// run none. Default: none. A change after the order takes a re-installation (`install.revision`).
@@ -315,11 +326,24 @@ fn machine_stays() -> Rule {
         .field_path(".spec.externalID")
 }
 
-/// A condition of CEL: whether the spec says of this field what the server has.
-fn is_shown(field: &str) -> String {
+/// A condition of CEL: whether this field of the spec is as before, is left out, or says what the server has. It may be left
+/// out where no server is ordered: see [`orders_with`].
+fn stays_or_is_shown(field: &str) -> String {
     format!(
-        "(has(self.status) && has(self.status.uuid) && has(self.status.{field}) && self.spec.{field} == self.status.{field})"
+        "!has(self.spec.{field}) || (has(oldSelf.spec.{field}) && self.spec.{field} == oldSelf.spec.{field}) || (has(self.status) && has(self.status.uuid) && has(self.status.{field}) && self.spec.{field} == self.status.{field})"
     )
+}
+
+/// The rule of a spec: an object that may order a server says which one.
+fn orders_with(field: &str) -> Rule {
+    Rule::new(format!(
+        "has(self.{field}) || has(self.externalID) || (has(self.managementPolicy) && self.managementPolicy == 'ObserveOnly')"
+    ))
+    .message(&*format!(
+        "{field} is required to order a server: set {field}, or externalID for an existing server"
+    ))
+    .field_path(format!(".{field}"))
+    .reason(Reason::FieldValueRequired)
 }
 
 /// The rule of a field that may change while no order is open and no machine exists: a mistake is

@@ -8,7 +8,7 @@ use crate::controllers::{
 };
 use api::{
     BareMetalServer, Reason,
-    installation::{Encoding, TextSource},
+    installation::{self, Encoding, TextSource},
     references::ValueLocation,
     server::BareMetalServerSpec,
 };
@@ -87,7 +87,7 @@ pub(super) async fn read(
 
     let keys = ssh_keys::read(process, object, lineage, &mut values);
     parts.installation.ssh_keys = parts.note(sent::KEYS, keys).unwrap_or_default();
-    let params = spec.os.kernel_params.iter().enumerate();
+    let params = kernel_params(spec).enumerate();
     let params = params.map(|(index, param)| {
         let text = text(
             param.value.as_deref(),
@@ -126,9 +126,13 @@ pub(super) async fn read(
     parts
 }
 
+fn kernel_params(spec: &BareMetalServerSpec) -> impl Iterator<Item = &installation::KernelParam> {
+    spec.os.iter().flat_map(|os| &os.kernel_params)
+}
+
 /// Where the texts lie that are not given, in the order in which they are read.
 fn places(spec: &BareMetalServerSpec) -> impl Iterator<Item = (ValueSource<'_>, usize)> {
-    let params = spec.os.kernel_params.iter();
+    let params = kernel_params(spec);
     let params = params.filter_map(|p| place(p.value.as_deref(), p.value_from.as_ref()));
     let data = spec.user_data.as_ref().map(|data| &data.data);
     let texts = spec.post_install_script.iter().chain(data);

@@ -103,7 +103,10 @@ async fn a_folder_of_thirty_servers_is_applied_edited_pruned_and_restored() {
         };
         world.wait_for(&name, "its tag", SOON, has_tag).await;
         let borne = tags(&machine_of(&world, object).await);
-        assert!(borne.contains(&"tier-front".to_owned()), "{name}: {borne:?}");
+        assert!(
+            borne.contains(&"tier-front".to_owned()),
+            "{name}: {borne:?}"
+        );
     }
     looks(&world, 3).await;
     let tagged = ("POST servers/{uuid}/tag/{tag}", 30);

@@ -232,7 +232,8 @@ async fn each_change_of_power_is_one_command_and_no_command_is_sent_twice() {
     let mut world = World::start(cluster(), "hostpower").await;
     let all = hosts(&world);
     let scmds = commands(&world);
-    all.create(&host("db", HOST, &json!({"power": "PoweredOn"}))).await;
+    all.create(&host("db", HOST, &json!({"power": "PoweredOn"})))
+        .await;
     all.wait_ready("db", SOON).await;
     let call = |word: &str| format!("PUT /v3/host/{{hostId}}/{word}");
     let counts = |stops, starts, restarts| {
@@ -510,12 +511,10 @@ async fn what_cannot_be_done_is_said_by_field_and_nothing_is_sent() {
     let words = ["spec.hostID", "BareMetalServer"];
     stuck(&world, "flex", "InvalidSpec", &words).await;
     // Two objects for one host. A time stamp has whole seconds.
-    all.create(&host("db", HOST, &debian(0)))
-        .await;
+    all.create(&host("db", HOST, &debian(0))).await;
     all.wait_ready("db", SOON).await;
     tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
-    all.create(&host("rival", HOST, &debian(0)))
-        .await;
+    all.create(&host("rival", HOST, &debian(0))).await;
     let owner = format!("{}/db", world.namespace);
     stuck(&world, "rival", "OwnershipConflict", &[&owner]).await;
     let reboot = command("reboot", "rival", "Reboot");
@@ -578,7 +577,11 @@ async fn policies_hold_what_is_asked_for_and_a_key_that_a_host_names_stays() {
     // Suspended by the object, stopped at the account, only looked at: nothing is sent, and the consent stands.
     edit(&world, json!({"suspend": true})).await;
     says(&world, "db", "Ready", ("False", "Suspended"), &[]).await;
-    edit(&world, json!({"power": "PoweredOff", "install": {"revision": 2}})).await;
+    edit(
+        &world,
+        json!({"power": "PoweredOff", "install": {"revision": 2}}),
+    )
+    .await;
     looks(&world, 3).await;
     edit(
         &world,

@@ -34,7 +34,9 @@ async fn a_change_of_the_wish_is_one_command_and_first_sight_none() {
     assert_eq!(ready["status"]["power"]["wish"], "PoweredOff");
     assert!(sent(&world, &uuid).await.is_empty(), "at first sight");
 
-    world.merge("web", &wish(json!({"power": "PoweredOn"}))).await;
+    world
+        .merge("web", &wish(json!({"power": "PoweredOn"})))
+        .await;
     came_to(&world, "PoweredOn", "Complete").await;
     let commands = sent(&world, &uuid).await;
     assert_eq!(commands.len(), 1, "{commands:?}");
@@ -66,7 +68,9 @@ async fn a_change_of_the_wish_is_one_command_and_first_sight_none() {
             object["status"]["power"]["wish"].is_null().then_some(())
         })
         .await;
-    world.merge("web", &wish(json!({"power": "PoweredOff"}))).await;
+    world
+        .merge("web", &wish(json!({"power": "PoweredOff"})))
+        .await;
     came_to(&world, "PoweredOff", "Complete").await;
     assert_eq!(sent(&world, &uuid).await.len(), 3);
 

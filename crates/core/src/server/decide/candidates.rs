@@ -41,27 +41,30 @@ impl Candidate<'_> {
     }
 }
 
-fn first(spec: &BareMetalServerSpec) -> Candidate<'_> {
-    Candidate {
+/// What the spec asks for first. Only a spec that orders no server may leave it out.
+fn first(spec: &BareMetalServerSpec) -> Option<Candidate<'_>> {
+    Some(Candidate {
         alternative: None,
-        location: &spec.location,
-        instance_type: &spec.instance_type,
-    }
+        location: spec.location.as_deref()?,
+        instance_type: spec.instance_type.as_deref()?,
+    })
 }
 
 /// All of them; the first is what the spec asks for.
 pub fn candidates(spec: &BareMetalServerSpec) -> impl Iterator<Item = Candidate<'_>> + Clone {
-    let first = first(spec);
-    let others = spec.alternatives.iter().enumerate();
-    let others = others.map(move |(index, other)| Candidate {
-        alternative: Some(index),
-        location: other.location.as_deref().unwrap_or(first.location),
-        instance_type: other
-            .instance_type
-            .as_deref()
-            .unwrap_or(first.instance_type),
-    });
-    std::iter::once(first).chain(others)
+    let first = first(spec).into_iter();
+    first.flat_map(move |first| {
+        let others = spec.alternatives.iter().enumerate();
+        let others = others.map(move |(index, other)| Candidate {
+            alternative: Some(index),
+            location: other.location.as_deref().unwrap_or(first.location),
+            instance_type: other
+                .instance_type
+                .as_deref()
+                .unwrap_or(first.instance_type),
+        });
+        std::iter::once(first).chain(others)
+    })
 }
 
 /// All of them in the order in which they are tried: a place and type at which a machine of this object failed comes last.
@@ -81,13 +84,11 @@ pub fn in_order(facts: &Facts) -> Vec<Candidate<'_>> {
 }
 
 /// The one that this order was for. Where that is not on record, or none of them any more, the first.
-pub fn ordered<'a>(spec: &'a BareMetalServerSpec, record: &OrderRecord) -> Candidate<'a> {
+pub fn ordered<'a>(spec: &'a BareMetalServerSpec, record: &OrderRecord) -> Option<Candidate<'a>> {
     let recorded = record
         .location
         .as_deref()
         .zip(record.instance_type.as_deref());
     let is_ordered = |c: &Candidate<'_>| recorded.is_some_and(|(at, of)| c.is(at, of));
-    candidates(spec)
-        .find(is_ordered)
-        .unwrap_or_else(|| first(spec))
+    candidates(spec).find(is_ordered).or_else(|| first(spec))
 }

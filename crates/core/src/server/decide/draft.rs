@@ -88,12 +88,12 @@ impl Draft {
         let status = &mut self.status;
         let is_shown = status.uuid.is_some();
         for (shown, asked) in [
-            (&mut status.location, &spec.location),
-            (&mut status.instance_type, &spec.instance_type),
-            (&mut status.os, &spec.os.slug),
+            (&mut status.location, spec.location.as_ref()),
+            (&mut status.instance_type, spec.instance_type.as_ref()),
+            (&mut status.os, spec.os.as_ref().map(|os| &os.slug)),
         ] {
             if !is_shown || shown.is_none() {
-                *shown = Some(asked.clone());
+                *shown = asked.cloned();
             }
         }
     }

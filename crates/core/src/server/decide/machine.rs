@@ -539,17 +539,17 @@ fn differences(facts: &Facts, record: Option<&OrderRecord>, server: &Server) -> 
     let is_one_of_them = candidates(spec).any(|c| c.is(&server.location, &server.instance_type));
     let differ =
         |one: &str, shown: &str| !is_one_of_them && !shown.is_empty() && !is_same(one, shown);
-    if differ(&spec.location, &server.location) {
-        found
-            .lasting
-            .push(differs("spec.location", &spec.location, &server.location));
-    }
-    if differ(&spec.instance_type, &server.instance_type) {
-        found.lasting.push(differs(
+    for (field, asked, shown) in [
+        ("spec.location", &spec.location, &server.location),
+        (
             "spec.instanceType",
             &spec.instance_type,
             &server.instance_type,
-        ));
+        ),
+    ] {
+        if let Some(asked) = asked.as_ref().filter(|asked| differ(asked, shown)) {
+            found.lasting.push(differs(field, asked, shown));
+        }
     }
     // What came from the on-demand pool shows no contract.
     let contract = spec.contract_id.as_deref().filter(|c| !c.is_empty());
@@ -571,10 +571,13 @@ fn differences(facts: &Facts, record: Option<&OrderRecord>, server: &Server) -> 
             .install
             .push(differs(field, facts.hostname(), &server.name));
     }
-    if !server.os_slug.is_empty() && !is_same(&spec.os.slug, &server.os_slug) {
+    let slug = spec.os.as_ref().map(|os| &os.slug);
+    if let Some(slug) = slug.filter(|slug| !is_same(slug, &server.os_slug))
+        && !server.os_slug.is_empty()
+    {
         found
             .install
-            .push(differs("spec.os.slug", &spec.os.slug, &server.os_slug));
+            .push(differs("spec.os.slug", slug, &server.os_slug));
     }
     if let Some(named) = spec.external_id.as_deref()
         && !is_same_uuid(named, server.id.as_str())

@@ -12,7 +12,7 @@ use crate::{
     stored_keys::Found,
     wording::{MOST_NAMES, did_you_mean, listed},
 };
-use api::Reason;
+use api::{Reason, installation::OperatingSystem};
 use hosting_types::{
     Order, SecretText,
     request::{InvalidRequest, is_host_name},
@@ -28,6 +28,7 @@ use std::collections::BTreeSet;
 /// What is wrong with the spec, as far as it was looked at; or why none of them can be had now.
 pub fn place(facts: &Facts, catalogue: &Catalogue) -> Result<Place, Cause> {
     let spec = &facts.object.spec;
+    let os = system_of(facts)?;
     let mut first_lack = None;
     let mut doubtful = None;
     let mut mistake = None;
@@ -41,12 +42,12 @@ pub fn place(facts: &Facts, catalogue: &Catalogue) -> Result<Place, Cause> {
             place => place?,
         };
         if candidate.alternative.is_none() {
-            system_is_offered(facts, catalogue)?;
+            is_offered(os, catalogue)?;
             is_named(facts)?;
         }
         let demand = candidate.demand(spec);
         match demand.lack(catalogue) {
-            Some(lack) => _ = first_lack.get_or_insert(lack),
+            Some(lack) => _ = first_lack.get_or_insert((candidate, lack)),
             None if demand.is_without_contract(catalogue) => _ = doubtful.get_or_insert(place),
             None => return Ok(place),
         }
@@ -55,10 +56,11 @@ pub fn place(facts: &Facts, catalogue: &Catalogue) -> Result<Place, Cause> {
         // Left to the provider's answer.
         (Some(place), ..) => Ok(place),
         (None, Some(mistake), _) => Err(mistake),
-        (None, None, Some(lack)) => Err(stock::cause(facts, lack)),
-        // There is one candidate at least.
+        (None, None, Some((first, lack))) => Err(stock::cause(facts, &first, lack)),
+        // Only a spec that orders no server may leave them out.
         (None, None, None) => Err(invalid(
-            "spec: names no place to order at; set one".to_owned(),
+            "spec.location and spec.instanceType: both are needed to order a server; set them"
+                .to_owned(),
         )),
     }
 }
@@ -98,7 +100,7 @@ fn invalid(message: String) -> Cause {
 /// # Errors
 /// Which rule is broken.
 pub fn request(facts: &Facts, at: &Place, installation: &Installation) -> Result<Order, Cause> {
-    let order = order(facts, at, installation);
+    let order = order(facts, at, system_of(facts)?, installation);
     match order.check() {
         Ok(()) => Ok(order),
         Err(broken) => Err(invalid(in_spec(&broken))),
@@ -110,9 +112,10 @@ pub fn request(facts: &Facts, at: &Place, installation: &Installation) -> Result
 /// # Errors
 /// Which rule is broken.
 pub fn reinstallation(facts: &Facts, installation: &Installation) -> Result<Reinstall, Cause> {
+    let os = system_of(facts)?;
     let catalogue = facts.view().and_then(|view| view.catalogue.as_ref());
     if let Some((_, catalogue)) = catalogue {
-        system_is_offered(facts, catalogue)?;
+        is_offered(os, catalogue)?;
     }
     is_named(facts)?;
     let install = facts.object.spec.install.unwrap_or_default();
@@ -120,7 +123,7 @@ pub fn reinstallation(facts: &Facts, installation: &Installation) -> Result<Rein
         name: Some(facts.hostname().into()),
         ssh_keys: Some(keys_to_send(installation)),
         post_install_script: installation.post_install_script.clone(),
-        os: Some(system(facts, installation)),
+        os: Some(system(os, installation)),
         user_data: installation.user_data.clone(),
         wipe: match install.wipes_disk() {
             true => DiskWipe::Whole,
@@ -138,9 +141,14 @@ fn keys_to_send(installation: &Installation) -> Vec<String> {
     keys.map(|key| key.sent.clone()).collect()
 }
 
+/// The system that the spec names. Only a spec that orders and installs nothing may leave it out.
+fn system_of(facts: &Facts) -> Result<&OperatingSystem, Cause> {
+    let none = || invalid("spec.os: needed to order or install a server; set it".to_owned());
+    facts.object.spec.os.as_ref().ok_or_else(none)
+}
+
 /// The system with its settings.
-fn system(facts: &Facts, installation: &Installation) -> SystemChoice {
-    let os = &facts.object.spec.os;
+fn system(os: &OperatingSystem, installation: &Installation) -> SystemChoice {
     let partitions = os.partitions.iter().map(|partition| Partition {
         target: partition.target.clone(),
         filesystem: partition.filesystem.as_str().to_owned(),
@@ -157,13 +165,13 @@ fn system(facts: &Facts, installation: &Installation) -> SystemChoice {
     }
 }
 
-fn order(facts: &Facts, at: &Place, installation: &Installation) -> Order {
+fn order(facts: &Facts, at: &Place, os: &OperatingSystem, installation: &Installation) -> Order {
     let spec = &facts.object.spec;
     Order {
         name: facts.hostname().into(),
         location: at.location.clone(),
         instance_type: at.instance_type.clone(),
-        os: system(facts, installation),
+        os: system(os, installation),
         ssh_keys: keys_to_send(installation),
         tags: spec.tags.clone(),
         contract_id: spec.contract_id.clone().filter(|c| !c.is_empty()),
@@ -230,8 +238,8 @@ fn place_of(catalogue: &Catalogue, candidate: &Candidate<'_>) -> Result<Place, C
     Ok(place)
 }
 
-fn system_is_offered(facts: &Facts, catalogue: &Catalogue) -> Result<(), Cause> {
-    let slug = &facts.object.spec.os.slug;
+fn is_offered(os: &OperatingSystem, catalogue: &Catalogue) -> Result<(), Cause> {
+    let slug = &os.slug;
     let offered = catalogue.systems.iter();
     let offered = offered.filter(|s| s.for_servers && s.active && !s.slug.is_empty());
     let known = offered.map(|s| s.slug.as_str());

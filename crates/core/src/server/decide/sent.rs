@@ -39,15 +39,12 @@ pub fn hashes(spec: &BareMetalServerSpec, installation: &Installation) -> Hashes
     let params = installation.kernel_params.iter();
     let params: Vec<&str> = params.flat_map(|p| [&*p.key, p.value.expose()]).collect();
     add(PARAMS, &params);
-    let partitions: Vec<String> = spec
-        .os
-        .partitions
-        .iter()
-        .map(|p| json!(p).to_string())
-        .collect();
+    let os = spec.os.iter();
+    let partitions = os.clone().flat_map(|os| &os.partitions);
+    let partitions: Vec<String> = partitions.map(|p| json!(p).to_string()).collect();
     let partitions: Vec<&str> = partitions.iter().map(String::as_str).collect();
     add("os.partitions", &partitions);
-    let address: Vec<&str> = spec.os.ipxe_script_url.as_deref().into_iter().collect();
+    let address: Vec<&str> = os.filter_map(|os| os.ipxe_script_url.as_deref()).collect();
     add("os.ipxeScriptURL", &address);
     let script = installation.post_install_script.as_ref();
     let script: Vec<&str> = script.map(|s| s.expose()).into_iter().collect();
@@ -173,7 +170,7 @@ mod tests {
                 });
             }),
             ("spec.os.ipxeScriptURL is", |s, _| {
-                s.os.ipxe_script_url = Some("http://a/".into())
+                s.os.as_mut().unwrap().ipxe_script_url = Some("http://a/".into())
             }),
             ("spec.sshKeys are", |_, i| {
                 i.ssh_keys.push(ServerKey {
@@ -182,7 +179,7 @@ mod tests {
                 });
             }),
             ("spec.os.partitions is", |s, _| {
-                s.os.partitions.push(Partition::default())
+                s.os.as_mut().unwrap().partitions.push(Partition::default())
             }),
         ];
         for (said, edit) in edits {
@@ -215,7 +212,7 @@ mod tests {
         let unknown = Hashes::new();
         let wanted = {
             let mut spec = spec();
-            spec.os.partitions.push(partition);
+            spec.os.as_mut().unwrap().partitions.push(partition);
             hashes(&spec, &with("https://a"))
         };
         assert_eq!(

@@ -6,7 +6,7 @@
 use super::{
     super::facts::Facts,
     Decision,
-    candidates::{in_order, ordered},
+    candidates::{Candidate, in_order, ordered},
     order::waiting,
     remedy,
     terms::is_same,
@@ -60,8 +60,10 @@ pub(super) fn is_lacking_since(
     let spec = &facts.object.spec;
     let newer = |(at, _): &&(Duration, _)| since.is_some_and(|since| *at >= since);
     let catalogue = view.catalogue.as_ref().filter(newer);
-    let asked = ordered(spec, record).demand(spec);
-    catalogue.is_some_and(|(_, catalogue)| asked.lack(catalogue).is_some())
+    let asked = ordered(spec, record).map(|candidate| candidate.demand(spec));
+    asked
+        .zip(catalogue)
+        .is_some_and(|(asked, (_, catalogue))| asked.lack(catalogue).is_some())
 }
 
 /// What a look after this refusal said that there was none of: the object shows it, and keeps it over restarts.
@@ -106,9 +108,9 @@ pub(super) fn unlooked(
 }
 
 /// What is said of an order that cannot be had, by what its first candidate lacks. It follows by itself.
-pub(super) fn cause(facts: &Facts, lack: Lack) -> Cause {
+pub(super) fn cause(facts: &Facts, first: &Candidate<'_>, lack: Lack) -> Cause {
     let spec = &facts.object.spec;
-    let (kind, place) = (&spec.instance_type, &spec.location);
+    let (kind, place) = (first.instance_type, first.location);
     let every = facts.view().map(|v| v.times.active_poll_interval);
     let follows = format!(
         "looked at again every {}, and the order follows by itself",

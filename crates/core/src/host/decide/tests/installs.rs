@@ -98,11 +98,7 @@ fn what_stands_against_an_installation_is_told_and_the_consent_stays() {
             Reason::InvalidSpec,
             person,
         ),
-        (
-            wished().spec(|s| s.os = None),
-            Reason::InvalidSpec,
-            person,
-        ),
+        (wished().spec(|s| s.os = None), Reason::InvalidSpec, person),
         (
             wished().spec(|s| s.ssh_key_ref = None),
             Reason::InvalidSpec,

@@ -30,7 +30,9 @@ fn a_new_object_reads_the_log_once_and_then_rests_on_the_list_of_all() {
 
 #[test]
 fn what_the_spec_says_at_first_sight_counts_as_done() {
-    let case = Case::new().installs(5).spec(|s| s.power = Some(Power::PoweredOff));
+    let case = Case::new()
+        .installs(5)
+        .spec(|s| s.power = Some(Power::PoweredOff));
     let case = case.log(HostLog::default()).written();
     assert_eq!(
         (case.effect(), case.reason()),

@@ -50,7 +50,10 @@ fn a_change_is_recorded_first_and_then_one_command_created() {
     // By the next process, whatever this one remembered.
     let next = running.own(|own| *own = HostMemory::default()).written();
     assert_eq!((due(&next), last(&next).state), (None, PowerState::Created));
-    let done = commanded(Power::PoweredOff, KnownCommand::Ended(true, "Completed".into()));
+    let done = commanded(
+        Power::PoweredOff,
+        KnownCommand::Ended(true, "Completed".into()),
+    );
     let done = done.list(NOW + secs(1), &[host()]).written();
     assert_eq!((due(&done), done.reason()), (None, Some(Reason::Available)));
     let done = done.facts(|f| f.power = KnownCommand::NotRead);
@@ -123,7 +126,8 @@ fn what_holds_back_an_installation_holds_back_a_command() {
             Reason::Suspended,
         ),
         (
-            wish(Power::PoweredOff).spec(|s| s.management_policy = Some(ManagementPolicy::ObserveOnly)),
+            wish(Power::PoweredOff)
+                .spec(|s| s.management_policy = Some(ManagementPolicy::ObserveOnly)),
             Reason::ObserveOnly,
         ),
     ] {

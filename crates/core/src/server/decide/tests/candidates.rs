@@ -143,6 +143,21 @@ fn a_mistake_counts_when_it_is_reached() {
 }
 
 #[test]
+fn an_order_without_location_type_or_system_is_told() {
+    let lacks: [(&str, fn(&mut BareMetalServerSpec)); 3] = [
+        ("spec.location", |s| s.location = None),
+        ("spec.instanceType", |s| s.instance_type = None),
+        ("spec.os", |s| s.os = None),
+    ];
+    for (field, change) in lacks {
+        let told = or_there(Case::new()).spec(change).decide();
+        assert_eq!(short(&told), (None, Some(Reason::InvalidSpec), true));
+        let message = &told.draft.condition(Type::Ready).unwrap().message;
+        assert!(message.contains(field), "{field}: {message}");
+    }
+}
+
+#[test]
 fn nothing_is_read_for_an_order_that_cannot_be_had() {
     use Availability::{Low, Unavailable};
     let unread = |case: Case| case.facts(|f| f.installation = None);

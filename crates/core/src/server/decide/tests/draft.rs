@@ -65,14 +65,16 @@ fn the_spec_is_shown_until_the_server_is() {
         let status = case.decide().draft.status;
         [status.location, status.instance_type, status.os].map(Option::unwrap_or_default)
     };
-    let new = Case::new().spec(|s| s.location = "there".into());
+    let new = Case::new().spec(|s| s.location = Some("there".into()));
     assert_eq!(shown(&new), ["there", "small", "some-os"]);
     // As it is by now: nothing is ordered yet.
-    let stale = new.clone().object(|o| o.status = Some(new.decide().draft.status));
-    let edited = stale.spec(|s| s.instance_type = "large".into());
+    let stale = new
+        .clone()
+        .object(|o| o.status = Some(new.decide().draft.status));
+    let edited = stale.spec(|s| s.instance_type = Some("large".into()));
     assert_eq!(shown(&edited), ["there", "large", "some-os"]);
     let edited = new.ordered(None, None).with(1, ServerStatus::Created);
-    let server = edited.spec(|s| s.os.slug = "later".into());
+    let server = edited.spec(|s| s.os.as_mut().unwrap().slug = "later".into());
     assert_eq!(shown(&server), ["here", "small", "some-os"]);
     // What was shown stays where the server cannot be seen.
     let status = server.decide().draft.status;

@@ -524,6 +524,38 @@ fn of_two_that_took_it_on_at_once_one_gives_way() {
     assert!(rivals::rival(&unseen, &Evidence::None, &record).is_some());
 }
 
+/// It names its machine and nothing else.
+fn bare(case: Case) -> Case {
+    case.spec(|s| {
+        (s.location, s.instance_type, s.os) = (None, None, None);
+    })
+}
+
+#[test]
+fn an_identifier_alone_is_enough_to_adopt_or_observe() {
+    let adopts = bare(named(&["web"]).held());
+    assert_eq!(short(&adopts.decide()).0, Some("AddTag"));
+    let (shown, asked) = (
+        observed(bare(named(&[]))).decide(),
+        observed(named(&[])).decide(),
+    );
+    assert_eq!(short(&shown), short(&asked));
+    assert_eq!(
+        shown.draft.condition(Type::Synced).unwrap().status,
+        Some(true)
+    );
+    assert_eq!(shown.draft.status, asked.draft.status);
+    // Nothing is known of it yet, and nothing is made up.
+    let status = observed(bare(Case::new().named(5, None)))
+        .decide()
+        .draft
+        .status;
+    assert_eq!(
+        (status.location, status.instance_type, status.os),
+        (None, None, None)
+    );
+}
+
 #[test]
 fn what_is_observed_is_shown_and_gets_nothing() {
     let shows = |case: &Case| {
@@ -553,7 +585,7 @@ fn what_is_observed_is_shown_and_gets_nothing() {
     let tenant = through_cluster_account(observed(named(&[])), Some(true));
     assert_eq!(shows(&tenant).1, Some(Reason::Observed));
     // One that asks for another is told so, and gets no change either.
-    let differs = observed(named(&[])).spec(|s| s.instance_type = "large".into());
+    let differs = observed(named(&[])).spec(|s| s.instance_type = Some("large".into()));
     let synced = differs
         .decide()
         .draft

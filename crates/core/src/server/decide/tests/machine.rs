@@ -208,7 +208,7 @@ fn edits_after_the_order_send_nothing_and_are_named() {
     let decision = kept(ServerStatus::Delivered)
         .spec(|s| {
             s.hostname = Some("other".into());
-            s.os.slug = "other-os".into();
+            s.os.as_mut().unwrap().slug = "other-os".into();
         })
         .decide();
     assert_eq!(short(&decision), (None, Some(Reason::Delivered), false));
@@ -232,7 +232,7 @@ fn edits_after_the_order_send_nothing_and_are_named() {
         let draft = case.decide().draft;
         draft.condition(Type::Ready).unwrap().message.clone()
     };
-    let edited = |status| kept(status).spec(|s| s.os.slug = "other-os".into());
+    let edited = |status| kept(status).spec(|s| s.os.as_mut().unwrap().slug = "other-os".into());
     assert!(ready(edited(ServerStatus::Delivered)).contains("Synced"));
     assert_eq!(ready(kept(ServerStatus::Delivered)), "");
     assert!(!ready(edited(ServerStatus::Provisioning)).contains("Synced"));

@@ -212,7 +212,7 @@ fn an_order_waits_for_each_of_its_causes() {
         (
             "an unknown type",
             new.clone()
-                .spec(|s| s.instance_type = "large".into())
+                .spec(|s| s.instance_type = Some("large".into()))
                 .view(|v| v.catalogue = catalogue(plan(Availability::High))),
             None,
             Some(Reason::InvalidSpec),
@@ -284,7 +284,7 @@ fn nobody_orders_what_was_refused_before_the_catalogue_was_looked_at_since() {
     let other = open(Case::new()).decide();
     assert_eq!(short(&other), (None, None, false));
     assert_eq!(other.wants_catalogue, Some(secs(995)));
-    let elsewhere = open(Case::new()).spec(|s| s.location = "there".into());
+    let elsewhere = open(Case::new()).spec(|s| s.location = Some("there".into()));
     assert_eq!(short(&elsewhere.decide()).0, Some("Order"), "not the same");
 
     // Whoever was refused says so, and calls nobody: a look may explain it.
@@ -532,11 +532,11 @@ fn whoever_has_to_type_finds_the_whole_command() {
         ),
         (suspended(machine::kept(ServerStatus::Provisioning)), go_on),
         (
-            known().spec(|s| s.location = "nowhere".into()),
+            known().spec(|s| s.location = Some("nowhere".into())),
             "change one of the two",
         ),
         (
-            known().spec(|s| s.instance_type = "huge".into()),
+            known().spec(|s| s.instance_type = Some("huge".into())),
             "correct it",
         ),
     ];
@@ -570,7 +570,7 @@ fn a_changed_request_ends_the_pause_after_a_refusal() {
     assert_eq!(plan(refused(479, 6)), None);
     assert_eq!(plan(refused(480, 6)), Some((6, hash.clone())));
     for change in [
-        (|s| s.location = "there".into()) as fn(&mut BareMetalServerSpec),
+        (|s| s.location = Some("there".into())) as fn(&mut BareMetalServerSpec),
         |s| s.tags = vec!["a".into()],
         |s| s.contract_id = Some("C-1".into()),
         |s| s.hostname = Some("db".into()),

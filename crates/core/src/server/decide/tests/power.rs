@@ -43,7 +43,10 @@ fn created(case: Case) -> Case {
 
 /// The command of its last change was not carried out.
 pub(super) fn unswitched() -> Case {
-    let sent = written(created(written(wishes(delivered(), Some(Power::PoweredOff)))));
+    let sent = written(created(written(wishes(
+        delivered(),
+        Some(Power::PoweredOff),
+    ))));
     sent.facts(|f| f.power = Known::Ended(false, "CommandTimeout".into()))
 }
 
@@ -125,7 +128,10 @@ fn a_change_is_noted_first_and_then_one_command_created() {
 
 #[test]
 fn every_change_counts_once() {
-    let off = written(created(written(wishes(delivered(), Some(Power::PoweredOff)))));
+    let off = written(created(written(wishes(
+        delivered(),
+        Some(Power::PoweredOff),
+    ))));
     let name = command(&off).unwrap().name;
     let is_new = |case: Case| {
         let case = case.facts(|f| f.now.wall += 7);

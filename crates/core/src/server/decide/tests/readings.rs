@@ -234,10 +234,10 @@ fn with_a_machine() -> Vec<Case> {
     let ready = || kept(ServerStatus::Delivered);
     let mut cases = vec![
         kept(ServerStatus::Provisioning),
-        kept(ServerStatus::Provisioning).spec(|s| s.os.slug = "later".into()),
+        kept(ServerStatus::Provisioning).spec(|s| s.os.as_mut().unwrap().slug = "later".into()),
         bare(),
         ready(),
-        ready().spec(|s| s.os.slug = "later".into()),
+        ready().spec(|s| s.os.as_mut().unwrap().slug = "later".into()),
         ready().spec(|s| s.tags = vec!["later".into()]),
         undone(ready().spec(|s| s.tags = vec!["later".into()])),
         without_room(ready().spec(|s| s.tags = vec!["later".into()])),
@@ -255,7 +255,7 @@ fn with_a_machine() -> Vec<Case> {
             .facts(|f| f.commands = UnderWay::Command("reboot".into())),
         unswitched(),
         observed(named(&[])),
-        observed(named(&[])).spec(|s| s.os.slug = "later".into()),
+        observed(named(&[])).spec(|s| s.os.as_mut().unwrap().slug = "later".into()),
         ready()
             .view(|v| v.is_unreachable = true)
             .waited_for(Reason::AccountNotReady),

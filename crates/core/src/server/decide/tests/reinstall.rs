@@ -174,7 +174,7 @@ fn what_the_revision_says_at_first_sight_counts_as_performed() {
 
 #[test]
 fn an_edit_alone_sends_nothing_and_says_what_consent_would_lose() {
-    let edited = delivered(3).spec(|s| s.os.slug = "later".into());
+    let edited = delivered(3).spec(|s| s.os.as_mut().unwrap().slug = "later".into());
     assert_eq!(edited.decide().effect, None);
     let condition = up_to_date(&edited);
     assert_eq!(
@@ -198,7 +198,7 @@ fn an_edit_alone_sends_nothing_and_says_what_consent_would_lose() {
 #[test]
 fn only_a_higher_revision_installs() {
     let case = wishes(delivered(3), 4).spec(|s| {
-        s.os.slug = "later".into();
+        s.os.as_mut().unwrap().slug = "later".into();
         s.hostname = Some("db".into());
     });
     let new = due(&case);
@@ -208,8 +208,13 @@ fn only_a_higher_revision_installs() {
     assert_eq!(new.request.os.as_ref().unwrap().slug, "later");
     assert_eq!(new.request.ssh_keys.as_ref().unwrap().len(), 1);
     assert_eq!(ready(&case), (Some(false), Reason::Reinstalling));
-    let skipping = case.spec(|s| s.install.as_mut().unwrap().wipe_disk = Some(false));
+    let skipping = case
+        .clone()
+        .spec(|s| s.install.as_mut().unwrap().wipe_disk = Some(false));
     assert_eq!(due(&skipping).request.wipe, DiskWipe::Skip);
+
+    let nameless = case.clone().spec(|s| s.os = None);
+    assert_eq!(nameless.decide().effect, None);
 
     let lower = wishes(delivered(3), 2);
     assert_eq!(lower.decide().effect, None);

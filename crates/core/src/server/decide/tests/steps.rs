@@ -119,7 +119,7 @@ fn delivery_is_told_once_whatever_holds_the_object_meanwhile() {
 #[test]
 fn an_edit_that_nothing_acts_on_is_told_with_its_values_and_once() {
     let shown = written(kept(ServerStatus::Delivered));
-    let edited = shown.spec(|s| s.os.slug = "other-os".into());
+    let edited = shown.spec(|s| s.os.as_mut().unwrap().slug = "other-os".into());
     let (reasons, note) = events(&edited);
     assert_eq!(reasons, ["PendingChanges"]);
     assert!(
@@ -129,7 +129,7 @@ fn an_edit_that_nothing_acts_on_is_told_with_its_values_and_once() {
     );
     let edited = written(edited);
     assert_eq!(events(&edited).0, [""; 0]);
-    let (again, _) = events(&edited.spec(|s| s.os.slug = "a-third".into()));
+    let (again, _) = events(&edited.spec(|s| s.os.as_mut().unwrap().slug = "a-third".into()));
     assert_eq!(again, ["PendingChanges"], "another edit is news");
 }
 

@@ -319,7 +319,7 @@ fn two_places_are_left_to_the_operator() {
     assert_eq!(synced(&full(58, &[], &[])).1, Reason::InSync);
 
     // Beside an edit that nothing acts on both are told.
-    let both = crowded.spec(|s| s.os.slug = "other-os".into());
+    let both = crowded.spec(|s| s.os.as_mut().unwrap().slug = "other-os".into());
     let (_, reason, message) = synced(&both);
     assert_eq!(reason, Reason::PendingChanges);
     assert!(message.contains("58 of at most 60 tags"), "{message}");

@@ -55,7 +55,8 @@ fn an_order_keeps_within_the_limits_of_the_entry() {
     let contract = || new().spec(|s| s.contract_id = Some("C-1".into()));
     let overflow = || contract().spec(|s| s.overflow = Some(true));
     let spec = spec();
-    let (kind, place) = (spec.instance_type.as_str(), spec.location.as_str());
+    let (kind, place) = (spec.instance_type.unwrap(), spec.location.unwrap());
+    let (kind, place) = (kind.as_str(), place.as_str());
     for (case, limits, refused) in [
         (new(), json!({}), None),
         (
