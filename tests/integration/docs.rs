@@ -211,6 +211,9 @@ fn no_former_name_of_a_field_is_left() {
         ["last", "Sweep"],
         ["last_", "sweep"],
         ["contract", "Id"],
+        ["status.", "observed."],
+        ["install.", "os."],
+        ["install.", "sshKeyRef"],
     ];
     let names = names.map(|halves| halves.concat());
     let (mut read, mut wrong) = (0, Vec::new());

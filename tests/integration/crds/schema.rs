@@ -191,6 +191,26 @@ fn numbers_are_written_as_the_integers_that_they_are() {
     }
 }
 
+/// As a Job has it, and so do those who clean up after Jobs.
+const SECONDS: [&str; 1] = ["ServerCommand: spec.ttlSecondsAfterFinished"];
+
+#[test]
+fn spans_of_time_in_a_spec_are_durations() {
+    let mut numbers = Vec::new();
+    for crd in crds() {
+        let kind = crd["spec"]["names"]["kind"].as_str().unwrap();
+        walk(root(&crd), &mut |path, schema| {
+            let units = ["second", "minute", "hours", "days", "millis"];
+            let name = path.rsplit('.').next().unwrap().to_lowercase();
+            let is_span = units.iter().any(|unit| name.contains(unit));
+            if path.starts_with("spec") && is_span && schema["type"] == "integer" {
+                numbers.push(format!("{kind}: {path}"));
+            }
+        });
+    }
+    assert_eq!(numbers, SECONDS);
+}
+
 /// A default in the schema is written into the object, where it stays when the default changes: what is not
 /// set stays unset, and status.timing says what is in force.
 #[test]
