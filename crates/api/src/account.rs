@@ -2,6 +2,7 @@
 
 use super::{
     account_use::{CallBudget, Capacity, KindUsers},
+    acknowledgement::{Acknowledged, PendingAcknowledgement},
     allowed::AllowedNamespaces,
     brake::{BrakeStatus, ReleaseBrake},
     host_install::RequestForm,
@@ -288,6 +289,17 @@ pub struct AccountStatus {
     /// A random word for the machines that were ordered here: a new URL or key keeps it only by showing one of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lineage: Option<String>,
+
+    /// What waits for an acknowledgement, at most 8. To acknowledge one, set the annotation `flexmetal.dev/acknowledge` to its
+    /// token, or to several tokens separated by commas.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["token"]))]
+    pub pending_acknowledgements: Vec<PendingAcknowledgement>,
+
+    /// The last five acknowledgements that the operator acted on, the newest last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 5), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["token"]))]
+    pub acknowledged: Vec<Acknowledged>,
 
     /// The URL and key (as a short hash) that were last seen to lead to this account.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -16,6 +16,7 @@ use kube_derive::KubeSchema;
 
 pub mod account;
 pub mod account_use;
+pub mod acknowledgement;
 pub mod address;
 pub mod allowed;
 pub mod brake;

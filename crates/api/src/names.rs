@@ -48,6 +48,9 @@ pub const ORDER_ANOTHER: &str = "flexmetal.dev/order-another";
 /// Annotation by which a person states that the operator may lock itself out by the changes of a whitelist that are
 /// held. Its value is the word that the condition's message names. Used up when they are done.
 pub const ACKNOWLEDGE_LOCKOUT: &str = "flexmetal.dev/acknowledge-lockout";
+/// Annotation by which a user acknowledges what `status.pendingAcknowledgements` shows: a token, or several separated by
+/// commas. The operator never changes it.
+pub const ACKNOWLEDGE: &str = "flexmetal.dev/acknowledge";
 /// Annotation by which a person or a tool asks for a look now. Its value is any word that was not there before; status
 /// repeats it once the look was had.
 pub const RECONCILE_REQUEST: &str = "flexmetal.dev/reconcile-requested-at";
@@ -58,13 +61,14 @@ pub const FLUX_REQUEST: &str = "reconcile.fluxcd.io/requestedAt";
 pub const ACKNOWLEDGE_RELEASES: &str = "flexmetal.dev/acknowledge-releases";
 
 /// Every annotation on our kinds that is read. Of others nothing is kept.
-pub const ANNOTATIONS: [&str; 13] = [
+pub const ANNOTATIONS: [&str; 14] = [
     HELD_SECRET,
     ORDER_ANNOTATION,
     RELEASE_ANNOTATION,
     TAG_ANNOTATION,
     STORED_KEY_ANNOTATION,
     COMMAND_ANNOTATION,
+    ACKNOWLEDGE,
     ACKNOWLEDGE_ABSENT,
     ORDER_ANOTHER,
     ACKNOWLEDGE_ACCOUNT,

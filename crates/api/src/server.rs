@@ -7,6 +7,7 @@ pub use super::order::{Intent, OrderOutcome, OrderRecord};
 pub use super::policies::{DeletionPolicy, ExternalReleasePolicy, FailurePolicy, ManagementPolicy};
 pub use super::references::PinnedAccount;
 use super::{
+    acknowledgement::{Acknowledged, PendingAcknowledgement},
     installation::{keys_are_installed, script_has_shebang, script_is_run, texts_fit},
     interval::Interval,
     kind::Kind,
@@ -454,6 +455,17 @@ pub struct BareMetalServerStatus {
     /// what is written here by others is overwritten.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<OrderRecord>,
+
+    /// What waits for an acknowledgement, at most 8. To acknowledge one, set the annotation `flexmetal.dev/acknowledge` to its
+    /// token, or to several tokens separated by commas.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["token"]))]
+    pub pending_acknowledgements: Vec<PendingAcknowledgement>,
+
+    /// The last five acknowledgements that the operator acted on, the newest last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 5), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["token"]))]
+    pub acknowledged: Vec<Acknowledged>,
 
     /// The policies in force: the object's own, else its account's `spec.defaults`, else the operator's. Unset while the
     /// account that says them was not found.

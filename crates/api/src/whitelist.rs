@@ -1,6 +1,7 @@
 //! `IpWhitelist`: the addresses from which one API key may be used.
 
 use super::{
+    acknowledgement::{Acknowledged, PendingAcknowledgement},
     kind::Kind,
     references::{AccountRef, PinnedAccount, account_stays},
 };
@@ -188,6 +189,17 @@ pub struct IpWhitelistStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub plan: Vec<String>,
+
+    /// What waits for an acknowledgement, at most 8. To acknowledge one, set the annotation `flexmetal.dev/acknowledge` to its
+    /// token, or to several tokens separated by commas.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["token"]))]
+    pub pending_acknowledgements: Vec<PendingAcknowledgement>,
+
+    /// The last five acknowledgements that the operator acted on, the newest last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 5), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["token"]))]
+    pub acknowledged: Vec<Acknowledged>,
 
     /// The account that `accountRef` referred to when the first entry was changed.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -6,6 +6,7 @@
 
 pub mod account;
 pub mod account_facts;
+pub mod acknowledgement;
 pub mod again;
 pub mod backoff;
 pub mod cause;

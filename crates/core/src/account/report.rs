@@ -45,6 +45,8 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
             .or_else(|| before.endpoint.clone()),
         operator: before.operator.clone(),
         credentials: (decision.credentials.clone()).or_else(|| before.credentials.clone()),
+        pending_acknowledgements: before.pending_acknowledgements.clone(),
+        acknowledged: before.acknowledged.clone(),
         lineage: decision.lineage.clone().or_else(|| before.lineage.clone()),
         known_machines: decision.known.clone(),
         timing: Some(facts.timing),

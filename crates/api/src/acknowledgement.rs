@@ -1,0 +1,58 @@
+//! What waits for an acknowledgement, and what was acknowledged. An annotation gives it, by the token that status shows:
+//! [`ACKNOWLEDGE`](super::names::ACKNOWLEDGE).
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Most entries of `status.acknowledged`.
+pub const MOST_ACKNOWLEDGED: usize = 5;
+/// Most characters of a subject.
+pub const LONGEST_SUBJECT: usize = 256;
+
+/// What the operator does once it is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum AcknowledgementEffect {
+    /// It orders a server next to those that are retained, or without a list of the accounts that may have one.
+    OrderAnother,
+    /// It assumes that the order made no server, or that the server is gone.
+    AssumeAbsent,
+    /// It keeps the account ID and forgets the known servers that the account does not show.
+    SameAccount,
+    /// It uses the new base URL or key as another account and gives up the servers that are recorded here.
+    NewAccount,
+    /// It begins as many releases as the release limit allows once more.
+    LiftReleaseLimit,
+    /// It changes the whitelist although that may lock the operator out.
+    AllowLockOut,
+}
+
+/// One thing that waits for an acknowledgement.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PendingAcknowledgement {
+    /// Value for the annotation `flexmetal.dev/acknowledge`. It stands for this object, this effect and this very situation,
+    /// is used once, and is void as soon as the situation changes.
+    #[schemars(length(max = 12))]
+    pub token: String,
+    /// What the operator does once the token is given.
+    pub effect: AcknowledgementEffect,
+    /// What it concerns: servers, an order, an account or a list. At most 256 characters; the token stands for all of it.
+    #[schemars(length(max = 256))]
+    pub subject: String,
+    /// When the situation began.
+    pub since: Time,
+}
+
+/// An acknowledgement that the operator acted on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Acknowledged {
+    /// The token that was given.
+    #[schemars(length(max = 12))]
+    pub token: String,
+    /// What the operator did.
+    pub effect: AcknowledgementEffect,
+    /// When it did so.
+    pub acknowledged_at: Time,
+}

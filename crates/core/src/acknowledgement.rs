@@ -1,0 +1,392 @@
+//! What a user is asked to acknowledge, and whether it is given.
+//!
+//! A token stands for one situation of one object from one moment on. It is believed only while status shows it, the
+//! situation is still exactly the same, and it was not used. The annotation belongs to the user: nothing changes it.
+
+use api::{
+    acknowledgement::{
+        Acknowledged, AcknowledgementEffect, LONGEST_SUBJECT, MOST_ACKNOWLEDGED,
+        PendingAcknowledgement,
+    },
+    names::ACKNOWLEDGE,
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use sha2::{Digest as _, Sha256};
+
+/// Bytes of a token, which has two hex digits for each.
+const TOKEN: usize = 6;
+
+/// A situation in which the operator does something only once a user acknowledges it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Situation {
+    /// What the operator does then.
+    pub effect: AcknowledgementEffect,
+    /// All that the token stands for.
+    exact: Vec<String>,
+    /// The same for people, who need not read all of it.
+    subject: String,
+}
+
+impl Situation {
+    /// A situation. `exact` has everything that makes it void by a change.
+    pub fn new(
+        effect: AcknowledgementEffect,
+        exact: impl IntoIterator<Item = impl Into<String>>,
+        subject: impl Into<String>,
+    ) -> Self {
+        Self {
+            effect,
+            exact: exact.into_iter().map(Into::into).collect(),
+            subject: subject.into(),
+        }
+    }
+
+    /// The token of this situation for the object with this UID, where it began at this moment.
+    fn token(&self, uid: &str, since: i64) -> String {
+        let mut hash = Sha256::new();
+        let (effect, since) = (format!("{:?}", self.effect), since.to_string());
+        let parts = [uid, &effect, &since].into_iter();
+        for part in parts.chain(self.exact.iter().map(String::as_str)) {
+            hash.update(part.as_bytes());
+            hash.update([0]);
+        }
+        let digits = hash.finalize();
+        let digits = digits.iter().take(TOKEN);
+        digits.map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// What an object has of acknowledgements: its annotation, and the two lists of its status.
+#[derive(Clone, Copy, Debug)]
+pub struct Acknowledgements<'a> {
+    /// UID of the object.
+    pub uid: &'a str,
+    /// The annotation [`ACKNOWLEDGE`].
+    pub annotation: Option<&'a str>,
+    /// `status.pendingAcknowledgements`.
+    pub pending: &'a [PendingAcknowledgement],
+    /// `status.acknowledged`.
+    pub acknowledged: &'a [Acknowledged],
+    /// The wall clock, in seconds since 1970.
+    pub now: i64,
+}
+
+impl Acknowledgements<'_> {
+    /// Whether a user acknowledges exactly this situation, by a token that status shows.
+    pub fn is_given(&self, situation: &Situation) -> bool {
+        let shown = self.shown(situation);
+        shown.is_some_and(|entry| self.is_named(entry))
+    }
+
+    /// Whether status shows exactly this situation.
+    pub fn is_pending(&self, situation: &Situation) -> bool {
+        self.shown(situation).is_some()
+    }
+
+    /// What a user has to do, for the end of a message.
+    pub fn remedy(&self, situation: &Situation) -> String {
+        format!("set {ACKNOWLEDGE} to {}", self.entry(situation).token)
+    }
+
+    /// Publishes a situation in the next status, in the place of another one of the same effect.
+    pub fn ask(&self, situation: &Situation, pending: &mut Vec<PendingAcknowledgement>) {
+        let entry = self.entry(situation);
+        match pending.iter_mut().find(|p| p.effect == entry.effect) {
+            Some(former) => *former = entry,
+            None => pending.push(entry),
+        }
+    }
+
+    /// Moves what is given of an effect, and was shown by this moment, to what the operator acted on.
+    pub fn use_up(
+        &self,
+        effect: AcknowledgementEffect,
+        by: i64,
+        pending: &mut Vec<PendingAcknowledgement>,
+        acknowledged: &mut Vec<Acknowledged>,
+    ) {
+        let is_given = |entry: &&PendingAcknowledgement| {
+            entry.effect == effect && entry.since.0.as_second() <= by && self.is_named(entry)
+        };
+        for entry in self.pending.iter().filter(is_given) {
+            pending.retain(|p| p.token != entry.token);
+            acknowledged.push(Acknowledged {
+                token: entry.token.clone(),
+                effect,
+                acknowledged_at: time(self.now),
+            });
+        }
+        let surplus = acknowledged.len().saturating_sub(MOST_ACKNOWLEDGED);
+        acknowledged.drain(..surplus);
+    }
+
+    /// The entry of exactly this situation in status. Of another object, or another moment, none fits.
+    fn shown(&self, situation: &Situation) -> Option<&PendingAcknowledgement> {
+        self.pending.iter().find(|entry| {
+            entry.effect == situation.effect
+                && entry.token == situation.token(self.uid, entry.since.0.as_second())
+                && !self.is_used(&entry.token)
+        })
+    }
+
+    /// The entry of this situation in the next status.
+    fn entry(&self, situation: &Situation) -> PendingAcknowledgement {
+        if let Some(shown) = self.shown(situation) {
+            return shown.clone();
+        }
+        let effect = situation.effect;
+        let of_effect = self.pending.iter().filter(|p| p.effect == effect);
+        let former = of_effect.map(|p| p.since.0.as_second()).max();
+        // The clock may have been turned back, and a situation may end and begin again within a second.
+        let mut since = self.now.max(former.map_or(i64::MIN, |since| since + 1));
+        while self.is_used(&situation.token(self.uid, since)) {
+            since += 1;
+        }
+        PendingAcknowledgement {
+            token: situation.token(self.uid, since),
+            effect,
+            subject: situation.subject.chars().take(LONGEST_SUBJECT).collect(),
+            since: time(since),
+        }
+    }
+
+    /// Whether the annotation names the token of an entry that was not used.
+    fn is_named(&self, entry: &PendingAcknowledgement) -> bool {
+        let mut tokens = self.annotation.iter().flat_map(|text| text.split(','));
+        tokens.any(|token| token.trim() == entry.token) && !self.is_used(&entry.token)
+    }
+
+    fn is_used(&self, token: &str) -> bool {
+        self.acknowledged.iter().any(|used| used.token == token)
+    }
+}
+
+/// Takes the entries of an effect out of the next status: their situation is over.
+pub fn withdraw(effect: AcknowledgementEffect, pending: &mut Vec<PendingAcknowledgement>) {
+    pending.retain(|entry| entry.effect != effect);
+}
+
+fn time(second: i64) -> Time {
+    Time(Timestamp::from_second(second).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use AcknowledgementEffect::{AssumeAbsent, OrderAnother};
+
+    const NOW: i64 = 1_790_000_000;
+
+    /// An object as it lives on: what is written of it, and what a user writes.
+    #[derive(Clone, Default)]
+    struct Object {
+        uid: String,
+        annotation: Option<String>,
+        pending: Vec<PendingAcknowledgement>,
+        acknowledged: Vec<Acknowledged>,
+    }
+
+    impl Object {
+        fn new(uid: &str) -> Self {
+            Self {
+                uid: uid.into(),
+                ..Self::default()
+            }
+        }
+
+        fn at(&self, now: i64) -> Acknowledgements<'_> {
+            Acknowledgements {
+                uid: &self.uid,
+                annotation: self.annotation.as_deref(),
+                pending: &self.pending,
+                acknowledged: &self.acknowledged,
+                now,
+            }
+        }
+
+        /// The status that asks for this is written. Returns the token.
+        fn ask(&mut self, situation: &Situation, now: i64) -> String {
+            let mut pending = self.pending.clone();
+            self.at(now).ask(situation, &mut pending);
+            self.pending = pending;
+            let shown = self.pending.iter().find(|p| p.effect == situation.effect);
+            shown.unwrap().token.clone()
+        }
+
+        fn give(&mut self, annotation: &str) {
+            self.annotation = Some(annotation.to_owned());
+        }
+
+        fn use_up(&mut self, effect: AcknowledgementEffect, now: i64) {
+            let (mut pending, mut acknowledged) = (self.pending.clone(), self.acknowledged.clone());
+            self.at(now)
+                .use_up(effect, now, &mut pending, &mut acknowledged);
+            (self.pending, self.acknowledged) = (pending, acknowledged);
+        }
+
+        fn is_given(&self, situation: &Situation) -> bool {
+            self.at(NOW + 99).is_given(situation)
+        }
+    }
+
+    fn beside(servers: &[&str]) -> Situation {
+        Situation::new(
+            OrderAnother,
+            servers.iter().copied(),
+            format!("servers {}", servers.join(", ")),
+        )
+    }
+
+    fn absent(why: &str) -> Situation {
+        Situation::new(AssumeAbsent, ["tag", why], why)
+    }
+
+    #[test]
+    fn a_token_counts_once_status_shows_it_and_the_annotation_names_it() {
+        let mut object = Object::new("u");
+        let asked = beside(&["a"]);
+        let token = object.at(NOW).entry(&asked).token;
+        assert_eq!(token.len(), 2 * TOKEN);
+        object.give(&token);
+        assert!(!object.is_given(&asked), "status does not show it");
+        assert_eq!(object.ask(&asked, NOW), token);
+        assert!(object.is_given(&asked));
+        assert!(object.at(NOW).remedy(&asked).ends_with(&token));
+        for other in ["", ",", &token[1..], &format!("{token}{token}"), "yes"] {
+            object.give(other);
+            assert!(!object.is_given(&asked), "{other:?}");
+        }
+        for right in [format!(" {token} "), format!("x,{token}"), format!("{token},")] {
+            object.give(&right);
+            assert!(object.is_given(&asked), "{right:?}");
+        }
+    }
+
+    #[test]
+    fn a_token_stays_while_its_situation_does() {
+        let mut object = Object::new("u");
+        let token = object.ask(&beside(&["a"]), NOW);
+        let before = object.pending.clone();
+        assert_eq!(object.ask(&beside(&["a"]), NOW + 500), token);
+        assert_eq!(object.pending, before, "nothing is written");
+    }
+
+    #[test]
+    fn a_token_is_used_once() {
+        let mut object = Object::new("u");
+        let asked = beside(&["a"]);
+        let token = object.ask(&asked, NOW);
+        object.give(&token);
+        object.use_up(OrderAnother, NOW + 1);
+        assert!(object.pending.is_empty() && !object.is_given(&asked));
+        assert_eq!(object.acknowledged[0].token, token);
+        // The same situation again, even where the clock was turned back: another token.
+        for now in [NOW, NOW + 1, NOW + 1000] {
+            let mut again = object.clone();
+            assert_ne!(again.ask(&asked, now), token);
+            assert!(!again.is_given(&asked));
+        }
+    }
+
+    #[test]
+    fn the_same_situation_twice_has_two_tokens() {
+        let mut object = Object::new("u");
+        let asked = beside(&["a"]);
+        let first = object.ask(&asked, NOW);
+        object.give(&first);
+        // Within the same second, and unused.
+        object.ask(&beside(&["a", "b"]), NOW);
+        let second = object.ask(&asked, NOW);
+        assert_ne!(first, second);
+        assert!(!object.is_given(&asked));
+        withdraw(OrderAnother, &mut object.pending);
+        let third = object.ask(&asked, NOW + 60);
+        assert!(third != first && third != second);
+        assert!(!object.is_given(&asked));
+    }
+
+    #[test]
+    fn a_situation_that_changed_after_the_token_was_read_makes_it_void() {
+        let mut object = Object::new("u");
+        let token = object.ask(&beside(&["a", "b"]), NOW);
+        object.give(&token);
+        // Also before the next status says so.
+        for other in [beside(&["a", "b", "c"]), beside(&["a"]), beside(&[])] {
+            assert!(!object.is_given(&other), "{other:?}");
+        }
+        object.ask(&beside(&["a"]), NOW + 1);
+        assert!(!object.is_given(&beside(&["a"])));
+        assert!(!object.is_given(&beside(&["a", "b"])));
+    }
+
+    #[test]
+    fn a_copied_manifest_acknowledges_nothing() {
+        let mut object = Object::new("u");
+        let asked = beside(&["a"]);
+        object.ask(&asked, NOW);
+        object.give(&object.pending[0].token.clone());
+        // With the status of the other one, as a restore may bring it, and with its own.
+        let mut copy = Object {
+            uid: "another".into(),
+            ..object.clone()
+        };
+        assert!(object.is_given(&asked) && !copy.is_given(&asked));
+        copy.ask(&asked, NOW);
+        assert!(!copy.is_given(&asked));
+        assert_ne!(copy.pending[0].token, object.pending[0].token);
+    }
+
+    #[test]
+    fn two_that_are_pending_are_given_and_used_by_themselves() {
+        let mut object = Object::new("u");
+        let (one, other) = (beside(&["a"]), absent("lost"));
+        let (first, second) = (object.ask(&one, NOW), object.ask(&other, NOW));
+        assert_ne!(first, second);
+        object.give(&second);
+        assert!(!object.is_given(&one) && object.is_given(&other));
+        object.give(&format!("{first},{second}"));
+        assert!(object.is_given(&one) && object.is_given(&other));
+        object.use_up(AssumeAbsent, NOW);
+        assert!(object.is_given(&one) && !object.is_given(&other));
+        assert_eq!(object.pending.len(), 1);
+    }
+
+    #[test]
+    fn only_what_is_given_and_was_shown_by_then_is_used_up() {
+        let mut object = Object::new("u");
+        let asked = beside(&["a"]);
+        let token = object.ask(&asked, NOW);
+        object.use_up(OrderAnother, NOW + 1);
+        assert_eq!(object.pending.len(), 1, "it is not given");
+        object.give(&token);
+        object.use_up(OrderAnother, NOW - 1);
+        assert!(object.is_given(&asked), "it was shown later");
+    }
+
+    #[test]
+    fn the_last_five_are_kept_the_newest_last() {
+        let mut object = Object::new("u");
+        let mut tokens = Vec::new();
+        for number in 0..7 {
+            let token = object.ask(&beside(&[&number.to_string()]), NOW + number);
+            object.give(&token);
+            object.use_up(OrderAnother, NOW + number);
+            tokens.push(token);
+        }
+        let kept: Vec<&str> = object.acknowledged.iter().map(|a| &*a.token).collect();
+        assert_eq!(kept, tokens[2..].iter().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_long_subject_is_cut_and_the_token_stands_for_all_of_it() {
+        let many: Vec<String> = (0..100).map(|n| format!("ä-server-{n}")).collect();
+        let names: Vec<&str> = many.iter().map(String::as_str).collect();
+        let mut object = Object::new("u");
+        let token = object.ask(&beside(&names), NOW);
+        assert_eq!(object.pending[0].subject.chars().count(), LONGEST_SUBJECT);
+        object.give(&token);
+        assert!(object.is_given(&beside(&names)));
+        assert!(!object.is_given(&beside(&names[..99])));
+    }
+}
