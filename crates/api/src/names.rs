@@ -45,9 +45,6 @@ pub const ACKNOWLEDGE_ACCOUNT: &str = "flexmetal.dev/acknowledge-account";
 /// of its name. Its value is theirs: all identifiers, or the word that the condition's message names; and `KIND/NAME` of an
 /// account that may keep one and cannot be listed. May stay.
 pub const ORDER_ANOTHER: &str = "flexmetal.dev/order-another";
-/// Annotation by which a person states that the operator may lock itself out by the changes of a whitelist that are
-/// held. Its value is the word that the condition's message names. Used up when they are done.
-pub const ACKNOWLEDGE_LOCKOUT: &str = "flexmetal.dev/acknowledge-lockout";
 /// Annotation by which a user acknowledges what `status.pendingAcknowledgements` shows: a token, or several separated by
 /// commas. The operator never changes it.
 pub const ACKNOWLEDGE: &str = "flexmetal.dev/acknowledge";
@@ -61,7 +58,7 @@ pub const FLUX_REQUEST: &str = "reconcile.fluxcd.io/requestedAt";
 pub const ACKNOWLEDGE_RELEASES: &str = "flexmetal.dev/acknowledge-releases";
 
 /// Every annotation on our kinds that is read. Of others nothing is kept.
-pub const ANNOTATIONS: [&str; 14] = [
+pub const ANNOTATIONS: [&str; 13] = [
     HELD_SECRET,
     ORDER_ANNOTATION,
     RELEASE_ANNOTATION,
@@ -72,7 +69,6 @@ pub const ANNOTATIONS: [&str; 14] = [
     ACKNOWLEDGE_ABSENT,
     ORDER_ANOTHER,
     ACKNOWLEDGE_ACCOUNT,
-    ACKNOWLEDGE_LOCKOUT,
     RECONCILE_REQUEST,
     FLUX_REQUEST,
     ACKNOWLEDGE_RELEASES,

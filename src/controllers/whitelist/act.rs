@@ -1,8 +1,8 @@
 //! Carries out one effect, and returns what this process knows after it.
 
 use super::WhitelistContext;
-use crate::{account::Permit, controllers::pass::ended, runtime::clock};
-use api::{Reason, names::ACKNOWLEDGE_LOCKOUT};
+use crate::{account::Permit, runtime::clock};
+use api::Reason;
 use flexmetal_core::{
     pass::Ended,
     report::{News, Severity},
@@ -42,14 +42,9 @@ pub(super) async fn act(
     permit: Option<Permit>,
 ) -> (Own, Ended) {
     let subject = &facts.subject;
-    let mut own = subject.memory.own.clone();
+    let own = subject.memory.own.clone();
     let ended = match (effect, permit) {
         (Effect::Hold, _) => ctx.hold(subject, json!({})).await,
-        (Effect::UseUp, _) => {
-            own.used_up = Some(subject.now.mono);
-            let metadata = json!({ "annotations": { ACKNOWLEDGE_LOCKOUT: null } });
-            ended(ctx.write_metadata(&subject.object, metadata).await)
-        }
         (Effect::LetGo, _) => {
             let ended = ctx.let_go(subject).await;
             if ended == Ended::Done {

@@ -80,6 +80,30 @@ const SERVERS: &str = "/v3/flexMetal/servers";
 /// The annotation that holds an order.
 const ORDER_ANNOTATION: &str = "flexmetal.dev/order";
 
+/// The annotation that acknowledges.
+const ACKNOWLEDGE: &str = "flexmetal.dev/acknowledge";
+
+/// The token that an object shows for this effect.
+fn pending(object: &Value, effect: &str) -> Option<String> {
+    let all = object["status"]["pendingAcknowledgements"].as_array()?;
+    let asked = all.iter().find(|asked| asked["effect"] == effect)?;
+    Some(text(&asked["token"]))
+}
+
+/// The merge by which a user gives these tokens.
+fn acknowledging(tokens: &str) -> Value {
+    json!({"metadata": {"annotations": {(ACKNOWLEDGE): tokens}}})
+}
+
+/// Whether the operator has acted on a token, and asks for it no more.
+fn is_acknowledged(object: &Value, token: &str) -> bool {
+    let has = |list: &str| {
+        let all = object["status"][list].as_array();
+        all.is_some_and(|all| all.iter().any(|entry| entry["token"] == token))
+    };
+    has("acknowledged") && !has("pendingAcknowledgements")
+}
+
 /// A server object with these fields of its spec set.
 fn with(name: &str, spec: &Value) -> Value {
     let mut object = server(name);

@@ -261,7 +261,7 @@ async fn while_nobody_says_from_where_the_operator_calls_nothing_that_could_lock
     // A person opens the list by hand and means it.
     objects.merge("wl", &json!({"spec": {"entries": []}})).await;
     let held = objects
-        .wait_for("wl", "held with the word for no entries", SOON, |object| {
+        .wait_for("wl", "held for no entries", SOON, |object| {
             let ready = condition(object, "Ready")?;
             let is_current =
                 object["status"]["observedGeneration"] == object["metadata"]["generation"];
@@ -272,21 +272,18 @@ async fn while_nobody_says_from_where_the_operator_calls_nothing_that_could_lock
         })
         .await;
     let message = super::text(&condition(&held, "Ready").unwrap()["message"]);
-    let (_, word) = message.split_once("acknowledge-lockout=").expect("a word");
-    let word = word.split(' ').next().unwrap();
-    let annotated =
-        json!({"metadata": {"annotations": {"flexmetal.dev/acknowledge-lockout": word}}});
-    objects.merge("wl", &annotated).await;
+    let token = super::pending(&held, "AllowLockOut").expect("it is asked for");
+    assert!(message.contains(&token), "{message}");
+    objects.merge("wl", &super::acknowledging(&token)).await;
     settled(&world, "wl").await;
     assert!(listed(&world).await.is_empty());
-    objects
-        .wait_for("wl", "the word used up", SOON, |object| {
-            let annotations = &object["metadata"]["annotations"];
-            annotations["flexmetal.dev/acknowledge-lockout"]
-                .is_null()
-                .then_some(())
+    let used = objects
+        .wait_for("wl", "the token used up", SOON, |object| {
+            super::is_acknowledged(object, &token).then(|| object.clone())
         })
         .await;
+    let annotation = &used["metadata"]["annotations"][super::ACKNOWLEDGE];
+    assert_eq!(annotation, &json!(token), "it belongs to the user");
     nobody_was_locked_out(&world).await;
 }
 

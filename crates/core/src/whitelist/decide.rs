@@ -18,6 +18,7 @@ use super::{facts::Facts, memory::Look};
 use crate::{
     account::lane::Lane,
     account_facts::Purpose,
+    acknowledgement::withdraw,
     cause::Cause,
     pass::{self, Sight},
     wording::counted,
@@ -25,7 +26,6 @@ use crate::{
 use api::{
     Interval, Reason,
     conditions::{Type, Wanted},
-    names::ACKNOWLEDGE_LOCKOUT,
     whitelist::{EntryState, EntryStatus, IpWhitelistStatus},
 };
 use guard::Step;
@@ -51,8 +51,6 @@ pub enum Effect {
         /// How many calls it may take.
         calls: u32,
     },
-    /// Take off the word by which a person acknowledged a lock-out.
-    UseUp,
     /// Take the finalizer off.
     LetGo,
 }
@@ -119,9 +117,6 @@ fn keep(facts: &Facts) -> Decision {
     let decision = Decision::of(status(facts, look, &target, &plan))
         .and(covered::condition(facts, &look.list, &target, &plan));
     let idle = look.began + facts.times().idle_poll_interval;
-    if is_used_up(facts, &look.list, &target, &plan) {
-        return Decision::unchanged(&facts.subject).with(Effect::UseUp);
-    }
     let Some(next) = &plan.next else {
         let cause = at_rest(facts, &look.list, &target, &plan);
         return look_at(facts, decision.because(cause), idle);
@@ -247,17 +242,6 @@ fn at_rest(facts: &Facts, list: &List, target: &Target, plan: &Plan) -> Cause {
     }
 }
 
-/// Whether a person's word has done what it was given for, or is for something else: it must not stay and count later.
-fn is_used_up(facts: &Facts, list: &List, target: &Target, plan: &Plan) -> bool {
-    let token = words::token(facts.key(), list, target);
-    let word = facts.subject.annotation(ACKNOWLEDGE_LOCKOUT);
-    let is_over = word.is_some_and(|word| plan.steps.is_empty() || word != token);
-    let last = facts.subject.memory.own.used_up;
-    // Something may put it back each time.
-    let is_due = |at| facts.subject.now.mono >= at + facts.times().idle_poll_interval;
-    is_over && last.is_none_or(is_due)
-}
-
 /// Everything that is told of the list.
 fn status(facts: &Facts, look: &Look, target: &Target, plan: &Plan) -> IpWhitelistStatus {
     let entries = target.entries.iter().map(|wished| {
@@ -290,7 +274,36 @@ fn status(facts: &Facts, look: &Look, target: &Target, plan: &Plan) -> IpWhiteli
     if !plan.steps.is_empty() {
         status.account = Some(facts.subject.object.account());
     }
+    acknowledge(facts, &look.list, target, plan, &mut status);
     status
+}
+
+/// What a user may acknowledge: a plan that would be held otherwise, until its last step is done.
+fn acknowledge(
+    facts: &Facts,
+    list: &List,
+    target: &Target,
+    plan: &Plan,
+    status: &mut IpWhitelistStatus,
+) {
+    let given = facts.acknowledgements();
+    let situation = words::situation(facts.key(), list, target);
+    let effect = situation.effect;
+    let pending = &mut status.pending_acknowledgements;
+    if !plan.steps.is_empty() {
+        let is_held = || plan::plan(list, target, false).held.is_some();
+        match given.is_pending(&situation) || is_held() {
+            true => given.ask(&situation, pending),
+            false => withdraw(effect, pending),
+        }
+        return;
+    }
+    // The entries of others may be gone by it.
+    let of = |has_others| words::situation_of(facts.key(), list, target, has_others);
+    if [false, true].map(of).iter().any(|done| given.is_given(done)) {
+        given.use_up(effect, i64::MAX, pending, &mut status.acknowledged);
+    }
+    withdraw(effect, pending);
 }
 
 /// Reads the list, and does what is next.
@@ -341,7 +354,7 @@ fn hold(facts: &Facts, cause: Cause) -> Decision {
 /// The lane of an effect and the number of its calls.
 pub fn turn(effect: &Effect) -> Option<(Lane, u32)> {
     match effect {
-        Effect::Hold | Effect::UseUp | Effect::LetGo => None,
+        Effect::Hold | Effect::LetGo => None,
         Effect::Work { calls } => Some((Lane::Change, *calls)),
     }
 }

@@ -9,8 +9,11 @@ use super::{
     },
     memory::{Look, Own},
 };
-use crate::{account::view::Times, mark::Mark, ownership::Rivals, pass::Subject};
-use api::{IpWhitelist, Reason, conditions::Type, names::ACKNOWLEDGE_LOCKOUT};
+use crate::{
+    account::view::Times, acknowledgement::Acknowledgements, mark::Mark, ownership::Rivals,
+    pass::Subject,
+};
+use api::{IpWhitelist, Reason, conditions::Type, names::ACKNOWLEDGE};
 use hosting_types::ApiKeyId;
 use std::time::Duration;
 
@@ -70,9 +73,20 @@ impl Facts {
 
     /// The plan from this list.
     pub fn plan(&self, list: &List, target: &Target) -> Plan {
-        let token = words::token(self.key(), list, target);
-        let word = self.subject.annotation(ACKNOWLEDGE_LOCKOUT);
-        plan(list, target, word == Some(&*token))
+        let situation = words::situation(self.key(), list, target);
+        plan(list, target, self.acknowledgements().is_given(&situation))
+    }
+
+    /// What the object has of acknowledgements.
+    pub fn acknowledgements(&self) -> Acknowledgements<'_> {
+        let status = self.subject.object.status.as_ref();
+        Acknowledgements {
+            uid: self.subject.uid(),
+            annotation: self.subject.annotation(ACKNOWLEDGE),
+            pending: status.map_or(&[], |s| &s.pending_acknowledgements),
+            acknowledged: status.map_or(&[], |s| &s.acknowledged),
+            now: self.subject.now.wall,
+        }
     }
 
     /// The start of a pass: what this process knew before it looked after the object does not count.

@@ -44,8 +44,6 @@ pub struct Own {
     pub too_long: Option<Duration>,
     /// How many calls the last complete list took.
     pub calls: u32,
-    /// When a person's word was last taken off.
-    pub used_up: Option<Duration>,
     /// How many entries a list had beyond what its permit allowed for.
     pub more: usize,
 }

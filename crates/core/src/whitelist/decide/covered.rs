@@ -11,7 +11,6 @@ use super::{
 use api::{
     Reason,
     conditions::{Type, Wanted},
-    names::ACKNOWLEDGE_LOCKOUT,
 };
 
 /// Most ranges that a message names.
@@ -108,18 +107,18 @@ pub(super) fn held(
             )
         }
     };
-    let token = words::token(facts.key(), list, target);
-    let (name, namespace) = (facts.subject.name(), facts.subject.namespace());
+    let situation = words::situation(facts.key(), list, target);
     let steps = match steps {
         1 => "1 step is held".to_owned(),
         count => format!("{count} steps are held"),
     };
     let message = format!(
-        "{steps}: {why}; or, if {}: kubectl annotate ipwhitelist {name} -n {namespace} {ACKNOWLEDGE_LOCKOUT}={token} --overwrite",
+        "{steps}: {why}; or, if {}, {}",
         match held {
             Held::OfOthers(_) => "they shall be removed",
             _ => "the operator may be locked out",
-        }
+        },
+        facts.acknowledgements().remedy(&situation)
     );
     (reason, message)
 }

@@ -227,6 +227,13 @@ impl Case {
         decide(&self.0)
     }
 
+    /// The token that status shows.
+    fn pending(&self) -> Option<String> {
+        let status = self.0.subject.status();
+        let shown = status.pending_acknowledgements.first();
+        shown.map(|asked| asked.token.clone())
+    }
+
     /// The reason of Ready, with the message.
     fn cause(&self) -> (api::Reason, String) {
         let cause = self.decide().cause.expect("something is said");

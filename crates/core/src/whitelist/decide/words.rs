@@ -1,9 +1,9 @@
-//! Steps in words, and the word by which a person acknowledges them. Pure.
+//! Steps in words, and what a user acknowledges of them. Pure.
 
 use super::{guard::Step, list::List, plan::Plan, ranges::Range, wish::Target};
-use api::whitelist::WhitelistMode;
+use crate::{acknowledgement::Situation, wording::listed};
+use api::{acknowledgement::AcknowledgementEffect, whitelist::WhitelistMode};
 use hosting_types::ApiKeyId;
-use sha2::{Digest as _, Sha256};
 
 /// Most steps that status shows.
 const MOST_SHOWN: usize = 16;
@@ -57,9 +57,14 @@ pub fn of_step(step: &Step, list: &List) -> String {
     }
 }
 
-/// The word by which a person acknowledges that the operator may lock itself out: it stands for what the list will
-/// be, and so changes with that, and not with each step on the way.
-pub fn token(key: ApiKeyId, list: &List, target: &Target) -> String {
+/// The situation in which a user acknowledges that the operator may lock itself out. It is what the list will be, and so
+/// changes with that, and not with each step on the way.
+pub fn situation(key: ApiKeyId, list: &List, target: &Target) -> Situation {
+    situation_of(key, list, target, list.of_others().next().is_some())
+}
+
+/// The same, where entries of other objects are on the list, or were.
+pub fn situation_of(key: ApiKeyId, list: &List, target: &Target, has_others: bool) -> Situation {
     let mut parts: Vec<String> = vec![
         format!("key {key}"),
         format!("end {} mode {:?}", target.is_end, target.mode),
@@ -81,18 +86,16 @@ pub fn token(key: ApiKeyId, list: &List, target: &Target) -> String {
             .collect();
         foreign.sort_unstable();
         parts.append(&mut foreign);
-    } else if list.of_others().next().is_some() {
+    } else if has_others {
         // Not which, as each of them is a step on the way.
         parts.push("without those of others".to_owned());
     }
-    let mut hash = Sha256::new();
-    for part in parts {
-        hash.update(part.as_bytes());
-        hash.update([0]);
-    }
-    let digits = hash.finalize();
-    digits[..5]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    let entries = target.entries.iter();
+    let entries: Vec<String> = entries.map(|w| format!("{} {}", w.name, w.range)).collect();
+    let entries = match entries.is_empty() {
+        true => "none of its entries".to_owned(),
+        false => listed(entries.iter().map(String::as_str)),
+    };
+    let subject = format!("whitelist of API key {key} with {entries}");
+    Situation::new(AcknowledgementEffect::AllowLockOut, parts, subject)
 }

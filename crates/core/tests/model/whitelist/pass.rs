@@ -209,7 +209,6 @@ pub fn pass(scene: &Scene, state: &mut State, slot: usize, ends: Ends) -> Option
             state.objects[slot].as_mut()?.finalizer = true;
             Some(Done::Went)
         }
-        Some(Effect::UseUp) => Some(Done::Went),
         Some(Effect::LetGo) => {
             state.objects[slot] = None;
             state.memory[slot] = None;

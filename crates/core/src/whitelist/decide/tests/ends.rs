@@ -1,7 +1,7 @@
 //! How an object ends.
 
 use super::*;
-use api::names::ACKNOWLEDGE_LOCKOUT;
+use api::names::ACKNOWLEDGE;
 
 #[test]
 fn what_the_operator_needs_stays_and_the_object_ends_all_the_same() {
@@ -25,15 +25,16 @@ fn it_goes_whole_where_others_admit_the_operator() {
 }
 
 #[test]
-fn it_goes_whole_where_a_person_said_so() {
+fn it_goes_whole_without_the_guard_alone() {
     let there = [entry(5, &all())];
-    let case = Case::new(&plain(), &there).deleted();
-    assert_eq!(case.decide().effect, Some(Effect::LetGo));
-    let list = list(&there);
-    let target = case.0.target().unwrap();
-    let token = super::super::words::token(case.0.key(), &list, &target);
-    let case = case.annotated(ACKNOWLEDGE_LOCKOUT, &token).written();
-    assert_eq!(case.sends(), Some(Step::Remove(WhitelistEntryId(5))));
+    // What is acknowledged of a living object says nothing of its end.
+    let spec = json!({"apiKeyID": 7, "operatorEgress": ["192.0.2.8/32"]});
+    let held = Case::new(&spec, &there).written();
+    let token = held.pending().expect("it is held");
+    let given = held.annotated(ACKNOWLEDGE, &token).written();
+    assert_eq!(given.sends(), Some(Step::Remove(WhitelistEntryId(5))));
+    let case = given.deleted();
+    assert_eq!((case.decide().effect, case.sends()), (Some(Effect::LetGo), None));
     let case = Case::new(&plain(), &there).object(|object| object.spec.lockout_guard = Some(false));
     let case = case.deleted().written();
     assert_eq!(case.sends(), Some(Step::Remove(WhitelistEntryId(5))));

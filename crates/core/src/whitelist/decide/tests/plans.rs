@@ -182,8 +182,8 @@ fn entries_of_other_objects_admit_nobody_for_certain_and_stay() {
     let (_, done, _) = walk(list(&there), &target, false);
     assert!(done.is_empty(), "{done:?}");
     let key = hosting_types::ApiKeyId(7);
-    let token = |now: &List| words::token(key, now, &target);
-    assert_ne!(token(&list(&there)), token(&list(&there[..1])));
+    let asked = |now: &List| words::situation(key, now, &target);
+    assert_ne!(asked(&list(&there)), asked(&list(&there[..1])));
     let (end, _, held) = walk(list(&there), &target, true);
     assert_eq!((end.entries.len(), held), (1, None));
 }
@@ -261,31 +261,30 @@ fn the_last_entry_that_counts_is_neither_removed_nor_switched_off() {
 }
 
 #[test]
-fn a_word_stands_for_the_end_and_not_for_the_way() {
+fn what_is_acknowledged_is_the_end_and_not_the_way() {
     let key = hosting_types::ApiKeyId(7);
     let (a, b) = (wished("a", range(0, 9)), wished("b", range(20, 29)));
     let both = target(&[a.clone(), b.clone()], &[range(50, 50)]);
-    let token = |now: &List, target: &Target| words::token(key, now, target);
-    let empty = token(&List::default(), &both);
-    assert_eq!(token(&list(&[entry(1, &a)]), &both), empty);
-    assert_eq!(empty.len(), 10);
+    let asked = |now: &List, target: &Target| words::situation(key, now, target);
+    let empty = asked(&List::default(), &both);
+    assert_eq!(asked(&list(&[entry(1, &a)]), &both), empty);
     let swapped = target(&[b.clone(), a.clone()], &[range(50, 50)]);
-    assert_eq!(token(&List::default(), &swapped), empty);
+    assert_eq!(asked(&List::default(), &swapped), empty);
     for other in [
         target(std::slice::from_ref(&a), &[range(50, 50)]),
         target(&[a.clone(), b.clone()], &[range(51, 51)]),
         target(&[a, b], &[]),
     ] {
-        assert_ne!(token(&List::default(), &other), empty);
+        assert_ne!(asked(&List::default(), &other), empty);
     }
     let with_foreign = list(&[foreign(9, range(0, 255))]);
-    assert_ne!(token(&with_foreign, &both), empty);
+    assert_ne!(asked(&with_foreign, &both), empty);
     let exclusive = |mut target: Target| {
         target.mode = WhitelistMode::Exclusive;
         target
     };
     let both = exclusive(both);
-    assert_eq!(token(&with_foreign, &both), token(&List::default(), &both));
+    assert_eq!(asked(&with_foreign, &both), asked(&List::default(), &both));
 }
 
 fn some_range() -> impl Strategy<Value = Range> {

@@ -1,7 +1,9 @@
 //! One object through its passes.
 
 use super::*;
-use api::{Reason, names::ACKNOWLEDGE_LOCKOUT, whitelist::EntryState};
+use api::{
+    Reason, acknowledgement::AcknowledgementEffect, names::ACKNOWLEDGE, whitelist::EntryState,
+};
 
 fn is_work(decision: &Decision) -> bool {
     matches!(decision.effect, Some(Effect::Work { .. }))
@@ -156,26 +158,56 @@ fn a_list_that_lost_everything_is_read_twice() {
 }
 
 #[test]
-fn a_hold_is_lifted_by_the_word_that_it_shows_and_the_word_is_used_up() {
+fn a_hold_is_lifted_by_the_token_that_status_shows_which_is_used_once() {
     let spec = json!({"apiKeyID": 7, "entries": [{"name": "all", "cidr": "192.0.2.0/24"}]});
     let case = Case::new(&spec, &[]);
     let (reason, message) = case.cause();
     assert_eq!(reason, Reason::EgressUnknown);
     assert_eq!(case.decide().conditions[0].status, None);
-    let (_, command) = message.split_once("acknowledge-lockout=").unwrap();
-    let token = command.split(' ').next().unwrap();
+    let told = case.decide().status.pending_acknowledgements;
+    let [asked] = &told[..] else {
+        panic!("{told:?}")
+    };
+    assert_eq!(asked.effect, AcknowledgementEffect::AllowLockOut);
+    let token = asked.token.clone();
+    assert!(message.ends_with(&format!("set {ACKNOWLEDGE} to {token}")));
+    // One that status does not show yet is not believed, nor another one.
+    let unseen = Case::new(&spec, &[]).annotated(ACKNOWLEDGE, &token);
+    assert_eq!((unseen.decide().effect, unseen.sends()), (None, None));
     let case = case.written();
     assert_eq!(case.sends(), None);
-    // A word for something else does not stay until it fits.
-    let wrong = Case::new(&spec, &[]).annotated(ACKNOWLEDGE_LOCKOUT, "0123456789");
-    assert_eq!(
-        (wrong.decide().effect, wrong.sends()),
-        (Some(Effect::UseUp), None)
-    );
-    let case = case.annotated(ACKNOWLEDGE_LOCKOUT, token);
+    let wrong = Case::new(&spec, &[]).written();
+    let wrong = wrong.annotated(ACKNOWLEDGE, "0123456789ab").written();
+    assert_eq!(wrong.sends(), None);
+    let case = case.annotated(ACKNOWLEDGE, &token).written();
+    assert_eq!(case.pending().as_ref(), Some(&token), "it is not done");
     assert_eq!(case.sends(), Some(Step::Add(all())));
     let case = case.shows(&[entry(5, &all())], NOW + secs(1));
-    assert_eq!(case.decide().effect, Some(Effect::UseUp));
+    let case = case.at(NOW + secs(1)).written();
+    assert_eq!(case.pending(), None);
+    let used = case.0.subject.status().acknowledged;
+    assert_eq!((used.len(), &used[0].token), (1, &token));
+    // The same once more: the annotation is still there, and says nothing any more.
+    let case = case.shows(&[], NOW + secs(200)).at(NOW + secs(200));
+    let case = case.shows(&[], NOW + secs(400)).at(NOW + secs(400)).written();
+    assert_eq!(case.cause().0, Reason::EgressUnknown);
+    let again = case.pending().expect("it is asked again");
+    assert_ne!(again, token);
+    assert_eq!(case.sends(), None);
+}
+
+#[test]
+fn a_plan_that_changed_after_its_token_was_read_is_not_carried_out() {
+    let spec = json!({"apiKeyID": 7, "entries": [{"name": "all", "cidr": "192.0.2.0/24"}]});
+    let case = Case::new(&spec, &[]).written();
+    let token = case.pending().unwrap();
+    let case = case.annotated(ACKNOWLEDGE, &token);
+    assert_eq!(case.sends(), Some(Step::Add(all())));
+    let case = case.object(|object| object.spec.entries[0].cidr = Some("198.51.100.0/24".into()));
+    assert_eq!(case.sends(), None);
+    let case = case.written();
+    assert_ne!(case.pending().unwrap(), token);
+    assert_eq!(case.written().sends(), None);
 }
 
 #[test]
