@@ -206,8 +206,8 @@ pub struct AccountSpec {
     #[x_kube(validation = Rule::new("self.all(c, isCIDR(c) && cidr(c).masked() == cidr(c))").message("each of egressCIDRs must be a network in CIDR notation without bits outside of its prefix, such as 192.0.2.0/24, or 192.0.2.7/32 for one address"))]
     pub egress_cidrs: Vec<String>,
 
-    /// How many releases of live machines begin within a time before a person is asked. Further ones are held until the
-    /// annotation `flexmetal.dev/acknowledge-releases` says that they are meant. Default: none, each begins. Mutable.
+    /// How many releases of live machines begin within a time before a person is asked. Further ones are held until a
+    /// user acknowledges them (`LiftReleaseLimit`). Default: none, each begins. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release_brake: Option<ReleaseBrake>,
 

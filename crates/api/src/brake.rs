@@ -105,7 +105,7 @@ impl BrakeStatus {
             .any(|begun| begun.uuid.eq_ignore_ascii_case(uuid))
     }
 
-    /// What a person writes to say that the releases are meant: of no other time, and no others.
+    /// The releases that count and since when more are held, in short: of another time or others it is another word.
     pub fn word(&self) -> String {
         let mut hash = Sha256::new();
         let since = self.engaged_since.iter().map(|time| time.0.as_second());

@@ -38,9 +38,6 @@ pub const COMMAND_ANNOTATION: &str = "flexmetal.dev/command";
 /// Annotation by which a person states that an order of unknown outcome made no machine.
 /// Its value is the order tag or the mark that the condition's message names. Used up by the next order.
 pub const ACKNOWLEDGE_ABSENT: &str = "flexmetal.dev/acknowledge-absent";
-/// Annotation on an account by which a person states that its new URL or key is meant, although it shows none
-/// of the machines on record. Its value is the connection that the condition's message names. Used up once.
-pub const ACKNOWLEDGE_ACCOUNT: &str = "flexmetal.dev/acknowledge-account";
 /// Annotation by which a person states that an object shall order a machine although others are kept of earlier objects
 /// of its name. Its value is theirs: all identifiers, or the word that the condition's message names; and `KIND/NAME` of an
 /// account that may keep one and cannot be listed. May stay.
@@ -53,12 +50,9 @@ pub const ACKNOWLEDGE: &str = "flexmetal.dev/acknowledge";
 pub const RECONCILE_REQUEST: &str = "flexmetal.dev/reconcile-requested-at";
 /// The same as Flux writes it, for who uses its tools. Read where the other is not there.
 pub const FLUX_REQUEST: &str = "reconcile.fluxcd.io/requestedAt";
-/// Annotation on an account by which a person states that the releases that its brake holds are meant. Its value is the
-/// word that the condition's message names. Used up once: it lets as many begin as the brake lets at any time.
-pub const ACKNOWLEDGE_RELEASES: &str = "flexmetal.dev/acknowledge-releases";
 
 /// Every annotation on our kinds that is read. Of others nothing is kept.
-pub const ANNOTATIONS: [&str; 13] = [
+pub const ANNOTATIONS: [&str; 11] = [
     HELD_SECRET,
     ORDER_ANNOTATION,
     RELEASE_ANNOTATION,
@@ -68,10 +62,8 @@ pub const ANNOTATIONS: [&str; 13] = [
     ACKNOWLEDGE,
     ACKNOWLEDGE_ABSENT,
     ORDER_ANOTHER,
-    ACKNOWLEDGE_ACCOUNT,
     RECONCILE_REQUEST,
     FLUX_REQUEST,
-    ACKNOWLEDGE_RELEASES,
 ];
 
 /// Prefix of every tag that is reserved for the operator.

@@ -5,7 +5,7 @@ use crate::controllers::{
     context::Process,
     writes::{Failure, Written, bounded, with_finalizer, without_finalizer},
 };
-use api::names::{ACCOUNT_FINALIZER, ACKNOWLEDGE_ACCOUNT, ACKNOWLEDGE_RELEASES, HELD_SECRET};
+use api::names::{ACCOUNT_FINALIZER, HELD_SECRET};
 use flexmetal_core::account::decide::Effect;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
@@ -53,20 +53,7 @@ pub async fn act<K: AccountObject>(
             write_account(ctx, target, Some(target.secret)).await
         }
         Effect::LetAccountGo => write_account(ctx, target, None).await,
-        Effect::ForgetAcknowledgement => forget(ctx, target, ACKNOWLEDGE_ACCOUNT).await,
-        Effect::ForgetReleases => forget(ctx, target, ACKNOWLEDGE_RELEASES).await,
     }
-}
-
-/// Takes a person's word off, which is used up.
-async fn forget<K: AccountObject>(
-    ctx: &AccountContext<K>,
-    target: &Target<'_, K>,
-    annotation: &str,
-) -> Result<bool, Failure> {
-    let metadata = json!({ "annotations": { annotation: null } });
-    let written = ctx.write_metadata(&**target.object, metadata).await;
-    settle(ctx, target, written).await
 }
 
 /// The finalizer of an account, with the name of the Secret that bears it too; None takes both off.

@@ -5,9 +5,13 @@ use crate::account::{Accounts, Connection};
 use api::account::{AccountStatus, Endpoint};
 use flexmetal_core::{
     account::{
-        decide::candidate::{self, KeyInUse, Step, Tried},
+        decide::{
+            candidate::{self, KeyInUse, Step, Tried},
+            lineage,
+        },
         key::AccountKey,
     },
+    acknowledgement::Acknowledgements,
     backoff::{Backoff, LONGEST_PAUSE},
 };
 use std::time::Duration;
@@ -52,8 +56,8 @@ pub(super) struct Of<'a> {
     pub(super) uid: &'a str,
     pub(super) status: &'a AccountStatus,
     pub(super) in_use: Option<Endpoint>,
-    /// The word of the connection of which a person says that it is meant.
-    pub(super) acknowledged: Option<&'a str>,
+    /// What it has of acknowledgements.
+    pub(super) acknowledgements: Acknowledgements<'a>,
 }
 
 impl Trials {
@@ -184,10 +188,10 @@ pub(super) fn look_after(
         trials.clear(accounts, of.key);
         trials.of = Some(subject);
     }
-    let is_meant = of.acknowledged == Some(&*candidate.connection.word);
-    match trials.ended(accounts, of, &candidate.connection.word, now) {
+    let word = candidate.connection.word.clone();
+    match trials.ended(accounts, of, &word, now) {
         Some(step @ (Step::Succeeds | Step::Replaces)) => Some((candidate, step)),
-        _ if is_meant && trials.tried == Some(Tried::ShowsNone) => {
+        _ if trials.tried == Some(Tried::ShowsNone) && is_meant(accounts, of, &word) => {
             Some((candidate, Step::Replaces))
         }
         Some(Step::Waits | Step::Again) | None => {
@@ -195,6 +199,16 @@ pub(super) fn look_after(
             None
         }
     }
+}
+
+/// Whether a user acknowledges that the connection of this word is used as another account.
+fn is_meant(accounts: &Accounts, of: &Of<'_>, word: &str) -> bool {
+    // Not every object may be known yet.
+    let on_record = accounts.on_record(of.key);
+    on_record.is_some_and(|on_record| {
+        let situation = lineage::new_account(of.status, word, &on_record);
+        of.acknowledgements.is_given(&situation)
+    })
 }
 
 #[cfg(test)]

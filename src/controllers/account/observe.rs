@@ -11,7 +11,7 @@ use super::{
 use crate::{account::Connection, controllers::context::Process, runtime::clock};
 use api::{
     account::{AccountSpec, AccountStatus},
-    names::{ACKNOWLEDGE_ACCOUNT, HELD_SECRET},
+    names::HELD_SECRET,
 };
 use flexmetal_core::{
     account::{
@@ -19,10 +19,11 @@ use flexmetal_core::{
             candidate::{Keys, Step},
             lineage,
         },
-        facts::{Facts, KeyFault, SecretFact},
+        facts::{Facts, KeyFault, SecretFact, acknowledgements},
         key::AccountKey,
         view::Times,
     },
+    acknowledgement::Acknowledgements,
     request,
 };
 use hosting::{Client, ClientOptions};
@@ -72,26 +73,29 @@ pub async fn observe<K: AccountObject>(
         status: &status,
         times: Times::from(timing),
         destination,
-        acknowledged: object
-            .annotations()
-            .get(ACKNOWLEDGE_ACCOUNT)
-            .map(String::as_str),
+        acknowledgements: acknowledgements(object.meta(), &status, clock::steady_wall()),
     };
     let (endpoint, connection) = connect(ctx, memory, &keys, &reading, now);
+    let acknowledgements = keys.acknowledgements;
     let keys = keys_fact(ctx, memory, &keys, &reading, now);
     let is_new = connection.is_some();
     secrets.note(&uid, &key, &secret_namespace, name);
     let held = object.annotations().get(HELD_SECRET).unwrap_or(name);
-    let report = match is_new {
-        true => None,
-        // A person says that those of before are over.
-        false if is_forgotten(object, &status, memory, &uid) => ctx.accounts.report(&key, &[]),
-        false => ctx.accounts.report(&key, &status.known_machines),
-    };
     let failures = memory.backoff.failures();
     let in_force = memory.connected.as_ref().map(Ingredients::endpoint);
+    let mut report = match is_new {
+        true => None,
+        false => ctx.accounts.report(&key, &status.known_machines),
+    };
+    let proof = report.as_ref().and_then(|r| r.proof.as_deref());
+    let unshown = lineage::unshown_by(&status, &uid, in_force.as_ref(), proof);
+    // A user acknowledges that those of before are gone: what the account is known by is what it shows now.
+    if unshown.is_some_and(|unshown| acknowledgements.is_given(&unshown)) {
+        report = ctx.accounts.report(&key, &[]);
+    }
     let is_renewed = status.lineage.is_none() || status.endpoint != in_force;
-    let on_record = is_renewed.then(|| ctx.accounts.on_record(&key)).flatten();
+    let is_asked_for = is_renewed || keys.candidate.is_some();
+    let on_record = is_asked_for.then(|| ctx.accounts.on_record(&key)).flatten();
     let used_before = used_before(ctx, memory, &status);
     if status.lineage.is_some() && status.lineage == memory.fresh_word {
         memory.fresh_word = None;
@@ -158,21 +162,6 @@ fn missed_since(memory: &mut Memory, facts: &Facts) -> Option<Duration> {
             Some(began)
         }
     }
-}
-
-/// Whether a person acknowledged the connection that is on record already: what the account is known by from
-/// then on is what it shows now.
-fn is_forgotten<K: AccountObject>(
-    object: &K,
-    status: &AccountStatus,
-    memory: &Memory,
-    uid: &str,
-) -> bool {
-    let said = object.annotations().get(ACKNOWLEDGE_ACCOUNT);
-    let in_force = memory.connected.as_ref().map(Ingredients::endpoint);
-    in_force.is_some_and(|endpoint| {
-        status.endpoint.as_ref() == Some(&endpoint) && said == Some(&endpoint.connection(uid))
-    })
 }
 
 /// Most objects of a kind that are named while an account waits for the last of them.
@@ -257,7 +246,7 @@ struct Found<'a> {
     status: &'a AccountStatus,
     times: Times,
     destination: Destination,
-    acknowledged: Option<&'a str>,
+    acknowledgements: Acknowledgements<'a>,
 }
 
 impl Found<'_> {
@@ -352,7 +341,7 @@ fn connect(
         uid: found.uid,
         status: found.status,
         in_use,
-        acknowledged: found.acknowledged,
+        acknowledgements: found.acknowledgements,
     };
     let taken = candidate::look_after(&ctx.accounts, memory, &of, candidate, now);
     let Some((candidate, step)) = taken else {

@@ -190,7 +190,7 @@ async fn another_account_behind_the_same_object_changes_nothing() {
     .await;
     let account = account_says(&world, "default", "KeyAccepted", "False", "AccountChanged").await;
     let message = condition(&account, "Ready").unwrap()["message"].to_string();
-    for remedy in [world.simulator.api(), "acknowledge-account="] {
+    for remedy in [world.simulator.api(), "set flexmetal.dev/acknowledge to "] {
         assert!(message.contains(remedy), "{remedy} is not in {message}");
     }
     // In this time nothing is ordered, and no object is freed.

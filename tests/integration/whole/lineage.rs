@@ -3,13 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{
-    ORDER_TAG, SERVERS, SOON, account_says, change_account, judge, orders, stuck, text,
-    with_other_account,
+    ACKNOWLEDGE, ORDER_TAG, SERVERS, SOON, account_says, acknowledging, change_account,
+    is_acknowledged, judge, orders, pending, stuck, text, with_other_account,
 };
 use lab::rig::{Fault, Simulator, World, condition, eventually, server};
-
-/// What stands before the word in the command by which a person says that a change is meant.
-const ACKNOWLEDGE: &str = "acknowledge-account=";
 
 async fn lead_to(world: &World, account: &Simulator) {
     change_account(
@@ -111,22 +108,20 @@ async fn an_order_lost_in_one_account_is_not_proved_absent_in_another() {
     world.wait_gone("two", SOON).await;
     world.simulator.clear_faults().await;
     lead_to(&world, &world.simulator).await;
-    // The live machine that is on record by now is not shown there: a person says that it is meant.
+    // The live machine that is on record by now is not shown there: a user acknowledges that it is given up.
     let account = account_says(&world, "default", "KeyAccepted", "False", "AccountChanged").await;
     let message = text(&condition(&account, "Ready").unwrap()["message"]);
-    let (_, word) = message
-        .split_once(ACKNOWLEDGE)
-        .expect("the command is told");
-    let word: String = word.chars().take_while(char::is_ascii_hexdigit).collect();
-    let meant = json!({"metadata": {"annotations": {"flexmetal.dev/acknowledge-account": word}}});
-    change_account(&world, "default", &meant).await;
+    let token = pending(&account, "NewAccount").expect("it is asked for");
+    assert!(message.contains(&token), "{message}");
+    change_account(&world, "default", &acknowledging(&token)).await;
     world.wait_gone("one", SOON).await;
-    eventually("the word is used up", SOON, async || {
-        let account = world.accounts().get("default").await.ok()?;
-        let annotations = account.metadata.annotations.unwrap_or_default();
-        (!annotations.contains_key("flexmetal.dev/acknowledge-account")).then_some(())
+    let used = eventually("the token is used up", SOON, async || {
+        let account = json!(world.accounts().get("default").await.ok()?);
+        is_acknowledged(&account, &token).then_some(account)
     })
     .await;
+    let annotations = &used["metadata"]["annotations"];
+    assert_eq!(annotations[ACKNOWLEDGE], json!(token), "it is the user's");
     assert!(world.simulator.live_machines().await.is_empty());
     assert_eq!(orders(&world).await, 1);
     judge(&world).await;

@@ -12,13 +12,14 @@ use crate::{
         orphans::{Others, Verdict},
         view::Times,
     },
+    acknowledgement::Acknowledgements,
     patience::Patience,
     request::Asked,
 };
 use api::{
     Reason,
     account::{AccountSpec, AccountStatus, Endpoint, KnownMachine},
-    names::{ACCOUNT_FINALIZER, ACKNOWLEDGE_ACCOUNT, ACKNOWLEDGE_RELEASES, HELD_SECRET},
+    names::{ACCOUNT_FINALIZER, ACKNOWLEDGE, HELD_SECRET},
     timing::TimingInForce,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -152,16 +153,25 @@ impl Facts {
         in_force.map(|endpoint| endpoint.connection(self.uid()))
     }
 
-    /// The releases of which a person says that they are meant.
-    pub fn acknowledged_releases(&self) -> Option<&str> {
-        let annotations = self.meta.annotations.as_ref()?;
-        annotations.get(ACKNOWLEDGE_RELEASES).map(String::as_str)
+    /// What the account has of acknowledgements.
+    pub fn acknowledgements(&self) -> Acknowledgements<'_> {
+        acknowledgements(&self.meta, &self.status, self.wall)
     }
+}
 
-    /// The connection of which a person says that it is meant.
-    pub fn acknowledged(&self) -> Option<&str> {
-        let annotations = self.meta.annotations.as_ref()?;
-        annotations.get(ACKNOWLEDGE_ACCOUNT).map(String::as_str)
+/// What an account object has of acknowledgements, at this moment of the wall clock.
+pub fn acknowledgements<'a>(
+    meta: &'a ObjectMeta,
+    status: &'a AccountStatus,
+    now: i64,
+) -> Acknowledgements<'a> {
+    let annotations = meta.annotations.as_ref();
+    Acknowledgements {
+        uid: meta.uid.as_deref().unwrap_or_default(),
+        annotation: annotations.and_then(|all| all.get(ACKNOWLEDGE).map(String::as_str)),
+        pending: &status.pending_acknowledgements,
+        acknowledged: &status.acknowledged,
+        now,
     }
 }
 

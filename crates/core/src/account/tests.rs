@@ -31,7 +31,7 @@ use api::{
     Reason,
     account::{AccountSpec, AccountStatus, ApiKeySecretRef, Endpoint, KnownMachine, Limits},
     conditions::Type,
-    names::{ACCOUNT_FINALIZER, HELD_SECRET},
+    names::{ACCOUNT_FINALIZER, ACKNOWLEDGE, HELD_SECRET},
     references::AccountKind,
     timing::{Minimum, Timing, TimingInForce},
 };
@@ -113,6 +113,17 @@ fn report_of() -> AccountReport {
             in_force: 1200,
         },
     }
+}
+
+/// The status of the decision is written.
+fn write(facts: &mut Facts) {
+    facts.status = report::next_status(facts, &decide(facts), Timestamp::MIN);
+}
+
+/// A user gives this token.
+fn acknowledge(facts: &mut Facts, token: &str) {
+    let annotations = facts.meta.annotations.get_or_insert_default();
+    annotations.insert(ACKNOWLEDGE.into(), token.into());
 }
 
 /// An account in use, all in order.
@@ -290,7 +301,7 @@ fn every_trouble_names_its_field_and_remedy() {
             true,
             &[
                 "put back the former",
-                "kubectl annotate provideraccount default -n n flexmetal.dev/acknowledge-account=",
+                "set flexmetal.dev/acknowledge to ",
                 "key hash old",
             ],
             |f| {

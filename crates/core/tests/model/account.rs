@@ -4,7 +4,7 @@ use super::{
     real::{self, Account},
     world::*,
 };
-use flexmetal_core::account::decide::{Effect, decide};
+use flexmetal_core::account::decide::decide;
 use std::{
     collections::HashMap,
     sync::{LazyLock, Mutex},
@@ -84,22 +84,17 @@ fn decided(account: &Account) -> Outcome {
             lineage: lineage.or(before.lineage),
             known: real::known_of(&decision.known),
             lineages: before.lineages + u8::from(lineage.is_some()),
-            acknowledged: match decision.effect {
-                Some(Effect::ForgetAcknowledgement) => None,
-                _ => before.acknowledged,
-            },
-            brake: before
-                .brake
-                .map(|b| match (&decision.brake, &decision.effect) {
-                    (_, Some(Effect::ForgetReleases)) => BrakeA { meant: false, ..b },
-                    (None, _) => BrakeA {
-                        counted: 0,
-                        engaged: false,
-                        words: b.words + u8::from(b.engaged),
-                        ..b
-                    },
-                    (Some(_), _) => b,
-                }),
+            asked: real::lists(&decision.pending, &decision.acknowledged),
+            given: before.given,
+            brake: before.brake.map(|b| match &decision.brake {
+                None => BrakeA {
+                    counted: 0,
+                    engaged: false,
+                    words: b.words + u8::from(b.engaged),
+                    ..b
+                },
+                Some(_) => b,
+            }),
         },
     };
     DECIDED.lock().unwrap().insert(*account, outcome);

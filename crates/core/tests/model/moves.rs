@@ -10,8 +10,21 @@ use super::{
     step::Answer,
     world::*,
 };
-use api::Reason;
+use api::acknowledgement::AcknowledgementEffect::{self, LiftReleaseLimit, NewAccount};
 use stateright::{Model, Property};
+
+/// The token that the account shows for this effect, unless a user gave it.
+fn open_token(world: &World, effect: AcknowledgementEffect) -> Option<String> {
+    let token = real::token(world.account.asked, effect)?;
+    (!real::has_token(world.account.given, &token)).then_some(token)
+}
+
+/// A user gives that token.
+fn give(world: &mut World, effect: AcknowledgementEffect) -> Option<()> {
+    let token = open_token(world, effect)?;
+    world.account.given = real::with_token(world.account.given, &token);
+    Some(())
+}
 
 /// What can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,9 +47,9 @@ pub enum Action {
     Connect(usize, Connection),
     Lease(usize),
     KindDeleted,
-    /// The account's present key and URL are meant.
+    /// A user acknowledges the account's present key and URL.
     AcknowledgeAccount,
-    /// The releases that the brake holds are meant.
+    /// A user acknowledges the releases that the brake holds.
     LetMore,
 }
 
@@ -149,14 +162,11 @@ impl Model for Scene {
             }
             _ => actions.push(Action::Mood(Mood::Normal)),
         }
-        let changed = Some(real::reason_number(Reason::AccountChanged));
-        if world.has(Fault::AcknowledgeAccount)
-            && world.processes.iter().any(|p| p.settings.block == changed)
-        {
+        let is_asked = |effect| open_token(world, effect).is_some();
+        if world.has(Fault::AcknowledgeAccount) && is_asked(NewAccount) {
             actions.push(Action::AcknowledgeAccount);
         }
-        let holds = |brake: BrakeA| brake.engaged && !brake.meant;
-        if world.has(Fault::Word) && world.account.brake.is_some_and(holds) {
+        if world.has(Fault::Word) && is_asked(LiftReleaseLimit) {
             actions.push(Action::LetMore);
         }
         if world.has(Fault::KindDeleted) {
@@ -245,7 +255,7 @@ impl Model for Scene {
             }
             Action::AcknowledgeAccount => {
                 world.spend(Fault::AcknowledgeAccount);
-                world.account.acknowledged = Some(world.connection);
+                give(&mut world, NewAccount)?;
                 for p in 0..world.processes.len() {
                     if world.processes[p].acting.is_some() {
                         account::pass(&mut world, p);
@@ -254,7 +264,7 @@ impl Model for Scene {
             }
             Action::LetMore => {
                 world.spend(Fault::Word);
-                world.account.brake.as_mut()?.meant = true;
+                give(&mut world, LiftReleaseLimit)?;
                 for p in 0..world.processes.len() {
                     account::pass(&mut world, p);
                 }

@@ -193,8 +193,10 @@ pub struct AccountA {
     pub known: u8,
     /// How many lineages there were.
     pub lineages: u8,
-    /// The connection of which a person says that it is meant.
-    pub acknowledged: Option<Connection>,
+    /// What waits for an acknowledgement, and what was acted on: a number of [`real::LISTS`](super::real::LISTS).
+    pub asked: u32,
+    /// The tokens that a user gave: a number of [`real::TEXTS`](super::real::TEXTS).
+    pub given: u32,
     /// Its brake lets one release begin, with what it has counted.
     pub brake: Option<BrakeA>,
 }
@@ -205,9 +207,7 @@ pub struct BrakeA {
     /// Bit set of machines.
     pub counted: u8,
     pub engaged: bool,
-    /// A person says that what is held is meant.
-    pub meant: bool,
-    /// How often a person said so.
+    /// How often a user acknowledged what was held.
     pub words: u8,
     /// Bit set of the machines whose release has begun.
     pub begun: u8,
@@ -321,7 +321,7 @@ pub enum Fault {
     Lease,
     /// The kind is deleted, with all its objects.
     KindDeleted,
-    /// A person says of a new key or URL that it is meant.
+    /// A user acknowledges a new key or URL.
     AcknowledgeAccount,
     /// Somebody takes the identifier of the machine out of a status.
     ClearUuid,
@@ -331,7 +331,7 @@ pub enum Fault {
     OrderAnother,
     /// A machine that failed comes to life after all.
     Flap,
-    /// A person says that the releases are meant that the brake holds.
+    /// A user acknowledges the releases that the brake holds.
     Word,
     /// The first listing of a process is older than what the one before it knew.
     Older,

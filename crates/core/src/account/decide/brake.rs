@@ -1,25 +1,32 @@
-//! The brake on releases: what it says, and a person's word that lifts it.
+//! The brake on releases: what it says, and the acknowledgement that lifts it.
 
 use super::super::facts::Facts;
-use crate::wording::counted;
+use crate::{
+    acknowledgement::Situation,
+    wording::{counted, listed},
+};
 use api::{
     Reason,
+    acknowledgement::AcknowledgementEffect,
     brake::BrakeStatus,
     conditions::{Type, Wanted},
-    names::ACKNOWLEDGE_RELEASES,
 };
 
-/// What the brake has counted, once a person's word is heard.
+/// What the brake has counted, unless a user acknowledges what it holds.
 pub(super) fn next(facts: &Facts) -> Option<BrakeStatus> {
     facts.spec.release_brake?;
-    let said = facts.acknowledged_releases();
-    let is_meant = holding(facts).is_some_and(|held| said == Some(held.word().as_str()));
+    let held = situation(facts);
+    let is_meant = held.is_some_and(|held| facts.acknowledgements().is_given(&held));
     facts.status.release_brake.clone().filter(|_| !is_meant)
 }
 
-/// Whether a person's word is used up, or was never asked for.
-pub(super) fn is_used_up(facts: &Facts) -> bool {
-    facts.acknowledged_releases().is_some() && holding(facts).is_none()
+/// The situation in which releases are held: the ones that count, and since when.
+pub(super) fn situation(facts: &Facts) -> Option<Situation> {
+    let status = holding(facts)?;
+    let begun = listed(status.begun.iter().map(|begun| begun.uuid.as_str()));
+    let subject = format!("releases after those of {begun}");
+    let effect = AcknowledgementEffect::LiftReleaseLimit;
+    Some(Situation::new(effect, [status.word()], subject))
 }
 
 /// What holds releases now.
@@ -40,15 +47,14 @@ pub(super) fn condition(facts: &Facts) -> Option<Wanted> {
     let Some(brake) = facts.spec.release_brake else {
         return was_told.then(|| Wanted::new(kind, false, Reason::Settled, ""));
     };
-    let Some(status) = holding(facts) else {
+    let (Some(status), Some(held)) = (holding(facts), situation(facts)) else {
         return Some(Wanted::new(kind, false, Reason::Settled, ""));
     };
-    let rest = format!("{ACKNOWLEDGE_RELEASES}={} --overwrite", status.word());
     let message = format!(
-        "{} began within {}, as many as spec.releaseBrake lets; further ones are held, and their machines are billed; if they are meant, let as many more begin: {}; to keep the machines instead, set deletionPolicy Retain on their objects: kubectl get bms {}",
+        "{} began within {}, as many as spec.releaseBrake lets; further ones are held, and their machines are billed; if they are meant, {}, which lets as many more begin; to keep the machines instead, set deletionPolicy Retain on their objects: kubectl get bms {}",
         counted(status.begun.len(), "release"),
         brake.window,
-        facts.key.command("annotate", &rest),
+        facts.acknowledgements().remedy(&held),
         match &facts.key.namespace {
             Some(namespace) => format!("-n {namespace}"),
             None => "-A".to_owned(),

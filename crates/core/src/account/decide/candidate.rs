@@ -5,7 +5,9 @@ use super::{
     super::facts::{Facts, KeyFault, SecretFact},
     lineage, trouble,
 };
-use crate::{account::on_record::OnRecord, backoff::LONGEST_PAUSE};
+use crate::{
+    account::on_record::OnRecord, acknowledgement::Situation, backoff::LONGEST_PAUSE,
+};
 use api::{
     Interval, Reason,
     account::{AccountStatus, Credentials, Endpoint},
@@ -187,6 +189,15 @@ type Said = (Option<bool>, Reason, String);
 
 const STAYS: &str = "the key in use stays, and is lost when the operator restarts";
 
+/// The situation of a candidate that shows none of the servers on record.
+pub(super) fn situation(facts: &Facts) -> Option<Situation> {
+    let candidate = facts.keys.candidate.as_ref()?;
+    let on_record = facts.on_record.as_ref()?;
+    let word = candidate_word(facts)?;
+    let shows_none = candidate.tried == Some(Tried::ShowsNone) && !candidate.waits_for_orders;
+    shows_none.then(|| lineage::new_account(&facts.status, &word, on_record))
+}
+
 /// The word for a connection with the candidate.
 fn candidate_word(facts: &Facts) -> Option<String> {
     let SecretFact::Found { key: Ok(hash), .. } = &facts.secret else {
@@ -237,10 +248,14 @@ fn beside(facts: &Facts, candidate: &Candidate) -> Said {
             (Some(false), Reason::KeyRejected, text)
         }
         Some(Tried::ShowsNone) => {
+            let asked = situation(facts);
+            let remedy = asked.map(|asked| facts.acknowledgements().remedy(&asked));
+            let or = remedy.map_or_else(String::new, |remedy| {
+                format!("; or, if the change is meant and those servers are given up, {remedy}")
+            });
             let text = format!(
-                "{key} belongs to another account: it shows none of the servers on record that it was asked for; {STAYS}; {again}; put a key of this account there, read from FILE: {}; or, if the change is meant and those servers are given up, say so: {}",
-                put(),
-                lineage::acknowledge(facts, candidate_word(facts).as_deref())
+                "{key} belongs to another account: it shows none of the servers on record that it was asked for; {STAYS}; {again}; put a key of this account there, read from FILE: {}{or}",
+                put()
             );
             (Some(false), Reason::AccountChanged, text)
         }

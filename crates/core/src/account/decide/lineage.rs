@@ -5,10 +5,14 @@
 //! keeps the lineage only by showing a machine that was recorded under it.
 
 use super::super::facts::Facts;
-use crate::account::{marks, on_record::OnRecord, view::Proof};
+use crate::{
+    account::{marks, on_record::OnRecord, view::Proof},
+    acknowledgement::Situation,
+    wording::listed,
+};
 use api::{
-    account::{AccountStatus, KnownMachine},
-    names::ACKNOWLEDGE_ACCOUNT,
+    account::{AccountStatus, Endpoint, KnownMachine},
+    acknowledgement::AcknowledgementEffect,
 };
 use std::{
     collections::{HashMap, HashSet},
@@ -21,7 +25,7 @@ pub enum Identity {
     /// It is: the same connection, or one that shows a machine on record.
     Same,
     /// A new lineage begins: nothing was seen here before, no live machine is on record that would have to be
-    /// shown, or a person says that the change is meant.
+    /// shown, or a user acknowledges the change.
     New,
     /// URL or key are new, and what they lead to is not known yet.
     Unchecked,
@@ -78,7 +82,9 @@ pub fn identity(facts: &Facts) -> Identity {
     {
         return Identity::Unchecked;
     }
-    let is_meant = facts.acknowledged() == facts.connection().as_deref();
+    let word = present.connection(facts.uid());
+    let given_up = giving_up(&facts.status, &word, &machines);
+    let is_meant = facts.acknowledgements().is_given(&given_up);
     match machines.iter().any(|m| m.live) && !is_meant {
         true => Identity::Changed,
         false => Identity::New,
@@ -153,16 +159,58 @@ pub(super) fn to_be_shown(facts: &Facts) -> Vec<String> {
         .collect()
 }
 
-/// Whether the acknowledgement of a connection is used up, or not needed any more.
-pub(super) fn is_used_up(facts: &Facts) -> bool {
-    let taken = facts.status.endpoint.as_ref();
-    let taken = taken.map(|endpoint| endpoint.connection(facts.uid()));
-    taken.is_some() && facts.acknowledged() == taken.as_deref()
+/// The situation of an account whose connection shows none of the machines on record.
+pub(super) fn changed(facts: &Facts, identity: Identity) -> Option<Situation> {
+    let word = facts.connection()?;
+    let on_record = facts.on_record.as_ref()?;
+    (identity == Identity::Changed).then(|| new_account(&facts.status, &word, on_record))
 }
 
-/// The command by which a person says that the connection of this word is meant.
-pub(super) fn acknowledge(facts: &Facts, word: Option<&str>) -> String {
-    let word = word.unwrap_or_default();
-    let rest = format!("{ACKNOWLEDGE_ACCOUNT}={word} --overwrite");
-    facts.key.command("annotate", &rest)
+/// The situation in which the connection of this word is used as another account: the live machines on record are given
+/// up by that.
+pub fn new_account(status: &AccountStatus, word: &str, on_record: &OnRecord) -> Situation {
+    giving_up(status, word, &machines(status, on_record))
+}
+
+fn giving_up(status: &AccountStatus, word: &str, machines: &[Machine]) -> Situation {
+    let live = machines.iter().filter(|machine| machine.live);
+    let mut live: Vec<&str> = live.map(|machine| machine.uuid.as_str()).collect();
+    live.sort_unstable();
+    let subject = format!("connection {word}; gives up {}", listed(live.iter().copied()));
+    let lineage = status.lineage.as_deref().unwrap_or_default();
+    let exact = [word, lineage].into_iter().chain(live);
+    Situation::new(AcknowledgementEffect::NewAccount, exact, subject)
+}
+
+/// The situation of an account that shows none of its known machines over the connection on record; None: it shows one,
+/// or nobody knows.
+pub(super) fn unshown(facts: &Facts) -> Option<Situation> {
+    let proof = facts.report.as_ref()?.proof.as_deref();
+    unshown_by(&facts.status, facts.uid(), facts.in_force.as_ref(), proof)
+}
+
+/// The same of a status, a connection and a listing.
+pub fn unshown_by(
+    status: &AccountStatus,
+    uid: &str,
+    in_force: Option<&Endpoint>,
+    proof: Option<&Proof>,
+) -> Option<Situation> {
+    let (lineage, recorded) = (status.lineage.as_deref()?, status.endpoint.as_ref()?);
+    let known = &status.known_machines;
+    let is_shown = |known: &KnownMachine| {
+        let mut shown = proof.into_iter().flat_map(|proof| &proof.servers);
+        shown.any(|server| server.id.as_str().eq_ignore_ascii_case(&known.uuid))
+    };
+    let is_lost = known.iter().any(|known| known.live) && !known.iter().any(is_shown);
+    if proof.is_none() || in_force != Some(recorded) || !is_lost {
+        return None;
+    }
+    let mut uuids: Vec<&str> = known.iter().map(|known| known.uuid.as_str()).collect();
+    uuids.sort_unstable();
+    let subject = format!("known servers {}", listed(uuids.iter().copied()));
+    let word = recorded.connection(uid);
+    let exact = [word.as_str(), lineage].into_iter().chain(uuids);
+    let effect = AcknowledgementEffect::SameAccount;
+    Some(Situation::new(effect, exact, subject))
 }

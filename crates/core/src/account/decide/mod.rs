@@ -1,5 +1,6 @@
 //! What to say of an account, and what to do about it. Pure.
 
+mod acknowledge;
 mod ask;
 mod brake;
 pub mod candidate;
@@ -19,6 +20,7 @@ use api::{
     Reason,
     account::{AccountSpec, Credentials, Endpoint, KnownMachine, ServerCounts},
     account_use::{CallBudget, Capacity, KindUsers},
+    acknowledgement::{Acknowledged, PendingAcknowledgement},
     brake::BrakeStatus,
     conditions::Wanted,
     orphan::Orphan,
@@ -58,6 +60,10 @@ pub struct Decision {
     pub orphans: Option<Vec<Orphan>>,
     /// What the brake on releases has counted.
     pub brake: Option<BrakeStatus>,
+    /// What waits for an acknowledgement.
+    pub pending: Vec<PendingAcknowledgement>,
+    /// The acknowledgements that were acted on.
+    pub acknowledged: Vec<Acknowledged>,
     /// Where the account is; None: as before.
     pub endpoint: Option<Endpoint>,
     /// The key in use; None: as before.
@@ -103,10 +109,6 @@ pub enum Effect {
     },
     /// Take the finalizer off the account.
     LetAccountGo,
-    /// A person's word for the present connection is used up: take the annotation off.
-    ForgetAcknowledgement,
-    /// The same of the word for the releases that the brake held.
-    ForgetReleases,
 }
 
 /// Decides.
@@ -132,11 +134,7 @@ pub fn decide(facts: &Facts) -> Decision {
         .then(|| facts.in_force.clone())
         .flatten();
     let (effect, held) = finalizers::finalizers(facts);
-    let effect = effect.or_else(|| {
-        let is_used_up = lineage::is_used_up(facts) && known == facts.status.known_machines;
-        is_used_up.then_some(Effect::ForgetAcknowledgement)
-    });
-    let effect = effect.or_else(|| brake::is_used_up(facts).then_some(Effect::ForgetReleases));
+    let (pending, acknowledged) = acknowledge::next(facts, identity, begins);
     let sought = (!identity.is_settled()).then(|| {
         let spacing = facts.times().absence_check_interval;
         let proof = facts.report.as_ref().and_then(|r| r.proof.as_ref());
@@ -156,6 +154,8 @@ pub fn decide(facts: &Facts) -> Decision {
         calls: uses::calls(facts),
         orphans: orphans::lines(facts, own),
         brake: brake::next(facts),
+        pending,
+        acknowledged,
         credentials: candidate::credentials(facts, endpoint.is_some()),
         endpoint,
         lineage: begins.then(|| facts.fresh_word.clone()),

@@ -131,12 +131,14 @@ fn failing(facts: &Facts) -> Option<Cause> {
 
 fn changed(facts: &Facts) -> String {
     let before = facts.status.endpoint.as_ref();
+    let asked = lineage::changed(facts, Identity::Changed);
+    let remedy = asked.map(|asked| facts.acknowledgements().remedy(&asked));
     format!(
-        "the new key or URL belongs to another account: it shows none of the recorded machines ({}); put back the former ones (base URL {}, key hash {}), or, if the change is meant and those machines are given up, say so (each server whose machine or open order was there then waits for a word of its own): {}",
+        "the new key or URL belongs to another account: it shows none of the recorded machines ({}); put back the former ones (base URL {}, key hash {}), or, if the change is meant and those machines are given up, {} (each server whose machine or open order was there then waits for an acknowledgement of its own)",
         listed(lineage::to_be_shown(facts).iter().map(String::as_str)),
         before.map_or("unknown", |e| &e.base_url),
         before.map_or("unknown", |e| &e.key_hash),
-        lineage::acknowledge(facts, facts.connection().as_deref()),
+        remedy.unwrap_or_default(),
     )
 }
 

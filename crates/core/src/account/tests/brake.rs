@@ -1,9 +1,9 @@
-//! The brake on releases, and the word that lifts it.
+//! The brake on releases, and the acknowledgement that lifts it.
 
 use super::*;
 use api::{
+    acknowledgement::AcknowledgementEffect,
     brake::{BrakeStatus, Braking, ReleaseBrake},
-    names::ACKNOWLEDGE_RELEASES,
 };
 
 fn brake() -> ReleaseBrake {
@@ -25,35 +25,51 @@ fn held() -> Facts {
     facts
 }
 
-fn said(facts: &mut Facts, word: &str) {
-    let annotations = facts.meta.annotations.get_or_insert_default();
-    annotations.insert(ACKNOWLEDGE_RELEASES.into(), word.into());
-}
-
 #[test]
-fn what_is_held_is_told_with_the_word_that_lifts_it_and_the_word_counts_once() {
+fn what_is_held_is_told_with_the_token_that_lifts_it_once() {
     let mut facts = held();
     let (status, reason, message) = condition(&facts, Type::ReleasesHeld);
     assert_eq!((status, reason), ("True", Reason::ReleaseHeld));
-    let word = facts.status.release_brake.as_ref().unwrap().word();
-    let command = format!(
-        "kubectl annotate provideraccount default -n n flexmetal.dev/acknowledge-releases={word} --overwrite"
-    );
-    assert!(message.contains(&command), "{message}");
     assert_eq!(condition(&facts, Type::Ready).0, "True", "it works");
-    // Another word says nothing.
-    said(&mut facts, "1-0123456789ab");
-    let decision = decide(&facts);
-    assert_eq!(decision.brake, facts.status.release_brake);
-    assert_eq!(decision.effect, None);
-    said(&mut facts, &word);
+    let pending = decide(&facts).pending;
+    let [asked] = &pending[..] else {
+        panic!("{pending:?}")
+    };
+    assert_eq!(asked.effect, AcknowledgementEffect::LiftReleaseLimit);
+    let token = asked.token.clone();
+    let remedy = format!("set flexmetal.dev/acknowledge to {token}");
+    assert!(message.contains(&remedy), "{message}");
+    // One that status does not show says nothing, nor another one.
+    acknowledge(&mut facts, &token);
+    assert_eq!(decide(&facts).brake, facts.status.release_brake);
+    write(&mut facts);
+    acknowledge(&mut facts, "0123456789ab");
+    assert_eq!(decide(&facts).brake, facts.status.release_brake);
+    acknowledge(&mut facts, &token);
     let decision = decide(&facts);
     assert_eq!((decision.brake, decision.effect), (None, None));
-    // First on record, then the word is used up.
-    facts.status.release_brake = None;
-    let decision = decide(&facts);
-    assert_eq!(decision.effect, Some(Effect::ForgetReleases));
+    write(&mut facts);
+    assert_eq!(facts.status.acknowledged[0].token, token);
+    assert!(facts.status.pending_acknowledgements.is_empty());
     assert_eq!(condition(&facts, Type::ReleasesHeld).0, "False");
+    // The same is held once more.
+    facts.status.release_brake = held().status.release_brake;
+    let decision = decide(&facts);
+    assert_eq!(decision.brake, facts.status.release_brake);
+    assert_ne!(decision.pending[0].token, token);
+}
+
+#[test]
+fn one_more_release_makes_the_token_void() {
+    let mut facts = held();
+    write(&mut facts);
+    let token = facts.status.pending_acknowledgements[0].token.clone();
+    acknowledge(&mut facts, &token);
+    let status = facts.status.release_brake.as_mut().unwrap();
+    status.begun[0].uuid = "c".into();
+    assert_eq!(decide(&facts).brake, facts.status.release_brake);
+    write(&mut facts);
+    assert_ne!(facts.status.pending_acknowledgements[0].token, token);
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! Another key in the Secret than the one in use: when it takes the place of that, and what is said of it.
 
 use super::{
-    lineage::{changed, on_record, recorded},
+    lineage::{asked, changed, on_record, recorded},
     *,
 };
 use crate::{
     account::decide::candidate::{Candidate, KeyInUse, Step, Tried, evidence, step, verdict},
     readings::words::complaints,
 };
-use api::account::Credentials;
+use api::{account::Credentials, acknowledgement::AcknowledgementEffect};
 
 fn refused() -> Tried {
     match rejected() {
@@ -161,7 +161,12 @@ fn every_state_of_a_candidate_says_what_comes_next_and_stops_nothing() {
             with_candidate(Some(Tried::ShowsNone)),
             "False",
             Reason::AccountChanged,
-            &["another account", stays, PUT_KEY, "acknowledge-account="],
+            &[
+                "another account",
+                stays,
+                PUT_KEY,
+                "set flexmetal.dev/acknowledge to ",
+            ],
         ),
         (
             with_candidate(Some(failed)),
@@ -323,4 +328,28 @@ fn a_wrong_candidate_writes_its_verdict_once() {
         facts.status = next;
     }
     assert_eq!(writes, 1);
+}
+
+#[test]
+fn a_candidate_that_shows_no_server_is_acknowledged_as_the_key_in_use_is() {
+    let mut facts = with_candidate(Some(Tried::ShowsNone));
+    on_record(&mut facts, vec![recorded(1, true, LINEAGE)]);
+    write(&mut facts);
+    let token = asked(&facts, AcknowledgementEffect::NewAccount);
+    // While it is tried again nothing is known, and its token stays.
+    facts.keys.candidate.as_mut().unwrap().tried = None;
+    write(&mut facts);
+    assert_eq!(asked(&facts, AcknowledgementEffect::NewAccount), token);
+    // It is in use: after a restart, or since it was acknowledged.
+    facts.keys = Keys::default();
+    facts.in_force = Some(endpoint("b"));
+    let reason = |facts: &Facts| decide(facts).block.map(|(reason, _)| reason);
+    assert_eq!(reason(&facts), Some(Reason::AccountChanged));
+    write(&mut facts);
+    assert_eq!(asked(&facts, AcknowledgementEffect::NewAccount), token);
+    acknowledge(&mut facts, &token);
+    assert_eq!(reason(&facts), None);
+    write(&mut facts);
+    assert_eq!(facts.status.acknowledged[0].token, token);
+    assert_eq!(facts.status.endpoint, Some(endpoint("b")));
 }

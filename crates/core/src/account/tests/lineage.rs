@@ -1,7 +1,7 @@
 //! Does another URL or key lead to the same account?
 
 use super::*;
-use api::names::ACKNOWLEDGE_ACCOUNT;
+use api::acknowledgement::AcknowledgementEffect;
 
 /// An account that was seen by the key `old`, and stands on the key `a` now.
 pub(super) fn changed() -> Facts {
@@ -151,35 +151,50 @@ fn open_orders_alone_hold_up_no_others() {
     assert_eq!(verdict(&facts), renewed());
 }
 
+/// The only token that status shows.
+pub(super) fn asked(facts: &Facts, effect: AcknowledgementEffect) -> String {
+    let pending = &facts.status.pending_acknowledgements;
+    let [asked] = &pending[..] else {
+        panic!("{pending:?}")
+    };
+    assert_eq!(asked.effect, effect);
+    asked.token.clone()
+}
+
 #[test]
-fn a_person_says_that_the_change_is_meant_and_is_heard_once() {
+fn a_change_that_is_acknowledged_is_taken_once() {
     let mut facts = changed();
     facts.status.known_machines = vec![known()];
     let said = condition(&facts, Type::Ready).2;
-    let word = endpoint("a").connection("account-1");
+    write(&mut facts);
+    let token = asked(&facts, AcknowledgementEffect::NewAccount);
     assert!(
-        said.contains(&format!("{ACKNOWLEDGE_ACCOUNT}={word} --overwrite")),
+        said.contains(&format!("set flexmetal.dev/acknowledge to {token}")),
         "{said}"
     );
-    let say = |facts: &mut Facts, word: &str| {
-        let annotations = facts.meta.annotations.as_mut().unwrap();
-        annotations.insert(ACKNOWLEDGE_ACCOUNT.into(), word.into());
-    };
-    say(&mut facts, "another");
+    acknowledge(&mut facts, "0123456789ab");
     assert_eq!(
         verdict(&facts).0,
         Some(Reason::AccountChanged),
-        "of another connection"
+        "another token"
     );
-    say(&mut facts, &word);
+    acknowledge(&mut facts, &token);
     assert_eq!(verdict(&facts), renewed());
-    assert_eq!(
-        decide(&facts).effect,
-        None,
-        "not used up before it is on record"
-    );
-    facts.status = report::next_status(&facts, &decide(&facts), Timestamp::MIN);
-    assert_eq!(decide(&facts).effect, Some(Effect::ForgetAcknowledgement));
+    // It stands for one key, and for the servers that are given up by it.
+    let mut third = facts.clone();
+    third.in_force = Some(endpoint("c"));
+    assert_eq!(verdict(&third).0, Some(Reason::AccountChanged));
+    let mut more = facts.clone();
+    on_record(&mut more, vec![recorded(2, true, LINEAGE)]);
+    assert_eq!(verdict(&more).0, Some(Reason::AccountChanged));
+    // Not used before it is on record.
+    facts.report.as_mut().unwrap().key = KeyState::Untried;
+    assert_eq!(decide(&facts).acknowledged, []);
+    assert_eq!(decide(&facts).pending, facts.status.pending_acknowledgements);
+    facts.report.as_mut().unwrap().key = KeyState::Accepted;
+    write(&mut facts);
+    assert_eq!(facts.status.acknowledged[0].token, token);
+    assert_eq!(facts.status.pending_acknowledgements, []);
 }
 
 #[test]
@@ -254,15 +269,28 @@ fn a_machine_of_an_object_counts_only_with_the_mark_of_that_object() {
 }
 
 #[test]
-fn a_person_says_that_the_machines_of_before_are_over() {
+fn known_machines_that_are_acknowledged_to_be_gone_are_forgotten_once() {
     let mut facts = facts();
     facts.status.known_machines = vec![known()];
-    let word = endpoint("a").connection("account-1");
-    let annotations = facts.meta.annotations.as_mut().unwrap();
-    annotations.insert(ACKNOWLEDGE_ACCOUNT.into(), word);
+    facts.report.as_mut().unwrap().known = vec![known()];
+    write(&mut facts);
+    let token = asked(&facts, AcknowledgementEffect::SameAccount);
+    acknowledge(&mut facts, &token);
+    // They are shown again.
+    let mut shown = facts.clone();
+    shows(&mut shown, 1);
+    write(&mut shown);
+    assert_eq!(shown.status.acknowledged, []);
+    assert_eq!(shown.status.pending_acknowledgements, []);
+    // Nobody has looked since the start.
+    let mut unseen = facts.clone();
+    unseen.report.as_mut().unwrap().proof = None;
+    assert_eq!(decide(&unseen).pending, facts.status.pending_acknowledgements);
     // Observe asked for the machines that are shown now, whatever it was known by.
-    let decision = decide(&facts);
-    assert_eq!((decision.known, decision.effect), (vec![], None));
-    facts.status.known_machines.clear();
-    assert_eq!(decide(&facts).effect, Some(Effect::ForgetAcknowledgement));
+    facts.report.as_mut().unwrap().known = vec![];
+    write(&mut facts);
+    assert_eq!(facts.status.known_machines, []);
+    assert_eq!(facts.status.lineage.as_deref(), Some(LINEAGE));
+    assert_eq!(facts.status.acknowledged[0].token, token);
+    assert_eq!(facts.status.pending_acknowledgements, []);
 }

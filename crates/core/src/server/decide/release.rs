@@ -305,7 +305,7 @@ fn braked(facts: &Facts, server: &Server) -> Option<Cause> {
         return None;
     }
     let text = format!(
-        "machine {} stays and is still billed: more releases were asked for within {} than spec.releaseBrake of its account lets begin ({}); to keep it and let this object go: {}; for the word that lets more begin: {}",
+        "machine {} stays and is still billed: more releases were asked for within {} than spec.releaseBrake of its account lets begin ({}); to keep it and let this object go: {}; for the acknowledgement that lets more begin: {}",
         server.id,
         brake.window,
         brake.max_releases,

@@ -8,9 +8,7 @@ use super::{
 use crate::{account::key::AccountKey, cause::Cause};
 use api::{
     Policies, Reason,
-    names::{
-        ACKNOWLEDGE_ABSENT, ACKNOWLEDGE_ACCOUNT, ORDER_ANNOTATION, ORDER_ANOTHER, SERVER_FINALIZER,
-    },
+    names::{ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, ORDER_ANOTHER, SERVER_FINALIZER},
 };
 
 /// Forget the order that the annotation tells of.
@@ -155,14 +153,8 @@ pub fn describe_account(facts: &Facts) -> String {
     account(facts).command("describe", "")
 }
 
-/// Say that what the account's connection shows is meant.
-pub fn acknowledge_account(facts: &Facts, connection: Option<&str>) -> String {
-    let connection = connection.unwrap_or_default();
-    let rest = format!("{ACKNOWLEDGE_ACCOUNT}={connection} --overwrite");
-    account(facts).command("annotate", &rest)
-}
-
-fn account(facts: &Facts) -> AccountKey {
+/// The account of the object.
+pub fn account(facts: &Facts) -> AccountKey {
     AccountKey::of(&account_of(&facts.object), facts.namespace())
 }
 

@@ -5,14 +5,14 @@ use api::{
     Interval,
     account::{AccountSpec, AccountStatus, Endpoint, KnownMachine},
     brake::{BegunRelease, BrakeStatus, ReleaseBrake},
-    names::{ACKNOWLEDGE_ACCOUNT, ACKNOWLEDGE_RELEASES},
+    names::ACKNOWLEDGE,
     references::AccountKind,
     timing::TimingInForce,
 };
 use flexmetal_core::{
     account::{
         decide::{candidate::Keys, lineage as identity},
-        facts::{AccountReport, Calls, Counts, Facts, SecretFact},
+        facts::{AccountReport, Calls, Counts, Facts, SecretFact, acknowledgements},
         key::AccountKey,
         key_state::KeyState,
         on_record::OnRecord,
@@ -136,18 +136,9 @@ fn counted(account: &AccountA) -> Option<BrakeStatus> {
     counted.map(|brake| brake_status(&brake))
 }
 
-/// A person's words.
+/// What a user gave.
 fn annotations(account: &AccountA) -> BTreeMap<String, String> {
-    let meant = account.brake.filter(|brake| brake.meant);
-    let meant = meant.map(|_| counted(account).unwrap_or_default().word());
-    let connection = account.acknowledged.map(word);
-    let said = [
-        (ACKNOWLEDGE_ACCOUNT, connection),
-        (ACKNOWLEDGE_RELEASES, meant),
-    ];
-    said.into_iter()
-        .filter_map(|(name, word)| Some((name.to_owned(), word?)))
-        .collect()
+    [(ACKNOWLEDGE.to_owned(), TEXTS.get(account.given))].into()
 }
 
 /// The facts of the account object.
@@ -180,31 +171,38 @@ pub fn account(a: &Account) -> Facts {
     let shown = a.proof.is_some_and(|p| p.control);
     let shown = u8::from(shown) << a.connection.account();
     let endpoint_now = endpoint(a.connection);
-    // The person's word for the connection on record: known is what it shows now.
-    let said = a.status.acknowledged;
-    let is_forgotten = said == Some(a.connection) && a.status.endpoint == said;
+    let meta = ObjectMeta {
+        uid: Some(ACCOUNT_UID.into()),
+        annotations: Some(annotations(&a.status)),
+        ..ObjectMeta::default()
+    };
+    let lists = LISTS.get(a.status.asked);
+    let status = AccountStatus {
+        lineage: lineage_now,
+        endpoint: a.status.endpoint.map(endpoint),
+        known_machines: known(a.status.known),
+        release_brake: counted(&a.status),
+        pending_acknowledgements: lists.0.clone(),
+        acknowledged: lists.1.clone(),
+        ..AccountStatus::default()
+    };
+    // A user acknowledged that none of those is there any more: known is what it shows now.
+    let by = proof.as_deref();
+    let unshown = identity::unshown_by(&status, ACCOUNT_UID, Some(&endpoint_now), by);
+    let given = acknowledgements(&meta, &status, BASE);
+    let is_forgotten = unshown.is_some_and(|unshown| given.is_given(&unshown));
     let mut facts = Facts {
         now: Duration::ZERO,
         wall: BASE,
         key: AccountKey::named(AccountKind::ProviderAccount, Some("shop"), "default"),
-        meta: ObjectMeta {
-            uid: Some(ACCOUNT_UID.into()),
-            annotations: Some(annotations(&a.status)),
-            ..ObjectMeta::default()
-        },
+        meta,
         spec: AccountSpec {
             release_brake: a.status.brake.map(|_| BRAKE),
             ..SPEC.clone()
         },
         timing: timing(),
         missed_since: None,
-        status: AccountStatus {
-            lineage: lineage_now,
-            endpoint: a.status.endpoint.map(endpoint),
-            known_machines: known(a.status.known),
-            release_brake: counted(&a.status),
-            ..AccountStatus::default()
-        },
+        status,
         secret_namespace: "shop".into(),
         keys: Keys::default(),
         secret: SecretFact::Found {

@@ -2,12 +2,14 @@
 //! thing that is converted in a file of its own.
 
 mod account;
+mod acknowledgements;
 mod answers;
 mod facts;
 mod machine;
 mod object;
 
 pub use account::*;
+pub use acknowledgements::*;
 pub use answers::*;
 pub use facts::*;
 pub use machine::*;

@@ -1,0 +1,52 @@
+//! What an account asks a user to acknowledge, and what it acted on.
+
+use super::{
+    super::facts::Facts,
+    brake, candidate,
+    lineage::{self, Identity},
+};
+use crate::acknowledgement::withdraw;
+use api::acknowledgement::{Acknowledged, AcknowledgementEffect, PendingAcknowledgement};
+
+/// The two lists of the next status. `begins`: it records the connection as that of another account.
+pub(super) fn next(
+    facts: &Facts,
+    identity: Identity,
+    begins: bool,
+) -> (Vec<PendingAcknowledgement>, Vec<Acknowledged>) {
+    let given = facts.acknowledgements();
+    let mut pending = given.pending.to_vec();
+    let mut acknowledged = given.acknowledged.to_vec();
+    let effect = AcknowledgementEffect::LiftReleaseLimit;
+    match brake::situation(facts) {
+        Some(held) if !given.is_given(&held) => given.ask(&held, &mut pending),
+        // It lets more begin with this very status.
+        Some(_) => given.use_up(effect, i64::MAX, &mut pending, &mut acknowledged),
+        None => withdraw(effect, &mut pending),
+    }
+    let effect = AcknowledgementEffect::NewAccount;
+    match candidate::situation(facts).or_else(|| lineage::changed(facts, identity)) {
+        Some(other) => given.ask(&other, &mut pending),
+        None if begins => {
+            given.use_up(effect, i64::MAX, &mut pending, &mut acknowledged);
+            withdraw(effect, &mut pending);
+        }
+        None if identity == Identity::Same && facts.keys.candidate.is_none() => {
+            withdraw(effect, &mut pending);
+        }
+        // Nobody knows yet where the connection leads.
+        None => {}
+    }
+    let effect = AcknowledgementEffect::SameAccount;
+    let is_listed = facts.report.as_ref().is_some_and(|r| r.proof.is_some());
+    match lineage::unshown(facts).filter(|_| identity == Identity::Same) {
+        Some(unshown) if !given.is_given(&unshown) => given.ask(&unshown, &mut pending),
+        // What was known is forgotten with this very status.
+        Some(_) => given.use_up(effect, i64::MAX, &mut pending, &mut acknowledged),
+        None if begins || (identity == Identity::Same && is_listed) => {
+            withdraw(effect, &mut pending);
+        }
+        None => {}
+    }
+    (pending, acknowledged)
+}
