@@ -38,10 +38,6 @@ pub const COMMAND_ANNOTATION: &str = "flexmetal.dev/command";
 /// Annotation by which a person states that an order of unknown outcome made no machine.
 /// Its value is the order tag or the mark that the condition's message names. Used up by the next order.
 pub const ACKNOWLEDGE_ABSENT: &str = "flexmetal.dev/acknowledge-absent";
-/// Annotation by which a person states that an object shall order a machine although others are kept of earlier objects
-/// of its name. Its value is theirs: all identifiers, or the word that the condition's message names; and `KIND/NAME` of an
-/// account that may keep one and cannot be listed. May stay.
-pub const ORDER_ANOTHER: &str = "flexmetal.dev/order-another";
 /// Annotation by which a user acknowledges what `status.pendingAcknowledgements` shows: a token, or several separated by
 /// commas. The operator never changes it.
 pub const ACKNOWLEDGE: &str = "flexmetal.dev/acknowledge";
@@ -52,7 +48,7 @@ pub const RECONCILE_REQUEST: &str = "flexmetal.dev/reconcile-requested-at";
 pub const FLUX_REQUEST: &str = "reconcile.fluxcd.io/requestedAt";
 
 /// Every annotation on our kinds that is read. Of others nothing is kept.
-pub const ANNOTATIONS: [&str; 11] = [
+pub const ANNOTATIONS: [&str; 10] = [
     HELD_SECRET,
     ORDER_ANNOTATION,
     RELEASE_ANNOTATION,
@@ -61,7 +57,6 @@ pub const ANNOTATIONS: [&str; 11] = [
     COMMAND_ANNOTATION,
     ACKNOWLEDGE,
     ACKNOWLEDGE_ABSENT,
-    ORDER_ANOTHER,
     RECONCILE_REQUEST,
     FLUX_REQUEST,
 ];

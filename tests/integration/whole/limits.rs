@@ -5,7 +5,9 @@ use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{SERVERS, SOON, apply, held, judge, orders, set_account, stuck, text, with};
+use super::{
+    SERVERS, SOON, acknowledging, apply, held, judge, orders, pending, set_account, stuck, with,
+};
 use kube::api::{Patch, PatchParams};
 use lab::rig::{Fault, World, cluster, eventually, quick_timing, server};
 
@@ -122,24 +124,26 @@ async fn the_limits_of_the_account_hold_orders_until_they_are_raised() {
 async fn machines_that_were_retained_count_towards_the_limit() {
     let world = World::start(cluster(), "retained").await;
     set_account(&world, "default", &json!({"limits": {"maxServers": 2}})).await;
-    // Another one is ordered beside those that are kept, as a person says.
-    let mut named: Vec<String> = Vec::new();
-    let beside = |mut object: Value, named: &[String]| {
-        let word = json!({"flexmetal.dev/order-another": named.join(",")});
-        object["metadata"]["annotations"] = word;
-        object
+    // Another one is ordered beside those that are kept, as a user acknowledges.
+    let beside = async || {
+        let is_asked = |object: &Value| pending(object, "OrderAnother");
+        let token = world.wait_for("web", "asked", SOON, is_asked).await;
+        world.merge("web", &acknowledging(&token)).await;
     };
-    for _ in 0..2 {
+    for round in 0..2 {
         let keeping = with("web", &json!({"deletionPolicy": "Retain"}));
-        world.create(&beside(keeping, &named)).await;
+        world.create(&keeping).await;
+        if round > 0 {
+            beside().await;
+        }
         let kept = world.wait_ready("web", SOON).await;
-        named.push(text(&kept["status"]["uuid"]));
         world.delete("web").await;
         world.wait_gone("web", SOON).await;
         let kept = super::machine_of(&world, &kept).await;
         assert!(super::is_retained(&kept), "{kept}");
     }
-    world.create(&beside(server("web"), &named)).await;
+    world.create(&server("web")).await;
+    beside().await;
     stuck(
         &world,
         "web",

@@ -3,12 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{
-    ORDER_ANNOTATION, SOON, apply, judge, looks, machine, machine_becomes, orders, stuck, text,
-    with, with_other_account,
+    ACKNOWLEDGE, ORDER_ANNOTATION, SOON, acknowledging, apply, is_acknowledged, judge, looks,
+    machine, machine_becomes, orders, pending, stuck, text, with, with_other_account,
 };
 use lab::rig::{World, cluster, condition, eventually, server};
-
-const ORDER_ANOTHER: &str = "flexmetal.dev/order-another";
 
 /// What a person saves before a deletion is taken back: `docs/gitops.md`. Without what the API server sets.
 fn saved(object: &Value) -> Value {
@@ -46,12 +44,10 @@ async fn left_behind(world: &World, name: &str) -> String {
     kept
 }
 
-/// The value in the command that the message has.
-fn word_in(message: &str) -> String {
-    let (_, word) = message
-        .split_once(&format!("{ORDER_ANOTHER}="))
-        .expect("the command is told");
-    word.split(' ').next().unwrap().to_owned()
+/// The token by which another machine is ordered.
+async fn token(world: &World, name: &str) -> String {
+    let is_asked = |object: &Value| pending(object, "OrderAnother");
+    world.wait_for(name, "asked", SOON, is_asked).await
 }
 
 /// As Argo CD's self-heal does it.
@@ -61,15 +57,13 @@ async fn a_manifest_that_is_applied_again_orders_nothing_beside_the_machine_that
     world.create(&server("web")).await;
     let first = left_behind(&world, "web").await;
     world.create(&server("web")).await;
-    let command = format!(
-        "kubectl annotate baremetalserver web -n {} {ORDER_ANOTHER}={first} --overwrite",
-        world.namespace
-    );
+    let asked = token(&world, "web").await;
+    let remedy = format!("set {ACKNOWLEDGE} to {asked}");
     let back = format!("\"externalID\":\"{first}\"");
-    let words = ["still billed", &first, &command, &back];
-    let message = stuck(&world, "web", "RetainedMachine", &words).await;
+    let words = ["still billed", &first, &remedy, &back];
+    stuck(&world, "web", "RetainedMachine", &words).await;
     looks(&world, 5).await;
-    // Another process knows no more than what the machines bear.
+    // Another process knows no more than what the machines bear, and the token stays.
     world.operator().restart();
     looks(&world, 5).await;
     stuck(&world, "web", "RetainedMachine", &words).await;
@@ -77,30 +71,28 @@ async fn a_manifest_that_is_applied_again_orders_nothing_beside_the_machine_that
     // Neither a neighbour nor another word is concerned.
     world.create(&server("db")).await;
     world.wait_ready("db", SOON).await;
-    let say = async |word: &str| {
-        let said = json!({"metadata": {"annotations": {(ORDER_ANOTHER): word}}});
-        world.merge("web", &said).await;
-    };
-    say("yes").await;
+    world.merge("web", &acknowledging(&first)).await;
     looks(&world, 3).await;
     stuck(&world, "web", "RetainedMachine", &words).await;
     assert_eq!(changes(&world).await, (2, 0));
 
-    say(&word_in(&message)).await;
+    world.merge("web", &acknowledging(&asked)).await;
     let second = world.wait_ready("web", SOON).await;
     assert_ne!(uuid(&second), first);
+    let used = |object: &Value| is_acknowledged(object, &asked).then(|| object.clone());
+    let used = world.wait_for("web", "the token used", SOON, used).await;
+    let annotations = &used["metadata"]["annotations"];
+    assert_eq!(annotations[ACKNOWLEDGE], json!(asked), "it is the user's");
     looks(&world, 3).await;
     assert_eq!(changes(&world).await, (3, 0));
 
-    // The word may stand in the manifest: it is of no use once another machine is kept.
+    // The token may stand in the manifest: it says nothing of another object, nor once another machine is kept.
     let second = left_behind(&world, "web").await;
     let mut third = server("web");
-    third["metadata"]["annotations"] = json!({(ORDER_ANOTHER): first});
+    third["metadata"]["annotations"] = json!({(ACKNOWLEDGE): asked});
     world.create(&third).await;
-    let message = stuck(&world, "web", "RetainedMachine", &[&first, &second]).await;
-    let mut both = [&*first, &*second];
-    both.sort_unstable();
-    assert_eq!(word_in(&message), both.join(","));
+    stuck(&world, "web", "RetainedMachine", &[&first, &second]).await;
+    assert_ne!(token(&world, "web").await, asked);
     looks(&world, 3).await;
     assert_eq!(changes(&world).await, (3, 0));
     // One is released at the provider, of the other somebody takes the tag: nothing is in the way any more.

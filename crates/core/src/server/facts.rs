@@ -8,6 +8,7 @@ use crate::{
         view::{Sighting, View},
     },
     account_facts::AccountFacts,
+    acknowledgement::Acknowledgements,
     cause::Cause,
     mark::{ClusterId, Mark},
     moment::Moment,
@@ -19,7 +20,7 @@ use crate::{
 use api::{
     BareMetalServer, PoliciesInForce, Reason,
     names::{
-        ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, ORDER_ANOTHER, RELEASE_ANNOTATION, SERVER_FINALIZER,
+        ACKNOWLEDGE, ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER,
     },
     order::OrderNote,
     references::PinnedAccount,
@@ -67,7 +68,7 @@ pub struct Facts {
     /// The machine that status names, whatever its tags.
     pub recorded: Option<Sighting>,
     /// Every live machine that an earlier object of this namespace and name left behind, in the order of their
-    /// identifiers. Looked for only while the object has no machine of its own.
+    /// identifiers. Looked for only while the object has no live machine of its own.
     pub retained: Vec<Sighting>,
     /// The accounts that may have more of those: they were not listed yet. Looked for as above.
     pub unlisted: Vec<AccountKey>,
@@ -204,9 +205,16 @@ impl Facts {
         annotation(&self.object, ACKNOWLEDGE_ABSENT)
     }
 
-    /// The machines beside which a person wants another one to be ordered, as it was written.
-    pub fn order_another(&self) -> Option<&str> {
-        annotation(&self.object, ORDER_ANOTHER)
+    /// What the object has of acknowledgements.
+    pub fn acknowledgements(&self) -> Acknowledgements<'_> {
+        let status = self.object.status.as_ref();
+        Acknowledgements {
+            uid: self.uid(),
+            annotation: annotation(&self.object, ACKNOWLEDGE),
+            pending: status.map_or(&[], |s| &s.pending_acknowledgements),
+            acknowledged: status.map_or(&[], |s| &s.acknowledged),
+            now: self.now.wall,
+        }
     }
 
     /// The word by which somebody asks for a look now.

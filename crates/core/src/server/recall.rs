@@ -119,9 +119,9 @@ fn is_blocked(view: &View) -> bool {
     matches!(view.state, State::Blocked(..))
 }
 
-/// What earlier objects of this place left behind, live machines alone. Only who has none may order one.
+/// What earlier objects of this place left behind, live machines alone. Only who has no live one may order one.
 fn left_behind(facts: &Facts, known: &impl Known) -> LeftBehind {
-    if facts.deleting() || !facts.own.is_empty() {
+    if facts.deleting() || facts.own.iter().any(|s| s.server.status.is_live()) {
         return LeftBehind::default();
     }
     let place = facts.cluster.place_mark(facts.namespace(), facts.name());

@@ -71,8 +71,11 @@ impl Hand<'_> {
             return self.failed();
         }
         let account = self.me().connection.account();
-        let is_unnamed = |m: &Machine| m.is_kept_of(slot) && m.account == account && !m.named;
-        if self.world.machines.iter().any(is_unnamed) {
+        let is_unnamed = |(number, m): (usize, &Machine)| {
+            let is_named = fresh.beside & (1 << number) != 0;
+            m.is_kept_of(slot) && m.account == account && !is_named
+        };
+        if self.world.machines.iter().enumerate().any(is_unnamed) {
             self.world.broken = Some(Broken::Beside);
         }
         if fresh.expires > 0 && self.world.now >= fresh.expires {

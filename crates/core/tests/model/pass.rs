@@ -77,8 +77,8 @@ pub enum Variant {
     KindIgnored,
     /// An object that is applied again orders, whatever is kept of the one before.
     KeptIgnored,
-    /// A person's word counts for machines that it does not name.
-    AnyWord,
+    /// Any token counts, whatever it stands for.
+    AnyToken,
     /// Whoever else has a mark on a machine counts as gone.
     OthersIgnored,
     /// An object that names a machine orders one.
@@ -237,7 +237,7 @@ pub fn facts(variant: Variant, sight: &Sight) -> Facts {
         _ => {}
     }
     let mut facts = real::facts(&sight);
-    if variant == Variant::KeptIgnored || (variant == Variant::AnyWord && sight.object.beside != 0)
+    if variant == Variant::KeptIgnored || (variant == Variant::AnyToken && sight.object.given != 0)
     {
         facts.retained.clear();
     }

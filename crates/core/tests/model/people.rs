@@ -1,7 +1,10 @@
 //! What people and tools do to objects.
 
 use super::{moves::Action, outside, real, scene::Scene, start::object, world::*};
-use api::Reason;
+use api::{
+    Reason,
+    acknowledgement::AcknowledgementEffect::{self, OrderAnother},
+};
 
 /// What people do to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,6 +67,7 @@ impl Scene {
             );
             copy.note = source.note;
             copy.finalizer = finalizer;
+            copy.given = source.given;
             world.lives[slot] += 1;
             outside::place(world, slot, copy, !self.stale);
             return Some(());
@@ -90,8 +94,8 @@ impl Scene {
                 world.now,
             );
             restored.note = note;
-            // Whoever said it once may have written it into the manifest.
-            restored.beside = numbers(world, |m| m.named && usize::from(m.owner.slot) == slot);
+            // Whoever gave a token once may have written it into the manifest.
+            restored.given = world.manifest[slot];
             outside::place(world, slot, restored, !self.stale);
             return Some(());
         }
@@ -126,11 +130,8 @@ impl Scene {
                 o.acknowledged = Some(epoch);
             }
             User::OrderAnother => {
-                // A person who reads the message.
-                let told = o.status?.ready?.reason == real::reason_number(Reason::RetainedMachine);
-                if !told {
-                    return None;
-                }
+                give(&mut o, OrderAnother)?;
+                world.manifest[slot] = o.given;
                 o.beside = numbers(world, |m| m.is_kept_of(slot));
                 for m in world.machines.iter_mut().filter(|m| m.is_kept_of(slot)) {
                     m.named = true;
@@ -142,6 +143,16 @@ impl Scene {
         outside::place(world, slot, o, !self.stale);
         Some(())
     }
+}
+
+/// A user who reads the status gives the token of this effect, unless that was done.
+fn give(object: &mut Obj, effect: AcknowledgementEffect) -> Option<()> {
+    let token = real::token(object.status?.asked, effect)?;
+    if real::has_token(object.given, &token) {
+        return None;
+    }
+    object.given = real::with_token(object.given, &token);
+    Some(())
 }
 
 impl Scene {

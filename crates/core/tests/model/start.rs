@@ -19,6 +19,7 @@ pub fn object(who: Who, created: Tick) -> Obj {
         note: None,
         begun: None,
         acknowledged: None,
+        given: 0,
         beside: 0,
         retain: false,
         suspend: false,
@@ -79,6 +80,7 @@ pub fn world(scene: &Scene) -> World {
             }),
             stalled: false,
             replaced: [None; 2],
+            asked: 0,
         });
         let life = match scene.replaces {
             true => Life::Provisioning,
@@ -140,6 +142,7 @@ pub fn world(scene: &Scene) -> World {
         now: start,
         objects,
         backup: [None; SLOTS],
+        manifest: [0; SLOTS],
         lives,
         machines,
         wire: Vec::new(),

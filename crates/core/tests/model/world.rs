@@ -72,6 +72,8 @@ pub struct StatusA {
     pub stalled: bool,
     /// Machines that another one was ordered in the place of, and whether they failed.
     pub replaced: [Option<(u8, bool)>; 2],
+    /// What waits for an acknowledgement, and what was acted on: a number of [`real::LISTS`](super::real::LISTS).
+    pub asked: u32,
 }
 
 /// The condition Ready.
@@ -94,7 +96,9 @@ pub struct Obj {
     pub begun: Option<u8>,
     /// The epoch that a person says made no machine.
     pub acknowledged: Option<i16>,
-    /// Bit set of the machines beside which a person wants another one.
+    /// The tokens that a user gave: a number of [`real::TEXTS`](super::real::TEXTS).
+    pub given: u32,
+    /// Bit set of the machines that a token stood for which a user gave for this very object. No decision reads it.
     pub beside: u8,
     pub retain: bool,
     pub suspend: bool,
@@ -157,7 +161,7 @@ pub struct Machine {
     pub flaps_until: Tick,
     /// It has the other host name.
     pub renamed: bool,
-    /// A person has said that another one shall be ordered beside it.
+    /// A user acknowledged that another one is ordered beside it.
     pub named: bool,
     /// It was there before the objects.
     pub brought: bool,
@@ -327,7 +331,7 @@ pub enum Fault {
     ClearUuid,
     /// The manifest is applied once more, as it is kept elsewhere: without what the operator wrote.
     ApplyAgain,
-    /// A person says that another machine shall be ordered beside those that are kept.
+    /// A user acknowledges that another machine is ordered beside those that are kept.
     OrderAnother,
     /// A machine that failed comes to life after all.
     Flap,
@@ -347,6 +351,8 @@ pub struct World {
     pub objects: [Option<Obj>; SLOTS],
     /// The annotation of an object as a backup has it, and how many lives its name had.
     pub backup: [Option<NoteA>; SLOTS],
+    /// The tokens that stand in the manifest of a name.
+    pub manifest: [u32; SLOTS],
     pub lives: [u8; SLOTS],
     pub machines: Vec<Machine>,
     pub wire: Vec<Wire>,

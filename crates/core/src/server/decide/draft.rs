@@ -1,9 +1,13 @@
 //! The next status, as decided: conditions without times, all else as it will be written.
 
 use super::super::facts::Facts;
-use crate::cause::{Cause, Standing};
+use crate::{
+    acknowledgement::{Situation, withdraw},
+    cause::{Cause, Standing},
+};
 use api::{
     Reason,
+    acknowledgement::AcknowledgementEffect,
     conditions::{self, Type, Wanted},
     server::{Address, BareMetalServerSpec, BareMetalServerStatus},
 };
@@ -103,6 +107,25 @@ impl Draft {
         self.status.conditions.is_empty() && self.conditions.is_empty()
     }
 
+    /// Publishes what a user may acknowledge.
+    pub fn ask(&mut self, facts: &Facts, situation: &Situation) {
+        let pending = &mut self.status.pending_acknowledgements;
+        facts.acknowledgements().ask(situation, pending);
+    }
+
+    /// Nothing of this effect waits for an acknowledgement any more.
+    pub fn withdraw(&mut self, effect: AcknowledgementEffect) {
+        withdraw(effect, &mut self.status.pending_acknowledgements);
+    }
+
+    /// Notes that what a user gave of this effect, as shown by this moment, was acted on.
+    pub fn use_up(&mut self, facts: &Facts, effect: AcknowledgementEffect, by: i64) {
+        let status = &mut self.status;
+        let pending = &mut status.pending_acknowledgements;
+        let given = facts.acknowledgements();
+        given.use_up(effect, by, pending, &mut status.acknowledged);
+    }
+
     /// Drops what is shown of a machine: the next one is another.
     pub fn forget_machine(&mut self) {
         let BareMetalServerStatus {
@@ -114,6 +137,8 @@ impl Draft {
             replaced,
             expiry_warning,
             last_handled_reconcile_at,
+            pending_acknowledgements,
+            acknowledged,
             ..
         } = std::mem::take(&mut self.status);
         self.status = BareMetalServerStatus {
@@ -125,6 +150,8 @@ impl Draft {
             replaced,
             expiry_warning,
             last_handled_reconcile_at,
+            pending_acknowledgements,
+            acknowledged,
             ..BareMetalServerStatus::default()
         };
     }

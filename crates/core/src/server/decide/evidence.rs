@@ -53,6 +53,12 @@ impl Attempt {
         }
     }
 
+    /// Whether it is an order that made a machine, or may have.
+    pub fn may_have_made_one(&self) -> bool {
+        let is_open = matches!(self.record.outcome, None | Some(OrderOutcome::Created));
+        is_open && self.record.intent.attempt != ADOPTED
+    }
+
     /// An attempt of which only the annotation tells.
     fn noted(note: OrderNote) -> Self {
         let mut record = OrderRecord::open(note.intent);

@@ -22,6 +22,7 @@ use crate::{
 };
 use api::{
     Interval, Reason,
+    acknowledgement::AcknowledgementEffect::OrderAnother,
     conditions::{Type, Wanted},
     order::OrderNote,
     power::{PowerState, PowerStatus},
@@ -107,6 +108,9 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     let mut draft = Draft::unchanged(facts);
     draft.show(server);
     draft.status.duplicates.clone_from(&machine.others);
+    if server.status.is_live() {
+        draft.withdraw(OrderAnother);
+    }
     replace::forget(facts, server, &mut draft);
     draft
         .status

@@ -52,6 +52,7 @@ use crate::{
 use api::{
     Reason,
     account::KnownMachine,
+    acknowledgement::AcknowledgementEffect::OrderAnother,
     names::ORDER_ANNOTATION,
     order::OrderAccount,
     references::AccountKind,
@@ -118,6 +119,13 @@ pub fn decide(facts: &Facts) -> Decision {
         if is_created && uuid.is_none() && !is_replaced {
             uuid.clone_from(&attempt.uuid);
         }
+    }
+    if let Evidence::Own(attempt) = &evidence
+        && attempt.may_have_made_one()
+    {
+        // By what was acknowledged before it started.
+        let started = attempt.record.intent.epoch;
+        decision.draft.use_up(facts, OrderAnother, started);
     }
     // So does that of a re-installation.
     let install = &mut decision.draft.status.install;

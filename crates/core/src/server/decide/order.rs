@@ -70,9 +70,14 @@ pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
     if let Some(wait) = unproved(facts, view, evidence) {
         return wait;
     }
-    if let Some(wait) = retained::against_order(facts, view) {
-        return wait;
-    }
+    let against = retained::against_order(facts, view);
+    let mut decision = against.unwrap_or_else(|| at_its_pace(facts, view, evidence));
+    retained::ask(facts, &mut decision);
+    decision
+}
+
+/// No machine of it can be there: when, where and with what the order goes out.
+fn at_its_pace(facts: &Facts, view: &View, evidence: &Evidence) -> Decision {
     if let Some(wait) = paced(facts, view, evidence) {
         return wait;
     }

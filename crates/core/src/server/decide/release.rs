@@ -21,6 +21,7 @@ use crate::{
 };
 use api::{
     Interval, Reason,
+    acknowledgement::AcknowledgementEffect::OrderAnother,
     server::{DeletionPolicy, OrderOutcome},
 };
 use hosting_types::{Server, ServerStatus};
@@ -44,6 +45,7 @@ pub fn release(facts: &Facts, evidence: &Evidence) -> Decision {
         return Decision::unchanged(facts);
     }
     let mut decision = toward_the_end(facts, evidence);
+    decision.draft.withdraw(OrderAnother);
     if decision.effect == Some(Effect::LetGo) && !facts.has_finalizer() {
         // Somebody stripped it; others still hold the object, and its machine is dealt with.
         decision.effect = None;

@@ -8,7 +8,7 @@ use super::{
 use crate::{account::key::AccountKey, cause::Cause};
 use api::{
     Policies, Reason,
-    names::{ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, ORDER_ANOTHER, SERVER_FINALIZER},
+    names::{ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, SERVER_FINALIZER},
 };
 
 /// Forget the order that the annotation tells of.
@@ -20,11 +20,6 @@ pub fn remove_annotation(facts: &Facts) -> String {
 pub fn acknowledge(facts: &Facts, evidence: &Evidence) -> String {
     let word = resolve::acknowledgement(facts, evidence);
     annotate(facts, ACKNOWLEDGE_ABSENT, &word)
-}
-
-/// Say that another machine shall be ordered beside those that are kept.
-pub fn order_another(facts: &Facts, kept: &str) -> String {
-    annotate(facts, ORDER_ANOTHER, kept)
 }
 
 /// See which programs write the object.

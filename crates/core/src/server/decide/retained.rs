@@ -1,47 +1,95 @@
 //! Machines that earlier objects of the same namespace and name left behind: paid for still, so that an object that is
-//! applied again orders none beside them, unless a person names them all.
+//! applied again orders none beside them, unless a user acknowledges exactly those.
 
 use super::{super::facts::Facts, Decision, remedy};
 use crate::{
-    account::{key::AccountKey, view::View},
+    account::view::View,
+    acknowledgement::Situation,
     cause::Cause,
+    patience::PATIENCE,
     wording::{counted, listed},
 };
-use api::{Interval, Reason, names::ORDER_ANOTHER};
-use sha2::{Digest as _, Sha256};
-use std::collections::BTreeSet;
+use api::{Interval, Reason, acknowledgement::AcknowledgementEffect::OrderAnother};
 
-/// Up to so many are named one by one in the command; a longer one would be cut off in an event.
-const MOST_NAMED: usize = 4;
-
-/// Why nothing is ordered while an account may have kept one that is not shown yet, if there is such an account that no
-/// person names.
-pub fn unlisted(facts: &Facts, view: &View) -> Option<Decision> {
-    let said = facts.order_another().unwrap_or_default().to_lowercase();
-    let named = words(&said);
-    let is_open = |key: &&AccountKey| !named.contains(word_for(key).as_str());
-    let open: Vec<&AccountKey> = facts.unlisted.iter().filter(is_open).collect();
-    let first = open.first()?;
-    let accounts: Vec<String> = open.iter().map(|key| key.to_string()).collect();
-    let mut all: Vec<String> = Vec::new();
+/// The situation in which another machine is ordered: all that are kept, and the accounts that may keep one and could
+/// not be listed. None: nothing is in the way.
+fn situation(facts: &Facts) -> Option<Situation> {
     let kept = identifiers(facts);
-    if !kept.is_empty() {
-        all.push(word(&kept));
+    let mut accounts: Vec<String> = facts.unlisted.iter().map(ToString::to_string).collect();
+    accounts.sort_unstable();
+    if kept.is_empty() && accounts.is_empty() {
+        return None;
     }
-    let unnamed = open.iter().take(MOST_NAMED).map(|key| word_for(key));
-    let said = facts.unlisted.iter().map(word_for);
-    all.extend(
-        said.filter(|word| named.contains(word.as_str()))
-            .chain(unnamed),
-    );
+    let all = |names: &[String]| listed(names.iter().map(String::as_str));
+    let subject = match (kept.is_empty(), accounts.is_empty()) {
+        (false, true) => format!("next to {}", all(&kept)),
+        (true, _) => format!("without a list of {}", all(&accounts)),
+        (false, false) => format!("next to {}, without a list of {}", all(&kept), all(&accounts)),
+    };
+    Some(Situation::new(OrderAnother, kept.into_iter().chain(accounts), subject))
+}
+
+/// Whether a user is asked now. What is only not listed yet, as after a start, is waited for.
+fn is_asked(facts: &Facts) -> bool {
+    let since = facts.first_seen.max(facts.acting_since);
+    facts.unlisted.is_empty() || facts.now.since(since) >= PATIENCE
+}
+
+/// Says in the next status what a user may acknowledge, whatever is decided of an object that may order.
+pub fn ask(facts: &Facts, decision: &mut Decision) {
+    match situation(facts) {
+        None => decision.draft.withdraw(OrderAnother),
+        Some(beside) if is_asked(facts) => decision.draft.ask(facts, &beside),
+        Some(_) => {}
+    }
+}
+
+/// What a user has to do, for the end of a message.
+fn remedy(facts: &Facts, what: &str) -> String {
+    let asked = situation(facts).filter(|_| is_asked(facts));
+    let remedy = asked.map(|beside| facts.acknowledgements().remedy(&beside));
+    remedy.map_or_else(String::new, |remedy| format!("; {what}, {remedy}"))
+}
+
+fn is_given(facts: &Facts) -> bool {
+    let beside = situation(facts);
+    beside.is_none_or(|beside| facts.acknowledgements().is_given(&beside))
+}
+
+/// Why nothing is ordered beside them, if anything.
+pub fn against_order(facts: &Facts, view: &View) -> Option<Decision> {
+    let kept = identifiers(facts);
+    if kept.is_empty() || is_given(facts) {
+        return None;
+    }
+    let first = kept.first().map(String::as_str).unwrap_or_default();
+    let (namespace, name) = (facts.namespace(), facts.name());
+    let are = if kept.len() == 1 { "is" } else { "are" };
     let message = format!(
-        "nothing is ordered: {} may keep a machine of an earlier {}/{}, and no listing of it that can be believed is there yet; looked at every {}; if this stays, see why: {}; to order without knowing it: {}",
+        "{} of an earlier {namespace}/{name} {are} kept and still billed: {}; nothing is ordered; to take one back: {}; if none is wanted, delete this object: {}; once they are released at the provider, looked at every {}, this object orders one{}",
+        counted(kept.len(), "machine"),
+        listed(kept.iter().map(String::as_str)),
+        remedy::set(facts, "externalID", &format!("{first:?}")),
+        remedy::delete(facts),
+        Interval(view.times.idle_poll_interval),
+        remedy(facts, "to pay for another one now"),
+    );
+    let cause = Cause::needs_person(Reason::RetainedMachine, message);
+    Some(Decision::hold(facts, cause).again(view.times.idle_poll_interval))
+}
+
+/// Why nothing is ordered while an account may have kept one that is not shown yet, if there is such an account.
+pub fn unlisted(facts: &Facts, view: &View) -> Option<Decision> {
+    let first = facts.unlisted.first().filter(|_| !is_given(facts))?;
+    let accounts: Vec<String> = facts.unlisted.iter().map(ToString::to_string).collect();
+    let message = format!(
+        "nothing is ordered: {} may keep a machine of an earlier {}/{}, and no listing of it that can be believed is there yet; looked at every {}; if this stays, see why: {}{}",
         listed(accounts.iter().map(String::as_str)),
         facts.namespace(),
         facts.name(),
         Interval(view.times.active_poll_interval),
         first.command("describe", ""),
-        remedy::order_another(facts, &all.join(",")),
+        remedy(facts, "to order without knowing it"),
     );
     let cause = Cause::missing(Reason::WaitingForListing, message);
     let mut decision = Decision::hold(facts, cause).again(view.times.active_poll_interval);
@@ -49,72 +97,13 @@ pub fn unlisted(facts: &Facts, view: &View) -> Option<Decision> {
     Some(decision)
 }
 
-/// What a person writes to order without knowing what this account keeps.
-fn word_for(key: &AccountKey) -> String {
-    format!("{}/{}", key.kind.as_str().to_lowercase(), key.name)
-}
-
-/// Why nothing is ordered beside them, if anything.
-pub fn against_order(facts: &Facts, view: &View) -> Option<Decision> {
-    let kept = identifiers(facts);
-    if kept.is_empty() || names_all(facts.order_another().unwrap_or_default(), &kept) {
-        return None;
-    }
-    let first = kept.first().map(String::as_str).unwrap_or_default();
-    let (namespace, name) = (facts.namespace(), facts.name());
-    let are = if kept.len() == 1 { "is" } else { "are" };
-    let not_all = match facts.order_another() {
-        Some(_) => format!(": its annotation {ORDER_ANOTHER} does not name all of these machines"),
-        None => String::new(),
-    };
-    let message = format!(
-        "{} of an earlier {namespace}/{name} {are} kept and still billed: {}; nothing is ordered{not_all}; to take one back: {}; if none is wanted, delete this object: {}; once they are released at the provider, looked at every {}, this object orders one; to pay for another one now: {}",
-        counted(kept.len(), "machine"),
-        listed(kept.iter().map(String::as_str)),
-        remedy::set(facts, "externalID", &format!("{first:?}")),
-        remedy::delete(facts),
-        Interval(view.times.idle_poll_interval),
-        remedy::order_another(facts, &word(&kept)),
-    );
-    let cause = Cause::needs_person(Reason::RetainedMachine, message);
-    Some(Decision::hold(facts, cause).again(view.times.idle_poll_interval))
-}
-
-fn identifiers(facts: &Facts) -> BTreeSet<String> {
+/// The identifiers of all that are kept, sorted.
+fn identifiers(facts: &Facts) -> Vec<String> {
     let kept = facts.retained.iter();
-    kept.map(|s| s.server.id.as_str().to_ascii_lowercase())
-        .collect()
-}
-
-/// What a person writes to name all of them: their identifiers, or for many their number and a hash.
-pub fn word(kept: &BTreeSet<String>) -> String {
-    match kept.len() <= MOST_NAMED {
-        true => kept.iter().cloned().collect::<Vec<_>>().join(","),
-        false => short_word(kept),
-    }
-}
-
-/// Whether a person's words name every one of them. What is released by now may be named, too: who ordered beside it
-/// would order beside less.
-fn names_all(said: &str, kept: &BTreeSet<String>) -> bool {
-    let said = said.to_ascii_lowercase();
-    let words = words(&said);
-    kept.iter().all(|uuid| words.contains(uuid.as_str()))
-        || words.contains(short_word(kept).as_str())
-}
-
-fn words(said: &str) -> BTreeSet<&str> {
-    let words = said.split(|c: char| c == ',' || c.is_whitespace());
-    words.filter(|word| !word.is_empty()).collect()
-}
-
-fn short_word(kept: &BTreeSet<String>) -> String {
-    let mut hash = Sha256::new();
-    for uuid in kept {
-        hash.update(uuid.as_bytes());
-        hash.update([0]);
-    }
-    let digits = hash.finalize();
-    let digits: String = digits.iter().take(8).map(|b| format!("{b:02x}")).collect();
-    format!("{}-{digits}", kept.len())
+    let mut kept: Vec<String> = kept
+        .map(|s| s.server.id.as_str().to_ascii_lowercase())
+        .collect();
+    kept.sort_unstable();
+    kept.dedup();
+    kept
 }

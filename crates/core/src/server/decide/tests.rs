@@ -48,9 +48,10 @@ use crate::{
 };
 use api::{
     BareMetalServer, Interval, Policies, PoliciesInForce,
+    acknowledgement::AcknowledgementEffect,
     conditions::Type,
     names::{
-        ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, RETAINED_PREFIX, SERVER_FINALIZER,
+        ACKNOWLEDGE, ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, RETAINED_PREFIX, SERVER_FINALIZER,
     },
     order::{OrderAccount, OrderNote},
     references::AccountKind,
@@ -264,6 +265,33 @@ impl Case {
         self.annotated(ACKNOWLEDGE_ABSENT, tag)
     }
 
+    /// The status of the decision is written.
+    fn written(self) -> Self {
+        let now = Timestamp::from_second(self.0.now.wall).unwrap();
+        let status = self.decide().draft.finish(now);
+        self.object(|o| o.status = Some(status))
+    }
+
+    /// The token that status shows for this effect.
+    fn pending(&self, effect: AcknowledgementEffect) -> Option<String> {
+        let status = self.0.status();
+        let mut all = status.pending_acknowledgements.into_iter();
+        all.find(|asked| asked.effect == effect).map(|a| a.token)
+    }
+
+    /// A user writes this annotation.
+    fn giving(self, tokens: &str) -> Self {
+        self.annotated(ACKNOWLEDGE, tokens.into())
+    }
+
+    /// What the object asks for is written, and a user gives it.
+    fn given(self, effect: AcknowledgementEffect) -> Self {
+        let asked = self.written();
+        let token = asked.pending(effect);
+        let token = token.unwrap_or_else(|| panic!("{effect:?} is not asked for: {asked:?}"));
+        asked.giving(&token)
+    }
+
     /// An own order, in finalizer, annotation and status.
     fn ordered(self, outcome: Option<OrderOutcome>, machine: Option<u8>) -> Self {
         let intent = self.intent();
@@ -282,9 +310,12 @@ impl Case {
         };
         let note = serde_json::to_string(&note).unwrap();
         self.held().annotated(ORDER_ANNOTATION, note).object(|o| {
+            let former = o.status.take().unwrap_or_default();
             o.status = Some(BareMetalServerStatus {
                 order: Some(record),
                 uuid: machine.map(uuid),
+                pending_acknowledgements: former.pending_acknowledgements,
+                acknowledged: former.acknowledged,
                 ..Default::default()
             });
         })

@@ -5,7 +5,7 @@ use api::{
     BareMetalServer, Interval, ManagementPolicy, Policies, Reason,
     conditions::Type,
     names::{
-        ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, ORDER_ANOTHER, RELEASE_ANNOTATION, SERVER_FINALIZER,
+        ACKNOWLEDGE, ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER,
     },
     order::{OrderAccount, OrderNote},
     references::AccountKind,
@@ -117,9 +117,12 @@ fn status(s: &StatusA) -> BareMetalServerStatus {
             condition(Type::Stalled, s.stalled, reason),
         ]
     });
+    let lists = LISTS.get(s.asked);
     BareMetalServerStatus {
         observed_generation: Some(1),
         conditions,
+        pending_acknowledgements: lists.0.clone(),
+        acknowledged: lists.1.clone(),
         uuid: s.uuid.map(uuid),
         provider_status: s
             .uuid
@@ -148,6 +151,7 @@ pub fn status_of(s: &BareMetalServerStatus) -> StatusA {
             });
             [all.next(), all.next()]
         },
+        asked: lists(&s.pending_acknowledgements, &s.acknowledged),
     }
 }
 
@@ -235,10 +239,8 @@ pub fn object(o: &Obj) -> BareMetalServer {
         let tag = mark(o.who).order_tag(BASE + i64::from(epoch));
         annotations.insert(ACKNOWLEDGE_ABSENT.to_owned(), tag);
     }
-    if o.beside != 0 {
-        let named = (0u8..8).filter(|n| o.beside & (1 << n) != 0);
-        let named: Vec<String> = named.map(uuid).collect();
-        annotations.insert(ORDER_ANOTHER.to_owned(), named.join(","));
+    if o.given != 0 {
+        annotations.insert(ACKNOWLEDGE.to_owned(), TEXTS.get(o.given));
     }
     meta.annotations = Some(annotations);
     object.status = o.status.as_ref().map(status);

@@ -148,7 +148,7 @@ fn an_order_beside_a_machine_that_is_kept_is_caught() {
 }
 
 #[test]
-fn a_word_for_fewer_machines_than_are_kept_is_caught() {
+fn a_token_of_fewer_machines_than_are_kept_is_caught() {
     let scene = Scene {
         delivered: true,
         regular: true,
@@ -157,7 +157,7 @@ fn a_word_for_fewer_machines_than_are_kept_is_caught() {
         writes: 14,
         ..Scene::default()
     };
-    caught(Variant::AnyWord, rules::BESIDE, scene);
+    caught(Variant::AnyToken, rules::BESIDE, scene);
 }
 
 #[test]

@@ -356,7 +356,7 @@ proptest! {
             let facts = &case.0;
             let view = facts.view().unwrap();
             prop_assert!(facts.own.is_empty(), "a machine bears the mark");
-            prop_assert!(facts.retained.is_empty(), "one is kept, and no word names it");
+            prop_assert!(facts.retained.is_empty(), "one is kept, and no token stands for it");
             prop_assert!(facts.unlisted.is_empty(), "one may be kept");
             prop_assert!(!facts.deleting() && !facts.policies().suspend);
             prop_assert_eq!(&view.state, &State::Usable);

@@ -102,7 +102,7 @@ fn recalled(case: Case, outside: &Outside) -> Facts {
 }
 
 #[test]
-fn only_live_machines_that_this_place_left_behind_are_counted_and_only_for_who_has_none() {
+fn only_live_machines_that_this_place_left_behind_are_counted_and_only_for_who_has_no_live_one() {
     let left = |number, status: ServerStatus, name: &str| {
         let tag = cluster().tag_of_retained("shop", name);
         let former = cluster()
@@ -130,6 +130,11 @@ fn only_live_machines_that_this_place_left_behind_are_counted_and_only_for_who_h
     let kept = [uuid(2), uuid(3)];
     assert_eq!(found(recalled(Case::new(), &outside)), kept);
     assert!(found(recalled(Case::new().deleting(), &outside)).is_empty());
+    // Another one may be ordered in the place of one that is over.
+    outside
+        .0
+        .push(seen(server(7, ServerStatus::Released, &[&own_tag()])));
+    assert_eq!(found(recalled(Case::new(), &outside)), kept);
     // Whoever has a machine orders none.
     outside
         .0

@@ -1,23 +1,16 @@
 //! Machines of earlier objects of the same name: is another one ordered beside them?
 
 use super::*;
-use api::names::ORDER_ANOTHER;
+use api::{ExternalReleasePolicy, lifetime::Replaced};
+use AcknowledgementEffect::OrderAnother;
 
-const HELD: (Option<&str>, Option<Reason>, bool) = (None, Some(Reason::RetainedMachine), true);
-
-fn saying(case: Case, word: &str) -> (Option<&'static str>, Option<Reason>, bool) {
-    short(&case.annotated(ORDER_ANOTHER, word.into()).decide())
-}
+type Short = (Option<&'static str>, Option<Reason>, bool);
+const HELD: Short = (None, Some(Reason::RetainedMachine), true);
+const ORDERED: Short = (Some("Order"), Some(Reason::Ordering), false);
 
 fn message(case: &Case) -> String {
     let draft = case.decide().draft;
     draft.condition(Type::Ready).unwrap().message.clone()
-}
-
-/// The word in the command that the message has.
-fn word_in(message: &str) -> String {
-    let (_, rest) = message.split_once(&format!("{ORDER_ANOTHER}=")).unwrap();
-    rest.split(' ').next().unwrap().to_owned()
 }
 
 #[test]
@@ -66,28 +59,119 @@ fn nothing_is_ordered_beside_a_machine_that_is_kept_of_an_earlier_object() {
 }
 
 #[test]
-fn a_word_orders_another_only_while_it_names_every_machine_that_is_kept() {
+fn a_token_orders_another_only_beside_exactly_those_that_are_kept() {
     let two = || Case::new().beside(&[1, 2]);
-    let order = (Some("Order"), Some(Reason::Ordering), false);
+    let given = two().given(OrderAnother);
+    assert_eq!(short(&given.decide()), ORDERED);
     let (one, other) = (uuid(1), uuid(2));
-    for word in [
-        format!("{one},{other}"),
-        format!(" {other} , {one} "),
-        format!("{other}\n{one}"),
-        format!("{one},{other}").to_uppercase(),
-        // What was kept when the word was written may be released by now.
-        format!("{one},{other},{}", uuid(3)),
-    ] {
-        assert_eq!(saying(two(), &word), order, "{word:?}");
+    let token = given.pending(OrderAnother).unwrap();
+    for said in ["", ",", "yes", "*", &one, &format!("{one},{other}")] {
+        assert_eq!(short(&two().written().giving(said).decide()), HELD, "{said:?}");
     }
-    for word in ["", ",", "yes", "*", &one, &other, &format!("{one}{other}")] {
-        assert_eq!(saying(two(), word), HELD, "{word:?}");
+    assert_eq!(
+        short(&two().giving(&token).decide()),
+        HELD,
+        "status does not show it yet"
+    );
+    // One more makes it void, and so do one less and another one: also once the two are there again.
+    for kept in [&[1, 2, 3][..], &[1], &[2, 3]] {
+        let changed = given.clone().beside(kept);
+        assert_eq!(short(&changed.decide()), HELD, "{kept:?}");
+        let told = changed.written();
+        assert_ne!(told.pending(OrderAnother).unwrap(), token);
+        assert_eq!(short(&told.decide()), HELD, "{kept:?}");
+        assert_eq!(short(&told.beside(&[1, 2]).decide()), HELD, "{kept:?}");
     }
-    // One more makes it stale.
-    let said = format!("{one},{other}");
-    assert_eq!(saying(Case::new().beside(&[1, 2, 3]), &said), HELD);
     // Nothing is kept any more.
-    assert_eq!(saying(Case::new(), &said), order);
+    let free = given.beside(&[]);
+    assert_eq!(short(&free.decide()), ORDERED);
+    assert_eq!(free.written().pending(OrderAnother), None);
+}
+
+#[test]
+fn a_copied_manifest_and_its_status_order_nothing() {
+    let given = Case::new().beside(&[1]).given(OrderAnother);
+    let copied = given.object(|o| o.metadata.uid = Some("uid-2".into()));
+    assert_eq!(short(&copied.decide()), HELD);
+    assert_eq!(short(&copied.written().decide()), HELD);
+}
+
+#[test]
+fn a_token_counts_until_an_order_may_have_made_a_machine() {
+    let given = || Case::new().beside(&[1]).given(OrderAnother);
+    let token = given().pending(OrderAnother).unwrap();
+    // What is refused or never sent is tried again by the same token.
+    for outcome in [OrderOutcome::Refused, OrderOutcome::NotSent] {
+        let again = given()
+            .ordered(Some(outcome), None)
+            .facts(|f| f.now.wall = EPOCH + 4000)
+            .beside(&[1]);
+        assert_eq!(short(&again.decide()).0, Some("Order"), "{outcome:?}");
+        let told = again.written();
+        assert_eq!(told.pending(OrderAnother).as_ref(), Some(&token));
+        assert!(told.0.status().acknowledged.is_empty());
+    }
+    let started = EPOCH + 2000;
+    let made = given().ordered(Some(OrderOutcome::Created), Some(2));
+    for case in [
+        started_at(made, started).with(2, ServerStatus::Delivered),
+        started_at(given().open(300, &[]), started),
+    ] {
+        let told = case.written();
+        assert_eq!(told.pending(OrderAnother), None, "{told:?}");
+        let used = told.0.status().acknowledged;
+        assert_eq!((used.len(), &used[0].token), (1, &token));
+    }
+}
+
+/// Its last order was started at this moment.
+fn started_at(case: Case, epoch: i64) -> Case {
+    let mut intent = case.intent();
+    intent.epoch = epoch;
+    case.noted(&intent).object(|o| {
+        let order = o.status.as_mut().unwrap().order.as_mut().unwrap();
+        order.intent = intent;
+    })
+}
+
+/// Somebody releases the machine that was ordered beside another one, and it is replaced.
+#[test]
+fn a_token_orders_one_machine_and_none_in_its_place() {
+    let reorder = Some(ExternalReleasePolicy::Reorder);
+    let given = Case::new()
+        .spec(|s| s.external_release_policy = reorder)
+        .beside(&[1])
+        .given(OrderAnother);
+    let token = given.pending(OrderAnother).unwrap();
+    let epoch = given.0.now.wall;
+    let made = started_at(given.ordered(Some(OrderOutcome::Created), Some(2)), epoch);
+    let tag = mark().order_tag(epoch);
+    let own = |status| server(2, status, &[&cluster().tag(), &tag]);
+    let made = made.facts(|f| f.own = vec![seen(own(ServerStatus::Delivered))]);
+    let released = made.written().beside(&[1]).facts(|f| {
+        f.own = vec![seen(own(ServerStatus::Released))];
+        f.own[0].seen = RUNNING;
+    });
+    let over = own(ServerStatus::Released);
+    let due = released
+        .memory(|m| m.over_seen(Some(&over), RUNNING - secs(700)))
+        .object(|o| {
+            o.status.as_mut().unwrap().replaced = vec![Replaced {
+                uuid: uuid(2),
+                provider_status: "released".into(),
+                location: "here".into(),
+                instance_type: "small".into(),
+                noted_at: time(START),
+            }];
+        });
+    // Without one that is kept it would be ordered.
+    assert_eq!(short(&due.clone().beside(&[]).decide()).0, Some("Order"));
+    assert_eq!(short(&due.decide()), HELD);
+    let told = due.written();
+    assert_ne!(told.pending(OrderAnother).unwrap(), token);
+    assert_eq!(short(&told.decide()), HELD);
+    // The next token orders the next one.
+    assert_eq!(short(&told.given(OrderAnother).decide()).0, Some("Order"));
 }
 
 #[test]
@@ -104,34 +188,49 @@ fn an_account_that_may_keep_one_is_looked_at_before_anything_is_ordered() {
         "shop/web",
         "ProviderAccount shop/other",
         "kubectl describe provideraccount other -n shop",
+        "set flexmetal.dev/acknowledge to ",
     ] {
         assert!(said.contains(words), "{words:?} is not in {said:?}");
     }
-    // A word for what is known says nothing of what is not, and what is known is told.
+    // A token for what is known says nothing of what is not, and what is known is told.
     let kept = || free.clone().beside(&[1]);
-    let named = kept().annotated(ORDER_ANOTHER, uuid(1));
-    assert_eq!(short(&named.clone().decide()).0, Some("Order"));
-    assert_eq!(short(&waits(named).decide()), (None, reason, false));
+    let known = kept().given(OrderAnother);
+    assert_eq!(short(&known.decide()), ORDERED);
+    assert_eq!(short(&waits(known).decide()), HELD);
     assert_eq!(short(&waits(kept()).decide()), HELD);
-    // A person who names the account orders without knowing.
-    let account = "provideraccount/other";
-    let blind = |word: String| waits(free.clone()).annotated(ORDER_ANOTHER, word).decide();
-    assert_eq!(short(&blind(account.into())).0, Some("Order"));
-    assert_eq!(
-        short(&blind("clusterprovideraccount/other".into())).1,
-        reason
-    );
-    assert_eq!(word_in(&said), account);
-    let both = waits(kept()).annotated(ORDER_ANOTHER, uuid(1));
-    let both = word_in(&message(&both));
-    assert_eq!(both, format!("{},{account}", uuid(1)));
-    let both = waits(kept()).annotated(ORDER_ANOTHER, both).decide();
-    assert_eq!(short(&both).0, Some("Order"));
+    // One that names the account orders without knowing.
+    let blind = waits(free.clone()).given(OrderAnother);
+    assert_eq!(short(&blind.decide()).0, Some("Order"));
+    let another = |f: &mut Facts| {
+        let kind = AccountKind::ClusterProviderAccount;
+        f.unlisted = vec![AccountKey::named(kind, None, "other")];
+    };
+    assert_eq!(short(&blind.facts(another).decide()).1, reason);
+    let both = waits(kept()).given(OrderAnother);
+    assert_eq!(short(&both.decide()).0, Some("Order"));
     // Right before the order, too.
     let Some(Effect::Order(planned)) = free.decide().effect else {
         panic!("nothing keeps it from being ordered");
     };
     assert!(fence::start(&waits(free).0, &planned, "nonce", secs(30)).is_none());
+}
+
+#[test]
+fn what_is_only_not_listed_yet_makes_no_token_void() {
+    let given = Case::new().beside(&[1]).given(OrderAnother);
+    let token = given.pending(OrderAnother).unwrap();
+    // The process has just started.
+    let unlisted = given.facts(|f| {
+        f.unlisted = vec![other_account()];
+        f.acting_since = secs(985);
+        f.first_seen = secs(985);
+    });
+    assert_eq!(short(&unlisted.decide()), HELD);
+    let told = unlisted.written();
+    assert_eq!(told.pending(OrderAnother).as_ref(), Some(&token));
+    assert!(!message(&told).contains("acknowledge"));
+    let listed = told.facts(|f| f.unlisted.clear());
+    assert_eq!(short(&listed.decide()), ORDERED);
 }
 
 #[test]
@@ -143,27 +242,32 @@ fn a_machine_that_is_kept_by_the_time_of_the_order_stops_it_right_before() {
     let start = |case: Case| fence::start(&case.0, &planned, "nonce", secs(30));
     assert!(start(free.clone()).is_some());
     assert!(start(free.clone().beside(&[1])).is_none());
-    let named = free.beside(&[1]).annotated(ORDER_ANOTHER, uuid(1));
-    assert!(start(named).is_some());
+    let given = free.beside(&[1]).given(OrderAnother);
+    assert!(start(given.clone()).is_some());
+    assert!(start(given.beside(&[1, 2])).is_none());
 }
 
 #[test]
-fn the_message_has_a_word_that_works_for_any_number_of_machines() {
-    let mut words = Vec::new();
-    for most in [1, 2, 4, 5, 9, 60] {
+fn any_number_of_machines_and_accounts_has_one_token() {
+    let account =
+        |n| AccountKey::named(AccountKind::ProviderAccount, Some("shop"), &format!("a{n}"));
+    for (most, accounts) in [(1, 0), (2, 0), (4, 0), (9, 0), (60, 0), (1, 9), (0, 9)] {
         let numbers: Vec<u8> = (1..=most).collect();
-        let case = || Case::new().beside(&numbers);
-        let message = message(&case());
+        let unlisted: Vec<_> = (0..accounts).map(account).collect();
+        let case = Case::new()
+            .beside(&numbers)
+            .facts(|f| f.unlisted = unlisted);
+        let message = message(&case);
         assert!(message.len() < 900, "{}: {message}", message.len());
-        let word = word_in(&message);
-        assert_eq!(saying(case(), &word).0, Some("Order"), "{word}");
-        // The same number of others is another word.
+        let given = case.given(OrderAnother);
+        assert_eq!(short(&given.decide()).0, Some("Order"), "{message}");
+        let asked = given.0.status().pending_acknowledgements;
+        assert!(asked[0].subject.chars().count() <= 256, "{asked:?}");
+        // As many others are another situation.
         let others: Vec<u8> = (2..=most + 1).collect();
-        assert_eq!(saying(Case::new().beside(&others), &word), HELD, "{word}");
-        words.push(word);
+        let is_ordered = short(&given.beside(&others).decide()).0.is_some();
+        assert_eq!(is_ordered, most == 0, "{message}");
     }
-    assert_eq!(words[1], format!("{},{}", uuid(1), uuid(2)));
-    assert!(words[5].starts_with("60-") && words[5].len() == 19);
 }
 
 #[test]
@@ -171,12 +275,11 @@ fn the_message_says_what_is_kept_and_what_to_do() {
     let case = Case::new().beside(&[1, 2]);
     let message = message(&case);
     let (one, other) = (uuid(1), uuid(2));
-    let command = format!(
-        "kubectl annotate baremetalserver web -n shop flexmetal.dev/order-another={one},{other} --overwrite"
-    );
+    let asked = case.clone().written().0.status().pending_acknowledgements;
+    assert_eq!(asked[0].subject, format!("next to {one}, {other}"));
+    let remedy = format!("set flexmetal.dev/acknowledge to {}", asked[0].token);
     for words in [
         &format!("2 machines of an earlier shop/web are kept and still billed: {one}, {other}"),
-        &*command,
         "\"externalID\":\"",
         "once they are released at the provider",
         "delete this object: kubectl delete baremetalserver web -n shop",
@@ -185,43 +288,9 @@ fn the_message_says_what_is_kept_and_what_to_do() {
         assert!(message.contains(words), "{words:?} is not in {message:?}");
     }
     assert!(
-        message.ends_with(&command),
+        message.ends_with(&remedy),
         "what costs comes last: {message}"
     );
     // It looks again by itself.
     assert_eq!(case.decide().again, Again::After(secs(120)));
-}
-
-#[test]
-fn an_annotation_that_does_not_name_them_all_is_told() {
-    let says = "its annotation flexmetal.dev/order-another does not name all of these machines";
-    let named = |word: &str| {
-        message(
-            &Case::new()
-                .beside(&[1, 2])
-                .annotated(ORDER_ANOTHER, word.into()),
-        )
-    };
-    assert!(named(&uuid(1)).contains(says));
-    assert!(!message(&Case::new().beside(&[1, 2])).contains(says));
-}
-
-#[test]
-fn any_number_of_accounts_that_may_keep_one_is_named_within_a_few_messages() {
-    let account =
-        |n| AccountKey::named(AccountKind::ProviderAccount, Some("shop"), &format!("a{n}"));
-    let case = || {
-        Case::new()
-            .beside(&[1])
-            .facts(|f| f.unlisted = (0..9).map(account).collect())
-    };
-    let mut word = uuid(1);
-    for _ in 0..3 {
-        let case = case().annotated(ORDER_ANOTHER, word.clone());
-        assert_eq!(short(&case.decide()).1, Some(Reason::WaitingForListing));
-        let message = message(&case);
-        assert!(message.len() < 1000, "{message}");
-        word = word_in(&message);
-    }
-    assert_eq!(saying(case(), &word).0, Some("Order"), "{word}");
 }
