@@ -214,6 +214,11 @@ fn no_former_name_of_a_field_is_left() {
         ["status.", "observed."],
         ["install.", "os."],
         ["install.", "sshKeyRef"],
+        ["acknowledge-", "absent"],
+        ["acknowledge-", "account"],
+        ["acknowledge-", "lockout"],
+        ["acknowledge-", "releases"],
+        ["order-", "another"],
     ];
     let names = names.map(|halves| halves.concat());
     let (mut read, mut wrong) = (0, Vec::new());

@@ -31,8 +31,8 @@ pub struct BrakeStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100), extend("x-kubernetes-list-type" = "atomic"))]
     pub begun: Vec<BegunRelease>,
-    /// When one more was asked for than may begin. From then on each further one is held until a person says that they
-    /// are meant.
+    /// When one more was asked for than may begin. From then on each further one is held until a user acknowledges
+    /// them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engaged_since: Option<Time>,
 }
@@ -87,7 +87,7 @@ impl ReleaseBrake {
         })
     }
 
-    /// Whether each further release is held. A higher number lets more begin, as a person's word does.
+    /// Whether each further release is held. A higher number lets more begin, as an acknowledgement does.
     pub fn holds(self, status: &BrakeStatus) -> bool {
         status.engaged_since.is_some() && status.begun.len() >= self.most()
     }
@@ -180,7 +180,7 @@ mod tests {
             brake(1).judge(&held, "b", NOW + 99_999),
             Braking::Hold(None)
         );
-        // A higher number is a person's word, too.
+        // A higher number lifts it, too.
         assert!(matches!(brake(2).judge(&held, "b", NOW), Braking::Count(_)));
     }
 

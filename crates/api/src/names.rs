@@ -35,9 +35,6 @@ pub const TAG_ANNOTATION: &str = "flexmetal.dev/tag";
 pub const STORED_KEY_ANNOTATION: &str = "flexmetal.dev/stored-key";
 /// Annotation on a ServerCommand with the command that may have been sent (JSON, written by the operator).
 pub const COMMAND_ANNOTATION: &str = "flexmetal.dev/command";
-/// Annotation by which a person states that an order of unknown outcome made no machine.
-/// Its value is the order tag or the mark that the condition's message names. Used up by the next order.
-pub const ACKNOWLEDGE_ABSENT: &str = "flexmetal.dev/acknowledge-absent";
 /// Annotation by which a user acknowledges what `status.pendingAcknowledgements` shows: a token, or several separated by
 /// commas. The operator never changes it.
 pub const ACKNOWLEDGE: &str = "flexmetal.dev/acknowledge";
@@ -48,7 +45,7 @@ pub const RECONCILE_REQUEST: &str = "flexmetal.dev/reconcile-requested-at";
 pub const FLUX_REQUEST: &str = "reconcile.fluxcd.io/requestedAt";
 
 /// Every annotation on our kinds that is read. Of others nothing is kept.
-pub const ANNOTATIONS: [&str; 10] = [
+pub const ANNOTATIONS: [&str; 9] = [
     HELD_SECRET,
     ORDER_ANNOTATION,
     RELEASE_ANNOTATION,
@@ -56,7 +53,6 @@ pub const ANNOTATIONS: [&str; 10] = [
     STORED_KEY_ANNOTATION,
     COMMAND_ANNOTATION,
     ACKNOWLEDGE,
-    ACKNOWLEDGE_ABSENT,
     RECONCILE_REQUEST,
     FLUX_REQUEST,
 ];

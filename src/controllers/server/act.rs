@@ -99,7 +99,7 @@ async fn act_here(
 
 async fn record(ctx: &ServerContext, facts: &Facts, note: &OrderNote) -> Observation {
     let is_repeated = metadata::is_repeated(facts, note);
-    match written(writes::record(ctx, &facts.object, note).await) {
+    match written(writes::note(ctx, &facts.object, note).await) {
         Observation::Done if is_repeated => Observation::PutBack,
         other => other,
     }

@@ -4,59 +4,33 @@ use super::ServerContext;
 use crate::controllers::writes::{Written, with_finalizer, without_finalizer};
 use api::{
     BareMetalServer,
-    names::{ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
+    names::{ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
     order::OrderNote,
     server::Intent,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
-/// Finalizer and intent of a new order, in one write. A person's word about the last one is used up by it.
+/// Finalizer and intent of a new order, in one write.
 pub async fn start(
     ctx: &ServerContext,
     object: &BareMetalServer,
     intent: &Intent,
 ) -> Written<BareMetalServer> {
-    let note = OrderNote::open(intent.clone());
-    let more = json!({ ACKNOWLEDGE_ABSENT: Value::Null });
-    write_note(ctx, object, &note, more).await
+    note(ctx, object, &OrderNote::open(intent.clone())).await
 }
 
-/// Finalizer and the note of a machine that is there, or of an order that is known to have made none. A person's
-/// word that there is no machine is void where there is one.
-pub async fn record(
-    ctx: &ServerContext,
-    object: &BareMetalServer,
-    note: &OrderNote,
-) -> Written<BareMetalServer> {
-    let more = match note.outcome {
-        None => json!({ ACKNOWLEDGE_ABSENT: Value::Null }),
-        // It still counts for the next order: it breaks the row of unknown outcomes.
-        Some(_) => json!({}),
-    };
-    write_note(ctx, object, note, more).await
-}
-
-/// Finalizer and order annotation, put back in one write.
+/// Finalizer and order annotation, in one write: of a machine that is there, of an order that is known to have made none,
+/// or put back.
 pub async fn note(
     ctx: &ServerContext,
     object: &BareMetalServer,
     note: &OrderNote,
 ) -> Written<BareMetalServer> {
-    write_note(ctx, object, note, json!({})).await
-}
-
-async fn write_note(
-    ctx: &ServerContext,
-    object: &BareMetalServer,
-    note: &OrderNote,
-    mut annotations: Value,
-) -> Written<BareMetalServer> {
     let text = match serde_json::to_string(note) {
         Ok(text) => text,
         Err(_) => return Written::Stale,
     };
-    annotations[ORDER_ANNOTATION] = json!(text);
-    annotations[RELEASE_ANNOTATION] = Value::Null;
+    let annotations = json!({ ORDER_ANNOTATION: text, RELEASE_ANNOTATION: null });
     let finalizers = with_finalizer(object, SERVER_FINALIZER);
     let metadata = json!({ "annotations": annotations, "finalizers": finalizers });
     ctx.write_metadata(object, metadata).await

@@ -85,7 +85,10 @@ async fn an_order_lost_in_one_account_is_not_proved_absent_in_another() {
     lead_to(&world, &other).await;
     let renewed = seen_at(&world, other.api()).await;
     assert_ne!(renewed, former, "nothing shows that it is the same account");
-    let words = ["put the former ones back", "acknowledge-absent="];
+    let words = [
+        "put the former ones back",
+        "set flexmetal.dev/acknowledge to ",
+    ];
     stuck(&world, "one", "OutcomeUnknown", &words).await;
     // An order that has no past there goes on.
     world.create(&server("two")).await;

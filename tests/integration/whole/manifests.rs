@@ -4,8 +4,8 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::{
-    ORDER_ANNOTATION, SOON, cluster_wide::Host, held, judge, looks, machine, machine_of, orders,
-    stuck, tags, with,
+    ACKNOWLEDGE, ORDER_ANNOTATION, SOON, acknowledging, cluster_wide::Host, held, is_acknowledged,
+    judge, looks, machine, machine_of, orders, pending, stuck, tags, with,
 };
 use lab::rig::{World, server};
 
@@ -204,22 +204,18 @@ pub(super) async fn of_another_cluster(host: &Host) -> World {
     let mut object = server("one");
     object["metadata"]["annotations"] = json!({(ORDER_ANNOTATION): intent.to_string()});
     world.create(&object).await;
-    let words = [
-        "00000000deadbeef",
-        "acknowledge-absent=0123456789abcdef01234567",
-    ];
+    let is_asked = |object: &Value| pending(object, "AssumeAbsent");
+    let token = world.wait_for("one", "asked", SOON, is_asked).await;
+    let remedy = format!("set {ACKNOWLEDGE} to {token}");
+    let words = ["00000000deadbeef", &remedy];
     stuck(&world, "one", "OwnershipConflict", &words).await;
     looks(&world, 2).await;
     assert_eq!(orders(&world).await, 0);
-    let word = "0123456789abcdef01234567";
-    let settled = json!({"metadata": {"annotations": {"flexmetal.dev/acknowledge-absent": word}}});
-    world.merge("one", &settled).await;
+    world.merge("one", &acknowledging(&token)).await;
     let object = world.wait_ready("one", SOON).await;
+    assert!(is_acknowledged(&object, &token), "used up: {object}");
     let annotations = &object["metadata"]["annotations"];
-    assert!(
-        annotations["flexmetal.dev/acknowledge-absent"].is_null(),
-        "used up: {object}"
-    );
+    assert_eq!(annotations[ACKNOWLEDGE], json!(token), "it is the user's");
     assert_eq!(orders(&world).await, 1);
     judge(&world).await;
     world

@@ -19,9 +19,7 @@ use crate::{
 };
 use api::{
     BareMetalServer, PoliciesInForce, Reason,
-    names::{
-        ACKNOWLEDGE, ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER,
-    },
+    names::{ACKNOWLEDGE, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
     order::OrderNote,
     references::PinnedAccount,
     server::BareMetalServerStatus,
@@ -198,11 +196,6 @@ impl Facts {
     /// The machine whose release has begun.
     pub fn release_begun(&self) -> Option<&str> {
         release_note(&self.object)
-    }
-
-    /// The order tag or mark of which a person says that it made no machine.
-    pub fn acknowledged(&self) -> Option<&str> {
-        annotation(&self.object, ACKNOWLEDGE_ABSENT)
     }
 
     /// What the object has of acknowledgements.

@@ -312,6 +312,8 @@ impl Memory {
                 self.order = Some(order);
                 self.uuid = uuid;
                 self.search = None;
+                // What was missed was the machine of an order before.
+                self.missing = Missing::default();
                 self.succeed();
                 if came_to_nothing {
                     // Where even the record is lost, nothing on the object would set a pace.

@@ -53,11 +53,10 @@ pub fn annotate(object: &mut Obj, note: NoteA) {
     object.begun = None;
 }
 
-/// The same at the start of an order, which uses up a person's word about the last one.
+/// The same at the start of an order.
 pub fn announce(object: &mut Obj, intent: IntentA) {
     let outcome = None;
     annotate(object, NoteA { intent, outcome });
-    object.acknowledged = None;
 }
 
 /// The provider makes a machine.

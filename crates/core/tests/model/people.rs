@@ -3,7 +3,7 @@
 use super::{moves::Action, outside, real, scene::Scene, start::object, world::*};
 use api::{
     Reason,
-    acknowledgement::AcknowledgementEffect::{self, OrderAnother},
+    acknowledgement::AcknowledgementEffect::{self, AssumeAbsent, OrderAnother},
 };
 
 /// What people do to an object.
@@ -119,15 +119,15 @@ impl Scene {
             User::StripStatus => o.status = None,
             User::ClearUuid => o.status.as_mut()?.uuid = None,
             User::Acknowledge => {
-                // A person who looks at the provider and tells the truth.
-                let epoch = o.note?.intent.epoch;
+                // A user who looks at the provider and tells the truth.
                 let open = o.status?.ready?.reason == real::reason_number(Reason::OutcomeUnknown);
                 let none =
                     world.wire.is_empty() && !world.machines.iter().any(|m| m.owner == o.who);
-                if !(open && o.status?.stalled && none) {
+                if !(open && none) {
                     return None;
                 }
-                o.acknowledged = Some(epoch);
+                give(&mut o, AssumeAbsent)?;
+                world.manifest[slot] = o.given;
             }
             User::OrderAnother => {
                 give(&mut o, OrderAnother)?;

@@ -18,7 +18,6 @@ pub fn object(who: Who, created: Tick) -> Obj {
         finalizer: false,
         note: None,
         begun: None,
-        acknowledged: None,
         given: 0,
         beside: 0,
         retain: false,

@@ -262,13 +262,7 @@ impl Hand<'_> {
                 if object.deleting && !object.finalizer {
                     return self.failed();
                 }
-                let written = self.plain(object, answer, |o| {
-                    annotate(o, note);
-                    // A person's word that there is no machine is void where there is one.
-                    if !is_put_back && note.outcome.is_none() {
-                        o.acknowledged = None;
-                    }
-                });
+                let written = self.plain(object, answer, |o| annotate(o, note));
                 match (written, is_repeated) {
                     (Reply::Done, true) => self.done(Observation::PutBack),
                     (written, _) => self.written(written),

@@ -94,8 +94,6 @@ pub struct Obj {
     pub finalizer: bool,
     pub note: Option<NoteA>,
     pub begun: Option<u8>,
-    /// The epoch that a person says made no machine.
-    pub acknowledged: Option<i16>,
     /// The tokens that a user gave: a number of [`real::TEXTS`](super::real::TEXTS).
     pub given: u32,
     /// Bit set of the machines that a token stood for which a user gave for this very object. No decision reads it.

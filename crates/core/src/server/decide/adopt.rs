@@ -2,7 +2,7 @@
 
 use super::{
     super::facts::{Facts, Former},
-    Decision, Effect,
+    Decision, Effect, absent,
     evidence::Evidence,
     fence::TagProof,
     order, remedy, rivals,
@@ -15,6 +15,9 @@ use crate::{
 };
 use api::{Interval, Reason, names::ORDER_ANNOTATION, server::Intent};
 use std::time::Duration;
+
+/// Why the order of an earlier object is not taken over.
+const UNSHOWN: &str = "no machine with its tag is shown";
 
 /// The mark comes out with this namespace and name: an earlier life of this very object.
 ///
@@ -44,17 +47,13 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
             );
         }
         if machines.is_empty() {
-            return Decision::hold(
-                facts,
-                Cause::needs_person(
-                    Reason::MachineNotFound,
-                    format!(
-                        "the annotation {ORDER_ANNOTATION} or the status tells of an order of an earlier object of this name, and no machine with its tag {}… is shown; if it has none and this object shall order one, say so: {}",
-                        mark.tag_prefix(),
-                        remedy::acknowledge(facts, evidence)
-                    ),
-                ),
-            );
+            return absent::unless_given(facts, evidence, UNSHOWN, |remedy| {
+                let text = format!(
+                    "the annotation {ORDER_ANNOTATION} or the status tells of an order of an earlier object of this name, and no machine with its tag {}… is shown; if it has none and this object shall order one, {remedy}",
+                    mark.tag_prefix()
+                );
+                Cause::needs_person(Reason::MachineNotFound, text)
+            });
         }
         // Its machine is over, and so is the matter.
         return order::next(facts, evidence);
@@ -145,18 +144,15 @@ pub fn stranger(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark
     if is_copy(facts, known) {
         return order::next(facts, evidence);
     }
-    Decision::hold(
-        facts,
-        Cause::needs_person(
-            Reason::OwnershipConflict,
-            format!(
-                "the annotation {ORDER_ANNOTATION} or the status tells of an order of another object (UID {}, tag {}…) whose machine may have no other owner; if this object shall order a machine of its own all the same, say so: {}",
-                intent.uid,
-                mark.tag_prefix(),
-                remedy::acknowledge(facts, evidence)
-            ),
-        ),
-    )
+    let why = format!("made by the object with UID {}", intent.uid);
+    absent::unless_given(facts, evidence, &why, |remedy| {
+        let text = format!(
+            "the annotation {ORDER_ANNOTATION} or the status tells of an order of another object (UID {}, tag {}…) whose machine may have no other owner; if this object shall order a machine of its own all the same, {remedy}",
+            intent.uid,
+            mark.tag_prefix()
+        );
+        Cause::needs_person(Reason::OwnershipConflict, text)
+    })
 }
 
 /// A copy is harmless: the machine has its own object, or is none any more.

@@ -244,6 +244,15 @@ impl Evidence {
             && newest.is_some_and(|epoch| epoch < attempt.record.intent.epoch)
     }
 
+    /// Whether there is an order, or a machine of it, of which a user can acknowledge that it is not there.
+    pub fn may_be_absent(&self) -> bool {
+        match self {
+            Self::None | Self::Garbled(_) => false,
+            Self::Own(a) => !a.record.outcome.is_some_and(OrderOutcome::is_closed),
+            Self::Bare | Self::Former(..) | Self::Stranger(..) | Self::Foreign(_) => true,
+        }
+    }
+
     /// The recorded outcome of an own order.
     pub fn outcome(&self) -> Option<OrderOutcome> {
         match self {

@@ -7,7 +7,7 @@ use super::{
     super::facts::Facts,
     Decision, Effect,
     evidence::{Attempt, Evidence},
-    remedy, resolve,
+    remedy,
 };
 use crate::{again::Again, cause::Cause};
 use api::{Reason, order::OrderNote, server::OrderRecord};
@@ -49,14 +49,6 @@ pub fn keep(facts: &Facts, evidence: &Evidence, decision: &mut Decision) {
         decision.again = decision.again.within(rest);
     }
     if facts.has_finalizer() && is_noted(facts, attempt) {
-        // Its machine is there, so the word that it has none is void.
-        if decision.effect.is_none()
-            && !facts.own.is_empty()
-            && resolve::acknowledged(facts, evidence)
-        {
-            let note = OrderNote::open(attempt.record.intent.clone());
-            decision.effect = Some(Effect::WriteNote(Box::new(note)));
-        }
         // What keeps being changed meets the same pauses.
         if matches!(decision.effect, Some(Effect::WriteNote(_)))
             && let Some(rest) = contest.rest(now)

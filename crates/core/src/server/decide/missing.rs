@@ -2,29 +2,39 @@
 
 use super::{
     super::facts::Facts,
-    Again, Decision, Effect, control,
+    Again, Decision, Effect, absent, control,
     draft::Draft,
     evidence::{Attempt, Evidence},
     fence::{self, TagProof},
     leads_to,
     machine::out_of_touch,
     remedy,
-    resolve::{self, ordered_hostname},
+    resolve::ordered_hostname,
 };
 use crate::{
     account::view::{Sighting, View},
     account_facts::Purpose,
+    acknowledgement::Situation,
     cause::Cause,
 };
 use api::{Reason, names::ORDER_TAG};
 use hosting_types::Server;
 use std::time::Duration;
 
+/// Why what is seen says nothing of the machine.
+const ELSEWHERE: &str = "recorded in an account that the present base URL and key are not known to lead to";
+/// Why nobody can prove that the machine is gone.
+const NO_OTHER: &str = "no other known machine shows that the listings are complete";
+/// What reads and listings say for the absence grace period.
+const NOT_SHOWN: &str = "not shown for the absence grace period";
+
 /// How far the search for the recorded machine is.
 pub enum Disappearance {
-    /// It is proved, or a person says, that there is no such machine.
+    /// It is proved that there is no such machine.
     Gone,
-    /// A person must say: what is seen now is not the account that the machine was recorded in.
+    /// A user acknowledges that there is none.
+    Acknowledged,
+    /// A user must acknowledge it: what is seen now is not the account that the machine was recorded in.
     Elsewhere,
     /// Look, or wait: the effect if one is due, and the moment from which a new listing counts.
     Looking(Option<Effect>, Option<Duration>),
@@ -39,21 +49,8 @@ pub fn look(facts: &Facts, attempt: &Attempt) -> Decision {
         return out_of_touch(facts, Draft::unchanged(facts));
     };
     match progress(facts, view, attempt) {
-        Disappearance::Gone => {
-            let uuid = attempt.uuid.as_deref().unwrap_or("unknown");
-            let mut decision = Decision::hold(
-                facts,
-                Cause::needs_person(
-                    Reason::MachineNotFound,
-                    format!(
-                        "machine {uuid} is not at the provider any more; nothing is ordered in its place; delete this object: {}",
-                        remedy::delete(facts)
-                    ),
-                ),
-            );
-            decision.again = Again::After(view.times.idle_poll_interval);
-            decision
-        }
+        Disappearance::Gone => gone(facts, view, attempt),
+        Disappearance::Acknowledged => absent::close(facts, attempt),
         Disappearance::Elsewhere => elsewhere(facts, view, attempt),
         Disappearance::Looking(effect, proof) => {
             let mut decision = out_of_touch(facts, Draft::unchanged(facts))
@@ -65,18 +62,76 @@ pub fn look(facts: &Facts, attempt: &Attempt) -> Decision {
     }
 }
 
+/// The recorded machine of a living object is gone. Nothing is ordered in its place, unless a user acknowledges that once
+/// it was not shown for the absence grace period, and it is still not shown then.
+fn gone(facts: &Facts, view: &View, attempt: &Attempt) -> Decision {
+    let uuid = attempt.uuid.as_deref().unwrap_or("unknown");
+    let asked = situation(facts, attempt, NOT_SHOWN);
+    let given = facts.acknowledgements();
+    let is_given = given.is_given(&asked);
+    let missing = &facts.memory.missing;
+    let first = missing.reads.first().copied().unwrap_or_default();
+    let due = first + view.times.absence_grace_period;
+    let mut looks = [missing.reads.last(), missing.listings.last()].into_iter();
+    let is_long = looks.all(|at| at.is_some_and(|at| *at >= due));
+    if is_long && is_given && is_recent(facts, view) {
+        return absent::close(facts, attempt);
+    }
+    let is_asked = is_long || given.is_pending(&asked);
+    let or = match is_asked {
+        true => format!("; or, to order another one, {}", given.remedy(&asked)),
+        false => String::new(),
+    };
+    let text = format!(
+        "machine {uuid} is not at the provider any more; nothing is ordered in its place; delete this object: {}{or}",
+        remedy::delete(facts)
+    );
+    let cause = Cause::needs_person(Reason::MachineNotFound, text);
+    let mut decision = Decision::hold(facts, cause).again(view.times.idle_poll_interval);
+    if is_asked {
+        decision.draft.ask(facts, &asked);
+    }
+    let rest = due.saturating_sub(facts.now.mono);
+    if !rest.is_zero() {
+        decision.again = decision.again.within(rest);
+    } else if !is_long || is_given {
+        let (effect, proof) = next_look(facts, view, attempt);
+        decision.effect = effect;
+        decision.wants_proof = Some(proof.max(due));
+        decision.again = Again::After(view.times.absence_check_interval);
+    }
+    decision
+}
+
 /// The machine is not shown, and by a URL or key that are not known to lead to where it was recorded.
 pub fn elsewhere(facts: &Facts, view: &View, attempt: &Attempt) -> Decision {
     let uuid = attempt.uuid.as_deref().unwrap_or("unknown");
-    let evidence = Evidence::Own(attempt.clone());
-    let cause = Cause::needs_person(
-        Reason::MachineNotFound,
-        format!(
-            "machine {uuid} was recorded in an account that the present base URL and key are not known to lead to, so that it is not shown says nothing; put the former ones back, or, if it is gone, say so: {}",
-            remedy::acknowledge(facts, &evidence)
-        ),
+    let asked = situation(facts, attempt, ELSEWHERE);
+    let text = format!(
+        "machine {uuid} was {ELSEWHERE}, so that it is not shown says nothing; put the former ones back, or, if it is gone, {}",
+        facts.acknowledgements().remedy(&asked)
     );
-    Decision::hold(facts, cause).again(view.times.idle_poll_interval)
+    let cause = Cause::needs_person(Reason::MachineNotFound, text);
+    let mut decision = Decision::hold(facts, cause).again(view.times.idle_poll_interval);
+    decision.draft.ask(facts, &asked);
+    decision
+}
+
+/// The machine of a deleted object is not shown, and no other one shows that the listings are complete.
+pub fn unproved(facts: &Facts, attempt: &Attempt) -> Decision {
+    let uuid = attempt.uuid.as_deref().unwrap_or("unknown");
+    let asked = situation(facts, attempt, NO_OTHER);
+    let text = format!(
+        "machine {uuid} is not shown, and {NO_OTHER}; if it is gone, {}",
+        facts.acknowledgements().remedy(&asked)
+    );
+    let mut decision = Decision::hold(facts, Cause::needs_person(Reason::MachineNotFound, text));
+    decision.draft.ask(facts, &asked);
+    decision
+}
+
+fn situation(facts: &Facts, attempt: &Attempt, why: &str) -> Situation {
+    absent::situation(facts, &Evidence::Own(attempt.clone()), why)
 }
 
 /// How far the search is: two reads that say 404 and two listings, with a control, without it. Not within the absence
@@ -84,12 +139,19 @@ pub fn elsewhere(facts: &Facts, view: &View, attempt: &Attempt) -> Decision {
 pub fn progress(facts: &Facts, view: &View, attempt: &Attempt) -> Disappearance {
     let missing = &facts.memory.missing;
     if missing.reads.len() >= 2 {
-        // A word of long ago may still be there, so it is believed only of what two reads do not show.
-        if view.proof.is_some() && resolve::acknowledged(facts, &Evidence::Own(attempt.clone())) {
-            return Disappearance::Gone;
-        }
+        // A token may have been given long ago, so it is believed only of what two reads do not show.
+        let is_given = |why| {
+            let asked = situation(facts, attempt, why);
+            view.proof.is_some() && facts.acknowledgements().is_given(&asked)
+        };
         if !leads_to(view, attempt.record.intent.account.as_ref()) {
-            return Disappearance::Elsewhere;
+            return match is_given(ELSEWHERE) {
+                true => Disappearance::Acknowledged,
+                false => Disappearance::Elsewhere,
+            };
+        }
+        if control(view).is_none() && is_given(NO_OTHER) {
+            return Disappearance::Acknowledged;
         }
         if missing.listings.len() >= 2
             && is_fresh(facts, view)
@@ -98,8 +160,15 @@ pub fn progress(facts: &Facts, view: &View, attempt: &Attempt) -> Disappearance 
             return Disappearance::Gone;
         }
     }
+    let (effect, proof) = next_look(facts, view, attempt);
+    Disappearance::Looking(effect, Some(proof))
+}
+
+/// The read that is due, and the moment from which a new listing counts.
+fn next_look(facts: &Facts, view: &View, attempt: &Attempt) -> (Option<Effect>, Duration) {
+    let missing = &facts.memory.missing;
     let (Some(proof), Some(uuid)) = (view.proof.as_ref(), attempt.uuid.as_ref()) else {
-        return Disappearance::Looking(None, Some(Duration::ZERO));
+        return (None, Duration::ZERO);
     };
     let spacing = view.times.absence_check_interval;
     let shown = proof.shows(uuid);
@@ -123,7 +192,7 @@ pub fn progress(facts: &Facts, view: &View, attempt: &Attempt) -> Disappearance 
         .map(|last| *last + spacing)
         .or(missing.reads.first().copied())
         .unwrap_or_default();
-    Disappearance::Looking(effect, Some(next_listing))
+    (effect, next_listing)
 }
 
 /// The last look counts for this many check intervals at the end of an object.
@@ -132,11 +201,16 @@ const FRESH: u32 = 10;
 /// Whether what ends an object was seen of late: a machine that was missed long ago may have been shown since, while
 /// nobody looked.
 fn is_fresh(facts: &Facts, view: &View) -> bool {
+    !facts.deleting() || is_recent(facts, view)
+}
+
+/// Whether a read and a listing of late did not show the machine.
+fn is_recent(facts: &Facts, view: &View) -> bool {
     let oldest = view.times.absence_check_interval * FRESH;
     let is_new = |at: &Duration| facts.now.since(*at) <= oldest;
     let missing = &facts.memory.missing;
     let looks = [missing.reads.last(), missing.listings.last()];
-    !facts.deleting() || looks.into_iter().all(|at| at.is_some_and(is_new))
+    looks.into_iter().all(|at| at.is_some_and(is_new))
 }
 
 /// Whether the machine was ordered so short a time ago that the provider may not show it yet. A clock that was turned

@@ -4,6 +4,7 @@
 //! arrived, and ordered when it is certain that none has. A deleted object is released. Each of
 //! these is a file beside this one; the checks that effects repeat on fresh data are in [`fence`].
 
+pub mod absent;
 pub mod adopt;
 mod ask;
 pub mod candidates;
@@ -52,7 +53,7 @@ use crate::{
 use api::{
     Reason,
     account::KnownMachine,
-    acknowledgement::AcknowledgementEffect::OrderAnother,
+    acknowledgement::AcknowledgementEffect::{AssumeAbsent, OrderAnother},
     names::ORDER_ANNOTATION,
     order::OrderAccount,
     references::AccountKind,
@@ -127,6 +128,9 @@ pub fn decide(facts: &Facts) -> Decision {
         let started = attempt.record.intent.epoch;
         decision.draft.use_up(facts, OrderAnother, started);
     }
+    if !evidence.may_be_absent() {
+        decision.draft.withdraw(AssumeAbsent);
+    }
     // So does that of a re-installation.
     let install = &mut decision.draft.status.install;
     let shown = facts
@@ -189,27 +193,20 @@ fn by_evidence(facts: &Facts, evidence: &Evidence) -> Decision {
             Some(OrderOutcome::Created) => missing::look(facts, attempt),
             _ => order::next(facts, evidence),
         },
-        // A person says that it made no machine, whosever it is.
-        Evidence::Bare | Evidence::Former(..) | Evidence::Stranger(..) | Evidence::Foreign(_)
-            if resolve::acknowledged(facts, evidence) =>
-        {
-            order::next(facts, evidence)
-        }
         Evidence::Bare => resolve::resolve(facts, evidence),
         Evidence::None => order::next(facts, evidence),
         Evidence::Former(intent, mark) => adopt::former(facts, evidence, intent, mark),
         Evidence::Stranger(intent, mark) => adopt::stranger(facts, evidence, intent, mark),
-        Evidence::Foreign(intent) => Decision::hold(
-            facts,
-            Cause::needs_person(
-                Reason::OwnershipConflict,
-                format!(
-                    "the order on record was written by cluster {}, and its machine may be in use there; if this object shall order a machine of its own all the same, say so: {}",
-                    intent.cluster,
-                    remedy::acknowledge(facts, evidence)
-                ),
-            ),
-        ),
+        Evidence::Foreign(intent) => {
+            let cluster = &intent.cluster;
+            let why = format!("written by cluster {cluster}");
+            absent::unless_given(facts, evidence, &why, |remedy| {
+                let text = format!(
+                    "the order on record was written by cluster {cluster}, and its machine may be in use there; if this object shall order a machine of its own all the same, {remedy}"
+                );
+                Cause::needs_person(Reason::OwnershipConflict, text)
+            })
+        }
         Evidence::Garbled(text) => Decision::hold(
             facts,
             Cause::needs_person(

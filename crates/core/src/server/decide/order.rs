@@ -5,7 +5,7 @@
 
 use super::{
     super::facts::{Facts, Installation, account_of},
-    Decision, Effect, NewOrder, control,
+    Decision, Effect, NewOrder, absent, control,
     draft::Draft,
     evidence::Evidence,
     expiry, external, order_account, remedy, replace,
@@ -153,8 +153,8 @@ fn start(facts: &Facts, evidence: &Evidence, order: Order, sent: Hashes) -> Deci
                 Some(OrderOutcome::Absent) => attempt.record.intent.unknown_before + 1,
                 _ => 0,
             };
-            // A person's word breaks the row of unknown outcomes, and another request that of refusals.
-            let acknowledged = super::resolve::acknowledged(facts, evidence);
+            // An acknowledgement breaks the row of unknown outcomes, and another request that of refusals.
+            let acknowledged = absent::is_closed_so(facts, &attempt.record);
             let changed = is_changed(facts, &attempt.record);
             (
                 if acknowledged { 0 } else { unknown },

@@ -5,7 +5,7 @@
 
 use super::{
     super::facts::Facts,
-    Decision, Effect, control,
+    Decision, Effect, absent, control,
     draft::Draft,
     evidence::{Attempt, Evidence, order_of},
     external,
@@ -21,7 +21,7 @@ use crate::{
 };
 use api::{
     Interval, Reason,
-    acknowledgement::AcknowledgementEffect::OrderAnother,
+    acknowledgement::AcknowledgementEffect::{AssumeAbsent, OrderAnother},
     server::{DeletionPolicy, OrderOutcome},
 };
 use hosting_types::{Server, ServerStatus};
@@ -46,6 +46,9 @@ pub fn release(facts: &Facts, evidence: &Evidence) -> Decision {
     }
     let mut decision = toward_the_end(facts, evidence);
     decision.draft.withdraw(OrderAnother);
+    if !facts.own.is_empty() {
+        decision.draft.withdraw(AssumeAbsent);
+    }
     if decision.effect == Some(Effect::LetGo) && !facts.has_finalizer() {
         // Somebody stripped it; others still hold the object, and its machine is dealt with.
         decision.effect = None;
@@ -410,29 +413,23 @@ fn not_shown(facts: &Facts, attempt: &Attempt) -> Decision {
     };
     let uuid = attempt.uuid.as_deref().unwrap_or("unknown");
     match missing::progress(facts, view, attempt) {
-        missing::Disappearance::Gone => Decision::unchanged(facts).with(Effect::LetGo),
+        missing::Disappearance::Gone | missing::Disappearance::Acknowledged => {
+            Decision::unchanged(facts).with(Effect::LetGo)
+        }
         missing::Disappearance::Elsewhere => missing::elsewhere(facts, view, attempt),
         // Retain needs the same proof: a machine that is only not shown would be let go without its tag.
         missing::Disappearance::Looking(effect, proof) => {
-            let cause = if view.proof.is_some() && control(view).is_none() {
-                Cause::needs_person(
-                    Reason::MachineNotFound,
-                    format!(
-                        "machine {uuid} is not shown, and no other known machine is there to show that the listings are complete; if it is gone, say so: {}",
-                        remedy::acknowledge(facts, &Evidence::Own(attempt.clone()))
-                    ),
-                )
+            let spacing = view.times.absence_check_interval;
+            let decision = if view.proof.is_some() && control(view).is_none() {
+                missing::unproved(facts, attempt)
             } else {
-                Cause::waits(
-                    Reason::MachineNotFound,
-                    format!(
-                        "machine {uuid} is not shown; this object goes once that is certain; looked at again every {}",
-                        Interval(view.times.absence_check_interval)
-                    ),
-                )
+                let text = format!(
+                    "machine {uuid} is not shown; this object goes once that is certain; looked at again every {}",
+                    Interval(spacing)
+                );
+                Decision::hold(facts, Cause::waits(Reason::MachineNotFound, text))
             };
-            let mut decision =
-                Decision::hold(facts, cause).again(view.times.absence_check_interval);
+            let mut decision = decision.again(spacing);
             decision.effect = effect;
             decision.wants_proof = proof;
             decision
@@ -465,7 +462,9 @@ fn unresolved(facts: &Facts, evidence: &Evidence) -> Decision {
         return external::end(facts, view, external);
     }
     match resolve::progress(facts, view, evidence) {
-        resolve::Absence::Proved(_) => Decision::unchanged(facts).with(Effect::LetGo),
+        resolve::Absence::Proved(_) | resolve::Absence::Acknowledged => {
+            Decision::unchanged(facts).with(Effect::LetGo)
+        }
         progress => resolve::waiting(facts, view, evidence, progress),
     }
 }
@@ -481,7 +480,9 @@ fn not_served(facts: &Facts, evidence: &Evidence, view: &View, cause: &Cause) ->
     if view.proof.is_none() || is_recorded {
         return Decision::hold(facts, cause.clone());
     }
-    if order::never_ordered(facts, view, evidence) || resolve::acknowledged(facts, evidence) {
+    let asked = absent::situation(facts, evidence, "the account does not serve this namespace");
+    let is_given = facts.acknowledgements().is_given(&asked);
+    if order::never_ordered(facts, view, evidence) || is_given {
         return Decision::unchanged(facts).with(Effect::LetGo);
     }
     // What a listing of its time shows settles the others.
@@ -489,11 +490,13 @@ fn not_served(facts: &Facts, evidence: &Evidence, view: &View, cause: &Cause) ->
         return Decision::hold(facts, cause.clone());
     }
     let text = format!(
-        "{}; nothing is asked of it for this object, so it stays unknown whether an order of it made a machine; if the provider shows none, say so: {}",
+        "{}; nothing is asked of it for this object, so it stays unknown whether an order of it made a machine; if the provider shows none, {}",
         cause.message,
-        remedy::acknowledge(facts, evidence)
+        facts.acknowledgements().remedy(&asked)
     );
-    Decision::hold(facts, Cause::needs_person(cause.reason, text))
+    let mut decision = Decision::hold(facts, Cause::needs_person(cause.reason, text));
+    decision.draft.ask(facts, &asked);
+    decision
 }
 
 /// The status of a deleted object with a machine.

@@ -1,14 +1,10 @@
 //! The commands that a person has to type, whole, for messages.
 
-use super::{
-    super::facts::{Facts, account_of},
-    evidence::Evidence,
-    resolve,
-};
+use super::super::facts::{Facts, account_of};
 use crate::{account::key::AccountKey, cause::Cause};
 use api::{
     Policies, Reason,
-    names::{ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, SERVER_FINALIZER},
+    names::{ORDER_ANNOTATION, SERVER_FINALIZER},
 };
 
 /// Forget the order that the annotation tells of.
@@ -16,20 +12,9 @@ pub fn remove_annotation(facts: &Facts) -> String {
     command(facts, "annotate", &format!("{ORDER_ANNOTATION}-"))
 }
 
-/// Say that the order on record made no machine.
-pub fn acknowledge(facts: &Facts, evidence: &Evidence) -> String {
-    let word = resolve::acknowledgement(facts, evidence);
-    annotate(facts, ACKNOWLEDGE_ABSENT, &word)
-}
-
 /// See which programs write the object.
 pub fn show_writers(facts: &Facts) -> String {
     command(facts, "get", "-o yaml --show-managed-fields")
-}
-
-/// Say something by an annotation, whatever it said before.
-pub fn annotate(facts: &Facts, name: &str, value: &str) -> String {
-    command(facts, "annotate", &format!("{name}={value} --overwrite"))
 }
 
 /// Set one field of the spec; `value` is JSON.

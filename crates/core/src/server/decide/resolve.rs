@@ -2,50 +2,96 @@
 //!
 //! Absence takes three complete listings, spaced, the last after the absence grace period, each with the
 //! order's tag unknown to the account, and each with a control: the same two questions must show a
-//! machine that we know. Without a control, or after two unknown outcomes in a row, a person says so.
+//! machine that we know. Without a control, or after two unknown outcomes in a row, a user acknowledges it.
 
 use super::{
-    super::facts::Facts, Decision, Effect, LookUp, control, draft::Draft, evidence::Evidence,
-    fence, leads_to, remedy,
+    super::facts::Facts, Decision, Effect, LookUp, absent, control, draft::Draft,
+    evidence::Evidence, fence, leads_to, remedy,
 };
-use crate::{account::view::View, account_facts::Purpose, cause::Cause, server::memory::Obstacle};
+use crate::{
+    account::view::{Proof, View},
+    account_facts::Purpose,
+    acknowledgement::Situation,
+    cause::Cause,
+    server::memory::Obstacle,
+};
 use api::{
     Interval, Reason,
+    acknowledgement::AcknowledgementEffect::AssumeAbsent,
     names::ORDER_TAG,
     server::{Intent, OrderOutcome},
 };
 use std::time::Duration;
 
+/// Why nobody can prove anything of an order of which only the finalizer is left.
+const NO_TRACE: &str = "only the finalizer shows that there was an order";
+/// Why an absence is not believed a second time.
+const TWICE: &str = "two orders in a row had an unknown outcome";
+
 /// How far the search is.
 pub enum Absence {
-    /// It is proved, or a person says, that the order made no machine.
+    /// Complete listings prove that the order made no machine.
     Proved(&'static str),
+    /// A user acknowledges it, and what was sent would have arrived by now.
+    Acknowledged,
+    /// The same, and it may still arrive: wait for a proof listing that starts at or after this moment.
+    Arriving(Duration),
     /// Ask beside this listing.
     Look(LookUp),
     /// Wait for a proof listing that starts at or after this moment.
     Wait(Duration),
     /// Wait for a list of every machine of the account that starts at or after this moment.
     List(Duration),
-    /// A person must say; why, and what.
+    /// A user must acknowledge it; why.
     Stuck(String),
 }
 
-/// What a person writes to say that the order made no machine.
-pub fn acknowledgement(facts: &Facts, evidence: &Evidence) -> String {
+/// What a user may acknowledge meanwhile.
+enum Asked {
+    This(Situation),
+    Nothing,
+    /// This process does not know yet.
+    AsBefore,
+}
+
+fn asked(facts: &Facts, evidence: &Evidence, absence: &Absence) -> Asked {
+    if matches!(absence, Absence::Arriving(_)) {
+        return Asked::AsBefore;
+    }
+    let this = |why: &str| Asked::This(absent::situation(facts, evidence, why));
+    if let Some(why) = obstacle(facts, absence) {
+        return this(&why);
+    }
+    let search = facts.memory.search.as_ref();
     match evidence {
-        Evidence::Own(attempt) => facts.mark().order_tag(attempt.record.intent.epoch),
-        Evidence::Former(_, mark) | Evidence::Stranger(_, mark) => mark.as_str().to_owned(),
-        Evidence::Foreign(intent) => intent.mark.chars().take(LONGEST_MARK).collect(),
-        _ => facts.mark().tag_prefix(),
+        // It will be needed in the end.
+        Evidence::Own(attempt) if search.is_some_and(|s| s.looked.is_some()) => {
+            match attempt.record.intent.unknown_before {
+                0 => Asked::Nothing,
+                _ => this(TWICE),
+            }
+        }
+        _ => Asked::AsBefore,
     }
 }
 
-/// Anybody may have written the mark of a foreign order.
-const LONGEST_MARK: usize = 24;
-
-/// Whether a person said that the order made no machine.
-pub fn acknowledged(facts: &Facts, evidence: &Evidence) -> bool {
-    facts.acknowledged() == Some(acknowledgement(facts, evidence).as_str())
+/// What stands in the way of a proof.
+fn obstacle(facts: &Facts, absence: &Absence) -> Option<String> {
+    if let Absence::Stuck(why) = absence {
+        return Some(why.clone());
+    }
+    let search = facts.memory.search.as_ref();
+    Some(match search?.obstacle.as_ref()? {
+        Obstacle::NoControl => {
+            "the tag of a known machine is not shown, so the answers are not believed".to_owned()
+        }
+        Obstacle::TagExists => {
+            "that tag exists in the account, and no machine with it is shown".to_owned()
+        }
+        Obstacle::Unmarked(uuid) => {
+            format!("machine {uuid} has this host name, was made since, and bears no order's tag")
+        }
+    })
 }
 
 /// How far the search is, for living and deleted objects alike.
@@ -55,21 +101,32 @@ pub fn progress(facts: &Facts, view: &View, evidence: &Evidence) -> Absence {
     let Some(proof) = &view.proof else {
         return Absence::Wait(since);
     };
-    if acknowledged(facts, evidence) {
-        // A person who looks at the provider does not see what is still on its way, nor a list that lags behind. Without a
-        // search there is no moment to count from.
-        let arrived = since + view.times.absence_grace_period;
-        return match search.is_some() && proof.began < arrived {
-            true => Absence::Wait(arrived),
-            false => Absence::Proved("acknowledged by annotation"),
-        };
+    let found = looked_for(facts, view, evidence, proof);
+    if matches!(found, Absence::Proved(_)) {
+        return found;
     }
-    // There is no attempt to look for, so no look can end this: a person must.
+    match asked(facts, evidence, &found) {
+        Asked::This(asked) if facts.acknowledgements().is_given(&asked) => {
+            // A user who looks at the provider does not see what is still on its way, nor a list that lags behind.
+            // Without a search there is no moment to count from.
+            let arrived = since + view.times.absence_grace_period;
+            match search.is_some() && proof.began < arrived {
+                true => Absence::Arriving(arrived),
+                false => Absence::Acknowledged,
+            }
+        }
+        _ => found,
+    }
+}
+
+/// How far the search is by itself.
+fn looked_for(facts: &Facts, view: &View, evidence: &Evidence, proof: &Proof) -> Absence {
+    // There is no attempt to look for, so no look can end this: a user must.
     let Evidence::Own(attempt) = evidence else {
-        return Absence::Stuck("only the finalizer shows that there was an order".into());
+        return Absence::Stuck(NO_TRACE.into());
     };
-    let Some(search) = search else {
-        return Absence::Wait(since);
+    let Some(search) = &facts.memory.search else {
+        return Absence::Wait(facts.now.mono);
     };
     let intent = &attempt.record.intent;
     if !leads_to(view, intent.account.as_ref()) {
@@ -86,7 +143,7 @@ pub fn progress(facts: &Facts, view: &View, evidence: &Evidence) -> Absence {
             .is_some_and(|s| *s >= search.first_seen + times.absence_grace_period)
     {
         return if intent.unknown_before >= 1 {
-            Absence::Stuck("two orders in a row had an unknown outcome".into())
+            Absence::Stuck(TWICE.into())
         } else {
             Absence::Proved("three complete listings showed no machine")
         };
@@ -136,63 +193,57 @@ pub fn resolve(facts: &Facts, evidence: &Evidence) -> Decision {
         Ok(view) => view,
         Err(cause) => return Decision::hold(facts, cause),
     };
-    match progress(facts, view, evidence) {
-        Absence::Proved(how) => absent(facts, evidence, how),
-        other => waiting(facts, view, evidence, other),
+    if matches!(evidence, Evidence::Bare) {
+        let asked = absent::situation(facts, evidence, NO_TRACE);
+        if facts.acknowledgements().is_given(&asked) {
+            return absent::order_anyway(facts, evidence, &asked);
+        }
+    }
+    match (progress(facts, view, evidence), evidence) {
+        (Absence::Proved(how), _) => proved(facts, evidence, how),
+        (Absence::Acknowledged, Evidence::Own(attempt)) => absent::close(facts, attempt),
+        (other, _) => waiting(facts, view, evidence, other),
     }
 }
 
 /// Says that the search goes on, with the look that is due.
 pub fn waiting(facts: &Facts, view: &View, evidence: &Evidence, absence: Absence) -> Decision {
-    let remedy = format!(
-        "if the provider shows no machine for it, say so: {}",
-        remedy::acknowledge(facts, evidence)
-    );
-    let search = facts.memory.search.as_ref();
-    let obstacle = match search.and_then(|s| s.obstacle.as_ref()) {
-        Some(Obstacle::NoControl) => Some(
-            "the tag of a known machine is not shown, so the answers are not believed".to_owned(),
-        ),
-        Some(Obstacle::TagExists) => {
-            Some("that tag exists in the account, and no machine with it is shown".to_owned())
-        }
-        Some(Obstacle::Unmarked(uuid)) => Some(format!(
-            "machine {uuid} has this host name, was made since, and bears no order's tag"
-        )),
-        None => None,
-    };
     let unknown = unknown(facts, evidence);
-    let obstacle = match &absence {
-        Absence::Stuck(why) => Some(why.clone()),
-        _ => obstacle,
-    };
-    let cause = match obstacle {
-        Some(why) => Cause::needs_person(
-            Reason::OutcomeUnknown,
-            format!("{unknown}: {why}; {remedy}"),
-        ),
-        None if acknowledged(facts, evidence) => Cause::waits(
+    let grace = Interval(view.times.absence_grace_period);
+    let asked = asked(facts, evidence, &absence);
+    let cause = match (&absence, obstacle(facts, &absence), &asked) {
+        (Absence::Arriving(_), ..) => Cause::waits(
             Reason::OutcomeUnknown,
             format!(
-                "{unknown}; that there is no machine, as the annotation says, counts once a listing shows none that began {} after the first look; until then what was sent may still arrive, or be shown",
-                Interval(view.times.absence_grace_period)
+                "{unknown}; that there is no machine is acknowledged, and counts once a listing shows none that began {grace} after the first look; until then what was sent may still arrive, or be shown"
             ),
         ),
-        None => Cause::waits(
+        (_, Some(why), Asked::This(asked)) => Cause::needs_person(
             Reason::OutcomeUnknown,
             format!(
-                "{unknown}; looked for again every {}, and believed absent {} after the first look at the earliest; {}",
+                "{unknown}: {why}; if the provider shows no machine for it, {}",
+                facts.acknowledgements().remedy(asked)
+            ),
+        ),
+        _ => Cause::waits(
+            Reason::OutcomeUnknown,
+            format!(
+                "{unknown}; looked for again every {}, and believed absent {grace} after the first look at the earliest; {}",
                 Interval(view.times.absence_check_interval),
-                Interval(view.times.absence_grace_period),
                 afterwards(facts, evidence)
             ),
         ),
     };
     let mut decision =
         Decision::of(Draft::holding(facts, cause)).again(view.times.idle_poll_interval);
+    match &asked {
+        Asked::This(asked) => decision.draft.ask(facts, asked),
+        Asked::Nothing => decision.draft.withdraw(AssumeAbsent),
+        Asked::AsBefore => {}
+    }
     match absence {
         Absence::Look(look) => decision.effect = Some(Effect::LookForOrder(look)),
-        Absence::Wait(not_before) => {
+        Absence::Wait(not_before) | Absence::Arriving(not_before) => {
             decision.wants_proof = Some(not_before);
             // Once the moment is past the account wakes us, as soon as it has a listing.
             let rest = match not_before.saturating_sub(facts.now.mono) {
@@ -205,7 +256,7 @@ pub fn waiting(facts: &Facts, view: &View, evidence: &Evidence, absence: Absence
             decision.wants_servers = Some(not_before);
             decision = decision.again(view.times.active_poll_interval);
         }
-        Absence::Proved(_) | Absence::Stuck(_) => {}
+        Absence::Proved(_) | Absence::Acknowledged | Absence::Stuck(_) => {}
     }
     decision
 }
@@ -227,7 +278,7 @@ fn afterwards(facts: &Facts, evidence: &Evidence) -> &'static str {
 
 /// What is not known, and what is looked for.
 fn unknown(facts: &Facts, evidence: &Evidence) -> String {
-    let sought = acknowledgement(facts, evidence);
+    let sought = absent::sought(facts, evidence);
     match evidence {
         Evidence::Own(attempt) if attempt.record.outcome.is_some() => format!(
             "which machine the order made is lost; looking for tag {sought}; nothing is ordered meanwhile"
@@ -245,7 +296,7 @@ fn unknown(facts: &Facts, evidence: &Evidence) -> String {
 }
 
 /// The order made no machine: its epoch is closed in status, and the next pass may start again.
-fn absent(facts: &Facts, evidence: &Evidence, how: &str) -> Decision {
+fn proved(facts: &Facts, evidence: &Evidence, how: &str) -> Decision {
     let Evidence::Own(attempt) = evidence else {
         return Decision::unchanged(facts);
     };
@@ -268,5 +319,6 @@ fn absent(facts: &Facts, evidence: &Evidence, how: &str) -> Decision {
     record.outcome_at = Some(facts.now.wall);
     record.message = Some(how.into());
     draft.status.order = Some(record);
+    draft.withdraw(AssumeAbsent);
     Decision::of(draft).at_once()
 }

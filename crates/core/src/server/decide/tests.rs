@@ -51,7 +51,7 @@ use api::{
     acknowledgement::AcknowledgementEffect,
     conditions::Type,
     names::{
-        ACKNOWLEDGE, ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, RETAINED_PREFIX, SERVER_FINALIZER,
+        ACKNOWLEDGE, ORDER_ANNOTATION, RELEASE_ANNOTATION, RETAINED_PREFIX, SERVER_FINALIZER,
     },
     order::{OrderAccount, OrderNote},
     references::AccountKind,
@@ -259,10 +259,6 @@ impl Case {
 
     fn begun(self, number: u8) -> Self {
         self.annotated(RELEASE_ANNOTATION, uuid(number))
-    }
-
-    fn acknowledged(self, tag: String) -> Self {
-        self.annotated(ACKNOWLEDGE_ABSENT, tag)
     }
 
     /// The status of the decision is written.

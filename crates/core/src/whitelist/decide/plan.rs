@@ -63,7 +63,7 @@ pub fn plan(list: &List, target: &Target, is_acknowledged: bool) -> Plan {
     Plan { steps, next, held }
 }
 
-/// The entry to remove now. What belongs to other objects goes at a person's word only, and what is foreign only where
+/// The entry to remove now. What belongs to other objects goes by an acknowledgement only, and what is foreign only where
 /// the rest admits the operator: before that, it may be what keeps the operator in.
 fn removal<'a>(
     list: &List,

@@ -3,9 +3,10 @@
 use super::{super::world::*, *};
 use api::{
     BareMetalServer, Interval, ManagementPolicy, Policies, Reason,
+    acknowledgement::Acknowledged,
     conditions::Type,
     names::{
-        ACKNOWLEDGE, ACKNOWLEDGE_ABSENT, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER,
+        ACKNOWLEDGE, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER,
     },
     order::{OrderAccount, OrderNote},
     references::AccountKind,
@@ -151,8 +152,22 @@ pub fn status_of(s: &BareMetalServerStatus) -> StatusA {
             });
             [all.next(), all.next()]
         },
-        asked: lists(&s.pending_acknowledgements, &s.acknowledged),
+        asked: lists(&s.pending_acknowledgements, &used(s)),
     }
+}
+
+/// What was acted on; what closed the order on record has the moment that a record has here.
+fn used(s: &BareMetalServerStatus) -> Vec<Acknowledged> {
+    let closed = s.order.as_ref().and_then(|order| order.outcome_at);
+    let at = s.order.as_ref().map(|order| record(&record_of(order)));
+    let at = at.and_then(|order| order.outcome_at);
+    let mut all = s.acknowledged.clone();
+    for used in &mut all {
+        if closed == Some(used.acknowledged_at.0.as_second()) {
+            used.acknowledged_at = Time(Timestamp::from_second(at.unwrap_or(BASE)).unwrap());
+        }
+    }
+    all
 }
 
 fn replaced((machine, is_failed): &(u8, bool)) -> Replaced {
@@ -234,10 +249,6 @@ pub fn object(o: &Obj) -> BareMetalServer {
     }
     if let Some(machine) = o.begun {
         annotations.insert(RELEASE_ANNOTATION.to_owned(), uuid(machine));
-    }
-    if let Some(epoch) = o.acknowledged {
-        let tag = mark(o.who).order_tag(BASE + i64::from(epoch));
-        annotations.insert(ACKNOWLEDGE_ABSENT.to_owned(), tag);
     }
     if o.given != 0 {
         annotations.insert(ACKNOWLEDGE.to_owned(), TEXTS.get(o.given));

@@ -102,11 +102,10 @@ fn a_restored_object_takes_over_what_is_live_and_unclaimed() {
             false,
         ),
         (
-            "and a person has said so",
+            "nothing found, and a user acknowledges it",
             restored(30)
-                .held()
-                .facts(|f| f.former = over(ServerStatus::Released))
-                .acknowledged(intent_of("web", "uid-0").mark),
+                .facts(|f| f.former = former(Some(false), Vec::new()))
+                .given(AssumeAbsent),
             Some("Order"),
             Some(Reason::Ordering),
             false,
@@ -231,7 +230,7 @@ fn a_copy_is_ignored_only_where_nobody_can_lose_by_it() {
 }
 
 #[test]
-fn a_persons_word_closes_what_another_object_left_wherever_it_stands() {
+fn an_acknowledgement_closes_what_another_object_left_wherever_it_stands() {
     let foreign = Intent {
         cluster: "f".repeat(16),
         ..intent_of("web", "uid-0")
@@ -252,16 +251,28 @@ fn a_persons_word_closes_what_another_object_left_wherever_it_stands() {
             o.status.get_or_insert_default().order = Some(OrderRecord::open(intent.clone()));
         });
         for (place, case) in [("annotation", noted), ("status", in_status)] {
-            let case = case.facts(|f| f.former = live());
+            // A machine of an earlier object that is shown is taken over: nothing is asked of that.
+            let shown = case.clone().facts(|f| f.former = live());
+            let case = case.facts(|f| {
+                f.former = match what {
+                    "former" => former(Some(false), Vec::new()),
+                    _ => live(),
+                };
+            });
             assert_eq!(case.decide().effect, None, "{what} in {place}");
-            let said = short(&case.clone().acknowledged(intent.mark.clone()).decide());
+            let given = case.clone().given(AssumeAbsent);
+            let said = short(&given.decide());
             assert_eq!(said.0, Some("Order"), "{what} in {place}");
-            let other = case.acknowledged(mark().as_str().into());
+            let other = case.written().giving("0123456789ab");
             assert_eq!(
                 other.decide().effect,
                 None,
-                "{what} in {place}: of another mark"
+                "{what} in {place}: another token"
             );
+            if what == "former" {
+                let given = given.facts(|f| f.former = shown.0.former);
+                assert_eq!(given.decide().effect, None, "it is shown by now");
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{recall::Bare, *};
 use crate::server::recall::recall;
+use AcknowledgementEffect::AssumeAbsent;
 
 /// The account stands on another connection, and another lineage is on record.
 fn elsewhere(case: Case) -> Case {
@@ -36,8 +37,8 @@ fn an_order_is_not_proved_absent_in_another_account() {
         "it is back"
     );
     assert_eq!(short(&elsewhere(proved()).decide()), unknown);
-    let told = elsewhere(proved()).acknowledged(own_tag());
-    assert_eq!(short(&told.decide()), absent, "a person says so");
+    let given = elsewhere(proved()).given(AssumeAbsent);
+    assert_eq!(short(&given.decide()), absent, "a user acknowledges it");
     // The machine itself is an outcome wherever it is shown.
     let found = elsewhere(proved()).with(1, ServerStatus::Delivered);
     assert_eq!(short(&found.decide()).1, Some(Reason::Delivered));
@@ -61,8 +62,16 @@ fn a_machine_is_not_gone_because_another_account_does_not_show_it() {
     let not_found = (None, Some(Reason::MachineNotFound), true);
     assert_eq!(short(&elsewhere(gone.clone()).decide()), not_found);
     assert_eq!(short(&elsewhere(tried()).decide()), not_found);
-    let told = elsewhere(gone).acknowledged(own_tag());
-    assert_eq!(short(&told.decide()).0, Some("LetGo"));
+    let given = elsewhere(gone).given(AssumeAbsent);
+    assert_eq!(short(&given.decide()).0, Some("LetGo"));
+    // A living object orders another one then.
+    let given = elsewhere(tried()).given(AssumeAbsent);
+    let closed = given.decide().draft.status;
+    assert_eq!(closed.order.unwrap().outcome, Some(OrderOutcome::Absent));
+    assert_eq!((closed.uuid, closed.pending_acknowledgements.len()), (None, 0));
+    // It is back where the machine was recorded.
+    let back = given.view(|v| v.connection = Some(CONNECTION.into()));
+    assert_eq!(short(&back.decide()), not_found);
 }
 
 #[test]

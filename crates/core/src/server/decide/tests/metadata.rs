@@ -123,16 +123,6 @@ fn a_tool_that_strips_again_and_again_meets_pauses_and_then_a_person_reads_of_it
 }
 
 #[test]
-fn a_word_that_there_is_no_machine_is_void_where_there_is_one() {
-    let case = created()
-        .with(1, ServerStatus::Delivered)
-        .acknowledged(own_tag());
-    assert_eq!(short(&case.decide()).0, Some("WriteNote"));
-    let unknown = Case::new().open(300, &[]).acknowledged(own_tag());
-    assert_eq!(unknown.decide().effect, None, "it is heard");
-}
-
-#[test]
 fn a_closed_outcome_is_written_down_as_soon_as_it_stands_in_status() {
     let intent = Case::new().intent();
     let record = OrderRecord {

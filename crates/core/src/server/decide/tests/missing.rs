@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::server::memory::Missing;
+use AcknowledgementEffect::AssumeAbsent;
 
 /// Its machine was ordered ten minutes ago.
 pub(super) fn created() -> Case {
@@ -232,4 +233,49 @@ fn a_mark_is_put_back_only_on_what_may_be_the_machine_of_the_order() {
     // What bears the mark of another object is not shown by this one.
     let theirs = stripped(&["fmo-order:0123456789abcdef0123456700000001"]).decide();
     assert!(theirs.draft.status.hostname.is_none() && theirs.draft.status.addresses.is_empty());
+}
+
+#[test]
+fn a_machine_that_is_missing_for_the_grace_period_may_be_acknowledged_as_absent() {
+    let missed = |reads: &[u64], listings: &[u64]| {
+        let tried = tried(reads, listings);
+        created().memory(|m| m.missing = tried)
+    };
+    let not_found = Some(Reason::MachineNotFound);
+    let early = missed(&[800, 900], &[800, 900]);
+    assert_eq!(short(&early.decide()), (None, not_found, true));
+    assert_eq!(early.written().pending(AssumeAbsent), None);
+    // Ten minutes after the first read it is read once more, beside a listing of that time.
+    let due = missed(&[300, 360], &[300, 360]);
+    assert_eq!(short(&due.decide()), (Some("Read"), not_found, true));
+    assert_eq!(due.decide().wants_proof, Some(secs(900)));
+    assert_eq!(due.written().pending(AssumeAbsent), None);
+
+    let long = || missed(&[300, 360, 990], &[300, 360, 990]);
+    assert_eq!(short(&long().decide()), (None, not_found, true));
+    let given = long().given(AssumeAbsent);
+    let token = given.pending(AssumeAbsent).unwrap();
+    let draft = given.decide().draft;
+    assert_eq!(
+        draft.status.order.unwrap().outcome,
+        Some(OrderOutcome::Absent)
+    );
+    assert_eq!(draft.status.acknowledged[0].token, token);
+    let closed = given.clone().written();
+    assert_eq!(closed.0.status().uuid, None);
+    assert_eq!(short(&closed.decide()).0, Some("Order"));
+    assert_eq!(closed.pending(AssumeAbsent), None);
+
+    // It is shown again.
+    let shown = given.clone().with(1, ServerStatus::Delivered);
+    assert_eq!(short(&shown.decide()).1, Some(Reason::Delivered));
+    let told = shown.written();
+    assert_eq!(told.pending(AssumeAbsent), None);
+    assert_eq!(told.0.status().acknowledged, []);
+    // The token was read long ago, or by another process: it is looked for once more.
+    let later = given.clone().facts(|f| f.now.mono += secs(4000));
+    assert_eq!(short(&later.decide()), (Some("Read"), not_found, true));
+    let restarted = given.memory(|m| m.missing = Missing::default());
+    assert_eq!(short(&restarted.decide()).0, Some("Read"));
+    assert_eq!(restarted.written().pending(AssumeAbsent), Some(token));
 }

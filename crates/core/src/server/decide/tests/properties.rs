@@ -6,7 +6,6 @@ use crate::{
     account::view::State,
     readings::words,
     server::{
-        decide::resolve::acknowledged,
         memory::{Missing, Obstacle, Release, ReleaseAnswer, Sent},
         tag_changes::{TagChange, TagEnd},
     },
@@ -279,10 +278,7 @@ fn untagged() -> impl Strategy<Value = Case> {
         if let Some(number) = begun {
             case = case.begun(number);
         }
-        if ack.is_some() {
-            case = case.acknowledged(own_tag());
-        }
-        case.object(|o| {
+        let case = case.object(|o| {
             o.status = status;
         })
         .spec(|s| {
@@ -331,8 +327,23 @@ fn untagged() -> impl Strategy<Value = Case> {
                 claimed,
                 machines: theirs.into_iter().map(seen).collect(),
             });
+        });
+        // A user gives whatever is asked for.
+        ack.iter().fold(case, |case, ()| {
+            let asked = case.written();
+            let pending = asked.0.status().pending_acknowledgements.into_iter();
+            let tokens: Vec<String> = pending.map(|asked| asked.token).collect();
+            asked.giving(&tokens.join(","))
         })
     })
+}
+
+/// Whether a user gives something of this effect that status shows.
+fn is_given(facts: &Facts, effect: AcknowledgementEffect) -> bool {
+    let given = facts.acknowledgements();
+    let tokens = given.annotation.unwrap_or_default();
+    let mut pending = given.pending.iter();
+    pending.any(|asked| asked.effect == effect && tokens.contains(&asked.token))
 }
 
 proptest! {
@@ -356,15 +367,19 @@ proptest! {
             let facts = &case.0;
             let view = facts.view().unwrap();
             prop_assert!(facts.own.is_empty(), "a machine bears the mark");
-            prop_assert!(facts.retained.is_empty(), "one is kept, and no token stands for it");
-            prop_assert!(facts.unlisted.is_empty(), "one may be kept");
+            let is_free = facts.retained.is_empty() && facts.unlisted.is_empty();
+            prop_assert!(
+                is_free || is_given(facts, AcknowledgementEffect::OrderAnother),
+                "one is or may be kept, and no token stands for it"
+            );
             prop_assert!(!facts.deleting() && !facts.policies().suspend);
             prop_assert_eq!(&view.state, &State::Usable);
             prop_assert!(view.proof.is_some() && view.catalogue.is_some());
             let found = evidence(facts);
             prop_assert!(plan.after_epoch >= found.last_epoch());
             prop_assert_ne!(found.outcome(), Some(OrderOutcome::Created));
-            prop_assert!(found.open_attempt().is_none() || acknowledged(facts, &found));
+            let is_absent = is_given(facts, AcknowledgementEffect::AssumeAbsent);
+            prop_assert!(found.open_attempt().is_none() || is_absent);
         }
     }
 

@@ -9,6 +9,7 @@ use crate::{
         memory::{Missing, ReleaseAnswer, Sent},
     },
 };
+use AcknowledgementEffect::AssumeAbsent;
 use api::brake::{BrakeStatus, Braking, ReleaseBrake};
 
 pub(super) fn deleted(status: ServerStatus) -> Case {
@@ -533,6 +534,7 @@ fn an_order_is_settled_before_its_object_goes() {
     let created = Case::new()
         .ordered(Some(OrderOutcome::Created), Some(1))
         .deleting();
+    let alone = created.clone().view(|v| v.known.clear());
     table(vec![
         (
             "refused",
@@ -587,11 +589,8 @@ fn an_order_is_settled_before_its_object_goes() {
             true,
         ),
         (
-            "only the finalizer, and a person says that there is none",
-            Case::new()
-                .held()
-                .deleting()
-                .acknowledged(mark().tag_prefix()),
+            "only the finalizer, and a user acknowledges that there is none",
+            Case::new().held().deleting().given(AssumeAbsent),
             Some("LetGo"),
             None,
             false,
@@ -614,17 +613,24 @@ fn an_order_is_settled_before_its_object_goes() {
             false,
         ),
         (
-            "the machine is not shown, and a person said that it is over: that may be long ago",
-            created.clone().acknowledged(own_tag()),
+            "the machine is not shown, nor any known one",
+            alone.clone(),
             Some("Read"),
             Some(Reason::MachineNotFound),
-            false,
+            true,
+        ),
+        (
+            "a user acknowledged that it is gone: that may be long ago",
+            alone.clone().given(AssumeAbsent),
+            Some("Read"),
+            Some(Reason::MachineNotFound),
+            true,
         ),
         (
             "the same before the first listing",
-            created
+            alone
                 .clone()
-                .acknowledged(own_tag())
+                .given(AssumeAbsent)
                 .memory(|m| m.missing.reads = vec![secs(800), secs(900)])
                 .view(|v| v.proof = None),
             None,
@@ -633,9 +639,8 @@ fn an_order_is_settled_before_its_object_goes() {
         ),
         (
             "two reads do not show it either",
-            created
-                .clone()
-                .acknowledged(own_tag())
+            alone
+                .given(AssumeAbsent)
                 .memory(|m| m.missing.reads = vec![secs(800), secs(900)]),
             Some("LetGo"),
             None,

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::server::memory::Obstacle;
+use AcknowledgementEffect::{AssumeAbsent, OrderAnother};
 
 fn open() -> Case {
     // The search began at 300, so absence may be believed from 900 on.
@@ -102,17 +103,18 @@ fn absence_takes_three_looks_the_grace_period_and_a_control() {
             false,
         ),
         (
-            "a person says that nothing was made",
-            open().view(|v| v.known.clear()).acknowledged(own_tag()),
+            "a user acknowledges that nothing was made",
+            open().view(|v| v.known.clear()).given(AssumeAbsent),
             None,
             Some(Reason::Ordering),
             false,
         ),
         (
-            "a person speaks of another order",
+            "a user gives another token",
             open()
                 .view(|v| v.known.clear())
-                .acknowledged(mark().order_tag(EPOCH - 1)),
+                .written()
+                .giving("0123456789ab"),
             None,
             unknown,
             true,
@@ -277,29 +279,34 @@ fn a_machine_that_lost_its_mark_is_suspected_by_name_and_age() {
 }
 
 #[test]
-fn a_persons_word_waits_for_what_may_still_be_on_its_way() {
+fn an_acknowledgement_waits_for_what_may_still_be_on_its_way() {
     let times = Case::new().0.view().unwrap().times;
-    // What is longer on its way, or not shown for longer, is no matter of the word.
+    // What is longer on its way, or not shown for longer, is no matter of it.
     let late = times.absence_grace_period.as_secs();
-    let told = |first_seen| Case::new().open(first_seen, &[]).acknowledged(own_tag());
-    let early = told(991 - late).decide();
+    let given = |first_seen| {
+        let stuck = Case::new().open(first_seen, &[]).view(|v| v.known.clear());
+        stuck.given(AssumeAbsent)
+    };
+    let early = given(991 - late);
+    let token = early.pending(AssumeAbsent).unwrap();
+    let waits = early.decide();
     assert_eq!(
-        short(&early),
+        short(&waits),
         (None, Some(Reason::OutcomeUnknown), false),
         "the listing began at 990"
     );
-    assert_eq!(early.wants_proof, Some(secs(991)));
-    let settled = told(990 - late).decide();
+    assert_eq!(waits.wants_proof, Some(secs(991)));
+    assert_eq!(early.written().pending(AssumeAbsent), Some(token));
+    let settled = given(990 - late).decide();
     let outcome = |decision: &Decision| decision.draft.status.order.as_ref().unwrap().outcome;
-    assert_eq!(outcome(&early), None);
+    assert_eq!(outcome(&waits), None);
     assert_eq!(outcome(&settled), Some(OrderOutcome::Absent));
 }
 
 #[test]
-fn a_persons_word_of_an_order_without_a_trace_waits_for_what_an_earlier_process_may_have_sent() {
-    let word = mark().tag_prefix();
-    let told = |gained| {
-        let case = Case::new().held().acknowledged(word.clone());
+fn an_acknowledgement_of_an_order_without_a_trace_waits_for_what_an_earlier_process_may_have_sent() {
+    let given = |gained| {
+        let case = Case::new().held().given(AssumeAbsent);
         case.facts(|f| {
             f.is_newcomer = false;
             f.acting_since = secs(gained);
@@ -307,6 +314,117 @@ fn a_persons_word_of_an_order_without_a_trace_waits_for_what_an_earlier_process_
     };
     // The listing began at 990, and the absence grace period is ten minutes.
     let early = (None, Some(Reason::WaitingForListing), false);
-    assert_eq!(short(&told(391).decide()), early);
-    assert_eq!(short(&told(390).decide()).0, Some("Order"));
+    assert_eq!(short(&given(391).decide()), early);
+    assert!(given(391).written().pending(AssumeAbsent).is_some());
+    assert_eq!(short(&given(390).decide()).0, Some("Order"));
+    let ordered = given(390).written().0.status();
+    assert_eq!(ordered.pending_acknowledgements, []);
+    assert_eq!(ordered.acknowledged.len(), 1);
+}
+
+#[test]
+fn a_token_is_void_once_a_machine_of_the_order_is_shown() {
+    let stuck = open().view(|v| v.known.clear());
+    let found = stuck.given(AssumeAbsent).with(1, ServerStatus::Delivered);
+    assert_eq!(short(&found.decide()).1, Some(Reason::Delivered));
+    let told = found.written();
+    assert_eq!(told.pending(AssumeAbsent), None);
+    assert_eq!(told.0.status().acknowledged, []);
+    let unshown = told.facts(|f| f.own.clear());
+    assert_eq!(short(&unshown.decide()).0, Some("Read"));
+}
+
+#[test]
+fn what_stands_in_the_way_is_part_of_what_is_acknowledged() {
+    let stuck = |obstacle: Option<Obstacle>| {
+        Case::new().open(300, &[320]).memory(|m| {
+            let search = m.search.as_mut().unwrap();
+            (search.looked, search.obstacle) = (Some(secs(900)), obstacle);
+        })
+    };
+    let given = stuck(Some(Obstacle::NoControl)).given(AssumeAbsent);
+    let token = given.pending(AssumeAbsent).unwrap();
+    let closed = given.decide().draft.status.order.unwrap().outcome;
+    assert_eq!(closed, Some(OrderOutcome::Absent));
+    for obstacle in [Some(Obstacle::TagExists), None] {
+        let is_stuck = obstacle.is_some();
+        let mut other = given.clone();
+        other.0.memory = stuck(obstacle).0.memory;
+        let decision = other.decide();
+        assert_eq!(decision.draft.status.order.as_ref().unwrap().outcome, None);
+        let told = other.written();
+        let asked = told.pending(AssumeAbsent);
+        assert_eq!(asked.is_some(), is_stuck);
+        assert_ne!(asked.as_ref(), Some(&token));
+        // It stands in the way again.
+        let mut back = told;
+        back.0.memory = given.0.memory.clone();
+        assert_eq!(short(&back.decide()).1, Some(Reason::OutcomeUnknown));
+    }
+    // A process that has just started has not looked yet.
+    let restarted = given.memory(|m| {
+        let search = m.search.as_mut().unwrap();
+        (search.first_seen, search.looked, search.obstacle) = (secs(995), None, None);
+    });
+    assert_eq!(restarted.written().pending(AssumeAbsent), Some(token));
+}
+
+#[test]
+fn an_acknowledgement_ends_the_row_of_unknown_outcomes_and_is_no_word_of_the_next_order() {
+    let twice = |samples: &[u64]| {
+        Case::new().open(300, samples).object(|o| {
+            let order = o.status.as_mut().unwrap().order.as_mut().unwrap();
+            order.intent.unknown_before = 1;
+        })
+    };
+    // Asked for from the first look on, as it will be needed.
+    let given = twice(&[320]).given(AssumeAbsent);
+    let token = given.pending(AssumeAbsent).unwrap();
+    let stuck = twice(&[320, 400, 900]).written();
+    assert_eq!(stuck.pending(AssumeAbsent), Some(token.clone()));
+    let closed = given.written();
+    assert_eq!(closed.0.status().acknowledged[0].token, token);
+    let Some(Effect::Order(next)) = closed.decide().effect else {
+        panic!("{closed:?}")
+    };
+    assert_eq!((next.unknown_before, next.after_epoch), (0, EPOCH));
+    // Proved by listings, it is one more.
+    let proved = Case::new().open(300, &[320, 400, 900]).written();
+    let Some(Effect::Order(next)) = proved.decide().effect else {
+        panic!("{proved:?}")
+    };
+    assert_eq!(next.unknown_before, 1);
+    // The next order is lost as well.
+    let mut intent = closed.intent();
+    intent.epoch = EPOCH + 1;
+    let lost = closed.noted(&intent).object(|o| {
+        let order = OrderRecord::open(intent);
+        o.status.as_mut().unwrap().order = Some(order);
+    });
+    let lost = lost.view(|v| v.known.clear());
+    assert_eq!(
+        short(&lost.decide()),
+        (None, Some(Reason::OutcomeUnknown), true)
+    );
+    assert_ne!(lost.written().pending(AssumeAbsent), Some(token));
+}
+
+#[test]
+fn two_that_are_pending_are_both_needed() {
+    let bare = Case::new().held().beside(&[1]).given(AssumeAbsent);
+    let one = bare.pending(AssumeAbsent).unwrap();
+    let both = bare.written();
+    assert_eq!(both.pending(AssumeAbsent).as_ref(), Some(&one));
+    let other = both.pending(OrderAnother).unwrap();
+    let retained = (None, Some(Reason::RetainedMachine), true);
+    assert_eq!(short(&both.decide()), retained);
+    let alone = both.clone().giving(&other);
+    assert_eq!(
+        short(&alone.decide()),
+        (None, Some(Reason::OutcomeUnknown), true)
+    );
+    for tokens in [format!("{one},{other}"), format!("{other}, {one}")] {
+        let given = both.clone().giving(&tokens);
+        assert_eq!(short(&given.decide()).0, Some("Order"), "{tokens}");
+    }
 }

@@ -1,6 +1,7 @@
 //! What the entry of an account of the cluster allows the namespace.
 
 use super::{missing::created, *};
+use AcknowledgementEffect::AssumeAbsent;
 use crate::{account::terms::Terms, account_facts::closed};
 use api::{allowed::AllowedNamespaces, conditions::Wanted};
 use serde_json::{Value, json};
@@ -230,7 +231,7 @@ fn a_deleted_object_of_a_namespace_that_is_not_served_ends() {
             }
         })
     };
-    let word = || begun().acknowledged(own_tag());
+    let given = || begun().given(AssumeAbsent);
     let (let_go, created) = (Some("LetGo"), Some(OrderOutcome::Created));
     table(vec![
         ("a copy", copied("db", "uid-7"), let_go, None, false),
@@ -261,31 +262,32 @@ fn a_deleted_object_of_a_namespace_that_is_not_served_ends() {
         ("restored, order open", restored(None), None, no, true),
         ("restored, machine made", restored(created), None, no, true),
         ("begun and never written", begun(), None, no, true),
-        ("the same, and a person's word", word(), let_go, None, false),
+        ("the same, and acknowledged", given(), let_go, None, false),
         (
             "the same without a listing",
-            unlisted(word()),
+            unlisted(given()),
             None,
             no,
             true,
         ),
         (
             "the same, and it may yet be served",
-            unknown(word()),
+            unknown(given()),
             None,
             Some(Reason::Pending),
             false,
         ),
         ("only the finalizer", bare(), None, no, true),
         (
-            "the same, and a person's word",
-            bare().acknowledged(mark().tag_prefix()),
+            "the same, and acknowledged",
+            bare().given(AssumeAbsent),
             let_go,
             None,
             false,
         ),
     ]);
     let message = ready(&begun().decide()).message;
-    let command = format!("{ACKNOWLEDGE_ABSENT}={}", own_tag());
-    assert!(message.contains(&command), "{message}");
+    let token = begun().written().pending(AssumeAbsent).unwrap();
+    let remedy = format!("set flexmetal.dev/acknowledge to {token}");
+    assert!(message.contains(&remedy), "{message}");
 }

@@ -177,7 +177,7 @@ fn entries_of_other_objects_admit_nobody_for_certain_and_stay() {
     assert_eq!(done, ["remove the foreign entry 3: 192.0.2.8/32"]);
     assert_eq!(end.of_others().count(), 1);
     assert_eq!(held, Some(Held::OfOthers(vec![WhitelistEntryId(2)])));
-    // Neither does a guard that is off remove them: only a person's word does.
+    // Neither does a guard that is off remove them: only an acknowledgement does.
     target.is_guarded = false;
     let (_, done, _) = walk(list(&there), &target, false);
     assert!(done.is_empty(), "{done:?}");
@@ -368,7 +368,7 @@ proptest! {
             let has_foreign = end.foreign().next().is_some();
             prop_assert!(!has_foreign || is_end || !is_exclusive);
         }
-        prop_assert!(!is_acknowledged || held.is_none(), "a person's word is heard");
+        prop_assert!(!is_acknowledged || held.is_none(), "an acknowledgement counts");
         let reach = super::super::plan::end(&end, &target);
         let is_covered = target.egress.as_ref().is_some_and(|egress| reach.covers_all(egress));
         let certain = certain || matches!(held, Some(Held::OfOthers(_)));
