@@ -3,7 +3,10 @@
 
 use serde_json::{Value, json};
 
-use super::{SOON, held, judge, looks, machine, machine_of, orders, stuck, tags};
+use super::{
+    SOON, acknowledging, held, is_acknowledged, judge, looks, machine, machine_of, orders, pending,
+    stuck, tags,
+};
 use lab::rig::{Fault, Health, World, cluster, condition, eventually, health, server};
 
 const LONG: f64 = 3600.0;
@@ -207,6 +210,38 @@ async fn vanished(world: &World) {
         .await;
     let back = world.wait_ready("vanished", SOON).await;
     assert_eq!(back["status"]["uuid"], object["status"]["uuid"]);
+}
+
+#[tokio::test]
+async fn a_machine_that_is_missing_for_long_is_given_up_by_an_acknowledgement() {
+    let mut world = World::start(cluster(), "absent").await;
+    // The other one shows that the listings are complete.
+    for name in ["known", "one"] {
+        world.create(&server(name)).await;
+    }
+    world.wait_ready("known", SOON).await;
+    let lost = world.wait_ready("one", SOON).await;
+    let gone = json!({"hidden": true, "status": "releasing"});
+    world.simulator.alter(uuid(&lost), &gone).await;
+    let is_asked = |object: &Value| pending(object, "AssumeAbsent");
+    let token = world.wait_for("one", "asked", SOON, is_asked).await;
+    stuck(&world, "one", "MachineNotFound", &[uuid(&lost), &token]).await;
+    looks(&world, 3).await;
+    assert_eq!(orders(&world).await, 2);
+
+    // Another process looks for it as long once more, and the token stays.
+    world.operator().restart();
+    world.merge("one", &acknowledging(&token)).await;
+    let is_another = |object: &Value| {
+        let another = object["status"]["uuid"].as_str()? != uuid(&lost);
+        (another && is_acknowledged(object, &token)).then_some(())
+    };
+    world
+        .wait_for("one", "another machine", SOON, is_another)
+        .await;
+    world.wait_ready("one", SOON).await;
+    assert_eq!(orders(&world).await, 3);
+    judge(&world).await;
 }
 
 #[tokio::test]
