@@ -257,7 +257,11 @@ mod tests {
             object.give(other);
             assert!(!object.is_given(&asked), "{other:?}");
         }
-        for right in [format!(" {token} "), format!("x,{token}"), format!("{token},")] {
+        for right in [
+            format!(" {token} "),
+            format!("x,{token}"),
+            format!("{token},"),
+        ] {
             object.give(&right);
             assert!(object.is_given(&asked), "{right:?}");
         }

@@ -300,7 +300,11 @@ fn acknowledge(
     }
     // The entries of others may be gone by it.
     let of = |has_others| words::situation_of(facts.key(), list, target, has_others);
-    if [false, true].map(of).iter().any(|done| given.is_given(done)) {
+    if [false, true]
+        .map(of)
+        .iter()
+        .any(|done| given.is_given(done))
+    {
         given.use_up(effect, i64::MAX, pending, &mut status.acknowledged);
     }
     withdraw(effect, pending);

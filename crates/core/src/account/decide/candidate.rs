@@ -5,9 +5,7 @@ use super::{
     super::facts::{Facts, KeyFault, SecretFact},
     lineage, trouble,
 };
-use crate::{
-    account::on_record::OnRecord, acknowledgement::Situation, backoff::LONGEST_PAUSE,
-};
+use crate::{account::on_record::OnRecord, acknowledgement::Situation, backoff::LONGEST_PAUSE};
 use api::{
     Interval, Reason,
     account::{AccountStatus, Credentials, Endpoint},

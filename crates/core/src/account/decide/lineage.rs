@@ -176,7 +176,10 @@ fn giving_up(status: &AccountStatus, word: &str, machines: &[Machine]) -> Situat
     let live = machines.iter().filter(|machine| machine.live);
     let mut live: Vec<&str> = live.map(|machine| machine.uuid.as_str()).collect();
     live.sort_unstable();
-    let subject = format!("connection {word}; gives up {}", listed(live.iter().copied()));
+    let subject = format!(
+        "connection {word}; gives up {}",
+        listed(live.iter().copied())
+    );
     let lineage = status.lineage.as_deref().unwrap_or_default();
     let exact = [word, lineage].into_iter().chain(live);
     Situation::new(AcknowledgementEffect::NewAccount, exact, subject)

@@ -190,7 +190,10 @@ fn a_change_that_is_acknowledged_is_taken_once() {
     // Not used before it is on record.
     facts.report.as_mut().unwrap().key = KeyState::Untried;
     assert_eq!(decide(&facts).acknowledged, []);
-    assert_eq!(decide(&facts).pending, facts.status.pending_acknowledgements);
+    assert_eq!(
+        decide(&facts).pending,
+        facts.status.pending_acknowledgements
+    );
     facts.report.as_mut().unwrap().key = KeyState::Accepted;
     write(&mut facts);
     assert_eq!(facts.status.acknowledged[0].token, token);
@@ -285,7 +288,10 @@ fn known_machines_that_are_acknowledged_to_be_gone_are_forgotten_once() {
     // Nobody has looked since the start.
     let mut unseen = facts.clone();
     unseen.report.as_mut().unwrap().proof = None;
-    assert_eq!(decide(&unseen).pending, facts.status.pending_acknowledgements);
+    assert_eq!(
+        decide(&unseen).pending,
+        facts.status.pending_acknowledgements
+    );
     // Observe asked for the machines that are shown now, whatever it was known by.
     facts.report.as_mut().unwrap().known = vec![];
     write(&mut facts);

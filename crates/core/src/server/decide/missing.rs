@@ -22,7 +22,8 @@ use hosting_types::Server;
 use std::time::Duration;
 
 /// Why what is seen says nothing of the machine.
-const ELSEWHERE: &str = "recorded in an account that the present base URL and key are not known to lead to";
+const ELSEWHERE: &str =
+    "recorded in an account that the present base URL and key are not known to lead to";
 /// Why nobody can prove that the machine is gone.
 const NO_OTHER: &str = "no other known machine shows that the listings are complete";
 /// What reads and listings say for the absence grace period.

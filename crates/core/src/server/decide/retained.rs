@@ -24,9 +24,17 @@ fn situation(facts: &Facts) -> Option<Situation> {
     let subject = match (kept.is_empty(), accounts.is_empty()) {
         (false, true) => format!("next to {}", all(&kept)),
         (true, _) => format!("without a list of {}", all(&accounts)),
-        (false, false) => format!("next to {}, without a list of {}", all(&kept), all(&accounts)),
+        (false, false) => format!(
+            "next to {}, without a list of {}",
+            all(&kept),
+            all(&accounts)
+        ),
     };
-    Some(Situation::new(OrderAnother, kept.into_iter().chain(accounts), subject))
+    Some(Situation::new(
+        OrderAnother,
+        kept.into_iter().chain(accounts),
+        subject,
+    ))
 }
 
 /// Whether a user is asked now. What is only not listed yet, as after a start, is waited for.
@@ -45,7 +53,7 @@ pub fn ask(facts: &Facts, decision: &mut Decision) {
 }
 
 /// What a user has to do, for the end of a message.
-fn remedy(facts: &Facts, what: &str) -> String {
+fn or_acknowledge(facts: &Facts, what: &str) -> String {
     let asked = situation(facts).filter(|_| is_asked(facts));
     let remedy = asked.map(|beside| facts.acknowledgements().remedy(&beside));
     remedy.map_or_else(String::new, |remedy| format!("; {what}, {remedy}"))
@@ -72,7 +80,7 @@ pub fn against_order(facts: &Facts, view: &View) -> Option<Decision> {
         remedy::set(facts, "externalID", &format!("{first:?}")),
         remedy::delete(facts),
         Interval(view.times.idle_poll_interval),
-        remedy(facts, "to pay for another one now"),
+        or_acknowledge(facts, "to pay for another one now"),
     );
     let cause = Cause::needs_person(Reason::RetainedMachine, message);
     Some(Decision::hold(facts, cause).again(view.times.idle_poll_interval))
@@ -89,7 +97,7 @@ pub fn unlisted(facts: &Facts, view: &View) -> Option<Decision> {
         facts.name(),
         Interval(view.times.active_poll_interval),
         first.command("describe", ""),
-        remedy(facts, "to order without knowing it"),
+        or_acknowledge(facts, "to order without knowing it"),
     );
     let cause = Cause::missing(Reason::WaitingForListing, message);
     let mut decision = Decision::hold(facts, cause).again(view.times.active_poll_interval);

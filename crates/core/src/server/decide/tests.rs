@@ -50,9 +50,7 @@ use api::{
     BareMetalServer, Interval, Policies, PoliciesInForce,
     acknowledgement::AcknowledgementEffect,
     conditions::Type,
-    names::{
-        ACKNOWLEDGE, ORDER_ANNOTATION, RELEASE_ANNOTATION, RETAINED_PREFIX, SERVER_FINALIZER,
-    },
+    names::{ACKNOWLEDGE, ORDER_ANNOTATION, RELEASE_ANNOTATION, RETAINED_PREFIX, SERVER_FINALIZER},
     order::{OrderAccount, OrderNote},
     references::AccountKind,
     server::{BareMetalServerSpec, BareMetalServerStatus, DeletionPolicy, Intent, OrderRecord},

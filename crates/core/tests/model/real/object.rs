@@ -5,9 +5,7 @@ use api::{
     BareMetalServer, Interval, ManagementPolicy, Policies, Reason,
     acknowledgement::Acknowledged,
     conditions::Type,
-    names::{
-        ACKNOWLEDGE, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER,
-    },
+    names::{ACKNOWLEDGE, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
     order::{OrderAccount, OrderNote},
     references::AccountKind,
     server::{

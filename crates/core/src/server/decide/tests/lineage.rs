@@ -68,7 +68,10 @@ fn a_machine_is_not_gone_because_another_account_does_not_show_it() {
     let given = elsewhere(tried()).given(AssumeAbsent);
     let closed = given.decide().draft.status;
     assert_eq!(closed.order.unwrap().outcome, Some(OrderOutcome::Absent));
-    assert_eq!((closed.uuid, closed.pending_acknowledgements.len()), (None, 0));
+    assert_eq!(
+        (closed.uuid, closed.pending_acknowledgements.len()),
+        (None, 0)
+    );
     // It is back where the machine was recorded.
     let back = given.view(|v| v.connection = Some(CONNECTION.into()));
     assert_eq!(short(&back.decide()), not_found);

@@ -278,56 +278,58 @@ fn untagged() -> impl Strategy<Value = Case> {
         if let Some(number) = begun {
             case = case.begun(number);
         }
-        let case = case.object(|o| {
-            o.status = status;
-        })
-        .spec(|s| {
-            s.suspend = own_policies.suspend;
-            s.deletion_protection = own_policies.deletion_protection;
-            s.deletion_policy = own_policies.deletion_policy;
-        })
-        .view(|v| {
-            // An account that may be called was read.
-            v.defaults = defaults.or((state != 0).then(Policies::default));
-            if state == 0 {
-                v.state = State::Blocked(Reason::KeyRejected, "no; put a valid key there".into());
-            }
-            v.used_before = used;
-            if !proved {
-                v.proof = None;
-            } else if let Some(proof) = &mut v.proof {
-                Arc::make_mut(proof).began = secs(began);
-            }
-            if !known {
-                v.known.clear();
-            }
-            if !catalogue {
-                v.catalogue = None;
-            }
-            if stopped {
-                stop(
-                    v,
-                    Some("the account is stopped; ask for the end of it".into()),
-                );
-            }
-        })
-        .facts(|f| {
-            f.unlisted = unlisted.into_iter().collect();
-            f.is_newcomer = !old;
-            if state == 1 {
-                f.account = unsaid("default");
-            }
-            f.own = own
-                .into_iter()
-                .filter(|s| fence::bears(s, &mark()))
-                .map(seen)
-                .collect();
-            f.recorded = recorded.map(seen);
-            f.former = Some(Former {
-                claimed,
-                machines: theirs.into_iter().map(seen).collect(),
+        let case = case
+            .object(|o| {
+                o.status = status;
+            })
+            .spec(|s| {
+                s.suspend = own_policies.suspend;
+                s.deletion_protection = own_policies.deletion_protection;
+                s.deletion_policy = own_policies.deletion_policy;
+            })
+            .view(|v| {
+                // An account that may be called was read.
+                v.defaults = defaults.or((state != 0).then(Policies::default));
+                if state == 0 {
+                    v.state =
+                        State::Blocked(Reason::KeyRejected, "no; put a valid key there".into());
+                }
+                v.used_before = used;
+                if !proved {
+                    v.proof = None;
+                } else if let Some(proof) = &mut v.proof {
+                    Arc::make_mut(proof).began = secs(began);
+                }
+                if !known {
+                    v.known.clear();
+                }
+                if !catalogue {
+                    v.catalogue = None;
+                }
+                if stopped {
+                    stop(
+                        v,
+                        Some("the account is stopped; ask for the end of it".into()),
+                    );
+                }
+            })
+            .facts(|f| {
+                f.unlisted = unlisted.into_iter().collect();
+                f.is_newcomer = !old;
+                if state == 1 {
+                    f.account = unsaid("default");
+                }
+                f.own = own
+                    .into_iter()
+                    .filter(|s| fence::bears(s, &mark()))
+                    .map(seen)
+                    .collect();
+                f.recorded = recorded.map(seen);
+                f.former = Some(Former {
+                    claimed,
+                    machines: theirs.into_iter().map(seen).collect(),
+                });
             });
-        });
         // A user gives whatever is asked for.
         ack.iter().fold(case, |case, ()| {
             let asked = case.written();

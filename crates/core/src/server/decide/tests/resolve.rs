@@ -304,7 +304,8 @@ fn an_acknowledgement_waits_for_what_may_still_be_on_its_way() {
 }
 
 #[test]
-fn an_acknowledgement_of_an_order_without_a_trace_waits_for_what_an_earlier_process_may_have_sent() {
+fn an_acknowledgement_of_an_order_without_a_trace_waits_for_what_an_earlier_process_may_have_sent()
+{
     let given = |gained| {
         let case = Case::new().held().given(AssumeAbsent);
         case.facts(|f| {

@@ -1,8 +1,8 @@
 //! Machines of earlier objects of the same name: is another one ordered beside them?
 
 use super::*;
-use api::{ExternalReleasePolicy, lifetime::Replaced};
 use AcknowledgementEffect::OrderAnother;
+use api::{ExternalReleasePolicy, lifetime::Replaced};
 
 type Short = (Option<&'static str>, Option<Reason>, bool);
 const HELD: Short = (None, Some(Reason::RetainedMachine), true);
@@ -66,7 +66,11 @@ fn a_token_orders_another_only_beside_exactly_those_that_are_kept() {
     let (one, other) = (uuid(1), uuid(2));
     let token = given.pending(OrderAnother).unwrap();
     for said in ["", ",", "yes", "*", &one, &format!("{one},{other}")] {
-        assert_eq!(short(&two().written().giving(said).decide()), HELD, "{said:?}");
+        assert_eq!(
+            short(&two().written().giving(said).decide()),
+            HELD,
+            "{said:?}"
+        );
     }
     assert_eq!(
         short(&two().giving(&token).decide()),

@@ -1,8 +1,8 @@
 //! What the entry of an account of the cluster allows the namespace.
 
 use super::{missing::created, *};
-use AcknowledgementEffect::AssumeAbsent;
 use crate::{account::terms::Terms, account_facts::closed};
+use AcknowledgementEffect::AssumeAbsent;
 use api::{allowed::AllowedNamespaces, conditions::Wanted};
 use serde_json::{Value, json};
 

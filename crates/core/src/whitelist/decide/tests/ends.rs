@@ -34,7 +34,10 @@ fn it_goes_whole_without_the_guard_alone() {
     let given = held.annotated(ACKNOWLEDGE, &token).written();
     assert_eq!(given.sends(), Some(Step::Remove(WhitelistEntryId(5))));
     let case = given.deleted();
-    assert_eq!((case.decide().effect, case.sends()), (Some(Effect::LetGo), None));
+    assert_eq!(
+        (case.decide().effect, case.sends()),
+        (Some(Effect::LetGo), None)
+    );
     let case = Case::new(&plain(), &there).object(|object| object.spec.lockout_guard = Some(false));
     let case = case.deleted().written();
     assert_eq!(case.sends(), Some(Step::Remove(WhitelistEntryId(5))));

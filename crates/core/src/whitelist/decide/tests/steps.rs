@@ -189,7 +189,10 @@ fn a_hold_is_lifted_by_the_token_that_status_shows_which_is_used_once() {
     assert_eq!((used.len(), &used[0].token), (1, &token));
     // The same once more: the annotation is still there, and says nothing any more.
     let case = case.shows(&[], NOW + secs(200)).at(NOW + secs(200));
-    let case = case.shows(&[], NOW + secs(400)).at(NOW + secs(400)).written();
+    let case = case
+        .shows(&[], NOW + secs(400))
+        .at(NOW + secs(400))
+        .written();
     assert_eq!(case.cause().0, Reason::EgressUnknown);
     let again = case.pending().expect("it is asked again");
     assert_ne!(again, token);
