@@ -23,6 +23,7 @@ use crate::{
 };
 use api::{
     Interval, Reason,
+    acknowledgement::AcknowledgementEffect::{AssumeAbsent, OrderAnother},
     names::{CLUSTER_TAG, ORDER_TAG},
     references::AccountKind,
 };
@@ -48,10 +49,14 @@ pub fn counts(facts: &Facts, evidence: &Evidence) -> bool {
 
 /// Decides for a living object that names its machine.
 pub fn decide(facts: &Facts, evidence: &Evidence, external: &External) -> Decision {
-    match facts.policies().observe_only() {
+    let mut decision = match facts.policies().observe_only() {
         true => show(facts, external),
         false => take_on(facts, evidence, external),
-    }
+    };
+    // It never orders, so nothing of orders is asked.
+    decision.draft.withdraw(OrderAnother);
+    decision.draft.withdraw(AssumeAbsent);
+    decision
 }
 
 /// Takes the machine on: finalizer, then mark. The rest follows as for any machine that bears the object's mark.

@@ -298,3 +298,10 @@ fn the_message_says_what_is_kept_and_what_to_do() {
     // It looks again by itself.
     assert_eq!(case.decide().again, Again::After(secs(120)));
 }
+
+#[test]
+fn an_object_that_names_a_machine_asks_for_no_order() {
+    let asked = Case::new().beside(&[1]).written();
+    assert!(asked.pending(OrderAnother).is_some());
+    assert_eq!(asked.named(1, None).written().pending(OrderAnother), None);
+}
