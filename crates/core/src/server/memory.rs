@@ -508,10 +508,11 @@ impl Memory {
 }
 
 /// Keeps at most the moments that matter: each at least `spacing` after the one before.
+/// The first stays, since it says how long something lasts.
 fn push_spaced(moments: &mut Vec<Duration>, at: Duration, spacing: Duration) {
     if moments.last().is_none_or(|last| at >= *last + spacing) {
         if moments.len() >= 8 {
-            moments.remove(0);
+            moments.remove(1);
         }
         moments.push(at);
     }
@@ -521,6 +522,23 @@ fn push_spaced(moments: &mut Vec<Duration>, at: Duration, spacing: Duration) {
 mod tests {
     use super::*;
     use api::Reason;
+
+    #[test]
+    fn of_many_looks_the_first_and_the_last_are_kept() {
+        let secs = Duration::from_secs;
+        let mut memory = Memory::default();
+        for at in 1..=100 {
+            let (at, listing) = (secs(at), Some(secs(at)));
+            memory.note(Observation::NotFound { at, listing }, at, secs(1));
+        }
+        let Missing { reads, listings } = &memory.missing;
+        for kept in [reads, listings] {
+            assert_eq!(
+                (kept[0], kept[kept.len() - 1], kept.len()),
+                (secs(1), secs(100), 8)
+            );
+        }
+    }
 
     #[test]
     fn what_the_object_lost_is_put_back_whatever_the_provider_refuses() {
