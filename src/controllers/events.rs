@@ -2,17 +2,18 @@
 
 mod recent;
 
-use crate::runtime::clock;
+use crate::runtime::{
+    clients::{patch_params, post_params},
+    clock,
+};
+use api::names::MANAGER;
 use flexmetal_core::report::{News, Severity};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{core::v1::ObjectReference, events::v1::Event},
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
-use kube::{
-    Api, Client, Error,
-    api::{Patch, PatchParams, PostParams},
-};
+use kube::{Api, Client, Error, api::Patch};
 use recent::{Recent, Repeat};
 use serde_json::json;
 use std::{
@@ -20,8 +21,6 @@ use std::{
     time::Duration,
 };
 
-/// Who publishes.
-const CONTROLLER: &str = "flexmetal-operator";
 /// Longest name of an object of Kubernetes.
 const LONGEST_NAME: usize = 253;
 /// Most bytes of a note; the API server refuses more than 1024.
@@ -45,7 +44,7 @@ impl Events {
     pub fn new(client: Client, instance: Option<String>) -> Self {
         Self {
             client,
-            instance: instance.unwrap_or_else(|| CONTROLLER.into()),
+            instance: instance.unwrap_or_else(|| MANAGER.into()),
             recent: Arc::default(),
         }
     }
@@ -74,7 +73,7 @@ impl Events {
         if let Some(Repeat { event, count }) = repeat {
             let series = json!({ "count": count, "lastObservedTime": MicroTime(now) });
             let patch = Patch::Merge(json!({ "series": series }));
-            match events.patch(&event, &PatchParams::default(), &patch).await {
+            match events.patch(&event, &patch_params(), &patch).await {
                 // The API server has forgotten it: this one starts a series of its own.
                 Err(Error::Api(status)) if status.code == 404 => {}
                 done => return done.map(drop),
@@ -82,7 +81,7 @@ impl Events {
         }
         let event = self.event(news, object, namespace, now);
         let name = event.metadata.name.clone().unwrap_or_default();
-        events.create(&PostParams::default(), &event).await?;
+        events.create(&post_params(), &event).await?;
         self.recent().posted(news, object, &name, clock::now().mono);
         Ok(())
     }
@@ -100,7 +99,7 @@ impl Events {
         };
         Event {
             metadata: ObjectMeta {
-                name: Some(name(object.name.as_deref().unwrap_or(CONTROLLER), now)),
+                name: Some(name(object.name.as_deref().unwrap_or(MANAGER), now)),
                 namespace: Some(namespace.into()),
                 ..ObjectMeta::default()
             },
@@ -110,7 +109,7 @@ impl Events {
             action: Some(news.action.into()),
             regarding: Some(object.clone()),
             event_time: Some(MicroTime(now)),
-            reporting_controller: Some(CONTROLLER.into()),
+            reporting_controller: Some(MANAGER.into()),
             reporting_instance: Some(self.instance.clone()),
             ..Event::default()
         }

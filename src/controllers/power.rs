@@ -4,7 +4,7 @@ use super::{
     context::Process,
     writes::{Failure, bounded},
 };
-use crate::runtime::kind_api::KindApi;
+use crate::runtime::{clients::post_params, kind_api::KindApi};
 use api::{
     ServerCommand,
     command::{PowerAction, ServerCommandSpec},
@@ -12,7 +12,7 @@ use api::{
     target::{TargetKind, TargetRef},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::{Resource, api::PostParams};
+use kube::Resource;
 
 /// How many seconds a command of `spec.power` stays after its end. Longer than one that was recorded may be created.
 const KEPT: i64 = 7 * 86_400;
@@ -49,7 +49,7 @@ pub async fn create_command(
         });
     command.metadata.owner_references = owner.map(|owner| vec![owner]);
     let api = ServerCommand::api(process.client.clone(), meta.namespace.as_deref());
-    let failure = match bounded(api.create(&PostParams::default(), &command)).await {
+    let failure = match bounded(api.create(&post_params(), &command)).await {
         Ok(_) => return Ok(true),
         Err(failure) if failure.code() == Some(409) => failure,
         Err(failure) => return Err(failure),

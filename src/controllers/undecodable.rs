@@ -1,7 +1,7 @@
 //! An object that does not decode: say so on that object alone; all others go on.
 
 use super::{context::Context, writes::bounded};
-use crate::runtime::kind_api::KindApi;
+use crate::runtime::{clients::patch_params, kind_api::KindApi};
 use api::{Reason, conditions};
 use flexmetal_core::{
     again::Again,
@@ -11,7 +11,7 @@ use flexmetal_core::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::{
     Api,
-    api::{ApiResource, DynamicObject, Patch, PatchParams},
+    api::{ApiResource, DynamicObject, Patch},
     core::error_boundary::InvalidObject,
 };
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
             self.objects.tell_of(uid, metadata, &note);
             return (note, Again::After(BACKSTOP));
         };
-        let params = PatchParams::default();
+        let params = patch_params();
         let written = match bounded(api.patch_status(name, &params, &patch)).await {
             Ok(written) => written,
             Err(failure) => {

@@ -3,12 +3,12 @@
 //! A write whose answer is lost may have been done. Nothing here repeats one.
 
 use super::context::{Context, Process};
-use crate::runtime::kind_api::KindApi;
+use crate::runtime::{clients::patch_params, kind_api::KindApi};
 use api::Kind;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, ResourceExt as _,
-    api::{DeleteParams, Patch, PatchParams, Preconditions},
+    api::{DeleteParams, Patch, Preconditions},
 };
 use serde_json::{Map, Value, json};
 use std::{future::Future, sync::Arc, time::Duration};
@@ -107,7 +107,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
         metadata["resourceVersion"] = json!(object.meta().resource_version);
         metadata["uid"] = json!(object.meta().uid);
         let patch = Patch::Merge(json!({ "metadata": metadata }));
-        let params = PatchParams::default();
+        let params = patch_params();
         self.settle(bounded(self.api(object).patch(&object.name_any(), &params, &patch)).await)
     }
 
@@ -140,7 +140,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
         let after = serde_json::to_value(status).ok()?;
         let version = object.meta().resource_version.as_deref();
         let patch = Patch::Merge(status_patch(&before, &after, version)?);
-        let params = PatchParams::default();
+        let params = patch_params();
         let call = self.api(object);
         let written = bounded(call.patch_status(&object.name_any(), &params, &patch)).await;
         Some(self.settle(written))

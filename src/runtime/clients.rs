@@ -3,12 +3,17 @@
 //! kube's defaults do not fit a program that spends money: a call has no deadline, and every call,
 //! a write included, is silently repeated for minutes. A repeated write hides whether the first was done.
 
+use api::names::MANAGER;
+use hyper::header::{HeaderValue, USER_AGENT};
 use kube::{
     Client, Config,
+    api::{PatchParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
 };
 use std::{path::PathBuf, time::Duration};
 
+/// What the API server's audit log shows of each call.
+const AGENT: &str = concat!("flexmetal-operator/", env!("CARGO_PKG_VERSION"));
 /// How long the API server may take to answer a call.
 const ANSWER: Duration = Duration::from_secs(20);
 
@@ -85,6 +90,8 @@ impl Clients {
     pub async fn connect(source: &Source) -> Result<Self, ClientsError> {
         let mut config = configuration(source).await?;
         config.default_retry = false;
+        let agent = (USER_AGENT, HeaderValue::from_static(AGENT));
+        config.headers.push(agent);
         let watches = make(config.clone())?;
         config.read_timeout = Some(ANSWER);
         config.write_timeout = Some(ANSWER);
@@ -94,6 +101,22 @@ impl Clients {
             watches,
             watch_times: WatchTimes::default(),
         })
+    }
+}
+
+/// How every object is created or replaced.
+pub fn post_params() -> PostParams {
+    PostParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PostParams::default()
+    }
+}
+
+/// How every object is patched.
+pub fn patch_params() -> PatchParams {
+    PatchParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PatchParams::default()
     }
 }
 

@@ -7,13 +7,13 @@
 #[cfg(test)]
 mod tests;
 
-use super::clock;
+use super::{clients::post_params, clock};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
-use kube::{Api, Client, Error, api::PostParams};
+use kube::{Api, Client, Error};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 
@@ -363,7 +363,7 @@ impl Elector {
 
     /// Writes the Lease over the version that it was read in, or creates it.
     async fn put(&self, lease: &Lease) -> Result<Lease, Failure> {
-        let (name, params) = (&self.election.name, PostParams::default());
+        let (name, params) = (&self.election.name, post_params());
         match lease.metadata.resource_version {
             Some(_) => self.bounded(self.api.replace(name, &params, lease)).await,
             None => self.bounded(self.api.create(&params, lease)).await,

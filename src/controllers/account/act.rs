@@ -1,17 +1,17 @@
 //! The effects of the account controller: finalizers on the account and its Secret.
 
 use super::{object::AccountObject, pass::AccountContext, secret::is_key_secret};
-use crate::controllers::{
-    context::Process,
-    writes::{Failure, Written, bounded, with_finalizer, without_finalizer},
+use crate::{
+    controllers::{
+        context::Process,
+        writes::{Failure, Written, bounded, with_finalizer, without_finalizer},
+    },
+    runtime::clients::patch_params,
 };
 use api::names::{ACCOUNT_FINALIZER, HELD_SECRET};
 use flexmetal_core::account::decide::Effect;
 use k8s_openapi::api::core::v1::Secret;
-use kube::{
-    Api,
-    api::{Patch, PatchParams},
-};
+use kube::{Api, api::Patch};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -129,7 +129,7 @@ async fn write_secret(
         "finalizers": finalizers,
     }}));
     let api = Api::<Secret>::namespaced(process.client.clone(), namespace);
-    match bounded(api.patch(name, &PatchParams::default(), &patch)).await {
+    match bounded(api.patch(name, &patch_params(), &patch)).await {
         Ok(_) => Ok(()),
         // Also where the Secret is gone: the next pass reads that, after a pause. Taken for done, an
         // answer that contradicts the read before it would come again and again.

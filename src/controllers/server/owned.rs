@@ -6,7 +6,10 @@
 //! server they go by themselves, as the garbage collector has it.
 
 use super::ServerContext;
-use crate::controllers::writes::{Failure, bounded};
+use crate::{
+    controllers::writes::{Failure, bounded},
+    runtime::clients::post_params,
+};
 use api::{
     BareMetalServer,
     names::{MANAGED_BY, MANAGER, OUTPUT_SECRET},
@@ -17,7 +20,7 @@ use k8s_openapi::{
     api::core::v1::{ConfigMap, Secret},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use kube::{Api, Resource, api::PostParams};
+use kube::{Api, Resource};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{collections::BTreeMap, fmt::Debug};
 
@@ -115,7 +118,7 @@ where
         Ok(found) => found,
         Err(failure) => return failed(&failure),
     };
-    let params = PostParams::default();
+    let params = post_params();
     let written = match found {
         None => bounded(api.create(&params, &wanted)).await,
         Some(found) if !is_ours(&found) => return Kept::NotOurs,

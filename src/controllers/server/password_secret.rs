@@ -8,9 +8,9 @@ use super::{
 };
 use crate::{
     controllers::writes::{Failure, bounded},
-    runtime::clock,
+    runtime::{clients::post_params, clock},
 };
-use api::{BareMetalServer, root_password::Installed};
+use api::{BareMetalServer, names::MANAGER, root_password::Installed};
 use flexmetal_core::server::password_memory::{PasswordEnd, PasswordFailure};
 use hosting_types::SecretText;
 use k8s_openapi::{
@@ -25,9 +25,8 @@ use kube::{
 const INSTALLATION: &str = "installation";
 const UUID: &str = "uuid";
 const HOSTNAME: &str = "hostname";
-/// What the API server's clock is asked with; neither is ever kept.
+/// What the API server's clock is asked with; it is never kept.
 const CLOCK_ANNOTATION: &str = "flexmetal.dev/clock";
-const CLOCK_MANAGER: &str = "flexmetal-operator-clock";
 
 /// A name that a password may be written to: nobody has it, or it is a Secret of the server's, as it was then. Another
 /// process may have written a newer password since, so nothing else than that version is replaced.
@@ -73,7 +72,7 @@ impl Free {
         let secret = secret(self.metadata.clone(), &entries);
         let params = PostParams {
             dry_run,
-            ..PostParams::default()
+            ..post_params()
         };
         let written = match self.is_there {
             true => bounded(self.api.replace(&self.name, &params, &secret)).await,
@@ -176,16 +175,15 @@ async fn clock_of_api_server(
     annotations.insert(CLOCK_ANNOTATION.to_owned(), "asked for".to_owned());
     let params = PostParams {
         dry_run: true,
-        field_manager: Some(CLOCK_MANAGER.to_owned()),
+        ..post_params()
     };
     let tried = bounded(api.replace(name, &params, &found)).await?;
-    let own = |entry: &&ManagedFieldsEntry| entry.manager.as_deref() == Some(CLOCK_MANAGER);
+    let own = |entry: &&ManagedFieldsEntry| entry.manager.as_deref() == Some(MANAGER);
     let entries = tried.metadata.managed_fields.unwrap_or_default();
-    let noted = entries
-        .iter()
-        .find(own)
-        .and_then(|entry| entry.time.as_ref());
-    Ok(noted.map(|time| time.0.as_second()))
+    let own = entries.iter().filter(own);
+    let noted = own.filter_map(|entry| entry.time.as_ref());
+    // Its own earlier writes stand there, too.
+    Ok(noted.map(|time| time.0.as_second()).max())
 }
 
 /// When it was last written, by the API server's clock: that of this process may have been wrong then.
