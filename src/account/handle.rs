@@ -213,7 +213,7 @@ impl Account {
             no_orders: self.why_no_orders(),
             defaults: settings.defaults,
             install_form: settings.install_form,
-            brake: settings.brake.clone(),
+            release_limit: settings.release_limit.clone(),
             egress: settings.egress.clone(),
         };
         let mut key = KeyState::Untried;
@@ -299,6 +299,13 @@ impl Account {
     pub fn want_list(&self, list: List, not_before: Duration, caller: &Caller) {
         if let Some((live, _)) = self.connected() {
             live.core.want_list(list, not_before, caller);
+        }
+    }
+
+    /// A look at the catalogue that starts at or after this moment is wanted, and nobody waits for it.
+    pub fn refresh_catalogue(&self, not_before: Duration) {
+        if let Some((live, _)) = self.connected() {
+            live.core.lists.refresh_catalogue(not_before);
         }
     }
 

@@ -4,8 +4,12 @@
 //! Orders belong to the account object and not to its connection: a new key forgets none of them. Every server of the
 //! cluster that the key shows counts, whoever ordered it.
 
-use super::{machines::Snapshot, namespaces::Namespaces, owners::Owners};
-use api::{Interval, account::Limits, allowed::AllowedNamespaces};
+use super::{
+    machines::{Snapshot, sums::made_at},
+    namespaces::Namespaces,
+    owners::Owners,
+};
+use api::{Interval, allowed::AllowedNamespaces, limits::Limits};
 use flexmetal_core::{
     account::{key::AccountKey, marks, terms::Terms, view::Proof},
     moment::Moment,
@@ -93,13 +97,9 @@ pub(super) struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    /// Whether the machines of single namespaces are counted.
+    /// Whether the servers or orders of single namespaces are counted.
     pub(super) fn counts_by_namespace(&self) -> bool {
-        self.most_of_entry().is_some()
-    }
-
-    fn most_of_entry(&self) -> Option<i32> {
-        self.terms.entry()?.1.max_servers
+        self.terms.entry().is_some_and(|(_, limits)| limits.count())
     }
 
     /// Whether the order would keep within the limits. The error names the field, the numbers and the remedy.
@@ -137,33 +137,53 @@ impl Candidate<'_> {
         let Terms::Entry(entry) = self.terms else {
             return Ok(());
         };
+        let is_theirs = |server: &&Server| match self.owners.of(server) {
+            Some(namespace) => self.may_be_of_entry(entry, &namespace),
+            None => marks::retained_in(server).any(|mark| self.left.contains(mark)),
+        };
+        let theirs = || snapshot.ours().map(|s| &*s.server).filter(is_theirs);
         let live = snapshot.sums().counts().live;
         let reached = self.reached(entry.limits.max_servers, live, || {
-            let is_theirs = |server: &&Server| match self.owners.of(server) {
-                Some(namespace) => self.may_be_of_entry(entry, &namespace),
-                None => marks::retained_in(server).any(|mark| self.left.contains(mark)),
-            };
-            let live = snapshot.ours().map(|s| &*s.server);
-            let live = live.filter(|server| server.status.is_live());
-            let machines = live.filter(is_theirs).count();
+            let machines = theirs().filter(|server| server.status.is_live()).count();
             machines + self.unseen(snapshot, |namespace| self.may_be_of_entry(entry, namespace))
         });
-        let Some((most, machines)) = reached else {
-            return Ok(());
-        };
-        Err(format!(
-            "the namespaces of the entry {:?} of spec.allowedNamespaces of {} have {}, delivered or being ordered, and its limits.maxServers is {most}; delete a server, which is noticed within {}{}",
-            entry.name,
-            self.account,
-            counted(machines, "machine"),
-            Interval(self.every),
-            self.raise_entry(entry, machines)
-        ))
+        if let Some((most, machines)) = reached {
+            return Err(format!(
+                "the namespaces of the entry {:?} of spec.allowedNamespaces of {} have {}, delivered or being ordered, and its limits.maxServers is {most}; delete a server, which is noticed within {}{}",
+                entry.name,
+                self.account,
+                counted(machines, "machine"),
+                Interval(self.every),
+                self.raise_entry(entry, "maxServers", machines)
+            ));
+        }
+        let since = an_hour_before(self.now);
+        let made = snapshot.sums().created_since(since);
+        let reached = self.reached(entry.limits.max_orders_per_hour, made, || {
+            let is_of_entry = |namespace: &str| self.may_be_of_entry(entry, namespace);
+            let (orders, tags) = self.reservations.attempts_of(self.now, is_of_entry);
+            let is_recent = |server: &&Server| {
+                made_at(server).is_some_and(|at| at >= since)
+                    && !server.tags.iter().any(|tag| tags.contains(tag.as_str()))
+            };
+            orders + theirs().filter(is_recent).count()
+        });
+        if let Some((most, recent)) = reached {
+            return Err(format!(
+                "the namespaces of the entry {:?} of spec.allowedNamespaces of {} have made {} within the last hour, and its limits.maxOrdersPerHour is {most}; wait, tried again every {}{}",
+                entry.name,
+                self.account,
+                counted(recent, "order"),
+                Interval(self.every),
+                self.raise_entry(entry, "maxOrdersPerHour", recent)
+            ));
+        }
+        Ok(())
     }
 
-    /// How to raise the limit of an entry so far that one more goes out. The place in the list may have changed
+    /// How to raise a limit of an entry so far that one more goes out. The place in the list may have changed
     /// meanwhile: never that of another entry.
-    fn raise_entry(&self, entry: &AllowedNamespaces, count: usize) -> String {
+    fn raise_entry(&self, entry: &AllowedNamespaces, field: &str, count: usize) -> String {
         let at = self.entries.iter().position(|e| e.name == entry.name);
         let command = at.map_or_else(
             || self.account.command("edit", ""),
@@ -171,7 +191,7 @@ impl Candidate<'_> {
                 let path = format!("/spec/allowedNamespaces/{at}");
                 let patch = json!([
                     {"op": "test", "path": format!("{path}/name"), "value": entry.name},
-                    {"op": "replace", "path": format!("{path}/limits/maxServers"), "value": count + 1},
+                    {"op": "replace", "path": format!("{path}/limits/{field}"), "value": count + 1},
                 ]);
                 let patch = format!("--type=json -p '{patch}'");
                 self.account.command("patch", &patch)
@@ -369,6 +389,16 @@ impl Reservations {
         let inner = self.lock();
         let recent = inner.recent.iter().filter(|a| a.is_recent(now.mono));
         recent.filter(|a| !is_counted(a)).count()
+    }
+
+    /// How many attempts of the last hour are of namespaces of which this is so, and the tags of their orders: who
+    /// ordered is remembered here even where nothing of the object is left.
+    fn attempts_of(&self, now: Moment, counts: impl Fn(&str) -> bool) -> (usize, HashSet<String>) {
+        let inner = self.lock();
+        let recent = inner.recent.iter().filter(|a| a.is_recent(now.mono));
+        let recent: Vec<_> = recent.filter(|a| counts(&a.namespace)).collect();
+        let tags = recent.iter().filter_map(|a| a.tag.clone()).collect();
+        (recent.len(), tags)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

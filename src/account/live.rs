@@ -12,7 +12,7 @@ use super::{
     users::Audience,
 };
 use crate::runtime::clock;
-use api::account::KnownMachine;
+use api::account::KnownServer;
 use flexmetal_core::account::{
     key::AccountKey,
     key_state::{Breaker, KeyState},
@@ -110,7 +110,7 @@ impl State {
     }
 
     /// The machines that the account is known by.
-    pub(crate) fn known(&self) -> &[KnownMachine] {
+    pub(crate) fn known(&self) -> &[KnownServer] {
         let in_force = self.in_force.as_ref();
         in_force.map_or(&[], |in_force| &in_force.settings.known)
     }

@@ -130,7 +130,7 @@ impl Account {
         settings: &Settings,
     ) -> Result<HashSet<String>, Denied> {
         let entry = match terms {
-            Terms::Entry(entry) if entry.limits.max_servers.is_some() => entry,
+            Terms::Entry(entry) if entry.limits.count() => entry,
             _ => return Ok(HashSet::new()),
         };
         let audience = self.audience();
@@ -146,7 +146,7 @@ impl Account {
             }
         };
         let text = format!(
-            "the entry {:?} of spec.allowedNamespaces of {} has limits.maxServers, and what counts for it is known once all {awaited} of the cluster are listed; if this stays, let the operator list and watch {awaited}",
+            "the entry {:?} of spec.allowedNamespaces of {} counts servers or orders (limits.maxServers, limits.maxOrdersPerHour), and what counts is known once all {awaited} of the cluster are listed; if this stays, let the operator list and watch {awaited}",
             entry.name,
             self.key()
         );

@@ -18,7 +18,7 @@ use super::{
     room::Room,
     users::Audience,
 };
-use api::{account::KnownMachine, selector::Labels};
+use api::{account::KnownServer, selector::Labels};
 use hosting::Client;
 use hosting_types::{ApiKey, BaseUrl};
 use std::{
@@ -444,9 +444,9 @@ impl Accounts {
     }
 
     /// How the account stands, given the machines that it was known by. None without a connection.
-    pub fn report(&self, key: &AccountKey, known: &[KnownMachine]) -> Option<AccountReport> {
+    pub fn report(&self, key: &AccountKey, known: &[KnownServer]) -> Option<AccountReport> {
         let (live, _) = self.get(key)?.connected()?;
-        let (catalogue, calls) = (live.core.lists.view().0.catalogue, live.core.turns.calls());
+        let (catalogue, calls) = (live.core.lists.newest_catalogue(), live.core.turns.calls());
         let state = live.core.state();
         Some(AccountReport {
             key: state.key.state().clone(),

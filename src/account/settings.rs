@@ -2,11 +2,12 @@
 
 use api::{
     ManagementPolicy, Reason,
-    account::{KnownMachine, Limits},
+    account::KnownServer,
     allowed::AllowedNamespaces,
-    brake::{BrakeStatus, ReleaseBrake},
     host_install::RequestForm,
+    limits::Limits,
     policies::Policies,
+    release_limit::{ReleaseLimit, ReleaseLimitStatus},
 };
 use flexmetal_core::account::{
     key::AccountKey,
@@ -30,12 +31,12 @@ pub struct Settings {
     pub defaults: Option<Policies>,
     /// How the installation of a host is asked for.
     pub install_form: RequestForm,
-    /// What its brake on releases is, and what that has counted; None: it has none.
-    pub brake: Option<(ReleaseBrake, BrakeStatus)>,
+    /// What its release limit is, and what that has counted; None: it has none.
+    pub release_limit: Option<(ReleaseLimit, ReleaseLimitStatus)>,
     /// The addresses from which the operator calls, as CIDRs; none: they are not known.
     pub egress: Vec<String>,
     /// The machines that it is known by.
-    pub known: Vec<KnownMachine>,
+    pub known: Vec<KnownServer>,
     /// Whether it may have retained machines: it had some when it was last counted, by its status, or was not read yet.
     pub may_keep: bool,
     /// The lineage to which the present URL and key lead, once that is on record.
@@ -55,7 +56,7 @@ impl Settings {
             limits: Limits::default(),
             defaults: None,
             install_form: RequestForm::default(),
-            brake: None,
+            release_limit: None,
             egress: Vec::new(),
             known: Vec::new(),
             // One that cannot be read stalls nobody else.
@@ -98,9 +99,9 @@ impl Settings {
     }
 
     /// Whether further releases are held.
-    fn is_braked(&self) -> bool {
-        let brake = self.brake.as_ref();
-        brake.is_some_and(|(brake, status)| brake.holds(status))
+    fn blocks_releases(&self) -> bool {
+        let limit = self.release_limit.as_ref();
+        limit.is_some_and(|(limit, status)| limit.blocks(status))
     }
 
     /// Whether those who use the account have to look again. The machines that it is known by change with every machine;
@@ -112,7 +113,7 @@ impl Settings {
             || self.times != former.times
             || self.limits != former.limits
             || self.defaults != former.defaults
-            || self.is_braked() != former.is_braked()
+            || self.blocks_releases() != former.blocks_releases()
             || self.egress != former.egress
             || self.lineage != former.lineage
             || self.used_before != former.used_before

@@ -34,8 +34,9 @@ pub async fn live_account(
         |meta: &ObjectMeta, spec: &AccountSpec, status: Option<&AccountStatus>, terms: Terms| {
             LiveAccount {
                 uid: meta.uid.clone().unwrap_or_default(),
-                lineage: status.and_then(|s| s.lineage.clone()),
+                lineage: status.and_then(|s| s.account_id.clone()),
                 defaults: spec.defaults.unwrap_or_default(),
+                limits: spec.limits.clone(),
                 stopped: suspended(account.key(), spec).or_else(|| terms.stopped()),
                 terms,
             }

@@ -229,6 +229,17 @@ async fn fresh_object_reads_as_not_yet_seen_and_can_be_found() {
         for column in ["URL", "MESSAGE"] {
             assert!(wide.lines().next().unwrap().contains(column), "{wide}");
         }
+        // Others make accounts of the cluster, too.
+        for (selector, is_found) in [
+            ("spec.apiKeySecretRef.name=key", true),
+            ("spec.apiKeySecretRef.name=other", false),
+            ("spec.suspend=true", false),
+            ("status.operator=nowhere/none", false),
+        ] {
+            let list = get(&[kind, "--field-selector", selector, "-o", "name"]).await;
+            let found = list.lines().any(|line| line.ends_with("/fresh"));
+            assert_eq!(found, is_found, "{kind} {selector}");
+        }
     }
 
     let names = ["-o", "name"];

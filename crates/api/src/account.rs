@@ -4,15 +4,18 @@ use super::{
     account_use::{CallBudget, Capacity, KindUsers},
     acknowledgement::{Acknowledged, PendingAcknowledgement},
     allowed::AllowedNamespaces,
-    brake::{BrakeStatus, ReleaseBrake},
+    catalog::Catalog,
     host_install::RequestForm,
     kind::Kind,
+    limits::Limits,
     orphan::Orphan,
     policies::Policies,
-    references::OBJECT_NAME,
+    references::{KeySelector, OBJECT_NAME},
+    release_limit::{ReleaseLimit, ReleaseLimitStatus},
     timing::{Timing, TimingInForce},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube_core::Rule;
 use kube_derive::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,6 +35,9 @@ use std::ops::Not;
     namespaced,
     status = "AccountStatus",
     derive = "PartialEq",
+    selectable = ".spec.apiKeySecretRef.name",
+    selectable = ".spec.suspend",
+    selectable = ".status.operator",
     doc = "An account of the hosting API for the servers of its own namespace.",
     printcolumn(
         name = "Ready",
@@ -49,13 +55,13 @@ use std::ops::Not;
         name = "Servers",
         type_ = "integer",
         json_path = ".status.servers.live",
-        description = "Live machines of this cluster in the account."
+        description = "Live servers of this cluster in the account."
     ),
     printcolumn(
         name = "Orphans",
         type_ = "integer",
         json_path = ".status.servers.orphans",
-        description = "Live machines of this cluster that no object claims."
+        description = "Live servers of this cluster that no object claims."
     ),
     printcolumn(
         name = "Age",
@@ -66,9 +72,9 @@ use std::ops::Not;
     printcolumn(
         name = "URL",
         type_ = "string",
-        json_path = ".status.endpoint.baseURL",
+        json_path = ".status.verified.baseURL",
         priority = 1,
-        description = "Base URL of the hosting API, as last seen to lead to this account."
+        description = "Base URL of the hosting API, as last verified."
     ),
     printcolumn(
         name = "Message",
@@ -78,6 +84,7 @@ use std::ops::Not;
         description = "The reason in words."
     )
 )]
+#[x_kube(validation = one_ca_bundle())]
 #[serde(rename_all = "camelCase")]
 pub struct ProviderAccountSpec {
     /// Where the account is and how to talk to it.
@@ -97,6 +104,9 @@ pub struct ProviderAccountSpec {
     category = "flexmetal",
     status = "AccountStatus",
     derive = "PartialEq",
+    selectable = ".spec.apiKeySecretRef.name",
+    selectable = ".spec.suspend",
+    selectable = ".status.operator",
     doc = "An account of the hosting API for the namespaces that it allows. Its key Secret is in the operator's namespace.",
     printcolumn(
         name = "Ready",
@@ -114,13 +124,13 @@ pub struct ProviderAccountSpec {
         name = "Servers",
         type_ = "integer",
         json_path = ".status.servers.live",
-        description = "Live machines of this cluster in the account."
+        description = "Live servers of this cluster in the account."
     ),
     printcolumn(
         name = "Orphans",
         type_ = "integer",
         json_path = ".status.servers.orphans",
-        description = "Live machines of this cluster that no object claims."
+        description = "Live servers of this cluster that no object claims."
     ),
     printcolumn(
         name = "Age",
@@ -131,9 +141,9 @@ pub struct ProviderAccountSpec {
     printcolumn(
         name = "URL",
         type_ = "string",
-        json_path = ".status.endpoint.baseURL",
+        json_path = ".status.verified.baseURL",
         priority = 1,
-        description = "Base URL of the hosting API, as last seen to lead to this account."
+        description = "Base URL of the hosting API, as last verified."
     ),
     printcolumn(
         name = "Message",
@@ -143,6 +153,7 @@ pub struct ProviderAccountSpec {
         description = "The reason in words."
     )
 )]
+#[x_kube(validation = one_ca_bundle())]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterProviderAccountSpec {
     /// Where the account is and how to talk to it.
@@ -172,10 +183,17 @@ pub struct AccountSpec {
     #[serde(default, skip_serializing_if = "Not::not")]
     pub suspend: bool,
 
-    /// PEM certificates to trust beside the system's, for a private root, at most 32768 characters. Default: none. Mutable.
+    /// PEM certificates to trust in addition to the system's, for a private root, at most 32768 characters. Not with
+    /// `caBundleRef`. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32768))]
     pub ca_bundle: Option<String>,
+
+    /// ConfigMap or Secret that holds such certificates, at most 32768 bytes. It is read by name and never listed. Not with
+    /// `caBundle`. Default: none. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "CaBundleRef")]
+    pub ca_bundle_ref: Option<CaBundleRef>,
 
     /// The Secret that holds the API key, of the type `flexmetal.dev/api-key`: the key in the entry `apiKey`, and in
     /// `baseURL` the only URL that it may be sent to. It is read by name and never listed. Mutable.
@@ -206,12 +224,12 @@ pub struct AccountSpec {
     #[x_kube(validation = Rule::new("self.all(c, isCIDR(c) && cidr(c).masked() == cidr(c))").message("each of egressCIDRs must be a network in CIDR notation without bits outside of its prefix, such as 192.0.2.0/24, or 192.0.2.7/32 for one address"))]
     pub egress_cidrs: Vec<String>,
 
-    /// How many releases of live machines begin within a time before a person is asked. Further ones are held until a
-    /// user acknowledges them (`LiftReleaseLimit`). Default: none, each begins. Mutable.
+    /// How many releases of live servers begin within a window. Further ones wait until a user acknowledges them
+    /// (`LiftReleaseLimit`). Default: no limit. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub release_brake: Option<ReleaseBrake>,
+    pub release_limit: Option<ReleaseLimit>,
 
-    /// Limits on what is ordered through this account. Default: none. Mutable; they stop orders, never releases.
+    /// Limits on what is ordered through this account. They stop orders, never releases. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub limits: Limits,
 }
@@ -230,18 +248,55 @@ pub struct ApiKeySecretRef {
     pub name: String,
 }
 
-/// Limits on what is ordered.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+/// Names the ConfigMap or Secret that holds a CA bundle.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Limits {
-    /// Maximum number of live machines of this cluster in the account, including orders under way. Default: no limit.
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
+pub struct CaBundleRef {
+    /// Kind of the object: `ConfigMap` or `Secret`. Required. Mutable.
+    pub kind: CaBundleKind,
+    /// Name of the object: in the same namespace, or in the operator's for the cluster kind. Required. Mutable.
+    #[schemars(length(min = 1, max = 253), regex(pattern = OBJECT_NAME))]
+    pub name: String,
+    /// Key in the object. Default: `ca.crt`. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 1000000))]
-    pub max_servers: Option<i32>,
-    /// Maximum number of orders within an hour. Default: no limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 1000000))]
-    pub max_orders_per_hour: Option<i32>,
+    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[-._a-zA-Z0-9]+$"))]
+    pub key: Option<String>,
+}
+
+/// Kinds of object that can hold a CA bundle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum CaBundleKind {
+    /// A ConfigMap, for example one that trust-manager writes.
+    ConfigMap,
+    /// A Secret.
+    Secret,
+}
+
+impl CaBundleRef {
+    /// The object and the key in it.
+    pub fn selector(&self) -> KeySelector {
+        KeySelector {
+            name: self.name.clone(),
+            key: self.key.clone().unwrap_or_else(|| "ca.crt".to_owned()),
+        }
+    }
+}
+
+impl CaBundleKind {
+    /// The kind's name as written in manifests.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "ConfigMap",
+            Self::Secret => "Secret",
+        }
+    }
+}
+
+/// The rule of a spec that gives the CA bundle in one way.
+fn one_ca_bundle() -> Rule {
+    Rule::new("!(has(self.caBundle) && has(self.caBundleRef))")
+        .message("set at most one of spec.caBundle and spec.caBundleRef")
 }
 
 /// What is known about the account. Written by the operator only.
@@ -253,12 +308,12 @@ pub struct AccountStatus {
     pub observed_generation: Option<i64>,
 
     /// Ready, Reconciling, Stalled, KeyAccepted, OrphansFound; while the key Secret has another key than the one in use,
-    /// or calls with a former key end, CandidateAccepted; with a brake ReleasesHeld.
+    /// or calls with a former key end, CandidateAccepted; with a release limit ReleasesHeld.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 
-    /// Counts of machines and objects.
+    /// Counts of servers and objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub servers: Option<ServerCounts>,
 
@@ -268,8 +323,12 @@ pub struct AccountStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["kind"]))]
     pub users: Vec<KindUsers>,
 
-    /// Quota and stock, as the last look at the catalogue showed them. Written again once in an idle poll interval at most.
-    /// Unset before the first look.
+    /// What can be ordered. The operator asks the provider once in `timing.orphanScanInterval` (at most every 5m), and
+    /// while orders wait. It writes what differs, at most once in `timing.idlePollInterval`. Unset before the first answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub catalog: Option<Catalog>,
+
+    /// Quota, as of `catalog.asOf`. Unset before the first answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Capacity>,
 
@@ -277,18 +336,19 @@ pub struct AccountStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calls: Option<CallBudget>,
 
-    /// What `spec.releaseBrake` has counted. Unset where nothing counts.
+    /// Releases that `spec.releaseLimit` counts. Unset while none counts.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub release_brake: Option<BrakeStatus>,
+    pub release_limit: Option<ReleaseLimitStatus>,
 
-    /// Live machines of this cluster that no object claims, the oldest 20.
+    /// Live servers of this cluster that no object claims, the oldest 20.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub orphans: Vec<Orphan>,
 
-    /// A random word for the machines that were ordered here: a new URL or key keeps it only by showing one of them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lineage: Option<String>,
+    /// Random identifier of the account at the provider. A new base URL or key keeps it only if it shows one of
+    /// `knownServers`.
+    #[serde(rename = "accountID", skip_serializing_if = "Option::is_none")]
+    pub account_id: Option<String>,
 
     /// What waits for an acknowledgement, at most 8. To acknowledge one, set the annotation `flexmetal.dev/acknowledge` to its
     /// token, or to several tokens separated by commas.
@@ -301,9 +361,9 @@ pub struct AccountStatus {
     #[schemars(length(max = 5), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["token"]))]
     pub acknowledged: Vec<Acknowledged>,
 
-    /// The URL and key (as a short hash) that were last seen to lead to this account.
+    /// Base URL and key that were last verified to lead to this account.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub endpoint: Option<Endpoint>,
+    pub verified: Option<Endpoint>,
 
     /// Namespace and name of the Lease of the operator that serves this account, as `namespace/name`. Written once; another
     /// operator does nothing while that Lease is held. Unset before an operator served it, and once that ended.
@@ -314,10 +374,10 @@ pub struct AccountStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials: Option<Credentials>,
 
-    /// Up to three machines that identify this account. They show that a listing is of the right account and complete.
+    /// Up to three servers that identify this account. A list that shows one of them is of this account and complete.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 3), extend("x-kubernetes-list-type" = "atomic"))]
-    pub known_machines: Vec<KnownMachine>,
+    pub known_servers: Vec<KnownServer>,
 
     /// The times in force: what `spec.timing` says or else the defaults, each within its bounds.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -341,22 +401,22 @@ pub struct AccountStatus {
 pub struct ServerCounts {
     /// Objects that use the account.
     pub objects: i32,
-    /// Live machines of this cluster.
+    /// Live servers of this cluster.
     pub live: i32,
-    /// Machines that were kept by `deletionPolicy: Retain`.
+    /// Live servers that `deletionPolicy: Retain` kept.
     pub retained: i32,
-    /// Live machines of this cluster that no object claims.
+    /// Live servers of this cluster that no object claims.
     pub orphans: i32,
-    /// Live machines of this cluster that bear the mark of an object which has another one, too. Its status names them.
+    /// Live servers of this cluster with the tag of an object that has another one, too. Its status names them.
     #[serde(default)]
     pub duplicates: i32,
-    /// Live machines in the account that are those of other clusters, by their tags. Unset before the first count.
+    /// Live servers in the account with the tag of another cluster. Unset before the first count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub foreign: Option<i32>,
-    /// Live machines in the account that no operator has marked. Unset before the first count.
+    pub other_clusters: Option<i32>,
+    /// Live servers in the account without a tag of any operator. Unset before the first count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unmarked: Option<i32>,
-    /// When the listing ended that the machines were counted in, as known when this status was last written: one that
+    pub unmanaged: Option<i32>,
+    /// Time at which the list ended that the servers were counted in, as of the last write of this status: a list that
     /// changes nothing is not recorded. While the account shows nothing, these are the last known counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted_at: Option<Time>,
@@ -374,15 +434,15 @@ pub struct Credentials {
     pub verified_at: Option<Time>,
 }
 
-/// Where an account was last seen.
+/// A base URL and a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Endpoint {
     /// Base URL.
     #[serde(rename = "baseURL")]
     pub base_url: String,
-    /// Short hash of the key.
-    pub key_hash: String,
+    /// Short hash of the key: the first 12 hex digits of its SHA-256.
+    pub credentials_hash: String,
 }
 
 impl Endpoint {
@@ -390,7 +450,7 @@ impl Endpoint {
     pub fn connection(&self, account_uid: &str) -> String {
         let mut hash = Sha256::new();
         // The version comes first, so that another way to make the word never gives one of these.
-        for part in ["1", account_uid, &self.base_url, &self.key_hash] {
+        for part in ["1", account_uid, &self.base_url, &self.credentials_hash] {
             hash.update(part.as_bytes());
             hash.update([0]);
         }
@@ -399,15 +459,15 @@ impl Endpoint {
     }
 }
 
-/// A machine that identifies the account.
+/// A server that identifies the account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct KnownMachine {
-    /// The provider's identifier.
+pub struct KnownServer {
+    /// UUID of the server.
     pub uuid: String,
-    /// Order tag of the machine.
+    /// Order tag of the server.
     pub order_tag: String,
-    /// Whether it was live when last seen: a new URL or key has to show such a machine, but no released one.
+    /// Whether the server was live when last seen. A new base URL or key must show a live one.
     #[serde(default)]
     pub live: bool,
 }

@@ -1,6 +1,5 @@
 //! What the status of an account tells of its use: by whom, how much of its quota, and at which rate.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -24,24 +23,16 @@ pub struct CallBudget {
     pub in_force: i32,
 }
 
-/// What can be ordered, as the last look at the catalogue showed it. The catalogue is looked at while orders wait.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+/// How many servers may be ordered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Capacity {
     /// The quotas by location, instance type and contract, the first 20 in this order.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 20), extend("x-kubernetes-list-type" = "atomic"))]
     pub quotas: Vec<QuotaUse>,
-    /// How many quotas there are beside those.
-    #[serde(default)]
-    pub further_quotas: i32,
-    /// How many instance types can be had.
-    #[serde(default)]
-    pub stock: Stock,
-    /// When the catalogue was looked at, as known when this status was last written: a look that changes nothing is not
-    /// recorded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub looked_at: Option<Time>,
+    /// Number of quotas that are left out.
+    pub omitted: i32,
 }
 
 /// One quota.
@@ -65,16 +56,4 @@ pub struct QuotaUse {
     /// How many there are. Unset where the provider does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used: Option<i32>,
-}
-
-/// How many pairs of location and instance type are in stock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Stock {
-    /// Those of which there are many or some.
-    pub available: i32,
-    /// Those of which there are few.
-    pub low: i32,
-    /// Those of which there is none.
-    pub unavailable: i32,
 }

@@ -1,7 +1,7 @@
 //! Which namespaces a cluster account serves, and within which limits.
 
 use super::{
-    policies::DeletionPolicy,
+    limits::Limits,
     selector::{Labels, NamespaceSelector},
 };
 use schemars::JsonSchema;
@@ -18,9 +18,9 @@ pub struct AllowedNamespaces {
         regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
     )]
     pub name: String,
-    /// Names of namespaces, at most 24; `*` stands for every namespace. Default: none. Mutable.
+    /// Names of namespaces, at most 20; `*` stands for every namespace. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 24), inner(length(min = 1, max = 63), regex(pattern = r"^(\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$")), extend("x-kubernetes-list-type" = "set"))]
+    #[schemars(length(max = 20), inner(length(min = 1, max = 63), regex(pattern = r"^(\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$")), extend("x-kubernetes-list-type" = "set"))]
     pub names: Vec<String>,
     /// Namespaces with these labels, beside those of `names`. One without a requirement selects none. Default: none.
     /// Mutable.
@@ -43,45 +43,14 @@ pub struct AllowedNamespaces {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 128), inner(range(min = 1, max = 9_007_199_254_740_991_i64)), extend("x-kubernetes-list-type" = "set"))]
     pub hosts: Vec<i64>,
-    /// Limits on what these namespaces order. Default: none. Mutable; they stop orders, never releases.
+    /// Limits on what these namespaces order together, in addition to those of the account. They stop orders, never
+    /// releases. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "is_unset")]
-    pub limits: NamespaceLimits,
+    pub limits: Limits,
 }
 
-/// Limits on what the namespaces of an entry order.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct NamespaceLimits {
-    /// Maximum number of live machines of these namespaces together, with retained ones and orders under way.
-    /// Default: no limit but the account's. Mutable.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 1000000))]
-    pub max_servers: Option<i32>,
-    /// The instance types that may be ordered, at most 6. Default: none listed, which allows each. Mutable.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 6), inner(length(min = 1, max = 40), regex(pattern = r"^[!-~]+( [!-~]+)*$")), extend("x-kubernetes-list-type" = "set"))]
-    pub instance_types: Vec<String>,
-    /// The locations where may be ordered, at most 6. Default: none listed, which allows each. Mutable.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 6), inner(length(min = 1, max = 40), regex(pattern = r"^[!-~]+( [!-~]+)*$")), extend("x-kubernetes-list-type" = "set"))]
-    pub locations: Vec<String>,
-    /// The contracts that may be ordered from, at most 4: an order has to name one of them. Default: none listed, which
-    /// allows each, and none. Mutable.
-    #[serde(default, rename = "contractIDs", skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 4), inner(length(min = 1, max = 64), regex(pattern = r"^[A-Z0-9_.-]+$")), extend("x-kubernetes-list-type" = "set"))]
-    pub contract_ids: Vec<String>,
-    /// Whether an order may ask for `overflow`. Default: true. Mutable.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub overflow: Option<bool>,
-    /// The deletion policies that a server may have: `Release`, `Retain`. A machine is not retained where `Retain` is
-    /// left out. Default: none listed, which allows both. Mutable.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 2), extend("x-kubernetes-list-type" = "set"))]
-    pub deletion_policies: Vec<DeletionPolicy>,
-}
-
-fn is_unset(limits: &NamespaceLimits) -> bool {
-    *limits == NamespaceLimits::default()
+fn is_unset(limits: &Limits) -> bool {
+    *limits == Limits::default()
 }
 
 /// Which entries speak of a namespace.

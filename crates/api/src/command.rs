@@ -209,12 +209,12 @@ pub struct ServerCommandStatus {
 pub struct CommandTarget {
     /// UID of the object.
     pub uid: String,
-    /// The provider's identifier of the server, or the number of the dedicated host. Unset until there is one.
+    /// UUID of the server, or number of the dedicated host. Unset until there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub machine: Option<String>,
-    /// The lineage of the account in which that was ordered or seen. Unset until it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lineage: Option<String>,
+    pub server: Option<String>,
+    /// ID of the account in which that was ordered or seen (`status.accountID` there). Unset until it is known.
+    #[serde(default, rename = "accountID", skip_serializing_if = "Option::is_none")]
+    pub account_id: Option<String>,
 }
 
 impl CommandTarget {
@@ -222,8 +222,8 @@ impl CommandTarget {
     pub fn of(first: Option<&Self>, target: &Target) -> Option<Self> {
         let mut seen = Self {
             uid: target.meta().uid.clone().unwrap_or_default(),
-            machine: target.machine(),
-            lineage: target.lineage(),
+            server: target.machine(),
+            account_id: target.lineage(),
         };
         if let Some(first) = first {
             let stays = |first: &Option<String>, now: &mut Option<String>| {
@@ -232,8 +232,8 @@ impl CommandTarget {
                 is_same
             };
             let is_same = first.uid == seen.uid
-                && stays(&first.machine, &mut seen.machine)
-                && stays(&first.lineage, &mut seen.lineage);
+                && stays(&first.server, &mut seen.server)
+                && stays(&first.account_id, &mut seen.account_id);
             return is_same.then_some(seen);
         }
         Some(seen)
@@ -283,8 +283,8 @@ pub struct CommandIntent {
     pub uid: String,
     /// What is done.
     pub action: PowerAction,
-    /// The provider's identifier of the server, or the number of the dedicated host.
-    pub machine: String,
+    /// UUID of the server, or number of the dedicated host.
+    pub server: String,
     /// Nonce of this attempt.
     pub attempt: String,
     /// When the attempt was started.
@@ -297,7 +297,7 @@ pub struct CommandIntent {
     pub send_by: i64,
     /// The account that it goes to.
     pub account: OrderAccount,
-    /// The commands of the machine that were listed right before: what is not among them came after.
+    /// The commands of the server that were listed right before: what is not among them came after.
     pub listed: ListedCommands,
 }
 

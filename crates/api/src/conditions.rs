@@ -21,7 +21,7 @@ pub enum Type {
     CandidateAccepted,
     /// Marked machines without an object exist (True: bad).
     OrphansFound,
-    /// The release brake of the account holds releases (True: bad).
+    /// The release limit of the account holds releases (True: bad).
     ReleasesHeld,
     /// The operator's own addresses are admitted by the whitelist, and stay so.
     SelfCovered,

@@ -183,8 +183,7 @@ pub struct Partition {
     pub filesystem: FileSystem,
     /// Size in megabytes, as the provider counts them, at least 1. Default: the rest of the disk.
     #[serde(default, rename = "sizeMB", skip_serializing_if = "Option::is_none")]
-    #[schemars(range(max = 2_000_000_000))]
-    #[x_kube(validation = Rule::new("self >= 1").message("sizeMB must be at least 1: leave it out for the rest of the disk"))]
+    #[schemars(range(min = 1, max = 2_000_000_000))]
     pub size_mb: Option<i32>,
 }
 

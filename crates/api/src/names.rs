@@ -21,7 +21,7 @@ pub const BASE_URL_ENTRY: &str = "baseURL";
 pub const OUTPUT_SECRET: &str = "flexmetal.dev/output";
 /// Label on what the operator writes for a server.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
-/// Its value.
+/// Its value, and the field manager of every write of the operator.
 pub const MANAGER: &str = "flexmetal-operator";
 /// Annotation on an account with the name of the Secret that bears the finalizer for it.
 pub const HELD_SECRET: &str = "flexmetal.dev/held-secret";

@@ -130,7 +130,7 @@ reasons! {
     ReleaseDelayed,
     /// A ServerCommand for the machine may be under way; its release waits for that.
     CommandRunning,
-    /// The release brake of the account holds the release.
+    /// The release limit of the account holds the release.
     ReleaseHeld,
     /// The provider does not take the release yet.
     WaitingForProvider,

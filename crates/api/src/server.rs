@@ -341,7 +341,7 @@ fn orders_with(field: &str) -> Rule {
         "has(self.{field}) || has(self.externalID) || (has(self.managementPolicy) && self.managementPolicy == 'ObserveOnly')"
     ))
     .message(&*format!(
-        "{field} is required to order a server: set {field}, or externalID for an existing server"
+        "{field} is required to order a server: set {field}, or externalID (or managementPolicy: ObserveOnly) for an existing server"
     ))
     .field_path(format!(".{field}"))
     .reason(Reason::FieldValueRequired)

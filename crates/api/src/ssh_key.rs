@@ -116,9 +116,9 @@ pub struct SshKeyStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<PinnedAccount>,
 
-    /// Lineage of the account that stores it; in another one it is of no use.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lineage: Option<String>,
+    /// ID of the account that stores the key (`status.accountID` there). In another account it is of no use.
+    #[serde(rename = "accountID", skip_serializing_if = "Option::is_none")]
+    pub account_id: Option<String>,
 
     /// The provider's identifier of the stored key, which orders of servers name.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -145,8 +145,9 @@ pub struct SshKeyStatus {
 pub struct StoredKeyNote {
     /// UID of the object: a copy of it has stored nothing.
     pub uid: String,
-    /// Lineage of the account that it goes to.
-    pub lineage: String,
+    /// ID of the account that it goes to.
+    #[serde(rename = "accountID")]
+    pub account_id: String,
 }
 
 impl Kind for SshKey {

@@ -165,8 +165,9 @@ pub struct ServerTagStatus {
 pub struct TagNote {
     /// UID of the object: a copy of it has made nothing.
     pub uid: String,
-    /// Lineage of the account: the tags of another one are other tags.
-    pub lineage: String,
+    /// ID of the account: the tags of another one are other tags.
+    #[serde(rename = "accountID")]
+    pub account_id: String,
     /// The tag that is made, or that another one is renamed to.
     pub tag: String,
     /// The tag that is renamed.

@@ -53,9 +53,9 @@ pub const MARK_START: &str = "[fmo-";
         description = "Whether the operator's own addresses stay admitted."
     ),
     printcolumn(
-        name = "Foreign",
+        name = "Unmanaged",
         type_ = "integer",
-        json_path = ".status.foreign",
+        json_path = ".status.unmanaged",
         description = "Entries that this object did not add."
     ),
     printcolumn(
@@ -180,9 +180,9 @@ pub struct IpWhitelistStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub entries: Vec<EntryStatus>,
 
-    /// How many entries the provider shows that this object did not add.
+    /// Number of entries at the provider that this object did not add.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub foreign: Option<i32>,
+    pub unmanaged: Option<i32>,
 
     /// The steps that are left to do, in their order, the first 16. Written before the first of them is sent, and empty
     /// once the last one is known to have had its effect.

@@ -5,7 +5,7 @@ use crate::account::{
     terms::Terms,
     view::{State, View},
 };
-use api::{Policies, Reason, references::PinnedAccount};
+use api::{Policies, Reason, limits::Limits, references::PinnedAccount};
 
 /// The account of an object.
 #[derive(Clone)]
@@ -61,6 +61,7 @@ impl AccountFacts {
         if let Self::Found { view, terms } = self {
             *terms = live.terms;
             view.defaults = Some(live.defaults);
+            view.limits = live.limits;
             view.uid = live.uid;
             view.lineage = live.lineage;
             stop(view, live.stopped);
@@ -160,7 +161,7 @@ pub fn closed(terms: &Terms) -> Option<Cause> {
 /// What a reason of the account is to an object that waits for it.
 pub fn held(reason: Reason, message: String) -> Cause {
     match reason {
-        Reason::SecretNotFound => Cause::missing(reason, message),
+        Reason::SecretNotFound | Reason::ReferenceNotFound => Cause::missing(reason, message),
         Reason::Pending
         | Reason::ProviderUnreachable
         | Reason::RateLimited
@@ -180,6 +181,8 @@ pub struct LiveAccount {
     pub lineage: Option<String>,
     /// What its servers and hosts do where they do not say it themselves.
     pub defaults: Policies,
+    /// Its limits.
+    pub limits: Limits,
     /// Why everything through it is stopped for the namespace; None: it is not.
     pub stopped: Option<String>,
     /// What it offers the namespace of the object.

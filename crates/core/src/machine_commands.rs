@@ -248,7 +248,7 @@ mod tests {
 
     fn record(action: PowerAction, id: Option<&str>, listed: &ListedCommands) -> CommandRecord {
         let intent = serde_json::from_value(serde_json::json!({
-            "uid": "u", "action": action, "machine": "m", "attempt": "a", "listed": listed,
+            "uid": "u", "action": action, "server": "m", "attempt": "a", "listed": listed,
             "startedAt": "2026-01-01T00:00:00Z", "sendBy": "2026-01-01T00:00:00Z",
             "account": {
                 "kind": "ProviderAccount", "name": "default", "uid": "x", "lineage": "l", "connection": "c",

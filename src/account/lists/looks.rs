@@ -49,7 +49,9 @@ impl Core {
                     }
                 }
                 Err(error) => {
-                    let woken = self.lists.failed(list, &error, clock::now().mono);
+                    let is_refused = matches!(self.state().key.state(), KeyState::Rejected(_));
+                    let now = clock::now().mono;
+                    let woken = self.lists.failed(list, &error, is_refused, now);
                     self.audience.wake_objects(woken);
                 }
             }
@@ -97,7 +99,9 @@ impl Core {
                     .lists
                     .answer(list, started, catalogue, |c| &mut c.catalogue);
                 // After it can be seen, and before anybody is woken.
-                if let Some((_, catalogue)) = self.lists.view().0.catalogue {
+                if let Some((looked, catalogue)) = self.lists.view().0.catalogue
+                    && looked == started
+                {
                     self.refusals.looked(&catalogue, started);
                 }
                 answer
@@ -132,11 +136,18 @@ impl Core {
         let mut held = self.room.nothing();
         let quotas = self.call(by, lane, by.client.quota_usage()).await?;
         held.reserve(&quotas)?;
-        let plans = self.call(by, lane, by.client.plans()).await?;
+        // A key that may not read these may be good for all else.
+        let plans = self
+            .call_maybe_forbidden(by, lane, by.client.plans())
+            .await?;
         held.reserve(&plans)?;
-        let locations = self.call(by, lane, by.client.locations()).await?;
+        let locations = self
+            .call_maybe_forbidden(by, lane, by.client.locations())
+            .await?;
         held.reserve(&locations)?;
-        let systems = self.call(by, lane, by.client.operating_systems()).await?;
+        let systems = self
+            .call_maybe_forbidden(by, lane, by.client.operating_systems())
+            .await?;
         held.reserve(&systems)?;
         Ok((
             Catalogue {

@@ -11,7 +11,7 @@ use flexmetal_core::{
     account::view::{Catalogue, Hosts, List, Tags},
     backoff::Backoff,
 };
-use hosting_types::{Error, Server, list::Gap, ssh_key::SshKey};
+use hosting_types::{Server, list::Gap, ssh_key::SshKey};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -21,6 +21,8 @@ use tokio::sync::Notify;
 
 /// Longest pause after failures.
 const PAUSE: Duration = Duration::from_secs(60);
+/// The same where nobody waits.
+const LONG_PAUSE: Duration = Duration::from_secs(600);
 /// One failure alone says nothing; so many are shown.
 const SHOWN: u32 = 2;
 
@@ -63,7 +65,9 @@ struct Waiting {
     /// times fall into step by that, so that many of them cost what one costs.
     early: Duration,
     by_uid: HashMap<String, Want>,
-    /// The moment of the last good look.
+    /// A look that starts at or after this moment is wanted, and nobody waits for it.
+    refresh: Option<Duration>,
+    /// The moment of the last good look that somebody waited for. What nobody waited for decides nothing.
     looked: Option<Duration>,
     backoff: Backoff,
     error: Option<(Reason, String)>,
@@ -96,10 +100,13 @@ impl Waiting {
 
     /// Those who have waited for the look of this moment; they wait no more.
     fn answered(&mut self, looked: Duration) -> Vec<String> {
-        self.looked = Some(looked);
         self.backoff.reset();
         self.error = None;
+        self.refresh = self.refresh.filter(|moment| *moment > looked);
         let until = looked + self.early;
+        if self.open().any(|(_, moment)| moment <= until) {
+            self.looked = Some(looked);
+        }
         let is_answered = |want: &Want| want.open().is_some_and(|moment| moment <= until);
         let answered = self.by_uid.iter_mut().filter(|(_, want)| is_answered(want));
         answered
@@ -118,11 +125,19 @@ struct Answer {
 }
 
 impl Lists {
-    /// What the last looks showed, and the failures of those that somebody waits for.
+    /// What the last looks showed that somebody waited for, and the failures of those that somebody waits for.
     pub(crate) fn view(&self) -> (Contents, ListErrors) {
         let state = self.state();
         let errors = List::ALL.map(|list| state.waiting[list as usize].error.clone());
-        (state.contents.clone(), errors)
+        let mut contents = state.contents.clone();
+        let looked = state.waiting[List::Catalogue as usize].looked;
+        contents.catalogue = looked.zip(contents.catalogue.map(|(_, catalogue)| catalogue));
+        (contents, errors)
+    }
+
+    /// What the last look at the catalogue showed, whoever wanted it.
+    pub(crate) fn newest_catalogue(&self) -> Option<Dated<Catalogue>> {
+        self.state().contents.catalogue.clone()
     }
 
     /// How many records the last good look at a list read.
@@ -141,12 +156,29 @@ impl Lists {
         let waiting = &mut state.waiting[list as usize];
         let there = waiting.looked.filter(|looked| *looked >= not_before);
         let want = there.map_or(Want::Open(not_before), Want::Told);
+        if there.is_none() && waiting.open().next().is_none() {
+            // What failed before anybody waited keeps nobody waiting.
+            waiting.backoff.reset();
+        }
         let is_news = waiting.by_uid.insert(uid.to_owned(), want) != Some(want);
         drop(state);
         if is_news && there.is_none() {
             self.replan[list as usize].notify_one();
         }
         is_news && there.is_some()
+    }
+
+    /// A look at the catalogue is wanted, and nobody waits for it: its failure is shown to nobody.
+    pub(crate) fn refresh_catalogue(&self, not_before: Duration) {
+        let list = List::Catalogue as usize;
+        let mut state = self.state();
+        let newest = state.contents.catalogue.as_ref().map(|(looked, _)| *looked);
+        let wanted = (newest < Some(not_before)).then_some(not_before);
+        let is_news = std::mem::replace(&mut state.waiting[list].refresh, wanted) != wanted;
+        drop(state);
+        if is_news {
+            self.replan[list].notify_one();
+        }
     }
 
     /// A look answers who wants one so much later.
@@ -158,7 +190,8 @@ impl Lists {
     fn due(&self, list: List, spacing: Duration) -> Option<Duration> {
         let state = self.state();
         let waiting = &state.waiting[list as usize];
-        let wanted = waiting.open().map(|(_, moment)| moment).min()?;
+        let wanted = waiting.open().map(|(_, moment)| moment);
+        let wanted = wanted.chain(waiting.refresh).min()?;
         let spaced = waiting.looked.map_or(Duration::ZERO, |at| at + spacing);
         Some(wanted.max(spaced).max(waiting.backoff.not_before()))
     }
@@ -182,17 +215,17 @@ impl Lists {
         }
     }
 
-    /// A look failed. Returns those who wait, if there is something new to show them.
-    fn failed(&self, list: List, error: &Gap, now: Duration) -> Vec<String> {
+    /// A look failed. Returns those who wait, if there is something new to show them. A refused key has its own reason.
+    fn failed(&self, list: List, error: &Gap, is_refused: bool, now: Duration) -> Vec<String> {
         let mut state = self.state();
         let waiting = &mut state.waiting[list as usize];
-        waiting.backoff.fail(now, PAUSE);
+        let is_awaited = waiting.open().next().is_some();
+        let longest = if is_awaited { PAUSE } else { LONG_PAUSE };
+        waiting.backoff.fail(now, longest);
         let failures = waiting.backoff.failures();
         let shown = explain(error);
         tracing::debug!(?list, failures, "{}", shown.1);
-        // The breaker has its own reason.
-        let is_key = matches!(error, Gap::Failed(Error::AccessDenied(_)));
-        let is_shown = failures >= SHOWN && !is_key && waiting.open().next().is_some();
+        let is_shown = failures >= SHOWN && !is_refused && is_awaited;
         let shown = is_shown.then_some(shown);
         let reason = |shown: &Option<(Reason, String)>| shown.as_ref().map(|(reason, _)| *reason);
         let is_news = reason(&shown).is_some() && reason(&shown) != reason(&waiting.error);
@@ -218,6 +251,7 @@ impl Lists {
         for waiting in &mut self.state().waiting {
             dismissed.extend(waiting.open().map(|(uid, _)| uid.clone()));
             waiting.by_uid.clear();
+            waiting.refresh = None;
             waiting.error = None;
         }
         dismissed

@@ -2,7 +2,7 @@
 //! leads to the same account, and that a listing tells the truth.
 
 use super::snapshot::Snapshot;
-use api::account::KnownMachine;
+use api::account::KnownServer;
 use flexmetal_core::account::{marks, view::Proof};
 use hosting_types::Server;
 use std::time::Duration;
@@ -16,16 +16,16 @@ const MOST: usize = 3;
 ///
 /// A listing that shows none of those of before forgets none of them: it may be false.
 pub(crate) fn refresh(
-    before: &[KnownMachine],
+    before: &[KnownServer],
     snapshot: &Snapshot,
     proof: Option<&Proof>,
-) -> Vec<KnownMachine> {
+) -> Vec<KnownServer> {
     let trusted = proof.filter(|proof| before.iter().any(|k| shows(proof, k)));
     // A machine that was ordered after the listing started is not missing from it.
-    let stays = |k: &KnownMachine| {
+    let stays = |k: &KnownServer| {
         trusted.is_none_or(|proof| shows(proof, k) || is_newer(snapshot, k, proof.began))
     };
-    let is_live = |k: &KnownMachine| {
+    let is_live = |k: &KnownServer| {
         let now = snapshot.one_of_ours(&k.uuid);
         now.is_some_and(|s| s.server.status.is_live())
     };
@@ -37,7 +37,7 @@ pub(crate) fn refresh(
         _ => oldest_others(before, snapshot),
     };
     // A take-over changes the mark, and what it was before shows nothing any more.
-    let as_now = |k: &KnownMachine| {
+    let as_now = |k: &KnownServer| {
         let now = snapshot.one_of_ours(&k.uuid);
         now.and_then(|s| remember(&s.server))
             .unwrap_or_else(|| k.clone())
@@ -55,7 +55,7 @@ pub(crate) fn refresh(
 /// Machines with a mark that were not known before, the live ones and the rest: of each the oldest, as
 /// many as are remembered. A machine that has lasted is likely to last.
 fn oldest_others<'a>(
-    before: &[KnownMachine],
+    before: &[KnownServer],
     snapshot: &'a Snapshot,
 ) -> (Vec<&'a Server>, Vec<&'a Server>) {
     let (mut live, mut rest) = (Vec::new(), Vec::new());
@@ -77,23 +77,23 @@ fn oldest_others<'a>(
     (live, rest)
 }
 
-fn remember(server: &Server) -> Option<KnownMachine> {
-    marks::order_tag(server).map(|tag| KnownMachine {
+fn remember(server: &Server) -> Option<KnownServer> {
+    marks::order_tag(server).map(|tag| KnownServer {
         uuid: server.id.as_str().to_owned(),
         order_tag: tag.to_owned(),
         live: server.status.is_live(),
     })
 }
 
-fn is(known: &KnownMachine, server: &Server) -> bool {
+fn is(known: &KnownServer, server: &Server) -> bool {
     known.uuid == server.id.as_str()
 }
 
-fn shows(proof: &Proof, known: &KnownMachine) -> bool {
+fn shows(proof: &Proof, known: &KnownServer) -> bool {
     proof.servers.iter().any(|s| is(known, s))
 }
 
-fn is_newer(snapshot: &Snapshot, known: &KnownMachine, began: Duration) -> bool {
+fn is_newer(snapshot: &Snapshot, known: &KnownServer, began: Duration) -> bool {
     let now = snapshot.one_of_ours(&known.uuid);
     now.is_some_and(|s| s.seen > began)
 }

@@ -8,7 +8,7 @@ use snapshot::is_moving;
 pub(crate) use snapshot::{Place, Put, Snapshot, Touched, server_size};
 
 use super::{pace, room::Held};
-use api::account::KnownMachine;
+use api::account::KnownServer;
 use flexmetal_core::{
     account::{
         facts::Counts,
@@ -186,7 +186,7 @@ impl Machines {
     }
 
     /// The machines to be known by from now on, given those of before.
-    pub(crate) fn known_after(&self, before: &[KnownMachine]) -> Vec<KnownMachine> {
+    pub(crate) fn known_after(&self, before: &[KnownServer]) -> Vec<KnownServer> {
         known::refresh(before, &self.snapshot, self.proof.as_deref())
     }
 
@@ -257,7 +257,7 @@ impl Machines {
     pub(crate) fn judge(
         &mut self,
         proof: &Proof,
-        known: &[KnownMachine],
+        known: &[KnownServer],
         claims: Option<&HashSet<String>>,
         disowned: &HashSet<String>,
         ordering: &HashSet<String>,

@@ -6,7 +6,7 @@ use super::{
     rig::{Rig, key},
 };
 use crate::{account::Account, runtime::clock};
-use api::account::KnownMachine;
+use api::account::KnownServer;
 use flexmetal_core::account::orphans::Verdict;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -81,7 +81,7 @@ impl Flaw {
 /// An account with all those machines but the new orphan, after the first scan.
 async fn scanned() -> (Rig, Account) {
     let rig = Rig::new().await;
-    let known = KnownMachine {
+    let known = KnownServer {
         uuid: uuid(1),
         order_tag: order_tag(1),
         live: true,

@@ -8,17 +8,20 @@ use crate::{
     account::{Caller, Denied, OrderTurn, Wake},
     runtime::clock,
 };
-use api::{
-    Reason,
-    account::Limits,
-    allowed::{AllowedNamespaces, NamespaceLimits},
-    references::AccountKind,
-};
+use api::{Reason, allowed::AllowedNamespaces, limits::Limits, references::AccountKind};
 use flexmetal_core::account::{key::AccountKey, marks, terms::Terms};
 use hosting_types::OrderOutcome;
 use serde_json::json;
 use std::{sync::atomic::Ordering, time::Duration};
 use tokio::time::sleep;
+
+fn counted(max_servers: Option<i32>, max_orders_per_hour: Option<i32>) -> Limits {
+    Limits {
+        max_servers,
+        max_orders_per_hour,
+        ..Limits::default()
+    }
+}
 
 async fn limited(
     max_servers: Option<i32>,
@@ -26,10 +29,7 @@ async fn limited(
 ) -> (Rig, crate::account::Account) {
     let rig = Rig::new().await;
     rig.install("default", "key-one", |i| {
-        i.limits = Limits {
-            max_servers,
-            max_orders_per_hour: per_hour,
-        };
+        i.limits = counted(max_servers, per_hour);
     });
     let account = rig.resolve("default");
     rig.ready(&account).await;
@@ -197,10 +197,7 @@ async fn no_order_goes_out_while_the_account_could_vanish() {
 async fn every_machine_that_the_key_shows_counts_and_no_limit_of_another_account_object() {
     let (rig, account) = limited(Some(3), None).await;
     rig.install("tenant", "key-one", |i| {
-        i.limits = Limits {
-            max_servers: Some(0),
-            max_orders_per_hour: Some(0),
-        };
+        i.limits = counted(Some(0), Some(0));
     });
     rig.provider.world().servers = vec![machine(1, "delivered"), machine(2, "delivered")];
     let tenant = rig.resolve("tenant");
@@ -230,10 +227,7 @@ async fn the_limit_of_an_entry_counts_the_machines_of_its_namespaces() {
     let entry = |name: &str, names: &[&str], most| AllowedNamespaces {
         name: name.into(),
         names: names.iter().map(|&n| n.into()).collect(),
-        limits: NamespaceLimits {
-            max_servers: Some(most),
-            ..NamespaceLimits::default()
-        },
+        limits: counted(Some(most), None),
         ..AllowedNamespaces::default()
     };
     let entries = vec![
@@ -289,6 +283,70 @@ async fn the_limit_of_an_entry_counts_the_machines_of_its_namespaces() {
         Some(Denied::Blocked(Reason::NamespaceNotAllowed, _))
     );
     assert!(is_refused, "{denied:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn orders_of_the_last_hour_are_counted_for_an_entry() {
+    let rig = Rig::new().await;
+    let cluster = AccountKey::named(AccountKind::ClusterProviderAccount, None, "shared");
+    let entry = |name: &str, names: &[&str]| AllowedNamespaces {
+        name: name.into(),
+        names: names.iter().map(|&n| n.into()).collect(),
+        limits: counted(None, Some(2)),
+        ..AllowedNamespaces::default()
+    };
+    let entries = vec![entry("ours", &["n", "m"]), entry("theirs", &["other"])];
+    let account = rig.install_at(&cluster, |i| i.allowed = Some(entries));
+    rig.ready(&account).await;
+    // One that a former process ordered for us within the hour, one for them, and one of before.
+    let mut servers = vec![
+        machine(1, "delivered"),
+        machine(2, "delivered"),
+        machine(3, "delivered"),
+    ];
+    for server in &mut servers[..2] {
+        server["createdAt"] = clock::now().wall.into();
+    }
+    rig.provider.world().servers = servers;
+    for (n, namespace) in [(1, "m"), (2, "other"), (3, "n")] {
+        let mut namespaces = rig.objects.namespaces.lock().unwrap();
+        namespaces.insert(mark(n), namespace.into());
+    }
+    account.want_proof("x", clock::now().mono);
+    rig.until("all", || account.sightings(&mark(3)).len() == 1)
+        .await;
+    let permit = reserve(&account, &mark(11)).await.unwrap();
+    let sent = account
+        .order(permit, &order(&order_tag(11)), &order_tag(11))
+        .await;
+    assert!(matches!(sent, OrderOutcome::Created(_)));
+    let message = limit(reserve(&account, &mark(12)).await.err().unwrap());
+    for words in [
+        "the entry \"ours\"",
+        "2 orders within the last hour",
+        "its limits.maxOrdersPerHour is 2",
+        "\"path\":\"/spec/allowedNamespaces/0/limits/maxOrdersPerHour\",\"value\":3",
+    ] {
+        assert!(message.contains(words), "{message}");
+    }
+    let other = Caller {
+        uid: "other".into(),
+        namespace: "other".into(),
+    };
+    let theirs = account.order_turn(&mark(13), &other);
+    assert!(!matches!(theirs, Err(Denied::Limit(_))), "one of two");
+    drop(theirs);
+    // What is gone with its object was ordered all the same.
+    rig.provider.world().servers.retain(|s| {
+        !s["tags"]
+            .as_array()
+            .unwrap()
+            .contains(&json!(order_tag(11)))
+    });
+    rig.accounts.forget_mark(&mark(11));
+    limit(reserve(&account, &mark(12)).await.err().unwrap());
+    sleep(Duration::from_secs(3601)).await;
+    drop(reserve(&account, &mark(12)).await.unwrap());
 }
 
 /// An account of the cluster with one machine that namespace `gone` left behind, and an entry for the namespaces with
@@ -426,10 +484,7 @@ async fn with_a_new_key(rig: &Rig, max_servers: Option<i32>, per_hour: Option<i3
     let uid = account_uid("default");
     let connection = rig.connection("key-two");
     rig.configure("default", &uid, Some(connection), |settings| {
-        settings.limits = Limits {
-            max_servers,
-            max_orders_per_hour: per_hour,
-        };
+        settings.limits = counted(max_servers, per_hour);
     });
     rig.ready(&rig.resolve("default")).await;
 }

@@ -244,3 +244,55 @@ async fn objects_at_rest_that_came_at_different_times_fall_into_step() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_refresh_is_made_once_decides_nothing_and_its_failure_is_shown_to_nobody() {
+    let (rig, account) = ready().await;
+    let newest = || {
+        let report = rig.accounts.report(&key("default"), &[]).unwrap();
+        report.catalogue.map(|(looked, _)| looked)
+    };
+    account.refresh_catalogue(Duration::ZERO);
+    rig.until("the catalogue", || newest().is_some()).await;
+    let first = newest().unwrap();
+    assert!(account.view().catalogue.is_none(), "nobody waited for it");
+    rig.provider.calls();
+    account.refresh_catalogue(first);
+    sleep(Duration::from_secs(200)).await;
+    assert!(rig.provider.calls().is_empty(), "it is there");
+
+    rig.provider.world().broken = vec![PLANS.into()];
+    rig.woken();
+    account.refresh_catalogue(clock::now().mono);
+    sleep(Duration::from_secs(600)).await;
+    let calls = rig.provider.calls();
+    let tries = calls.iter().filter(|c| c.contains(PLANS)).count();
+    assert!((5..=12).contains(&tries), "{tries}");
+    let view = account.view();
+    assert!(view.last_error.is_none() && view.list_errors[List::Catalogue as usize].is_none());
+    assert!(rig.woken().is_empty());
+    // Who waits is served soon, however long it failed before, and what it is shown is of its own look.
+    rig.provider.world().broken.clear();
+    let asked = clock::now().mono;
+    account.want_list(List::Catalogue, asked, &caller("a"));
+    rig.until("a look", || account.view().catalogue.is_some())
+        .await;
+    let (looked, _) = account.view().catalogue.unwrap();
+    assert!(looked >= asked && looked < asked + Duration::from_secs(60));
+    assert_eq!(newest(), Some(looked));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_without_the_right_to_read_the_catalogue_is_good_for_all_else() {
+    let (rig, account) = ready().await;
+    rig.provider.world().forbidden = Some(PLANS.into());
+    account.refresh_catalogue(Duration::ZERO);
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(account.view().state, State::Usable);
+    assert!(account.view().last_error.is_none());
+    // An order that needs it says what is wrong.
+    account.want_list(List::Catalogue, clock::now().mono, &caller("a"));
+    rig.until("the failure", || account.view().last_error.is_some())
+        .await;
+    assert_eq!(account.view().state, State::Usable);
+}

@@ -5,7 +5,7 @@ use super::{
     rig::{Rig, account_uid, key},
 };
 use crate::runtime::clock;
-use api::account::KnownMachine;
+use api::account::KnownServer;
 use flexmetal_core::account::orphans::Verdict;
 use serde_json::json;
 use std::time::Duration;
@@ -105,8 +105,8 @@ async fn a_listing_without_any_known_machine_judges_nothing() {
     assert_eq!(found(&rig), [uuid(1)], "an empty list is not believed");
 }
 
-fn known(number: usize) -> KnownMachine {
-    KnownMachine {
+fn known(number: usize) -> KnownServer {
+    KnownServer {
         uuid: uuid(number),
         order_tag: order_tag(number),
         live: true,
@@ -127,12 +127,12 @@ async fn a_machine_of_an_object_that_has_another_one_on_another_account_is_an_or
 }
 
 #[tokio::test(start_paused = true)]
-async fn known_machines_are_stable_and_prefer_the_living() {
+async fn known_servers_are_stable_and_prefer_the_living() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = (1..=6).map(|n| machine(n, "delivered")).collect();
     rig.ready(&account).await;
     let refreshed =
-        |before: &[KnownMachine]| rig.accounts.report(&key("default"), before).unwrap().known;
+        |before: &[KnownServer]| rig.accounts.report(&key("default"), before).unwrap().known;
     let first = refreshed(&[]);
     assert_eq!(first, [known(1), known(2), known(3)]);
     let others = [known(5), known(6), known(4)];
@@ -160,11 +160,11 @@ async fn a_known_machine_is_remembered_with_the_tag_that_it_bears_now() {
     rig.provider.world().servers = vec![machine(1, "delivered"), machine(2, "released")];
     rig.ready(&account).await;
     let refreshed =
-        |before: &[KnownMachine]| rig.accounts.report(&key("default"), before).unwrap().known;
+        |before: &[KnownServer]| rig.accounts.report(&key("default"), before).unwrap().known;
     let first = refreshed(&[]);
     assert_eq!((first[0].live, first[1].live), (true, false));
     // Another object takes both over: they bear its mark, and not the former one.
-    let taken_over = |number: usize, by: usize| KnownMachine {
+    let taken_over = |number: usize, by: usize| KnownServer {
         uuid: uuid(number),
         order_tag: order_tag(by),
         live: number == 1,

@@ -9,7 +9,7 @@ use crate::{
     runtime::clock,
 };
 use api::{
-    account::Limits,
+    limits::Limits,
     policies::Policies,
     references::{AccountKind, PinnedAccount},
 };
@@ -224,7 +224,7 @@ impl Rig {
             allowed: None,
             times: Times::default(),
             limits: Limits::default(),
-            brake: None,
+            release_limit: None,
             defaults: Some(Policies::default()),
             install_form: Default::default(),
             egress: Vec::new(),

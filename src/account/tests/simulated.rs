@@ -2,7 +2,7 @@
 
 use super::rig::{account_uid, caller, key};
 use crate::account::{Account, Accounts, Connection, Rate, Resolution, Settings};
-use api::{Reason, account::Limits, references::PinnedAccount};
+use api::{Reason, limits::Limits, references::PinnedAccount};
 use flexmetal_core::account::view::{List, State, Times};
 use hosting::{Client, ClientOptions, Dial};
 use hosting_types::{ApiKey, BaseUrl};
@@ -53,7 +53,7 @@ fn install(accounts: &Accounts, simulator: &Simulator, api_key: &str) -> Account
             allowed: None,
             times,
             limits: Limits::default(),
-            brake: None,
+            release_limit: None,
             defaults: None,
             install_form: Default::default(),
             egress: Vec::new(),

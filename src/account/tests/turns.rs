@@ -5,7 +5,7 @@ use super::{
     rig::{Rig, caller, order, permit, reserve},
 };
 use crate::account::{Account, Denied, OrderTurn, Turn, Wake};
-use api::{Reason, account::Limits};
+use api::{Reason, limits::Limits};
 use flexmetal_core::account::lane::Lane;
 use hosting_types::{Error, OrderOutcome, ServerId};
 use std::time::Duration;
@@ -87,7 +87,7 @@ async fn the_reservation_is_made_when_the_permit_is_picked_up() {
     rig.install("default", "key-one", |settings| {
         settings.limits = Limits {
             max_servers: Some(1),
-            max_orders_per_hour: None,
+            ..Limits::default()
         };
     });
     let account = rig.resolve("default");

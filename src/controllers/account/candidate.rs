@@ -85,7 +85,7 @@ impl Trials {
     /// What was shown is over once it is on record, and with any other connection.
     pub(super) fn drop_verified(&mut self, status: &AccountStatus, in_use: Option<&Endpoint>) {
         let is_over = |(shown, _): &(Endpoint, _)| {
-            status.endpoint.as_ref() == Some(shown) || in_use != Some(shown)
+            status.verified.as_ref() == Some(shown) || in_use != Some(shown)
         };
         if self.verified.as_ref().is_some_and(is_over) {
             self.verified = None;
@@ -182,7 +182,7 @@ pub(super) fn look_after(
     let subject = Subject {
         candidate: candidate.ingredients.endpoint(),
         in_use: of.in_use.clone(),
-        lineage: of.status.lineage.clone(),
+        lineage: of.status.account_id.clone(),
     };
     if trials.of.as_ref() != Some(&subject) {
         trials.clear(accounts, of.key);
@@ -218,14 +218,14 @@ mod tests {
     fn endpoint(key: &str) -> Endpoint {
         Endpoint {
             base_url: "https://h".into(),
-            key_hash: key.into(),
+            credentials_hash: key.into(),
         }
     }
 
     fn status(key: &str, lineage: &str) -> AccountStatus {
         AccountStatus {
-            endpoint: Some(endpoint(key)),
-            lineage: Some(lineage.into()),
+            verified: Some(endpoint(key)),
+            account_id: Some(lineage.into()),
             ..AccountStatus::default()
         }
     }

@@ -1,7 +1,7 @@
 //! What is remembered of an account object between two passes.
 
-use super::{candidate::Trials, secret::Reading};
-use api::account::Endpoint;
+use super::{bundle::Bundle, candidate::Trials, secret::Reading};
+use api::account::{CaBundleRef, Endpoint};
 use flexmetal_core::{
     account::{looks::Looks, operator},
     backoff::Backoff,
@@ -15,7 +15,9 @@ use std::time::Duration;
 pub struct Memory {
     /// The Secret as last read, its name, and when.
     pub(super) reading: Option<(Duration, String, Reading)>,
-    /// How old that may be at the next pass.
+    /// The CA bundle that the spec refers to as last read, where it is, and when.
+    pub(super) bundle: Option<(Duration, CaBundleRef, Bundle)>,
+    /// How old both may be at the next pass.
     pub(super) secret_age: Duration,
     /// What is looked for, and since when.
     pub(super) looks: Looks,
@@ -29,6 +31,8 @@ pub struct Memory {
     pub(super) written: Option<Duration>,
     /// When figures that change by themselves were last written.
     pub(super) figures_written: Option<Duration>,
+    /// The look at the catalogue that status shows.
+    pub(super) offered: Option<Duration>,
     /// The next lineage, until it is on record.
     pub(super) fresh_word: Option<String>,
     /// The connection over which no machine on record was shown, and the start of the first such listing.
@@ -55,8 +59,8 @@ pub struct Memory {
 #[derive(Clone, PartialEq)]
 pub(super) struct Ingredients {
     pub(super) base_url: String,
-    pub(super) key_hash: String,
-    pub(super) ca_bundle: Option<String>,
+    pub(super) credentials_hash: String,
+    pub(super) ca_bundle: Option<Vec<u8>>,
     pub(super) order_timeout: Duration,
 }
 
@@ -65,14 +69,15 @@ impl Ingredients {
     pub(super) fn endpoint(&self) -> Endpoint {
         Endpoint {
             base_url: self.base_url.clone(),
-            key_hash: self.key_hash.clone(),
+            credentials_hash: self.credentials_hash.clone(),
         }
     }
 }
 
 impl Memory {
-    /// The Secret is read again at the next pass.
+    /// Secret and CA bundle are read again at the next pass.
     pub(super) fn forget_secret(&mut self) {
         self.reading = None;
+        self.bundle = None;
     }
 }

@@ -1,9 +1,10 @@
 //! `ProviderAccount` and `ClusterProviderAccount`: observe, decide, configure, act, report.
 //!
 //! What an account's objects may do follows from its own: so each pass first configures the live
-//! account, then does at most one thing in Kubernetes, or reports. The Secret is read by name and
-//! never listed or watched, so it is read again every quarter of a minute. While its repair
-//! is awaited, or account or Secret ends, it is read every second or two at first and once a minute in the end.
+//! account, then does at most one thing in Kubernetes, or reports. The Secret, and the object with the
+//! CA bundle, are read by name and never listed or watched, so they are read again every quarter of a minute. While
+//! their repair is awaited, or account or Secret ends, they are read every second or two at first and once a minute in
+//! the end.
 //!
 //! Account and Secret bear a finalizer for as long as anybody uses them: without the key nothing
 //! could be released. So a namespace can be deleted whole: account and Secret wait until the
@@ -13,6 +14,7 @@ mod destination;
 pub mod object;
 
 mod act;
+mod bundle;
 mod candidate;
 mod memory;
 mod observe;

@@ -1,6 +1,7 @@
 //! Gathers the facts about an account, and makes the client that they allow.
 
 use super::{
+    bundle::{self, Bundle},
     candidate::{self, Candidate, Of},
     destination::Destination,
     memory::{Ingredients, Memory},
@@ -19,14 +20,14 @@ use flexmetal_core::{
             candidate::{Keys, Step},
             lineage,
         },
-        facts::{Facts, KeyFault, SecretFact, acknowledgements},
+        facts::{BundleFact, Facts, KeyFault, SecretFact, acknowledgements},
         key::AccountKey,
         view::Times,
     },
     acknowledgement::Acknowledgements,
     request,
 };
-use hosting::{Client, ClientOptions};
+use hosting::{Client, ClientError, ClientOptions};
 use hosting_types::{ApiKey, BaseUrl};
 use kube::ResourceExt as _;
 use std::time::Duration;
@@ -39,7 +40,7 @@ pub struct Gathered {
     pub connection: Option<Connection>,
 }
 
-/// Gathers the facts. The Secret is read when the last reading is older than `memory.secret_age`.
+/// Gathers the facts. Secret and CA bundle are read when the last reading is older than `memory.secret_age`.
 pub async fn observe<K: AccountObject>(
     ctx: &AccountContext<K>,
     secrets: &Secrets,
@@ -51,6 +52,7 @@ pub async fn observe<K: AccountObject>(
     let spec = object.spec();
     let secret_namespace = object::secret_namespace(&key, &ctx.namespace);
     read_secret(ctx, memory, spec, &secret_namespace).await;
+    let bundle = read_bundle(ctx, memory, spec, &secret_namespace).await;
     let reading = match &memory.reading {
         Some((_, _, reading)) => reading.clone(),
         None => Reading::none(SecretFact::Unread("not read yet".into())),
@@ -62,7 +64,8 @@ pub async fn observe<K: AccountObject>(
         &format!("Secret {secret_namespace}/{name}"),
         &ctx.reach,
     );
-    disconnect(ctx, memory, (&destination, &reading.fact), (&key, &uid));
+    let read = (&reading.fact, &bundle.fact);
+    disconnect(ctx, memory, &destination, read, (&key, &uid));
     let timing = spec.timing.in_force(ctx.minimum);
     let status = object.status().cloned().unwrap_or_default();
     let now = clock::now().mono;
@@ -73,10 +76,13 @@ pub async fn observe<K: AccountObject>(
         status: &status,
         times: Times::from(timing),
         destination,
+        bundle,
+        secret_namespace: &secret_namespace,
         acknowledgements: acknowledgements(object.meta(), &status, clock::steady_wall()),
     };
     let (endpoint, connection) = connect(ctx, memory, &keys, &reading, now);
     let acknowledgements = keys.acknowledgements;
+    let bundle = keys.bundle.fact.clone();
     let keys = keys_fact(ctx, memory, &keys, &reading, now);
     let is_new = connection.is_some();
     secrets.note(&uid, &key, &secret_namespace, name);
@@ -85,7 +91,7 @@ pub async fn observe<K: AccountObject>(
     let in_force = memory.connected.as_ref().map(Ingredients::endpoint);
     let mut report = match is_new {
         true => None,
-        false => ctx.accounts.report(&key, &status.known_machines),
+        false => ctx.accounts.report(&key, &status.known_servers),
     };
     let proof = report.as_ref().and_then(|r| r.proof.as_deref());
     let unshown = lineage::unshown_by(&status, &uid, in_force.as_ref(), proof);
@@ -93,11 +99,11 @@ pub async fn observe<K: AccountObject>(
     if unshown.is_some_and(|unshown| acknowledgements.is_given(&unshown)) {
         report = ctx.accounts.report(&key, &[]);
     }
-    let is_renewed = status.lineage.is_none() || status.endpoint != in_force;
+    let is_renewed = status.account_id.is_none() || status.verified != in_force;
     let is_asked_for = is_renewed || keys.candidate.is_some();
     let on_record = is_asked_for.then(|| ctx.accounts.on_record(&key)).flatten();
     let used_before = used_before(ctx, memory, &status);
-    if status.lineage.is_some() && status.lineage == memory.fresh_word {
+    if status.account_id.is_some() && status.account_id == memory.fresh_word {
         memory.fresh_word = None;
     }
     let fresh_word = memory.fresh_word.get_or_insert_with(fresh_word).clone();
@@ -125,6 +131,7 @@ pub async fn observe<K: AccountObject>(
         timing,
         status,
         secret: reading.fact,
+        bundle,
         keys,
         endpoint,
         users: (used_by.as_ref()).map(|all| all.iter().map(|kind| kind.count).sum()),
@@ -132,6 +139,7 @@ pub async fn observe<K: AccountObject>(
         named_users,
         figures_are_due: (memory.figures_written)
             .is_none_or(|written| now.saturating_sub(written) >= every),
+        offered: memory.offered,
         secret_is_shared: is_shared.unwrap_or(true),
         connected: is_new || memory.connected.is_some(),
         report,
@@ -172,7 +180,7 @@ fn used_before(process: &Process, memory: &mut Memory, status: &AccountStatus) -
     let Some(since) = process.acting_since() else {
         return true;
     };
-    let is_used = status.lineage.is_some() || status.endpoint.is_some();
+    let is_used = status.account_id.is_some() || status.verified.is_some();
     match memory.used_before {
         Some((term, was_used)) if term == since => was_used,
         _ => {
@@ -218,11 +226,39 @@ async fn read_secret(process: &Process, memory: &mut Memory, spec: &AccountSpec,
     memory.reading = Some((now, wanted, reading));
 }
 
-/// Ends a connection to where the key may not be sent any more, and one whose Secret is gone.
+/// The CA bundle of the account.
+async fn read_bundle(
+    process: &Process,
+    memory: &mut Memory,
+    spec: &AccountSpec,
+    namespace: &str,
+) -> Bundle {
+    let Some(wanted) = &spec.ca_bundle_ref else {
+        memory.bundle = None;
+        return Bundle::in_spec(spec);
+    };
+    let now = clock::now().mono;
+    let former = memory.bundle.take().filter(|(_, of, _)| of == wanted);
+    let (at, bundle) = match former {
+        Some((at, _, bundle)) if now.saturating_sub(at) < memory.secret_age => (at, bundle),
+        former => match (bundle::read(process, namespace, wanted).await, former) {
+            // A silent API server says nothing of the bundle: what was read holds.
+            (read, Some((at, _, bundle))) if matches!(read.fact, BundleFact::Unread(_)) => {
+                (at, bundle)
+            }
+            (read, _) => (now, read),
+        },
+    };
+    memory.bundle = Some((at, wanted.clone(), bundle.clone()));
+    bundle
+}
+
+/// Ends a connection to where the key may not be sent any more, and one whose Secret or CA bundle is gone.
 fn disconnect<K: AccountObject>(
     ctx: &AccountContext<K>,
     memory: &mut Memory,
-    (destination, secret): (&Destination, &SecretFact),
+    destination: &Destination,
+    (secret, bundle): (&SecretFact, &BundleFact),
     (key, uid): (&AccountKey, &str),
 ) {
     let is_gone = match secret {
@@ -230,7 +266,7 @@ fn disconnect<K: AccountObject>(
         // A type cannot be changed: this is another Secret.
         SecretFact::Found { key, .. } => *key == Err(KeyFault::OtherType),
         SecretFact::Unread(_) => false,
-    };
+    } || matches!(bundle, BundleFact::NoObject | BundleFact::NoKey);
     let connected = memory.connected.as_ref();
     if connected.is_some_and(|of| is_gone || !destination.permits(&of.base_url)) {
         memory.connected = None;
@@ -246,6 +282,9 @@ struct Found<'a> {
     status: &'a AccountStatus,
     times: Times,
     destination: Destination,
+    bundle: Bundle,
+    /// Where Secret and CA bundle lie.
+    secret_namespace: &'a str,
     acknowledgements: Acknowledgements<'a>,
 }
 
@@ -254,8 +293,8 @@ impl Found<'_> {
     /// does, too.
     fn is_settled(&self, memory: &Memory) -> bool {
         let in_use = memory.connected.as_ref().map(Ingredients::endpoint);
-        let lineage = self.status.lineage.as_deref();
-        let is_recorded = in_use.is_some() && self.status.endpoint == in_use;
+        let lineage = self.status.account_id.as_deref();
+        let is_recorded = in_use.is_some() && self.status.verified == in_use;
         lineage.is_some() && (is_recorded || memory.trials.is_verified(lineage, in_use.as_ref()))
     }
 
@@ -268,15 +307,15 @@ impl Found<'_> {
     ) -> Result<Candidate, String> {
         let ingredients = Ingredients {
             base_url: base_url.as_str().to_owned(),
-            key_hash: key.fingerprint(),
-            ca_bundle: self.spec.ca_bundle.clone(),
+            credentials_hash: key.fingerprint(),
+            ca_bundle: self.bundle.pem.clone(),
             order_timeout: self.times.order_timeout,
         };
         let mut options = ClientOptions::new(base_url.clone(), key.clone());
         options.dial = ctx.reach.dial(self.key.namespace.as_deref());
-        options.ca_bundle = self.spec.ca_bundle.clone().map(String::into_bytes);
+        options.ca_bundle = self.bundle.pem.clone();
         options.order_timeout = self.times.order_timeout;
-        let client = Client::new(options).map_err(|error| format!("spec.{}", explain(&error)))?;
+        let client = Client::new(options).map_err(|error| self.explain(&error))?;
         let connection = Connection {
             base_url: base_url.clone(),
             key: key.clone(),
@@ -289,12 +328,29 @@ impl Found<'_> {
         })
     }
 
+    /// Why no client can be made. What lies in the object with the CA bundle is in no message.
+    fn explain(&self, error: &ClientError) -> String {
+        match (&self.spec.ca_bundle_ref, error) {
+            (Some(of), ClientError::CaBundle(_) | ClientError::CaBundleEmpty) => {
+                let selector = of.selector();
+                format!(
+                    "spec.caBundleRef: {} {}/{}, key {:?}, holds no readable certificates: put the PEM text of the root there",
+                    of.kind.as_str(),
+                    self.secret_namespace,
+                    selector.name,
+                    selector.key
+                )
+            }
+            _ => format!("spec.{}", explain(error)),
+        }
+    }
+
     /// Whether a connection with this key is the one that there is.
     fn is_connected(&self, memory: &Memory, base_url: &BaseUrl, key: &ApiKey) -> bool {
         memory.connected.as_ref().is_some_and(|of| {
             of.base_url == base_url.as_str()
-                && of.key_hash == key.fingerprint()
-                && of.ca_bundle == self.spec.ca_bundle
+                && of.credentials_hash == key.fingerprint()
+                && of.ca_bundle == self.bundle.pem
                 && of.order_timeout == self.times.order_timeout
         })
     }
@@ -312,7 +368,9 @@ fn connect(
     let in_use = memory.connected.as_ref().map(Ingredients::endpoint);
     memory.trials.drop_verified(found.status, in_use.as_ref());
     let (base_url, key) = match (&found.destination, &reading.key) {
-        (Destination::To(base_url), Some(key)) => (base_url, key),
+        (Destination::To(base_url), Some(key)) if found.bundle.fact == BundleFact::Known => {
+            (base_url, key)
+        }
         (destination, _) => {
             memory.trials.clear(&ctx.accounts, found.key);
             let endpoint = match destination {
@@ -348,13 +406,13 @@ fn connect(
         return (Ok(()), None);
     };
     let endpoint = candidate.ingredients.endpoint();
-    tracing::info!(account = %found.key, key = endpoint.key_hash, "another key is in use from here on");
+    tracing::info!(account = %found.key, key = endpoint.credentials_hash, "another key is in use from here on");
     memory.connected = Some(candidate.ingredients);
     memory.trials.clear(&ctx.accounts, found.key);
     if step == Step::Replaces {
         return (Ok(()), Some(candidate.connection));
     }
-    let lineage = found.status.lineage.clone();
+    let lineage = found.status.account_id.clone();
     memory.trials.record_verified(endpoint, lineage);
     ctx.accounts
         .replace_key(found.key, found.uid, candidate.connection);
@@ -373,14 +431,14 @@ fn keys_fact(
     let is_other = match &reading.fact {
         SecretFact::Found { key: Ok(hash), .. } => in_use
             .as_ref()
-            .is_some_and(|in_use| in_use.key_hash != *hash),
+            .is_some_and(|in_use| in_use.credentials_hash != *hash),
         SecretFact::Found { key: Err(_), .. } => found.is_settled(memory),
         SecretFact::Unread(_) | SecretFact::Missing => false,
     };
     let trials = &memory.trials;
     Keys {
         candidate: is_other.then(|| trials.fact(now)),
-        is_verified: trials.is_verified(found.status.lineage.as_deref(), in_use.as_ref()),
+        is_verified: trials.is_verified(found.status.account_id.as_deref(), in_use.as_ref()),
         is_draining: ctx.accounts.is_draining(found.key),
     }
 }

@@ -127,6 +127,11 @@ async fn tend<K: AccountObject>(
     {
         account.want_proof(&uid, not_before);
     }
+    if let Some(not_before) = decision.wants_catalogue
+        && let Some(account) = ctx.accounts.get(&facts.key)
+    {
+        account.refresh_catalogue(not_before);
+    }
     if is_new {
         // What the new connection shows is part of the decision.
         ctx.accounts.probe_now(&facts.key);
@@ -163,9 +168,9 @@ fn settings<K: AccountObject>(facts: &Facts, decision: &Decision, object: &K) ->
         limits: facts.spec.limits.clone(),
         defaults: Some(facts.spec.defaults.unwrap_or_default()),
         install_form: facts.spec.host_install_form.unwrap_or_default(),
-        brake: facts.spec.release_brake.map(|brake| {
-            let counted = facts.status.release_brake.clone();
-            (brake, counted.unwrap_or_default())
+        release_limit: facts.spec.release_limit.map(|limit| {
+            let counted = facts.status.release_limit.clone();
+            (limit, counted.unwrap_or_default())
         }),
         egress: facts.spec.egress_cidrs.clone(),
         known: decision.known.clone(),
@@ -174,7 +179,7 @@ fn settings<K: AccountObject>(facts: &Facts, decision: &Decision, object: &K) ->
             .servers
             .as_ref()
             .is_some_and(|s| s.retained > 0),
-        lineage: decision.lineage_in_force.clone(),
+        lineage: decision.account_id_in_force.clone(),
         used_before: facts.used_before,
     }
 }
@@ -235,6 +240,7 @@ async fn say<K: AccountObject>(
     let now = Timestamp::from_second(clock::now().wall).unwrap_or_default();
     let next = report::next_status(facts, decision, now);
     if next == facts.status {
+        memory.offered = decision.offer.looked;
         return Again::After(again);
     }
     if report::may_wait(&facts.status, &next)
@@ -253,11 +259,16 @@ async fn say<K: AccountObject>(
         Reported::Later(rest) => Again::After(again.min(rest)),
         Reported::Stands | Reported::Written => {
             memory.written = Some(facts.now);
-            if next.calls != facts.status.calls || next.capacity != facts.status.capacity {
+            memory.offered = decision.offer.looked;
+            let before = &facts.status;
+            let is_another = next.calls != before.calls
+                || next.capacity != before.capacity
+                || next.catalog != before.catalog;
+            if is_another {
                 memory.figures_written = Some(facts.now);
             }
             // Orders wait for a lineage that is on record.
-            match decision.lineage {
+            match decision.account_id {
                 Some(_) => Again::AtOnce,
                 None => Again::After(again),
             }

@@ -330,7 +330,7 @@ async fn look(facts: &Facts, permit: &mut Permit, record: &CommandRecord) -> Out
             Err(outcome) => outcome,
         };
     }
-    let ids = ServerId::parse(&record.intent.machine).ok();
+    let ids = ServerId::parse(&record.intent.server).ok();
     let id = record
         .id
         .as_deref()
@@ -358,7 +358,7 @@ fn shown(record: &CommandRecord, word: String) -> CommandRecord {
 
 /// Whether a host runs, in the provider's word; none is an empty one.
 async fn power_of(permit: &mut Permit, record: &CommandRecord) -> Result<String, Outcome> {
-    let Some(id) = host_id(&record.intent.machine) else {
+    let Some(id) = host_id(&record.intent.server) else {
         return Err(failed("what is recorded is no number of a host"));
     };
     let answer = permit.call_maybe_forbidden(async |client| client.host(id).await);
@@ -386,7 +386,7 @@ async fn search(facts: &Facts, permit: &mut Permit, record: &CommandRecord, call
         };
         return (Ended::Done, observation);
     }
-    let Ok(machine) = ServerId::parse(&intent.machine) else {
+    let Ok(machine) = ServerId::parse(&intent.server) else {
         return failed("what is recorded is no UUID of a machine");
     };
     let commands = match commands_of(permit, &machine, calls).await {

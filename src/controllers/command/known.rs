@@ -160,7 +160,7 @@ mod tests {
     fn a_server_waits_for_what_is_under_way_and_in_its_time_whatever_the_clock() {
         let command = |outcome: &str| -> ServerCommand {
             let record = json!({
-                "uid": "u", "action": "Reboot", "machine": "m", "attempt": "a",
+                "uid": "u", "action": "Reboot", "server": "m", "attempt": "a",
                 "startedAt": "1970-01-01T00:16:40Z", "sendBy": "1970-01-01T00:17:10Z", "listed": {},
                 "account": {
                     "kind": "ProviderAccount", "name": "default", "uid": "x", "lineage": "l", "connection": "c",

@@ -211,7 +211,7 @@ mod tests {
     fn who_waits_or_is_under_way_stands_in_the_row_of_its_target_and_nobody_else() {
         let sent = |outcome: &str, uid: &str| {
             json!([{
-                "uid": uid, "action": "Reboot", "machine": "m", "attempt": "a", "listed": {},
+                "uid": uid, "action": "Reboot", "server": "m", "attempt": "a", "listed": {},
                 "startedAt": "2026-01-01T00:00:00Z", "sendBy": "2026-01-01T00:00:30Z",
                 "account": {
                     "kind": "ProviderAccount", "name": "default", "uid": "x", "lineage": "l", "connection": "c",

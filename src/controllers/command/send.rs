@@ -53,7 +53,7 @@ pub(super) async fn start(
     let intent = CommandIntent {
         uid: fresh.subject.uid().to_owned(),
         action: new.action,
-        machine: new.machine.clone(),
+        server: new.machine.clone(),
         attempt: uuid::Uuid::new_v4().simple().to_string(),
         started_at: since.wall,
         send_by: since.wall.saturating_add(seconds),

@@ -3,8 +3,8 @@
 //! Every effect repeats its check on data that it reads itself, right before what cannot be undone.
 
 use super::{
-    ServerContext, brake, observe, orders, outputs, reinstalls, root_password, turn::Permission,
-    writes,
+    ServerContext, observe, orders, outputs, reinstalls, release_limit, root_password,
+    turn::Permission, writes,
 };
 use crate::{
     account::{Account, Permit},
@@ -422,7 +422,7 @@ async fn begin_release(
     };
     // What does not run costs nothing to lose.
     if record.status.is_live()
-        && let Err(observation) = brake::count(ctx, &fresh, id.as_str()).await
+        && let Err(observation) = release_limit::count(ctx, &fresh, id.as_str()).await
     {
         return observation;
     }

@@ -5,7 +5,6 @@
 //! without an effect is written to status, and the row ends.
 
 mod act;
-mod brake;
 pub mod claims;
 mod installation;
 mod observe;
@@ -15,6 +14,7 @@ mod owned;
 mod pass;
 mod password_secret;
 mod reinstalls;
+mod release_limit;
 mod report;
 mod root_password;
 mod ssh_keys;

@@ -21,6 +21,21 @@ pub(super) struct Use {
     pub(super) verb: String,
     /// Whether the API server refused it.
     pub(super) refused: bool,
+    /// The field manager that it named.
+    pub(super) manager: Option<String>,
+    /// The user agent that it named.
+    pub(super) agent: String,
+}
+
+impl Use {
+    /// Whether it says who it is of, as each request of the operator does: managedFields name the manager of a write, and
+    /// the audit log the agent of everything.
+    fn is_signed(&self) -> bool {
+        let is_write = ["create", "update", "patch"].contains(&self.verb.as_str());
+        let is_managed = self.manager.as_deref() == Some("flexmetal-operator");
+        self.agent == concat!("flexmetal-operator/", env!("CARGO_PKG_VERSION"))
+            && (is_managed || !is_write)
+    }
 }
 
 /// One right.
@@ -93,8 +108,13 @@ pub(super) fn granted(objects: &[Value]) -> Vec<Right> {
     rights
 }
 
-/// Fails unless every right was used, and no request refused.
+/// Fails unless every right was used, no request refused, and each one signed.
 pub(super) fn compare(granted: &[Right], seen: &[Use]) {
+    let unsigned: Vec<&Use> = seen.iter().filter(|used| !used.is_signed()).collect();
+    assert!(
+        unsigned.is_empty(),
+        "another manager or agent: {unsigned:#?}"
+    );
     let refused: Vec<&Use> = seen.iter().filter(|used| used.refused).collect();
     assert!(refused.is_empty(), "rights are missing: {refused:#?}");
     // An event that happens again within minutes is patched, and an object is read where somebody
@@ -215,6 +235,8 @@ fn comparison_tells_missing_and_idle_rights() {
         name: Some("key".to_owned()),
         verb: "get".to_owned(),
         refused: false,
+        manager: None,
+        agent: format!("flexmetal-operator/{}", env!("CARGO_PKG_VERSION")),
     };
     compare(&rights, std::slice::from_ref(&used));
     let fails = |changed: Use| {
@@ -234,8 +256,20 @@ fn comparison_tells_missing_and_idle_rights() {
     });
     fails(Use {
         verb: "patch".to_owned(),
+        manager: Some("flexmetal-operator".to_owned()),
         ..used.clone()
     });
+    fails(Use {
+        agent: "kube-rs".to_owned(),
+        ..used.clone()
+    });
+    let write = |manager: Option<&str>| Use {
+        verb: "patch".to_owned(),
+        manager: manager.map(str::to_owned),
+        ..used.clone()
+    };
+    assert!(write(Some("flexmetal-operator")).is_signed());
+    assert!(!write(Some("unknown")).is_signed() && !write(None).is_signed());
     fails(Use {
         resource: "configmaps".to_owned(),
         ..used

@@ -97,6 +97,8 @@ async fn pass_on(State(shared): State<Shared>, request: Request) -> Response {
         head.uri.path(),
         head.uri.query().unwrap_or_default(),
     );
+    let agent = head.headers.get(header::USER_AGENT);
+    let agent = agent.map_or("", |agent| agent.to_str().unwrap()).to_owned();
     head.headers.remove(header::HOST);
     let body = to_bytes(body, 4 << 20).await.unwrap();
     let outgoing = http::Request::from_parts(head, body.to_vec().into());
@@ -104,6 +106,7 @@ async fn pass_on(State(shared): State<Shared>, request: Request) -> Response {
         Ok(answer) => {
             if let Some(mut used) = used {
                 used.refused = answer.status() == StatusCode::FORBIDDEN;
+                used.agent = agent;
                 shared.seen.lock().unwrap().push(used);
             }
             answer.map(Body::new)
@@ -159,6 +162,11 @@ impl Use {
             name: name.map(str::to_owned),
             verb: verb.to_owned(),
             refused: false,
+            manager: query
+                .split('&')
+                .find_map(|part| part.strip_prefix("fieldManager="))
+                .map(str::to_owned),
+            agent: String::new(),
         })
     }
 }

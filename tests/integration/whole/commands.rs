@@ -282,7 +282,7 @@ async fn an_annotation_that_somebody_made_up_is_not_followed_and_holds_no_releas
     all.wait_for_condition("forged", "Ready", "False", Some("Suspended"), SOON)
         .await;
     let note = json!({
-        "uid": made["metadata"]["uid"], "action": "PowerOff", "machine": uuid, "attempt": "made-up",
+        "uid": made["metadata"]["uid"], "action": "PowerOff", "server": uuid, "attempt": "made-up",
         "startedAt": "2026-01-01T00:00:00Z", "sendBy": "2026-01-01T00:00:30Z", "listed": {},
         "account": {
             "kind": "ProviderAccount", "name": "default", "uid": "x", "lineage": "l", "connection": "c",

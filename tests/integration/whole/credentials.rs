@@ -1,9 +1,25 @@
 //! The account's key: missing, wrong, broken, right, revoked; and never told to anybody.
 
-use k8s_openapi::api::events::v1::Event;
+use std::sync::Arc;
+
+use k8s_openapi::api::{core::v1::ConfigMap, events::v1::Event};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
 use serde_json::{Value, json};
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+};
+use tokio_rustls::{
+    TlsAcceptor,
+    rustls::{
+        ServerConfig,
+        crypto::aws_lc_rs,
+        pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
+    },
+};
 
 use super::{
     SOON, account_says, apply, change_account, held, judge, looks, orders, secret_of_type, stuck,
@@ -169,12 +185,120 @@ async fn a_secret_that_is_deleted_ends_the_session_and_keeps_every_object() {
     judge(&world).await;
 }
 
+fn certificate() -> CertifiedKey<KeyPair> {
+    generate_simple_self_signed(["localhost".to_owned()]).unwrap()
+}
+
+/// Puts https with this certificate in front of a plain URL; gives the new URL, and what serves it.
+async fn https_front(own: &CertifiedKey<KeyPair>, plain: &str) -> (String, JoinSet<()>) {
+    let secret = PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
+    let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![own.cert.der().clone()], PrivateKeyDer::Pkcs8(secret))
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let behind = plain.trim_start_matches("http://").to_owned();
+    let mut serving = JoinSet::new();
+    serving.spawn(async move {
+        let mut connections = JoinSet::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            let (acceptor, behind) = (acceptor.clone(), behind.clone());
+            connections.spawn(async move {
+                // A handshake that the client gives up is what some steps want.
+                if let Ok(mut stream) = acceptor.accept(stream).await
+                    && let Ok(mut behind) = TcpStream::connect(behind).await
+                {
+                    let _ = copy_bidirectional(&mut stream, &mut behind).await;
+                }
+            });
+        }
+    });
+    (format!("https://localhost:{port}"), serving)
+}
+
+/// The certificate of the hosting API is of a private root, which a ConfigMap has: read by name, and again when it
+/// changes.
+#[tokio::test]
+async fn a_bundle_from_a_config_map_is_trusted_and_a_missing_one_is_named() {
+    let own = certificate();
+    let mut world = World::prepare(cluster(), "bundle", Plan::default()).await;
+    let (url, _serving) = https_front(&own, world.simulator.api()).await;
+    world.allow_base_url(&url);
+    let of = json!({"kind": "ConfigMap", "name": "internal-ca"});
+    let spec = json!({"spec": {"baseURL": url, "caBundleRef": of}});
+    change_account(&world, "default", &spec).await;
+    world.create(&server("one")).await;
+    world.start_operator();
+    let namespace = Some(world.namespace.clone());
+    let write = async |key: &str, text: &str| {
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "internal-ca"},
+            "data": {key: text},
+        });
+        apply(&world.client, namespace.as_deref(), &map).await;
+    };
+
+    // No object, no key, no certificate, the certificate of another root: each says what is wrong, and nothing is sent.
+    let words = ["ConfigMap", "internal-ca", "\"ca.crt\"", "create it"];
+    stuck(&world, "one", "ReferenceNotFound", &words).await;
+    account_says(&world, "default", "Ready", "False", "ReferenceNotFound").await;
+    write("other.crt", &own.cert.pem()).await;
+    eventually("the missing key is reported", SOON, async || {
+        let one = world.get("one").await?;
+        let message = condition(&one, "Ready")?["message"].to_string();
+        let words = [
+            "internal-ca",
+            "has no key",
+            "ca.crt",
+            "spec.caBundleRef.key",
+        ];
+        words.iter().all(|w| message.contains(w)).then_some(())
+    })
+    .await;
+    write("ca.crt", "no certificate").await;
+    let words = ["spec.caBundleRef", "internal-ca", "certificates"];
+    stuck(&world, "one", "InvalidEndpoint", &words).await;
+    write("ca.crt", &certificate().cert.pem()).await;
+    account_says(&world, "default", "Ready", "False", "ProviderUnreachable").await;
+    assert_eq!(world.simulator.ledger().await, Vec::<Value>::new());
+
+    write("ca.crt", &own.cert.pem()).await;
+    world.wait_ready("one", SOON).await;
+    account_says(&world, "default", "Ready", "True", "AccountReady").await;
+
+    // Without it the account makes no call, and no object is freed.
+    let maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), &world.namespace);
+    let everything = DeleteParams::default();
+    maps.delete("internal-ca", &everything).await.unwrap();
+    account_says(&world, "default", "Ready", "False", "ReferenceNotFound").await;
+    let calls = world.simulator.ledger().await.len();
+    world.delete("one").await;
+    let words = ["ConfigMap", "internal-ca"];
+    stuck(&world, "one", "ReferenceNotFound", &words).await;
+    assert_eq!(world.simulator.ledger().await.len(), calls, "no call");
+
+    // A Secret does as well, under a key of any name.
+    let bundle = secret_of_type("Opaque", "internal-ca", &[("root.pem", &own.cert.pem())]);
+    apply(&world.client, namespace.as_deref(), &bundle).await;
+    let of = json!({"kind": "Secret", "name": "internal-ca", "key": "root.pem"});
+    let spec = json!({"spec": {"caBundleRef": of}});
+    change_account(&world, "default", &spec).await;
+    world.wait_gone("one", SOON).await;
+    assert_eq!(orders(&world).await, 1);
+    assert!(world.simulator.live_machines().await.is_empty());
+    judge(&world).await;
+}
+
 #[tokio::test]
 async fn another_account_behind_the_same_object_changes_nothing() {
     let (world, other) = with_other_account("changed").await;
     world.create(&server("one")).await;
     world.wait_ready("one", SOON).await;
-    let known = |account: &Value| account["status"]["knownMachines"][0]["uuid"].is_string();
+    let known = |account: &Value| account["status"]["knownServers"][0]["uuid"].is_string();
     eventually("the account is known by its machine", SOON, async || {
         let account = world.accounts().get("default").await.ok()?;
         known(&serde_json::to_value(account).ok()?).then_some(())

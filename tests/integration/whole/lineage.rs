@@ -22,9 +22,9 @@ async fn seen_at(world: &World, url: &str) -> String {
     eventually(&format!("the account is seen at {url}"), SOON, async || {
         let account = world.accounts().get("default").await.ok()?;
         let account: Value = serde_json::to_value(account).ok()?;
-        let shown = account["status"]["endpoint"]["baseURL"].as_str()?;
+        let shown = account["status"]["verified"]["baseURL"].as_str()?;
         let same = shown.trim_end_matches('/') == url.trim_end_matches('/');
-        same.then(|| account["status"]["lineage"].as_str().map(str::to_owned))?
+        same.then(|| account["status"]["accountID"].as_str().map(str::to_owned))?
     })
     .await
 }
@@ -152,7 +152,7 @@ async fn an_ordinary_rotation_stays_ordinary() {
     eventually("no live machine is remembered", SOON, async || {
         let account = world.accounts().get("default").await.ok()?;
         let account: Value = serde_json::to_value(account).ok()?;
-        let known = account["status"]["knownMachines"].as_array().cloned();
+        let known = account["status"]["knownServers"].as_array().cloned();
         let mut known = known.unwrap_or_default().into_iter();
         known.all(|machine| machine["live"] == false).then_some(())
     })

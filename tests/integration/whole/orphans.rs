@@ -44,7 +44,7 @@ pub(super) async fn orphan(host: &Host) -> World {
     eventually("the machines of others are counted", SOON, async || {
         let account = account_says(&world, "default", "OrphansFound", "True", "OrphansFound").await;
         let servers = &account["status"]["servers"];
-        (servers["foreign"] == 1 && servers["unmarked"] == 1).then_some(())
+        (servers["otherClusters"] == 1 && servers["unmanaged"] == 1).then_some(())
     })
     .await;
     let account = account_says(&world, "default", "OrphansFound", "True", "OrphansFound").await;

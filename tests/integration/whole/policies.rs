@@ -291,12 +291,12 @@ async fn the_account_says_what_its_servers_leave_open() {
     world.wait_gone("open", SOON).await;
     assert_eq!(machine_of(&world, &open).await["status"], "released");
 
-    // A brake for all servers of an account.
+    // Suspension of all servers of an account.
     let suspended = json!({"defaults": {"suspend": true}});
     set_account(&world, "default", &suspended).await;
-    world.create(&server("braked")).await;
-    held(&world, "braked", "Suspended", &words).await;
+    world.create(&server("suspended")).await;
+    held(&world, "suspended", "Suspended", &words).await;
     set_account(&world, "default", &json!({"defaults": null})).await;
-    world.wait_ready("braked", SOON).await;
+    world.wait_ready("suspended", SOON).await;
     judge(&world).await;
 }

@@ -108,7 +108,7 @@ async fn a_key_is_rotated_under_load_without_one_refused_call() {
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
     let account = uses_another(&world, &former).await;
-    let lineage = account["status"]["lineage"].clone();
+    let lineage = account["status"]["accountID"].clone();
     // Now, and not before, the former key may go.
     world.simulator.key(&old, false).await;
     let seen = world.simulator.ledger().await.len();
@@ -120,7 +120,7 @@ async fn a_key_is_rotated_under_load_without_one_refused_call() {
     }
 
     let account = no_candidate(&world).await;
-    assert_eq!(account["status"]["lineage"], lineage);
+    assert_eq!(account["status"]["accountID"], lineage);
     for name in &names[13..] {
         world.create(&server(name)).await;
         world.wait_ready(name, SOON).await;

@@ -141,6 +141,15 @@ async fn reference_without_name_means_default_of_its_kind() {
     assert_eq!(account["status"]["users"], users);
     let capacity = &account["status"]["capacity"];
     assert!(capacity["quotas"][0]["location"].is_string(), "{account:#}");
+    let catalog = &account["status"]["catalog"];
+    assert!(catalog["asOf"].is_string(), "{account:#}");
+    for (list, field) in [
+        ("locations", "country"),
+        ("instanceTypes", "hardware"),
+        ("systems", "slug"),
+    ] {
+        assert!(catalog[list][0][field].is_string(), "{account:#}");
+    }
     assert!(account["status"]["calls"]["perMinute"].is_i64());
     servers(&one).delete("web").await;
     servers(&two).delete("sure").await;

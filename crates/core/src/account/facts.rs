@@ -18,8 +18,9 @@ use crate::{
 };
 use api::{
     Reason,
-    account::{AccountSpec, AccountStatus, Endpoint, KnownMachine},
+    account::{AccountSpec, AccountStatus, Endpoint, KnownServer},
     names::{ACCOUNT_FINALIZER, ACKNOWLEDGE, HELD_SECRET},
+    references::KeySelector,
     timing::TimingInForce,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -46,6 +47,8 @@ pub struct Facts {
     pub secret_namespace: String,
     /// The key Secret, as last read.
     pub secret: SecretFact,
+    /// The CA bundle that the spec refers to, as last read.
+    pub bundle: BundleFact,
     /// The key in use, and the one that is tried beside it.
     pub keys: Keys,
     /// Base URL and CA bundle: whether they can be used, or what is wrong.
@@ -58,6 +61,8 @@ pub struct Facts {
     pub named_users: Vec<(String, Vec<String>)>,
     /// Whether figures that change by themselves were not written for a while.
     pub figures_are_due: bool,
+    /// The look at the catalogue that status shows; None: not known.
+    pub offered: Option<Duration>,
     /// Whether another account object that is in use stands on the Secret that bears the finalizer for this one.
     pub secret_is_shared: bool,
     /// Whether a connection was made before, with the last good key.
@@ -111,6 +116,21 @@ pub enum KeyFault {
     Invalid(String),
 }
 
+/// What the CA bundle is that a spec refers to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BundleFact {
+    /// It was read, or the spec refers to none.
+    Known,
+    /// It could not be read. Says why.
+    Unread(String),
+    /// The object does not exist.
+    NoObject,
+    /// The object has no such key.
+    NoKey,
+    /// It cannot be used. Says why.
+    Unusable(String),
+}
+
 impl Facts {
     /// Whether our finalizer is on the account.
     pub fn has_finalizer(&self) -> bool {
@@ -140,6 +160,14 @@ impl Facts {
             "Secret {}/{}",
             self.secret_namespace, self.spec.api_key_secret_ref.name
         )
+    }
+
+    /// Name of the object with the CA bundle for messages, and the key in it; None: the spec refers to none.
+    pub fn bundle_name(&self) -> Option<(String, String)> {
+        let of = self.spec.ca_bundle_ref.as_ref()?;
+        let KeySelector { name, key } = of.selector();
+        let kind = of.kind.as_str();
+        Some((format!("{kind} {}/{name}", self.secret_namespace), key))
     }
 
     /// UID of the account.
@@ -198,7 +226,7 @@ pub struct AccountReport {
     /// How many machines there are.
     pub counts: Counts,
     /// The machines to remember from now on.
-    pub known: Vec<KnownMachine>,
+    pub known: Vec<KnownServer>,
     /// What can be ordered, with the moment of the look; None: nobody has looked.
     pub catalogue: Option<(Duration, Arc<Catalogue>)>,
     /// How many calls may be made.

@@ -5,7 +5,7 @@
 //! tag that no such server shows, and looks for it.
 
 use super::{marks, on_record::OnRecord};
-use api::account::KnownMachine;
+use api::account::KnownServer;
 use hosting_types::{Server, ServerStatus, TagRecord};
 use std::collections::{BTreeSet, HashSet};
 
@@ -18,7 +18,7 @@ pub const MOST_REMOVED: usize = 50;
 #[derive(Clone, Debug)]
 pub struct OldOrderTags {
     now: i64,
-    known: Vec<KnownMachine>,
+    known: Vec<KnownServer>,
     /// By the second of their order.
     tags: BTreeSet<(i64, String)>,
     /// Those of released servers of the cluster.
@@ -30,7 +30,7 @@ pub struct OldOrderTags {
 impl OldOrderTags {
     /// None yet. `now`: Unix second by a clock that was not turned forward; `known`: servers of which a list that tells the
     /// truth shows one.
-    pub fn new(now: i64, known: Vec<KnownMachine>, cluster_tag: &str) -> Self {
+    pub fn new(now: i64, known: Vec<KnownServer>, cluster_tag: &str) -> Self {
         Self {
             now,
             known,
@@ -59,7 +59,7 @@ impl OldOrderTags {
 
     /// Takes in a server of a list of the whole account, which began after that of the tags.
     pub fn add_server(&mut self, server: &Server) {
-        let is_it = |known: &KnownMachine| server.id.as_str().eq_ignore_ascii_case(&known.uuid);
+        let is_it = |known: &KnownServer| server.id.as_str().eq_ignore_ascii_case(&known.uuid);
         self.is_known_shown |= self.known.iter().any(is_it);
         let is_released = server.status == ServerStatus::Released;
         let is_own = server.has_tag(&self.cluster_tag);

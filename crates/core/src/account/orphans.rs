@@ -2,7 +2,7 @@
 
 use super::marks;
 use crate::account::view::Proof;
-use api::account::KnownMachine;
+use api::account::KnownServer;
 use hosting_types::Server;
 use std::{
     collections::{HashMap, HashSet},
@@ -28,7 +28,7 @@ pub enum Verdict {
 pub fn judge(
     proof: &Proof,
     cluster_tag: &str,
-    known: &[KnownMachine],
+    known: &[KnownServer],
     claims: Option<&HashSet<String>>,
     disowned: &HashSet<String>,
     ordering: &HashSet<String>,
@@ -36,7 +36,7 @@ pub fn judge(
     let Some(claims) = claims else {
         return Some(Verdict::NotChecked);
     };
-    let shown = |k: &KnownMachine| proof.servers.iter().any(|s| s.id.as_str() == k.uuid);
+    let shown = |k: &KnownServer| proof.servers.iter().any(|s| s.id.as_str() == k.uuid);
     if !known.is_empty() && !known.iter().any(shown) {
         return None;
     }
@@ -67,17 +67,17 @@ pub fn duplicates(proof: &Proof) -> usize {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Others {
     /// Those of other clusters, by their tags.
-    pub foreign: usize,
+    pub other_clusters: usize,
     /// Those that no operator has marked.
-    pub unmarked: usize,
+    pub unmanaged: usize,
 }
 
 impl Others {
     /// Counts a live machine, which is not of the cluster with this tag.
     pub fn add(&mut self, server: &Server) {
         match server.tags.iter().any(|tag| marks::is_mark(tag)) {
-            true => self.foreign += 1,
-            false => self.unmarked += 1,
+            true => self.other_clusters += 1,
+            false => self.unmanaged += 1,
         }
     }
 }

@@ -33,24 +33,22 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
             .users
             .clone()
             .unwrap_or_else(|| before.users.clone()),
-        capacity: (decision.capacity.clone()).or_else(|| before.capacity.clone()),
+        catalog: (decision.offer.catalog.clone()).or_else(|| before.catalog.clone()),
+        capacity: (decision.offer.capacity.clone()).or_else(|| before.capacity.clone()),
         calls: decision.calls.clone().or_else(|| before.calls.clone()),
         orphans: decision
             .orphans
             .clone()
             .unwrap_or_else(|| before.orphans.clone()),
-        endpoint: decision
-            .endpoint
-            .clone()
-            .or_else(|| before.endpoint.clone()),
+        verified: (decision.verified.clone()).or_else(|| before.verified.clone()),
         operator: before.operator.clone(),
         credentials: (decision.credentials.clone()).or_else(|| before.credentials.clone()),
         pending_acknowledgements: decision.pending.clone(),
         acknowledged: decision.acknowledged.clone(),
-        lineage: decision.lineage.clone().or_else(|| before.lineage.clone()),
-        known_machines: decision.known.clone(),
+        account_id: (decision.account_id.clone()).or_else(|| before.account_id.clone()),
+        known_servers: decision.known.clone(),
         timing: Some(facts.timing),
-        release_brake: decision.brake.clone(),
+        release_limit: decision.release_limit.clone(),
         last_orphan_scan: before.last_orphan_scan.clone(),
         last_handled_reconcile_at: (decision.handled.clone())
             .or_else(|| before.last_handled_reconcile_at.clone()),
@@ -79,19 +77,20 @@ pub fn may_wait(before: &AccountStatus, next: &AccountStatus) -> bool {
     let mut same = next.clone();
     same.servers.clone_from(&before.servers);
     same.users.clone_from(&before.users);
+    same.catalog.clone_from(&before.catalog);
     same.capacity.clone_from(&before.capacity);
     same.calls.clone_from(&before.calls);
-    same.known_machines.clone_from(&before.known_machines);
+    same.known_servers.clone_from(&before.known_servers);
     same.last_orphan_scan.clone_from(&before.last_orphan_scan);
     // The first machines to be known by are what a search rests on.
-    same == *before && (next.known_machines.is_empty() || !before.known_machines.is_empty())
+    same == *before && (next.known_servers.is_empty() || !before.known_servers.is_empty())
 }
 
 /// The events that go with a status.
 pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &Decision) -> Vec<News> {
     let mut news = Vec::new();
-    if before.endpoint.is_some() && before.endpoint != next.endpoint {
-        let note = match before.lineage == next.lineage {
+    if before.verified.is_some() && before.verified != next.verified {
+        let note = match before.account_id == next.account_id {
             true => "another base URL or key is in use; it leads to the same machines",
             false => {
                 "another base URL or key is in use; no machine on record shows that it leads to the same account, so nothing is concluded from it about orders and machines of before"

@@ -2,8 +2,8 @@
 
 use crate::account::key::AccountKey;
 use api::{
-    allowed::{Allowed, AllowedNamespaces, NamespaceLimits},
-    policies::DeletionPolicy,
+    allowed::{Allowed, AllowedNamespaces},
+    limits::Limits,
     selector::Labels,
 };
 use serde_json::json;
@@ -74,7 +74,7 @@ impl Terms {
     }
 
     /// The name of the entry that holds, and its limits.
-    pub fn entry(&self) -> Option<(&str, &NamespaceLimits)> {
+    pub fn entry(&self) -> Option<(&str, &Limits)> {
         match self {
             Self::Entry(entry) => Some((&entry.name, &entry.limits)),
             Self::Own | Self::Unknown(_) | Self::Refused(_) => None,
@@ -97,18 +97,6 @@ impl Terms {
             Self::Entry(entry) => entry.hosts.contains(&id),
             Self::Unknown(_) | Self::Refused(_) => false,
         }
-    }
-
-    /// Whether a server may have this deletion policy.
-    pub fn allow(&self, policy: DeletionPolicy) -> bool {
-        let allowed = self.entry().map(|(_, limits)| &limits.deletion_policies);
-        allowed.is_none_or(|allowed| allowed.is_empty() || allowed.contains(&policy))
-    }
-
-    /// Whether a machine may be retained now. That the namespace is not served any more takes nothing away; while it
-    /// is not known which limits hold, nothing that cannot be undone is done.
-    pub fn let_retain(&self) -> bool {
-        !matches!(self, Self::Unknown(_)) && self.allow(DeletionPolicy::Retain)
     }
 }
 

@@ -1,16 +1,17 @@
 //! Decisions on accounts: each trouble its own words, finalizers in their order.
 
-mod brake;
 mod candidate;
+mod catalog;
 mod lineage;
 mod order_tags;
 mod orphans;
+mod release_limit;
 mod request;
 mod uses;
 
 use super::{
     decide::{Effect, candidate::Keys, decide},
-    facts::{Facts, KeyFault, SecretFact},
+    facts::{BundleFact, Facts, KeyFault, SecretFact},
     report,
 };
 use crate::{
@@ -29,8 +30,9 @@ use crate::{
 };
 use api::{
     Reason,
-    account::{AccountSpec, AccountStatus, ApiKeySecretRef, Endpoint, KnownMachine, Limits},
+    account::{AccountSpec, AccountStatus, ApiKeySecretRef, Endpoint, KnownServer},
     conditions::Type,
+    limits::Limits,
     names::{ACCOUNT_FINALIZER, ACKNOWLEDGE, HELD_SECRET},
     references::AccountKind,
     timing::{Minimum, Timing, TimingInForce},
@@ -53,7 +55,7 @@ const CREATE: &str = "kubectl create secret generic api -n n --type=flexmetal.de
 fn endpoint(hash: &str) -> Endpoint {
     Endpoint {
         base_url: URL.into(),
-        key_hash: hash.into(),
+        credentials_hash: hash.into(),
     }
 }
 
@@ -82,8 +84,8 @@ fn machine(number: usize) -> Server {
     }
 }
 
-fn known() -> KnownMachine {
-    KnownMachine {
+fn known() -> KnownServer {
+    KnownServer {
         uuid: uuid(1),
         order_tag: "fmo-order:00000000000000000000000000000001".into(),
         live: true,
@@ -147,9 +149,10 @@ fn facts() -> Facts {
         .unwrap(),
         spec: AccountSpec {
             suspend: false,
-            release_brake: None,
+            release_limit: None,
             base_url: Some(URL.into()),
             ca_bundle: None,
+            ca_bundle_ref: None,
             api_key_secret_ref: ApiKeySecretRef { name: "api".into() },
             timing: Timing::default(),
             defaults: None,
@@ -159,8 +162,8 @@ fn facts() -> Facts {
         },
         timing: TimingInForce::default(),
         status: AccountStatus {
-            lineage: Some(LINEAGE.into()),
-            endpoint: Some(endpoint("a")),
+            account_id: Some(LINEAGE.into()),
+            verified: Some(endpoint("a")),
             ..AccountStatus::default()
         },
         secret_namespace: "n".into(),
@@ -171,10 +174,12 @@ fn facts() -> Facts {
             has_finalizer: true,
         },
         endpoint: Ok(()),
+        bundle: BundleFact::Known,
         users: Some(2),
         used_by: Vec::new(),
         named_users: Vec::new(),
         figures_are_due: true,
+        offered: None,
         secret_is_shared: false,
         connected: true,
         in_force: Some(endpoint("a")),
@@ -195,6 +200,13 @@ fn secret(facts: &mut Facts, key: Result<String, KeyFault>, deleting: bool, has_
         deleting,
         has_finalizer,
     };
+}
+
+/// The account takes its CA bundle from a ConfigMap.
+fn with_bundle(facts: &mut Facts, bundle: BundleFact) {
+    let of = json!({"kind": "ConfigMap", "name": "internal-ca"});
+    facts.spec.ca_bundle_ref = Some(serde_json::from_value(of).unwrap());
+    facts.bundle = bundle;
 }
 
 fn rejected() -> KeyState {
@@ -230,7 +242,7 @@ fn an_account_that_works_is_ready_and_records_where_it_is() {
         (None, None, None)
     );
     assert_eq!(decision.held, Some(true));
-    assert_eq!(decision.endpoint, Some(endpoint("a")));
+    assert_eq!(decision.verified, Some(endpoint("a")));
     let servers = decision.servers.unwrap();
     assert_eq!((servers.objects, servers.live, servers.retained), (2, 2, 1));
 }
@@ -245,6 +257,42 @@ fn every_trouble_names_its_field_and_remedy() {
             true,
             &["spec.baseURL", "use https"],
             |f| f.endpoint = Err("spec.baseURL is plain http: use https".into()),
+        ),
+        (
+            Reason::ReferenceNotFound,
+            true,
+            &[
+                "ConfigMap n/internal-ca",
+                "\"ca.crt\"",
+                "create it",
+                "spec.caBundleRef",
+            ],
+            |f| with_bundle(f, BundleFact::NoObject),
+        ),
+        (
+            Reason::ReferenceNotFound,
+            true,
+            &[
+                "ConfigMap n/internal-ca",
+                "no key \"root.pem\"",
+                "spec.caBundleRef.key",
+            ],
+            |f| {
+                with_bundle(f, BundleFact::NoKey);
+                f.spec.ca_bundle_ref.as_mut().unwrap().key = Some("root.pem".into());
+            },
+        ),
+        (
+            Reason::InvalidEndpoint,
+            true,
+            &["spec.caBundleRef: too long"],
+            |f| with_bundle(f, BundleFact::Unusable("too long".into())),
+        ),
+        (
+            Reason::Pending,
+            false,
+            &["ConfigMap n/internal-ca", "forbidden"],
+            |f| with_bundle(f, BundleFact::Unread("forbidden".into())),
         ),
         (
             Reason::SecretNotFound,
@@ -305,8 +353,8 @@ fn every_trouble_names_its_field_and_remedy() {
                 "key hash old",
             ],
             |f| {
-                f.status.endpoint = Some(endpoint("old"));
-                f.status.known_machines = vec![known()];
+                f.status.verified = Some(endpoint("old"));
+                f.status.known_servers = vec![known()];
             },
         ),
         (Reason::Pending, false, &[], |f| {
@@ -334,7 +382,7 @@ fn every_trouble_names_its_field_and_remedy() {
             assert!(message.contains(word), "{reason}: {message}");
         }
         let flag = |is| if is { "True" } else { "False" };
-        if *reason == Reason::SecretNotFound {
+        if [Reason::SecretNotFound, Reason::ReferenceNotFound].contains(reason) {
             assert_eq!(condition(&facts, Type::Stalled).0, "False", "at first");
             let since = facts.now.saturating_sub(PATIENCE);
             facts.patience.note(Some(*reason), since);
@@ -358,7 +406,7 @@ fn every_trouble_names_its_field_and_remedy() {
 fn whatever_lasts_is_looked_at_once_a_minute() {
     let deleted = || Some(Time(Timestamp::MIN));
     type Make<'a> = &'a dyn Fn(&mut Facts);
-    let cases: [(&str, Make); 12] = [
+    let cases: [(&str, Make); 13] = [
         ("missing", &|f| f.secret = SecretFact::Missing),
         ("absent", &|f| secret(f, Err(KeyFault::Absent), false, true)),
         ("type", &|f| {
@@ -368,11 +416,12 @@ fn whatever_lasts_is_looked_at_once_a_minute() {
             secret(f, Err(KeyFault::Invalid("no".into())), false, true);
         }),
         ("unread", &|f| f.secret = SecretFact::Unread("no".into())),
+        ("bundle", &|f| with_bundle(f, BundleFact::NoObject)),
         ("endpoint", &|f| f.endpoint = Err("baseURL".into())),
         ("rejected", &|f| f.report.as_mut().unwrap().key = rejected()),
         ("changed", &|f| {
-            f.status.endpoint = Some(endpoint("old"));
-            f.status.known_machines = vec![known()];
+            f.status.verified = Some(endpoint("old"));
+            f.status.known_servers = vec![known()];
         }),
         ("ends", &|f| f.meta.deletion_timestamp = deleted()),
         ("ends without Secret", &|f| {
@@ -421,6 +470,23 @@ fn a_secret_that_is_gone_stops_orders_and_the_last_good_key_goes_on_releasing() 
 }
 
 #[test]
+fn an_account_without_its_bundle_orders_nothing_and_is_not_connected_anew() {
+    for bundle in [BundleFact::NoObject, BundleFact::NoKey] {
+        let mut facts = facts();
+        with_bundle(&mut facts, bundle);
+        let missing = Some(Reason::ReferenceNotFound);
+        assert_eq!(decide(&facts).no_orders.map(|(reason, _)| reason), missing);
+        facts.connected = false;
+        assert_eq!(decide(&facts).block.map(|(reason, _)| reason), missing);
+    }
+    let mut facts = facts();
+    with_bundle(&mut facts, BundleFact::Unusable("no certificate".into()));
+    assert_eq!(decide(&facts).block.unwrap().0, Reason::InvalidEndpoint);
+    with_bundle(&mut facts, BundleFact::Known);
+    assert_eq!(condition(&facts, Type::Ready).0, "True");
+}
+
+#[test]
 fn while_it_ends_nothing_is_ordered_and_releases_go_on() {
     let mut ending = facts();
     ending.meta.deletion_timestamp =
@@ -441,11 +507,11 @@ fn while_it_ends_nothing_is_ordered_and_releases_go_on() {
 #[test]
 fn a_changed_account_blocks_until_it_shows_a_machine_that_we_know() {
     let mut facts = facts();
-    facts.status.endpoint = Some(endpoint("old"));
-    facts.status.known_machines = vec![known()];
+    facts.status.verified = Some(endpoint("old"));
+    facts.status.known_servers = vec![known()];
     let decision = decide(&facts);
     assert_eq!(decision.block.unwrap().0, Reason::AccountChanged);
-    assert_eq!(decision.endpoint, None, "the former one stays recorded");
+    assert_eq!(decision.verified, None, "the former one stays recorded");
     assert_eq!(decision.known, [known()]);
     assert_eq!(
         condition(&facts, Type::KeyAccepted).1,
@@ -463,10 +529,10 @@ fn a_changed_account_blocks_until_it_shows_a_machine_that_we_know() {
     assert_eq!(decide(&facts).block.unwrap().0, Reason::Pending);
 
     facts.report = Some(report_of());
-    facts.status.known_machines.clear();
+    facts.status.known_servers.clear();
     let decision = decide(&facts);
     assert_eq!(decision.block, None, "nothing is on record any more");
-    assert_eq!(decision.endpoint, Some(endpoint("a")));
+    assert_eq!(decision.verified, Some(endpoint("a")));
 }
 
 #[test]
@@ -474,8 +540,8 @@ fn an_outage_blocks_nothing_that_the_caller_cannot_see() {
     let mut facts = facts();
     facts.report.as_mut().unwrap().error = Some((Reason::ProviderUnreachable, "no".into()));
     assert_eq!(decide(&facts).block, None);
-    facts.status.endpoint = Some(endpoint("old"));
-    facts.status.known_machines = vec![known()];
+    facts.status.verified = Some(endpoint("old"));
+    facts.status.known_servers = vec![known()];
     facts.report.as_mut().unwrap().proof = None;
     assert_eq!(decide(&facts).block.unwrap().0, Reason::ProviderUnreachable);
 }
@@ -690,7 +756,7 @@ pub(crate) fn readings() -> Vec<Reading> {
     };
     let deleted = || Some(Time(Timestamp::MIN));
     type Make<'a> = &'a dyn Fn(&mut Facts);
-    let cases: [(&str, Make); 13] = [
+    let cases: [(&str, Make); 15] = [
         ("in use", &|_| {}),
         ("in use", &|f| f.report = None),
         ("in use", &missing),
@@ -698,6 +764,12 @@ pub(crate) fn readings() -> Vec<Reading> {
             missing(f);
             f.patience
                 .note(Some(Reason::SecretNotFound), f.now - PATIENCE);
+        }),
+        ("in use", &|f| with_bundle(f, BundleFact::NoObject)),
+        ("in use, for two minutes", &|f| {
+            with_bundle(f, BundleFact::NoObject);
+            f.patience
+                .note(Some(Reason::ReferenceNotFound), f.now - PATIENCE);
         }),
         ("in use", &|f| {
             secret(f, Err(KeyFault::Invalid("no".into())), false, true);
@@ -707,8 +779,8 @@ pub(crate) fn readings() -> Vec<Reading> {
         }),
         ("in use", &|f| f.report.as_mut().unwrap().key = rejected()),
         ("in use", &|f| {
-            f.status.endpoint = Some(endpoint("old"));
-            f.status.known_machines = vec![known()];
+            f.status.verified = Some(endpoint("old"));
+            f.status.known_servers = vec![known()];
         }),
         ("in use", &|f| error(f, Reason::ProviderUnreachable)),
         ("in use", &|f| error(f, Reason::RateLimited)),

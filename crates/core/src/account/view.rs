@@ -3,10 +3,11 @@
 use super::supply::Demand;
 use api::{
     Reason,
-    account::{KnownMachine, Limits},
-    brake::{BrakeStatus, ReleaseBrake},
+    account::KnownServer,
     host_install::RequestForm,
+    limits::Limits,
     policies::Policies,
+    release_limit::{ReleaseLimit, ReleaseLimitStatus},
     timing::TimingInForce,
 };
 use hosting_types::{
@@ -29,7 +30,7 @@ pub struct View {
     /// The last complete proof listing that this process made; None before the first.
     pub proof: Option<Arc<Proof>>,
     /// Machines that show that a listing is the right one and tells the truth.
-    pub known: Vec<KnownMachine>,
+    pub known: Vec<KnownServer>,
     /// What can be ordered, with the moment of the look.
     pub catalogue: Option<(Duration, Arc<Catalogue>)>,
     /// What was refused, perhaps for want of stock or quota, with the moment: the catalogue was not looked at since.
@@ -65,8 +66,8 @@ pub struct View {
     pub defaults: Option<Policies>,
     /// How the installation of a host is asked for.
     pub install_form: RequestForm,
-    /// What its brake on releases is, and what that has counted; None: it has none.
-    pub brake: Option<(ReleaseBrake, BrakeStatus)>,
+    /// What its release limit is, and what that has counted; None: it has none.
+    pub release_limit: Option<(ReleaseLimit, ReleaseLimitStatus)>,
     /// The addresses from which the operator calls, as CIDRs; none: they are not known.
     pub egress: Vec<String>,
 }
@@ -103,7 +104,7 @@ impl View {
             no_orders: None,
             defaults: Some(Policies::default()),
             install_form: RequestForm::default(),
-            brake: None,
+            release_limit: None,
             egress: Vec::new(),
         }
     }

@@ -253,7 +253,7 @@ pub fn host_switched(object: &ServerCommand) -> Option<String> {
     }
     let uid = object.metadata.uid.as_deref().unwrap_or_default();
     let last = stands(&object.status.as_ref()?.sent, uid);
-    last.map(|record| record.intent.machine.clone())
+    last.map(|record| record.intent.server.clone())
 }
 
 /// The commands for one target, as a word.

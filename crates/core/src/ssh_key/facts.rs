@@ -179,10 +179,10 @@ impl Facts {
     pub fn may_be_sent(&self) -> bool {
         let lineage = self.subject.view().and_then(|v| v.lineage.as_deref());
         let noted = self.note();
-        let noted = noted.is_some_and(|note| Some(note.lineage.as_str()) == lineage);
+        let noted = noted.is_some_and(|note| Some(note.account_id.as_str()) == lineage);
         let status = self.subject.object.status.as_ref();
         let is_recorded = |s: &api::ssh_key::SshKeyStatus| {
-            s.uuid.is_some() && (s.lineage.is_none() || s.lineage.as_deref() == lineage)
+            s.uuid.is_some() && (s.account_id.is_none() || s.account_id.as_deref() == lineage)
         };
         noted || status.is_some_and(is_recorded)
     }

@@ -236,7 +236,7 @@ fn make(facts: &Facts, tag: &str, lineage: &str, began: Duration) -> Decision {
     if !subject.has_finalizer() || !is_noted {
         let note = TagNote {
             uid: subject.uid().to_owned(),
-            lineage: lineage.to_owned(),
+            account_id: lineage.to_owned(),
             tag: tag.to_owned(),
             from: None,
             made: true,
@@ -266,7 +266,7 @@ fn rename(facts: &Facts, rename: Rename, lineage: &str, began: Duration, tags: &
     }
     let note = TagNote {
         uid: subject.uid().to_owned(),
-        lineage: lineage.to_owned(),
+        account_id: lineage.to_owned(),
         tag: to.clone(),
         from: Some(from.clone()),
         made: facts.has_made(from),

@@ -105,7 +105,7 @@ impl Facts {
         let text = self.subject.annotation(TAG_ANNOTATION)?;
         let note: TagNote = serde_json::from_str(text).ok()?;
         let lineage = self.subject.view()?.lineage.as_ref();
-        (note.uid == self.subject.uid() && Some(&note.lineage) == lineage).then_some(note)
+        (note.uid == self.subject.uid() && Some(&note.account_id) == lineage).then_some(note)
     }
 
     /// The tag that is on record as this object's.

@@ -61,24 +61,27 @@ fn decided(account: &Account) -> Outcome {
     let facts = real::account(account);
     let decision = decide(&facts);
     let before = account.status;
-    let lineage = decision.lineage.as_deref().map(real::lineage_of);
+    let lineage = decision.account_id.as_deref().map(real::lineage_of);
     let outcome = Outcome {
         settings: SettingsA {
             used_before: facts.used_before,
-            lineage: decision.lineage_in_force.as_deref().map(real::lineage_of),
+            lineage: decision
+                .account_id_in_force
+                .as_deref()
+                .map(real::lineage_of),
             known: real::known_of(&decision.known),
             block: decision
                 .block
                 .map(|(reason, _)| real::reason_number(reason)),
             no_orders: decision.no_orders.is_some(),
-            brake: before.brake.map(|b| (b.counted, b.engaged)),
+            release_limit: before.release_limit.map(|b| (b.counted, b.blocked)),
             missed: facts
                 .missed_since
                 .map(|began| real::tick_of(began, account.started)),
         },
         status: AccountA {
             endpoint: decision
-                .endpoint
+                .verified
                 .map(|e| real::connection_of(&e))
                 .or(before.endpoint),
             lineage: lineage.or(before.lineage),
@@ -86,11 +89,11 @@ fn decided(account: &Account) -> Outcome {
             lineages: before.lineages + u8::from(lineage.is_some()),
             asked: real::lists(&decision.pending, &decision.acknowledged),
             given: before.given,
-            brake: before.brake.map(|b| match &decision.brake {
-                None => BrakeA {
+            release_limit: before.release_limit.map(|b| match &decision.release_limit {
+                None => ReleaseLimitA {
                     counted: 0,
-                    engaged: false,
-                    words: b.words + u8::from(b.engaged),
+                    blocked: false,
+                    words: b.words + u8::from(b.blocked),
                     ..b
                 },
                 Some(_) => b,

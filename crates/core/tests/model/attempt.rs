@@ -57,6 +57,7 @@ impl Hand<'_> {
             uid: real::ACCOUNT_UID.into(),
             lineage: self.world.account.lineage.map(real::lineage),
             defaults: real::defaults(&fresh),
+            limits: api::limits::Limits::default(),
             stopped: None,
         });
         let slot = self.slot;

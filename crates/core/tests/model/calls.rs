@@ -7,7 +7,7 @@ use super::{
     step::{Answer, Hand},
     world::*,
 };
-use api::brake::Braking;
+use api::release_limit::Admission;
 use flexmetal_core::{
     once::Reply,
     server::{
@@ -167,7 +167,7 @@ impl Hand<'_> {
         }
         let mut version = fresh.version;
         let written = self.write(&mut version, fresh.who, answer, |o| o.begun = Some(machine));
-        self.over_brake(machine);
+        self.check_release_limit(machine);
         match (written, self.world.objects[self.slot]) {
             (Reply::Done, Some(object)) if fence::follows_the_note(&record) => {
                 self.go(Task::Delete {
@@ -181,36 +181,42 @@ impl Hand<'_> {
         }
     }
 
-    /// Counts a release at the account; false: its brake holds it.
+    /// Counts a release at the account; false: its release limit holds it.
     fn count(&mut self, machine: u8) -> bool {
-        let Some(brake) = &mut self.world.account.brake else {
+        let Some(limit) = &mut self.world.account.release_limit else {
             return true;
         };
-        if self.variant == Variant::BrakeIgnored {
+        if self.variant == Variant::ReleaseLimitIgnored {
             return true;
         }
-        let status = real::brake_status(brake);
-        let (next, is_let) = match real::BRAKE.judge(&status, &real::uuid(machine), BASE) {
-            Braking::Counted => return true,
-            Braking::Hold(None) => return false,
-            Braking::Count(next) => (next, true),
-            Braking::Hold(Some(next)) => (next, false),
+        let status = real::release_limit_status(limit);
+        let (next, is_let) = match real::RELEASE_LIMIT.admit(&status, &real::uuid(machine), BASE) {
+            Admission::AlreadyCounted => return true,
+            Admission::Block(None) => return false,
+            Admission::Count(next) => (next, true),
+            Admission::Block(Some(next)) => (next, false),
         };
-        brake.engaged = next.engaged_since.is_some();
-        brake.counted = next
-            .begun
+        limit.blocked = next.blocked_since.is_some();
+        limit.counted = next
+            .releases
             .iter()
             .fold(0, |set, b| set | (1 << real::machine_of(&b.uuid)));
         is_let
     }
 
-    /// Notes which releases have begun: as many as the brake lets, and once more for each word.
-    fn over_brake(&mut self, machine: u8) {
+    /// Notes which releases have begun: as many as the release limit lets, and once more for each word.
+    fn check_release_limit(&mut self, machine: u8) {
         let is_begun = self.world.objects[self.slot].is_some_and(|o| o.begun == Some(machine));
-        if let Some(brake) = self.world.account.brake.as_mut().filter(|_| is_begun) {
-            brake.begun |= 1 << machine;
-            if brake.begun.count_ones() > 1 + u32::from(brake.words) {
-                self.world.broken = Some(Broken::OverBrake);
+        if let Some(limit) = self
+            .world
+            .account
+            .release_limit
+            .as_mut()
+            .filter(|_| is_begun)
+        {
+            limit.begun |= 1 << machine;
+            if limit.begun.count_ones() > 1 + u32::from(limit.words) {
+                self.world.broken = Some(Broken::OverReleaseLimit);
             }
         }
     }

@@ -49,7 +49,7 @@ pub enum Action {
     KindDeleted,
     /// A user acknowledges the account's present key and URL.
     AcknowledgeAccount,
-    /// A user acknowledges the releases that the brake holds.
+    /// A user acknowledges the releases that the release limit holds.
     LetMore,
 }
 

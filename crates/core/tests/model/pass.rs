@@ -97,8 +97,8 @@ pub enum Variant {
     EarlyEnd,
     /// An object that is past its end orders.
     EndIgnored,
-    /// Releases begin whatever the brake of the account says.
-    BrakeIgnored,
+    /// Releases begin whatever the release limit of the account says.
+    ReleaseLimitIgnored,
     /// After a change of a tag without an answer the machine counts as it was.
     LostMarkStays,
     /// A machine is put on record as it was last seen.
@@ -219,7 +219,7 @@ pub fn facts(variant: Variant, sight: &Sight) -> Facts {
         Variant::DelayIgnored => sight.object.delay = 0,
         Variant::KindIgnored => sight.kind_deleting = false,
         Variant::EarlyEnd => sight.object.expires = sight.object.expires.min(1),
-        Variant::BrakeIgnored => sight.settings.brake = None,
+        Variant::ReleaseLimitIgnored => sight.settings.release_limit = None,
         Variant::EndIgnored => sight.object.expires = 0,
         Variant::NamedIgnored => sight.object.names = None,
         Variant::ObserveIgnored => sight.object.observe = false,

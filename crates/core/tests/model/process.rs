@@ -68,8 +68,8 @@ pub struct SettingsA {
     /// Why no object may change state; index into `Reason::ALL`.
     pub block: Option<u8>,
     pub no_orders: bool,
-    /// What the brake of the account has counted, and whether it holds.
-    pub brake: Option<(u8, bool)>,
+    /// What the release limit of the account has counted, and whether it holds.
+    pub release_limit: Option<(u8, bool)>,
     /// Start of the first listing over the connection that showed no machine on record.
     pub missed: Option<Tick>,
 }
@@ -83,7 +83,7 @@ impl SettingsA {
             known: 0,
             block: Some(real::reason_number(Reason::Pending)),
             no_orders: false,
-            brake: None,
+            release_limit: None,
             missed: None,
         }
     }

@@ -27,7 +27,8 @@ pub const LIVE: &str =
     "no DELETE for an object that lives but on a failed machine that was never delivered";
 pub const EXPIRY: &str = "no object deleted before its end, and no order begins after it";
 pub const ROW: &str = "never more machines in a row than the spec lets be ordered";
-pub const BRAKE: &str = "never more releases than the brake lets, and once more for each word";
+pub const RELEASE_LIMIT: &str =
+    "never more releases than the release limit lets, and once more for each word";
 pub const HOLDERS: &str = "never two objects that have one machine";
 pub const ENDS: &str = "with faults off it ends";
 
@@ -105,7 +106,9 @@ pub fn properties() -> Vec<Property<Scene>> {
         Property::always(ROW, |scene: &Scene, w: &World| {
             !scene.replaces || w.machines.len() <= MOST_IN_A_ROW
         }),
-        Property::always(BRAKE, |_, w: &World| w.broken != Some(Broken::OverBrake)),
+        Property::always(RELEASE_LIMIT, |_, w: &World| {
+            w.broken != Some(Broken::OverReleaseLimit)
+        }),
         Property::always(HOLDERS, |_, w: &World| one_holder(w)),
         Property::always(ENDS, ends),
     ]

@@ -45,7 +45,7 @@ pub struct Scene {
     /// When the object ends by itself; 0: never.
     pub expires: Tick,
     /// There is a second object with a machine, and the account lets one release begin.
-    pub braked: bool,
+    pub release_limited: bool,
     /// A machine is there before the objects, which name it.
     pub brought: Option<Brought>,
     /// A process may stand still between clock and socket.
@@ -80,7 +80,7 @@ impl Default for Scene {
             delivered: false,
             delay: 0,
             replaces: false,
-            braked: false,
+            release_limited: false,
             expires: 0,
             brought: None,
             freezes: false,

@@ -57,7 +57,7 @@ const REPRESENTATIVE: [&str; 10] = [
     "closed",
     "lease-stale",
     "named",
-    "brake",
+    "release-limit",
 ];
 /// How long the longest of the others take, in seconds.
 const LONGEST: [(&str, u32); 1] = [("two", 60)];
@@ -451,16 +451,16 @@ fn coming_to_nothing() -> Vec<Scene> {
         )),
         replaces(two("two-replace", 4, &[(Fail, 1), (Lost, 1)])),
         Scene {
-            braked: true,
+            release_limited: true,
             delivered: true,
             writes: 8,
-            ..regular("brake", 1, &[(Delete, 2), (Word, 1), (Crash, 1)])
+            ..regular("release-limit", 1, &[(Delete, 2), (Word, 1), (Crash, 1)])
         },
         Scene {
-            braked: true,
+            release_limited: true,
             delivered: true,
             writes: 6,
-            ..two("two-brake", 0, &[(Delete, 2), (Word, 1)])
+            ..two("two-release-limit", 0, &[(Delete, 2), (Word, 1)])
         },
         Scene {
             expires: 2,

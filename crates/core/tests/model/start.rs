@@ -113,7 +113,7 @@ pub fn world(scene: &Scene) -> World {
     }
     let mut objects = [Some(first), None];
     let mut lives = [1, 0];
-    if scene.braked {
+    if scene.release_limited {
         let who = Who { slot: 1, life: 0 };
         let mut second = Obj { who, ..first };
         second.note.as_mut().unwrap().intent.who = who;
@@ -162,7 +162,7 @@ pub fn world(scene: &Scene) -> World {
             lineages: u8::from(used),
             asked: 0,
             given: 0,
-            brake: scene.braked.then(BrakeA::default),
+            release_limit: scene.release_limited.then(ReleaseLimitA::default),
         },
         kind_deleting: false,
         older: None,

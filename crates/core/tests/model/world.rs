@@ -199,16 +199,16 @@ pub struct AccountA {
     pub asked: u32,
     /// The tokens that a user gave: a number of [`real::TEXTS`](super::real::TEXTS).
     pub given: u32,
-    /// Its brake lets one release begin, with what it has counted.
-    pub brake: Option<BrakeA>,
+    /// Its release limit lets one release begin, with what it has counted.
+    pub release_limit: Option<ReleaseLimitA>,
 }
 
-/// What the brake of an account has counted.
+/// What the release limit of an account has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct BrakeA {
+pub struct ReleaseLimitA {
     /// Bit set of machines.
     pub counted: u8,
-    pub engaged: bool,
+    pub blocked: bool,
     /// How often a user acknowledged what was held.
     pub words: u8,
     /// Bit set of the machines whose release has begun.
@@ -290,7 +290,7 @@ pub enum Broken {
     LiveReleased,
     EarlyExpiry,
     ExpiredOrder,
-    OverBrake,
+    OverReleaseLimit,
 }
 
 /// The things that may go wrong or be done by people, each with a budget.
@@ -333,7 +333,7 @@ pub enum Fault {
     OrderAnother,
     /// A machine that failed comes to life after all.
     Flap,
-    /// A user acknowledges the releases that the brake holds.
+    /// A user acknowledges the releases that the release limit holds.
     Word,
     /// The first listing of a process is older than what the one before it knew.
     Older,

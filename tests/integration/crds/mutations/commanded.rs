@@ -81,7 +81,7 @@ fn intent(uid: String, action: PowerAction) -> CommandIntent {
     CommandIntent {
         uid,
         action,
-        machine: MACHINE.to_owned(),
+        server: MACHINE.to_owned(),
         attempt: "nonce".to_owned(),
         started_at: WALL - 900,
         send_by: WALL - 870,

@@ -2,8 +2,9 @@
 
 use super::{
     super::facts::Facts,
-    brake, candidate,
+    candidate,
     lineage::{self, Identity},
+    release_limit,
 };
 use crate::acknowledgement::withdraw;
 use api::acknowledgement::{Acknowledged, AcknowledgementEffect, PendingAcknowledgement};
@@ -18,7 +19,7 @@ pub(super) fn next(
     let mut pending = given.pending.to_vec();
     let mut acknowledged = given.acknowledged.to_vec();
     let effect = AcknowledgementEffect::LiftReleaseLimit;
-    match brake::situation(facts) {
+    match release_limit::situation(facts) {
         Some(held) if !given.is_given(&held) => given.ask(&held, &mut pending),
         // It lets more begin with this very status.
         Some(_) => given.use_up(effect, i64::MAX, &mut pending, &mut acknowledged),

@@ -141,9 +141,9 @@ pub fn verdict(before: Option<Tried>, tried: Tried) -> Tried {
 pub(super) fn credentials(facts: &Facts, accepted: bool) -> Option<Credentials> {
     let in_force = facts.in_force.as_ref()?;
     let before = facts.status.credentials.as_ref();
-    let is_new = before.is_none_or(|before| before.hash != in_force.key_hash);
+    let is_new = before.is_none_or(|before| before.hash != in_force.credentials_hash);
     (accepted && is_new && !facts.keys.is_draining).then(|| Credentials {
-        hash: in_force.key_hash.clone(),
+        hash: in_force.credentials_hash.clone(),
         verified_at: Timestamp::from_second(facts.wall).ok().map(Time),
     })
 }
@@ -203,7 +203,7 @@ fn candidate_word(facts: &Facts) -> Option<String> {
     };
     let endpoint = Endpoint {
         base_url: facts.in_force.as_ref()?.base_url.clone(),
-        key_hash: hash.clone(),
+        credentials_hash: hash.clone(),
     };
     Some(endpoint.connection(facts.uid()))
 }

@@ -59,7 +59,7 @@ pub(super) fn conditions(
     conditions.push(key_accepted(trouble, accepted));
     conditions.extend(super::candidate::condition(facts));
     conditions.push(orphans::condition(facts, own));
-    conditions.extend(super::brake::condition(facts));
+    conditions.extend(super::release_limit::condition(facts));
     conditions
 }
 
@@ -111,8 +111,10 @@ pub(super) fn counts(facts: &Facts, own: Option<&AccountReport>) -> Option<Serve
             Verdict::NotChecked => last.map_or(0, |s| s.orphans),
         },
         duplicates: int(report.counts.duplicates),
-        foreign: others.map_or(last.and_then(|s| s.foreign), |o| Some(int(o.foreign))),
-        unmarked: others.map_or(last.and_then(|s| s.unmarked), |o| Some(int(o.unmarked))),
+        other_clusters: others.map_or(last.and_then(|s| s.other_clusters), |o| {
+            Some(int(o.other_clusters))
+        }),
+        unmanaged: others.map_or(last.and_then(|s| s.unmanaged), |o| Some(int(o.unmanaged))),
         counted_at: last.and_then(|s| s.counted_at.clone()),
     })
 }

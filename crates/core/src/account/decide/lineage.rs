@@ -11,7 +11,7 @@ use crate::{
     wording::listed,
 };
 use api::{
-    account::{AccountStatus, Endpoint, KnownMachine},
+    account::{AccountStatus, Endpoint, KnownServer},
     acknowledgement::AcknowledgementEffect,
 };
 use std::{
@@ -45,8 +45,8 @@ pub fn identity(facts: &Facts) -> Identity {
     let Some(present) = &facts.in_force else {
         return Identity::Same;
     };
-    let has_lineage = facts.status.lineage.is_some();
-    if facts.status.endpoint.as_ref() == Some(present) {
+    let has_lineage = facts.status.account_id.is_some();
+    if facts.status.verified.as_ref() == Some(present) {
         return match has_lineage {
             true => Identity::Same,
             false => Identity::New,
@@ -101,7 +101,7 @@ pub(super) struct Machine {
 /// The machines on record under the lineage of the account, with the word of the objects first: they
 /// know better than the account's memory what became of a machine.
 pub(super) fn machines(status: &AccountStatus, on_record: &OnRecord) -> Vec<Machine> {
-    let lineage = status.lineage.as_ref();
+    let lineage = status.account_id.as_ref();
     let of_objects = on_record.machines.iter();
     // Without a lineage nobody knows which of them were recorded under it.
     let of_objects = of_objects.filter(|m| lineage.is_none() || m.lineage.as_ref() == lineage);
@@ -113,7 +113,7 @@ pub(super) fn machines(status: &AccountStatus, on_record: &OnRecord) -> Vec<Mach
         })
         .collect();
     let of_objects: HashSet<String> = machines.iter().map(|m| m.uuid.clone()).collect();
-    for KnownMachine { uuid, live, .. } in &status.known_machines {
+    for KnownServer { uuid, live, .. } in &status.known_servers {
         let uuid = uuid.to_ascii_lowercase();
         if !of_objects.contains(&uuid) {
             machines.push(Machine {
@@ -180,7 +180,7 @@ fn giving_up(status: &AccountStatus, word: &str, machines: &[Machine]) -> Situat
         "connection {word}; gives up {}",
         listed(live.iter().copied())
     );
-    let lineage = status.lineage.as_deref().unwrap_or_default();
+    let lineage = status.account_id.as_deref().unwrap_or_default();
     let exact = [word, lineage].into_iter().chain(live);
     Situation::new(AcknowledgementEffect::NewAccount, exact, subject)
 }
@@ -199,9 +199,9 @@ pub fn unshown_by(
     in_force: Option<&Endpoint>,
     proof: Option<&Proof>,
 ) -> Option<Situation> {
-    let (lineage, recorded) = (status.lineage.as_deref()?, status.endpoint.as_ref()?);
-    let known = &status.known_machines;
-    let is_shown = |known: &KnownMachine| {
+    let (lineage, recorded) = (status.account_id.as_deref()?, status.verified.as_ref()?);
+    let known = &status.known_servers;
+    let is_shown = |known: &KnownServer| {
         let mut shown = proof.into_iter().flat_map(|proof| &proof.servers);
         shown.any(|server| server.id.as_str().eq_ignore_ascii_case(&known.uuid))
     };

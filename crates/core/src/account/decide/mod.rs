@@ -2,12 +2,13 @@
 
 mod acknowledge;
 mod ask;
-mod brake;
 pub mod candidate;
+mod catalog;
 mod conditions;
 mod finalizers;
 pub mod lineage;
 mod orphans;
+mod release_limit;
 mod trouble;
 mod uses;
 
@@ -18,13 +19,14 @@ use crate::{
 };
 use api::{
     Reason,
-    account::{AccountSpec, Credentials, Endpoint, KnownMachine, ServerCounts},
-    account_use::{CallBudget, Capacity, KindUsers},
+    account::{AccountSpec, Credentials, Endpoint, KnownServer, ServerCounts},
+    account_use::{CallBudget, KindUsers},
     acknowledgement::{Acknowledged, PendingAcknowledgement},
-    brake::BrakeStatus,
     conditions::Wanted,
     orphan::Orphan,
+    release_limit::ReleaseLimitStatus,
 };
+pub use catalog::Offer;
 use lineage::{Identity, identity};
 use std::time::Duration;
 
@@ -52,28 +54,30 @@ pub struct Decision {
     pub servers: Option<ServerCounts>,
     /// The objects that use it, kind by kind; None: as before.
     pub users: Option<Vec<KindUsers>>,
-    /// What can be ordered; None: as before.
-    pub capacity: Option<Capacity>,
+    /// What can be ordered.
+    pub offer: Offer,
+    /// A look at the catalogue that begins at or after this moment is wanted, for status alone.
+    pub wants_catalogue: Option<Duration>,
     /// How many calls may be made; None: as before.
     pub calls: Option<CallBudget>,
     /// The first orphans; None: as before.
     pub orphans: Option<Vec<Orphan>>,
-    /// What the brake on releases has counted.
-    pub brake: Option<BrakeStatus>,
+    /// What the release limit has counted.
+    pub release_limit: Option<ReleaseLimitStatus>,
     /// What waits for an acknowledgement.
     pub pending: Vec<PendingAcknowledgement>,
     /// The acknowledgements that were acted on.
     pub acknowledged: Vec<Acknowledged>,
-    /// Where the account is; None: as before.
-    pub endpoint: Option<Endpoint>,
+    /// Base URL and key that are verified; None: as before.
+    pub verified: Option<Endpoint>,
     /// The key in use; None: as before.
     pub credentials: Option<Credentials>,
-    /// Its lineage; None: as before.
-    pub lineage: Option<String>,
-    /// The lineage that is in force, once it is on record.
-    pub lineage_in_force: Option<String>,
+    /// Its account ID; None: as before.
+    pub account_id: Option<String>,
+    /// The account ID that is in force, once it is on record.
+    pub account_id_in_force: Option<String>,
     /// The machines that it is known by.
-    pub known: Vec<KnownMachine>,
+    pub known: Vec<KnownServer>,
     /// What the account waits for with [`Patience`](crate::patience::Patience).
     pub patience_for: Option<Reason>,
     /// When to look again.
@@ -128,9 +132,9 @@ pub fn decide(facts: &Facts) -> Decision {
         Some(report) => report.known.clone(),
         // What was known before is not of the new lineage.
         None if begins => Vec::new(),
-        None => facts.status.known_machines.clone(),
+        None => facts.status.known_servers.clone(),
     };
-    let endpoint = (accepted && identity.is_settled())
+    let verified = (accepted && identity.is_settled())
         .then(|| facts.in_force.clone())
         .flatten();
     let (effect, held) = finalizers::finalizers(facts);
@@ -150,16 +154,17 @@ pub fn decide(facts: &Facts) -> Decision {
         conditions: conditions::conditions(facts, trouble.as_ref(), accepted, own),
         servers: conditions::counts(facts, own),
         users: uses::users(facts),
-        capacity: uses::capacity(facts, own),
+        offer: catalog::offer(facts, own),
+        wants_catalogue: catalog::refresh(facts, own),
         calls: uses::calls(facts),
         orphans: orphans::lines(facts, own),
-        brake: brake::next(facts),
+        release_limit: release_limit::next(facts),
         pending,
         acknowledged,
-        credentials: candidate::credentials(facts, endpoint.is_some()),
-        endpoint,
-        lineage: begins.then(|| facts.fresh_word.clone()),
-        lineage_in_force: own.and(facts.status.lineage.clone()),
+        credentials: candidate::credentials(facts, verified.is_some()),
+        verified,
+        account_id: begins.then(|| facts.fresh_word.clone()),
+        account_id_in_force: own.and(facts.status.account_id.clone()),
         known,
         patience_for,
         again: again(facts, trouble.as_ref()),
@@ -213,11 +218,12 @@ fn is_ending(facts: &Facts) -> bool {
     facts.deleting() || matches!(facts.secret, SecretFact::Found { deleting: true, .. })
 }
 
-/// Whether a change of the Secret would help.
+/// Whether a change of the Secret or of the CA bundle would help.
 fn secret_is_awaited(reason: Reason) -> bool {
     matches!(
         reason,
         Reason::SecretNotFound
+            | Reason::ReferenceNotFound
             | Reason::InvalidKey
             | Reason::InvalidEndpoint
             | Reason::KeyRejected

@@ -1,7 +1,7 @@
 //! What is wrong with an account, and what that stops.
 
 use super::{
-    super::facts::{Facts, KeyFault, SecretFact},
+    super::facts::{BundleFact, Facts, KeyFault, SecretFact},
     lineage::{self, Identity},
 };
 use crate::{account::key_state::KeyState, cause::Cause, wording::listed};
@@ -20,6 +20,10 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
     let awaits = |reason, message: String| Some(Cause::missing(reason, message));
     if let Err(message) = &facts.endpoint {
         return needs_person(Reason::InvalidEndpoint, message.clone());
+    }
+    let bundle = unusable_bundle(facts);
+    if bundle.is_some() {
+        return bundle;
     }
     let entry = API_KEY_ENTRY;
     match &facts.secret {
@@ -113,6 +117,29 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
     }
 }
 
+/// What is wrong with the CA bundle that the spec refers to.
+fn unusable_bundle(facts: &Facts) -> Option<Cause> {
+    let (object, key) = facts.bundle_name()?;
+    let missing = |text| Some(Cause::missing(Reason::ReferenceNotFound, text));
+    match &facts.bundle {
+        BundleFact::Known => None,
+        BundleFact::Unread(why) => Some(Cause::waits(
+            Reason::Pending,
+            format!("{object} could not be read: {why}; tried again within a minute"),
+        )),
+        BundleFact::NoObject => missing(format!(
+            "{object} does not exist: create it with the PEM certificates in its key {key:?}, or correct spec.caBundleRef"
+        )),
+        BundleFact::NoKey => missing(format!(
+            "{object} has no key {key:?}: add it with the PEM certificates, or correct spec.caBundleRef.key"
+        )),
+        BundleFact::Unusable(why) => Some(Cause::needs_person(
+            Reason::InvalidEndpoint,
+            format!("spec.caBundleRef: {why}"),
+        )),
+    }
+}
+
 /// How many effects have to fail in a row before status shows it: one alone says nothing.
 const PERSISTS: u32 = 3;
 
@@ -130,14 +157,14 @@ fn failing(facts: &Facts) -> Option<Cause> {
 }
 
 fn changed(facts: &Facts) -> String {
-    let before = facts.status.endpoint.as_ref();
+    let before = facts.status.verified.as_ref();
     let asked = lineage::changed(facts, Identity::Changed);
     let remedy = asked.map(|asked| facts.acknowledgements().remedy(&asked));
     format!(
         "the new key or URL belongs to another account: it shows none of the recorded machines ({}); put back the former ones (base URL {}, key hash {}), or, if the change is meant and those machines are given up, {} (each server whose machine or open order was there then waits for an acknowledgement of its own)",
         listed(lineage::to_be_shown(facts).iter().map(String::as_str)),
         before.map_or("unknown", |e| &e.base_url),
-        before.map_or("unknown", |e| &e.key_hash),
+        before.map_or("unknown", |e| &e.credentials_hash),
         remedy.unwrap_or_default(),
     )
 }
@@ -165,7 +192,7 @@ fn make_again(facts: &Facts) -> String {
 /// The base URL that a key of this account worked at; None where there was none that means itself in a shell. Not one
 /// that only the spec names: whoever may write accounts must not say where the key of somebody else goes.
 fn known_url(facts: &Facts) -> Option<&str> {
-    let url = facts.status.endpoint.as_ref()?.base_url.as_str();
+    let url = facts.status.verified.as_ref()?.base_url.as_str();
     let is_other = |spec: &String| spec.trim_end_matches('/') != url.trim_end_matches('/');
     if facts.spec.base_url.as_ref().is_some_and(is_other) {
         return None;
@@ -193,9 +220,10 @@ pub(super) fn blocks(
 ) -> Option<(Reason, String)> {
     let blocks = match trouble.reason {
         Reason::InvalidEndpoint | Reason::AccountChanged => true,
-        Reason::SecretNotFound | Reason::InvalidKey | Reason::Pending => {
-            !facts.connected || !identity.is_settled()
-        }
+        Reason::SecretNotFound
+        | Reason::ReferenceNotFound
+        | Reason::InvalidKey
+        | Reason::Pending => !facts.connected || !identity.is_settled(),
         Reason::ProviderUnreachable | Reason::RateLimited => !identity.is_settled(),
         // The breaker says it itself.
         _ => false,
@@ -218,7 +246,10 @@ pub(super) fn no_orders(
         return Some((Reason::SecretNotFound, text));
     }
     if let Some(t) = trouble
-        && matches!(t.reason, Reason::SecretNotFound | Reason::InvalidKey)
+        && matches!(
+            t.reason,
+            Reason::SecretNotFound | Reason::ReferenceNotFound | Reason::InvalidKey
+        )
     {
         return Some((t.reason, t.message.clone()));
     }

@@ -1,11 +1,9 @@
 //! What the status of an account tells of its use.
 
 use super::super::facts::Facts;
-use crate::account::{facts::AccountReport, view::Catalogue};
-use api::account_use::{CallBudget, Capacity, KindUsers, QuotaUse, Stock};
-use hosting_types::{catalogue::Availability, quota::LocationQuota};
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use crate::account::view::Catalogue;
+use api::account_use::{CallBudget, Capacity, KindUsers, QuotaUse};
+use hosting_types::quota::LocationQuota;
 
 /// Most quotas in status.
 const MOST_QUOTAS: usize = 20;
@@ -52,51 +50,15 @@ pub(super) fn calls(facts: &Facts) -> Option<CallBudget> {
     (facts.figures_are_due || facts.status.calls.is_none()).then_some(next)
 }
 
-/// What can be ordered; None: as before.
-pub(super) fn capacity(facts: &Facts, own: Option<&AccountReport>) -> Option<Capacity> {
-    let before = facts.status.capacity.as_ref();
-    if before.is_some() && !facts.figures_are_due {
-        return None;
-    }
-    let (looked, catalogue) = own?.catalogue.as_ref()?;
-    let age = facts.now.saturating_sub(*looked).as_secs();
-    let looked = facts.wall.saturating_sub_unsigned(age);
-    let next = Capacity {
-        looked_at: Timestamp::from_second(looked).ok().map(Time),
-        ..of(catalogue)
-    };
-    // The moment of a look alone is not worth a write.
-    let is_news = before.is_none_or(|before| {
-        let same = Capacity {
-            looked_at: before.looked_at.clone(),
-            ..next.clone()
-        };
-        same != *before
-    });
-    is_news.then_some(next)
-}
-
-fn of(catalogue: &Catalogue) -> Capacity {
+/// How many servers may be ordered.
+pub(super) fn capacity(catalogue: &Catalogue) -> Capacity {
     let mut quotas: Vec<QuotaUse> = catalogue.quotas.iter().flat_map(of_place).collect();
     quotas.sort_unstable();
-    let further = quotas.len().saturating_sub(MOST_QUOTAS);
+    let omitted = quotas.len().saturating_sub(MOST_QUOTAS);
     quotas.truncate(MOST_QUOTAS);
-    let mut stock = Stock::default();
-    let places = catalogue.plans.iter().flat_map(|plan| &plan.locations);
-    for place in places {
-        match place.availability {
-            Availability::High | Availability::Medium => stock.available += 1,
-            Availability::Low => stock.low += 1,
-            Availability::Unavailable => stock.unavailable += 1,
-            // Nobody knows what it means.
-            Availability::Other(_) => {}
-        }
-    }
     Capacity {
         quotas,
-        further_quotas: i32::try_from(further).unwrap_or(i32::MAX),
-        stock,
-        looked_at: None,
+        omitted: i32::try_from(omitted).unwrap_or(i32::MAX),
     }
 }
 
@@ -117,6 +79,5 @@ fn of_place(place: &LocationQuota) -> impl Iterator<Item = QuotaUse> + '_ {
 
 /// A name as the provider gives it, short enough for status.
 fn name(text: &str) -> String {
-    let plain = text.trim().chars().filter(|c| !c.is_control());
-    plain.take(LONGEST_NAME).collect()
+    super::catalog::cut(text, LONGEST_NAME)
 }

@@ -66,7 +66,7 @@ fn a_key_replaces_the_one_in_use_by_a_machine_that_it_shows_or_where_none_is_to_
 #[test]
 fn it_is_asked_for_few_machines_at_a_time_those_in_sight_first_and_for_all_in_their_turn() {
     let mut status = facts().status;
-    status.known_machines = vec![KnownMachine {
+    status.known_servers = vec![KnownServer {
         uuid: uuid(9),
         ..known()
     }];
@@ -267,7 +267,7 @@ fn the_status_shows_a_key_once_the_former_one_is_not_needed_any_more() {
         "calls with it may still follow"
     );
     assert_eq!(
-        facts.status.endpoint,
+        facts.status.verified,
         Some(endpoint("b")),
         "what new orders name"
     );
@@ -281,7 +281,7 @@ fn the_status_shows_a_key_once_the_former_one_is_not_needed_any_more() {
     assert!(!told, "{conditions:?}");
     facts.wall += 60;
     assert_eq!(written(&facts), facts.status, "and is written once");
-    assert_eq!(facts.status.lineage.as_deref(), Some(LINEAGE));
+    assert_eq!(facts.status.account_id.as_deref(), Some(LINEAGE));
 }
 
 #[test]
@@ -295,12 +295,12 @@ fn a_key_that_showed_a_machine_beside_the_other_goes_on_with_the_lineage() {
         facts.on_record = on_record;
         let decision = decide(&facts);
         assert_eq!((decision.block, decision.no_orders), (None, None));
-        assert_eq!(decision.lineage, None);
-        assert_eq!(decision.lineage_in_force.as_deref(), Some(LINEAGE));
-        assert_eq!(decision.endpoint, Some(endpoint("a")));
+        assert_eq!(decision.account_id, None);
+        assert_eq!(decision.account_id_in_force.as_deref(), Some(LINEAGE));
+        assert_eq!(decision.verified, Some(endpoint("a")));
     }
     // Without a lineage nothing is kept.
-    facts.status.lineage = None;
+    facts.status.account_id = None;
     assert_eq!(
         decide(&facts).block.map(|(reason, _)| reason),
         Some(Reason::Pending)
@@ -351,5 +351,5 @@ fn a_candidate_that_shows_no_server_is_acknowledged_as_the_key_in_use_is() {
     assert_eq!(reason(&facts), None);
     write(&mut facts);
     assert_eq!(facts.status.acknowledged[0].token, token);
-    assert_eq!(facts.status.endpoint, Some(endpoint("b")));
+    assert_eq!(facts.status.verified, Some(endpoint("b")));
 }

@@ -129,7 +129,7 @@ fn a_tag_of_a_recorded_server_or_an_open_order_stays() {
 fn a_list_without_a_known_server_removes_nothing() {
     let nobody = tag(3, 3);
     let removed = |tags: &[&str], live: bool, shown: bool| {
-        let known = KnownMachine { live, ..known() };
+        let known = KnownServer { live, ..known() };
         let mut old = OldOrderTags::new(NOW, vec![known], CLUSTER_TAG);
         for tag in tags {
             old.add_tag(&unused(tag));

@@ -102,14 +102,18 @@ fn machines_of_others_are_counted_and_keep_their_count_until_the_next() {
     let mut facts = facts();
     let counts = |facts: &Facts| {
         let servers = decide(facts).servers.unwrap();
-        (servers.foreign, servers.unmarked, servers.duplicates)
+        (
+            servers.other_clusters,
+            servers.unmanaged,
+            servers.duplicates,
+        )
     };
     assert_eq!(counts(&facts), (None, None, 0));
     let shown = &mut facts.report.as_mut().unwrap().counts;
     shown.duplicates = 1;
     shown.others = Some(Others {
-        foreign: 2,
-        unmarked: 5,
+        other_clusters: 2,
+        unmanaged: 5,
     });
     assert_eq!(counts(&facts), (Some(2), Some(5), 1));
     facts.status.servers = decide(&facts).servers;

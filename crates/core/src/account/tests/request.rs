@@ -55,7 +55,7 @@ fn while_the_key_is_refused_or_nothing_is_known_of_it_no_look_is_had() {
 #[test]
 fn where_url_and_key_lead_is_looked_for_as_soon_as_before() {
     let mut facts = asked("now", 900);
-    facts.status.endpoint = Some(endpoint("old"));
+    facts.status.verified = Some(endpoint("old"));
     let machine = RecordedMachine {
         uuid: uuid(7),
         mark: "0".repeat(24),

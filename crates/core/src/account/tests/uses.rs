@@ -1,12 +1,12 @@
 //! What status tells of the use of an account.
 
-use super::*;
-use crate::account::{facts::UsedBy, view::Catalogue};
-use api::account_use::{CallBudget, KindUsers, QuotaUse, Stock};
-use hosting_types::{
-    catalogue::{Availability, Plan, PlanLocation},
-    quota::{LocationQuota, QuotaUsage},
+use super::{
+    catalog::{looked, next},
+    *,
 };
+use crate::account::{facts::UsedBy, view::Catalogue};
+use api::account_use::{CallBudget, KindUsers, QuotaUse};
+use hosting_types::quota::{LocationQuota, QuotaUsage};
 
 /// A catalogue with so many quotas, of which so many machines are used.
 fn catalogue(quotas: usize, used: i64) -> Catalogue {
@@ -18,11 +18,6 @@ fn catalogue(quotas: usize, used: i64) -> Catalogue {
         quota: Some(i64::MAX),
         usage: Some(used),
     };
-    let place = |availability: Availability| PlanLocation {
-        name: "Here".into(),
-        data_centre: String::new(),
-        availability,
-    };
     Catalogue {
         quotas: vec![LocationQuota {
             location_id: None,
@@ -30,42 +25,17 @@ fn catalogue(quotas: usize, used: i64) -> Catalogue {
             // Whatever the order in which the provider gives them.
             usages: (0..quotas).rev().map(usage).collect(),
         }],
-        plans: vec![Plan {
-            name: "bm".into(),
-            cpu: None,
-            memory: None,
-            disks: Vec::new(),
-            network_interfaces: Vec::new(),
-            gpu: None,
-            locations: vec![
-                place(Availability::High),
-                place(Availability::Medium),
-                place(Availability::Low),
-                place(Availability::Unavailable),
-                place(Availability::Other("soon".into())),
-            ],
-        }],
         ..Catalogue::default()
     }
 }
 
-fn looked(facts: &mut Facts, at: u64, catalogue: Catalogue) {
-    let report = facts.report.as_mut().unwrap();
-    report.catalogue = Some((Duration::from_secs(at), Arc::new(catalogue)));
-}
-
-fn next(facts: &Facts) -> AccountStatus {
-    let now = Timestamp::from_second(1_800_000_000).unwrap();
-    report::next_status(facts, &decide(facts), now)
-}
-
 #[test]
-fn quota_and_stock_are_told_in_order_within_bounds() {
+fn quota_is_told_in_order_within_bounds() {
     let mut facts = facts();
     assert_eq!(next(&facts).capacity, None, "nobody has looked");
     looked(&mut facts, 900, catalogue(23, -1));
     let told = next(&facts).capacity.unwrap();
-    assert_eq!((told.quotas.len(), told.further_quotas), (20, 3));
+    assert_eq!((told.quotas.len(), told.omitted), (20, 3));
     assert!(told.quotas.is_sorted());
     let QuotaUse {
         instance_type,
@@ -77,14 +47,6 @@ fn quota_and_stock_are_told_in_order_within_bounds() {
     assert!(instance_type.starts_with("bm000[31mx") && instance_type.len() == 64);
     assert_eq!(*contract_id, None);
     assert_eq!((*quota, *used), (Some(i32::MAX), Some(0)));
-    let stock = Stock {
-        available: 2,
-        low: 1,
-        unavailable: 1,
-    };
-    assert_eq!(told.stock, stock);
-    let at = told.looked_at.unwrap().0.as_second();
-    assert_eq!(at, 1_790_000_000 - 100);
 }
 
 #[test]
@@ -93,6 +55,11 @@ fn figures_are_written_again_only_when_they_are_due_and_say_something_else() {
     looked(&mut facts, 900, catalogue(1, 1));
     facts.status = next(&facts);
     let before = facts.status.clone();
+    let as_of = |status: &AccountStatus| {
+        let catalog = status.catalog.as_ref().unwrap();
+        catalog.as_of.as_ref().unwrap().0.as_second()
+    };
+    assert_eq!(as_of(&before), 1_790_000_000 - 100);
     // A later look that shows the same.
     looked(&mut facts, 990, catalogue(1, 1));
     assert_eq!(next(&facts), before);
@@ -103,6 +70,7 @@ fn figures_are_written_again_only_when_they_are_due_and_say_something_else() {
     facts.figures_are_due = true;
     let after = next(&facts);
     assert_eq!(after.capacity.as_ref().unwrap().quotas[0].used, Some(2));
+    assert_eq!(as_of(&after), 1_790_000_000 - 10, "of the same look");
     let calls = CallBudget {
         per_minute: 1200,
         in_force: 600,
@@ -112,6 +80,7 @@ fn figures_are_written_again_only_when_they_are_due_and_say_something_else() {
     // What is not seen, or is another account, takes nothing away.
     facts.report = None;
     assert_eq!(next(&facts).capacity, before.capacity);
+    assert_eq!(next(&facts).catalog, before.catalog);
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub(super) fn complete(facts: &Facts, record: &CommandRecord) -> Decision {
         }
         false => "was accepted; the provider does not say whether it runs",
     };
-    let machine = facts.machine_name(&record.intent.machine);
+    let machine = facts.machine_name(&record.intent.server);
     let message = format!("{} of {machine} {how}", action.as_str());
     let done = Wanted::new(Type::Complete, true, Reason::Completed, message.clone());
     over(facts, Cause::ready(Reason::Completed, message), done)
@@ -58,7 +58,7 @@ pub(super) fn refused(facts: &Facts, record: &CommandRecord) -> Decision {
     let message = format!(
         "the provider refused {} of {}: {why}; for another try, create another ServerCommand",
         record.intent.action.as_str(),
-        facts.machine_name(&record.intent.machine)
+        facts.machine_name(&record.intent.server)
     );
     failed(facts, Reason::RequestRefused, message)
 }

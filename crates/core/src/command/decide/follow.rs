@@ -19,7 +19,7 @@ use std::time::Duration;
 /// The provider has the command.
 pub(super) fn follow(facts: &Facts, record: &CommandRecord) -> Decision {
     let state = state(facts, record);
-    let machine = facts.machine_name(&record.intent.machine);
+    let machine = facts.machine_name(&record.intent.server);
     if state == CommandState::Finished {
         return end::complete(facts, record);
     }
@@ -77,7 +77,7 @@ pub(super) fn follow(facts: &Facts, record: &CommandRecord) -> Decision {
 /// Nobody knows whether the provider has the command.
 pub(super) fn search(facts: &Facts, record: &CommandRecord) -> Decision {
     let action = record.intent.action.as_str();
-    let machine = facts.machine_name(&record.intent.machine);
+    let machine = facts.machine_name(&record.intent.server);
     if let Some(decision) = escalated(facts, record) {
         return decision;
     }
@@ -148,7 +148,7 @@ fn leads_elsewhere(facts: &Facts, view: &View, record: &CommandRecord) -> Option
     let message = format!(
         "the account leads elsewhere since {} of {} was sent, so its end cannot be seen; it is not sent again: look at the machine, and create another ServerCommand if it is still needed",
         record.intent.action.as_str(),
-        facts.machine_name(&record.intent.machine)
+        facts.machine_name(&record.intent.server)
     );
     (!is_same).then(|| end::failed(facts, Reason::OutcomeUnknown, message))
 }
@@ -161,7 +161,7 @@ fn escalated(facts: &Facts, record: &CommandRecord) -> Option<Decision> {
     }
     // A machine that the server has in the place of that one was not asked to shut down.
     if let TargetFact::Found(target) = &facts.target
-        && target.machine().as_ref() != Some(&record.intent.machine)
+        && target.machine().as_ref() != Some(&record.intent.server)
     {
         return None;
     }

@@ -67,7 +67,7 @@ fn attempt(action: PowerAction, name: &str, ago: i64) -> CommandRecord {
     CommandRecord::open(CommandIntent {
         uid: "uid-1".into(),
         action,
-        machine: MACHINE.into(),
+        server: MACHINE.into(),
         attempt: name.into(),
         started_at: WALL - ago,
         send_by: WALL - ago + 30,

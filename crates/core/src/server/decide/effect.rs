@@ -2,7 +2,7 @@
 
 use super::{fence::TagProof, outputs::Output, reinstall::NewInstall, sent::Hashes};
 use api::{
-    account::KnownMachine,
+    account::KnownServer,
     command::PowerAction,
     names::RETAINED_PREFIX,
     order::{OrderAccount, OrderNote},
@@ -158,7 +158,7 @@ pub struct LookUp {
     /// A live machine without an order mark that may be this order's.
     pub suspect: Option<String>,
     /// A machine that the listing shows, and whose tag must be shown as well.
-    pub control: KnownMachine,
+    pub control: KnownServer,
     /// Start of the listing that goes with it.
     pub proof_began: Duration,
 }

@@ -8,10 +8,10 @@ use super::{
     evidence::evidence,
     expiry, external, reinstall,
     replace::{self, Wish},
-    rivals,
+    rivals, terms,
 };
 use crate::{
-    account::{marks, terms::Terms},
+    account::marks,
     mark::{Mark, marks_of, parse_order_tag},
     moment::Moment,
 };
@@ -115,7 +115,7 @@ pub fn follows_the_note(record: &Server) -> bool {
 /// Whether this machine may be tagged as retained, on a fresh object: its release must not have been noted
 /// in the meantime. That of another machine of the object is another matter.
 pub fn may_retain(fresh: &Facts, uuid: &str) -> bool {
-    let is_let = fresh.account.terms().is_some_and(Terms::let_retain);
+    let is_let = fresh.account.terms().is_some() && terms::against_retain(fresh).is_none();
     let by_policy = |policies: PoliciesInForce| policies.retain() && policies.let_send() && is_let;
     let is_due = fresh.kind_deleting == Some(true) || fresh.known_policies().is_some_and(by_policy);
     let is_still = !reinstall::may_be_on_its_way(fresh);

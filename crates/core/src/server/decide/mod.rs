@@ -52,7 +52,7 @@ use crate::{
 };
 use api::{
     Reason,
-    account::KnownMachine,
+    account::KnownServer,
     acknowledgement::AcknowledgementEffect::{AssumeAbsent, OrderAnother},
     names::ORDER_ANNOTATION,
     order::OrderAccount,
@@ -317,12 +317,12 @@ fn order_account(facts: &Facts) -> Option<OrderAccount> {
 /// With the tag that it bears in that listing, which a take-over may have changed. The tag of a live
 /// machine is in use; that of a released one may be gone from the account, and one without a tag shows
 /// nothing of tags: so these come last.
-fn control(view: &View) -> Option<KnownMachine> {
+fn control(view: &View) -> Option<KnownServer> {
     let proof = view.proof.as_ref()?;
     let shown = view.known.iter().filter_map(|known| {
         let server = proof.servers.iter().find(|s| s.id.as_str() == known.uuid)?;
         let tag = marks::order_tag(server);
-        let control = KnownMachine {
+        let control = KnownServer {
             uuid: known.uuid.clone(),
             order_tag: tag.unwrap_or(&known.order_tag).to_owned(),
             live: server.status.is_live(),

@@ -262,7 +262,7 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
     if let Some(cause) = commanded(facts, server) {
         return showing(facts, server, cause).again(COMMAND_RUNS);
     }
-    if let Some(cause) = braked(facts, server) {
+    if let Some(cause) = over_release_limit(facts, server) {
         return showing(facts, server, cause).again(LONGEST_SLEEP);
     }
     Decision::unchanged(facts).with(Effect::BeginRelease {
@@ -302,18 +302,18 @@ fn commanded(facts: &Facts, server: &Server) -> Option<Cause> {
     Some(Cause::waits(Reason::CommandRunning, text))
 }
 
-/// The brake of the account holds the release.
-fn braked(facts: &Facts, server: &Server) -> Option<Cause> {
-    let (brake, status) = facts.view()?.brake.as_ref()?;
+/// The release limit of the account holds the release.
+fn over_release_limit(facts: &Facts, server: &Server) -> Option<Cause> {
+    let (limit, status) = facts.view()?.release_limit.as_ref()?;
     let is_free = !server.status.is_live() || status.counts(server.id.as_str());
-    if is_free || !brake.holds(status) {
+    if is_free || !limit.blocks(status) {
         return None;
     }
     let text = format!(
-        "machine {} stays and is still billed: more releases were asked for within {} than spec.releaseBrake of its account lets begin ({}); to keep it and let this object go: {}; for the acknowledgement that lets more begin: {}",
+        "machine {} stays and is still billed: more releases were asked for within {} than spec.releaseLimit of its account lets begin ({}); to keep it and let this object go: {}; for the acknowledgement that lets more begin: {}",
         server.id,
-        brake.window,
-        brake.max_releases,
+        limit.window,
+        limit.max_releases,
         remedy::set(facts, "deletionPolicy", "\"Retain\""),
         remedy::describe_account(facts),
     );

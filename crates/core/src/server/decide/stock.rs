@@ -9,12 +9,11 @@ use super::{
     candidates::{Candidate, in_order, ordered},
     order::waiting,
     remedy,
-    terms::is_same,
+    terms::{self, is_same},
 };
 use crate::{
     account::{
         supply::Lack,
-        terms::Terms,
         view::{Catalogue, View},
     },
     cause::Cause,
@@ -122,12 +121,7 @@ pub(super) fn cause(facts: &Facts, first: &Candidate<'_>, lack: Lack) -> Cause {
     };
     match lack {
         Lack::Stock { mut elsewhere } => {
-            let entry = facts.account.terms().and_then(Terms::entry);
-            let allowed = entry.map_or(&[][..], |(_, limits)| &limits.locations);
-            let is_allowed = |place: &String| {
-                allowed.is_empty() || allowed.iter().any(|allowed| is_same(allowed, place))
-            };
-            elsewhere.retain(|there| is_allowed(there) && !is_same(there, place));
+            elsewhere.retain(|there| terms::allow_location(facts, there) && !is_same(there, place));
             let choice = match elsewhere.is_empty() {
                 // Which one, only a person knows, and the provider's words do not belong in a command.
                 false => format!(

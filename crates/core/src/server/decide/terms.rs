@@ -1,35 +1,52 @@
-//! What an account of the cluster allows the namespace of the object: it stops orders, never releases.
+//! What the limits of the account and of the entry for the namespace allow: they stop orders, never releases.
 
 use super::{
     super::facts::{Facts, account_of},
     candidates::candidates,
 };
 use crate::{account::terms::Terms, account_facts::closed, cause::Cause};
-use api::{Reason, allowed::NamespaceLimits, policies::DeletionPolicy};
+use api::{Reason, limits::Limits, policies::DeletionPolicy};
 
-/// Why the limits of the namespace's entry stand against the order of the object.
+/// Why limits stand against the order of the object.
 pub fn against_order(facts: &Facts) -> Option<Cause> {
-    let terms = facts.account.terms()?;
-    let (_, limits) = terms.entry()?;
-    let refusal = refusal(facts, limits).or_else(|| {
-        let policy = facts.policies().deletion_policy;
-        (!terms.allow(policy)).then(|| not_policy(limits, policy))
-    });
-    refusal.map(|refusal| not_allowed(facts, terms, &refusal))
+    let policy = facts.policies().deletion_policy;
+    against(facts, |limits| {
+        let not_policy = || (!limits.allow(policy)).then(|| not_policy(limits, policy));
+        refusal(facts, limits).or_else(not_policy)
+    })
 }
 
-/// Why a machine is not retained that the policy in force would retain.
+/// Why a server is not retained that the policy in force would retain. An account that does not serve the namespace any
+/// more takes nothing away; while the entry is unknown, nothing that cannot be undone is done.
 pub fn against_retain(facts: &Facts) -> Option<Cause> {
-    let terms = facts.account.terms()?;
-    if terms.let_retain() {
-        return None;
-    }
-    if let Terms::Unknown(_) = terms {
+    if let Some(terms @ Terms::Unknown(_)) = facts.account.terms() {
         return closed(terms);
     }
-    let (_, limits) = terms.entry()?;
-    let refusal = not_policy(limits, DeletionPolicy::Retain);
-    Some(not_allowed(facts, terms, &refusal))
+    against(facts, |limits| {
+        let retain = DeletionPolicy::Retain;
+        (!limits.allow(retain)).then(|| not_policy(limits, retain))
+    })
+}
+
+/// Whether the limits allow an order at this location.
+pub(super) fn allow_location(facts: &Facts, location: &str) -> bool {
+    all(facts).all(|(_, limits)| {
+        let mut allowed = limits.locations.iter();
+        limits.locations.is_empty() || allowed.any(|allowed| is_same(allowed, location))
+    })
+}
+
+/// The limits of the account, and those of the entry with its name.
+fn all(facts: &Facts) -> impl Iterator<Item = (Option<&str>, &Limits)> {
+    let of_account = facts.view().map(|view| (None, &view.limits));
+    let entry = facts.account.terms().and_then(Terms::entry);
+    let of_entry = entry.map(|(name, limits)| (Some(name), limits));
+    of_account.into_iter().chain(of_entry)
+}
+
+/// What the first of them refuses.
+fn against(facts: &Facts, refused: impl Fn(&Limits) -> Option<Refusal>) -> Option<Cause> {
+    all(facts).find_map(|(entry, limits)| Some(not_allowed(facts, entry, &refused(limits)?)))
 }
 
 /// A field of the spec, the field of the limits that stands against it, and what is allowed.
@@ -39,7 +56,7 @@ struct Refusal {
     allowed: String,
 }
 
-fn refusal(facts: &Facts, limits: &NamespaceLimits) -> Option<Refusal> {
+fn refusal(facts: &Facts, limits: &Limits) -> Option<Refusal> {
     let spec = &facts.object.spec;
     let stands_against = |allowed: &[String], asked: &str| {
         !allowed.is_empty() && !allowed.iter().any(|allowed| is_same(allowed, asked))
@@ -78,7 +95,7 @@ pub(super) fn is_same(one: &str, other: &str) -> bool {
     one.trim().eq_ignore_ascii_case(other.trim())
 }
 
-fn not_policy(limits: &NamespaceLimits, policy: DeletionPolicy) -> Refusal {
+fn not_policy(limits: &Limits, policy: DeletionPolicy) -> Refusal {
     let allowed = limits.deletion_policies.iter().filter(|p| **p != policy);
     let words: Vec<&str> = allowed
         .map(|policy| match policy {
@@ -93,18 +110,21 @@ fn not_policy(limits: &NamespaceLimits, policy: DeletionPolicy) -> Refusal {
     }
 }
 
-fn not_allowed(facts: &Facts, terms: &Terms, refusal: &Refusal) -> Cause {
+fn not_allowed(facts: &Facts, entry: Option<&str>, refusal: &Refusal) -> Cause {
     let account = account_of(&facts.object);
-    let entry = terms.entry().map_or("", |(name, _)| name);
+    let account = format!("{} {}", account.kind.as_str(), account.name);
     let Refusal {
         field,
         limit,
         allowed,
     } = refusal;
-    let text = format!(
-        "{field}: the entry {entry:?} of spec.allowedNamespaces of {} {} allows this namespace {allowed} only: set {field} to that, or have limits.{limit} of the entry changed",
-        account.kind.as_str(),
-        account.name
-    );
+    let text = match entry {
+        Some(entry) => format!(
+            "{field}: the entry {entry:?} of spec.allowedNamespaces of {account} allows this namespace {allowed} only: set {field} to that, or have limits.{limit} of the entry changed"
+        ),
+        None => format!(
+            "{field}: spec.limits.{limit} of {account} allows {allowed} only: set {field} to that, or have the limit changed"
+        ),
+    };
     Cause::needs_person(Reason::NotAllowed, text)
 }

@@ -151,7 +151,7 @@ impl Case {
                 ended: began,
                 servers: vec![Arc::new(server(CONTROL, ServerStatus::Delivered, &[]))],
             })),
-            known: vec![KnownMachine {
+            known: vec![KnownServer {
                 uuid: uuid(CONTROL),
                 order_tag: "fmo-order:known".into(),
                 live: true,

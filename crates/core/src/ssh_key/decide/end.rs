@@ -35,7 +35,7 @@ pub(super) fn end(facts: &Facts) -> Decision {
         return hold(facts, cause).again(view.times.active_poll_interval);
     }
     if let (Some(note), Some(lineage)) = (&note, &view.lineage)
-        && note.lineage != *lineage
+        && note.account_id != *lineage
     {
         let text = format!(
             "spec.accountRef: the key was stored in another account than the one that this key and URL lead to now; set them back, {RETAIN}"

@@ -75,7 +75,7 @@ fn kept(
     status.uuid = Some(stored.uuid.clone());
     status.fingerprint = Some(print.to_string());
     status.created = Some(stored.is_mine);
-    status.lineage = Some(lineage);
+    status.account_id = Some(lineage);
     status
         .account
         .get_or_insert_with(|| super::super::facts::account_of(&facts.subject.object));
@@ -167,7 +167,7 @@ fn store(
     };
     let note = StoredKeyNote {
         uid: facts.subject.uid().to_owned(),
-        lineage,
+        account_id: lineage,
     };
     let is_noted = facts.subject.has_finalizer() && facts.note().as_ref() == Some(&note);
     decision.with(Effect::Store(Box::new(NewKey {

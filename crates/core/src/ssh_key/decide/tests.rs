@@ -166,7 +166,7 @@ impl Case {
     fn noted(self, lineage: &str) -> Self {
         let note = StoredKeyNote {
             uid: "uid-1".into(),
-            lineage: lineage.into(),
+            account_id: lineage.into(),
         };
         let text = serde_json::to_string(&note).unwrap();
         self.object(|o| {
@@ -183,7 +183,7 @@ impl Case {
             status.uuid = Some(uuid(number));
             status.fingerprint = Some(print(line).to_string());
             status.created = Some(created);
-            status.lineage = Some(LINEAGE.into());
+            status.account_id = Some(LINEAGE.into());
             status.account = Some(api::references::PinnedAccount::of(None));
             status.observed_generation = Some(3);
             let shown = api::conditions::merge(&[], &ready, Some(3), Timestamp::MIN);
@@ -246,7 +246,7 @@ fn a_key_that_is_not_there_is_noted_and_stored() {
     assert_eq!((&new.name, new.line.as_str()), (&name, ONE));
     let note = new.note.unwrap();
     assert_eq!(
-        (note.uid.as_str(), note.lineage.as_str()),
+        (note.uid.as_str(), note.account_id.as_str()),
         ("uid-1", LINEAGE)
     );
     assert!(is_named_by(&name, &case.0.subject.mark()) && name.len() <= 64);
@@ -327,7 +327,7 @@ fn what_another_object_deleted_is_not_taken_for_stored() {
 #[test]
 fn a_key_says_in_which_account_it_is_stored_and_is_stored_again_in_another() {
     let decision = Case::at_rest().decide();
-    assert_eq!(decision.status.lineage.as_deref(), Some(LINEAGE));
+    assert_eq!(decision.status.account_id.as_deref(), Some(LINEAGE));
     let unknown = Case::new()
         .shows(1, ONE, "theirs", 10)
         .view(|v| v.lineage = None);
@@ -341,7 +341,7 @@ fn a_key_says_in_which_account_it_is_stored_and_is_stored_again_in_another() {
     let Some(Effect::Store(new)) = moved.effect() else {
         panic!("not stored");
     };
-    assert_eq!(new.note.unwrap().lineage, "22222222bbbb");
+    assert_eq!(new.note.unwrap().account_id, "22222222bbbb");
 }
 
 #[test]

@@ -105,7 +105,7 @@ fn of_another_account(facts: &Facts) -> Option<Cause> {
     let text = facts.subject.annotation(TAG_ANNOTATION)?;
     let note: TagNote = serde_json::from_str(text).ok()?;
     let lineage = facts.subject.view()?.lineage.as_ref()?;
-    let is_other = note.uid == facts.subject.uid() && note.lineage != *lineage;
+    let is_other = note.uid == facts.subject.uid() && note.account_id != *lineage;
     is_other.then(|| {
         let message = "spec.accountRef: the tag was made in another account than the one that this key and URL lead to now; set them back";
         Cause::needs_person(Reason::AccountChanged, message)

@@ -189,7 +189,7 @@ fn rival(name: &str) -> Arc<Claimant> {
 fn note(tag: &str, from: Option<&str>, made: bool) -> TagNote {
     TagNote {
         uid: "uid-1".into(),
-        lineage: "lineage-1".into(),
+        account_id: "lineage-1".into(),
         tag: tag.into(),
         from: from.map(Into::into),
         made,
@@ -245,7 +245,7 @@ fn what_exists_is_adopted_and_not_called_its_own() {
     // A note of another object, or of another account, counts for nothing.
     for change in [
         (|n: &mut TagNote| n.uid = "uid-2".into()) as fn(&mut TagNote),
-        |n| n.lineage = "lineage-2".into(),
+        |n| n.account_id = "lineage-2".into(),
     ] {
         let mut other = note("web", None, true);
         change(&mut other);
@@ -254,7 +254,7 @@ fn what_exists_is_adopted_and_not_called_its_own() {
             o.metadata.annotations = Some([(TAG_ANNOTATION.to_owned(), text)].into());
         });
         assert_eq!(copied.decide().status.created, Some(false));
-        let expected = match other.lineage == "lineage-1" {
+        let expected = match other.account_id == "lineage-1" {
             true => (Some(Effect::LetGo), None),
             false => (None, Some(Reason::AccountChanged)),
         };

@@ -110,7 +110,7 @@ impl Scene {
                 let record = CommandRecord::open(CommandIntent {
                     uid: "uid".into(),
                     action: new.action,
-                    machine: new.machine.clone(),
+                    server: new.machine.clone(),
                     attempt: format!("a{}", state.attempts),
                     started_at: at(state.now),
                     send_by: at(state.now) + 30,
@@ -243,7 +243,7 @@ fn by_host(record: &CommandRecord, word: &str) -> CommandRecord {
 /// A note that bears the UID of the object, and that no operator wrote.
 pub(super) fn made_up() -> String {
     json!({
-        "uid": "uid", "action": "PowerOff", "machine": machine(3), "attempt": "made-up",
+        "uid": "uid", "action": "PowerOff", "server": machine(3), "attempt": "made-up",
         "startedAt": "2026-01-01T00:00:00Z", "sendBy": "2026-01-01T00:00:30Z", "listed": {},
         "account": {
             "kind": "ProviderAccount", "name": "default", "uid": "x", "lineage": "l", "connection": "c",

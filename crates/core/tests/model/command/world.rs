@@ -200,9 +200,9 @@ impl State {
             .note
             .as_ref()
             .map(|text| json!({COMMAND_ANNOTATION: text}));
-        let mut target = json!({"uid": "server", "machine": machine_of(scene.kind, 1)});
+        let mut target = json!({"uid": "server", "server": machine_of(scene.kind, 1)});
         if scene.kind == TargetKind::DedicatedHost {
-            target["lineage"] = json!("lineage-1");
+            target["accountID"] = json!("lineage-1");
         }
         let object = json!({
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand",

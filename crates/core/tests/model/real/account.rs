@@ -3,16 +3,16 @@
 use super::{super::world::*, *};
 use api::{
     Interval,
-    account::{AccountSpec, AccountStatus, Endpoint, KnownMachine},
-    brake::{BegunRelease, BrakeStatus, ReleaseBrake},
+    account::{AccountSpec, AccountStatus, Endpoint, KnownServer},
     names::ACKNOWLEDGE,
     references::AccountKind,
+    release_limit::{CountedRelease, ReleaseLimit, ReleaseLimitStatus},
     timing::TimingInForce,
 };
 use flexmetal_core::{
     account::{
         decide::{candidate::Keys, lineage as identity},
-        facts::{AccountReport, Calls, Counts, Facts, SecretFact, acknowledgements},
+        facts::{AccountReport, BundleFact, Calls, Counts, Facts, SecretFact, acknowledgements},
         key::AccountKey,
         key_state::KeyState,
         on_record::OnRecord,
@@ -45,24 +45,24 @@ pub struct Account {
     pub objects: [Option<(Who, Option<StatusA>)>; SLOTS],
 }
 
-/// A brake that lets one release begin.
-pub const BRAKE: ReleaseBrake = ReleaseBrake {
+/// A release limit that lets one release begin.
+pub const RELEASE_LIMIT: ReleaseLimit = ReleaseLimit {
     max_releases: 1,
     window: Interval(Duration::from_secs(3600)),
 };
 
 /// What the account's status says of it.
-pub fn brake_status(brake: &BrakeA) -> BrakeStatus {
+pub fn release_limit_status(limit: &ReleaseLimitA) -> ReleaseLimitStatus {
     let at = || Time(jiff::Timestamp::from_second(BASE).unwrap());
-    let counted = (0u8..8).filter(|n| brake.counted & (1 << n) != 0);
-    BrakeStatus {
-        begun: counted
-            .map(|n| BegunRelease {
+    let counted = (0u8..8).filter(|n| limit.counted & (1 << n) != 0);
+    ReleaseLimitStatus {
+        releases: counted
+            .map(|n| CountedRelease {
                 uuid: uuid(n),
                 at: at(),
             })
             .collect(),
-        engaged_since: brake.engaged.then(at),
+        blocked_since: limit.blocked.then(at),
     }
 }
 
@@ -70,7 +70,7 @@ pub fn brake_status(brake: &BrakeA) -> BrakeStatus {
 fn endpoint(connection: Connection) -> Endpoint {
     Endpoint {
         base_url: format!("https://{}.example.com", connection.account()),
-        key_hash: format!("{connection:?}"),
+        credentials_hash: format!("{connection:?}"),
     }
 }
 
@@ -78,7 +78,7 @@ fn endpoint(connection: Connection) -> Endpoint {
 pub fn connection_of(endpoint: &Endpoint) -> Connection {
     let all = Connection::ALL.into_iter();
     all.clone()
-        .find(|c| format!("{c:?}") == endpoint.key_hash)
+        .find(|c| format!("{c:?}") == endpoint.credentials_hash)
         .unwrap()
 }
 
@@ -108,10 +108,10 @@ pub fn lineage_of(word: &str) -> u8 {
 }
 
 /// The control machines that are remembered.
-pub fn known(bits: u8) -> Vec<KnownMachine> {
+pub fn known(bits: u8) -> Vec<KnownServer> {
     (0..2u8)
         .filter(|account| bits & (1 << account) != 0)
-        .map(|account| KnownMachine {
+        .map(|account| KnownServer {
             uuid: control(account),
             order_tag: control_tag(),
             live: true,
@@ -120,7 +120,7 @@ pub fn known(bits: u8) -> Vec<KnownMachine> {
 }
 
 /// The same as a bit set.
-pub fn known_of(machines: &[KnownMachine]) -> u8 {
+pub fn known_of(machines: &[KnownServer]) -> u8 {
     let is_known = |account: &u8| machines.iter().any(|k| k.uuid == control(*account));
     (0..2u8).filter(is_known).map(|account| 1 << account).sum()
 }
@@ -130,10 +130,10 @@ static SPEC: LazyLock<AccountSpec> = LazyLock::new(|| {
     serde_json::from_str(least).unwrap()
 });
 
-/// What the status has of the brake.
-fn counted(account: &AccountA) -> Option<BrakeStatus> {
-    let counted = account.brake.filter(|b| b.counted != 0);
-    counted.map(|brake| brake_status(&brake))
+/// What the status has of the release limit.
+fn counted(account: &AccountA) -> Option<ReleaseLimitStatus> {
+    let counted = account.release_limit.filter(|b| b.counted != 0);
+    counted.map(|limit| release_limit_status(&limit))
 }
 
 /// What a user gave.
@@ -178,10 +178,10 @@ pub fn account(a: &Account) -> Facts {
     };
     let lists = LISTS.get(a.status.asked);
     let status = AccountStatus {
-        lineage: lineage_now,
-        endpoint: a.status.endpoint.map(endpoint),
-        known_machines: known(a.status.known),
-        release_brake: counted(&a.status),
+        account_id: lineage_now,
+        verified: a.status.endpoint.map(endpoint),
+        known_servers: known(a.status.known),
+        release_limit: counted(&a.status),
         pending_acknowledgements: lists.0.clone(),
         acknowledged: lists.1.clone(),
         ..AccountStatus::default()
@@ -197,7 +197,7 @@ pub fn account(a: &Account) -> Facts {
         key: AccountKey::named(AccountKind::ProviderAccount, Some("shop"), "default"),
         meta,
         spec: AccountSpec {
-            release_brake: a.status.brake.map(|_| BRAKE),
+            release_limit: a.status.release_limit.map(|_| RELEASE_LIMIT),
             ..SPEC.clone()
         },
         timing: timing(),
@@ -206,15 +206,17 @@ pub fn account(a: &Account) -> Facts {
         secret_namespace: "shop".into(),
         keys: Keys::default(),
         secret: SecretFact::Found {
-            key: Ok(endpoint_now.key_hash.clone()),
+            key: Ok(endpoint_now.credentials_hash.clone()),
             deleting: false,
             has_finalizer: true,
         },
         endpoint: Ok(()),
+        bundle: BundleFact::Known,
         users: Some(1),
         used_by: Vec::new(),
         named_users: Vec::new(),
         figures_are_due: false,
+        offered: None,
         secret_is_shared: false,
         connected: true,
         in_force: Some(endpoint_now),

@@ -106,13 +106,13 @@ pub fn facts(s: &Sight) -> Facts {
         no_orders: (s.settings.no_orders)
             .then(|| (Reason::Pending, "the account is being recorded".into())),
         defaults: Some(defaults(&s.object)),
-        brake: s.settings.brake.map(|(counted, engaged)| {
-            let counted = BrakeA {
+        release_limit: s.settings.release_limit.map(|(counted, blocked)| {
+            let counted = ReleaseLimitA {
                 counted,
-                engaged,
-                ..BrakeA::default()
+                blocked,
+                ..ReleaseLimitA::default()
             };
-            (BRAKE, brake_status(&counted))
+            (RELEASE_LIMIT, release_limit_status(&counted))
         }),
         ..View::usable()
     };

@@ -304,16 +304,16 @@ fn an_order_after_the_end_is_caught() {
 }
 
 #[test]
-fn releases_whatever_the_brake_says_are_caught() {
+fn releases_over_the_release_limit_are_caught() {
     let scene = Scene {
         delivered: true,
-        braked: true,
+        release_limited: true,
         regular: true,
         ticks: 1,
         faults: vec![(Delete, 2)],
         ..Scene::default()
     };
-    caught(Variant::BrakeIgnored, rules::BRAKE, scene);
+    caught(Variant::ReleaseLimitIgnored, rules::RELEASE_LIMIT, scene);
 }
 
 #[test]

@@ -172,7 +172,7 @@ fn after_its_intent_was_noted_it_is_sent_to_that_host_alone() {
     };
     let may = |case: Case| {
         let noted = CommandRecord::open(CommandIntent {
-            machine: "7".into(),
+            server: "7".into(),
             ..attempt(PowerAction::Reboot, "a1", 0).intent
         });
         may_send(&case.sent(&[noted]).0, &new)
@@ -212,7 +212,7 @@ fn after_its_intent_was_noted_it_is_sent_to_that_host_alone() {
 /// A record of a command to host 7.
 fn record(action: PowerAction, state: Option<&str>) -> CommandRecord {
     let open = CommandRecord::open(CommandIntent {
-        machine: "7".into(),
+        server: "7".into(),
         ..attempt(action, "a1", 9).intent
     });
     CommandRecord {

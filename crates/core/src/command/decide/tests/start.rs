@@ -100,14 +100,14 @@ fn a_command_is_for_the_server_that_it_first_saw_and_for_no_other_one() {
     let decision = first.decide();
     assert_eq!((decision.effect, decision.goes_on), (None, true));
     let seen = decision.status.target.clone().unwrap();
-    assert_eq!((seen.uid.as_str(), &seen.machine), ("server-1", &None));
+    assert_eq!((seen.uid.as_str(), &seen.server), ("server-1", &None));
     // Its first machine is the one, once it has it.
     let later = reboot()
         .object(|o| o.status = Some(decision.status))
         .decide();
     assert!(later.goes_on);
     assert_eq!(
-        later.status.target.unwrap().machine.as_deref(),
+        later.status.target.unwrap().server.as_deref(),
         Some(MACHINE)
     );
     let over = (None, Some(Reason::Superseded), Some(false));

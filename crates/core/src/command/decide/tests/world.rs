@@ -136,7 +136,7 @@ impl World {
         let record = CommandRecord::open(CommandIntent {
             uid: "uid-1".into(),
             action: new.action,
-            machine: new.machine.clone(),
+            server: new.machine.clone(),
             attempt: format!("a{}", self.attempts),
             started_at: wall,
             send_by: wall + 30,

@@ -144,7 +144,8 @@ fn a_mistake_counts_when_it_is_reached() {
 
 #[test]
 fn an_order_without_location_type_or_system_is_told() {
-    let lacks: [(&str, fn(&mut BareMetalServerSpec)); 3] = [
+    type Change = fn(&mut BareMetalServerSpec);
+    let lacks: [(&str, Change); 3] = [
         ("spec.location", |s| s.location = None),
         ("spec.instanceType", |s| s.instance_type = None),
         ("spec.os", |s| s.os = None),

@@ -10,7 +10,7 @@ use super::{
     outputs,
     power::unswitched,
     reinstall::{self, ended, installing, late, wishes},
-    release::{answered, braked, deleted},
+    release::{answered, deleted, release_limited},
     root_password,
     terms::on_terms,
     *,
@@ -307,7 +307,7 @@ fn being_deleted() -> Vec<Case> {
     let gone = || created().deleting();
     vec![
         delivered().spec(|s| s.release_delay = Some(Interval(secs(3600)))),
-        braked(delivered()),
+        release_limited(delivered()),
         installing().deleting().object(unanswered),
         delivered().facts(|f| f.commands = UnderWay::Command("reboot".into())),
         deleted(ServerStatus::Releasing).begun(1),

@@ -10,7 +10,7 @@ use crate::{
     },
 };
 use AcknowledgementEffect::AssumeAbsent;
-use api::brake::{BrakeStatus, Braking, ReleaseBrake};
+use api::release_limit::{Admission, ReleaseLimit, ReleaseLimitStatus};
 
 pub(super) fn deleted(status: ServerStatus) -> Case {
     Case::new()
@@ -36,17 +36,17 @@ pub(super) fn answered(status: ServerStatus, answer: ReleaseAnswer, ago: u64) ->
 }
 
 /// Its account lets one release begin in an hour, and that of machine 2 was one; another one was asked for.
-pub(super) fn braked(case: Case) -> Case {
-    let brake: ReleaseBrake =
+pub(super) fn release_limited(case: Case) -> Case {
+    let limit: ReleaseLimit =
         serde_json::from_value(serde_json::json!({"maxReleases": 1, "window": "1h"})).unwrap();
-    let none = BrakeStatus::default();
-    let Braking::Count(one) = brake.judge(&none, &uuid(2), START + 900) else {
+    let none = ReleaseLimitStatus::default();
+    let Admission::Count(one) = limit.admit(&none, &uuid(2), START + 900) else {
         panic!("the first one is let");
     };
-    let Braking::Hold(Some(held)) = brake.judge(&one, &uuid(3), START + 910) else {
+    let Admission::Block(Some(held)) = limit.admit(&one, &uuid(3), START + 910) else {
         panic!("the second is not");
     };
-    case.view(|v| v.brake = Some((brake, held)))
+    case.view(|v| v.release_limit = Some((limit, held)))
 }
 
 #[test]
@@ -72,25 +72,25 @@ fn a_release_waits_for_a_command_that_may_be_under_way() {
 }
 
 #[test]
-fn a_release_is_held_by_the_brake_of_the_account_unless_it_is_counted_or_nothing_runs() {
-    let held = braked(deleted(ServerStatus::Delivered)).decide();
+fn a_release_waits_at_the_release_limit_unless_it_is_counted_or_nothing_runs() {
+    let held = release_limited(deleted(ServerStatus::Delivered)).decide();
     assert_eq!(short(&held), (None, Some(Reason::ReleaseHeld), true));
     let begins = |case: &Case| short(&case.decide()).0 == Some("BeginRelease");
-    assert!(begins(&braked(deleted(ServerStatus::Failed))));
-    let higher = braked(deleted(ServerStatus::Delivered)).view(|v| {
-        v.brake.as_mut().unwrap().0.max_releases = 2;
+    assert!(begins(&release_limited(deleted(ServerStatus::Failed))));
+    let higher = release_limited(deleted(ServerStatus::Delivered)).view(|v| {
+        v.release_limit.as_mut().unwrap().0.max_releases = 2;
     });
     assert!(begins(&higher));
-    let counted = braked(deleted(ServerStatus::Delivered)).view(|v| {
-        v.brake.as_mut().unwrap().1.begun[0].uuid = uuid(1).to_uppercase();
+    let counted = release_limited(deleted(ServerStatus::Delivered)).view(|v| {
+        v.release_limit.as_mut().unwrap().1.releases[0].uuid = uuid(1).to_uppercase();
     });
     assert!(begins(&counted));
     // What is kept is not released, and what has begun goes on.
-    let kept = braked(deleted(ServerStatus::Delivered))
+    let kept = release_limited(deleted(ServerStatus::Delivered))
         .spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain));
     assert_eq!(short(&kept.decide()).0, Some("AddTag"));
     assert_eq!(
-        short(&braked(begun(ServerStatus::Delivered)).decide()).0,
+        short(&release_limited(begun(ServerStatus::Delivered)).decide()).0,
         Some("Release")
     );
 }
@@ -748,6 +748,7 @@ fn a_delete_needs_the_note_the_mark_and_a_fresh_record() {
                         deletion_policy: Some(DeletionPolicy::Retain),
                         ..Policies::default()
                     },
+                    limits: api::limits::Limits::default(),
                 });
             }),
         ),

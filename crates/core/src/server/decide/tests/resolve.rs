@@ -167,7 +167,7 @@ fn a_look_names_what_to_ask() {
 #[test]
 fn the_control_is_a_machine_with_the_tag_that_it_bears_now() {
     let tag = |digit: &str| format!("fmo-order:{}", digit.repeat(32));
-    let known = |number: u8, order_tag: &str, live: bool| KnownMachine {
+    let known = |number: u8, order_tag: &str, live: bool| KnownServer {
         uuid: uuid(number),
         order_tag: order_tag.into(),
         live,

@@ -1,4 +1,4 @@
-//! What the entry of an account of the cluster allows the namespace.
+//! What the limits of the account and of the entry for the namespace allow.
 
 use super::{missing::created, *};
 use crate::{account::terms::Terms, account_facts::closed};
@@ -11,6 +11,11 @@ pub(super) fn on_terms(case: Case, limits: &Value) -> Case {
     let entry: AllowedNamespaces =
         serde_json::from_value(json!({"name": "teams", "limits": limits})).unwrap();
     with(case, Terms::Entry(Arc::new(entry)))
+}
+
+/// Through an account with these limits.
+fn on_limits(case: Case, limits: &Value) -> Case {
+    case.view(|v| v.limits = serde_json::from_value(limits.clone()).unwrap())
 }
 
 fn with(case: Case, offered: Terms) -> Case {
@@ -41,7 +46,7 @@ fn orders(case: &Case) -> bool {
 }
 
 #[test]
-fn an_order_keeps_within_the_limits_of_the_entry() {
+fn an_order_keeps_within_the_limits_of_account_and_entry() {
     let new = Case::new;
     let retain = || new().spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain));
     let by_account = |case: Case| {
@@ -116,14 +121,18 @@ fn an_order_keeps_within_the_limits_of_the_entry() {
             Some("deletionPolicy"),
         ),
     ] {
-        let case = on_terms(case, &limits);
-        assert_eq!(orders(&case), refused.is_none(), "{limits}");
-        let Some(field) = refused else { continue };
-        let ready = ready(&case.decide());
-        assert_eq!(ready.reason, Reason::NotAllowed, "{limits}");
-        let words = [format!("spec.{field}: the entry \"teams\""), "only".into()];
-        let says = words.iter().all(|word| ready.message.contains(word));
-        assert!(says, "{limits}: {}", ready.message);
+        for (case, whose) in [
+            (on_terms(case.clone(), &limits), "the entry \"teams\""),
+            (on_limits(case, &limits), "spec.limits."),
+        ] {
+            assert_eq!(orders(&case), refused.is_none(), "{whose} {limits}");
+            let Some(field) = refused else { continue };
+            let ready = ready(&case.decide());
+            assert_eq!(ready.reason, Reason::NotAllowed, "{limits}");
+            let words = [format!("spec.{field}: {whose}"), "only".into()];
+            let says = words.iter().all(|word| ready.message.contains(word));
+            assert!(says, "{limits}: {}", ready.message);
+        }
     }
 }
 
@@ -141,7 +150,7 @@ fn terms_that_are_not_known_hold_an_order_and_are_no_refusal() {
 }
 
 #[test]
-fn a_machine_is_not_retained_where_the_entry_does_not_list_it() {
+fn a_server_is_not_retained_where_limits_do_not_list_it() {
     let delivered = || {
         created()
             .with(1, ServerStatus::Delivered)
@@ -164,6 +173,9 @@ fn a_machine_is_not_retained_where_the_entry_does_not_list_it() {
     assert!(!retains(&only_release));
     assert_eq!(ready(&only_release.decide()).reason, Reason::NotAllowed);
     assert_eq!(only_release.decide().effect, None);
+    let by_account = on_limits(delivered(), &json!({"deletionPolicies": ["Release"]}));
+    assert!(!retains(&by_account));
+    assert_eq!(ready(&by_account.decide()).reason, Reason::NotAllowed);
     // That the kind is deleted must not cost a machine, whatever the entry says.
     let with_kind = only_release.facts(|f| f.kind_deleting = Some(true));
     assert!(retains(&with_kind));
@@ -173,12 +185,15 @@ fn a_machine_is_not_retained_where_the_entry_does_not_list_it() {
     assert!(!retains(&unknown));
     assert_eq!(ready(&unknown.decide()).reason, Reason::Pending);
     // Limits never stop a release.
-    let only_retain = on_terms(
-        created().with(1, ServerStatus::Delivered).deleting(),
-        &json!({"deletionPolicies": ["Retain"]}),
-    );
-    let effect = only_retain.decide().effect;
-    assert!(matches!(effect, Some(Effect::BeginRelease { .. })));
+    let released = || created().with(1, ServerStatus::Delivered).deleting();
+    let only_retain = json!({"deletionPolicies": ["Retain"]});
+    for case in [
+        on_terms(released(), &only_retain),
+        on_limits(released(), &only_retain),
+    ] {
+        let effect = case.decide().effect;
+        assert!(matches!(effect, Some(Effect::BeginRelease { .. })));
+    }
 }
 
 #[test]

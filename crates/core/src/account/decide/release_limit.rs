@@ -1,4 +1,4 @@
-//! The brake on releases: what it says, and the acknowledgement that lifts it.
+//! The release limit: what it says, and the acknowledgement that lifts it.
 
 use super::super::facts::Facts;
 use crate::{
@@ -8,35 +8,35 @@ use crate::{
 use api::{
     Reason,
     acknowledgement::AcknowledgementEffect,
-    brake::BrakeStatus,
     conditions::{Type, Wanted},
+    release_limit::ReleaseLimitStatus,
 };
 
-/// What the brake has counted, unless a user acknowledges what it holds.
-pub(super) fn next(facts: &Facts) -> Option<BrakeStatus> {
-    facts.spec.release_brake?;
+/// What the release limit has counted, unless a user acknowledges what it holds.
+pub(super) fn next(facts: &Facts) -> Option<ReleaseLimitStatus> {
+    facts.spec.release_limit?;
     let held = situation(facts);
     let is_meant = held.is_some_and(|held| facts.acknowledgements().is_given(&held));
-    facts.status.release_brake.clone().filter(|_| !is_meant)
+    facts.status.release_limit.clone().filter(|_| !is_meant)
 }
 
 /// The situation in which releases are held: the ones that count, and since when.
 pub(super) fn situation(facts: &Facts) -> Option<Situation> {
     let status = holding(facts)?;
-    let begun = listed(status.begun.iter().map(|begun| begun.uuid.as_str()));
+    let begun = listed(status.releases.iter().map(|release| release.uuid.as_str()));
     let subject = format!("releases after those of {begun}");
     let effect = AcknowledgementEffect::LiftReleaseLimit;
     Some(Situation::new(effect, [status.word()], subject))
 }
 
 /// What holds releases now.
-fn holding(facts: &Facts) -> Option<&BrakeStatus> {
-    let brake = facts.spec.release_brake?;
-    let status = facts.status.release_brake.as_ref()?;
-    brake.holds(status).then_some(status)
+fn holding(facts: &Facts) -> Option<&ReleaseLimitStatus> {
+    let limit = facts.spec.release_limit?;
+    let status = facts.status.release_limit.as_ref()?;
+    limit.blocks(status).then_some(status)
 }
 
-/// The condition of an account that has a brake, or had one.
+/// The condition of an account that has a release limit, or had one.
 pub(super) fn condition(facts: &Facts) -> Option<Wanted> {
     let kind = Type::ReleasesHeld;
     let was_told = facts
@@ -44,16 +44,16 @@ pub(super) fn condition(facts: &Facts) -> Option<Wanted> {
         .conditions
         .iter()
         .any(|c| c.type_ == kind.as_str());
-    let Some(brake) = facts.spec.release_brake else {
+    let Some(limit) = facts.spec.release_limit else {
         return was_told.then(|| Wanted::new(kind, false, Reason::Settled, ""));
     };
     let (Some(status), Some(held)) = (holding(facts), situation(facts)) else {
         return Some(Wanted::new(kind, false, Reason::Settled, ""));
     };
     let message = format!(
-        "{} began within {}, as many as spec.releaseBrake lets; further ones are held, and their machines are billed; if they are meant, {}, which lets as many more begin; to keep the machines instead, set deletionPolicy Retain on their objects: kubectl get bms {}",
-        counted(status.begun.len(), "release"),
-        brake.window,
+        "{} began within {}, as many as spec.releaseLimit lets; further ones are held, and their machines are billed; if they are meant, {}, which lets as many more begin; to keep the machines instead, set deletionPolicy Retain on their objects: kubectl get bms {}",
+        counted(status.releases.len(), "release"),
+        limit.window,
         facts.acknowledgements().remedy(&held),
         match &facts.key.namespace {
             Some(namespace) => format!("-n {namespace}"),

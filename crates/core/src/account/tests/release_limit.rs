@@ -1,27 +1,27 @@
-//! The brake on releases, and the acknowledgement that lifts it.
+//! The release limit, and the acknowledgement that lifts it.
 
 use super::*;
 use api::{
     acknowledgement::AcknowledgementEffect,
-    brake::{BrakeStatus, Braking, ReleaseBrake},
+    release_limit::{Admission, ReleaseLimit, ReleaseLimitStatus},
 };
 
-fn brake() -> ReleaseBrake {
+fn limit() -> ReleaseLimit {
     serde_json::from_value(json!({"maxReleases": 1, "window": "1h"})).unwrap()
 }
 
 /// One release was counted, and another one asked for.
 fn held() -> Facts {
-    let none = BrakeStatus::default();
-    let Braking::Count(one) = brake().judge(&none, "a", 1000) else {
+    let none = ReleaseLimitStatus::default();
+    let Admission::Count(one) = limit().admit(&none, "a", 1000) else {
         panic!("the first one is let");
     };
-    let Braking::Hold(held) = brake().judge(&one, "b", 1001) else {
+    let Admission::Block(held) = limit().admit(&one, "b", 1001) else {
         panic!("the second is not");
     };
     let mut facts = facts();
-    facts.spec.release_brake = Some(brake());
-    facts.status.release_brake = held;
+    facts.spec.release_limit = Some(limit());
+    facts.status.release_limit = held;
     facts
 }
 
@@ -41,21 +41,21 @@ fn what_is_held_is_told_with_the_token_that_lifts_it_once() {
     assert!(message.contains(&remedy), "{message}");
     // One that status does not show says nothing, nor another one.
     acknowledge(&mut facts, &token);
-    assert_eq!(decide(&facts).brake, facts.status.release_brake);
+    assert_eq!(decide(&facts).release_limit, facts.status.release_limit);
     write(&mut facts);
     acknowledge(&mut facts, "0123456789ab");
-    assert_eq!(decide(&facts).brake, facts.status.release_brake);
+    assert_eq!(decide(&facts).release_limit, facts.status.release_limit);
     acknowledge(&mut facts, &token);
     let decision = decide(&facts);
-    assert_eq!((decision.brake, decision.effect), (None, None));
+    assert_eq!((decision.release_limit, decision.effect), (None, None));
     write(&mut facts);
     assert_eq!(facts.status.acknowledged[0].token, token);
     assert!(facts.status.pending_acknowledgements.is_empty());
     assert_eq!(condition(&facts, Type::ReleasesHeld).0, "False");
     // The same is held once more.
-    facts.status.release_brake = held().status.release_brake;
+    facts.status.release_limit = held().status.release_limit;
     let decision = decide(&facts);
-    assert_eq!(decision.brake, facts.status.release_brake);
+    assert_eq!(decision.release_limit, facts.status.release_limit);
     assert_ne!(decision.pending[0].token, token);
 }
 
@@ -65,19 +65,19 @@ fn one_more_release_makes_the_token_void() {
     write(&mut facts);
     let token = facts.status.pending_acknowledgements[0].token.clone();
     acknowledge(&mut facts, &token);
-    let status = facts.status.release_brake.as_mut().unwrap();
-    status.begun[0].uuid = "c".into();
-    assert_eq!(decide(&facts).brake, facts.status.release_brake);
+    let status = facts.status.release_limit.as_mut().unwrap();
+    status.releases[0].uuid = "c".into();
+    assert_eq!(decide(&facts).release_limit, facts.status.release_limit);
     write(&mut facts);
     assert_ne!(facts.status.pending_acknowledgements[0].token, token);
 }
 
 #[test]
-fn a_higher_number_or_no_brake_holds_nothing() {
+fn a_higher_number_or_no_release_limit_blocks_nothing() {
     let mut facts = held();
-    facts.spec.release_brake.as_mut().unwrap().max_releases = 2;
+    facts.spec.release_limit.as_mut().unwrap().max_releases = 2;
     assert_eq!(condition(&facts, Type::ReleasesHeld).0, "False");
-    assert_eq!(decide(&facts).brake, facts.status.release_brake);
+    assert_eq!(decide(&facts).release_limit, facts.status.release_limit);
     // An account that had one says that nothing is held any more.
     let mut facts = held();
     facts.status.conditions = api::conditions::merge(
@@ -86,9 +86,9 @@ fn a_higher_number_or_no_brake_holds_nothing() {
         Some(3),
         jiff::Timestamp::MIN,
     );
-    facts.spec.release_brake = None;
+    facts.spec.release_limit = None;
     assert_eq!(condition(&facts, Type::ReleasesHeld).0, "False");
-    assert_eq!(decide(&facts).brake, None);
+    assert_eq!(decide(&facts).release_limit, None);
     // One that never had any says nothing.
     let conditions = decide(&super::facts()).conditions;
     assert!(conditions.iter().all(|c| c.kind != Type::ReleasesHeld));

@@ -1,16 +1,16 @@
-//! A release is counted at its account before it begins, where the account has a brake: in the status of the account
-//! object, on the version just read, so that neither a restart nor a second process counts it twice or not at all.
+//! A release is counted at its account before it begins, where the account has a release limit: in the status of the
+//! account object, on the version just read, so that neither a restart nor a second process counts it twice or not at all.
 
 use super::ServerContext;
 use crate::{
     controllers::writes::{Failure, bounded},
-    runtime::kind_api::KindApi,
+    runtime::{clients::patch_params, kind_api::KindApi},
 };
 use api::{
     ClusterProviderAccount, ProviderAccount, Reason,
     account::AccountStatus,
-    brake::{Braking, ReleaseBrake},
     references::AccountKind,
+    release_limit::{Admission, ReleaseLimit},
 };
 use flexmetal_core::{
     server::{
@@ -19,11 +19,7 @@ use flexmetal_core::{
     },
     trouble::Trouble,
 };
-use kube::{
-    Api,
-    api::{Patch, PatchParams},
-    core::object::HasStatus,
-};
+use kube::{Api, api::Patch, core::object::HasStatus};
 use serde_json::json;
 use tokio::sync::Mutex;
 
@@ -44,12 +40,12 @@ pub(super) async fn count(
     let counted = match account.kind {
         AccountKind::ProviderAccount => {
             let api = ProviderAccount::api(client, namespace);
-            let of = |a: &ProviderAccount| a.spec.account.release_brake;
+            let of = |a: &ProviderAccount| a.spec.account.release_limit;
             count_at(&api, &account.name, of, uuid, now).await
         }
         AccountKind::ClusterProviderAccount => {
             let api = ClusterProviderAccount::api(client, None);
-            let of = |a: &ClusterProviderAccount| a.spec.account.release_brake;
+            let of = |a: &ClusterProviderAccount| a.spec.account.release_limit;
             count_at(&api, &account.name, of, uuid, now).await
         }
     };
@@ -58,7 +54,7 @@ pub(super) async fn count(
         Ok(false) => Err(Observation::Failed(Trouble {
             reason: Reason::ReleaseHeld,
             message:
-                "the release brake of the account holds the release; the account says how to go on"
+                "the release limit of the account holds the release; the account says how to go on"
                     .into(),
         })),
         // Somebody wrote the account in between.
@@ -67,32 +63,32 @@ pub(super) async fn count(
     }
 }
 
-/// Whether the release may begin. What is gone has no brake; `of` says what an account has.
+/// Whether the release may begin. What is gone has no release limit; `of` says what an account has.
 async fn count_at<K: KindApi + HasStatus<Status = AccountStatus>>(
     api: &Api<K>,
     name: &str,
-    of: impl Fn(&K) -> Option<ReleaseBrake>,
+    of: impl Fn(&K) -> Option<ReleaseLimit>,
     uuid: &str,
     now: i64,
 ) -> Result<bool, Failure> {
     let Some(account) = bounded(api.get_opt(name)).await? else {
         return Ok(true);
     };
-    let Some(brake) = of(&account) else {
+    let Some(limit) = of(&account) else {
         return Ok(true);
     };
-    let status = account.status().and_then(|s| s.release_brake.clone());
-    let (next, is_let) = match brake.judge(&status.unwrap_or_default(), uuid, now) {
-        Braking::Counted => return Ok(true),
-        Braking::Hold(None) => return Ok(false),
-        Braking::Count(next) => (next, true),
-        Braking::Hold(Some(next)) => (next, false),
+    let status = account.status().and_then(|s| s.release_limit.clone());
+    let (next, is_let) = match limit.admit(&status.unwrap_or_default(), uuid, now) {
+        Admission::AlreadyCounted => return Ok(true),
+        Admission::Block(None) => return Ok(false),
+        Admission::Count(next) => (next, true),
+        Admission::Block(Some(next)) => (next, false),
     };
     let patch = Patch::Merge(json!({
         "metadata": { "resourceVersion": account.meta().resource_version },
-        "status": { "releaseBrake": next },
+        "status": { "releaseLimit": next },
     }));
-    let params = PatchParams::default();
+    let params = patch_params();
     bounded(api.patch_status(name, &params, &patch)).await?;
     Ok(is_let)
 }

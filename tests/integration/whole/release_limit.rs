@@ -1,4 +1,4 @@
-//! Many servers deleted at once: a brake holds what is over its number.
+//! Many servers deleted at once: a release limit holds what is over its number.
 
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ async fn deletes(world: &World) -> u64 {
     deletes.copied().unwrap_or(0)
 }
 
-/// The objects that the brake holds, once there are so many.
+/// The objects that the release limit holds, once there are so many.
 async fn held(world: &World, count: usize) -> Vec<String> {
     let is_held = |object: &Value| {
         condition(object, "Ready").is_some_and(|ready| ready["reason"] == "ReleaseHeld")
@@ -31,9 +31,9 @@ async fn held(world: &World, count: usize) -> Vec<String> {
     .await
 }
 
-/// The account once its brake holds releases, or not.
-async fn braked(world: &World, status: &str) -> Value {
-    eventually("the brake is told", SOON, async || {
+/// The account once its release limit holds releases, or not.
+async fn limit_blocks(world: &World, status: &str) -> Value {
+    eventually("the release limit is told", SOON, async || {
         let account = world.accounts().get("default").await.ok()?;
         let found = condition(&json!(account), "ReleasesHeld").cloned()?;
         (found["status"] == status).then_some(found)
@@ -41,7 +41,7 @@ async fn braked(world: &World, status: &str) -> Value {
     .await
 }
 
-/// The token that lifts the brake, another one than this.
+/// The token that lifts the release limit, another one than this.
 async fn token(world: &World, but: &str) -> String {
     eventually("the account asks for it", SOON, async || {
         let account = json!(world.accounts().get("default").await.ok()?);
@@ -51,10 +51,10 @@ async fn token(world: &World, but: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_pruned_costs_as_many_machines_as_the_brake_lets() {
-    let mut world = World::start(cluster(), "brake").await;
-    let brake = json!({"releaseBrake": {"maxReleases": 3, "window": "1h"}});
-    set_account(&world, "default", &brake).await;
+async fn a_folder_that_is_pruned_costs_no_more_machines_than_the_release_limit() {
+    let mut world = World::start(cluster(), "release-limit").await;
+    let limit = json!({"releaseLimit": {"maxReleases": 3, "window": "1h"}});
+    set_account(&world, "default", &limit).await;
     let names: Vec<String> = (0..10).map(|n| format!("server-{n}")).collect();
     for name in &names {
         world.create(&server(name)).await;
@@ -64,7 +64,7 @@ async fn a_folder_that_is_pruned_costs_as_many_machines_as_the_brake_lets() {
     join_all(names.iter().map(|name| world.delete(name))).await;
     held(&world, 7).await;
     assert_eq!(world.simulator.live_machines().await.len(), 7);
-    let told_of = braked(&world, "True").await;
+    let told_of = limit_blocks(&world, "True").await;
     let message = told_of["message"].as_str().unwrap().to_owned();
     assert!(message.contains("3 releases"), "{message}");
     let first = token(&world, "").await;
@@ -96,12 +96,12 @@ async fn a_folder_that_is_pruned_costs_as_many_machines_as_the_brake_lets() {
     assert_eq!(deletes(&world).await, 6, "that token is over");
 
     // So does a higher number.
-    let higher = json!({"releaseBrake": {"maxReleases": 30, "window": "1h"}});
+    let higher = json!({"releaseLimit": {"maxReleases": 30, "window": "1h"}});
     set_account(&world, "default", &higher).await;
     for name in names.iter().filter(|name| **name != kept) {
         world.wait_gone(name, SOON).await;
     }
-    braked(&world, "False").await;
+    limit_blocks(&world, "False").await;
     assert_eq!((orders(&world).await, deletes(&world).await), (10, 9));
     assert_eq!(world.simulator.live_machines().await.len(), 1);
     judge(&world).await;

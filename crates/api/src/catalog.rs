@@ -1,0 +1,82 @@
+//! What can be ordered, in the status of an account: whoever writes servers needs no key of the hosting API to see it.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What can be ordered, as the provider showed it at one moment. At most 24 KiB as JSON.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Catalog {
+    /// Locations, by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub locations: Vec<CatalogLocation>,
+    /// Instance types, by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub instance_types: Vec<CatalogInstanceType>,
+    /// Operating systems of servers, by slug.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub systems: Vec<CatalogSystem>,
+    /// Number of locations, instance types and systems that are left out for want of space.
+    pub omitted: i32,
+    /// Time at which the provider was asked, as of the last write of the catalog: an answer that changes nothing is not
+    /// recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub as_of: Option<Time>,
+}
+
+/// A location.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CatalogLocation {
+    /// Name, as `spec.location` of a server takes it.
+    #[schemars(length(max = 64))]
+    pub name: String,
+    /// Short name of the country, such as `NL`. Unset where the provider does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub country: Option<String>,
+}
+
+/// An instance type.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CatalogInstanceType {
+    /// Name, as `spec.instanceType` of a server takes it.
+    #[schemars(length(max = 64))]
+    pub name: String,
+    /// Hardware in short: processors, cores, memory, disks, network interfaces, graphics card.
+    #[schemars(length(max = 160))]
+    pub hardware: String,
+    /// Stock, by availability.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub stock: Vec<CatalogStock>,
+}
+
+/// The locations where an instance type is equally available.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CatalogStock {
+    /// The provider's word, such as `high`, `medium`, `low` or `unavailable`.
+    #[schemars(length(max = 64))]
+    pub availability: String,
+    /// Names of the locations.
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub locations: Vec<String>,
+}
+
+/// An operating system.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CatalogSystem {
+    /// Slug, as `spec.os.slug` of a server takes it.
+    #[schemars(length(max = 64))]
+    pub slug: String,
+    /// Name of the system.
+    #[schemars(length(max = 64))]
+    pub name: String,
+}

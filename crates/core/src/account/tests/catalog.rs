@@ -1,0 +1,236 @@
+//! What status tells of what can be ordered.
+
+use super::*;
+use crate::account::view::Catalogue;
+use api::catalog::{Catalog, CatalogStock};
+use hosting_types::catalogue::{
+    Availability, Cpu, Interfaces, Location, OperatingSystem, Part, Plan, PlanLocation,
+};
+use proptest::{collection::vec, prelude::*};
+
+/// Most bytes of a catalog as JSON.
+const MOST: usize = 24 * 1024;
+
+pub(super) fn looked(facts: &mut Facts, at: u64, catalogue: Catalogue) {
+    let report = facts.report.as_mut().unwrap();
+    report.catalogue = Some((Duration::from_secs(at), Arc::new(catalogue)));
+}
+
+pub(super) fn next(facts: &Facts) -> AccountStatus {
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    report::next_status(facts, &decide(facts), now)
+}
+
+fn shown(catalogue: Catalogue) -> Catalog {
+    let mut facts = facts();
+    looked(&mut facts, 900, catalogue);
+    next(&facts).catalog.unwrap()
+}
+
+fn size(catalog: &Catalog) -> usize {
+    serde_json::to_vec(catalog).unwrap().len()
+}
+
+fn location(name: &str) -> Location {
+    Location {
+        id: None,
+        name: name.into(),
+        short_name: String::new(),
+        display_name: String::new(),
+        country_id: None,
+        country_name: String::new(),
+        country_short_name: "NL".into(),
+    }
+}
+
+fn system(slug: &str) -> OperatingSystem {
+    OperatingSystem {
+        id: None,
+        name: slug.to_uppercase(),
+        slug: slug.into(),
+        group: None,
+        is_odp: false,
+        for_servers: true,
+        active: true,
+    }
+}
+
+fn plan(name: &str, stock: &[(&str, &str)]) -> Plan {
+    let part = |kind: &str, size| Part {
+        kind: kind.into(),
+        size: Some(size),
+    };
+    Plan {
+        name: name.into(),
+        cpu: Some(Cpu {
+            name: "AMD EPYC 7443P".into(),
+            base_clock: Some(2850),
+            count: Some(2),
+            cores: Some(24),
+            total_cores: Some(48),
+        }),
+        memory: Some(part("ddr4", 512)),
+        disks: vec![part("ssd", 480), part("nvme", 3840), part("nvme", 3840)],
+        network_interfaces: vec![Interfaces {
+            kind: "10 Gbps".into(),
+            count: Some(2),
+        }],
+        gpu: None,
+        locations: stock
+            .iter()
+            .map(|(name, word)| PlanLocation {
+                name: (*name).into(),
+                data_centre: String::new(),
+                availability: Availability::parse(word),
+            })
+            .collect(),
+    }
+}
+
+/// A catalogue of so many locations, systems and types, each type at each location; names of this length.
+fn large(locations: usize, systems: usize, types: usize, long: usize) -> Catalogue {
+    let named = |what: &str, number: usize| format!("{what}{number:04}{}", "n".repeat(long));
+    let places: Vec<String> = (0..locations).map(|n| named("place ", n)).collect();
+    let words = ["high", "medium", "low", "unavailable", "soon"];
+    let stock: Vec<(&str, &str)> = places
+        .iter()
+        .enumerate()
+        .map(|(n, place)| (place.as_str(), words[n % words.len()]))
+        .collect();
+    Catalogue {
+        locations: places.iter().map(|place| location(place)).collect(),
+        systems: (0..systems).map(|n| system(&named("os-", n))).collect(),
+        plans: (0..types).map(|n| plan(&named("bm", n), &stock)).collect(),
+        quotas: Vec::new(),
+    }
+}
+
+#[test]
+fn who_orders_reads_names_hardware_and_stock() {
+    let stock = [
+        ("US: Miami", "unavailable"),
+        ("EU: Rotterdam", "high"),
+        ("AU: Sydney", "high"),
+        ("JP: Tokyo", "soon"),
+    ];
+    let mut only_hosts = system("host-only");
+    only_hosts.for_servers = false;
+    let mut old = system("old");
+    old.active = false;
+    let catalog = shown(Catalogue {
+        locations: vec![location("US: Miami"), location("EU: Rotterdam")],
+        systems: vec![system("ubuntu"), only_hosts, old, system("debian")],
+        plans: vec![plan("bm9", &[]), plan("bm7", &stock)],
+        quotas: Vec::new(),
+    });
+    let names: Vec<&str> = catalog.locations.iter().map(|l| l.name.as_str()).collect();
+    assert_eq!(names, ["EU: Rotterdam", "US: Miami"]);
+    assert_eq!(catalog.locations[0].country.as_deref(), Some("NL"));
+    let slugs: Vec<&str> = catalog.systems.iter().map(|s| s.slug.as_str()).collect();
+    assert_eq!(slugs, ["debian", "ubuntu"]);
+    assert_eq!(catalog.systems[0].name, "DEBIAN");
+    let [seven, nine] = &catalog.instance_types[..] else {
+        panic!("{catalog:?}")
+    };
+    assert_eq!((seven.name.as_str(), nine.name.as_str()), ("bm7", "bm9"));
+    assert_eq!(
+        seven.hardware,
+        "2x AMD EPYC 7443P, 48 cores, 512 GB ddr4, 480 GB ssd, 2x 3840 GB nvme, 2x 10 Gbps"
+    );
+    let stock = |availability: &str, locations: &[&str]| CatalogStock {
+        availability: availability.into(),
+        locations: locations.iter().map(|&name| name.into()).collect(),
+    };
+    let by_availability = [
+        stock("high", &["AU: Sydney", "EU: Rotterdam"]),
+        stock("unavailable", &["US: Miami"]),
+        stock("soon", &["JP: Tokyo"]),
+    ];
+    assert_eq!(seven.stock, by_availability);
+    assert!(nine.stock.is_empty());
+    assert_eq!(catalog.omitted, 0);
+}
+
+#[test]
+fn a_usual_catalogue_fits_whole_and_the_largest_is_cut() {
+    let usual = shown(large(20, 40, 25, 6));
+    assert_eq!(usual.omitted, 0, "{} bytes", size(&usual));
+    for (locations, systems, types, long) in [
+        (60, 120, 80, 8),
+        (500, 2000, 1000, 0),
+        (500, 500, 500, 500),
+        (1, 1, 5000, 60),
+        (5000, 0, 3, 60),
+    ] {
+        let catalog = shown(large(locations, systems, types, long));
+        assert!(size(&catalog) <= MOST, "{} bytes", size(&catalog));
+        let told = catalog.locations.len() + catalog.systems.len() + catalog.instance_types.len();
+        assert!(catalog.omitted > 0);
+        // Names that are the same once they are cut are one.
+        if long < 50 {
+            let omitted = usize::try_from(catalog.omitted).unwrap();
+            assert_eq!(told + omitted, locations + systems + types);
+        }
+    }
+    // Neither locations nor systems take the space of what people look for.
+    let catalog = shown(large(40, 5000, 40, 0));
+    assert!(catalog.instance_types.len() >= 10 && !catalog.locations.is_empty());
+}
+
+proptest! {
+    #[test]
+    fn no_catalogue_is_too_large(
+        names in vec(".{0,80}", 0..200),
+        words in vec("[a-z\"\\\\]{0,20}", 1..5),
+    ) {
+        let stock: Vec<(&str, &str)> = names
+            .iter()
+            .zip(words.iter().cycle())
+            .map(|(name, word)| (name.as_str(), word.as_str()))
+            .collect();
+        let catalog = shown(Catalogue {
+            locations: names.iter().map(|name| location(name)).collect(),
+            systems: names.iter().map(|name| system(name)).collect(),
+            plans: names.iter().map(|name| plan(name, &stock[..stock.len().min(7)])).collect(),
+            quotas: Vec::new(),
+        });
+        prop_assert!(size(&catalog) <= MOST, "{} bytes", size(&catalog));
+    }
+}
+
+#[test]
+fn an_account_asks_once_an_orphan_scan_and_not_while_it_ends() {
+    let mut facts = facts();
+    let wanted = |facts: &Facts| decide(facts).wants_catalogue;
+    assert_eq!(wanted(&facts), Some(Duration::ZERO), "nobody has looked");
+    looked(&mut facts, 900, Catalogue::default());
+    let every = facts.times().orphan_scan_interval;
+    assert_eq!(wanted(&facts), Some(Duration::from_secs(900) + every));
+    // Scans that come in a hurry do not make it ask in a hurry.
+    facts.spec.timing = serde_json::from_value(json!({"orphanScanInterval": "1m"})).unwrap();
+    facts.timing = facts.spec.timing.in_force(Minimum::Kept);
+    assert_eq!(wanted(&facts), Some(Duration::from_secs(900 + 300)));
+    facts.meta.deletion_timestamp = Some(Time(Timestamp::MIN));
+    assert_eq!(wanted(&facts), None);
+    // Nor through a key that leads elsewhere, or is refused.
+    let changed = super::lineage::changed();
+    assert_eq!(wanted(&changed), None);
+    facts.report = None;
+    assert_eq!(wanted(&facts), None);
+}
+
+#[test]
+fn a_look_that_status_shows_is_not_compared_again() {
+    let mut facts = facts();
+    looked(&mut facts, 900, large(2, 2, 2, 0));
+    let offer = decide(&facts).offer;
+    assert!(offer.catalog.is_some());
+    assert_eq!(offer.looked, Some(Duration::from_secs(900)));
+    facts.status = next(&facts);
+    facts.offered = offer.looked;
+    let again = decide(&facts).offer;
+    assert_eq!((again.catalog, again.looked), (None, offer.looked));
+    // A status that was lost is written anew.
+    facts.status.catalog = None;
+    assert!(decide(&facts).offer.catalog.is_some());
+}
