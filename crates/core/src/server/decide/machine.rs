@@ -22,7 +22,7 @@ use crate::{
 };
 use api::{
     Interval, Reason,
-    acknowledgement::AcknowledgementEffect::{AssumeAbsent, OrderAnother},
+    acknowledgement::AcknowledgementEffect::OrderAnother,
     conditions::{Type, Wanted},
     order::OrderNote,
     power::{PowerState, PowerStatus},
@@ -108,7 +108,6 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     let mut draft = Draft::unchanged(facts);
     draft.show(server);
     draft.status.duplicates.clone_from(&machine.others);
-    draft.withdraw(AssumeAbsent);
     if server.status.is_live() {
         draft.withdraw(OrderAnother);
     }

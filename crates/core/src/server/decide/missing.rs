@@ -12,14 +12,14 @@ use super::{
     resolve::ordered_hostname,
 };
 use crate::{
-    account::view::{Sighting, View},
+    account::view::{Proof, Sighting, View},
     account_facts::Purpose,
     acknowledgement::Situation,
     cause::Cause,
 };
 use api::{Reason, names::ORDER_TAG};
 use hosting_types::Server;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// Why what is seen says nothing of the machine.
 const ELSEWHERE: &str =
@@ -35,8 +35,8 @@ pub enum Disappearance {
     Gone,
     /// A user acknowledges that there is none.
     Acknowledged,
-    /// A user must acknowledge it: what is seen now is not the account that the machine was recorded in.
-    Elsewhere,
+    /// Nothing proves it, and why: a user must acknowledge it.
+    Unproved(&'static str),
     /// Look, or wait: the effect if one is due, and the moment from which a new listing counts.
     Looking(Option<Effect>, Option<Duration>),
 }
@@ -50,9 +50,13 @@ pub fn look(facts: &Facts, attempt: &Attempt) -> Decision {
         return out_of_touch(facts, Draft::unchanged(facts));
     };
     match progress(facts, view, attempt) {
-        Disappearance::Gone => gone(facts, view, attempt),
+        // Nothing is ordered in its place, unless a user acknowledges that.
+        Disappearance::Gone if is_acknowledged(facts, view, attempt, NOT_SHOWN) => {
+            absent::close(facts, attempt)
+        }
+        Disappearance::Gone => unproved(facts, view, attempt, NOT_SHOWN),
         Disappearance::Acknowledged => absent::close(facts, attempt),
-        Disappearance::Elsewhere => elsewhere(facts, view, attempt),
+        Disappearance::Unproved(why) => unproved(facts, view, attempt, why),
         Disappearance::Looking(effect, proof) => {
             let mut decision = out_of_touch(facts, Draft::unchanged(facts))
                 .again(view.times.absence_check_interval);
@@ -63,71 +67,47 @@ pub fn look(facts: &Facts, attempt: &Attempt) -> Decision {
     }
 }
 
-/// The recorded machine of a living object is gone. Nothing is ordered in its place, unless a user acknowledges that once
-/// it was not shown for the absence grace period, and it is still not shown then.
-fn gone(facts: &Facts, view: &View, attempt: &Attempt) -> Decision {
+/// A user has to acknowledge that the machine is gone. It is asked for once nothing shows the machine for the absence
+/// grace period, and counts while that is so: until then it is looked for.
+pub fn unproved(facts: &Facts, view: &View, attempt: &Attempt, why: &'static str) -> Decision {
     let uuid = attempt.uuid.as_deref().unwrap_or("unknown");
-    let asked = situation(facts, attempt, NOT_SHOWN);
+    let asked = situation(facts, attempt, why);
     let given = facts.acknowledgements();
-    let is_given = given.is_given(&asked);
-    let missing = &facts.memory.missing;
-    let first = missing.reads.first().copied().unwrap_or_default();
-    let due = first + view.times.absence_grace_period;
-    let mut looks = [missing.reads.last(), missing.listings.last()].into_iter();
-    let is_long = looks.all(|at| at.is_some_and(|at| *at >= due));
-    if is_long && is_given && is_recent(facts, view) {
-        return absent::close(facts, attempt);
-    }
-    let is_asked = is_long || given.is_pending(&asked);
-    let or = match is_asked {
-        true => format!("; or, to order another one, {}", given.remedy(&asked)),
+    let is_asked = is_asked(facts, view, attempt, why);
+    let or = |what: &str| match is_asked {
+        true => format!("{what}{}", given.remedy(&asked)),
         false => String::new(),
     };
-    let text = format!(
-        "machine {uuid} is not at the provider any more; nothing is ordered in its place; delete this object: {}{or}",
-        remedy::delete(facts)
-    );
+    let text = match why {
+        NOT_SHOWN => format!(
+            "machine {uuid} is not at the provider any more; nothing is ordered in its place; delete this object: {}{}",
+            remedy::delete(facts),
+            or("; or, to order another one, ")
+        ),
+        ELSEWHERE => format!(
+            "machine {uuid} was {ELSEWHERE}, so that it is not shown says nothing; put the former ones back{}",
+            or(", or, if it is gone, ")
+        ),
+        _ => format!(
+            "machine {uuid} is not shown, and {why}{}",
+            or("; if it is gone, ")
+        ),
+    };
     let cause = Cause::needs_person(Reason::MachineNotFound, text);
     let mut decision = Decision::hold(facts, cause).again(view.times.idle_poll_interval);
     if is_asked {
         decision.draft.ask(facts, &asked);
     }
-    let rest = due.saturating_sub(facts.now.mono);
+    let rest = due(facts, view).saturating_sub(facts.now.mono);
+    let is_long = is_long(facts, view, attempt);
     if !rest.is_zero() {
         decision.again = decision.again.within(rest);
-    } else if !is_long || is_given {
+    } else if !is_long || given.is_given(&asked) {
         let (effect, proof) = next_look(facts, view, attempt);
         decision.effect = effect;
-        decision.wants_proof = Some(proof.max(due));
+        decision.wants_proof = Some(proof);
         decision.again = Again::After(view.times.absence_check_interval);
     }
-    decision
-}
-
-/// The machine is not shown, and by a URL or key that are not known to lead to where it was recorded.
-pub fn elsewhere(facts: &Facts, view: &View, attempt: &Attempt) -> Decision {
-    let uuid = attempt.uuid.as_deref().unwrap_or("unknown");
-    let asked = situation(facts, attempt, ELSEWHERE);
-    let text = format!(
-        "machine {uuid} was {ELSEWHERE}, so that it is not shown says nothing; put the former ones back, or, if it is gone, {}",
-        facts.acknowledgements().remedy(&asked)
-    );
-    let cause = Cause::needs_person(Reason::MachineNotFound, text);
-    let mut decision = Decision::hold(facts, cause).again(view.times.idle_poll_interval);
-    decision.draft.ask(facts, &asked);
-    decision
-}
-
-/// The machine of a deleted object is not shown, and no other one shows that the listings are complete.
-pub fn unproved(facts: &Facts, attempt: &Attempt) -> Decision {
-    let uuid = attempt.uuid.as_deref().unwrap_or("unknown");
-    let asked = situation(facts, attempt, NO_OTHER);
-    let text = format!(
-        "machine {uuid} is not shown, and {NO_OTHER}; if it is gone, {}",
-        facts.acknowledgements().remedy(&asked)
-    );
-    let mut decision = Decision::hold(facts, Cause::needs_person(Reason::MachineNotFound, text));
-    decision.draft.ask(facts, &asked);
     decision
 }
 
@@ -135,34 +115,70 @@ fn situation(facts: &Facts, attempt: &Attempt, why: &str) -> Situation {
     absent::situation(facts, &Evidence::Own(attempt.clone()), why)
 }
 
+/// Whether a user acknowledges that the machine is gone, and reads and listings of late still do not show it.
+fn is_acknowledged(facts: &Facts, view: &View, attempt: &Attempt, why: &str) -> bool {
+    let asked = situation(facts, attempt, why);
+    is_long(facts, view, attempt)
+        && is_recent(facts, view)
+        && facts.acknowledgements().is_given(&asked)
+}
+
+/// Whether a user is asked: a provider may show a new machine late.
+fn is_asked(facts: &Facts, view: &View, attempt: &Attempt, why: &str) -> bool {
+    let asked = situation(facts, attempt, why);
+    is_long(facts, view, attempt) || facts.acknowledgements().is_pending(&asked)
+}
+
+/// When the machine was not shown for the absence grace period.
+fn due(facts: &Facts, view: &View) -> Duration {
+    let first = facts.memory.missing.reads.first().copied();
+    first.unwrap_or(facts.now.mono) + view.times.absence_grace_period
+}
+
+/// Whether a read and a listing did not show the machine when that period was over.
+fn is_long(facts: &Facts, view: &View, attempt: &Attempt) -> bool {
+    let due = due(facts, view);
+    let is_missed = |proof: &Arc<Proof>| {
+        let uuid = attempt.uuid.as_deref().unwrap_or_default();
+        proof.began >= due && !proof.shows(uuid)
+    };
+    let last = facts.memory.missing.reads.last();
+    last.is_some_and(|last| *last >= due) && view.proof.as_ref().is_some_and(is_missed)
+}
+
 /// How far the search is: two reads that say 404 and two listings, with a control, without it. Not within the absence
 /// grace period of its order: what is new may not be shown yet.
 pub fn progress(facts: &Facts, view: &View, attempt: &Attempt) -> Disappearance {
     let missing = &facts.memory.missing;
     if missing.reads.len() >= 2 {
-        // A token may have been given long ago, so it is believed only of what two reads do not show.
-        let is_given = |why| {
-            let asked = situation(facts, attempt, why);
-            view.proof.is_some() && facts.acknowledgements().is_given(&asked)
-        };
-        if !leads_to(view, attempt.record.intent.account.as_ref()) {
-            return match is_given(ELSEWHERE) {
-                true => Disappearance::Acknowledged,
-                false => Disappearance::Elsewhere,
-            };
-        }
-        if control(view).is_none() && is_given(NO_OTHER) {
-            return Disappearance::Acknowledged;
-        }
-        if missing.listings.len() >= 2
-            && is_fresh(facts, view)
-            && !is_within_grace(facts, view, attempt)
-        {
-            return Disappearance::Gone;
+        match against_proof(view, attempt) {
+            None => {
+                if missing.listings.len() >= 2
+                    && is_fresh(facts, view)
+                    && !is_within_grace(facts, view, attempt)
+                {
+                    return Disappearance::Gone;
+                }
+            }
+            Some(why) if is_acknowledged(facts, view, attempt, why) => {
+                return Disappearance::Acknowledged;
+            }
+            Some(why) if why == ELSEWHERE || is_asked(facts, view, attempt, why) => {
+                return Disappearance::Unproved(why);
+            }
+            Some(_) => {}
         }
     }
     let (effect, proof) = next_look(facts, view, attempt);
     Disappearance::Looking(effect, Some(proof))
+}
+
+/// Why nothing that is seen now can prove that the machine is gone.
+fn against_proof(view: &View, attempt: &Attempt) -> Option<&'static str> {
+    if !leads_to(view, attempt.record.intent.account.as_ref()) {
+        return Some(ELSEWHERE);
+    }
+    (view.proof.is_some() && control(view).is_none()).then_some(NO_OTHER)
 }
 
 /// The read that is due, and the moment from which a new listing counts.
@@ -179,11 +195,11 @@ fn next_look(facts: &Facts, view: &View, attempt: &Attempt) -> (Option<Effect>, 
         .first()
         .is_some_and(|read| proof.began >= *read);
     let not_listed = (!shown && since_missed && control(view).is_some()).then_some(proof.began);
-    let due = missing
+    let is_due = missing
         .reads
         .last()
         .is_none_or(|last| facts.now.since(*last) >= spacing);
-    let effect = due.then(|| Effect::Read {
+    let effect = is_due.then(|| Effect::Read {
         uuid: uuid.clone(),
         not_listed,
     });
@@ -193,6 +209,13 @@ fn next_look(facts: &Facts, view: &View, attempt: &Attempt) -> (Option<Effect>, 
         .map(|last| *last + spacing)
         .or(missing.reads.first().copied())
         .unwrap_or_default();
+    // What a user acknowledges needs one from after the grace period, and of late.
+    let due = due(facts, view);
+    let next_listing = match facts.now.mono >= due {
+        true if is_new(facts, view, proof.began) => next_listing.max(due),
+        true => facts.now.mono,
+        false => next_listing,
+    };
     (effect, next_listing)
 }
 
@@ -202,16 +225,23 @@ const FRESH: u32 = 10;
 /// Whether what ends an object was seen of late: a machine that was missed long ago may have been shown since, while
 /// nobody looked.
 fn is_fresh(facts: &Facts, view: &View) -> bool {
-    !facts.deleting() || is_recent(facts, view)
-}
-
-/// Whether a read and a listing of late did not show the machine.
-fn is_recent(facts: &Facts, view: &View) -> bool {
-    let oldest = view.times.absence_check_interval * FRESH;
-    let is_new = |at: &Duration| facts.now.since(*at) <= oldest;
     let missing = &facts.memory.missing;
     let looks = [missing.reads.last(), missing.listings.last()];
-    looks.into_iter().all(|at| at.is_some_and(is_new))
+    let is_new = |at: &Duration| is_new(facts, view, *at);
+    !facts.deleting() || looks.into_iter().all(|at| at.is_some_and(is_new))
+}
+
+/// Whether the last read and the last listing are of late.
+fn is_recent(facts: &Facts, view: &View) -> bool {
+    let read = facts.memory.missing.reads.last().copied();
+    let listed = view.proof.as_ref().map(|proof| proof.began);
+    [read, listed]
+        .into_iter()
+        .all(|at| at.is_some_and(|at| is_new(facts, view, at)))
+}
+
+fn is_new(facts: &Facts, view: &View, at: Duration) -> bool {
+    facts.now.since(at) <= view.times.absence_check_interval * FRESH
 }
 
 /// Whether the machine was ordered so short a time ago that the provider may not show it yet. A clock that was turned

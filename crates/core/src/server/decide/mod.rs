@@ -128,7 +128,9 @@ pub fn decide(facts: &Facts) -> Decision {
         let started = attempt.record.intent.epoch;
         decision.draft.use_up(facts, OrderAnother, started);
     }
-    if !evidence.may_be_absent() {
+    let is_recorded = evidence.outcome() == Some(OrderOutcome::Created);
+    let is_shown = !facts.own.is_empty() || (is_recorded && facts.recorded.is_some());
+    if is_shown || !evidence.may_be_absent() {
         decision.draft.withdraw(AssumeAbsent);
     }
     // So does that of a re-installation.

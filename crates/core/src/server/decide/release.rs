@@ -5,7 +5,7 @@
 
 use super::{
     super::facts::Facts,
-    Decision, Effect, absent, control,
+    Decision, Effect, absent,
     draft::Draft,
     evidence::{Attempt, Evidence, order_of},
     external,
@@ -21,7 +21,7 @@ use crate::{
 };
 use api::{
     Interval, Reason,
-    acknowledgement::AcknowledgementEffect::{AssumeAbsent, OrderAnother},
+    acknowledgement::AcknowledgementEffect::OrderAnother,
     server::{DeletionPolicy, OrderOutcome},
 };
 use hosting_types::{Server, ServerStatus};
@@ -46,9 +46,6 @@ pub fn release(facts: &Facts, evidence: &Evidence) -> Decision {
     }
     let mut decision = toward_the_end(facts, evidence);
     decision.draft.withdraw(OrderAnother);
-    if !facts.own.is_empty() {
-        decision.draft.withdraw(AssumeAbsent);
-    }
     if decision.effect == Some(Effect::LetGo) && !facts.has_finalizer() {
         // Somebody stripped it; others still hold the object, and its machine is dealt with.
         decision.effect = None;
@@ -416,20 +413,16 @@ fn not_shown(facts: &Facts, attempt: &Attempt) -> Decision {
         missing::Disappearance::Gone | missing::Disappearance::Acknowledged => {
             Decision::unchanged(facts).with(Effect::LetGo)
         }
-        missing::Disappearance::Elsewhere => missing::elsewhere(facts, view, attempt),
+        missing::Disappearance::Unproved(why) => missing::unproved(facts, view, attempt, why),
         // Retain needs the same proof: a machine that is only not shown would be let go without its tag.
         missing::Disappearance::Looking(effect, proof) => {
             let spacing = view.times.absence_check_interval;
-            let decision = if view.proof.is_some() && control(view).is_none() {
-                missing::unproved(facts, attempt)
-            } else {
-                let text = format!(
-                    "machine {uuid} is not shown; this object goes once that is certain; looked at again every {}",
-                    Interval(spacing)
-                );
-                Decision::hold(facts, Cause::waits(Reason::MachineNotFound, text))
-            };
-            let mut decision = decision.again(spacing);
+            let text = format!(
+                "machine {uuid} is not shown; this object goes once that is certain; looked at again every {}",
+                Interval(spacing)
+            );
+            let cause = Cause::waits(Reason::MachineNotFound, text);
+            let mut decision = Decision::hold(facts, cause).again(spacing);
             decision.effect = effect;
             decision.wants_proof = proof;
             decision

@@ -56,16 +56,24 @@ fn an_order_is_not_proved_absent_in_another_account() {
 #[test]
 fn a_machine_is_not_gone_because_another_account_does_not_show_it() {
     let tried =
-        || missing::created().memory(|m| m.missing = missing::tried(&[800, 900], &[800, 900]));
-    let gone = tried().deleting();
+        |looks: &[u64]| missing::created().memory(|m| m.missing = missing::tried(looks, looks));
+    let gone = tried(&[800, 900]).deleting();
     assert_eq!(short(&gone.decide()).0, Some("LetGo"));
     let not_found = (None, Some(Reason::MachineNotFound), true);
-    assert_eq!(short(&elsewhere(gone.clone()).decide()), not_found);
-    assert_eq!(short(&elsewhere(tried()).decide()), not_found);
-    let given = elsewhere(gone).given(AssumeAbsent);
+    for early in [elsewhere(gone), elsewhere(tried(&[800, 900]))] {
+        assert_eq!(short(&early.decide()), not_found);
+        let token = early.written().pending(AssumeAbsent);
+        assert_eq!(token, None, "it may be shown late");
+    }
+    let long = || elsewhere(tried(&[300, 360, 990]));
+    let given = long().deleting().given(AssumeAbsent);
     assert_eq!(short(&given.decide()).0, Some("LetGo"));
+    // The token was read long ago: it is looked for once more.
+    let later = given.facts(|f| f.now.mono += secs(4000));
+    let not_yet = (Some("Read"), Some(Reason::MachineNotFound), true);
+    assert_eq!(short(&later.decide()), not_yet);
     // A living object orders another one then.
-    let given = elsewhere(tried()).given(AssumeAbsent);
+    let given = long().given(AssumeAbsent);
     let closed = given.decide().draft.status;
     assert_eq!(closed.order.unwrap().outcome, Some(OrderOutcome::Absent));
     assert_eq!(

@@ -272,10 +272,44 @@ fn a_machine_that_is_missing_for_the_grace_period_may_be_acknowledged_as_absent(
     let told = shown.written();
     assert_eq!(told.pending(AssumeAbsent), None);
     assert_eq!(told.0.status().acknowledged, []);
+    // It is shown without its tags, and then not any more.
+    let bare = server(1, ServerStatus::Delivered, &[]);
+    let stripped = given.clone().facts(|f| f.recorded = Some(seen(bare)));
+    assert_eq!(short(&stripped.decide()).1, Some(Reason::MarksMissing));
+    let lost = stripped.written().facts(|f| {
+        f.recorded = None;
+        f.now.wall += 1;
+    });
+    assert_eq!(short(&lost.decide()), (None, not_found, true));
+    assert_ne!(lost.written().pending(AssumeAbsent).unwrap(), token);
     // The token was read long ago, or by another process: it is looked for once more.
     let later = given.clone().facts(|f| f.now.mono += secs(4000));
     assert_eq!(short(&later.decide()), (Some("Read"), not_found, true));
     let restarted = given.memory(|m| m.missing = Missing::default());
     assert_eq!(short(&restarted.decide()).0, Some("Read"));
     assert_eq!(restarted.written().pending(AssumeAbsent), Some(token));
+}
+
+/// An account without another known machine: no listing proves anything there.
+#[test]
+fn the_only_known_machine_may_be_acknowledged_as_absent_after_the_grace_period() {
+    let alone = |reads: &[u64]| {
+        let tried = tried(reads, &[]);
+        created()
+            .view(|v| v.known.clear())
+            .memory(|m| m.missing = tried)
+    };
+    assert_eq!(short(&alone(&[800, 900]).decide()), (Some("Read"), None, false));
+    assert_eq!(alone(&[800, 900]).written().pending(AssumeAbsent), None);
+    let long = alone(&[300, 360, 990]);
+    let not_found = (None, Some(Reason::MachineNotFound), true);
+    assert_eq!(short(&long.decide()), not_found);
+    let closed = long.given(AssumeAbsent).decide().draft.status.order.unwrap();
+    assert_eq!(closed.outcome, Some(OrderOutcome::Absent));
+    // After the grace period a listing of that time is asked for.
+    let due = alone(&[300, 360]).view(|v| {
+        let proof = v.proof.as_mut().unwrap();
+        Arc::make_mut(proof).began = secs(899);
+    });
+    assert_eq!(due.decide().wants_proof, Some(secs(900)));
 }

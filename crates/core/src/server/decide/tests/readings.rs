@@ -331,7 +331,9 @@ fn being_deleted() -> Vec<Case> {
         crowded(delivered().spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain))),
         delivered().blocked(Reason::KeyRejected),
         gone(),
-        gone().view(|v| v.known.clear()),
+        gone()
+            .view(|v| v.known.clear())
+            .memory(|m| m.missing = tried(&[300, 360, 990], &[])),
         gone().facts(|f| f.recorded = Some(seen(server(1, ServerStatus::Delivered, &[])))),
         Case::new().open(300, &[]).deleting(),
         Case::new()

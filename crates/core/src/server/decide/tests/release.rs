@@ -535,6 +535,11 @@ fn an_order_is_settled_before_its_object_goes() {
         .ordered(Some(OrderOutcome::Created), Some(1))
         .deleting();
     let alone = created.clone().view(|v| v.known.clear());
+    let unshown = |reads: &[u64]| {
+        let reads = reads.iter().map(|s| secs(*s)).collect();
+        alone.clone().memory(|m| m.missing.reads = reads)
+    };
+    let given = || unshown(&[300, 360, 990]).given(AssumeAbsent);
     table(vec![
         (
             "refused",
@@ -617,34 +622,59 @@ fn an_order_is_settled_before_its_object_goes() {
             alone.clone(),
             Some("Read"),
             Some(Reason::MachineNotFound),
+            false,
+        ),
+        (
+            "two reads do not show it either: both may lag behind",
+            unshown(&[800, 900]),
+            Some("Read"),
+            Some(Reason::MachineNotFound),
+            false,
+        ),
+        (
+            "nor do they for the absence grace period: a user is asked",
+            unshown(&[300, 360, 990]),
+            None,
+            Some(Reason::MachineNotFound),
             true,
         ),
         (
-            "a user acknowledged that it is gone: that may be long ago",
-            alone.clone().given(AssumeAbsent),
+            "a user acknowledges that it is gone",
+            given(),
+            Some("LetGo"),
+            None,
+            false,
+        ),
+        (
+            "that may be long ago",
+            given().facts(|f| f.now.mono += secs(4000)),
             Some("Read"),
             Some(Reason::MachineNotFound),
             true,
         ),
         (
-            "the same before the first listing",
-            alone
-                .clone()
-                .given(AssumeAbsent)
-                .memory(|m| m.missing.reads = vec![secs(800), secs(900)])
-                .view(|v| v.proof = None),
+            "this process has just started",
+            given().memory(|m| m.missing = Missing::default()),
+            Some("Read"),
+            Some(Reason::MachineNotFound),
+            false,
+        ),
+        (
+            "no listing yet",
+            given().view(|v| v.proof = None),
             None,
             Some(Reason::MachineNotFound),
             false,
         ),
         (
-            "two reads do not show it either",
-            alone
-                .given(AssumeAbsent)
-                .memory(|m| m.missing.reads = vec![secs(800), secs(900)]),
-            Some("LetGo"),
+            "the last listing is from before the grace period was over",
+            given().view(|v| {
+                let proof = v.proof.as_mut().unwrap();
+                Arc::make_mut(proof).began = secs(899);
+            }),
             None,
-            false,
+            Some(Reason::MachineNotFound),
+            true,
         ),
         (
             "the machine is proved gone",
