@@ -114,12 +114,21 @@ pub struct OrderRecord {
     )]
     #[schemars(schema_with = "rfc3339::schema")]
     pub outcome_at: Option<i64>,
+    /// `Acknowledged` where a user acknowledged the outcome `Absent`. Unset where the operator found the outcome out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "OutcomeBasis")]
+    pub outcome_basis: Option<OutcomeBasis>,
     /// Details of the outcome, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// How many attempts in a row were refused or not sent; sets the pace of the next one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failures: i32,
+    /// Token by which a user acknowledged this order, if it needed one. It is used up once the order may have made a
+    /// server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 12))]
+    pub acknowledgement: Option<String>,
     /// Hash of what the spec asked for, to show that a refused request was changed since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_hash: Option<String>,
@@ -142,8 +151,10 @@ impl OrderRecord {
             intent,
             outcome: None,
             outcome_at: None,
+            outcome_basis: None,
             message: None,
             failures: 0,
+            acknowledgement: None,
             request_hash: None,
             location: None,
             instance_type: None,
@@ -163,4 +174,11 @@ pub enum OrderOutcome {
     NotSent,
     /// The outcome was unknown, and it was proved that no machine was made.
     Absent,
+}
+
+/// What an outcome rests on besides what the operator found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum OutcomeBasis {
+    /// A user acknowledged it.
+    Acknowledged,
 }

@@ -75,8 +75,13 @@ pub struct Acknowledgements<'a> {
 impl Acknowledgements<'_> {
     /// Whether a user acknowledges exactly this situation, by a token that status shows.
     pub fn is_given(&self, situation: &Situation) -> bool {
-        let shown = self.shown(situation);
-        shown.is_some_and(|entry| self.is_named(entry))
+        self.token(situation).is_some()
+    }
+
+    /// The token by which a user acknowledges exactly this situation.
+    pub fn token(&self, situation: &Situation) -> Option<&str> {
+        let shown = self.shown(situation).filter(|entry| self.is_named(entry));
+        shown.map(|entry| entry.token.as_str())
     }
 
     /// Whether status shows exactly this situation.
@@ -98,22 +103,39 @@ impl Acknowledgements<'_> {
         }
     }
 
-    /// Moves what is given of an effect, and was shown by this moment, to what the operator acted on.
+    /// Moves what is given of an effect to what the operator acted on.
     pub fn use_up(
         &self,
         effect: AcknowledgementEffect,
-        by: i64,
         pending: &mut Vec<PendingAcknowledgement>,
         acknowledged: &mut Vec<Acknowledged>,
     ) {
-        let is_given = |entry: &&PendingAcknowledgement| {
-            entry.effect == effect && entry.since.0.as_second() <= by && self.is_named(entry)
-        };
-        for entry in self.pending.iter().filter(is_given) {
+        let is_given = |entry: &PendingAcknowledgement| entry.effect == effect && self.is_named(entry);
+        self.use_up_those(is_given, pending, acknowledged);
+    }
+
+    /// Moves the entry of this token, if status shows it still, to what the operator acted on.
+    pub fn use_up_token(
+        &self,
+        token: &str,
+        pending: &mut Vec<PendingAcknowledgement>,
+        acknowledged: &mut Vec<Acknowledged>,
+    ) {
+        let is_it = |entry: &PendingAcknowledgement| entry.token == token && !self.is_used(token);
+        self.use_up_those(is_it, pending, acknowledged);
+    }
+
+    fn use_up_those(
+        &self,
+        is_used_up: impl Fn(&PendingAcknowledgement) -> bool,
+        pending: &mut Vec<PendingAcknowledgement>,
+        acknowledged: &mut Vec<Acknowledged>,
+    ) {
+        for entry in self.pending.iter().filter(|entry| is_used_up(entry)) {
             pending.retain(|p| p.token != entry.token);
             acknowledged.push(Acknowledged {
                 token: entry.token.clone(),
-                effect,
+                effect: entry.effect,
                 acknowledged_at: time(self.now),
             });
         }
@@ -221,7 +243,7 @@ mod tests {
         fn use_up(&mut self, effect: AcknowledgementEffect, now: i64) {
             let (mut pending, mut acknowledged) = (self.pending.clone(), self.acknowledged.clone());
             self.at(now)
-                .use_up(effect, now, &mut pending, &mut acknowledged);
+                .use_up(effect, &mut pending, &mut acknowledged);
             (self.pending, self.acknowledged) = (pending, acknowledged);
         }
 
@@ -357,15 +379,32 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_given_and_was_shown_by_then_is_used_up() {
+    fn only_what_is_given_is_used_up() {
         let mut object = Object::new("u");
-        let asked = beside(&["a"]);
-        let token = object.ask(&asked, NOW);
+        let token = object.ask(&beside(&["a"]), NOW);
         object.use_up(OrderAnother, NOW + 1);
         assert_eq!(object.pending.len(), 1, "it is not given");
         object.give(&token);
-        object.use_up(OrderAnother, NOW - 1);
-        assert!(object.is_given(&asked), "it was shown later");
+        object.use_up(AssumeAbsent, NOW + 1);
+        assert_eq!(object.pending.len(), 1, "another effect");
+        object.use_up(OrderAnother, NOW + 1);
+        assert!(object.pending.is_empty());
+    }
+
+    #[test]
+    fn a_token_on_record_is_used_up_once_whatever_the_annotation_says_since() {
+        let mut object = Object::new("u");
+        let token = object.ask(&beside(&["a"]), NOW);
+        let use_up = |object: &Object, token: &str| {
+            let (mut pending, mut used) = (object.pending.clone(), object.acknowledged.clone());
+            object.at(NOW).use_up_token(token, &mut pending, &mut used);
+            (pending.len(), used.len())
+        };
+        assert_eq!(use_up(&object, "000000000000"), (1, 0));
+        assert_eq!(use_up(&object, &token), (0, 1));
+        object.give(&token);
+        object.use_up(OrderAnother, NOW);
+        assert_eq!(use_up(&object, &token), (0, 1));
     }
 
     #[test]

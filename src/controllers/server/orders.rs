@@ -146,7 +146,7 @@ impl OrderStart {
         };
         Ok(Self {
             object,
-            record: intent::open(&intent, planned),
+            record: intent::open(&fresh, &intent, planned),
             since: fresh.now,
             fresh,
             refusal: None,

@@ -305,7 +305,7 @@ fn acknowledge(
         .iter()
         .any(|done| given.is_given(done))
     {
-        given.use_up(effect, i64::MAX, pending, &mut status.acknowledged);
+        given.use_up(effect, pending, &mut status.acknowledged);
     }
     withdraw(effect, pending);
 }

@@ -31,6 +31,8 @@ impl Hand<'_> {
             outcome: None,
             settled: 0,
             failures: 0,
+            acknowledged: false,
+            token: 0,
         };
         OpenAttempt {
             record,
@@ -83,7 +85,7 @@ impl Hand<'_> {
             self.world.broken = Some(Broken::ExpiredOrder);
         }
         self.world.attempts += 1;
-        let record = intent::open(&intent, planned);
+        let record = intent::open(&facts, &intent, planned);
         let begun = OpenAttempt {
             record: real::record_of(&record),
             status: real::status_of(&intent::status(&facts, &record)),

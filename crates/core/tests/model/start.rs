@@ -70,6 +70,8 @@ pub fn world(scene: &Scene) -> World {
                 outcome,
                 settled: 0,
                 failures: 0,
+                acknowledged: false,
+                token: 0,
             }),
             uuid: Some(0),
             over: false,

@@ -59,6 +59,10 @@ pub struct RecordA {
     /// Seconds after [`BASE`]; kept only where the pace of the next order depends on it.
     pub settled: i16,
     pub failures: u8,
+    /// A user acknowledged its outcome.
+    pub acknowledged: bool,
+    /// The token by which it was ordered: a number of [`real::TEXTS`](super::real::TEXTS).
+    pub token: u32,
 }
 
 /// A status, as far as anything is decided by it.

@@ -22,14 +22,14 @@ pub(super) fn next(
     match release_limit::situation(facts) {
         Some(held) if !given.is_given(&held) => given.ask(&held, &mut pending),
         // It lets more begin with this very status.
-        Some(_) => given.use_up(effect, i64::MAX, &mut pending, &mut acknowledged),
+        Some(_) => given.use_up(effect, &mut pending, &mut acknowledged),
         None => withdraw(effect, &mut pending),
     }
     let effect = AcknowledgementEffect::NewAccount;
     match candidate::situation(facts).or_else(|| lineage::changed(facts, identity)) {
         Some(other) => given.ask(&other, &mut pending),
         None if begins => {
-            given.use_up(effect, i64::MAX, &mut pending, &mut acknowledged);
+            given.use_up(effect, &mut pending, &mut acknowledged);
             withdraw(effect, &mut pending);
         }
         None if identity == Identity::Same && facts.keys.candidate.is_none() => {
@@ -43,7 +43,7 @@ pub(super) fn next(
     match lineage::unshown(facts).filter(|_| identity == Identity::Same) {
         Some(unshown) if !given.is_given(&unshown) => given.ask(&unshown, &mut pending),
         // What was known is forgotten with this very status.
-        Some(_) => given.use_up(effect, i64::MAX, &mut pending, &mut acknowledged),
+        Some(_) => given.use_up(effect, &mut pending, &mut acknowledged),
         None if begins || (identity == Identity::Same && is_listed) => {
             withdraw(effect, &mut pending);
         }

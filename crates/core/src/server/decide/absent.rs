@@ -5,7 +5,7 @@
 
 use super::{
     super::facts::Facts,
-    Decision, Effect,
+    Decision,
     draft::Draft,
     evidence::{Attempt, Evidence},
     order,
@@ -14,7 +14,7 @@ use crate::{acknowledgement::Situation, cause::Cause};
 use api::{
     Reason,
     acknowledgement::AcknowledgementEffect::AssumeAbsent,
-    server::{OrderOutcome, OrderRecord},
+    server::{OrderOutcome, OutcomeBasis},
 };
 
 /// Said of an order that was closed by an acknowledgement.
@@ -65,13 +65,10 @@ pub fn unless_given(
     decision
 }
 
-/// Orders where this is given. Until the order goes out, it stays so.
+/// Orders where this is given. It stays given until the record of the order is written, which uses it up.
 pub fn order_anyway(facts: &Facts, evidence: &Evidence, given: &Situation) -> Decision {
     let mut decision = order::next(facts, evidence);
-    match decision.effect {
-        Some(Effect::Order(_)) => decision.draft.use_up(facts, AssumeAbsent, i64::MAX),
-        _ => decision.draft.ask(facts, given),
-    }
+    decision.draft.ask(facts, given);
     decision
 }
 
@@ -82,18 +79,10 @@ pub fn close(facts: &Facts, attempt: &Attempt) -> Decision {
     let mut record = attempt.record.clone();
     record.outcome = Some(OrderOutcome::Absent);
     record.outcome_at = Some(facts.now.wall);
+    record.outcome_basis = Some(OutcomeBasis::Acknowledged);
     record.message = Some(ACKNOWLEDGED.into());
     draft.forget_machine();
     draft.status.order = Some(record);
-    draft.use_up(facts, AssumeAbsent, i64::MAX);
+    draft.use_up(facts, AssumeAbsent);
     Decision::of(draft).at_once()
-}
-
-/// Whether an own order was closed so: by one acknowledgement, at the same moment and in the same status.
-pub fn is_closed_so(facts: &Facts, record: &OrderRecord) -> bool {
-    let given = facts.acknowledgements();
-    let mut of_absence = given.acknowledged.iter();
-    of_absence.any(|used| {
-        used.effect == AssumeAbsent && record.outcome_at == Some(used.acknowledged_at.0.as_second())
-    })
 }

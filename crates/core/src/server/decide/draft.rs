@@ -118,12 +118,20 @@ impl Draft {
         withdraw(effect, &mut self.status.pending_acknowledgements);
     }
 
-    /// Notes that what a user gave of this effect, as shown by this moment, was acted on.
-    pub fn use_up(&mut self, facts: &Facts, effect: AcknowledgementEffect, by: i64) {
+    /// Records that the operator acts on what a user gave of this effect.
+    pub fn use_up(&mut self, facts: &Facts, effect: AcknowledgementEffect) {
         let status = &mut self.status;
         let pending = &mut status.pending_acknowledgements;
         let given = facts.acknowledgements();
-        given.use_up(effect, by, pending, &mut status.acknowledged);
+        given.use_up(effect, pending, &mut status.acknowledged);
+    }
+
+    /// Records that the operator acted on this token.
+    pub fn use_up_token(&mut self, facts: &Facts, token: &str) {
+        let status = &mut self.status;
+        let pending = &mut status.pending_acknowledgements;
+        let given = facts.acknowledgements();
+        given.use_up_token(token, pending, &mut status.acknowledged);
     }
 
     /// Drops what is shown of a machine: the next one is another.

@@ -322,6 +322,7 @@ fn record(facts: &Facts, on_record: Option<OrderRecord>, server: &Server) -> Ord
     if record.outcome != Some(OrderOutcome::Created) {
         record.outcome = Some(OrderOutcome::Created);
         record.outcome_at = Some(facts.now.wall);
+        record.outcome_basis = None;
         record.message = None;
         record.failures = 0;
     }

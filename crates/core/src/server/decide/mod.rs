@@ -53,7 +53,7 @@ use crate::{
 use api::{
     Reason,
     account::KnownServer,
-    acknowledgement::AcknowledgementEffect::{AssumeAbsent, OrderAnother},
+    acknowledgement::AcknowledgementEffect::AssumeAbsent,
     names::ORDER_ANNOTATION,
     order::OrderAccount,
     references::AccountKind,
@@ -121,19 +121,7 @@ pub fn decide(facts: &Facts) -> Decision {
             uuid.clone_from(&attempt.uuid);
         }
     }
-    if let Evidence::Own(attempt) = &evidence
-        && attempt.may_have_made_one()
-    {
-        // By what was acknowledged before it started.
-        let started = attempt.record.intent.epoch;
-        decision.draft.use_up(facts, OrderAnother, started);
-    }
-    let is_recorded = evidence.outcome() == Some(OrderOutcome::Created);
-    let is_shown = !facts.own.is_empty() || (is_recorded && facts.recorded.is_some());
-    if is_shown || !evidence.may_be_absent() {
-        decision.draft.withdraw(AssumeAbsent);
-    }
-    // So does that of a re-installation.
+    // A re-installation's record belongs into status, too.
     let install = &mut decision.draft.status.install;
     let shown = facts
         .object
@@ -145,6 +133,7 @@ pub fn decide(facts: &Facts) -> Decision {
     {
         *install = Some(known);
     }
+    settle_acknowledgements(facts, &evidence, &mut decision.draft);
     room::check(facts, &mut decision);
     metadata::keep(facts, &evidence, &mut decision);
     outputs::keep(facts, &mut decision);
@@ -160,6 +149,21 @@ pub fn decide(facts: &Facts) -> Decision {
         decision.again = decision.again.within(rest);
     }
     decision
+}
+
+/// Uses up the token of an order that may have made a server, and withdraws what is asked of a server that is shown.
+fn settle_acknowledgements(facts: &Facts, evidence: &Evidence, draft: &mut Draft) {
+    if let Evidence::Own(attempt) = evidence
+        && attempt.may_have_made_one()
+        && let Some(token) = &attempt.record.acknowledgement
+    {
+        draft.use_up_token(facts, token);
+    }
+    let is_recorded = evidence.outcome() == Some(OrderOutcome::Created);
+    let is_shown = !facts.own.is_empty() || (is_recorded && facts.recorded.is_some());
+    if is_shown || !evidence.may_be_absent() {
+        draft.withdraw(AssumeAbsent);
+    }
 }
 
 /// Whether an order that only the annotation tells of may be written into status. What stands there is on record at

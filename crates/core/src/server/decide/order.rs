@@ -5,7 +5,7 @@
 
 use super::{
     super::facts::{Facts, Installation, account_of},
-    Decision, Effect, NewOrder, absent, control,
+    Decision, Effect, NewOrder, control,
     draft::Draft,
     evidence::Evidence,
     expiry, external, order_account, remedy, replace,
@@ -26,7 +26,7 @@ use crate::{
 use api::{
     Interval, Reason,
     names::ACKNOWLEDGE,
-    server::{OrderOutcome, OrderRecord},
+    server::{OrderOutcome, OrderRecord, OutcomeBasis},
 };
 use hosting_types::Order;
 use jiff::Timestamp;
@@ -154,7 +154,7 @@ fn start(facts: &Facts, evidence: &Evidence, order: Order, sent: Hashes) -> Deci
                 _ => 0,
             };
             // An acknowledgement breaks the row of unknown outcomes, and another request that of refusals.
-            let acknowledged = absent::is_closed_so(facts, &attempt.record);
+            let acknowledged = attempt.record.outcome_basis == Some(OutcomeBasis::Acknowledged);
             let changed = is_changed(facts, &attempt.record);
             (
                 if acknowledged { 0 } else { unknown },

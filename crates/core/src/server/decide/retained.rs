@@ -64,6 +64,12 @@ fn is_given(facts: &Facts) -> bool {
     beside.is_none_or(|beside| facts.acknowledgements().is_given(&beside))
 }
 
+/// The token by which another machine is ordered; None: nothing is in the way, or a user gave none.
+pub fn token(facts: &Facts) -> Option<String> {
+    let given = facts.acknowledgements();
+    given.token(&situation(facts)?).map(str::to_owned)
+}
+
 /// Why nothing is ordered beside them, if anything.
 pub fn against_order(facts: &Facts, view: &View) -> Option<Decision> {
     let kept = identifiers(facts);

@@ -12,7 +12,7 @@ use api::{
         BareMetalServerSpec, BareMetalServerStatus, DeletionPolicy, ExternalReleasePolicy,
         FailurePolicy, Intent,
         OrderOutcome::{NotSent, Refused},
-        OrderRecord, Replaced,
+        OrderRecord, OutcomeBasis, Replaced,
     },
 };
 use hosting_types::ServerStatus;
@@ -82,6 +82,8 @@ pub fn record(r: &RecordA) -> OrderRecord {
         outcome: r.outcome,
         outcome_at: r.outcome.map(|_| BASE + i64::from(r.settled)),
         failures: i32::from(r.failures),
+        outcome_basis: r.acknowledged.then_some(OutcomeBasis::Acknowledged),
+        acknowledgement: (r.token != 0).then(|| TEXTS.get(r.token)),
         ..OrderRecord::open(intent(&r.intent))
     }
 }
@@ -97,6 +99,9 @@ pub fn record_of(r: &OrderRecord) -> RecordA {
             0
         },
         failures: u8::try_from(r.failures).unwrap(),
+        acknowledged: r.outcome_basis.is_some(),
+        token: (r.acknowledgement.as_ref())
+            .map_or(0, |token| TEXTS.put(token.clone(), || token.clone())),
     }
 }
 
@@ -154,16 +159,11 @@ pub fn status_of(s: &BareMetalServerStatus) -> StatusA {
     }
 }
 
-/// What was acted on; what closed the order on record has the moment that a record has here.
+/// What was acted on. Nothing is decided by when.
 fn used(s: &BareMetalServerStatus) -> Vec<Acknowledged> {
-    let closed = s.order.as_ref().and_then(|order| order.outcome_at);
-    let at = s.order.as_ref().map(|order| record(&record_of(order)));
-    let at = at.and_then(|order| order.outcome_at);
     let mut all = s.acknowledged.clone();
     for used in &mut all {
-        if closed == Some(used.acknowledged_at.0.as_second()) {
-            used.acknowledged_at = Time(Timestamp::from_second(at.unwrap_or(BASE)).unwrap());
-        }
+        used.acknowledged_at = Time(Timestamp::from_second(BASE).unwrap());
     }
     all
 }

@@ -104,6 +104,13 @@ fn a_copied_manifest_and_its_status_order_nothing() {
 fn a_token_counts_until_an_order_may_have_made_a_machine() {
     let given = || Case::new().beside(&[1]).given(OrderAnother);
     let token = given().pending(OrderAnother).unwrap();
+    let Some(Effect::Order(planned)) = given().decide().effect else {
+        panic!("it is given");
+    };
+    let record = intent::open(&given().0, &given().intent(), &planned);
+    assert_eq!(record.acknowledgement.as_ref(), Some(&token));
+    let started = intent::status(&given().0, &record);
+    assert_eq!(started.pending_acknowledgements.len(), 1);
     // What is refused or never sent is tried again by the same token.
     for outcome in [OrderOutcome::Refused, OrderOutcome::NotSent] {
         let again = given()
@@ -115,11 +122,10 @@ fn a_token_counts_until_an_order_may_have_made_a_machine() {
         assert_eq!(told.pending(OrderAnother).as_ref(), Some(&token));
         assert!(told.0.status().acknowledged.is_empty());
     }
-    let started = EPOCH + 2000;
     let made = given().ordered(Some(OrderOutcome::Created), Some(2));
     for case in [
-        started_at(made, started).with(2, ServerStatus::Delivered),
-        started_at(given().open(300, &[]), started),
+        started_by(made, EPOCH, &token).with(2, ServerStatus::Delivered),
+        started_by(given().open(300, &[]), EPOCH, &token),
     ] {
         let told = case.written();
         assert_eq!(told.pending(OrderAnother), None, "{told:?}");
@@ -128,13 +134,14 @@ fn a_token_counts_until_an_order_may_have_made_a_machine() {
     }
 }
 
-/// Its last order was started at this moment.
-fn started_at(case: Case, epoch: i64) -> Case {
+/// Its last order was started at this moment, by this token.
+fn started_by(case: Case, epoch: i64, token: &str) -> Case {
     let mut intent = case.intent();
     intent.epoch = epoch;
     case.noted(&intent).object(|o| {
         let order = o.status.as_mut().unwrap().order.as_mut().unwrap();
         order.intent = intent;
+        order.acknowledgement = Some(token.to_owned());
     })
 }
 
@@ -148,7 +155,8 @@ fn a_token_orders_one_machine_and_none_in_its_place() {
         .given(OrderAnother);
     let token = given.pending(OrderAnother).unwrap();
     let epoch = given.0.now.wall;
-    let made = started_at(given.ordered(Some(OrderOutcome::Created), Some(2)), epoch);
+    let made = given.ordered(Some(OrderOutcome::Created), Some(2));
+    let made = started_by(made, epoch, &token);
     let tag = mark().order_tag(epoch);
     let own = |status| server(2, status, &[&cluster().tag(), &tag]);
     let made = made.facts(|f| f.own = vec![seen(own(ServerStatus::Delivered))]);
@@ -175,7 +183,17 @@ fn a_token_orders_one_machine_and_none_in_its_place() {
     assert_ne!(told.pending(OrderAnother).unwrap(), token);
     assert_eq!(short(&told.decide()), HELD);
     // The next token orders the next one.
-    assert_eq!(short(&told.given(OrderAnother).decide()).0, Some("Order"));
+    assert_eq!(
+        short(&told.clone().given(OrderAnother).decide()).0,
+        Some("Order")
+    );
+    // Also where the clock was turned back behind the last order, and the next one needs another reconcile.
+    let later = started_by(told, epoch + 5000, &token).given(OrderAnother);
+    let installation = later.0.installation.clone();
+    let waits = later.facts(|f| f.installation = None);
+    assert_eq!(short(&waits.decide()).0, None);
+    let read = waits.written().facts(|f| f.installation = installation);
+    assert_eq!(short(&read.decide()).0, Some("Order"));
 }
 
 #[test]

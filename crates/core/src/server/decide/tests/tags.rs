@@ -268,7 +268,7 @@ fn an_order_notes_its_tags_before_it_is_sent() {
         panic!("no order")
     };
     assert_eq!(planned.order.tags, ["b", "a"]);
-    let record = intent::open(&case.intent(), &planned);
+    let record = intent::open(&case.0, &case.intent(), &planned);
     let status = intent::status(&case.0, &record);
     assert_eq!(status.tags, ["a", "b"]);
     // Another order forgets those of the one before.
@@ -278,7 +278,7 @@ fn an_order_notes_its_tags_before_it_is_sent() {
     let Some(Effect::Order(planned)) = again.decide().effect else {
         panic!("no order")
     };
-    let record = intent::open(&again.intent(), &planned);
+    let record = intent::open(&again.0, &again.intent(), &planned);
     assert_eq!(intent::status(&again.0, &record).tags, [""; 0]);
 }
 
@@ -416,7 +416,7 @@ fn the_tags_of_an_order_stay_known_from_its_start_to_its_machine() {
     let Some(Effect::Order(planned)) = case.decide().effect else {
         panic!("no order")
     };
-    let record = intent::open(&case.intent(), &planned);
+    let record = intent::open(&case.0, &case.intent(), &planned);
     let status = intent::status(&case.0, &record);
     let order = OrderRecord {
         outcome: Some(OrderOutcome::Created),
