@@ -64,6 +64,8 @@ pub struct Memory {
     pub closed: Option<(String, Duration)>,
     /// Since when this process sees the object deleted, where its release is delayed.
     pub delayed_since: Option<Duration>,
+    /// Since when an account that may keep a server of this object's name is not listed.
+    pub unlisted_since: Option<Duration>,
     /// Since when this process sees an object deleted that names its machine.
     pub ending_since: Option<Duration>,
     /// The machine that `spec.externalID` names, and since when its marks are those of objects that are gone.
@@ -491,6 +493,14 @@ impl Memory {
                 looked: None,
                 obstacle: None,
             });
+        }
+    }
+
+    /// Notes whether an account that may keep a server of this object's name is not listed.
+    pub fn unlisted_seen(&mut self, is_unlisted: bool, now: Duration) {
+        match is_unlisted {
+            true => _ = self.unlisted_since.get_or_insert(now),
+            false => self.unlisted_since = None,
         }
     }
 

@@ -98,6 +98,7 @@ pub fn recall(facts: &mut Facts, known: Option<&impl Known>) {
         machines: facts.retained,
         unlisted: facts.unlisted,
     } = left_behind(facts, known);
+    facts.memory.unlisted_seen(!facts.unlisted.is_empty(), now);
     facts.former = found.other_mark().map(|mark| Former {
         claimed: known.is_claimed(mark, facts.uid(), false),
         machines: known.bearing(mark),

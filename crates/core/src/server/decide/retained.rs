@@ -37,10 +37,11 @@ fn situation(facts: &Facts) -> Option<Situation> {
     ))
 }
 
-/// Whether a user is asked now. What is only not listed yet, as after a start, is waited for.
+/// Whether a user is asked now. What is only not listed for a moment, as after a start, is waited for: what a user gave
+/// before that counts again after it.
 fn is_asked(facts: &Facts) -> bool {
-    let since = facts.first_seen.max(facts.acting_since);
-    facts.unlisted.is_empty() || facts.now.since(since) >= PATIENCE
+    let is_long = |since| facts.now.since(since) >= PATIENCE;
+    facts.unlisted.is_empty() || facts.memory.unlisted_since.is_some_and(is_long)
 }
 
 /// Says in the next status what a user may acknowledge, whatever is decided of an object that may order.

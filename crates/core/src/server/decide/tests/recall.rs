@@ -50,6 +50,8 @@ impl Known for Outside {
 pub(super) struct Bare {
     /// A machine that the search by mark does not show yet: it was read in between.
     read: Option<Sighting>,
+    /// The accounts that may keep one and are not listed.
+    unlisted: Vec<AccountKey>,
 }
 
 impl Known for Bare {
@@ -62,7 +64,10 @@ impl Known for Bare {
     }
 
     fn left_behind(&self, _: &Left<'_>) -> LeftBehind {
-        LeftBehind::default()
+        LeftBehind {
+            machines: Vec::new(),
+            unlisted: self.unlisted.clone(),
+        }
     }
 
     fn is_claimed(&self, _: &Mark, _: &str, _: bool) -> Option<bool> {
@@ -86,6 +91,7 @@ fn a_machine_that_is_read_in_the_middle_of_a_pass_is_the_objects_own() {
     let mut facts = Case::new().ordered(Some(OrderOutcome::Created), Some(1)).0;
     let known = Bare {
         read: Some(machine),
+        ..Bare::default()
     };
     recall(&mut facts, Some(&known));
     assert_eq!(facts.own.len(), 1);
@@ -264,4 +270,24 @@ fn what_was_missed_before_nobody_looked_is_looked_for_again() {
     // Lists alone may fail while reads are answered, and each read must leave a trace, or it would be made again at once.
     let unreachable = created().view(|v| v.is_unreachable = true);
     assert_ne!(missed(unreachable), Missing::default());
+}
+
+#[test]
+fn it_is_remembered_since_when_an_account_is_not_listed() {
+    let mut facts = Case::new().0;
+    let since = |facts: &mut Facts, at: u64, unlisted: Vec<AccountKey>| {
+        facts.now.mono = secs(at);
+        let known = Bare {
+            unlisted,
+            ..Bare::default()
+        };
+        recall(facts, Some(&known));
+        facts.memory.unlisted_since
+    };
+    assert_eq!(since(&mut facts, 1000, Vec::new()), None);
+    let one = vec![other_account()];
+    assert_eq!(since(&mut facts, 1010, one.clone()), Some(secs(1010)));
+    assert_eq!(since(&mut facts, 1020, one.clone()), Some(secs(1010)));
+    assert_eq!(since(&mut facts, 1030, Vec::new()), None);
+    assert_eq!(since(&mut facts, 1040, one), Some(secs(1040)));
 }

@@ -198,7 +198,7 @@ fn a_token_orders_one_machine_and_none_in_its_place() {
 
 #[test]
 fn an_account_that_may_keep_one_is_looked_at_before_anything_is_ordered() {
-    let waits = |case: Case| case.facts(|f| f.unlisted = vec![other_account()]);
+    let waits = |case: Case| unlisted_since(case, RUNNING - secs(120));
     let free = Case::new();
     let decision = waits(free.clone()).decide();
     let reason = Some(Reason::WaitingForListing);
@@ -241,18 +241,23 @@ fn an_account_that_may_keep_one_is_looked_at_before_anything_is_ordered() {
 fn what_is_only_not_listed_yet_makes_no_token_void() {
     let given = Case::new().beside(&[1]).given(OrderAnother);
     let token = given.pending(OrderAnother).unwrap();
-    // The process has just started.
-    let unlisted = given.facts(|f| {
-        f.unlisted = vec![other_account()];
-        f.acting_since = secs(985);
-        f.first_seen = secs(985);
-    });
+    // Its session is new, in a process that is old.
+    let unlisted = unlisted_since(given, secs(985));
     assert_eq!(short(&unlisted.decide()), HELD);
     let told = unlisted.written();
     assert_eq!(told.pending(OrderAnother).as_ref(), Some(&token));
     assert!(!message(&told).contains("acknowledge"));
-    let listed = told.facts(|f| f.unlisted.clear());
+    let listed = told.clone().facts(|f| f.unlisted.clear());
     assert_eq!(short(&listed.decide()), ORDERED);
+    // Longer than that, it is part of what is asked.
+    let asked = unlisted_since(told, RUNNING - secs(120)).written();
+    assert_ne!(asked.pending(OrderAnother), Some(token));
+}
+
+/// An account that may keep one is not listed since this moment.
+fn unlisted_since(case: Case, since: Duration) -> Case {
+    case.facts(|f| f.unlisted = vec![other_account()])
+        .memory(|m| m.unlisted_since = Some(since))
 }
 
 #[test]
@@ -278,7 +283,8 @@ fn any_number_of_machines_and_accounts_has_one_token() {
         let unlisted: Vec<_> = (0..accounts).map(account).collect();
         let case = Case::new()
             .beside(&numbers)
-            .facts(|f| f.unlisted = unlisted);
+            .facts(|f| f.unlisted = unlisted)
+            .memory(|m| m.unlisted_since = Some(Duration::ZERO));
         let message = message(&case);
         assert!(message.len() < 900, "{}: {message}", message.len());
         let given = case.given(OrderAnother);
