@@ -22,6 +22,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::ops::Not;
 
+/// Most bytes of a CA bundle. PEM is ASCII, so these are characters, too.
+pub const LONGEST_CA_BUNDLE: usize = 32_768;
+
 /// An account of the hosting API for the servers of its own namespace.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[kube(
@@ -183,10 +186,10 @@ pub struct AccountSpec {
     #[serde(default, skip_serializing_if = "Not::not")]
     pub suspend: bool,
 
-    /// PEM certificates to trust in addition to the system's, for a private root, at most 32768 characters. Not with
+    /// PEM certificates to trust in addition to the system's, for a private root, at most 32768 bytes. Not with
     /// `caBundleRef`. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 32768))]
+    #[schemars(length(max = LONGEST_CA_BUNDLE))]
     pub ca_bundle: Option<String>,
 
     /// ConfigMap or Secret that holds such certificates, at most 32768 bytes. It is read by name and never listed. Not with
@@ -369,6 +372,12 @@ pub struct AccountStatus {
     /// operator does nothing while that Lease is held. Unset before an operator served it, and once that ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operator: Option<String>,
+
+    /// Certificates in use that `spec.caBundleRef` gave, as PEM. They stay in use while that object or its key is missing.
+    /// Unset without `spec.caBundleRef`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = LONGEST_CA_BUNDLE))]
+    pub ca_bundle: Option<String>,
 
     /// The key that all calls are made with. Unset before the first one was accepted.
     #[serde(skip_serializing_if = "Option::is_none")]

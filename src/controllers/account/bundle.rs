@@ -5,18 +5,15 @@ use crate::controllers::{
     context::Process,
     values::{ValueError, ValueSource},
 };
-use api::account::{AccountSpec, CaBundleKind, CaBundleRef};
+use api::account::{AccountSpec, CaBundleKind, CaBundleRef, LONGEST_CA_BUNDLE};
 use flexmetal_core::account::facts::BundleFact;
 
-/// Most bytes of a bundle, as of the one in the spec: the roots of the system are trusted anyway.
-const MOST: usize = 32_768;
-
 /// A CA bundle, as far as it is known.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Bundle {
     /// What a decision may know.
     pub(super) fact: BundleFact,
-    /// Its PEM text; None: there is none, or it is not known.
+    /// The PEM text to trust; None: there is none, or it is not known.
     pub(super) pem: Option<Vec<u8>>,
 }
 
@@ -32,6 +29,25 @@ impl Bundle {
     pub(super) fn none(fact: BundleFact) -> Self {
         Self { fact, pem: None }
     }
+
+    /// Whether the API server gave no answer.
+    pub(super) fn is_unread(&self) -> bool {
+        matches!(self.fact, BundleFact::Unread(_))
+    }
+
+    /// With the PEM text that was in use before, where it cannot be had now: an object that is gone must not keep servers
+    /// from being released.
+    pub(super) fn or_former(self, former: Option<Vec<u8>>) -> Self {
+        match self.fact {
+            BundleFact::Known => self,
+            fact => Self { fact, pem: former },
+        }
+    }
+
+    /// Whether it is known what to trust.
+    pub(super) fn is_usable(&self) -> bool {
+        self.fact == BundleFact::Known || self.pem.is_some()
+    }
 }
 
 /// Reads the bundle that an account of this namespace names.
@@ -41,11 +57,12 @@ pub(super) async fn read(process: &Process, namespace: &str, of: &CaBundleRef) -
         CaBundleKind::ConfigMap => ValueSource::ConfigMap(&selector),
         CaBundleKind::Secret => ValueSource::Secret(&selector),
     };
-    let read = process.values(namespace, &[(source, MOST)]).await;
+    let wanted = [(source, LONGEST_CA_BUNDLE)];
+    let read = process.values(namespace, &wanted).await;
     match read.into_iter().next() {
-        Some(Ok(pem)) => Bundle {
+        Some(Ok(text)) => Bundle {
             fact: BundleFact::Known,
-            pem: Some(pem),
+            pem: Some(certificates(&text).into_bytes()),
         },
         Some(Err(error)) => Bundle::none(fact(&error)),
         None => Bundle::none(BundleFact::NoObject),
@@ -64,5 +81,66 @@ fn fact(error: &ValueError) -> BundleFact {
             })
         }
         ValueError::TooLong { .. } => BundleFact::Unusable(error.to_string()),
+    }
+}
+
+/// The certificates in a PEM text. What else is next to them, such as a private key, is not kept: the certificates in use
+/// are in the status of the account.
+fn certificates(text: &[u8]) -> String {
+    let (begin, end) = ("-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----");
+    let (mut all, mut section) = (String::new(), None);
+    for line in String::from_utf8_lossy(text).lines().map(str::trim) {
+        if line.starts_with("-----BEGIN ") {
+            section = (line == begin).then(String::new);
+        }
+        let Some(lines) = &mut section else { continue };
+        lines.push_str(line);
+        lines.push('\n');
+        if line == end {
+            all.push_str(lines);
+            section = None;
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_certificates_are_taken_out_of_a_pem_text() {
+        let certificate = |body: &str| {
+            format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n")
+        };
+        let key = "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n";
+        let open = "-----BEGIN CERTIFICATE-----\nb3Blbg==\n";
+        let (one, other) = (certificate("b25l"), certificate("b3RoZXI="));
+        for text in [
+            format!("# one\n{one}{key}{other}"),
+            format!("{one}{open}{other}{key}"),
+            format!("{one}{other}{open}{key}"),
+            format!("{one}{other}").replace('\n', "\r\n"),
+        ] {
+            let kept = certificates(text.as_bytes());
+            assert_eq!(kept, format!("{one}{other}"), "{text}");
+        }
+        assert_eq!(certificates(b"no certificate"), "");
+    }
+
+    #[test]
+    fn what_was_trusted_before_is_trusted_while_the_object_is_gone() {
+        let former = || Some(b"former".to_vec());
+        let known = Bundle {
+            fact: BundleFact::Known,
+            pem: Some(b"new".to_vec()),
+        };
+        assert_eq!(known.clone().or_former(former()), known);
+        for fact in [BundleFact::NoObject, BundleFact::NoKey] {
+            let gone = Bundle::none(fact);
+            assert!(!gone.is_usable());
+            let kept = gone.or_former(former());
+            assert!(kept.is_usable() && kept.pem == former());
+        }
     }
 }

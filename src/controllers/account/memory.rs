@@ -1,6 +1,7 @@
 //! What is remembered of an account object between two passes.
 
 use super::{bundle::Bundle, candidate::Trials, secret::Reading};
+use crate::runtime::clock;
 use api::account::{CaBundleRef, Endpoint};
 use flexmetal_core::{
     account::{looks::Looks, operator},
@@ -13,12 +14,12 @@ use std::time::Duration;
 /// Memory of one account object.
 #[derive(Clone, Default)]
 pub struct Memory {
-    /// The Secret as last read, its name, and when.
-    pub(super) reading: Option<(Duration, String, Reading)>,
-    /// The CA bundle that the spec refers to as last read, where it is, and when.
-    pub(super) bundle: Option<(Duration, CaBundleRef, Bundle)>,
+    /// The Secret as last read, by its name.
+    pub(super) reading: Option<Cached<String, Reading>>,
+    /// The CA bundle that the spec refers to as last read, by where it is.
+    pub(super) bundle: Option<Cached<CaBundleRef, Bundle>>,
     /// How old both may be at the next pass.
-    pub(super) secret_age: Duration,
+    pub(super) inputs_age: Duration,
     /// What is looked for, and since when.
     pub(super) looks: Looks,
     /// What the present connection was made of.
@@ -72,12 +73,53 @@ impl Ingredients {
             credentials_hash: self.credentials_hash.clone(),
         }
     }
+
+    /// The CA bundle, as text.
+    pub(super) fn trusted(&self) -> Option<String> {
+        let pem = self.ca_bundle.clone()?;
+        String::from_utf8(pem).ok()
+    }
 }
 
 impl Memory {
     /// Secret and CA bundle are read again at the next pass.
-    pub(super) fn forget_secret(&mut self) {
+    pub(super) fn forget_inputs(&mut self) {
         self.reading = None;
         self.bundle = None;
+    }
+}
+
+/// What was last read of something that the spec names.
+#[derive(Clone)]
+pub(super) struct Cached<W, V> {
+    at: Duration,
+    wanted: W,
+    value: V,
+}
+
+impl<W: PartialEq, V: Clone> Cached<W, V> {
+    /// The value, read again where it is older than this. A silent API server says nothing of it: what was read holds.
+    pub(super) async fn read(
+        cached: &mut Option<Self>,
+        wanted: W,
+        age: Duration,
+        is_unread: impl Fn(&V) -> bool,
+        read: impl Future<Output = V>,
+    ) -> V {
+        let now = clock::now().mono;
+        let former = cached.take().filter(|former| former.wanted == wanted);
+        let (at, value) = match former {
+            Some(former) if now.saturating_sub(former.at) < age => (former.at, former.value),
+            former => match (read.await, former) {
+                (value, Some(former)) if is_unread(&value) => {
+                    tracing::debug!("what an account refers to could not be read again");
+                    (former.at, former.value)
+                }
+                (value, _) => (now, value),
+            },
+        };
+        let shown = value.clone();
+        *cached = Some(Self { at, wanted, value });
+        shown
     }
 }

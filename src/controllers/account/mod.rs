@@ -8,7 +8,8 @@
 //!
 //! Account and Secret bear a finalizer for as long as anybody uses them: without the key nothing
 //! could be released. So a namespace can be deleted whole: account and Secret wait until the
-//! objects that use them are gone.
+//! objects that use them are gone. The object with the CA bundle bears none: its certificates that are in use are in the
+//! status of the account, too, and stay in use without it.
 
 mod destination;
 pub mod object;

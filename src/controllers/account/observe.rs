@@ -4,7 +4,7 @@ use super::{
     bundle::{self, Bundle},
     candidate::{self, Candidate, Of},
     destination::Destination,
-    memory::{Ingredients, Memory},
+    memory::{Cached, Ingredients, Memory},
     object::{self, AccountObject},
     pass::AccountContext,
     secret::{self, Reading, Secrets},
@@ -20,7 +20,7 @@ use flexmetal_core::{
             candidate::{Keys, Step},
             lineage,
         },
-        facts::{BundleFact, Facts, KeyFault, SecretFact, acknowledgements},
+        facts::{Facts, KeyFault, SecretFact, acknowledgements},
         key::AccountKey,
         view::Times,
     },
@@ -40,7 +40,7 @@ pub struct Gathered {
     pub connection: Option<Connection>,
 }
 
-/// Gathers the facts. Secret and CA bundle are read when the last reading is older than `memory.secret_age`.
+/// Gathers the facts. Secret and CA bundle are read when the last reading is older than `memory.inputs_age`.
 pub async fn observe<K: AccountObject>(
     ctx: &AccountContext<K>,
     secrets: &Secrets,
@@ -51,23 +51,20 @@ pub async fn observe<K: AccountObject>(
     let uid = object.uid().unwrap_or_default();
     let spec = object.spec();
     let secret_namespace = object::secret_namespace(&key, &ctx.namespace);
-    read_secret(ctx, memory, spec, &secret_namespace).await;
-    let bundle = read_bundle(ctx, memory, spec, &secret_namespace).await;
-    let reading = match &memory.reading {
-        Some((_, _, reading)) => reading.clone(),
-        None => Reading::none(SecretFact::Unread("not read yet".into())),
-    };
+    let status = object.status().cloned().unwrap_or_default();
     let name = &spec.api_key_secret_ref.name;
+    let read = secret::read(ctx, &secret_namespace, name);
+    let (cached, age) = (&mut memory.reading, memory.inputs_age);
+    let reading = Cached::read(cached, name.clone(), age, Reading::is_unread, read).await;
+    let bundle = read_bundle(ctx, memory, spec, &status, &secret_namespace).await;
     let destination = Destination::of(
         spec.base_url.as_deref(),
         &reading.declared,
         &format!("Secret {secret_namespace}/{name}"),
         &ctx.reach,
     );
-    let read = (&reading.fact, &bundle.fact);
-    disconnect(ctx, memory, &destination, read, (&key, &uid));
+    disconnect(ctx, memory, &destination, &reading.fact, (&key, &uid));
     let timing = spec.timing.in_force(ctx.minimum);
-    let status = object.status().cloned().unwrap_or_default();
     let now = clock::now().mono;
     let keys = Found {
         key: &key,
@@ -89,6 +86,7 @@ pub async fn observe<K: AccountObject>(
     let held = object.annotations().get(HELD_SECRET).unwrap_or(name);
     let failures = memory.backoff.failures();
     let in_force = memory.connected.as_ref().map(Ingredients::endpoint);
+    let trusted = memory.connected.as_ref().and_then(Ingredients::trusted);
     let mut report = match is_new {
         true => None,
         false => ctx.accounts.report(&key, &status.known_servers),
@@ -132,6 +130,7 @@ pub async fn observe<K: AccountObject>(
         status,
         secret: reading.fact,
         bundle,
+        trusted,
         keys,
         endpoint,
         users: (used_by.as_ref()).map(|all| all.iter().map(|kind| kind.count).sum()),
@@ -197,68 +196,32 @@ fn fresh_word() -> String {
     word
 }
 
-async fn read_secret(process: &Process, memory: &mut Memory, spec: &AccountSpec, namespace: &str) {
-    let age = memory.secret_age;
-    let wanted = spec.api_key_secret_ref.name.clone();
-    let now = clock::now().mono;
-    let is_fresh =
-        |(at, which, _): &(Duration, _, _)| *which == wanted && now.saturating_sub(*at) < age;
-    if memory.reading.as_ref().is_some_and(is_fresh) {
-        return;
-    }
-    let reading = secret::read(process, namespace, &wanted).await;
-    let had_one = memory
-        .reading
-        .as_ref()
-        .is_some_and(|(_, which, _)| *which == wanted);
-    if let SecretFact::Unread(why) = &reading.fact
-        && had_one
-    {
-        // A silent API server says nothing of the Secret: what was read holds.
-        tracing::debug!(
-            namespace,
-            name = wanted,
-            why,
-            "the Secret could not be read again"
-        );
-        return;
-    }
-    memory.reading = Some((now, wanted, reading));
-}
-
 /// The CA bundle of the account.
 async fn read_bundle(
     process: &Process,
     memory: &mut Memory,
     spec: &AccountSpec,
+    status: &AccountStatus,
     namespace: &str,
 ) -> Bundle {
     let Some(wanted) = &spec.ca_bundle_ref else {
         memory.bundle = None;
         return Bundle::in_spec(spec);
     };
-    let now = clock::now().mono;
-    let former = memory.bundle.take().filter(|(_, of, _)| of == wanted);
-    let (at, bundle) = match former {
-        Some((at, _, bundle)) if now.saturating_sub(at) < memory.secret_age => (at, bundle),
-        former => match (bundle::read(process, namespace, wanted).await, former) {
-            // A silent API server says nothing of the bundle: what was read holds.
-            (read, Some((at, _, bundle))) if matches!(read.fact, BundleFact::Unread(_)) => {
-                (at, bundle)
-            }
-            (read, _) => (now, read),
-        },
-    };
-    memory.bundle = Some((at, wanted.clone(), bundle.clone()));
-    bundle
+    let read = bundle::read(process, namespace, wanted);
+    let (cached, age) = (&mut memory.bundle, memory.inputs_age);
+    let bundle = Cached::read(cached, wanted.clone(), age, Bundle::is_unread, read).await;
+    let recorded = || status.ca_bundle.clone().map(String::into_bytes);
+    let in_use = memory.connected.as_ref().map(|of| of.ca_bundle.clone());
+    bundle.or_former(in_use.unwrap_or_else(recorded))
 }
 
-/// Ends a connection to where the key may not be sent any more, and one whose Secret or CA bundle is gone.
+/// Ends a connection to where the key may not be sent any more, and one whose Secret is gone.
 fn disconnect<K: AccountObject>(
     ctx: &AccountContext<K>,
     memory: &mut Memory,
     destination: &Destination,
-    (secret, bundle): (&SecretFact, &BundleFact),
+    secret: &SecretFact,
     (key, uid): (&AccountKey, &str),
 ) {
     let is_gone = match secret {
@@ -266,7 +229,7 @@ fn disconnect<K: AccountObject>(
         // A type cannot be changed: this is another Secret.
         SecretFact::Found { key, .. } => *key == Err(KeyFault::OtherType),
         SecretFact::Unread(_) => false,
-    } || matches!(bundle, BundleFact::NoObject | BundleFact::NoKey);
+    };
     let connected = memory.connected.as_ref();
     if connected.is_some_and(|of| is_gone || !destination.permits(&of.base_url)) {
         memory.connected = None;
@@ -356,6 +319,29 @@ impl Found<'_> {
     }
 }
 
+/// The connection in use with another CA bundle or time limit, where those have changed. Its key stays, whatever key the
+/// Secret has.
+fn renewed(
+    ctx: &Process,
+    memory: &mut Memory,
+    found: &Found<'_>,
+) -> Option<Result<Connection, String>> {
+    let of = memory.connected.as_ref()?;
+    let is_same = of.ca_bundle == found.bundle.pem && of.order_timeout == found.times.order_timeout;
+    let account = ctx.accounts.get(found.key);
+    let account = account.filter(|account| account.uid() == found.uid)?;
+    if is_same || !found.bundle.is_usable() {
+        return None;
+    }
+    let (_, present) = account.connected()?;
+    let renewed = found.connection(ctx, &present.base_url, &present.key);
+    Some(renewed.map(|renewed| {
+        memory.trials.clear(&ctx.accounts, found.key);
+        memory.connected = Some(renewed.ingredients);
+        renewed.connection
+    }))
+}
+
 /// Makes a connection where something that it is made of has changed, and looks after another key than the one in use.
 /// That takes its place here where it has shown the account: nothing else changes by that.
 fn connect(
@@ -367,10 +353,13 @@ fn connect(
 ) -> (Result<(), String>, Option<Connection>) {
     let in_use = memory.connected.as_ref().map(Ingredients::endpoint);
     memory.trials.drop_verified(found.status, in_use.as_ref());
+    match renewed(ctx, memory, found) {
+        Some(Ok(connection)) => return (Ok(()), Some(connection)),
+        Some(Err(why)) => return (Err(why), None),
+        None => {}
+    }
     let (base_url, key) = match (&found.destination, &reading.key) {
-        (Destination::To(base_url), Some(key)) if found.bundle.fact == BundleFact::Known => {
-            (base_url, key)
-        }
+        (Destination::To(base_url), Some(key)) if found.bundle.is_usable() => (base_url, key),
         (destination, _) => {
             memory.trials.clear(&ctx.accounts, found.key);
             let endpoint = match destination {
@@ -447,5 +436,139 @@ fn explain(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        account::Settings,
+        controllers::{account::destination::Declared, floor_tests::Floor},
+    };
+    use api::{Reason, references::AccountKind};
+    use flexmetal_core::account::facts::BundleFact;
+    use serde_json::json;
+
+    const URL: &str = "https://api.example.com";
+    const UID: &str = "u";
+
+    fn bundle(fact: BundleFact, pem: &str) -> Bundle {
+        Bundle {
+            fact,
+            pem: Some(pem.as_bytes().to_vec()),
+        }
+    }
+
+    fn reading(key: &str) -> Reading {
+        let key = ApiKey::parse(key.as_bytes()).unwrap();
+        let fact = SecretFact::Found {
+            key: Ok(key.fingerprint()),
+            deleting: false,
+            has_finalizer: true,
+        };
+        Reading {
+            fact,
+            key: Some(key),
+            declared: Declared::Nothing,
+        }
+    }
+
+    fn root() -> String {
+        let own = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        own.cert.pem()
+    }
+
+    /// An account with a key in use, whose Secret has another one by now.
+    struct Case {
+        floor: Floor,
+        key: AccountKey,
+        spec: AccountSpec,
+        status: AccountStatus,
+        memory: Memory,
+    }
+
+    impl Case {
+        async fn start() -> Self {
+            let key = AccountKey::named(AccountKind::ProviderAccount, Some("n"), "a");
+            let spec = json!({
+                "apiKeySecretRef": {"name": "api"},
+                "caBundleRef": {"kind": "ConfigMap", "name": "internal-ca"},
+            });
+            let floor = Floor::start([]).await;
+            floor.ctx.accounts.announce(&key, UID);
+            Self {
+                floor,
+                key,
+                spec: serde_json::from_value(spec).unwrap(),
+                status: AccountStatus::default(),
+                memory: Memory::default(),
+            }
+        }
+
+        /// What a reconcile makes of the connection, put into force.
+        fn connect(&mut self, bundle: Bundle, key: &str) -> bool {
+            let ctx = &self.floor.ctx;
+            let found = Found {
+                key: &self.key,
+                uid: UID,
+                spec: &self.spec,
+                status: &self.status,
+                times: Times::from(self.spec.timing.in_force(ctx.minimum)),
+                destination: Destination::To(BaseUrl::parse(URL).unwrap()),
+                bundle,
+                secret_namespace: "n",
+                acknowledgements: Acknowledgements {
+                    uid: UID,
+                    annotation: None,
+                    pending: &[],
+                    acknowledged: &[],
+                    now: 0,
+                },
+            };
+            let now = clock::now().mono;
+            let (endpoint, connection) =
+                connect(ctx, &mut self.memory, &found, &reading(key), now);
+            endpoint.unwrap();
+            let is_new = connection.is_some();
+            let settings = Settings::blocked(Reason::Suspended, "no calls".into());
+            ctx.accounts.configure(&self.key, UID, settings, connection);
+            is_new
+        }
+
+        /// The key and the CA bundle in use.
+        fn in_use(&self) -> (String, Vec<u8>) {
+            let account = self.floor.ctx.accounts.get(&self.key).unwrap();
+            let (_, connection) = account.connected().unwrap();
+            let of = self.memory.connected.clone().unwrap();
+            assert_eq!(connection.key.fingerprint(), of.credentials_hash);
+            (of.credentials_hash, of.ca_bundle.unwrap())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_changed_bundle_reaches_the_key_in_use_next_to_another_key() {
+        let (mut case, one, other) = (Case::start().await, root(), root());
+        assert!(case.connect(bundle(BundleFact::Known, &one), "key-number-one"));
+        let (hash, _) = case.in_use();
+        case.status.account_id = Some("L1".into());
+        case.status.verified = Some(case.memory.connected.clone().unwrap().endpoint());
+        // The candidate waits, and the key in use goes on.
+        assert!(!case.connect(bundle(BundleFact::Known, &one), "key-number-two"));
+        assert!(case.connect(bundle(BundleFact::Known, &other), "key-number-two"));
+        assert_eq!(case.in_use(), (hash.clone(), other.clone().into_bytes()));
+        assert!(!case.connect(bundle(BundleFact::Known, &other), "key-number-two"));
+        assert_eq!(case.in_use(), (hash, other.into_bytes()));
+    }
+
+    #[tokio::test]
+    async fn a_process_that_starts_without_the_bundle_uses_the_one_on_record() {
+        let (mut case, one) = (Case::start().await, root());
+        assert!(case.connect(bundle(BundleFact::NoObject, &one), "key-number-one"));
+        assert_eq!(case.in_use().1, one.into_bytes());
+        let mut case = Case::start().await;
+        let unknown = Bundle::none(BundleFact::NoObject);
+        assert!(!case.connect(unknown, "key-number-one"));
+        assert!(case.memory.connected.is_none());
     }
 }

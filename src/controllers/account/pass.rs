@@ -107,7 +107,7 @@ async fn tend<K: AccountObject>(
         // Only what people wrote: our own status would make it spin.
         memory.generation = generation;
         memory.looks.found();
-        memory.forget_secret();
+        memory.forget_inputs();
         memory.trials.try_again();
         ctx.accounts.probe_now(&object::key::<K>(object.meta()));
     }
@@ -135,7 +135,7 @@ async fn tend<K: AccountObject>(
     if is_new {
         // What the new connection shows is part of the decision.
         ctx.accounts.probe_now(&facts.key);
-        memory.secret_age = Duration::from_secs(1);
+        memory.inputs_age = Duration::from_secs(1);
         return Again::AtOnce;
     }
     if let Some(effect) = &decision.effect
@@ -198,8 +198,8 @@ async fn settle<K: AccountObject>(
     facts: &Facts,
     written: Result<bool, Failure>,
 ) -> Again {
-    memory.forget_secret();
-    memory.secret_age = Duration::from_secs(1);
+    memory.forget_inputs();
+    memory.inputs_age = Duration::from_secs(1);
     let failure = match written {
         Ok(true) => {
             memory.backoff.reset();
@@ -236,7 +236,7 @@ async fn say<K: AccountObject>(
         .looks
         .rest(decision.looks_for, decision.again, facts.now);
     // A little less, so that the next pass does read it.
-    memory.secret_age = again.mul_f64(0.9);
+    memory.inputs_age = again.mul_f64(0.9);
     let now = Timestamp::from_second(clock::now().wall).unwrap_or_default();
     let next = report::next_status(facts, decision, now);
     if next == facts.status {

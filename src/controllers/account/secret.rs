@@ -45,6 +45,11 @@ impl Reading {
             declared: Declared::Unknown,
         }
     }
+
+    /// Whether the API server gave no answer.
+    pub(super) fn is_unread(&self) -> bool {
+        matches!(self.fact, SecretFact::Unread(_))
+    }
 }
 
 /// Reads a Secret and the key in it.

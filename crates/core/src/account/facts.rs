@@ -49,6 +49,8 @@ pub struct Facts {
     pub secret: SecretFact,
     /// The CA bundle that the spec refers to, as last read.
     pub bundle: BundleFact,
+    /// The certificates in use, where the spec refers to a CA bundle.
+    pub trusted: Option<String>,
     /// The key in use, and the one that is tried beside it.
     pub keys: Keys,
     /// Base URL and CA bundle: whether they can be used, or what is wrong.
@@ -168,6 +170,13 @@ impl Facts {
         let KeySelector { name, key } = of.selector();
         let kind = of.kind.as_str();
         Some((format!("{kind} {}/{name}", self.secret_namespace), key))
+    }
+
+    /// The certificates that `spec.caBundleRef` gave, for the status: another process trusts them while that object is not
+    /// there.
+    pub fn ca_bundle(&self) -> Option<String> {
+        self.spec.ca_bundle_ref.as_ref()?;
+        (self.trusted.clone()).or_else(|| self.status.ca_bundle.clone())
     }
 
     /// UID of the account.

@@ -42,6 +42,7 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
             .unwrap_or_else(|| before.orphans.clone()),
         verified: (decision.verified.clone()).or_else(|| before.verified.clone()),
         operator: before.operator.clone(),
+        ca_bundle: facts.ca_bundle(),
         credentials: (decision.credentials.clone()).or_else(|| before.credentials.clone()),
         pending_acknowledgements: decision.pending.clone(),
         acknowledged: decision.acknowledged.clone(),

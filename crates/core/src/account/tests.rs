@@ -175,6 +175,7 @@ fn facts() -> Facts {
         },
         endpoint: Ok(()),
         bundle: BundleFact::Known,
+        trusted: None,
         users: Some(2),
         used_by: Vec::new(),
         named_users: Vec::new(),
@@ -470,12 +471,16 @@ fn a_secret_that_is_gone_stops_orders_and_the_last_good_key_goes_on_releasing() 
 }
 
 #[test]
-fn an_account_without_its_bundle_orders_nothing_and_is_not_connected_anew() {
+fn an_account_without_its_bundle_orders_nothing_and_goes_on_with_the_former_one() {
     for bundle in [BundleFact::NoObject, BundleFact::NoKey] {
         let mut facts = facts();
         with_bundle(&mut facts, bundle);
         let missing = Some(Reason::ReferenceNotFound);
-        assert_eq!(decide(&facts).no_orders.map(|(reason, _)| reason), missing);
+        let decision = decide(&facts);
+        assert_eq!(decision.no_orders.map(|(reason, _)| reason), missing);
+        assert_eq!(decision.block, None, "releases go on");
+        let message = condition(&facts, Type::Ready).2;
+        assert!(message.contains("stay in use"), "{message}");
         facts.connected = false;
         assert_eq!(decide(&facts).block.map(|(reason, _)| reason), missing);
     }
@@ -484,6 +489,23 @@ fn an_account_without_its_bundle_orders_nothing_and_is_not_connected_anew() {
     assert_eq!(decide(&facts).block.unwrap().0, Reason::InvalidEndpoint);
     with_bundle(&mut facts, BundleFact::Known);
     assert_eq!(condition(&facts, Type::Ready).0, "True");
+}
+
+#[test]
+fn the_certificates_in_use_stay_on_record_while_the_spec_refers_to_some() {
+    let next =
+        |facts: &Facts| report::next_status(facts, &decide(facts), Timestamp::MIN).ca_bundle;
+    let mut facts = facts();
+    facts.trusted = Some("one".into());
+    assert_eq!(next(&facts), None, "the spec has them");
+    with_bundle(&mut facts, BundleFact::Known);
+    assert_eq!(next(&facts).as_deref(), Some("one"));
+    // A process that has just started is not connected yet.
+    facts.status.ca_bundle = next(&facts);
+    (facts.trusted, facts.bundle) = (None, BundleFact::NoObject);
+    assert_eq!(next(&facts).as_deref(), Some("one"));
+    facts.spec.ca_bundle_ref = None;
+    assert_eq!(next(&facts), None);
 }
 
 #[test]

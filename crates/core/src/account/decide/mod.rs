@@ -197,7 +197,7 @@ fn judged(facts: &Facts, trouble: Option<Cause>) -> (Option<Cause>, Option<Reaso
 fn again(facts: &Facts, trouble: Option<&Cause>) -> Duration {
     let again = match trouble {
         _ if is_ending(facts) => ENDING,
-        Some(t) if secret_is_awaited(t.reason) => SECRET_AWAITED,
+        Some(t) if repair_is_awaited(t.reason) => SECRET_AWAITED,
         _ => SECRET_AT_REST,
     };
     candidate::again(facts).map_or(again, |soon| again.min(soon))
@@ -210,7 +210,7 @@ fn looks_for(facts: &Facts, trouble: Option<&Cause>, is_blocked: bool) -> Option
         return Some(Reason::InUse);
     }
     let reason = trouble?.reason;
-    (is_blocked || secret_is_awaited(reason)).then_some(reason)
+    (is_blocked || repair_is_awaited(reason)).then_some(reason)
 }
 
 /// Whether account or Secret is being deleted.
@@ -219,7 +219,7 @@ fn is_ending(facts: &Facts) -> bool {
 }
 
 /// Whether a change of the Secret or of the CA bundle would help.
-fn secret_is_awaited(reason: Reason) -> bool {
+fn repair_is_awaited(reason: Reason) -> bool {
     matches!(
         reason,
         Reason::SecretNotFound

@@ -121,6 +121,10 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
 fn unusable_bundle(facts: &Facts) -> Option<Cause> {
     let (object, key) = facts.bundle_name()?;
     let missing = |text| Some(Cause::missing(Reason::ReferenceNotFound, text));
+    let goes_on = match facts.connected {
+        true => "; until then the former certificates stay in use, and nothing is ordered",
+        false => "",
+    };
     match &facts.bundle {
         BundleFact::Known => None,
         BundleFact::Unread(why) => Some(Cause::waits(
@@ -128,10 +132,10 @@ fn unusable_bundle(facts: &Facts) -> Option<Cause> {
             format!("{object} could not be read: {why}; tried again within a minute"),
         )),
         BundleFact::NoObject => missing(format!(
-            "{object} does not exist: create it with the PEM certificates in its key {key:?}, or correct spec.caBundleRef"
+            "{object} does not exist: create it with the PEM certificates in its key {key:?}, correct spec.caBundleRef, or set spec.caBundle instead{goes_on}"
         )),
         BundleFact::NoKey => missing(format!(
-            "{object} has no key {key:?}: add it with the PEM certificates, or correct spec.caBundleRef.key"
+            "{object} has no key {key:?}: add it with the PEM certificates, or correct spec.caBundleRef.key{goes_on}"
         )),
         BundleFact::Unusable(why) => Some(Cause::needs_person(
             Reason::InvalidEndpoint,

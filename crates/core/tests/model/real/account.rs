@@ -212,6 +212,7 @@ pub fn account(a: &Account) -> Facts {
         },
         endpoint: Ok(()),
         bundle: BundleFact::Known,
+        trusted: None,
         users: Some(1),
         used_by: Vec::new(),
         named_users: Vec::new(),
