@@ -24,7 +24,9 @@ pub enum AcknowledgementEffect {
     /// It begins as many releases as the release limit allows once more.
     LiftReleaseLimit,
     /// It changes the whitelist although that may lock the operator out.
-    AllowLockOut,
+    AllowLockout,
+    /// It removes the entries of other objects from the whitelist.
+    RemoveOthersEntries,
 }
 
 /// One thing that waits for an acknowledgement.

@@ -201,6 +201,11 @@ pub struct IpWhitelistStatus {
     #[schemars(length(max = 5), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["token"]))]
     pub acknowledged: Vec<Acknowledged>,
 
+    /// Numbers of the entries of other objects that `RemoveOthersEntries` in `pendingAcknowledgements` stands for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 500), extend("x-kubernetes-list-type" = "atomic"))]
+    pub others_entries: Vec<i64>,
+
     /// The account that `accountRef` referred to when the first entry was changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<PinnedAccount>,

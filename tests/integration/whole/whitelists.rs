@@ -272,7 +272,7 @@ async fn while_nobody_says_from_where_the_operator_calls_nothing_that_could_lock
         })
         .await;
     let message = super::text(&condition(&held, "Ready").unwrap()["message"]);
-    let token = super::pending(&held, "AllowLockOut").expect("it is asked for");
+    let token = super::pending(&held, "AllowLockout").expect("it is asked for");
     assert!(message.contains(&token), "{message}");
     objects.merge("wl", &super::acknowledging(&token)).await;
     settled(&world, "wl").await;

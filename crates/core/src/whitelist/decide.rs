@@ -18,7 +18,7 @@ use super::{facts::Facts, memory::Look};
 use crate::{
     account::lane::Lane,
     account_facts::Purpose,
-    acknowledgement::withdraw,
+    acknowledgement::{Situation, withdraw},
     cause::Cause,
     pass::{self, Sight},
     wording::counted,
@@ -30,7 +30,7 @@ use api::{
 };
 use guard::Step;
 use list::List;
-use plan::Plan;
+use plan::{Allowed, Held, Plan};
 use std::time::Duration;
 use wish::Target;
 
@@ -269,7 +269,7 @@ fn status(facts: &Facts, look: &Look, target: &Target, plan: &Plan) -> IpWhiteli
     if !target.is_end {
         status.entries = entries.collect();
     }
-    status.unmanaged = i32::try_from(look.list.foreign().count()).ok();
+    status.unmanaged = i32::try_from(look.list.unmanaged().count()).ok();
     status.plan = words::shown(plan, &look.list);
     if !plan.steps.is_empty() {
         status.account = Some(facts.subject.object.account());
@@ -278,7 +278,7 @@ fn status(facts: &Facts, look: &Look, target: &Target, plan: &Plan) -> IpWhiteli
     status
 }
 
-/// What a user may acknowledge: a plan that would be held otherwise, until its last step is done.
+/// What a user may acknowledge: what would be held otherwise, until it is done.
 fn acknowledge(
     facts: &Facts,
     list: &List,
@@ -286,28 +286,54 @@ fn acknowledge(
     plan: &Plan,
     status: &mut IpWhitelistStatus,
 ) {
+    let allowed = facts.allowed(list, target);
+    let held = |allowed| plan::plan(list, target, allowed).held;
+    let of_others = |held: &Held| matches!(held, Held::OfOthers(_));
+    let without_lockout = held(Allowed {
+        lockout: false,
+        ..allowed
+    });
+    let is_held = without_lockout.is_some_and(|held| !of_others(&held));
+    let lockout = words::lockout(facts.key(), list, target);
+    settle(facts, &lockout, is_held, plan.steps.is_empty(), status);
+
+    let without_others = held(Allowed {
+        others: false,
+        ..allowed
+    });
+    let is_held = without_others.is_some_and(|held| of_others(&held));
+    let asked = facts.others(list);
+    let removal = words::removal(facts.key(), &asked);
+    let is_done = list.of_others().next().is_none();
+    match facts.removes_others(target) {
+        true => settle(facts, &removal, is_held, is_done, status),
+        false => withdraw(removal.effect, &mut status.pending_acknowledgements),
+    }
+    let mut pending = status.pending_acknowledgements.iter();
+    status.others_entries = match pending.any(|entry| entry.effect == removal.effect) {
+        true => asked,
+        false => Vec::new(),
+    };
+}
+
+/// Asks for one acknowledgement, or notes that what it was given for is done.
+fn settle(
+    facts: &Facts,
+    situation: &Situation,
+    is_held: bool,
+    is_done: bool,
+    status: &mut IpWhitelistStatus,
+) {
     let given = facts.acknowledgements();
-    let situation = words::situation(facts.key(), list, target);
-    let effect = situation.effect;
     let pending = &mut status.pending_acknowledgements;
-    if !plan.steps.is_empty() {
-        let is_held = || plan::plan(list, target, false).held.is_some();
-        match given.is_pending(&situation) || is_held() {
-            true => given.ask(&situation, pending),
-            false => withdraw(effect, pending),
-        }
+    if !is_done && (is_held || given.is_pending(situation)) {
+        given.ask(situation, pending);
         return;
     }
-    // The entries of others may be gone by it.
-    let of = |has_others| words::situation_of(facts.key(), list, target, has_others);
-    if [false, true]
-        .map(of)
-        .iter()
-        .any(|done| given.is_given(done))
-    {
-        given.use_up(effect, pending, &mut status.acknowledged);
+    if is_done && given.is_given(situation) {
+        given.use_up(situation.effect, pending, &mut status.acknowledged);
     }
-    withdraw(effect, pending);
+    withdraw(situation.effect, pending);
 }
 
 /// Reads the list, and does what is next.

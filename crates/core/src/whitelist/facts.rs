@@ -3,7 +3,7 @@
 use super::{
     decide::{
         list::List,
-        plan::{Plan, plan},
+        plan::{Allowed, Plan, plan},
         wish::{Invalid, Target, egress, entries},
         words,
     },
@@ -13,7 +13,9 @@ use crate::{
     account::view::Times, acknowledgement::Acknowledgements, mark::Mark, ownership::Rivals,
     pass::Subject,
 };
-use api::{IpWhitelist, Reason, conditions::Type, names::ACKNOWLEDGE};
+use api::{
+    IpWhitelist, Reason, conditions::Type, names::ACKNOWLEDGE, whitelist::WhitelistMode,
+};
 use hosting_types::ApiKeyId;
 use std::time::Duration;
 
@@ -73,8 +75,39 @@ impl Facts {
 
     /// The plan from this list.
     pub fn plan(&self, list: &List, target: &Target) -> Plan {
-        let situation = words::situation(self.key(), list, target);
-        plan(list, target, self.acknowledgements().is_given(&situation))
+        plan(list, target, self.allowed(list, target))
+    }
+
+    /// What a user acknowledges of it.
+    pub fn allowed(&self, list: &List, target: &Target) -> Allowed {
+        let given = self.acknowledgements();
+        let lockout = words::lockout(self.key(), list, target);
+        let removal = words::removal(self.key(), &self.others(list));
+        Allowed {
+            lockout: given.is_given(&lockout),
+            others: self.removes_others(target) && given.is_given(&removal),
+        }
+    }
+
+    /// Whether the object removes what it did not add.
+    pub fn removes_others(&self, target: &Target) -> bool {
+        target.mode == WhitelistMode::Exclusive && !target.is_end
+    }
+
+    /// The entries of other objects that a user is asked about. Those that are removed since stay among them, so that each
+    /// step leaves the question as it is; one that came since makes it another one.
+    pub fn others(&self, list: &List) -> Vec<i64> {
+        let shown = list.of_others();
+        let mut shown: Vec<i64> = shown
+            .map(|entry| i64::try_from(entry.id.0).unwrap_or(i64::MAX))
+            .collect();
+        shown.sort_unstable();
+        let status = self.subject.object.status.as_ref();
+        let asked = status.map_or(&[][..], |status| &status.others_entries);
+        match shown.iter().all(|id| asked.contains(id)) {
+            true => asked.to_vec(),
+            false => shown,
+        }
     }
 
     /// What the object has of acknowledgements.

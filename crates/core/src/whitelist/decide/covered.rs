@@ -107,7 +107,10 @@ pub(super) fn held(
             )
         }
     };
-    let situation = words::situation(facts.key(), list, target);
+    let situation = match held {
+        Held::OfOthers(_) => words::removal(facts.key(), &facts.others(list)),
+        _ => words::lockout(facts.key(), list, target),
+    };
     let steps = match steps {
         1 => "1 step is held".to_owned(),
         count => format!("{count} steps are held"),

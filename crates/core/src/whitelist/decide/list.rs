@@ -128,8 +128,8 @@ impl List {
         self.entries.iter().filter(|entry| entry.is_of_other)
     }
 
-    /// Entries that do not bear our mark, those of other objects among them.
-    pub fn foreign(&self) -> impl Iterator<Item = &Entry> {
+    /// Entries that this object did not add, those of other objects among them.
+    pub fn unmanaged(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| entry.name.is_none())
     }
 }

@@ -1,7 +1,7 @@
 //! The steps from the list that there is to the one that is wished for, and which of them is next. Pure.
 //!
 //! Derived from the list alone, so that a process that dies anywhere leaves nothing behind that the next one would
-//! have to know. Added first, then changed, then removed; what is foreign goes last.
+//! have to know. Added first, then changed, then removed; what is unmanaged goes last.
 
 use super::{
     guard::{Step, permits},
@@ -39,51 +39,61 @@ pub enum Held {
     OfOthers(Vec<WhitelistEntryId>),
 }
 
-/// Plans. `is_acknowledged`: a person takes the lock-out for granted.
-pub fn plan(list: &List, target: &Target, is_acknowledged: bool) -> Plan {
+/// What a user acknowledges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Allowed {
+    /// The operator may lock itself out.
+    pub lockout: bool,
+    /// The entries of other objects may be removed.
+    pub others: bool,
+}
+
+/// Plans.
+pub fn plan(list: &List, target: &Target, allowed: Allowed) -> Plan {
     let egress = target.egress.as_ref();
     let work = Work::of(list, target);
-    let is_free = is_acknowledged || !target.is_guarded;
+    let is_free = allowed.lockout || !target.is_guarded;
     let next = match work.build_up.is_empty() {
         false => {
             let may = |step: &&Step| permits(list, egress, step);
             let first = work.build_up.iter().find(may);
             first.or_else(|| work.build_up.first().filter(|_| is_free))
         }
-        true => removal(list, target, &work, is_free, is_acknowledged),
+        true => removal(list, target, &work, is_free, allowed.others),
     };
     let next = next.cloned();
     let of_others = || {
-        let is_all = work.build_up.is_empty() && work.surplus.is_empty() && work.foreign.is_empty();
+        let others = [&work.build_up, &work.surplus, &work.unmanaged];
+        let is_all = !allowed.others && others.into_iter().all(Vec::is_empty);
         is_all.then(|| Held::OfOthers(list.of_others().map(|entry| entry.id).collect()))
     };
     let is_held = |next: &Option<Step>| next.is_none() && !work.is_done();
     let held = is_held(&next).then(|| of_others().unwrap_or_else(|| why_held(list, target)));
-    let steps = [work.build_up, work.surplus, work.foreign, work.of_others].concat();
+    let steps = [work.build_up, work.surplus, work.unmanaged, work.of_others].concat();
     Plan { steps, next, held }
 }
 
-/// The entry to remove now. What belongs to other objects goes by an acknowledgement only, and what is foreign only where
+/// The entry to remove now. What belongs to other objects goes by an acknowledgement only, and what is unmanaged only where
 /// the rest admits the operator: before that, it may be what keeps the operator in.
 fn removal<'a>(
     list: &List,
     target: &Target,
     work: &'a Work,
     is_free: bool,
-    is_acknowledged: bool,
+    may_remove_others: bool,
 ) -> Option<&'a Step> {
     let egress = target.egress.as_ref();
     let may = |step: &&Step| permits(list, egress, step);
     let is_end_covered = egress.is_none_or(|egress| end(list, target).covers_all(egress));
-    let foreign: &[Step] = match is_end_covered || is_free {
-        true => &work.foreign,
+    let unmanaged: &[Step] = match is_end_covered || is_free {
+        true => &work.unmanaged,
         false => &[],
     };
-    let of_others: &[Step] = match is_acknowledged {
+    let of_others: &[Step] = match may_remove_others {
         true => &work.of_others,
         false => &[],
     };
-    let all = || work.surplus.iter().chain(foreign).chain(of_others);
+    let all = || work.surplus.iter().chain(unmanaged).chain(of_others);
     all().find(may).or_else(|| all().next().filter(|_| is_free))
 }
 
@@ -93,8 +103,8 @@ struct Work {
     build_up: Vec<Step>,
     /// Entries of ours that are not wished for.
     surplus: Vec<Step>,
-    /// Entries of people.
-    foreign: Vec<Step>,
+    /// Entries that no object added.
+    unmanaged: Vec<Step>,
     /// Entries of other objects.
     of_others: Vec<Step>,
 }
@@ -104,7 +114,7 @@ impl Work {
         let all = [
             &self.build_up,
             &self.surplus,
-            &self.foreign,
+            &self.unmanaged,
             &self.of_others,
         ];
         all.into_iter().all(Vec::is_empty)
@@ -139,14 +149,14 @@ impl Work {
             .collect();
         surplus.sort_by_key(|entry| leaves_at(entry, target.egress.as_ref()));
         let is_exclusive = target.mode == WhitelistMode::Exclusive && !target.is_end;
-        let mut foreign: Vec<&Entry> = list.foreign().filter(|_| is_exclusive).collect();
-        foreign.sort_by_key(|entry| leaves_at(entry, target.egress.as_ref()));
-        let (of_others, foreign) = foreign.into_iter().partition(|entry| entry.is_of_other);
+        let mut others: Vec<&Entry> = list.unmanaged().filter(|_| is_exclusive).collect();
+        others.sort_by_key(|entry| leaves_at(entry, target.egress.as_ref()));
+        let (of_others, unmanaged) = others.into_iter().partition(|entry| entry.is_of_other);
         let remove = |entries: Vec<&Entry>| entries.iter().map(|e| Step::Remove(e.id)).collect();
         Self {
             build_up: [adds, changes].concat(),
             surplus: remove(surplus),
-            foreign: remove(foreign),
+            unmanaged: remove(unmanaged),
             of_others: remove(of_others),
         }
     }

@@ -115,6 +115,7 @@ fn target(entries: &[Wished], egress: &[Range]) -> Target {
 }
 
 /// The facts of an object in a usual state: its first list was just read, and nothing is written yet.
+#[derive(Clone)]
 struct Case(Facts);
 
 impl Case {

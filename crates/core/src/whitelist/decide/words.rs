@@ -51,7 +51,7 @@ pub fn of_step(step: &Step, list: &List) -> String {
                     "remove {} (entry {id}){words}",
                     name.chars().take(32).collect::<String>()
                 ),
-                None => format!("remove the foreign entry {id}{words}"),
+                None => format!("remove the unmanaged entry {id}{words}"),
             }
         }
     }
@@ -59,12 +59,7 @@ pub fn of_step(step: &Step, list: &List) -> String {
 
 /// The situation in which a user acknowledges that the operator may lock itself out. It is what the list will be, and so
 /// changes with that, and not with each step on the way.
-pub fn situation(key: ApiKeyId, list: &List, target: &Target) -> Situation {
-    situation_of(key, list, target, list.of_others().next().is_some())
-}
-
-/// The same, where entries of other objects are on the list, or were.
-pub fn situation_of(key: ApiKeyId, list: &List, target: &Target, has_others: bool) -> Situation {
+pub fn lockout(key: ApiKeyId, list: &List, target: &Target) -> Situation {
     let mut parts: Vec<String> = vec![
         format!("key {key}"),
         format!("end {} mode {:?}", target.is_end, target.mode),
@@ -80,15 +75,12 @@ pub fn situation_of(key: ApiKeyId, list: &List, target: &Target, has_others: boo
     let egress = target.egress.iter().flat_map(|egress| egress.ranges());
     parts.extend(egress.map(|range| format!("egress {range}")));
     if target.mode == WhitelistMode::Additive || target.is_end {
-        let mut foreign: Vec<String> = list
-            .foreign()
-            .map(|entry| format!("foreign {} {:?}", range(&entry.range), entry.active))
+        let mut unmanaged: Vec<String> = list
+            .unmanaged()
+            .map(|entry| format!("unmanaged {} {:?}", range(&entry.range), entry.active))
             .collect();
-        foreign.sort_unstable();
-        parts.append(&mut foreign);
-    } else if has_others {
-        // Not which, as each of them is a step on the way.
-        parts.push("without those of others".to_owned());
+        unmanaged.sort_unstable();
+        parts.append(&mut unmanaged);
     }
     let entries = target.entries.iter();
     let entries: Vec<String> = entries.map(|w| format!("{} {}", w.name, w.range)).collect();
@@ -97,5 +89,16 @@ pub fn situation_of(key: ApiKeyId, list: &List, target: &Target, has_others: boo
         false => listed(entries.iter().map(String::as_str)),
     };
     let subject = format!("whitelist of API key {key} with {entries}");
-    Situation::new(AcknowledgementEffect::AllowLockOut, parts, subject)
+    Situation::new(AcknowledgementEffect::AllowLockout, parts, subject)
+}
+
+/// The situation in which a user acknowledges that these entries of other objects are removed.
+pub fn removal(key: ApiKeyId, others: &[i64]) -> Situation {
+    let ids: Vec<String> = others.iter().map(ToString::to_string).collect();
+    let subject = format!(
+        "entries {} of other objects on the whitelist of API key {key}",
+        listed(ids.iter().map(String::as_str))
+    );
+    let exact = [format!("key {key}")].into_iter().chain(ids);
+    Situation::new(AcknowledgementEffect::RemoveOthersEntries, exact, subject)
 }

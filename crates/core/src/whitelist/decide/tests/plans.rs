@@ -3,7 +3,7 @@
 use super::{
     super::{
         guard::{Step, permits},
-        plan::{Held, plan},
+        plan::{Allowed, Held, plan},
         ranges::Addresses,
         words,
     },
@@ -20,7 +20,11 @@ fn walk(
     let mut done = Vec::new();
     let mut next_id = 1000;
     loop {
-        let plan = plan(&now, target, is_acknowledged);
+        let allowed = Allowed {
+            lockout: is_acknowledged,
+            others: is_acknowledged,
+        };
+        let plan = plan(&now, target, allowed);
         let Some(step) = plan.next else {
             return (now, done, plan.held);
         };
@@ -138,7 +142,7 @@ fn without_knowing_the_operators_addresses_only_what_locks_nobody_out_is_done() 
 }
 
 #[test]
-fn what_is_foreign_goes_last_and_only_in_exclusive_mode() {
+fn what_is_unmanaged_goes_last_and_only_in_exclusive_mode() {
     let me = wished("me", range(0, 15));
     let there = [foreign(1, range(0, 255)), foreign(2, range(50, 60))];
     let mut target = target(&[me], &[range(8, 8)]);
@@ -150,14 +154,14 @@ fn what_is_foreign_goes_last_and_only_in_exclusive_mode() {
         done,
         [
             "add me: 192.0.2.0/28",
-            "remove the foreign entry 2: 192.0.2.50-192.0.2.60",
-            "remove the foreign entry 1: 192.0.2.0/24",
+            "remove the unmanaged entry 2: 192.0.2.50-192.0.2.60",
+            "remove the unmanaged entry 1: 192.0.2.0/24",
         ]
     );
     assert_eq!((end.entries.len(), held), (1, None));
     target.egress = None;
     let (end, _, held) = walk(list(&there), &target, false);
-    let left: Vec<u64> = end.foreign().map(|entry| entry.id.0).collect();
+    let left: Vec<u64> = end.unmanaged().map(|entry| entry.id.0).collect();
     assert_eq!((left, held), (vec![1], Some(Held::EgressUnknown)));
 }
 
@@ -174,32 +178,35 @@ fn entries_of_other_objects_admit_nobody_for_certain_and_stay() {
     target.mode = WhitelistMode::Exclusive;
     let foreign = [foreign(3, range(8, 8))];
     let (end, done, held) = walk(list(&[&there[..], &foreign].concat()), &target, false);
-    assert_eq!(done, ["remove the foreign entry 3: 192.0.2.8/32"]);
+    assert_eq!(done, ["remove the unmanaged entry 3: 192.0.2.8/32"]);
     assert_eq!(end.of_others().count(), 1);
     assert_eq!(held, Some(Held::OfOthers(vec![WhitelistEntryId(2)])));
     // Neither does a guard that is off remove them: only an acknowledgement does.
     target.is_guarded = false;
     let (_, done, _) = walk(list(&there), &target, false);
     assert!(done.is_empty(), "{done:?}");
-    let key = hosting_types::ApiKeyId(7);
-    let asked = |now: &List| words::situation(key, now, &target);
-    assert_ne!(asked(&list(&there)), asked(&list(&there[..1])));
+    let only_lockout = Allowed {
+        lockout: true,
+        others: false,
+    };
+    let held = plan(&list(&there), &target, only_lockout).held;
+    assert_eq!(held, Some(Held::OfOthers(vec![WhitelistEntryId(2)])));
     let (end, _, held) = walk(list(&there), &target, true);
     assert_eq!((end.entries.len(), held), (1, None));
 }
 
 #[test]
-fn what_is_foreign_stays_while_the_rest_does_not_admit_the_operator() {
+fn what_is_unmanaged_stays_while_the_rest_does_not_admit_the_operator() {
     let there = [foreign(1, range(0, 255)), foreign(2, range(50, 60))];
     let me = wished("me", range(0, 7));
     let mut target = target(&[me], &[range(8, 8)]);
     target.mode = WhitelistMode::Exclusive;
     let (end, done, held) = walk(list(&there), &target, false);
     assert_eq!(done, ["add me: 192.0.2.0/29"]);
-    assert_eq!(end.foreign().count(), 2);
+    assert_eq!(end.unmanaged().count(), 2);
     assert_eq!(held, Some(Held::NotCovered(vec![range(8, 8)])));
     let (end, _, held) = walk(list(&there), &target, true);
-    assert_eq!((end.foreign().count(), held), (0, None));
+    assert_eq!((end.unmanaged().count(), held), (0, None));
 }
 
 #[test]
@@ -214,7 +221,7 @@ fn a_list_at_the_cap_is_planned() {
     target.mode = WhitelistMode::Exclusive;
     for egress in [target.egress.clone(), None] {
         target.egress = egress;
-        let held = plan(&list(&there), &target, false);
+        let held = plan(&list(&there), &target, Allowed::default());
         assert_eq!(held.steps.len(), 501);
         let removes = |step: &Option<Step>| matches!(step, Some(Step::Remove(_)));
         assert!(
@@ -265,7 +272,7 @@ fn what_is_acknowledged_is_the_end_and_not_the_way() {
     let key = hosting_types::ApiKeyId(7);
     let (a, b) = (wished("a", range(0, 9)), wished("b", range(20, 29)));
     let both = target(&[a.clone(), b.clone()], &[range(50, 50)]);
-    let asked = |now: &List, target: &Target| words::situation(key, now, target);
+    let asked = |now: &List, target: &Target| words::lockout(key, now, target);
     let empty = asked(&List::default(), &both);
     assert_eq!(asked(&list(&[entry(1, &a)]), &both), empty);
     let swapped = target(&[b.clone(), a.clone()], &[range(50, 50)]);
@@ -365,7 +372,7 @@ proptest! {
             let is_met = target.entries.iter().all(|w| end.own().any(|e| w.is_met_by(e)));
             prop_assert!(is_met, "{end:?}");
             prop_assert_eq!(end.own().count(), target.entries.len());
-            let has_foreign = end.foreign().next().is_some();
+            let has_foreign = end.unmanaged().next().is_some();
             prop_assert!(!has_foreign || is_end || !is_exclusive);
         }
         prop_assert!(!is_acknowledged || held.is_none(), "an acknowledgement counts");

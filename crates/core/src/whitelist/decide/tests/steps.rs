@@ -168,7 +168,7 @@ fn a_hold_is_lifted_by_the_token_that_status_shows_which_is_used_once() {
     let [asked] = &told[..] else {
         panic!("{told:?}")
     };
-    assert_eq!(asked.effect, AcknowledgementEffect::AllowLockOut);
+    assert_eq!(asked.effect, AcknowledgementEffect::AllowLockout);
     let token = asked.token.clone();
     assert!(message.ends_with(&format!("set {ACKNOWLEDGE} to {token}")));
     // One that status does not show yet is not believed, nor another one.
@@ -197,6 +197,56 @@ fn a_hold_is_lifted_by_the_token_that_status_shows_which_is_used_once() {
     let again = case.pending().expect("it is asked again");
     assert_ne!(again, token);
     assert_eq!(case.sends(), None);
+}
+
+#[test]
+fn entries_of_other_objects_go_by_a_token_for_exactly_those() {
+    let spec = json!({"apiKeyID": 7, "mode": "Exclusive", "operatorEgress": ["192.0.2.8/32"],
+        "entries": [{"name": "all", "cidr": "192.0.2.0/24"}]});
+    let there = |ids: &[u64]| {
+        let others = ids.iter().map(|id| of_other(*id, range(8, 8)));
+        let own = [entry(5, &all())];
+        own.into_iter().chain(others).collect::<Vec<_>>()
+    };
+    let case = Case::new(&spec, &there(&[6, 7])).written();
+    let (reason, message) = case.cause();
+    assert_eq!(reason, Reason::OwnershipConflict);
+    let status = case.0.subject.status();
+    let [asked] = &status.pending_acknowledgements[..] else {
+        panic!("{status:?}")
+    };
+    assert_eq!(asked.effect, AcknowledgementEffect::RemoveOthersEntries);
+    assert_eq!(asked.subject, "entries 6, 7 of other objects on the whitelist of API key 7");
+    assert_eq!(status.others_entries, [6, 7]);
+    let token = asked.token.clone();
+    assert!(message.contains(&token), "{message}");
+
+    let given = case.annotated(ACKNOWLEDGE, &token).written();
+    let Some(Step::Remove(first)) = given.sends() else {
+        panic!("it is given")
+    };
+    let left = [6, 7].into_iter().filter(|id| *id != first.0);
+    let left: Vec<u64> = left.collect();
+    let on = given
+        .shows(&there(&left), NOW + secs(1))
+        .at(NOW + secs(1))
+        .written();
+    assert_eq!(on.sends(), Some(Step::Remove(WhitelistEntryId(left[0]))));
+    assert_eq!(on.pending().as_ref(), Some(&token), "it is not done");
+    // One that another object added since is another question.
+    let more = [&left[..], &[8]].concat();
+    let more = on.clone().shows(&there(&more), NOW + secs(2));
+    let more = more.at(NOW + secs(2));
+    assert_eq!(more.sends(), None);
+    let more = more.written();
+    assert_ne!(more.pending().as_ref(), Some(&token));
+    assert_eq!((more.sends(), more.written().sends()), (None, None));
+
+    let done = on.shows(&there(&[]), NOW + secs(2)).at(NOW + secs(2));
+    let done = done.written().0.subject.status();
+    assert_eq!(done.pending_acknowledgements, []);
+    assert_eq!(done.others_entries, [0; 0]);
+    assert_eq!(done.acknowledged[0].token, token);
 }
 
 #[test]
