@@ -1,7 +1,7 @@
 //! `ProviderAccount` and `ClusterProviderAccount`: where the hosting API is, and with which key.
 
 use super::{
-    account_use::{CallBudget, Capacity, KindUsers},
+    account_use::{CallBudget, KindUsers},
     acknowledgement::{Acknowledged, PendingAcknowledgement},
     allowed::AllowedNamespaces,
     catalog::Catalog,
@@ -326,14 +326,11 @@ pub struct AccountStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["kind"]))]
     pub users: Vec<KindUsers>,
 
-    /// What can be ordered. The operator asks the provider once in `timing.orphanScanInterval` (at most every 5m), and
-    /// while orders wait. It writes what differs, at most once in `timing.idlePollInterval`. Unset before the first answer.
+    /// What can be ordered. The operator asks the provider every `timing.orphanScanInterval`, never more often than every
+    /// 5m, and while orders wait. It writes what differs, at most once in `timing.idlePollInterval`. Unset before the first
+    /// answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub catalog: Option<Catalog>,
-
-    /// Quota, as of `catalog.asOf`. Unset before the first answer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub capacity: Option<Capacity>,
 
     /// How many calls to the hosting API may be made. Written again once in an idle poll interval at most.
     #[serde(skip_serializing_if = "Option::is_none")]

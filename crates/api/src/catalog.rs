@@ -20,7 +20,12 @@ pub struct Catalog {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub systems: Vec<CatalogSystem>,
-    /// Number of locations, instance types and systems that are left out for want of space.
+    /// Quotas by location, instance type and contract, at most 20.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 20), extend("x-kubernetes-list-type" = "atomic"))]
+    pub quotas: Vec<QuotaUse>,
+    /// Number of locations, instance types, systems and quotas that are left out: for want of space, or because their name
+    /// has more than 64 characters or one that cannot be shown.
     pub omitted: i32,
     /// Time at which the provider was asked, as of the last write of the catalog: an answer that changes nothing is not
     /// recorded.
@@ -79,4 +84,30 @@ pub struct CatalogSystem {
     /// Name of the system.
     #[schemars(length(max = 64))]
     pub name: String,
+}
+
+/// One quota.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QuotaUse {
+    /// The location.
+    #[schemars(length(max = 64))]
+    pub location: String,
+    /// The instance type.
+    #[schemars(length(max = 64))]
+    pub instance_type: String,
+    /// The contract that pays. Unset: on demand.
+    #[serde(
+        default,
+        rename = "contractID",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(length(max = 64))]
+    pub contract_id: Option<String>,
+    /// How many servers the provider allows. Unset where it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<i32>,
+    /// How many there are. Unset where the provider does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used: Option<i32>,
 }

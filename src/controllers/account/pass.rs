@@ -261,9 +261,7 @@ async fn say<K: AccountObject>(
             memory.written = Some(facts.now);
             memory.offered = decision.offer.looked;
             let before = &facts.status;
-            let is_another = next.calls != before.calls
-                || next.capacity != before.capacity
-                || next.catalog != before.catalog;
+            let is_another = next.calls != before.calls || next.catalog != before.catalog;
             if is_another {
                 memory.figures_written = Some(facts.now);
             }

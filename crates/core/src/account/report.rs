@@ -34,7 +34,6 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
             .clone()
             .unwrap_or_else(|| before.users.clone()),
         catalog: (decision.offer.catalog.clone()).or_else(|| before.catalog.clone()),
-        capacity: (decision.offer.capacity.clone()).or_else(|| before.capacity.clone()),
         calls: decision.calls.clone().or_else(|| before.calls.clone()),
         orphans: decision
             .orphans
@@ -79,7 +78,6 @@ pub fn may_wait(before: &AccountStatus, next: &AccountStatus) -> bool {
     same.servers.clone_from(&before.servers);
     same.users.clone_from(&before.users);
     same.catalog.clone_from(&before.catalog);
-    same.capacity.clone_from(&before.capacity);
     same.calls.clone_from(&before.calls);
     same.known_servers.clone_from(&before.known_servers);
     same.last_orphan_scan.clone_from(&before.last_orphan_scan);

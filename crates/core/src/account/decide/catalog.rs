@@ -1,24 +1,29 @@
 //! What can be ordered through an account, for its status: within 24 KiB, and the same for the same catalogue.
 
-use super::{super::facts::Facts, uses};
+use super::super::facts::Facts;
 use crate::account::{facts::AccountReport, view::Catalogue};
-use api::{
-    account_use::Capacity,
-    catalog::{Catalog, CatalogInstanceType, CatalogLocation, CatalogStock, CatalogSystem},
+use api::catalog::{
+    Catalog, CatalogInstanceType, CatalogLocation, CatalogStock, CatalogSystem, QuotaUse,
 };
-use hosting_types::catalogue::{Location, OperatingSystem, Plan};
+use hosting_types::{
+    catalogue::{Location, OperatingSystem, Plan},
+    quota::{LocationQuota, QuotaUsage},
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
 use std::{collections::BTreeMap, time::Duration};
 
-/// Most bytes of a catalog as JSON.
+/// Most bytes of a catalog as JSON, as the API server stores it.
 const MOST: usize = 24 * 1024;
-/// What of that locations and systems may take: stock, which people look for, has the rest.
+/// What of that locations, systems and quotas may take: stock, which people look for, has the rest.
 const OF_LOCATIONS: usize = 4 * 1024;
 const OF_SYSTEMS: usize = 6 * 1024;
+const OF_QUOTAS: usize = 4 * 1024;
 /// What the names of the fields, `omitted` and `asOf` take at most.
-const FRAME: usize = 160;
+const FRAME: usize = 180;
+/// Most quotas.
+const MOST_QUOTAS: usize = 20;
 /// Least time between two looks that nobody waits for.
 const LEAST_REFRESH: Duration = Duration::from_secs(300);
 /// Most characters of a name, and of the hardware of a type.
@@ -28,9 +33,7 @@ const LONGEST_HARDWARE: usize = 160;
 /// What status says of what can be ordered.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Offer {
-    /// Quota; None: as before.
-    pub capacity: Option<Capacity>,
-    /// Locations, types, systems, stock; None: as before.
+    /// None: as before.
     pub catalog: Option<Catalog>,
     /// The moment of the look that status shows then.
     pub looked: Option<Duration>,
@@ -50,14 +53,12 @@ pub(super) fn offer(facts: &Facts, own: Option<&AccountReport>) -> Offer {
     if before.is_some() && is_told {
         return as_before;
     }
-    let capacity = uses::capacity(catalogue);
     let catalog = Catalog {
         as_of: before.and_then(|before| before.as_of.clone()),
         ..of(catalogue)
     };
-    let is_same = before == Some(&catalog) && facts.status.capacity.as_ref() == Some(&capacity);
     // The moment of a look alone is not worth a write.
-    if is_same {
+    if before == Some(&catalog) {
         return Offer {
             looked: Some(*looked),
             ..as_before
@@ -66,7 +67,6 @@ pub(super) fn offer(facts: &Facts, own: Option<&AccountReport>) -> Offer {
     let age = facts.now.saturating_sub(*looked).as_secs();
     let at = Timestamp::from_second(facts.wall.saturating_sub_unsigned(age));
     Offer {
-        capacity: Some(capacity),
         catalog: Some(Catalog {
             as_of: at.ok().map(Time),
             ..catalog
@@ -75,7 +75,7 @@ pub(super) fn offer(facts: &Facts, own: Option<&AccountReport>) -> Offer {
     }
 }
 
-/// When the account wants another look: once in the time between two orphan scans. None: not now.
+/// When the account wants another look: as often as it looks for orphans. None: not now.
 pub(super) fn refresh(facts: &Facts, own: Option<&AccountReport>) -> Option<Duration> {
     let report = own.filter(|_| !facts.deleting())?;
     let every = facts.times().orphan_scan_interval.max(LEAST_REFRESH);
@@ -91,19 +91,22 @@ struct Bounded<T> {
 }
 
 impl<T: Serialize + Ord> Bounded<T> {
-    /// Those that fit, in order; one that does not leaves its place to the next.
-    fn of(mut all: Vec<T>, most: usize) -> Self {
-        all.sort_unstable();
-        all.dedup();
+    /// Those that fit, in order; one that does not leaves its place to the next, and so does one without a name.
+    fn of(all: impl Iterator<Item = Option<T>>, bytes: usize, most: usize) -> Self {
+        let all: Vec<Option<T>> = all.collect();
+        let unnamed = all.iter().filter(|item| item.is_none()).count();
+        let mut named: Vec<T> = all.into_iter().flatten().collect();
+        named.sort_unstable();
+        named.dedup();
         let mut bounded = Self {
             items: Vec::new(),
-            left: most,
-            omitted: 0,
+            left: bytes,
+            omitted: unnamed,
         };
-        for item in all {
+        for item in named {
             // With the comma behind it.
-            let size = serde_json::to_vec(&item).map_or(usize::MAX, |json| json.len() + 1);
-            match bounded.left.checked_sub(size) {
+            let left = bounded.left.checked_sub(stored_size(&item) + 1);
+            match left.filter(|_| bounded.items.len() < most) {
                 Some(left) => {
                     bounded.left = left;
                     bounded.items.push(item);
@@ -115,37 +118,77 @@ impl<T: Serialize + Ord> Bounded<T> {
     }
 }
 
+/// How many bytes the API server stores for this: Go's encoder writes some characters of HTML and two ends of lines as
+/// `\u003c` and the like.
+fn stored_size(item: &impl Serialize) -> usize {
+    let json = serde_json::to_string(item).unwrap_or_default();
+    let is_escaped = |c: &char| matches!(c, '<' | '>' | '&' | '\u{2028}' | '\u{2029}');
+    let escaped = json.chars().filter(is_escaped);
+    json.len() + escaped.map(|c| 6 - c.len_utf8()).sum::<usize>()
+}
+
 /// The catalog of a catalogue, without its moment.
 fn of(catalogue: &Catalogue) -> Catalog {
-    let locations = catalogue.locations.iter().filter_map(location).collect();
-    let locations = Bounded::of(locations, OF_LOCATIONS);
-    let systems = catalogue.systems.iter().filter_map(system).collect();
-    let systems = Bounded::of(systems, OF_SYSTEMS);
-    let taken = OF_LOCATIONS - locations.left + OF_SYSTEMS - systems.left;
-    let types = catalogue.plans.iter().filter_map(instance_type).collect();
-    let types = Bounded::of(types, MOST - FRAME - taken);
-    let omitted = locations.omitted + systems.omitted + types.omitted;
+    const ALL: usize = usize::MAX;
+    let locations = catalogue.locations.iter().map(location);
+    let locations = Bounded::of(locations, OF_LOCATIONS, ALL);
+    let orderable = catalogue.systems.iter().filter(|s| s.for_servers && s.active);
+    let systems = Bounded::of(orderable.map(system), OF_SYSTEMS, ALL);
+    let quotas = catalogue.quotas.iter().flat_map(quotas);
+    let quotas = Bounded::of(quotas, OF_QUOTAS, MOST_QUOTAS);
+    let left = locations.left + systems.left + quotas.left;
+    let taken = OF_LOCATIONS + OF_SYSTEMS + OF_QUOTAS - left;
+    let types = catalogue.plans.iter().map(instance_type);
+    let types = Bounded::of(types, MOST - FRAME - taken, ALL);
+    let omitted = locations.omitted + systems.omitted + quotas.omitted + types.omitted;
     Catalog {
         locations: locations.items,
         instance_types: types.items,
         systems: systems.items,
+        quotas: quotas.items,
         omitted: i32::try_from(omitted).unwrap_or(i32::MAX),
         as_of: None,
     }
 }
 
 fn location(location: &Location) -> Option<CatalogLocation> {
+    let country = cut(&location.country_short_name, LONGEST_NAME);
     Some(CatalogLocation {
         name: named(&location.name)?,
-        country: named(&location.country_short_name),
+        country: Some(country).filter(|country| !country.is_empty()),
     })
 }
 
 /// A system that servers can be ordered with.
 fn system(system: &OperatingSystem) -> Option<CatalogSystem> {
-    let slug = named(&system.slug).filter(|_| system.for_servers && system.active)?;
-    let name = named(&system.name).unwrap_or_else(|| slug.clone());
-    Some(CatalogSystem { slug, name })
+    let slug = named(&system.slug)?;
+    let name = cut(&system.name, LONGEST_NAME);
+    let name = Some(name).filter(|name| !name.is_empty());
+    Some(CatalogSystem {
+        name: name.unwrap_or_else(|| slug.clone()),
+        slug,
+    })
+}
+
+/// The quotas of a location.
+fn quotas(place: &LocationQuota) -> impl Iterator<Item = Option<QuotaUse>> + '_ {
+    let of = |usage: &QuotaUsage| quota(place, usage);
+    place.usages.iter().map(of)
+}
+
+fn quota(place: &LocationQuota, usage: &QuotaUsage) -> Option<QuotaUse> {
+    let number = |n: i64| i32::try_from(n.max(0)).unwrap_or(i32::MAX);
+    let contract = usage.contract_id.as_deref().map(str::trim);
+    Some(QuotaUse {
+        location: named(&place.location)?,
+        instance_type: named(&usage.instance_type)?,
+        contract_id: match contract {
+            None | Some("") => None,
+            Some(contract) => Some(named(contract)?),
+        },
+        quota: usage.quota.map(number),
+        used: usage.usage.map(number),
+    })
 }
 
 fn instance_type(plan: &Plan) -> Option<CatalogInstanceType> {
@@ -155,7 +198,7 @@ fn instance_type(plan: &Plan) -> Option<CatalogInstanceType> {
         // The known words from much to nothing, and then the others.
         let known = ["high", "medium", "low", "unavailable"];
         let rank = known.iter().position(|known| *known == word);
-        let key = (rank.unwrap_or(known.len()), named(word).unwrap_or_default());
+        let key = (rank.unwrap_or(known.len()), cut(word, LONGEST_NAME));
         stock.entry(key).or_default().extend(named(&place.name));
     }
     let stock = stock.into_iter().map(|((_, availability), mut locations)| {
@@ -210,14 +253,24 @@ fn hardware(plan: &Plan) -> String {
     parts.join(", ")
 }
 
-/// A name as the provider gives it, short enough for status; None: it is empty.
+/// A name exactly as the provider gives it, since it is what a spec takes; None: it is empty, too long, or has a character
+/// that cannot be shown.
 fn named(text: &str) -> Option<String> {
-    let name = cut(text, LONGEST_NAME);
-    (!name.is_empty()).then_some(name)
+    let text = text.trim();
+    let is_name = !text.is_empty() && cut(text, LONGEST_NAME) == text;
+    is_name.then(|| text.to_owned())
 }
 
-/// A text of the provider without control characters, cut.
-pub(super) fn cut(text: &str, most: usize) -> String {
-    let plain = text.trim().chars().filter(|c| !c.is_control());
+/// A text of the provider without characters that cannot be shown, cut.
+fn cut(text: &str, most: usize) -> String {
+    let plain = text.trim().chars().filter(|c| !is_hidden(*c));
     plain.take(most).collect()
+}
+
+/// Whether a terminal shows nothing for it, or something else than it is: control characters, those without width, and those
+/// that turn the direction of a text.
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }

@@ -1,14 +1,7 @@
 //! What the status of an account tells of its use.
 
 use super::super::facts::Facts;
-use crate::account::view::Catalogue;
-use api::account_use::{CallBudget, Capacity, KindUsers, QuotaUse};
-use hosting_types::quota::LocationQuota;
-
-/// Most quotas in status.
-const MOST_QUOTAS: usize = 20;
-/// Most characters of a provider's name.
-const LONGEST_NAME: usize = 64;
+use api::account_use::{CallBudget, KindUsers};
 
 /// The objects that use the account, kind by kind; None: as before.
 pub(super) fn users(facts: &Facts) -> Option<Vec<KindUsers>> {
@@ -48,36 +41,4 @@ pub(super) fn calls(facts: &Facts) -> Option<CallBudget> {
         in_force: int(calls.in_force),
     };
     (facts.figures_are_due || facts.status.calls.is_none()).then_some(next)
-}
-
-/// How many servers may be ordered.
-pub(super) fn capacity(catalogue: &Catalogue) -> Capacity {
-    let mut quotas: Vec<QuotaUse> = catalogue.quotas.iter().flat_map(of_place).collect();
-    quotas.sort_unstable();
-    let omitted = quotas.len().saturating_sub(MOST_QUOTAS);
-    quotas.truncate(MOST_QUOTAS);
-    Capacity {
-        quotas,
-        omitted: i32::try_from(omitted).unwrap_or(i32::MAX),
-    }
-}
-
-fn of_place(place: &LocationQuota) -> impl Iterator<Item = QuotaUse> + '_ {
-    let number = |n: i64| i32::try_from(n.max(0)).unwrap_or(i32::MAX);
-    place.usages.iter().map(move |usage| QuotaUse {
-        location: name(&place.location),
-        instance_type: name(&usage.instance_type),
-        contract_id: usage
-            .contract_id
-            .as_deref()
-            .map(name)
-            .filter(|contract| !contract.is_empty()),
-        quota: usage.quota.map(number),
-        used: usage.usage.map(number),
-    })
-}
-
-/// A name as the provider gives it, short enough for status.
-fn name(text: &str) -> String {
-    super::catalog::cut(text, LONGEST_NAME)
 }
