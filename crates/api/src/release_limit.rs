@@ -7,7 +7,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 /// How many releases of live servers begin within a window. Further ones wait until a user acknowledges them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, KubeSchema)]
@@ -104,21 +103,6 @@ impl ReleaseLimitStatus {
             .iter()
             .any(|release| release.uuid.eq_ignore_ascii_case(uuid))
     }
-
-    /// What a person writes to say that the releases are meant: of no other time, and no others.
-    pub fn word(&self) -> String {
-        let mut hash = Sha256::new();
-        let since = self.blocked_since.iter().map(|time| time.0.as_second());
-        hash.update(since.sum::<i64>().to_be_bytes());
-        for release in &self.releases {
-            hash.update(release.uuid.as_bytes());
-            hash.update([0]);
-            hash.update(release.at.0.as_second().to_be_bytes());
-        }
-        let digits = hash.finalize();
-        let digits: String = digits[..6].iter().map(|b| format!("{b:02x}")).collect();
-        format!("{}-{digits}", self.releases.len())
-    }
 }
 
 #[cfg(test)]
@@ -185,14 +169,5 @@ mod tests {
             limit(2).admit(&held, "b", NOW),
             Admission::Count(_)
         ));
-    }
-
-    #[test]
-    fn a_word_is_of_one_time_and_of_these_releases() {
-        let word = |names: &[&str], at| begin(limit(2), names, at).0.word();
-        assert_eq!(word(&["a", "b", "c"], NOW), word(&["a", "b", "d"], NOW));
-        assert_ne!(word(&["a", "b", "c"], NOW), word(&["a", "c", "b"], NOW));
-        assert_ne!(word(&["a", "b", "c"], NOW), word(&["a", "b", "c"], NOW + 1));
-        assert!(word(&["a", "b", "c"], NOW).starts_with("2-"));
     }
 }

@@ -187,9 +187,14 @@ type Said = (Option<bool>, Reason, String);
 
 const STAYS: &str = "the key in use stays, and is lost when the operator restarts";
 
-/// The situation of a candidate that shows none of the servers on record.
+/// The situation of a candidate that shows none of the servers on record. Only while nothing is ordered or released through
+/// the account: else its servers, which are given up by that, would be others before anybody acknowledges them.
 pub(super) fn situation(facts: &Facts) -> Option<Situation> {
-    let candidate = facts.keys.candidate.as_ref()?;
+    let candidate = facts
+        .keys
+        .candidate
+        .as_ref()
+        .filter(|_| facts.spec.suspend)?;
     let on_record = facts.on_record.as_ref()?;
     let word = candidate_word(facts)?;
     let shows_none = candidate.tried == Some(Tried::ShowsNone) && !candidate.waits_for_orders;
@@ -246,11 +251,12 @@ fn beside(facts: &Facts, candidate: &Candidate) -> Said {
             (Some(false), Reason::KeyRejected, text)
         }
         Some(Tried::ShowsNone) => {
-            let asked = situation(facts);
-            let remedy = asked.map(|asked| facts.acknowledgements().remedy(&asked));
-            let or = remedy.map_or_else(String::new, |remedy| {
-                format!("; or, if the change is meant and those servers are given up, {remedy}")
-            });
+            let remedy = match situation(facts) {
+                Some(asked) => facts.acknowledgements().remedy(&asked),
+                None => "set spec.suspend of the account to true first: a token stands for exactly those servers, and this message names it then".to_owned(),
+            };
+            let or =
+                format!("; or, if the change is meant and those servers are given up, {remedy}");
             let text = format!(
                 "{key} belongs to another account: it shows none of the servers on record that it was asked for; {STAYS}; {again}; put a key of this account there, read from FILE: {}{or}",
                 put()

@@ -25,8 +25,12 @@ pub(super) fn situation(facts: &Facts) -> Option<Situation> {
     let status = holding(facts)?;
     let begun = listed(status.releases.iter().map(|release| release.uuid.as_str()));
     let subject = format!("releases after those of {begun}");
+    let since = status.blocked_since.iter();
+    let since = since.map(|since| since.0.as_second().to_string());
+    let releases = status.releases.iter();
+    let releases = releases.map(|release| format!("{}@{}", release.uuid, release.at.0.as_second()));
     let effect = AcknowledgementEffect::LiftReleaseLimit;
-    Some(Situation::new(effect, [status.word()], subject))
+    Some(Situation::new(effect, since.chain(releases), subject))
 }
 
 /// What holds releases now.

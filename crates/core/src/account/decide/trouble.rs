@@ -97,7 +97,9 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
     }
     match identity {
         Identity::Same | Identity::New => {}
-        Identity::Changed => return needs_person(Reason::AccountChanged, changed(facts)),
+        Identity::Changed => {
+            return needs_person(Reason::AccountChanged, changed(facts, identity));
+        }
         Identity::Unchecked => {
             let error = report.error.clone();
             let text = || {
@@ -160,16 +162,20 @@ fn failing(facts: &Facts) -> Option<Cause> {
     })
 }
 
-fn changed(facts: &Facts) -> String {
+fn changed(facts: &Facts, identity: Identity) -> String {
     let before = facts.status.verified.as_ref();
-    let asked = lineage::changed(facts, Identity::Changed);
-    let remedy = asked.map(|asked| facts.acknowledgements().remedy(&asked));
+    let or = lineage::changed(facts, identity).map(|asked| {
+        format!(
+            ", or, if the change is meant and those machines are given up, {} (each server whose machine or open order was there then waits for an acknowledgement of its own)",
+            facts.acknowledgements().remedy(&asked)
+        )
+    });
     format!(
-        "the new key or URL belongs to another account: it shows none of the recorded machines ({}); put back the former ones (base URL {}, key hash {}), or, if the change is meant and those machines are given up, {} (each server whose machine or open order was there then waits for an acknowledgement of its own)",
+        "the new key or URL belongs to another account: it shows none of the recorded machines ({}); put back the former ones (base URL {}, key hash {}){}",
         listed(lineage::to_be_shown(facts).iter().map(String::as_str)),
         before.map_or("unknown", |e| &e.base_url),
         before.map_or("unknown", |e| &e.credentials_hash),
-        remedy.unwrap_or_default(),
+        or.unwrap_or_default(),
     )
 }
 

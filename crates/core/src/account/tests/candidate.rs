@@ -161,12 +161,7 @@ fn every_state_of_a_candidate_says_what_comes_next_and_stops_nothing() {
             with_candidate(Some(Tried::ShowsNone)),
             "False",
             Reason::AccountChanged,
-            &[
-                "another account",
-                stays,
-                PUT_KEY,
-                "set flexmetal.dev/acknowledge to ",
-            ],
+            &["another account", stays, PUT_KEY, "set spec.suspend"],
         ),
         (
             with_candidate(Some(failed)),
@@ -334,8 +329,19 @@ fn a_wrong_candidate_writes_its_verdict_once() {
 fn a_candidate_that_shows_no_server_is_acknowledged_as_the_key_in_use_is() {
     let mut facts = with_candidate(Some(Tried::ShowsNone));
     on_record(&mut facts, vec![recorded(1, true, LINEAGE)]);
+    // Each order and each release would make it another token.
+    write(&mut facts);
+    assert!(facts.status.pending_acknowledgements.is_empty());
+    let message = condition(&facts, Type::CandidateAccepted).2;
+    assert!(message.contains("set spec.suspend"), "{message}");
+    facts.spec.suspend = true;
     write(&mut facts);
     let token = asked(&facts, AcknowledgementEffect::NewAccount);
+    let message = condition(&facts, Type::CandidateAccepted).2;
+    assert!(message.contains(&token), "{message}");
+    facts.spec.suspend = false;
+    write(&mut facts);
+    assert_eq!(asked(&facts, AcknowledgementEffect::NewAccount), token);
     // While it is tried again nothing is known, and its token stays.
     facts.keys.candidate.as_mut().unwrap().tried = None;
     write(&mut facts);

@@ -60,16 +60,25 @@ fn what_is_held_is_told_with_the_token_that_lifts_it_once() {
 }
 
 #[test]
-fn one_more_release_makes_the_token_void() {
+fn another_release_or_time_makes_the_token_void() {
     let mut facts = held();
     write(&mut facts);
     let token = facts.status.pending_acknowledgements[0].token.clone();
     acknowledge(&mut facts, &token);
-    let status = facts.status.release_limit.as_mut().unwrap();
-    status.releases[0].uuid = "c".into();
-    assert_eq!(decide(&facts).release_limit, facts.status.release_limit);
-    write(&mut facts);
-    assert_ne!(facts.status.pending_acknowledgements[0].token, token);
+    let later = || Time(jiff::Timestamp::from_second(2000).unwrap());
+    let changes: [fn(&mut ReleaseLimitStatus, Time); 4] = [
+        |status, _| status.releases[0].uuid = "c".into(),
+        |status, at| status.releases[0].at = at,
+        |status, at| status.blocked_since = Some(at),
+        |status, _| status.releases.push(status.releases[0].clone()),
+    ];
+    for change in changes {
+        let mut facts = facts.clone();
+        change(facts.status.release_limit.as_mut().unwrap(), later());
+        assert_eq!(decide(&facts).release_limit, facts.status.release_limit);
+        write(&mut facts);
+        assert_ne!(facts.status.pending_acknowledgements[0].token, token);
+    }
 }
 
 #[test]
