@@ -99,7 +99,9 @@ pub(super) struct Candidate<'a> {
 impl Candidate<'_> {
     /// Whether the servers or orders of single namespaces are counted.
     pub(super) fn counts_by_namespace(&self) -> bool {
-        self.terms.entry().is_some_and(|(_, limits)| limits.count())
+        self.terms
+            .entry()
+            .is_some_and(|(_, limits)| limits.has_counters())
     }
 
     /// Whether the order would keep within the limits. The error names the field, the numbers and the remedy.

@@ -130,7 +130,7 @@ impl Account {
         settings: &Settings,
     ) -> Result<HashSet<String>, Denied> {
         let entry = match terms {
-            Terms::Entry(entry) if entry.limits.count() => entry,
+            Terms::Entry(entry) if entry.limits.has_counters() => entry,
             _ => return Ok(HashSet::new()),
         };
         let audience = self.audience();

@@ -10,7 +10,7 @@ use super::{
     limits::Limits,
     orphan::Orphan,
     policies::Policies,
-    references::{KeySelector, OBJECT_NAME},
+    references::{KeySelector, OBJECT_KEY, OBJECT_NAME},
     release_limit::{ReleaseLimit, ReleaseLimitStatus},
     timing::{Timing, TimingInForce},
 };
@@ -263,7 +263,7 @@ pub struct CaBundleRef {
     pub name: String,
     /// Key in the object. Default: `ca.crt`. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[-._a-zA-Z0-9]+$"))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = OBJECT_KEY))]
     pub key: Option<String>,
 }
 
@@ -361,7 +361,8 @@ pub struct AccountStatus {
     #[schemars(length(max = 5), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["token"]))]
     pub acknowledged: Vec<Acknowledged>,
 
-    /// Base URL and key that were last verified to lead to this account.
+    /// Base URL and key that last showed that they lead to this account. Calls with a former key may still be under way:
+    /// see `credentials`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verified: Option<Endpoint>,
 
@@ -376,7 +377,8 @@ pub struct AccountStatus {
     #[schemars(length(max = LONGEST_CA_BUNDLE))]
     pub ca_bundle: Option<String>,
 
-    /// The key that all calls are made with. Unset before the first one was accepted.
+    /// The key that all calls are made with: no call with a former key is under way any more. Unset before the first key was
+    /// accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials: Option<Credentials>,
 
@@ -432,12 +434,11 @@ pub struct ServerCounts {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Credentials {
-    /// Short hash of the key: the first 12 hex digits of its SHA-256.
+    /// Hash of this key: the first 12 hex digits of its SHA-256.
     pub hash: String,
-    /// When the hosting API accepted it, and no call with a former key was under way any more: from then on a former
-    /// key can be revoked.
+    /// Time since which all calls are made with this key. From then on you can revoke a former key.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub verified_at: Option<Time>,
+    pub in_use_since: Option<Time>,
 }
 
 /// A base URL and a key.
@@ -447,7 +448,7 @@ pub struct Endpoint {
     /// Base URL.
     #[serde(rename = "baseURL")]
     pub base_url: String,
-    /// Short hash of the key: the first 12 hex digits of its SHA-256.
+    /// Hash of the verified key: the first 12 hex digits of its SHA-256.
     pub credentials_hash: String,
 }
 

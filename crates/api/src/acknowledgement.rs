@@ -42,7 +42,7 @@ pub struct PendingAcknowledgement {
     /// What it concerns: servers, an order, an account or a list. At most 256 characters; the token stands for all of it.
     #[schemars(length(max = 256))]
     pub subject: String,
-    /// When the situation began.
+    /// Time since which status shows this token.
     pub since: Time,
 }
 

@@ -2,13 +2,13 @@
 
 use super::{
     address::Address,
-    host_install::{HostInstallStatus, HostSystem, texts_fit},
+    host_install::{HostInstallStatus, HostKernelParam, HostSystem, texts_fit},
+    install::{Install, installs_with},
     installation::{TextSource, script_is_run},
     kind::Kind,
     policies::{ManagementPolicy, Policies},
     power::{Power, PowerStatus},
-    references::{AccountRef, PinnedAccount, SshKeyRef, account_stays},
-    reinstall::{Install, installs_with},
+    references::{AccountRef, HOST_NAME, PinnedAccount, SshKeyRef, account_stays},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::{CustomResource, KubeSchema};
@@ -131,7 +131,7 @@ pub struct DedicatedHostSpec {
     #[schemars(
         length(min = 1, max = 253),
         regex(
-            pattern = r"^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$"
+            pattern = HOST_NAME
         )
     )]
     pub hostname: Option<String>,
@@ -158,6 +158,11 @@ pub struct DedicatedHostSpec {
 }
 
 impl DedicatedHostSpec {
+    /// The kernel parameters of the operating system.
+    pub fn kernel_params(&self) -> impl Iterator<Item = &HostKernelParam> {
+        self.os.iter().flat_map(|os| &os.kernel_params)
+    }
+
     /// The policies as the object states them.
     pub fn policies(&self) -> Policies {
         Policies {
@@ -185,8 +190,8 @@ pub struct DedicatedHostStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<PinnedAccount>,
 
-    /// The lineage of that account, as it was when the host was last known to be the same.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// ID of that account (`status.accountID` there), as it was when the host was last known to be the same.
+    #[serde(rename = "accountID", skip_serializing_if = "Option::is_none")]
     pub lineage: Option<String>,
 
     /// The policies in force.

@@ -3,10 +3,10 @@
 use super::{
     command::CommandOutcome,
     host::DedicatedHostSpec,
+    install::{FinishedInstall, InstallEnd},
     installation::{MOST_TEXT, TALOS, is_of, params_are_read},
     order::OrderAccount,
     references::ValueLocation,
-    reinstall::{FinishedInstall, InstallEnd},
     rfc3339,
 };
 use kube_core::Rule;
@@ -226,7 +226,7 @@ impl DedicatedHostSpec {
     /// Whether what an installation sends may hold a secret: any script, since people write passwords into them, and what
     /// lies in a Secret or ConfigMap.
     pub fn has_secret_texts(&self) -> bool {
-        let mut params = self.os.iter().flat_map(|os| &os.kernel_params);
+        let mut params = self.kernel_params();
         self.post_install_script.is_some() || params.any(|param| param.value_from.is_some())
     }
 }

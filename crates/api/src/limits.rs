@@ -24,7 +24,8 @@ pub struct Limits {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 6), inner(length(min = 1, max = 40), regex(pattern = r"^[!-~]+( [!-~]+)*$")), extend("x-kubernetes-list-type" = "set"))]
     pub locations: Vec<String>,
-    /// Contracts that may be ordered from, at most 4: each server must name one of them. Default: all, and none. Mutable.
+    /// Contracts that may be ordered from, at most 4: each server must name one of them. Default: any
+    /// contract, or none. Mutable.
     #[serde(default, rename = "contractIDs", skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 4), inner(length(min = 1, max = 64), regex(pattern = r"^[A-Z0-9_.-]+$")), extend("x-kubernetes-list-type" = "set"))]
     pub contract_ids: Vec<String>,
@@ -40,12 +41,12 @@ pub struct Limits {
 
 impl Limits {
     /// Whether a server may have this deletion policy.
-    pub fn allow(&self, policy: DeletionPolicy) -> bool {
+    pub fn allows_policy(&self, policy: DeletionPolicy) -> bool {
         self.deletion_policies.is_empty() || self.deletion_policies.contains(&policy)
     }
 
     /// Whether a limit counts servers or orders.
-    pub fn count(&self) -> bool {
+    pub fn has_counters(&self) -> bool {
         self.max_servers.is_some() || self.max_orders_per_hour.is_some()
     }
 }

@@ -54,9 +54,11 @@ pub struct OrderAccount {
     pub name: String,
     /// UID of the account object.
     pub uid: String,
-    /// Lineage of the account: keys and URLs that were shown to lead to the same machines have the same one.
+    /// Random identifier of the account at the provider, as in `status.accountID` of the account object.
+    #[serde(rename = "accountID")]
     pub lineage: String,
-    /// Connection that the order goes over: 12 hex digits for account object, base URL and key.
+    /// Hash of the account object, its base URL and its key that the request goes out with: 12 hex digits.
+    #[serde(rename = "credentialsHash")]
     pub connection: String,
 }
 

@@ -9,6 +9,12 @@ use serde::{Deserialize, Serialize};
 pub(super) const OBJECT_NAME: &str =
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
+/// What a key in a Secret or ConfigMap can be.
+pub(super) const OBJECT_KEY: &str = r"^[-._a-zA-Z0-9]+$";
+
+/// What a host name can be.
+pub(super) const HOST_NAME: &str = r"^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$";
+
 /// Kinds of account that an object can use.
 #[derive(
     Clone,
@@ -119,7 +125,7 @@ pub struct KeySelector {
     #[schemars(length(min = 1, max = 253), regex(pattern = OBJECT_NAME))]
     pub name: String,
     /// Key inside it.
-    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[-._a-zA-Z0-9]+$"))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = OBJECT_KEY))]
     pub key: String,
 }
 

@@ -8,15 +8,15 @@ pub use super::policies::{DeletionPolicy, ExternalReleasePolicy, FailurePolicy, 
 pub use super::references::PinnedAccount;
 use super::{
     acknowledgement::{Acknowledged, PendingAcknowledgement},
-    installation::{keys_are_installed, script_has_shebang, script_is_run, texts_fit},
+    install::{Install, InstallStatus, installs_with},
+    installation::{KernelParam, keys_are_installed, script_has_shebang, script_is_run, texts_fit},
     interval::Interval,
     kind::Kind,
     lifetime::named_is_not_replaced,
     outputs::Outputs,
     policies::{Policies, PoliciesInForce, release_delay_fits},
     power::{Power, PowerStatus},
-    references::{AccountRef, SshKeySource, account_stays},
-    reinstall::{Install, InstallStatus, installs_with},
+    references::{AccountRef, HOST_NAME, SshKeySource, account_stays},
     root_password::{
         RootPassword, RootPasswordStatus, has_a_secret_of_its_own, only_windows_has_one,
     },
@@ -159,7 +159,7 @@ pub struct BareMetalServerSpec {
     #[schemars(
         length(min = 1, max = 253),
         regex(
-            pattern = r"^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$"
+            pattern = HOST_NAME
         )
     )]
     pub hostname: Option<String>,
@@ -383,6 +383,11 @@ pub struct Alternative {
 }
 
 impl BareMetalServerSpec {
+    /// The kernel parameters of the operating system.
+    pub fn kernel_params(&self) -> impl Iterator<Item = &KernelParam> {
+        self.os.iter().flat_map(|os| &os.kernel_params)
+    }
+
     /// The policies that the object itself sets.
     pub fn policies(&self) -> Policies {
         Policies {

@@ -11,7 +11,7 @@ use api::{
     names::ACKNOWLEDGE,
 };
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use sha2::{Digest as _, Sha256};
 
 /// Bytes of a token, which has two hex digits for each.
@@ -72,6 +72,25 @@ pub struct Acknowledgements<'a> {
     pub now: i64,
 }
 
+impl<'a> Acknowledgements<'a> {
+    /// What an object with this metadata has of them.
+    pub fn of(
+        meta: &'a ObjectMeta,
+        pending: &'a [PendingAcknowledgement],
+        acknowledged: &'a [Acknowledged],
+        now: i64,
+    ) -> Self {
+        let annotations = meta.annotations.as_ref();
+        Self {
+            uid: meta.uid.as_deref().unwrap_or_default(),
+            annotation: annotations.and_then(|all| all.get(ACKNOWLEDGE).map(String::as_str)),
+            pending,
+            acknowledged,
+            now,
+        }
+    }
+}
+
 impl Acknowledgements<'_> {
     /// Whether a user acknowledges exactly this situation, by a token that status shows.
     pub fn is_given(&self, situation: &Situation) -> bool {
@@ -110,7 +129,8 @@ impl Acknowledgements<'_> {
         pending: &mut Vec<PendingAcknowledgement>,
         acknowledged: &mut Vec<Acknowledged>,
     ) {
-        let is_given = |entry: &PendingAcknowledgement| entry.effect == effect && self.is_named(entry);
+        let is_given =
+            |entry: &PendingAcknowledgement| entry.effect == effect && self.is_named(entry);
         self.use_up_those(is_given, pending, acknowledged);
     }
 
@@ -242,8 +262,7 @@ mod tests {
 
         fn use_up(&mut self, effect: AcknowledgementEffect, now: i64) {
             let (mut pending, mut acknowledged) = (self.pending.clone(), self.acknowledged.clone());
-            self.at(now)
-                .use_up(effect, &mut pending, &mut acknowledged);
+            self.at(now).use_up(effect, &mut pending, &mut acknowledged);
             (self.pending, self.acknowledged) = (pending, acknowledged);
         }
 

@@ -251,7 +251,7 @@ mod tests {
             "uid": "u", "action": action, "server": "m", "attempt": "a", "listed": listed,
             "startedAt": "2026-01-01T00:00:00Z", "sendBy": "2026-01-01T00:00:00Z",
             "account": {
-                "kind": "ProviderAccount", "name": "default", "uid": "x", "lineage": "l", "connection": "c",
+                "kind": "ProviderAccount", "name": "default", "uid": "x", "accountID": "l", "credentialsHash": "c",
             },
         }));
         CommandRecord {

@@ -527,8 +527,7 @@ mod tests {
                 },
             };
             let now = clock::now().mono;
-            let (endpoint, connection) =
-                connect(ctx, &mut self.memory, &found, &reading(key), now);
+            let (endpoint, connection) = connect(ctx, &mut self.memory, &found, &reading(key), now);
             endpoint.unwrap();
             let is_new = connection.is_some();
             let settings = Settings::blocked(Reason::Suspended, "no calls".into());

@@ -163,7 +163,7 @@ mod tests {
                 "uid": "u", "action": "Reboot", "server": "m", "attempt": "a",
                 "startedAt": "1970-01-01T00:16:40Z", "sendBy": "1970-01-01T00:17:10Z", "listed": {},
                 "account": {
-                    "kind": "ProviderAccount", "name": "default", "uid": "x", "lineage": "l", "connection": "c",
+                    "kind": "ProviderAccount", "name": "default", "uid": "x", "accountID": "l", "credentialsHash": "c",
                 },
                 "outcome": outcome,
             });

@@ -214,7 +214,7 @@ mod tests {
                 "uid": uid, "action": "Reboot", "server": "m", "attempt": "a", "listed": {},
                 "startedAt": "2026-01-01T00:00:00Z", "sendBy": "2026-01-01T00:00:30Z",
                 "account": {
-                    "kind": "ProviderAccount", "name": "default", "uid": "x", "lineage": "l", "connection": "c",
+                    "kind": "ProviderAccount", "name": "default", "uid": "x", "accountID": "l", "credentialsHash": "c",
                 },
                 "outcome": outcome,
             }])

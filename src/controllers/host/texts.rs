@@ -4,10 +4,7 @@ use crate::controllers::{
     context::Process,
     values::{ValueError, ValueSource},
 };
-use api::{
-    DedicatedHost, Reason, host::DedicatedHostSpec, host_install::HostKernelParam,
-    references::ValueLocation,
-};
+use api::{DedicatedHost, Reason, host::DedicatedHostSpec, references::ValueLocation};
 use flexmetal_core::cause::Cause;
 use hosting_types::{SecretText, host::InstallParam};
 
@@ -38,7 +35,7 @@ pub(super) async fn read(process: &Process, object: &DedicatedHost) -> Result<Te
     let wanted: Vec<_> = places(spec).collect();
     let mut values = process.values(namespace, &wanted).await.into_iter();
     let mut params = Vec::new();
-    for (index, param) in kernel_params(spec).enumerate() {
+    for (index, param) in spec.kernel_params().enumerate() {
         let field = format!("os.kernelParams[{index}]");
         let value = match (&param.value, &param.value_from) {
             (Some(value), _) => Some(SecretText::new(value.as_str())),
@@ -63,13 +60,9 @@ pub(super) async fn read(process: &Process, object: &DedicatedHost) -> Result<Te
     Ok(Texts { params, script })
 }
 
-fn kernel_params(spec: &DedicatedHostSpec) -> impl Iterator<Item = &HostKernelParam> {
-    spec.os.iter().flat_map(|os| &os.kernel_params)
-}
-
 /// Where the texts lie that are not given, in the order in which they are read.
 fn places(spec: &DedicatedHostSpec) -> impl Iterator<Item = (ValueSource<'_>, usize)> {
-    let params = kernel_params(spec);
+    let params = spec.kernel_params();
     let params = params.filter_map(|p| place(p.value.as_deref(), p.value_from.as_ref()));
     let script = spec.post_install_script.iter();
     let script = script.filter_map(|s| place(s.value.as_deref(), s.value_from.as_ref()));

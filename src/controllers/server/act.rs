@@ -67,7 +67,7 @@ async fn act_here(
     let object = &facts.object;
     match effect {
         Effect::WriteNote(note) => record(ctx, facts, note).await,
-        Effect::PutBack(note) => match written(writes::note(ctx, object, note).await) {
+        Effect::PutBack(note) => match written(writes::write_order_note(ctx, object, note).await) {
             Observation::Done => Observation::PutBack,
             other => other,
         },
@@ -99,7 +99,7 @@ async fn act_here(
 
 async fn record(ctx: &ServerContext, facts: &Facts, note: &OrderNote) -> Observation {
     let is_repeated = metadata::is_repeated(facts, note);
-    match written(writes::note(ctx, &facts.object, note).await) {
+    match written(writes::write_order_note(ctx, &facts.object, note).await) {
         Observation::Done if is_repeated => Observation::PutBack,
         other => other,
     }

@@ -8,7 +8,7 @@ use crate::controllers::{
 };
 use api::{
     BareMetalServer, Reason,
-    installation::{self, Encoding, TextSource},
+    installation::{Encoding, TextSource},
     references::ValueLocation,
     server::BareMetalServerSpec,
 };
@@ -68,7 +68,7 @@ impl Parts {
         }
     }
 
-    fn note<T>(&mut self, field: &'static str, read: Result<T, Cause>) -> Option<T> {
+    fn take<T>(&mut self, field: &'static str, read: Result<T, Cause>) -> Option<T> {
         read.map_err(|cause| self.missing.push((field, cause))).ok()
     }
 }
@@ -86,8 +86,8 @@ pub(super) async fn read(
     let mut parts = Parts::default();
 
     let keys = ssh_keys::read(process, object, lineage, &mut values);
-    parts.installation.ssh_keys = parts.note(sent::KEYS, keys).unwrap_or_default();
-    let params = kernel_params(spec).enumerate();
+    parts.installation.ssh_keys = parts.take(sent::KEYS, keys).unwrap_or_default();
+    let params = spec.kernel_params().enumerate();
     let params = params.map(|(index, param)| {
         let text = text(
             param.value.as_deref(),
@@ -103,17 +103,17 @@ pub(super) async fn read(
     // Each takes its value off the row, whatever became of the one before.
     let params: Vec<Result<KernelParam, Cause>> = params.collect();
     let params = params.into_iter().collect::<Result<Vec<_>, _>>();
-    parts.installation.kernel_params = parts.note(sent::PARAMS, params).unwrap_or_default();
+    parts.installation.kernel_params = parts.take(sent::PARAMS, params).unwrap_or_default();
     if let Some(source) = &spec.post_install_script {
         let script = text_of(source, &mut values);
         let script = script.map_err(|error| error.cause(sent::SCRIPT));
-        parts.installation.post_install_script = parts.note(sent::SCRIPT, script);
+        parts.installation.post_install_script = parts.take(sent::SCRIPT, script);
     }
     if let Some(data) = &spec.user_data {
         let is_base64 = data.encoding == Some(Encoding::Base64);
         let read = text_of(&data.data, &mut values);
         let read = read.map_err(|error| error.cause("userData.data"));
-        parts.installation.user_data = parts.note(sent::DATA, read).map(|text| UserData {
+        parts.installation.user_data = parts.take(sent::DATA, read).map(|text| UserData {
             // A file with base64 ends with a line end, which is no part of it.
             data: if is_base64 {
                 without_line_end(&text)
@@ -126,13 +126,9 @@ pub(super) async fn read(
     parts
 }
 
-fn kernel_params(spec: &BareMetalServerSpec) -> impl Iterator<Item = &installation::KernelParam> {
-    spec.os.iter().flat_map(|os| &os.kernel_params)
-}
-
 /// Where the texts lie that are not given, in the order in which they are read.
 fn places(spec: &BareMetalServerSpec) -> impl Iterator<Item = (ValueSource<'_>, usize)> {
-    let params = kernel_params(spec);
+    let params = spec.kernel_params();
     let params = params.filter_map(|p| place(p.value.as_deref(), p.value_from.as_ref()));
     let data = spec.user_data.as_ref().map(|data| &data.data);
     let texts = spec.post_install_script.iter().chain(data);

@@ -12,7 +12,7 @@ use crate::{
 };
 use api::{
     BareMetalServer,
-    reinstall::{InstallIntent, InstallRecord, InstallStatus},
+    install::{InstallIntent, InstallRecord, InstallStatus},
     server::BareMetalServerStatus,
 };
 use flexmetal_core::{

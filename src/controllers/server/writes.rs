@@ -16,12 +16,12 @@ pub async fn start(
     object: &BareMetalServer,
     intent: &Intent,
 ) -> Written<BareMetalServer> {
-    note(ctx, object, &OrderNote::open(intent.clone())).await
+    write_order_note(ctx, object, &OrderNote::open(intent.clone())).await
 }
 
 /// Finalizer and order annotation, in one write: of a machine that is there, of an order that is known to have made none,
 /// or put back.
-pub async fn note(
+pub async fn write_order_note(
     ctx: &ServerContext,
     object: &BareMetalServer,
     note: &OrderNote,

@@ -285,7 +285,7 @@ async fn an_annotation_that_somebody_made_up_is_not_followed_and_holds_no_releas
         "uid": made["metadata"]["uid"], "action": "PowerOff", "server": uuid, "attempt": "made-up",
         "startedAt": "2026-01-01T00:00:00Z", "sendBy": "2026-01-01T00:00:30Z", "listed": {},
         "account": {
-            "kind": "ProviderAccount", "name": "default", "uid": "x", "lineage": "l", "connection": "c",
+            "kind": "ProviderAccount", "name": "default", "uid": "x", "accountID": "l", "credentialsHash": "c",
         },
     });
     let noted = json!({"metadata": {"annotations": {"flexmetal.dev/command": note.to_string()}}});

@@ -33,7 +33,7 @@ async fn ordered_long_ago(world: &World, name: &str) -> String {
         "sendBy": "2026-01-01T00:00:00Z", "hostname": name,
         "account": {
             "kind": "ProviderAccount", "name": "default", "uid": account.metadata.uid,
-            "lineage": account.data["status"]["accountID"], "connection": "c0ffeec0ffee",
+            "accountID": account.data["status"]["accountID"], "credentialsHash": "c0ffeec0ffee",
         },
     });
     let note = json!({"metadata": {

@@ -28,7 +28,7 @@ async fn uses_another(world: &World, former: &Value) -> Value {
         let account = account(world).await;
         let credentials = &account["status"]["credentials"];
         let is_another = credentials["hash"].is_string() && credentials["hash"] != *former;
-        (is_another && credentials["verifiedAt"].is_string()).then_some(account)
+        (is_another && credentials["inUseSince"].is_string()).then_some(account)
     })
     .await
 }

@@ -19,7 +19,7 @@ use crate::{
 use api::{
     Reason,
     account::{AccountSpec, AccountStatus, Endpoint, KnownServer},
-    names::{ACCOUNT_FINALIZER, ACKNOWLEDGE, HELD_SECRET},
+    names::{ACCOUNT_FINALIZER, HELD_SECRET},
     references::KeySelector,
     timing::TimingInForce,
 };
@@ -202,14 +202,8 @@ pub fn acknowledgements<'a>(
     status: &'a AccountStatus,
     now: i64,
 ) -> Acknowledgements<'a> {
-    let annotations = meta.annotations.as_ref();
-    Acknowledgements {
-        uid: meta.uid.as_deref().unwrap_or_default(),
-        annotation: annotations.and_then(|all| all.get(ACKNOWLEDGE).map(String::as_str)),
-        pending: &status.pending_acknowledgements,
-        acknowledged: &status.acknowledged,
-        now,
-    }
+    let (pending, used) = (&status.pending_acknowledgements, &status.acknowledged);
+    Acknowledgements::of(meta, pending, used, now)
 }
 
 /// How many objects of a kind use an account.

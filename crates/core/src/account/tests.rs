@@ -493,8 +493,7 @@ fn an_account_without_its_bundle_orders_nothing_and_goes_on_with_the_former_one(
 
 #[test]
 fn the_certificates_in_use_stay_on_record_while_the_spec_refers_to_some() {
-    let next =
-        |facts: &Facts| report::next_status(facts, &decide(facts), Timestamp::MIN).ca_bundle;
+    let next = |facts: &Facts| report::next_status(facts, &decide(facts), Timestamp::MIN).ca_bundle;
     let mut facts = facts();
     facts.trusted = Some("one".into());
     assert_eq!(next(&facts), None, "the spec has them");

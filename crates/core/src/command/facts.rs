@@ -7,8 +7,8 @@ use api::{
     command::{CommandIntent, CommandOutcome, CommandRecord, ServerCommand},
     conditions::{self, Type},
     host_install::HostInstallStatus,
+    install::InstallStatus,
     names::{COMMAND_ANNOTATION, RELEASE_ANNOTATION},
-    reinstall::InstallStatus,
     target::{Target, TargetKind},
 };
 use std::time::Duration;

@@ -19,7 +19,7 @@ use crate::{
 };
 use api::{
     BareMetalServer, PoliciesInForce, Reason,
-    names::{ACKNOWLEDGE, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
+    names::{ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
     order::OrderNote,
     references::PinnedAccount,
     server::BareMetalServerStatus,
@@ -201,13 +201,12 @@ impl Facts {
     /// What the object has of acknowledgements.
     pub fn acknowledgements(&self) -> Acknowledgements<'_> {
         let status = self.object.status.as_ref();
-        Acknowledgements {
-            uid: self.uid(),
-            annotation: annotation(&self.object, ACKNOWLEDGE),
-            pending: status.map_or(&[], |s| &s.pending_acknowledgements),
-            acknowledged: status.map_or(&[], |s| &s.acknowledged),
-            now: self.now.wall,
-        }
+        Acknowledgements::of(
+            &self.object.metadata,
+            status.map_or(&[], |s| &s.pending_acknowledgements),
+            status.map_or(&[], |s| &s.acknowledged),
+            self.now.wall,
+        )
     }
 
     /// The word by which somebody asks for a look now.

@@ -1,7 +1,7 @@
 //! What one process remembers of a re-installation. To lose it is always safe.
 
 use crate::machine_commands::Search;
-use api::reinstall::InstallRecord;
+use api::install::InstallRecord;
 use std::time::Duration;
 
 /// Memory of the re-installations of one object.

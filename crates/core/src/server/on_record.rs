@@ -58,7 +58,7 @@ mod tests {
                 "cluster": "0123456789abcdef", "uid": of, "mark": mark(of), "epoch": 1, "attempt": "a",
                 "sendBy": "2026-09-21T14:00:00Z",
                 "account": {"kind": "ProviderAccount", "name": "default", "uid": "u",
-                    "lineage": "l", "connection": "c"},
+                    "accountID": "l", "credentialsHash": "c"},
             });
             let mut order = intent.clone();
             order["outcome"] = json!(outcome);

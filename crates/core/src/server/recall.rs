@@ -19,7 +19,7 @@ use crate::{
     },
     mark::Mark,
 };
-use api::reinstall::InstallStatus;
+use api::install::InstallStatus;
 
 /// What is known outside of the object.
 pub trait Known {

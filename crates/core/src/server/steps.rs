@@ -14,7 +14,7 @@ use crate::report::{News, Severity};
 use api::{
     Reason,
     conditions::{self, Type},
-    reinstall::{InstallEnd, InstallRecord},
+    install::{InstallEnd, InstallRecord},
     root_password::{PasswordWarning, RootPasswordStatus},
     server::{BareMetalServerStatus, OrderOutcome, OrderRecord},
 };

@@ -13,9 +13,7 @@ use crate::{
     account::view::Times, acknowledgement::Acknowledgements, mark::Mark, ownership::Rivals,
     pass::Subject,
 };
-use api::{
-    IpWhitelist, Reason, conditions::Type, names::ACKNOWLEDGE, whitelist::WhitelistMode,
-};
+use api::{IpWhitelist, Reason, conditions::Type, whitelist::WhitelistMode};
 use hosting_types::ApiKeyId;
 use std::time::Duration;
 
@@ -113,13 +111,12 @@ impl Facts {
     /// What the object has of acknowledgements.
     pub fn acknowledgements(&self) -> Acknowledgements<'_> {
         let status = self.subject.object.status.as_ref();
-        Acknowledgements {
-            uid: self.subject.uid(),
-            annotation: self.subject.annotation(ACKNOWLEDGE),
-            pending: status.map_or(&[], |s| &s.pending_acknowledgements),
-            acknowledged: status.map_or(&[], |s| &s.acknowledged),
-            now: self.subject.now.wall,
-        }
+        Acknowledgements::of(
+            &self.subject.object.metadata,
+            status.map_or(&[], |s| &s.pending_acknowledgements),
+            status.map_or(&[], |s| &s.acknowledged),
+            self.subject.now.wall,
+        )
     }
 
     /// The start of a pass: what this process knew before it looked after the object does not count.

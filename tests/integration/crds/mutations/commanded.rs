@@ -114,7 +114,7 @@ fn facts(mut object: ServerCommand) -> Facts {
         "apiVersion": "flexmetal.dev/v1alpha1", "kind": "DedicatedHost",
         "metadata": {"name": "web", "namespace": "n", "uid": "host"},
         "spec": {"hostID": 7},
-        "status": {"account": {"kind": "ProviderAccount", "name": "default"}, "lineage": "lineage-1"},
+        "status": {"account": {"kind": "ProviderAccount", "name": "default"}, "accountID": "lineage-1"},
     });
     let target = match object.spec.target_ref.kind() {
         TargetKind::BareMetalServer => {

@@ -144,7 +144,7 @@ pub(super) fn credentials(facts: &Facts, accepted: bool) -> Option<Credentials> 
     let is_new = before.is_none_or(|before| before.hash != in_force.credentials_hash);
     (accepted && is_new && !facts.keys.is_draining).then(|| Credentials {
         hash: in_force.credentials_hash.clone(),
-        verified_at: Timestamp::from_second(facts.wall).ok().map(Time),
+        in_use_since: Timestamp::from_second(facts.wall).ok().map(Time),
     })
 }
 

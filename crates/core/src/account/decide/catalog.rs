@@ -132,7 +132,10 @@ fn of(catalogue: &Catalogue) -> Catalog {
     const ALL: usize = usize::MAX;
     let locations = catalogue.locations.iter().map(location);
     let locations = Bounded::of(locations, OF_LOCATIONS, ALL);
-    let orderable = catalogue.systems.iter().filter(|s| s.for_servers && s.active);
+    let orderable = catalogue
+        .systems
+        .iter()
+        .filter(|s| s.for_servers && s.active);
     let systems = Bounded::of(orderable.map(system), OF_SYSTEMS, ALL);
     let quotas = catalogue.quotas.iter().flat_map(quotas);
     let quotas = Bounded::of(quotas, OF_QUOTAS, MOST_QUOTAS);

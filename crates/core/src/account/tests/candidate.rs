@@ -242,7 +242,7 @@ fn the_status_shows_a_key_once_the_former_one_is_not_needed_any_more() {
     let shows = |hash: &str, at: i64| {
         Some(Credentials {
             hash: hash.into(),
-            verified_at: Some(Time(Timestamp::from_second(at).unwrap())),
+            in_use_since: Some(Time(Timestamp::from_second(at).unwrap())),
         })
     };
     let mut before = facts();

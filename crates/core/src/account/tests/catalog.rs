@@ -220,9 +220,16 @@ fn a_name_that_no_spec_could_take_is_left_out_and_counted() {
     };
     for hidden in [&*long, "US\u{202e}imaiM", "a\u{200b}b", "a\u{1b}[31mb", " "] {
         let catalog = shown(Catalogue {
-            locations: vec![location(hidden), location(&right), location("BR: São Paulo")],
+            locations: vec![
+                location(hidden),
+                location(&right),
+                location("BR: São Paulo"),
+            ],
             systems: vec![system(hidden), system("ubuntu")],
-            plans: vec![plan(hidden, &[]), plan("bm7", &[(hidden, "high"), ("R&D <1>", "high")])],
+            plans: vec![
+                plan(hidden, &[]),
+                plan("bm7", &[(hidden, "high"), ("R&D <1>", "high")]),
+            ],
             quotas: vec![quota(hidden), quota("bm7")],
         });
         assert_eq!(catalog.omitted, 4, "{hidden:?}");

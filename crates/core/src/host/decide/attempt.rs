@@ -8,7 +8,7 @@ use api::{
     command::CommandOutcome,
     host::DedicatedHostStatus,
     host_install::{HostInstallIntent, HostInstallRecord, HostInstallStatus, HostLog},
-    reinstall::InstallEnd,
+    install::InstallEnd,
 };
 use hosting_types::{Error, host::Host};
 use std::time::Duration;

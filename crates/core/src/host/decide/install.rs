@@ -19,9 +19,9 @@ use api::{
     conditions::Type,
     host::DedicatedHostStatus,
     host_install::{HostInstallIntent, HostInstallRecord, HostInstallStatus, HostLog},
+    install::{FinishedInstall, InstallEnd},
     order::OrderAccount,
     power::{PowerState, PowerStatus},
-    reinstall::{FinishedInstall, InstallEnd},
 };
 use hosting_types::{
     host::{Host, InstallStatus},

@@ -28,9 +28,9 @@ use api::{
     command::{CommandOutcome, PowerAction},
     host::DedicatedHostSpec,
     host_install::{HostInstallRecord, HostLog, HostSystem},
+    install::{Install, InstallEnd},
     power::{Power, PowerCommand, PowerState, PowerStatus},
     references::{AccountKind, AccountRef, PinnedAccount, SshKeyRef},
-    reinstall::{Install, InstallEnd},
 };
 use hosting_types::{
     HostId,

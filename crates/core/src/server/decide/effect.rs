@@ -4,9 +4,9 @@ use super::{fence::TagProof, outputs::Output, reinstall::NewInstall, sent::Hashe
 use api::{
     account::KnownServer,
     command::PowerAction,
+    install::InstallRecord,
     names::RETAINED_PREFIX,
     order::{OrderAccount, OrderNote},
-    reinstall::InstallRecord,
     root_password::Installed,
 };
 use hosting_types::Order;

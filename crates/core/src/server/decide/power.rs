@@ -3,7 +3,7 @@
 
 use super::{super::facts::Facts, Effect, reinstall};
 use crate::power::{self, PowerFacts};
-use api::{Reason, power::PowerStatus, reinstall::InstallStatus};
+use api::{Reason, install::InstallStatus, power::PowerStatus};
 use hosting_types::{Server, ServerStatus};
 
 /// What is to be recorded of the wish for a machine, and done.

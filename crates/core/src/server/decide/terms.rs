@@ -11,7 +11,7 @@ use api::{Reason, limits::Limits, policies::DeletionPolicy};
 pub fn against_order(facts: &Facts) -> Option<Cause> {
     let policy = facts.policies().deletion_policy;
     against(facts, |limits| {
-        let not_policy = || (!limits.allow(policy)).then(|| not_policy(limits, policy));
+        let not_policy = || (!limits.allows_policy(policy)).then(|| not_policy(limits, policy));
         refusal(facts, limits).or_else(not_policy)
     })
 }
@@ -24,7 +24,7 @@ pub fn against_retain(facts: &Facts) -> Option<Cause> {
     }
     against(facts, |limits| {
         let retain = DeletionPolicy::Retain;
-        (!limits.allow(retain)).then(|| not_policy(limits, retain))
+        (!limits.allows_policy(retain)).then(|| not_policy(limits, retain))
     })
 }
 

@@ -246,7 +246,7 @@ pub(super) fn made_up() -> String {
         "uid": "uid", "action": "PowerOff", "server": machine(3), "attempt": "made-up",
         "startedAt": "2026-01-01T00:00:00Z", "sendBy": "2026-01-01T00:00:30Z", "listed": {},
         "account": {
-            "kind": "ProviderAccount", "name": "default", "uid": "x", "lineage": "l", "connection": "c",
+            "kind": "ProviderAccount", "name": "default", "uid": "x", "accountID": "l", "credentialsHash": "c",
         },
     })
     .to_string()

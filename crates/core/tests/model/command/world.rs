@@ -226,7 +226,7 @@ impl State {
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "DedicatedHost",
             "metadata": {"name": "web", "namespace": "shop", "uid": "server"},
             "spec": {"hostID": self.machine},
-            "status": {"account": PinnedAccount::of(None), "lineage": "lineage-1"},
+            "status": {"account": PinnedAccount::of(None), "accountID": "lineage-1"},
         });
         if self.is_deleted {
             host["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");

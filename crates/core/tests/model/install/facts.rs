@@ -7,11 +7,11 @@ use super::{
 use api::{
     BareMetalServer, Interval,
     command::CommandOutcome,
+    install::Install,
     lifetime::Provisioning,
     names::{ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
     order::{OrderAccount, OrderNote},
     references::{AccountKind, PinnedAccount},
-    reinstall::Install,
     server::{
         BareMetalServerSpec, BareMetalServerStatus, DeletionPolicy, Intent, OrderOutcome,
         OrderRecord,

@@ -8,7 +8,7 @@ use super::{
 };
 use api::{
     command::{CommandOutcome, ListedCommands},
-    reinstall::{InstallEnd, InstallRecord, InstallStatus},
+    install::{InstallEnd, InstallRecord, InstallStatus},
     target::Target,
 };
 use flexmetal_core::{

@@ -6,7 +6,7 @@ use super::{
     scenes::Scene,
     world::*,
 };
-use api::{Reason, conditions::Type, reinstall::InstallRecord};
+use api::{Reason, conditions::Type, install::InstallRecord};
 use flexmetal_core::server::{
     decide::{Effect, decide},
     memory::Memory,

@@ -2,7 +2,7 @@
 //! happen to the machine. Small values; what is large stands in tables and is named by a number.
 
 use super::super::real::Interner;
-use api::reinstall::{InstallRecord, InstallStatus};
+use api::install::{InstallRecord, InstallStatus};
 use flexmetal_core::{
     moment::Moment,
     server::{decide::NewInstall, memory::Memory},

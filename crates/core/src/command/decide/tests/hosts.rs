@@ -15,7 +15,7 @@ fn host() -> DedicatedHost {
         "metadata": {"name": "web", "namespace": "shop", "uid": "host-1"},
         "spec": {"hostID": 7},
         "status": {
-            "account": {"kind": "ProviderAccount", "name": "default"}, "lineage": "lineage-1",
+            "account": {"kind": "ProviderAccount", "name": "default"}, "accountID": "lineage-1",
             "serverID": 70,
         },
     }))
@@ -82,7 +82,7 @@ fn installing(host: &mut DedicatedHost) {
 /// It was seen in another account.
 fn in_lineage_0() -> DedicatedHost {
     let mut host = host();
-    status(&mut host, "lineage", json!("lineage-0"));
+    status(&mut host, "accountID", json!("lineage-0"));
     host
 }
 

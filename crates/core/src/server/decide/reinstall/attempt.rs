@@ -17,7 +17,7 @@ use crate::{
 use api::{
     BareMetalServer, Reason,
     command::{CommandOutcome, ListedCommands},
-    reinstall::{InstallEnd, InstallIntent, InstallRecord, InstallStatus},
+    install::{InstallEnd, InstallIntent, InstallRecord, InstallStatus},
     server::BareMetalServerStatus,
 };
 use hosting_types::{Error, Server, command::Command};

@@ -10,7 +10,7 @@ use crate::{
 use api::{
     Interval, Reason,
     command::CommandOutcome,
-    reinstall::{FinishedInstall, InstallEnd, InstallRecord, InstallStatus},
+    install::{FinishedInstall, InstallEnd, InstallRecord, InstallStatus},
 };
 use hosting_types::command::CommandState;
 use std::{cmp::Ordering, time::Duration};

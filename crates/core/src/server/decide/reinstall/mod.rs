@@ -18,7 +18,7 @@ use crate::cause::{AS_READY, AS_SYNCED, Cause};
 use api::{
     Reason,
     conditions::{Type, Wanted},
-    reinstall::{InstallEnd, InstallRecord, InstallStatus},
+    install::{InstallEnd, InstallRecord, InstallStatus},
 };
 use hosting_types::{Server, ServerStatus};
 use std::{collections::BTreeMap, time::Duration};

@@ -12,8 +12,8 @@ use crate::{
 };
 use api::{
     Interval, Reason,
+    install::{InstallIntent, InstallRecord, InstallStatus},
     order::OrderAccount,
-    reinstall::{InstallIntent, InstallRecord, InstallStatus},
     server::OrderOutcome,
 };
 use hosting_types::server::Reinstall;

@@ -16,7 +16,7 @@ use crate::{account_facts::Purpose, again::Again};
 use api::{
     Interval, Reason,
     conditions::{Type, Wanted},
-    reinstall::InstallStatus,
+    install::InstallStatus,
     root_password::{Installed, PasswordWarning, RootPassword, RootPasswordStatus},
 };
 use jiff::Timestamp;

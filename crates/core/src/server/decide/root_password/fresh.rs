@@ -3,7 +3,7 @@
 use super::{super::super::facts::Facts, delete_at};
 use crate::account_facts::Purpose;
 use api::{
-    reinstall::InstallStatus,
+    install::InstallStatus,
     root_password::{Installed, RootPasswordStatus},
     server::BareMetalServerStatus,
 };

@@ -20,7 +20,7 @@ use super::{
 use api::{
     Reason,
     conditions::{Type, Wanted},
-    reinstall::InstallEnd,
+    install::InstallEnd,
     root_password::{Installed, RootPassword, RootPasswordStatus},
     server::BareMetalServerStatus,
 };

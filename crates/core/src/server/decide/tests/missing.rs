@@ -299,12 +299,21 @@ fn the_only_known_machine_may_be_acknowledged_as_absent_after_the_grace_period()
             .view(|v| v.known.clear())
             .memory(|m| m.missing = tried)
     };
-    assert_eq!(short(&alone(&[800, 900]).decide()), (Some("Read"), None, false));
+    assert_eq!(
+        short(&alone(&[800, 900]).decide()),
+        (Some("Read"), None, false)
+    );
     assert_eq!(alone(&[800, 900]).written().pending(AssumeAbsent), None);
     let long = alone(&[300, 360, 990]);
     let not_found = (None, Some(Reason::MachineNotFound), true);
     assert_eq!(short(&long.decide()), not_found);
-    let closed = long.given(AssumeAbsent).decide().draft.status.order.unwrap();
+    let closed = long
+        .given(AssumeAbsent)
+        .decide()
+        .draft
+        .status
+        .order
+        .unwrap();
     assert_eq!(closed.outcome, Some(OrderOutcome::Absent));
     // After the grace period a listing of that time is asked for.
     let due = alone(&[300, 360]).view(|v| {

@@ -315,7 +315,8 @@ fn untagged() -> impl Strategy<Value = Case> {
             })
             .facts(|f| {
                 f.unlisted = unlisted.into_iter().collect();
-                f.memory.unlisted_seen(!f.unlisted.is_empty(), Duration::ZERO);
+                f.memory
+                    .unlisted_seen(!f.unlisted.is_empty(), Duration::ZERO);
                 f.is_newcomer = !old;
                 if state == 1 {
                     f.account = unsaid("default");

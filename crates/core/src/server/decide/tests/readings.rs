@@ -24,7 +24,7 @@ use crate::{
     },
     trouble::Trouble,
 };
-use api::{FailurePolicy, reinstall::InstallEnd};
+use api::{FailurePolicy, install::InstallEnd};
 use hosting_types::{
     catalogue::Availability,
     quota::{LocationQuota, QuotaUsage},

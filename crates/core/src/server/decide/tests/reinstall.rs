@@ -10,7 +10,7 @@ use crate::server::{
 use api::{
     command::{CommandOutcome, ListedCommands},
     conditions::{Type, Wanted},
-    reinstall::{Install, InstallEnd, InstallIntent, InstallRecord, InstallStatus},
+    install::{Install, InstallEnd, InstallIntent, InstallRecord, InstallStatus},
 };
 use hosting_types::server::DiskWipe;
 

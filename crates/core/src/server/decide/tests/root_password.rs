@@ -19,8 +19,8 @@ use api::{
     ManagementPolicy,
     command::{CommandOutcome, ListedCommands},
     conditions::Wanted,
+    install::{FinishedInstall, InstallEnd, InstallIntent, InstallRecord, InstallStatus},
     outputs::{OutputRef, Outputs},
-    reinstall::{FinishedInstall, InstallEnd, InstallIntent, InstallRecord, InstallStatus},
     root_password::{Installed, PasswordWarning, RootPassword},
 };
 
@@ -274,7 +274,7 @@ fn installed_again(case: Case, end: Option<InstallEnd>) -> Case {
     }
     case.object(|o| o.status.as_mut().unwrap().install = Some(install))
         .spec(|s| {
-            s.install = Some(api::reinstall::Install {
+            s.install = Some(api::install::Install {
                 revision,
                 wipe_disk: None,
             })

@@ -216,7 +216,10 @@ fn entries_of_other_objects_go_by_a_token_for_exactly_those() {
         panic!("{status:?}")
     };
     assert_eq!(asked.effect, AcknowledgementEffect::RemoveOthersEntries);
-    assert_eq!(asked.subject, "entries 6, 7 of other objects on the whitelist of API key 7");
+    assert_eq!(
+        asked.subject,
+        "entries 6, 7 of other objects on the whitelist of API key 7"
+    );
     assert_eq!(status.others_entries, [6, 7]);
     let token = asked.token.clone();
     assert!(message.contains(&token), "{message}");
