@@ -166,6 +166,7 @@ pub struct ClusterProviderAccountSpec {
     /// by neither. Default: none. Mutable; it stops orders, never releases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[x_kube(validation = Rule::new(names_of_limits(12_000)).message("the limits of the entries name more than 12000 characters of instance types, locations and contracts together: use several accounts of the cluster"))]
     #[x_kube(validation = Rule::new("self.map(e, has(e.hosts) ? e.hosts.size() : 0).sum() <= 128").message("the entries list more than 128 hosts together: use several accounts of the cluster, or a ProviderAccount in the namespace of the hosts"))]
     pub allowed_namespaces: Vec<AllowedNamespaces>,
 }
@@ -300,6 +301,16 @@ impl CaBundleKind {
 fn one_ca_bundle() -> Rule {
     Rule::new("!(has(self.caBundle) && has(self.caBundleRef))")
         .message("set at most one of spec.caBundle and spec.caBundleRef")
+}
+
+/// The rule of the entries that keeps an account below 64 KiB, whatever their limits name.
+fn names_of_limits(most: usize) -> String {
+    let lists = ["instanceTypes", "locations", "contractIDs"].map(|list| {
+        let list = format!("e.limits.{list}");
+        format!("(has({list}) ? {list}.map(n, n.size()).sum() : 0)")
+    });
+    let all = lists.join(" + ");
+    format!("self.map(e, has(e.limits) ? {all} : 0).sum() <= {most}")
 }
 
 /// What is known about the account. Written by the operator only.

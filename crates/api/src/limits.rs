@@ -18,16 +18,16 @@ pub struct Limits {
     pub max_orders_per_hour: Option<i32>,
     /// Instance types that may be ordered, at most 6. Default: all. Mutable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 6), inner(length(min = 1, max = 40), regex(pattern = r"^[!-~]+( [!-~]+)*$")), extend("x-kubernetes-list-type" = "set"))]
+    #[schemars(length(max = 6), inner(length(min = 1, max = 128), regex(pattern = r"^[!-~]+( [!-~]+)*$")), extend("x-kubernetes-list-type" = "set"))]
     pub instance_types: Vec<String>,
     /// Locations that may be ordered at, at most 6. Default: all. Mutable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 6), inner(length(min = 1, max = 40), regex(pattern = r"^[!-~]+( [!-~]+)*$")), extend("x-kubernetes-list-type" = "set"))]
+    #[schemars(length(max = 6), inner(length(min = 1, max = 128), regex(pattern = r"^[!-~]+( [!-~]+)*$")), extend("x-kubernetes-list-type" = "set"))]
     pub locations: Vec<String>,
     /// Contracts that may be ordered from, at most 4: each server must name one of them. Default: any
     /// contract, or none. Mutable.
     #[serde(default, rename = "contractIDs", skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 4), inner(length(min = 1, max = 64), regex(pattern = r"^[A-Z0-9_.-]+$")), extend("x-kubernetes-list-type" = "set"))]
+    #[schemars(length(max = 4), inner(length(min = 1, max = 240), regex(pattern = r"^[A-Z0-9_.-]+$")), extend("x-kubernetes-list-type" = "set"))]
     pub contract_ids: Vec<String>,
     /// Whether a server may set `overflow: true`. Default: true. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
