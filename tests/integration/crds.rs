@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use lab::rig::{Cluster, cluster, eventually, program};
-pub(crate) use schema::crds as definitions;
 use schema::crds;
+pub(crate) use schema::{crds as definitions, root};
 
 const SOON: Duration = Duration::from_secs(30);
 

@@ -188,56 +188,72 @@ fn every_reason_has_its_entry_and_no_entry_is_left_over() {
     }
 }
 
-/// Fields have been renamed, and what speaks of them under their old names helps nobody: the API server prunes
-/// or refuses them.
+/// Fields of Kubernetes' own kinds that pages speak of.
+const OF_KUBERNETES: [&str; 1] = ["spec.providerID"];
+
+/// A field that was renamed or never was helps nobody: the API server prunes or refuses it.
 #[test]
-fn no_former_name_of_a_field_is_left() {
-    // In halves, so that this file does not name them.
-    let names = [
-        ["poll", "Moving"],
-        ["poll", "Still"],
-        ["poll_", "moving"],
-        ["poll_", "still"],
-        ["listing", "Spacing"],
-        ["listing_", "spacing"],
-        ["timing.", "settle"],
-        ["times.", "settle"],
-        ["timing.", "sweep"],
-        ["times.", "sweep"],
-        ["\"settle", "\":"],
-        ["settle", ": "],
-        ["sweep", ": "],
-        ["settle", " time"],
-        ["last", "Sweep"],
-        ["last_", "sweep"],
-        ["contract", "Id"],
-        ["status.", "observed."],
-        ["install.", "os."],
-        ["install.", "sshKeyRef"],
-        ["acknowledge-", "absent"],
-        ["acknowledge-", "account"],
-        ["acknowledge-", "lockout"],
-        ["acknowledge-", "releases"],
-        ["order-", "another"],
-    ];
-    let names = names.map(|halves| halves.concat());
-    let (mut read, mut wrong) = (0, Vec::new());
-    for folder in ["src", "crds", "deploy", "docs", "examples", "tests"] {
-        for extension in ["rs", "md", "yaml", "yml", "json", "tpl", "txt"] {
-            for file in files_below(&Path::new(ROOT).join(folder), extension) {
-                // There one of them is a name of the hosting API.
-                if file.ends_with("docs/hosting-api.md") || file.ends_with("docs/simulator.md") {
-                    continue;
-                }
-                let text = fs::read_to_string(&file).unwrap();
-                let left = names.iter().filter(|n| text.contains(n.as_str()));
-                wrong.extend(left.map(|name| format!("{}: {name}", file.display())));
-                read += 1;
+fn every_field_that_a_page_names_is_in_a_definition() {
+    let definitions = crds::definitions();
+    let is_field = |path: &str| {
+        let parts: Vec<&str> = path.split('.').collect();
+        let has_it = |crd: &Value| has_field(crds::root(crd), &parts);
+        definitions.iter().any(has_it) || OF_KUBERNETES.contains(&path)
+    };
+    let (mut named, mut wrong) = (0, Vec::new());
+    for (page, text) in pages() {
+        // Code in a line, without the blocks.
+        let prose: String = text.split("```").step_by(2).collect();
+        for code in prose.split('`').skip(1).step_by(2) {
+            if !code.starts_with("spec.") && !code.starts_with("status.") {
+                continue;
             }
+            let end = code.find(|c: char| !c.is_ascii_alphanumeric() && !".[]".contains(c));
+            let path = without_indices(&code[..end.unwrap_or(code.len())]);
+            if !is_field(path.trim_end_matches('.')) {
+                wrong.push(format!("{}: {code}", page.display()));
+            }
+            named += 1;
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-    assert!(read > 200, "only {read} files were read");
+    assert!(named > 100, "only {named} fields were found");
+    for former in [
+        "spec.releaseBrake",
+        "status.observed.os",
+        "spec.timing.settle",
+    ] {
+        assert!(!is_field(former), "{former}");
+    }
+}
+
+/// Whether a schema has the field of this path.
+fn has_field(schema: &Value, path: &[&str]) -> bool {
+    let Some((field, rest)) = path.split_first() else {
+        return true;
+    };
+    if schema["x-kubernetes-preserve-unknown-fields"] == true {
+        return true;
+    }
+    let inner = [
+        &schema["properties"][*field],
+        &schema["additionalProperties"],
+    ];
+    let mut inner = inner.into_iter().filter(|inner| inner.is_object());
+    match schema["type"].as_str() {
+        Some("array") => has_field(&schema["items"], path),
+        _ => inner.any(|inner| has_field(inner, rest)),
+    }
+}
+
+/// A path without the indices of its lists: `a[].b[0].c` is `a.b.c`.
+fn without_indices(path: &str) -> String {
+    let parts = path.split('[').enumerate();
+    let parts = parts.map(|(number, part)| match number {
+        0 => part,
+        _ => part.split_once(']').map_or("", |(_, rest)| rest),
+    });
+    parts.collect()
 }
 
 #[test]
