@@ -208,28 +208,6 @@ fn decisions_touch_nothing_that_acts() {
     }
 }
 
-/// Each write names its field manager, which is in one place.
-#[test]
-fn no_write_has_another_field_manager() {
-    for (path, code) in sources(&root().join("src")) {
-        let is_exempt = |exempt: &&str| path == Path::new(exempt);
-        if ["runtime/clients.rs", "arrows.rs"].iter().any(is_exempt) {
-            continue;
-        }
-        for other in [
-            "PostParams::",
-            "PatchParams::",
-            "PatchParams {",
-            "field_manager",
-        ] {
-            assert!(!code.contains(other), "{} has {other:?}", path.display());
-        }
-        // What is dry is still a write of ours.
-        let made = code.matches("PostParams {").count();
-        assert_eq!(made, code.matches("..post_params()").count(), "{path:?}");
-    }
-}
-
 #[test]
 fn decisions_are_built_without_client_and_runtime() {
     let tree = |package: &str| {

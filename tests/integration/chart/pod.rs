@@ -2,7 +2,6 @@
 //! nodes: with the token of the release's ServiceAccount, and the arguments and the
 //! environment that its Deployment sets.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -49,7 +48,6 @@ impl Release<'_> {
         self.command(&proxy).await;
         self.install_host(&simulator).await;
         self.outputs(&simulator).await;
-        self.managers().await;
         let forgotten = "--for=jsonpath={.status.rootPassword.deletedAt}";
         let forgotten = ["-n", &self.work, "wait", forgotten, "bms/windows"];
         let waits = ["--timeout=60s"];
@@ -128,43 +126,6 @@ impl Release<'_> {
             &folder.join("operator.log"),
             false,
         )
-    }
-
-    /// Who wrote what is there, as the API server notes it: kubectl, Kubernetes itself, and the operator by its one name.
-    async fn managers(&self) {
-        const OTHERS: [&str; 3] = ["kubectl", "kubectl-patch", "kube-controller-manager"];
-        let of_work = format!("{EVERY_KIND},scmd,pacct,secrets,configmaps,events.events.k8s.io");
-        for (namespace, kinds, others) in [
-            (&self.work, of_work.as_str(), &OTHERS[..]),
-            (&self.system, "leases", &OTHERS[..0]),
-        ] {
-            let get = [
-                "-n",
-                namespace,
-                "get",
-                kinds,
-                "-o=json",
-                "--show-managed-fields",
-            ];
-            let list: Value = serde_json::from_str(&self.cluster.kubectl_ok(&get).await).unwrap();
-            let objects = list["items"].as_array().unwrap();
-            let mut kinds = BTreeSet::new();
-            for object in objects {
-                for entry in object["metadata"]["managedFields"].as_array().unwrap() {
-                    let manager = entry["manager"].as_str().unwrap();
-                    if manager == "flexmetal-operator" {
-                        kinds.insert(object["kind"].as_str().unwrap());
-                    } else {
-                        assert!(others.contains(&manager), "{manager}: {object:#}");
-                    }
-                }
-            }
-            // Each kind that there is: of status, finalizers and what is made whole.
-            let all = objects
-                .iter()
-                .map(|object| object["kind"].as_str().unwrap());
-            assert_eq!(kinds, all.collect(), "{namespace}");
-        }
     }
 
     /// The paths that the kubelet would ask, at the address that the log names.
