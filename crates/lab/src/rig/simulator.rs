@@ -333,6 +333,8 @@ impl Simulator {
 fn http_client() -> reqwest::Client {
     reqwest::Client::builder()
         .no_proxy()
+        // The simulator closes a connection that is idle for 30 s; a request on it at that moment would fail.
+        .pool_max_idle_per_host(0)
         .timeout(ANSWER_WITHIN)
         .build()
         .expect("a plain client can be made")
