@@ -8,7 +8,7 @@ use crate::runtime::{clients::post_params, kind_api::KindApi};
 use api::{
     ServerCommand,
     command::{PowerAction, ServerCommandSpec},
-    power::{PowerStatus, is_command_of},
+    power::{PowerRecord, is_command_of},
     target::{TargetKind, TargetRef},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -62,9 +62,9 @@ pub async fn create_command(
 pub async fn read_command(
     process: &Process,
     namespace: &str,
-    power: Option<&PowerStatus>,
+    power: Option<&PowerRecord>,
 ) -> Option<Option<ServerCommand>> {
-    let command = power.and_then(PowerStatus::awaited)?;
+    let command = power.and_then(PowerRecord::awaited)?;
     let api = ServerCommand::api(process.client.clone(), Some(namespace));
     bounded(api.get_opt(&command.name)).await.ok()
 }

@@ -134,9 +134,11 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
         }
     }
 
-    /// Writes the status, as the difference to what is there. None when there is none.
+    /// Writes the status, with what users read of its records, as the difference to what is there. None when there is none.
     pub async fn write_status(&self, object: &K, status: &K::Status) -> Option<Written<K>> {
         let before = serde_json::to_value(object.status()).ok()?;
+        let mut status = status.clone();
+        K::show_records(&mut status);
         let after = serde_json::to_value(status).ok()?;
         let version = object.meta().resource_version.as_deref();
         let patch = Patch::Merge(status_patch(&before, &after, version)?);

@@ -10,7 +10,8 @@ use super::{
     limits::Limits,
     orphan::Orphan,
     policies::Policies,
-    references::{KeySelector, OBJECT_KEY, OBJECT_NAME},
+    records::{self, AccountRecords},
+    references::{KeySelector, OBJECT_NAME, OBJECT_KEY},
     release_limit::{ReleaseLimit, ReleaseLimitStatus},
     timing::{Timing, TimingInForce},
 };
@@ -356,8 +357,8 @@ pub struct AccountStatus {
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub orphans: Vec<Orphan>,
 
-    /// Random identifier of the account at the provider. A new base URL or key keeps it only if it shows one of
-    /// `knownServers`.
+    /// Random identifier of the account at the provider. A new base URL or key keeps it only if it shows a server that
+    /// identifies the account.
     #[serde(rename = "accountID", skip_serializing_if = "Option::is_none")]
     pub account_id: Option<String>,
 
@@ -393,11 +394,6 @@ pub struct AccountStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials: Option<Credentials>,
 
-    /// Up to three servers that identify this account. A list that shows one of them is of this account and complete.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 3), extend("x-kubernetes-list-type" = "atomic"))]
-    pub known_servers: Vec<KnownServer>,
-
     /// The times in force: what `spec.timing` says or else the defaults, each within its bounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timing: Option<TimingInForce>,
@@ -412,6 +408,11 @@ pub struct AccountStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub last_handled_reconcile_at: Option<String>,
+
+    /// The operator's own records, for the operator alone: their form changes without notice. Do not change them.
+    #[serde(skip_serializing_if = "records::is_unset")]
+    #[schemars(schema_with = "records::schema")]
+    pub records: AccountRecords,
 }
 
 /// Counts of an account.
@@ -478,7 +479,7 @@ impl Endpoint {
 }
 
 /// A server that identifies the account.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KnownServer {
     /// UUID of the server.

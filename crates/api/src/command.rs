@@ -4,6 +4,7 @@ use super::{
     interval::Interval,
     kind::Kind,
     order::OrderAccount,
+    records::{self, CommandRecords},
     references::PinnedAccount,
     rfc3339,
     target::{Target, TargetRef},
@@ -170,15 +171,6 @@ pub struct ServerCommandStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<PinnedAccount>,
 
-    /// The target as it was first seen. A command for one that is another later is not sent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub target: Option<CommandTarget>,
-
-    /// The operator's own record of what was sent: at most two, a `Shutdown` and the `PowerOff` after it. For reading only.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 2), extend("x-kubernetes-list-type" = "atomic"))]
-    pub sent: Vec<CommandRecord>,
-
     /// The provider's identifier of the last command. Unset for a DedicatedHost, whose commands have none.
     #[serde(rename = "commandID", skip_serializing_if = "Option::is_none")]
     pub command_id: Option<String>,
@@ -201,10 +193,15 @@ pub struct ServerCommandStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub last_handled_reconcile_at: Option<String>,
+
+    /// The operator's own records, for the operator alone: their form changes without notice. Do not change them.
+    #[serde(skip_serializing_if = "records::is_unset")]
+    #[schemars(schema_with = "records::schema")]
+    pub records: CommandRecords,
 }
 
 /// The target of a command, as it was first seen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandTarget {
     /// UID of the object.
@@ -241,7 +238,7 @@ impl CommandTarget {
 }
 
 /// One command as it was started, and what came of it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandRecord {
     /// What is intended.
@@ -249,7 +246,6 @@ pub struct CommandRecord {
     pub intent: CommandIntent,
     /// What came of it. Unset while that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "CommandOutcome")]
     pub outcome: Option<CommandOutcome>,
     /// The provider's identifier of the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -276,7 +272,7 @@ impl CommandRecord {
 }
 
 /// The intent to send a command, written before it is sent, in metadata and in status.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandIntent {
     /// UID of the object: a copy of it, or one that was restored, has sent nothing and sends nothing.
@@ -289,11 +285,9 @@ pub struct CommandIntent {
     pub attempt: String,
     /// When the attempt was started.
     #[serde(with = "rfc3339")]
-    #[schemars(schema_with = "rfc3339::schema")]
     pub started_at: i64,
     /// Time after which the command is no longer sent.
     #[serde(with = "rfc3339")]
-    #[schemars(schema_with = "rfc3339::schema")]
     pub send_by: i64,
     /// The account that it goes to.
     pub account: OrderAccount,
@@ -302,7 +296,7 @@ pub struct CommandIntent {
 }
 
 /// The commands of a machine at one moment, as far as they tell a later one from those of before.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedCommands {
     /// What was created before this moment, by the provider's clock, was there: an hour before the newest of them, or less
@@ -312,11 +306,9 @@ pub struct ListedCommands {
         with = "rfc3339::option",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schemars(schema_with = "rfc3339::schema")]
     pub since: Option<i64>,
     /// Short hashes of those that were created since, and of those that do not say when.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 500), extend("x-kubernetes-list-type" = "atomic"))]
     pub recent: Vec<String>,
 }
 

@@ -2,13 +2,14 @@
 
 use super::{
     address::Address,
-    host_install::{HostInstallStatus, HostKernelParam, HostSystem, texts_fit},
-    install::{Install, installs_with},
+    host_install::{HostInstallHistory, HostSystem, texts_fit},
     installation::{TextSource, script_is_run},
     kind::Kind,
     policies::{ManagementPolicy, Policies},
-    power::{Power, PowerStatus},
-    references::{AccountRef, HOST_NAME, PinnedAccount, SshKeyRef, account_stays},
+    power::{Power, PowerRecord, PowerStatus},
+    records::{self, HostRecords},
+    references::{AccountRef, PinnedAccount, SshKeyRef, account_stays, HOST_NAME},
+    install::{Install, InstallStatus, installs_with},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::{CustomResource, KubeSchema};
@@ -190,10 +191,6 @@ pub struct DedicatedHostStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<PinnedAccount>,
 
-    /// ID of that account (`status.accountID` there), as it was when the host was last known to be the same.
-    #[serde(rename = "accountID", skip_serializing_if = "Option::is_none")]
-    pub lineage: Option<String>,
-
     /// The policies in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policies: Option<HostPolicies>,
@@ -244,19 +241,24 @@ pub struct DedicatedHostStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hardware: Option<HostHardware>,
 
-    /// What was last done about `spec.power`.
+    /// What was last done about `spec.power`. Unset before the first change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power: Option<PowerStatus>,
 
-    /// The last installation, and what counts as performed.
+    /// The last installation, and which revision of `spec.install` counts as performed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub install: Option<HostInstallStatus>,
+    pub install: Option<InstallStatus>,
 
     /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
     /// which the object was last looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub last_handled_reconcile_at: Option<String>,
+
+    /// The operator's own records, for the operator alone: their form changes without notice. Do not change them.
+    #[serde(skip_serializing_if = "records::is_unset")]
+    #[schemars(schema_with = "records::schema")]
+    pub records: HostRecords,
 }
 
 /// The policies in force for a host.
@@ -333,6 +335,12 @@ impl Kind for DedicatedHost {
 
     fn conditions_mut(status: &mut Self::Status) -> (&mut Option<i64>, &mut Vec<Condition>) {
         (&mut status.observed_generation, &mut status.conditions)
+    }
+
+    fn show_records(status: &mut Self::Status) {
+        let records = &status.records;
+        status.power = records.power.as_ref().and_then(PowerRecord::shown);
+        status.install = records.install.as_ref().map(HostInstallHistory::shown);
     }
 
     fn handled(status: &mut Self::Status) -> &mut Option<String> {

@@ -7,6 +7,7 @@ use super::{
     installation::{MOST_TEXT, TALOS, is_of, params_are_read},
     order::OrderAccount,
     references::ValueLocation,
+    install::{FinishedInstall, InstallEnd, InstallStatus, LastInstall},
     rfc3339,
 };
 use kube_core::Rule;
@@ -104,10 +105,10 @@ pub struct HostKernelParam {
     pub value_from: Option<ValueLocation>,
 }
 
-/// What is known of the installations of a host. Written by the operator only.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+/// The installations of a host, as the operator records them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct HostInstallStatus {
+pub struct HostInstallHistory {
     /// UID of the object: what an earlier one of this name had noted is none of this one's.
     pub uid: String,
     /// The highest `spec.install.revision` that counts as performed.
@@ -115,7 +116,6 @@ pub struct HostInstallStatus {
     /// The installation log of the host, as far as all of it is accounted for: what comes after it was installed by somebody
     /// else. Unset until it was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "HostLog")]
     pub log: Option<HostLog>,
     /// The last installation that was finished. The last one may be a later one, which failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -126,9 +126,8 @@ pub struct HostInstallStatus {
 }
 
 /// An installation log at one moment, as far as it tells a later entry from those of before.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct HostLog {
     /// How many entries it had.
     pub entries: i64,
@@ -151,7 +150,7 @@ impl HostLog {
 }
 
 /// One installation as it was started, and what came of it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HostInstallRecord {
     /// What is intended.
@@ -159,14 +158,12 @@ pub struct HostInstallRecord {
     pub intent: HostInstallIntent,
     /// What the answer to the request said, or what was seen of it. Unset while that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "CommandOutcome")]
     pub outcome: Option<CommandOutcome>,
     /// Whether it was seen to be under way.
     #[serde(default)]
     pub is_seen: bool,
     /// How it ended. Unset until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "InstallEnd")]
     pub end: Option<InstallEnd>,
     /// When that was seen, by the operator's clock.
     #[serde(
@@ -174,7 +171,6 @@ pub struct HostInstallRecord {
         with = "rfc3339::option",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schemars(schema_with = "rfc3339::schema")]
     pub ended_at: Option<i64>,
     /// Details, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -182,7 +178,7 @@ pub struct HostInstallRecord {
 }
 
 /// The intent to install a host, written to status before the request is sent.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HostInstallIntent {
     /// UID of the object: one that was restored has sent nothing.
@@ -199,11 +195,9 @@ pub struct HostInstallIntent {
     pub attempt: String,
     /// When the attempt was started.
     #[serde(with = "rfc3339")]
-    #[schemars(schema_with = "rfc3339::schema")]
     pub started_at: i64,
     /// Time after which the request is no longer sent.
     #[serde(with = "rfc3339")]
-    #[schemars(schema_with = "rfc3339::schema")]
     pub send_by: i64,
     /// The account that it goes to.
     pub account: OrderAccount,
@@ -244,6 +238,20 @@ impl HostInstallRecord {
         }
     }
 
+    /// What users read of it.
+    fn shown(&self) -> LastInstall {
+        LastInstall {
+            revision: self.intent.revision,
+            started_at: rfc3339::time(self.intent.started_at),
+            outcome: self.outcome,
+            command_id: None,
+            state: None,
+            end: self.end,
+            ended_at: self.ended_at.and_then(rfc3339::time),
+            message: self.message.clone(),
+        }
+    }
+
     /// Whether the request was, or may have been, sent.
     pub fn may_be_sent(&self) -> bool {
         self.outcome != Some(CommandOutcome::NotSent)
@@ -255,7 +263,7 @@ impl HostInstallRecord {
     }
 }
 
-impl HostInstallStatus {
+impl HostInstallHistory {
     /// Of a host that is seen for the first time.
     pub fn new(uid: &str, revision: i64) -> Self {
         Self {
@@ -274,6 +282,14 @@ impl HostInstallStatus {
         last.map_or(self.revision, |last| {
             self.revision.max(last.intent.revision)
         })
+    }
+
+    /// What users read of it.
+    pub fn shown(&self) -> InstallStatus {
+        InstallStatus {
+            revision: self.revision,
+            last: self.last.as_ref().map(HostInstallRecord::shown),
+        }
     }
 
     /// The installation whose end is still to be seen.

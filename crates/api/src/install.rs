@@ -9,6 +9,7 @@ use super::{
     order::OrderAccount,
     rfc3339,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_core::{Reason, Rule};
 use kube_derive::KubeSchema;
 use schemars::JsonSchema;
@@ -47,10 +48,53 @@ impl Install {
     }
 }
 
-/// What is known of the re-installations of a machine. Written by the operator only.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+/// What users read of the installations of a server or host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InstallStatus {
+    /// The highest `spec.install.revision` that counts as performed.
+    pub revision: i64,
+    /// The last installation. Unset before the first one that a revision asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<LastInstall>,
+}
+
+/// The last installation, and what came of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LastInstall {
+    /// The `spec.install.revision` that asked for it.
+    pub revision: i64,
+    /// Time at which the operator started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+    /// What the provider's answer to the request said: `Accepted` or `Refused`; `NotSent`: the request was not sent. Unset while
+    /// that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "CommandOutcome")]
+    pub outcome: Option<CommandOutcome>,
+    /// The provider's ID of the command that installs the server. Unset until it is known, and for a DedicatedHost.
+    #[serde(default, rename = "commandID", skip_serializing_if = "Option::is_none")]
+    pub command_id: Option<String>,
+    /// The provider's word for the state of that command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// How it ended. Unset until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "InstallEnd")]
+    pub end: Option<InstallEnd>,
+    /// Time at which the operator saw the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Time>,
+    /// Why it failed, was refused or was not sent, in the provider's words where it said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// The re-installations of a server, as the operator records them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InstallHistory {
     /// UID of the object: what an earlier one of this name had noted is none of this one's.
     #[serde(default)]
     pub uid: String,
@@ -60,9 +104,8 @@ pub struct InstallStatus {
     pub revision: i64,
     /// When the machine was delivered, by the provider's clock: what was installed since has to be accounted for.
     #[serde(with = "rfc3339")]
-    #[schemars(schema_with = "rfc3339::schema")]
     pub since: i64,
-    /// Hashes of what the last re-installation that was finished has sent, as in `status.order.sent`. Unset before one was.
+    /// Hashes of what the last re-installation that was finished has sent, as in the record of the order. Unset before one was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub installed: Option<BTreeMap<String, String>>,
     /// That re-installation. The last one may be a later one, which failed.
@@ -73,7 +116,7 @@ pub struct InstallStatus {
     pub last: Option<InstallRecord>,
 }
 
-impl InstallStatus {
+impl InstallHistory {
     /// Of a machine that is seen for the first time.
     pub fn new(uid: &str, machine: &str, revision: i64, since: i64) -> Self {
         Self {
@@ -96,6 +139,14 @@ impl InstallStatus {
         })
     }
 
+    /// What users read of it.
+    pub fn shown(&self) -> InstallStatus {
+        InstallStatus {
+            revision: self.revision,
+            last: self.last.as_ref().map(InstallRecord::shown),
+        }
+    }
+
     /// The re-installation whose end is still to be seen.
     pub fn open(&self) -> Option<&InstallRecord> {
         self.last.as_ref().filter(|last| last.is_open())
@@ -103,19 +154,18 @@ impl InstallStatus {
 }
 
 /// A re-installation that was finished.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FinishedInstall {
     /// Its revision.
     pub revision: i64,
     /// When that was seen, by the operator's clock.
     #[serde(with = "rfc3339")]
-    #[schemars(schema_with = "rfc3339::schema")]
     pub at: i64,
 }
 
 /// One re-installation as it was started, and what came of it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InstallRecord {
     /// What is intended.
@@ -123,7 +173,6 @@ pub struct InstallRecord {
     pub intent: InstallIntent,
     /// What the answer to the request said. Unset while there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "CommandOutcome")]
     pub outcome: Option<CommandOutcome>,
     /// The provider's identifier of the command by which it goes on.
     #[serde(default, rename = "commandID", skip_serializing_if = "Option::is_none")]
@@ -133,7 +182,6 @@ pub struct InstallRecord {
     pub state: Option<String>,
     /// How it ended. Unset until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "InstallEnd")]
     pub end: Option<InstallEnd>,
     /// When that was seen, by the operator's clock.
     #[serde(
@@ -141,7 +189,6 @@ pub struct InstallRecord {
         with = "rfc3339::option",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schemars(schema_with = "rfc3339::schema")]
     pub ended_at: Option<i64>,
     /// Details of the end, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -162,6 +209,20 @@ impl InstallRecord {
         }
     }
 
+    /// What users read of it.
+    fn shown(&self) -> LastInstall {
+        LastInstall {
+            revision: self.intent.revision,
+            started_at: rfc3339::time(self.intent.started_at),
+            outcome: self.outcome,
+            command_id: self.command_id.clone(),
+            state: self.state.clone(),
+            end: self.end,
+            ended_at: self.ended_at.and_then(rfc3339::time),
+            message: self.message.clone(),
+        }
+    }
+
     /// Whether its end is still to be seen.
     pub fn is_open(&self) -> bool {
         self.end.is_none() && self.may_be_sent()
@@ -179,7 +240,7 @@ impl InstallRecord {
 }
 
 /// The intent to install a machine again, written to status before the request is sent.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InstallIntent {
     /// UID of the object: one that was restored has sent nothing.
@@ -194,17 +255,15 @@ pub struct InstallIntent {
     pub attempt: String,
     /// When the attempt was started.
     #[serde(with = "rfc3339")]
-    #[schemars(schema_with = "rfc3339::schema")]
     pub started_at: i64,
     /// Time after which the request is no longer sent.
     #[serde(with = "rfc3339")]
-    #[schemars(schema_with = "rfc3339::schema")]
     pub send_by: i64,
     /// The account that it goes to.
     pub account: OrderAccount,
     /// The re-installations of the machine that were listed right before: what is not among them came after.
     pub listed: ListedCommands,
-    /// Hashes of what is sent and the provider does not give back, as in `status.order.sent`.
+    /// Hashes of what is sent and the provider does not give back, as in the record of the order.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sent: BTreeMap<String, String>,
 }

@@ -23,6 +23,9 @@ pub trait Kind:
     /// The same to be written, with the generation that the status describes.
     fn conditions_mut(status: &mut Self::Status) -> (&mut Option<i64>, &mut Vec<Condition>);
 
+    /// Fills what users read of the operator's records.
+    fn show_records(_: &mut Self::Status) {}
+
     /// The request for a look that a status acknowledges.
     fn handled(status: &mut Self::Status) -> &mut Option<String>;
 

@@ -37,6 +37,7 @@ pub mod outputs;
 pub mod policies;
 pub mod power;
 pub mod reason;
+pub mod records;
 pub mod references;
 pub mod release_limit;
 pub mod rfc3339;

@@ -60,9 +60,7 @@ pub struct Replaced {
 }
 
 /// How long before the end people were told.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ExpiryWarning {
     /// A day at most.
     Day,

@@ -1,12 +1,11 @@
 //! The order of a server as its object records it: the intent, and the outcome.
 
 use super::{names::ORDER_TAG, references::AccountKind, rfc3339};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The intent to order, written before the order is sent, in metadata and in status.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Intent {
     /// Identifier of the ordering cluster, 16 hex digits.
@@ -21,14 +20,12 @@ pub struct Intent {
     pub attempt: String,
     /// Time after which the order is no longer sent.
     #[serde(with = "rfc3339")]
-    #[schemars(schema_with = "rfc3339::schema")]
     pub send_by: i64,
     /// Host name that was ordered.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub hostname: String,
     /// The account that the order goes to. Unset where that is not known any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "OrderAccount")]
     pub account: Option<OrderAccount>,
     /// How many attempts in a row before this one had an unknown outcome and turned out to have made no machine.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -44,9 +41,8 @@ impl Intent {
 }
 
 /// The account that an order goes to, so that nothing is concluded from what another one shows.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct OrderAccount {
     /// Kind of the account object.
     pub kind: AccountKind,
@@ -98,7 +94,7 @@ fn is_zero(n: &i32) -> bool {
 }
 
 /// The last order.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OrderRecord {
     /// What was intended.
@@ -106,7 +102,6 @@ pub struct OrderRecord {
     pub intent: Intent,
     /// Outcome of the order: `Created`, `Refused`, `NotSent` or `Absent`. Unset while it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "OrderOutcome")]
     pub outcome: Option<OrderOutcome>,
     /// Time of the outcome.
     #[serde(
@@ -114,7 +109,6 @@ pub struct OrderRecord {
         with = "rfc3339::option",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schemars(schema_with = "rfc3339::schema")]
     pub outcome_at: Option<i64>,
     /// `Acknowledged` where a user acknowledged the outcome `Absent`. Unset where the operator found the outcome out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -166,7 +160,7 @@ impl OrderRecord {
 }
 
 /// Outcome of an order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum OrderOutcome {
     /// A machine bears the mark; its identifier is in `status.uuid`.
     Created,

@@ -33,15 +33,22 @@ impl Power {
     }
 }
 
-/// The last command that a change of `spec.power` came to. It tells what was done, and not whether the machine is on.
+/// What users read of `spec.power`. It tells what was done, and not whether the server or host is on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PowerStatus {
+    /// The last ServerCommand that a change of `spec.power` led to.
+    pub command: PowerCommand,
+}
+
+/// The last command that a change of `spec.power` came to, as the operator records it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PowerRecord {
     /// What it is about: the provider's identifier of the server, or the number of the dedicated host.
     pub machine: String,
     /// `spec.power` as it was at first sight of the machine, or as it was last acted on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Power")]
     pub wish: Option<Power>,
     /// The last command that came of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,7 +87,7 @@ pub enum PowerState {
     NotCreated,
 }
 
-impl PowerStatus {
+impl PowerRecord {
     /// Of a machine of which no wish was known.
     pub fn new(machine: &str) -> Self {
         Self {
@@ -88,6 +95,12 @@ impl PowerStatus {
             wish: None,
             command: None,
         }
+    }
+
+    /// What users read of it.
+    pub fn shown(&self) -> Option<PowerStatus> {
+        let command = self.command.clone()?;
+        Some(PowerStatus { command })
     }
 
     /// The command whose end is still to be seen.
@@ -115,7 +128,7 @@ pub fn is_overtaken(target: &Target, command: &ServerCommand) -> bool {
     if !command.owner_references().iter().any(is_target) {
         return false;
     }
-    let is_wanted = target.power_status().is_some_and(|power| {
+    let is_wanted = target.power_record().is_some_and(|power| {
         let last = power.command.as_ref().map(|last| &last.name);
         target.machine().as_ref() == Some(&power.machine)
             && power.wish == target.power()

@@ -1,12 +1,12 @@
 //! Moments that this code counts in Unix seconds and manifests show as RFC 3339 times.
 
 use jiff::Timestamp;
-use schemars::{Schema, SchemaGenerator, json_schema};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de::Error as _};
 
-/// The schema of such a field.
-pub fn schema(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "string", "format": "date-time" })
+/// The moment as a field that users read has it; none for what no calendar has.
+pub(super) fn time(unix: i64) -> Option<Time> {
+    Timestamp::from_second(unix).ok().map(Time)
 }
 
 /// Writes the moment. One beyond the calendar is written as the calendar's end, which no clock that

@@ -27,10 +27,36 @@ pub struct RootPassword {
     pub ttl: Option<Interval>,
 }
 
-/// What became of the password of the last installation. Never the password.
+/// What users read of the root password of the last installation. Never the password.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RootPasswordStatus {
+    /// The `spec.install.revision` that installed the system. Unset: the system came with the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<i64>,
+    /// When the system was installed: when the server was delivered, by the provider's clock, or when the last re-installation
+    /// was seen to be finished, by the operator's.
+    pub installed_at: Time,
+    /// Until when the provider gives the password away, at the latest: 24 hours after that.
+    pub available_until: Time,
+    /// When it was stored, by the API server's clock. It is not asked for again, whatever becomes of the Secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stored_at: Option<Time>,
+    /// Name of the Secret that it was stored in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+    /// When that Secret is to be deleted, by `ttl`, also where the spec does not say so any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delete_at: Option<Time>,
+    /// When it was deleted, or was seen to hold another password or none, once its `ttl` was over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deleted_at: Option<Time>,
+}
+
+/// What became of the password of the last installation, as the operator records it. Never the password.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RootPasswordRecord {
     /// The machine that it is about, by the provider's identifier.
     pub machine: String,
     /// The re-installation that it is about, by its revision. Unset: the installation that came with the machine.
@@ -60,9 +86,7 @@ pub struct RootPasswordStatus {
 }
 
 /// How long before the end of the window people were told, or that it is over: in the order in which they come.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum PasswordWarning {
     /// Six hours at most.
     SixHours,
@@ -86,7 +110,11 @@ impl Installed {
     /// known.
     pub fn last(status: &BareMetalServerStatus) -> Option<(Self, Option<i64>)> {
         let machine = status.uuid.clone()?;
-        let install = status.install.as_ref().filter(|i| i.machine == machine);
+        let install = status
+            .records
+            .install
+            .as_ref()
+            .filter(|i| i.machine == machine);
         let finished = install.and_then(|i| i.finished.as_ref());
         let delivered = status.delivered_at.as_ref().map(|at| at.0.as_second());
         let at = finished.map(|again| again.at).or(delivered);
@@ -103,7 +131,7 @@ impl Installed {
     }
 }
 
-impl RootPasswordStatus {
+impl RootPasswordRecord {
     /// Nothing is known of the password of this installation.
     pub fn new(of: &Installed, at: i64) -> Option<Self> {
         let time = |at| Timestamp::from_second(at).ok().map(Time);
@@ -133,6 +161,19 @@ impl RootPasswordStatus {
             available_until: new.available_until,
             ..self
         })
+    }
+
+    /// What users read of it.
+    pub fn shown(&self) -> RootPasswordStatus {
+        RootPasswordStatus {
+            revision: self.revision,
+            installed_at: self.installed_at.clone(),
+            available_until: self.available_until.clone(),
+            stored_at: self.stored_at.clone(),
+            secret: self.secret.clone(),
+            delete_at: self.delete_at.clone(),
+            deleted_at: self.deleted_at.clone(),
+        }
     }
 
     /// Which installation it is about.

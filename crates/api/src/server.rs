@@ -15,10 +15,13 @@ use super::{
     lifetime::named_is_not_replaced,
     outputs::Outputs,
     policies::{Policies, PoliciesInForce, release_delay_fits},
-    power::{Power, PowerStatus},
-    references::{AccountRef, HOST_NAME, SshKeySource, account_stays},
+    power::{Power, PowerRecord, PowerStatus},
+    records::{self, ServerRecords},
+    references::{AccountRef, SshKeySource, account_stays, HOST_NAME},
+    install::{Install, InstallHistory, InstallStatus, installs_with},
     root_password::{
-        RootPassword, RootPasswordStatus, has_a_secret_of_its_own, only_windows_has_one,
+        RootPassword, RootPasswordRecord, RootPasswordStatus, has_a_secret_of_its_own,
+        only_windows_has_one,
     },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -314,7 +317,7 @@ pub struct BareMetalServerSpec {
 }
 
 /// No machine is there, and no order is open.
-const UNORDERED: &str = "!has(self.status) || (!has(self.status.uuid) && (!has(self.status.order) || (has(self.status.order.outcome) && self.status.order.outcome in ['Refused', 'NotSent', 'Absent'])))";
+const UNORDERED: &str = "!has(self.status) || (!has(self.status.uuid) && (!has(self.status.records) || !has(self.status.records.order) || (has(self.status.records.order.outcome) && self.status.records.order.outcome in ['Refused', 'NotSent', 'Absent'])))";
 
 /// The rule of `externalID`: an object with a machine keeps it. Taken off, the object would order another one beside it.
 fn machine_stays() -> Rule {
@@ -456,11 +459,6 @@ pub struct BareMetalServerStatus {
     #[serde(rename = "contractID", skip_serializing_if = "Option::is_none")]
     pub contract_id: Option<String>,
 
-    /// The operator's own record of the last order: its intent, and its outcome once that is known. For reading only:
-    /// what is written here by others is overwritten.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub order: Option<OrderRecord>,
-
     /// What waits for an acknowledgement, at most 8. To acknowledge one, set the annotation `flexmetal.dev/acknowledge` to its
     /// token, or to several tokens separated by commas.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -480,12 +478,6 @@ pub struct BareMetalServerStatus {
     /// The account that `accountRef` referred to when the order started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<PinnedAccount>,
-
-    /// Tags of the spec that this object put on its machine, or sent with the order of it; at most 60, sorted. What stands
-    /// here and in `spec.tags` no more is taken off. A machine that was there before the object has none at first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 60), extend("x-kubernetes-list-type" = "atomic"))]
-    pub tags: Vec<String>,
 
     /// When the order of the machine was started, by the operator's clock. Unset for a machine that was there before the
     /// object.
@@ -525,11 +517,11 @@ pub struct BareMetalServerStatus {
     #[schemars(length(max = 128))]
     pub last_handled_reconcile_at: Option<String>,
 
-    /// The last command that a change of `spec.power` came to.
+    /// What was last done about `spec.power`. Unset before the first change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power: Option<PowerStatus>,
 
-    /// The last re-installation of the machine, and which revision of `spec.install` counts as performed.
+    /// The last re-installation of the server, and which revision of `spec.install` counts as performed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install: Option<InstallStatus>,
 
@@ -537,9 +529,10 @@ pub struct BareMetalServerStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root_password: Option<RootPasswordStatus>,
 
-    /// The last warning that was given of `spec.expiresAt`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub expiry_warning: Option<ExpiryWarning>,
+    /// The operator's own records, for the operator alone: their form changes without notice. Do not change them.
+    #[serde(skip_serializing_if = "records::is_unset")]
+    #[schemars(schema_with = "records::schema_of_server")]
+    pub records: ServerRecords,
 }
 
 impl Kind for BareMetalServer {
@@ -552,11 +545,21 @@ impl Kind for BareMetalServer {
     }
 
     fn order_tag(status: &Self::Status) -> Option<String> {
-        Some(status.order.as_ref()?.intent.tag())
+        Some(status.records.order.as_ref()?.intent.tag())
     }
 
     fn conditions_mut(status: &mut Self::Status) -> (&mut Option<i64>, &mut Vec<Condition>) {
         (&mut status.observed_generation, &mut status.conditions)
+    }
+
+    fn show_records(status: &mut Self::Status) {
+        let records = &status.records;
+        status.power = records.power.as_ref().and_then(PowerRecord::shown);
+        status.install = records.install.as_ref().map(InstallHistory::shown);
+        status.root_password = records
+            .root_password
+            .as_ref()
+            .map(RootPasswordRecord::shown);
     }
 
     fn handled(status: &mut Self::Status) -> &mut Option<String> {

@@ -2,6 +2,7 @@
 
 use super::{
     kind::Kind,
+    records::{self, KeyRecords},
     references::{AccountRef, PinnedAccount, account_stays},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -116,10 +117,6 @@ pub struct SshKeyStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<PinnedAccount>,
 
-    /// ID of the account that stores the key (`status.accountID` there). In another account it is of no use.
-    #[serde(rename = "accountID", skip_serializing_if = "Option::is_none")]
-    pub account_id: Option<String>,
-
     /// The provider's identifier of the stored key, which orders of servers name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
@@ -137,6 +134,11 @@ pub struct SshKeyStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub last_handled_reconcile_at: Option<String>,
+
+    /// The operator's own records, for the operator alone: their form changes without notice. Do not change them.
+    #[serde(skip_serializing_if = "records::is_unset")]
+    #[schemars(schema_with = "records::schema")]
+    pub records: KeyRecords,
 }
 
 /// The operator's note on an object, written before it stores a key: the call may have been made.

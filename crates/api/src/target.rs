@@ -3,7 +3,7 @@
 use super::{
     BareMetalServer, DedicatedHost,
     policies::Policies,
-    power::{Power, PowerStatus},
+    power::{Power, PowerRecord},
     references::{OBJECT_NAME, PinnedAccount},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -123,10 +123,10 @@ impl Target {
     pub fn lineage(&self) -> Option<String> {
         match self {
             Self::Server(server) => {
-                let order = server.status.as_ref()?.order.as_ref()?;
+                let order = server.status.as_ref()?.records.order.as_ref()?;
                 Some(order.intent.account.as_ref()?.lineage.clone())
             }
-            Self::Host(host) => host.status.as_ref()?.lineage.clone(),
+            Self::Host(host) => host.status.as_ref()?.records.account_id.clone(),
         }
     }
 
@@ -138,11 +138,11 @@ impl Target {
         }
     }
 
-    /// `status.power`.
-    pub fn power_status(&self) -> Option<&PowerStatus> {
+    /// What was last done about it.
+    pub fn power_record(&self) -> Option<&PowerRecord> {
         match self {
-            Self::Server(server) => server.status.as_ref()?.power.as_ref(),
-            Self::Host(host) => host.status.as_ref()?.power.as_ref(),
+            Self::Server(server) => server.status.as_ref()?.records.power.as_ref(),
+            Self::Host(host) => host.status.as_ref()?.records.power.as_ref(),
         }
     }
 }

@@ -8,7 +8,7 @@ use api::{
     Reason, ServerCommand,
     command::PowerAction,
     conditions::{Type, found_true},
-    power::{Power, PowerCommand, PowerState, PowerStatus, is_command_of},
+    power::{Power, PowerCommand, PowerRecord, PowerState, is_command_of},
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -60,7 +60,7 @@ pub struct PowerFacts<'a> {
     /// `spec.power`.
     pub wish: Option<Power>,
     /// `status.power`, where this very object wrote it.
-    pub status: Option<PowerStatus>,
+    pub status: Option<PowerRecord>,
     /// The provider's identifier of the server, or the number of the host.
     pub machine: &'a str,
     /// Whether it is there to be switched: only then the wish is heard.
@@ -78,7 +78,7 @@ pub struct PowerFacts<'a> {
 /// What a change of the wish comes to.
 pub struct Wished {
     /// What is recorded of it.
-    pub status: Option<PowerStatus>,
+    pub status: Option<PowerRecord>,
     /// The command to create, once that is recorded: its name, and what it does.
     pub due: Option<(String, PowerAction)>,
 }
@@ -92,12 +92,12 @@ pub fn wished(facts: &PowerFacts<'_>) -> Wished {
         }
         power
     });
-    let is_it = |power: &PowerStatus| power.machine == facts.machine && facts.is_there;
+    let is_it = |power: &PowerRecord| power.machine == facts.machine && facts.is_there;
     let Some(mut known) = shown.clone().filter(is_it) else {
         // First sight. That there is no wish is recorded as well: to set one is a change then.
-        let first = PowerStatus {
+        let first = PowerRecord {
             wish: facts.wish,
-            ..PowerStatus::new(facts.machine)
+            ..PowerRecord::new(facts.machine)
         };
         return nothing(match facts.is_there {
             true => Some(first),
@@ -105,7 +105,7 @@ pub fn wished(facts: &PowerFacts<'_>) -> Wished {
         });
     };
     let Some(wish) = facts.wish else {
-        return nothing(Some(PowerStatus::new(facts.machine)));
+        return nothing(Some(PowerRecord::new(facts.machine)));
     };
     if known.wish != Some(wish) && facts.may_send {
         known.wish = Some(wish);
@@ -172,7 +172,7 @@ pub fn may_create(fresh: &PowerFacts<'_>, name: &str) -> bool {
 }
 
 /// Why the wish came to nothing, if it did.
-pub fn failed(status: Option<&PowerStatus>) -> Option<String> {
+pub fn failed(status: Option<&PowerRecord>) -> Option<String> {
     let command = status?.command.as_ref()?;
     let why = match command.state {
         PowerState::Failed => command.reason.as_deref().unwrap_or("Failed"),

@@ -89,7 +89,7 @@ pub async fn observe<K: AccountObject>(
     let trusted = memory.connected.as_ref().and_then(Ingredients::trusted);
     let mut report = match is_new {
         true => None,
-        false => ctx.accounts.report(&key, &status.known_servers),
+        false => ctx.accounts.report(&key, &status.records.known_servers),
     };
     let proof = report.as_ref().and_then(|r| r.proof.as_deref());
     let unshown = lineage::unshown_by(&status, &uid, in_force.as_ref(), proof);

@@ -171,7 +171,7 @@ mod tests {
                 "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand",
                 "metadata": {"name": "r", "uid": "u", "creationTimestamp": "1970-01-01T00:16:40Z"},
                 "spec": {"targetRef": {"name": "web"}, "action": "Reboot", "timeout": "10m"},
-                "status": {"sent": [record]},
+                "status": {"records": {"sent": [record]}},
             }))
             .unwrap()
         };

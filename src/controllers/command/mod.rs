@@ -149,7 +149,7 @@ async fn observe(ctx: &CommandContext, object: Arc<ServerCommand>) -> (Facts, Op
     };
     let attempt = facts.open_attempt();
     let (uid, now) = (facts.subject.uid().to_owned(), facts.subject.now.mono);
-    let sent = facts.subject.status().sent;
+    let sent = facts.subject.status().records.sent;
     ctx.objects.remember(&uid, |memory| {
         memory.own.compare(&sent, memory.reported);
         memory.own.searches_for(attempt.as_deref(), now);
@@ -237,7 +237,7 @@ mod tests {
             row_of(&object).map(|place| (place.row, place.has_begun))
         };
         let stands = |has_begun| Some(("BareMetalServer/shop/web".to_owned(), has_begun));
-        let status = |sent: Value| json!({ "sent": sent });
+        let status = |sent: Value| json!({"records": {"sent": sent}});
         let accepted = || status(sent("Accepted", "u"));
         assert_eq!(place(false, json!({})), stands(false));
         // Whatever still holds it.
@@ -250,7 +250,7 @@ mod tests {
             place(false, status(sent("Accepted", "other"))),
             stands(false)
         );
-        let over = json!({ "sent": sent("Accepted", "u"), "conditions": conditions });
+        let over = json!({"records": {"sent": sent("Accepted", "u")}, "conditions": conditions});
         assert_eq!(place(false, over), None);
     }
 }

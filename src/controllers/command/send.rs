@@ -63,10 +63,8 @@ pub(super) async fn start(
     let record = CommandRecord::open(intent);
     let mut records = fresh.records();
     add(&mut records, record.clone());
-    let status = ServerCommandStatus {
-        sent: records,
-        ..fresh.subject.status()
-    };
+    let mut status = fresh.subject.status();
+    status.records.sent = records;
     let mut attempt = Attempt {
         object: fresh.subject.object.clone(),
         record,
@@ -158,7 +156,7 @@ fn shown(object: Option<&ServerCommand>, intent: &CommandIntent) -> Reply {
     let noted = annotations.and_then(|all| all.get(COMMAND_ANNOTATION));
     let noted = noted.and_then(|text| serde_json::from_str::<CommandIntent>(text).ok());
     let status = object.and_then(|o| o.status.as_ref());
-    let last = status.and_then(|status| status.sent.last());
+    let last = status.and_then(|status| status.records.sent.last());
     Reply::Shows {
         metadata: noted.as_ref() == Some(intent),
         status: last.is_some_and(|record| record.intent == *intent),

@@ -56,8 +56,10 @@ impl Controller {
             // A status that lost what was noted.
             triggers: |object, hash| {
                 let status = object.status.as_ref();
-                status.is_some_and(|s| s.install.is_some()).hash(hash);
-                status.is_some_and(|s| s.power.is_some()).hash(hash);
+                status
+                    .is_some_and(|s| s.records.install.is_some())
+                    .hash(hash);
+                status.is_some_and(|s| s.records.power.is_some()).hash(hash);
             },
             ..Traits::default()
         };
@@ -163,7 +165,12 @@ async fn observe(ctx: &HostContext, object: Arc<DedicatedHost>) -> (Facts, Optio
     let (subject, account) = ctx.subject(object, &pinned).await;
     let namespace = subject.namespace();
     let status = subject.object.status.as_ref();
-    let power = read_command(ctx, namespace, status.and_then(|s| s.power.as_ref())).await;
+    let power = read_command(
+        ctx,
+        namespace,
+        status.and_then(|s| s.records.power.as_ref()),
+    )
+    .await;
     let since = ctx.acting_since();
     let host = switched(ctx, &subject.object);
     let mut facts = Facts {

@@ -200,12 +200,12 @@ mod tests {
                 "account": {"kind": "ProviderAccount", "name": "default"},
                 "createdAt": "2026-11-22T05:08:30Z", "deliveredAt": "2026-11-22T05:12:51Z",
                 "location": "l", "instanceType": "t", "os": "o", "hostname": "a", "contractID": "C",
-                "order": {
+                "records": {"order": {
                     "cluster": "42d8fe46304fa3f1", "uid": "1", "mark": "bee4d8cea17e800cd9725d40",
                     "epoch": 1_795_316_915, "attempt": "081f", "sendBy": "2026-11-22T03:08:50Z",
                     "unknownBefore": 1, "outcome": "Created", "outcomeAt": "2026-11-22T03:08:40Z",
                     "failures": 2, "requestHash": "0e84bc3231763920", "message": "m", "sent": {"sshKeys": "73dc2a21"}, "location": "l", "instanceType": "t",
-                },
+                }},
             },
         }));
     }

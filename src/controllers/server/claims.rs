@@ -50,7 +50,7 @@ impl Claims for MarkClaims {
 /// Whether an object has a machine on record that is not this one.
 fn has_another(object: &BareMetalServer, uuid: &str) -> bool {
     let status = object.status.as_ref();
-    let outcome = status.and_then(|s| s.order.as_ref()?.outcome);
+    let outcome = status.and_then(|s| s.records.order.as_ref()?.outcome);
     let own = status.and_then(|s| s.uuid.as_deref());
     outcome == Some(OrderOutcome::Created) && own.is_some_and(|own| !is_same_uuid(own, uuid))
 }
@@ -82,7 +82,10 @@ pub(super) fn has_settled(objects: &ServerObjects, mark: &Mark, uuid: &str) -> b
 
 fn is_settled(object: &BareMetalServer, mark: &Mark, uuid: &str) -> bool {
     // An order that is known to have made none is that of no machine, wherever that is told.
-    let order = object.status.as_ref().and_then(|s| s.order.as_ref());
+    let order = object
+        .status
+        .as_ref()
+        .and_then(|s| s.records.order.as_ref());
     let is_closed = |intent: &Intent| {
         order.is_some_and(|o| o.intent == *intent && o.outcome.is_some_and(OrderOutcome::is_closed))
     };
@@ -99,7 +102,7 @@ fn is_settled(object: &BareMetalServer, mark: &Mark, uuid: &str) -> bool {
 /// The machine that an object has on record, in small letters. What it was copied or restored with is not its own.
 pub(super) fn recorded(object: &BareMetalServer) -> Option<String> {
     let status = object.status.as_ref()?;
-    let order = status.order.as_ref()?;
+    let order = status.records.order.as_ref()?;
     let is_own = object.metadata.uid.as_ref() == Some(&order.intent.uid);
     let is_created = order.outcome == Some(OrderOutcome::Created);
     let uuid = status.uuid.as_deref().filter(|_| is_own && is_created)?;
@@ -125,7 +128,7 @@ mod tests {
                 "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
                 "metadata": {"name": "web", "namespace": "shop"},
                 "spec": {"location": "here", "instanceType": "small", "os": {"slug": "some-os"}},
-                "status": {"order": order, "uuid": uuid},
+                "status": {"records": {"order": order}, "uuid": uuid},
             }))
             .unwrap()
         };
@@ -162,7 +165,7 @@ mod tests {
                 "metadata": {"name": "web", "namespace": "shop", "uid": "u",
                     "annotations": {ORDER_ANNOTATION: intent.to_string()}},
                 "spec": {"location": "here", "instanceType": "small", "os": {"slug": "some-os"}},
-                "status": {"order": order},
+                "status": {"records": {"order": order}},
             }));
             is_settled(&object.unwrap(), &mark, "ab")
         };

@@ -88,8 +88,10 @@ fn traits(process: &Process) -> Traits<BareMetalServer> {
         // A status that lost the order it spoke of, or what was installed.
         triggers: |object, hash| {
             let status = object.status.as_ref();
-            status.is_some_and(|s| s.order.is_some()).hash(hash);
-            status.is_some_and(|s| s.install.is_some()).hash(hash);
+            status.is_some_and(|s| s.records.order.is_some()).hash(hash);
+            status
+                .is_some_and(|s| s.records.install.is_some())
+                .hash(hash);
         },
         ..Traits::default()
     }

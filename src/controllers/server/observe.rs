@@ -53,7 +53,10 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
     let lineage = account_facts.view().and_then(|v| v.lineage.as_deref());
     let named_keys = ssh_keys::named(&ctx.stored_keys, &object, lineage);
     let installation = needed_installation(ctx, &object, lineage, &named_keys).await;
-    let power = object.status.as_ref().and_then(|s| s.power.as_ref());
+    let power = object
+        .status
+        .as_ref()
+        .and_then(|s| s.records.power.as_ref());
     let power_command = read_command(ctx, &namespace, power).await;
     let acting_since = ctx.acting_since();
     let server = Switched::Server {

@@ -183,7 +183,7 @@ fn stand_by(ctx: &ServerContext, object: &BareMetalServer) -> Option<Again> {
     let recorded = object
         .status
         .as_ref()
-        .and_then(|status| status.order.as_ref());
+        .and_then(|status| status.records.order.as_ref());
     let is_unrecorded = known.zip(recorded).is_some_and(|(known, recorded)| {
         let is_open = recorded.intent == known.intent && recorded.outcome.is_none();
         is_open && known.outcome.is_some()

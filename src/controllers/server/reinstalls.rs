@@ -12,7 +12,7 @@ use crate::{
 };
 use api::{
     BareMetalServer,
-    install::{InstallIntent, InstallRecord, InstallStatus},
+    install::{InstallHistory, InstallIntent, InstallRecord},
     server::BareMetalServerStatus,
 };
 use flexmetal_core::{
@@ -149,7 +149,7 @@ async fn look_before(
     permit: &mut Permit,
     id: &ServerId,
     new: &NewInstall,
-    known: &InstallStatus,
+    known: &InstallHistory,
 ) -> Result<Before, Observation> {
     match permit.read(id).await {
         Ok(record) => {
@@ -184,7 +184,7 @@ struct Attempt {
 }
 
 impl Attempt {
-    fn new(fresh: &Facts, known: InstallStatus, intent: InstallIntent) -> Self {
+    fn new(fresh: &Facts, known: InstallHistory, intent: InstallIntent) -> Self {
         let record = InstallRecord::open(intent);
         let status = attempt::status(fresh, attempt::noted(known, &record));
         Self {

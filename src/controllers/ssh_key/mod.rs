@@ -136,7 +136,7 @@ fn found(object: &SshKey) -> Found {
             uuid: status.uuid.clone()?,
             fingerprint: status.fingerprint.clone()?,
             account: status.account.clone()?,
-            lineage: status.account_id.clone()?,
+            lineage: status.records.account_id.clone()?,
         })
     });
     if object.metadata.deletion_timestamp.is_some() {
@@ -170,7 +170,7 @@ mod tests {
             "spec": {"publicKey": "ssh-ed25519 AAAA"},
             "status": {
                 "observedGeneration": observed, "uuid": "u1", "fingerprint": "SHA256:a",
-                "accountID": "l1",
+                "records": {"accountID": "l1"},
                 "account": {"kind": "ProviderAccount", "name": "default"},
                 "conditions": [{"type": "Ready", "status": ready, "reason": "InvalidSpec",
                     "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
@@ -192,7 +192,7 @@ mod tests {
         };
         assert!(why.contains("InvalidSpec"), "{why}");
         let mut unplaced = object("1", "True", 3);
-        unplaced["status"]["accountID"] = json!(null);
+        unplaced["status"]["records"] = json!({});
         assert!(matches!(shown(&unplaced), Found::NotReady(_)));
         let mut bare = object("1", "True", 3);
         bare["status"] = json!({});

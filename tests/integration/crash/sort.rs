@@ -106,7 +106,10 @@ fn cluster(method: &Method, parts: &[&str], body: &[u8], subject: &str) -> Vec<S
 /// the host is looked at.
 fn said_of_host(body: &[u8]) -> Vec<&'static str> {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
-    let (install, power) = (&body["status"]["install"], &body["status"]["power"]);
+    let (install, power) = (
+        &body["status"]["records"]["install"],
+        &body["status"]["records"]["power"],
+    );
     let has = |word: &str| install["last"][word].is_string();
     let said = [
         (has("attempt"), " (noted)"),
@@ -303,10 +306,14 @@ fn a_write_that_says_several_things_of_a_host_is_of_each_of_these_sorts() {
         sorts(Side::Cluster, &Method::PATCH, &uri, body.as_bytes(), "one")
     };
     let plain = "PATCH dedicatedhosts/status";
-    assert_eq!(of(r#"{"status":{"power":{"wish":"PoweredOn"}}}"#), [plain]);
+    assert_eq!(
+        of(r#"{"status":{"records":{"power":{"wish":"PoweredOn"}}}}"#),
+        [plain]
+    );
     let answered = format!("{plain} (answered)");
-    let last = r#"{"status":{"install":{"last":{"outcome":"Accepted"}}}}"#;
+    let last = r#"{"status":{"records":{"install":{"last":{"outcome":"Accepted"}}}}}"#;
     assert_eq!(of(last), [answered.as_str()]);
-    let last = r#"{"status":{"install":{"last":{"outcome":"Accepted","end":"Finished"}}}}"#;
+    let last =
+        r#"{"status":{"records":{"install":{"last":{"outcome":"Accepted","end":"Finished"}}}}}"#;
     assert_eq!(of(last), [answered, format!("{plain} (ended)")]);
 }

@@ -78,7 +78,7 @@ async fn lost_on_the_way(loss: Loss) {
     // It is not taken for lost, and it arrives.
     let one = proxied.world.get("one").await.expect("it is there");
     assert_ne!(
-        one["status"]["order"]["outcome"], "Absent",
+        one["status"]["records"]["order"]["outcome"], "Absent",
         "{loss:?}: {one:#}"
     );
     caught.release(Release::Forward);

@@ -47,7 +47,7 @@ async fn a_graceful_end_waits_for_the_answer_to_an_order_and_records_it() {
         assert!(status.success(), "{act:?}: {status}");
         let object = proxied.world.get(name).await.expect("the object is there");
         assert_eq!(
-            object["status"]["order"]["outcome"], "Created",
+            object["status"]["records"]["order"]["outcome"], "Created",
             "{act:?}: {object:#}"
         );
         assert!(object["status"]["uuid"].is_string(), "{act:?}: {object:#}");

@@ -241,6 +241,39 @@ async fn edit(api: &Api<DynamicObject>, name: &str, patch: &Value) -> kube::Resu
         .map(|_| ())
 }
 
+#[tokio::test]
+async fn what_a_newer_operator_records_is_not_pruned() {
+    let cluster = installed().await;
+    let namespace = cluster.namespace("records").await;
+    let client = cluster.client().await;
+    let records = json!({
+        "order": {"outcome": "Created", "newer": {"deep": [1, {"a": "b"}]}}, "newer": {"deep": true},
+    });
+    for (kind, spec) in [
+        (
+            "BareMetalServer",
+            json!({"location": "a", "instanceType": "b", "os": {"slug": "c"}, "suspend": true}),
+        ),
+        ("DedicatedHost", json!({"hostID": 1, "suspend": true})),
+    ] {
+        let api = api(&client, kind, &namespace);
+        let object = json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": kind,
+            "metadata": {"name": "newer"}, "spec": spec,
+        });
+        let object = serde_json::from_value(object).unwrap();
+        api.create(&PostParams::default(), &object).await.unwrap();
+        let patch = Patch::Merge(json!({"status": {"records": records, "newer": true}}));
+        api.patch_status("newer", &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+        let found = api.get("newer").await.unwrap().data;
+        assert_eq!(found["status"]["records"], records, "{kind}");
+        assert!(found["status"]["newer"].is_null(), "all else is pruned");
+        let _ = api.delete("newer", &DeleteParams::default()).await;
+    }
+}
+
 /// The other side of the rules that close a request: an order that made no machine leaves it open.
 #[tokio::test]
 async fn a_request_can_be_mended_until_a_machine_was_ordered() {
@@ -249,10 +282,10 @@ async fn a_request_can_be_mended_until_a_machine_was_ordered() {
     let client = cluster.client().await;
     let api = api(&client, "BareMetalServer", &namespace);
     let order = |outcome: &str| {
-        json!({"order": {
+        json!({"records": {"order": {
             "cluster": "0123456789abcdef", "uid": "u", "mark": "m", "epoch": 1, "attempt": "a",
             "sendBy": "2026-01-01T00:00:00Z", "outcome": outcome,
-        }})
+        }}})
     };
     let states = [
         json!({}),

@@ -86,6 +86,22 @@ fn every_field_has_a_description() {
     assert!(fields > 80, "only {fields} fields were seen");
 }
 
+/// A definition that is older than the operator must not prune what the operator keeps for itself.
+#[test]
+fn records_are_open_at_every_level() {
+    let mut kinds = 0;
+    for crd in crds() {
+        walk(root(&crd), &mut |path, schema| {
+            kinds += usize::from(path == "status.records");
+            if path.starts_with("status.records") && schema["type"] == "object" {
+                let is_open = &schema["x-kubernetes-preserve-unknown-fields"];
+                assert_eq!(*is_open, true, "{path} of {}", crd["metadata"]["name"]);
+            }
+        });
+    }
+    assert_eq!(kinds, 6);
+}
+
 /// Without a list type, server-side apply takes a list for one value, and two who write it overwrite each
 /// other; with one, that is said and not left to chance.
 #[test]

@@ -164,7 +164,7 @@ async fn of_two_that_name_one_machine_one_has_it_and_the_other_follows() {
     let words = [&uuid, "that of another object", "deletionPolicy: Retain"];
     stuck(&world, second, "OwnershipConflict", &words).await;
     let has = world.get(&first).await.unwrap();
-    let own = text(&has["status"]["order"]["mark"]);
+    let own = text(&has["status"]["records"]["order"]["mark"]);
     let order_tags = |marks: Vec<String>| -> Vec<String> {
         marks
             .into_iter()

@@ -80,7 +80,10 @@ async fn whatever_an_order_is_answered_its_machine_is_found_by_its_mark_and_neve
     }
     for (name, _) in &answers {
         let object = world.wait_ready(name, SOON).await;
-        assert_eq!(object["status"]["order"]["outcome"], "Created", "{name}");
+        assert_eq!(
+            object["status"]["records"]["order"]["outcome"], "Created",
+            "{name}"
+        );
         let machine = super::machine_of(&world, &object).await;
         assert_eq!(machine["name"], *name);
     }

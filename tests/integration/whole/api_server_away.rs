@@ -56,14 +56,18 @@ async fn an_answer_to_an_order_is_kept_while_the_api_server_is_away_and_nothing_
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!((calls().await, orders(&world).await), (under_way, 1));
     let one = world.get("one").await.unwrap();
-    assert_eq!(one["status"]["order"]["outcome"], json!(null), "{one:#}");
+    assert_eq!(
+        one["status"]["records"]["order"]["outcome"],
+        json!(null),
+        "{one:#}"
+    );
 
     // It comes back, and has too much to do at first.
     proxy.clear_faults();
     proxy.fault_times(6, Missing::Refuse(429), |call| *call.method != "GET");
     hits(&proxy, proxy.hits() + 6).await;
     let ordered = |object: &serde_json::Value| {
-        let outcome = &object["status"]["order"]["outcome"];
+        let outcome = &object["status"]["records"]["order"]["outcome"];
         (outcome == "Created").then(|| text(&object["status"]["uuid"]))
     };
     let uuid = world.wait_for("one", "recorded", SOON, ordered).await;

@@ -85,7 +85,10 @@ async fn a_result_that_cannot_be_recorded_is_found_again_by_its_mark_and_never_o
     looks(&world, 3).await;
     for (name, _) in statuses {
         let object = world.get(name).await.expect("it is there");
-        assert_ne!(object["status"]["order"]["outcome"], "Created", "{name}");
+        assert_ne!(
+            object["status"]["records"]["order"]["outcome"], "Created",
+            "{name}"
+        );
     }
     assert_eq!(orders(&world).await, all as u64);
     proxy.clear_faults();

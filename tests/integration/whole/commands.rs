@@ -111,7 +111,7 @@ async fn a_lost_answer_is_settled_by_looking_and_nothing_is_sent_twice() {
     world.simulator.fault(slow).await;
     all.create(&command("killed", &json!({}))).await;
     all.wait_for("killed", "started", SOON, |object| {
-        (!object["status"]["sent"].is_null()).then_some(())
+        (!object["status"]["records"]["sent"].is_null()).then_some(())
     })
     .await;
     world.operator().kill9();
@@ -219,7 +219,7 @@ async fn a_command_that_a_release_overtakes_is_not_sent() {
     .await;
     world.delete("web").await;
     all.wait_for("late", "noted and not sent", SOON, |object| {
-        (object["status"]["sent"][0]["outcome"] == "NotSent").then_some(())
+        (object["status"]["records"]["sent"][0]["outcome"] == "NotSent").then_some(())
     })
     .await;
     let ledger = world.simulator.ledger().await;
@@ -256,7 +256,7 @@ async fn a_shutdown_that_hangs_is_followed_by_a_power_off_on_a_machine_with_a_lo
     let hangs = json!({"action": "Shutdown", "escalateAfter": "10s"});
     all.create(&command("off", &hangs)).await;
     all.wait_for("off", "escalated", SOON, |object| {
-        let sent = object["status"]["sent"].as_array()?;
+        let sent = object["status"]["records"]["sent"].as_array()?;
         (sent.len() == 2 && sent[1]["state"] == "pending").then_some(())
     })
     .await;
@@ -268,7 +268,10 @@ async fn a_shutdown_that_hangs_is_followed_by_a_power_off_on_a_machine_with_a_lo
         shown.iter().filter(of).count()
     };
     assert_eq!((is("shutdown"), is("power_off"), shown.len()), (1, 1, 402));
-    assert_eq!(done["status"]["sent"].as_array().map(Vec::len), Some(2));
+    assert_eq!(
+        done["status"]["records"]["sent"].as_array().map(Vec::len),
+        Some(2)
+    );
 }
 
 #[tokio::test]
@@ -295,7 +298,9 @@ async fn an_annotation_that_somebody_made_up_is_not_followed_and_holds_no_releas
         .merge("web", &json!({"spec": {"suspend": false}}))
         .await;
     let done = over(&world, "forged", "Complete").await;
-    let sent = done["status"]["sent"].as_array().expect("it was sent");
+    let sent = done["status"]["records"]["sent"]
+        .as_array()
+        .expect("it was sent");
     assert_eq!((sent.len(), &sent[0]["action"]), (1, &json!("Reboot")));
     assert_eq!(at_provider(&world, &uuid).await.len(), 1);
 
@@ -315,7 +320,7 @@ async fn an_annotation_that_somebody_made_up_is_not_followed_and_holds_no_releas
     world.merge("web", &free).await;
     world.wait_gone("web", SOON).await;
     let ending = over(&world, "waits", "Failed").await;
-    assert!(ending["status"]["sent"].is_null(), "{ending:#}");
+    assert!(ending["status"]["records"]["sent"].is_null(), "{ending:#}");
     assert_eq!(at_provider(&world, &uuid).await.len(), 1);
 }
 

@@ -303,7 +303,8 @@ async fn another_account_behind_the_same_object_changes_nothing() {
     let (world, other) = with_other_account("changed").await;
     world.create(&server("one")).await;
     world.wait_ready("one", SOON).await;
-    let known = |account: &Value| account["status"]["knownServers"][0]["uuid"].is_string();
+    let known =
+        |account: &Value| account["status"]["records"]["knownServers"][0]["uuid"].is_string();
     eventually("the account is known by its machine", SOON, async || {
         let account = world.accounts().get("default").await.ok()?;
         known(&serde_json::to_value(account).ok()?).then_some(())

@@ -156,7 +156,7 @@ async fn followed(world: &World, name: &str, shows: Shows, value: &Value) {
             Shows::Pending(field) => {
                 synced["reason"] == "PendingChanges" && text(&synced["message"]).contains(field)
             }
-            Shows::Tags => status["tags"] == *value && synced["status"] == "True",
+            Shows::Tags => status["records"]["tags"] == *value && synced["status"] == "True",
             Shows::Nowhere => true,
         };
         is_seen.then_some(())
@@ -188,10 +188,16 @@ fn essence(object: &Value) -> Value {
         "uid",
         "requestHash",
     ] {
-        status["order"].as_object_mut().unwrap().remove(field);
+        status["records"]["order"]
+            .as_object_mut()
+            .unwrap()
+            .remove(field);
     }
     for field in ["uid", "since"] {
-        status["install"].as_object_mut().unwrap().remove(field);
+        status["records"]["install"]
+            .as_object_mut()
+            .unwrap()
+            .remove(field);
     }
     for condition in status["conditions"].as_array_mut().unwrap() {
         condition["lastTransitionTime"] = Value::Null;

@@ -98,7 +98,7 @@ async fn a_folder_of_thirty_servers_is_applied_edited_pruned_and_restored() {
         let has_tag = |o: &Value| {
             let synced = condition(o, "Synced")?;
             let is_done = synced["status"] == "True" || synced["reason"] == "PendingChanges";
-            let put_on = o["status"]["tags"].as_array()?;
+            let put_on = o["status"]["records"]["tags"].as_array()?;
             (is_done && put_on.contains(&json!("tier-front"))).then_some(())
         };
         world.wait_for(&name, "its tag", SOON, has_tag).await;

@@ -194,7 +194,7 @@ async fn a_host_is_observed_and_nothing_is_sent_at_first_sight_or_at_the_end() {
     assert_eq!(status["policies"]["managementPolicy"], "Full");
     assert_eq!(status["account"]["name"], "default");
     assert_eq!(status["install"]["revision"], 7);
-    assert_eq!(status["power"]["wish"], "PoweredOff");
+    assert_eq!(status["records"]["power"]["wish"], "PoweredOff");
     assert_eq!(condition(&ready, "Ready").unwrap()["status"], "True");
     // It was started a moment ago: its first record says that it has been up for no second.
     let up = |object: &Value| object["status"]["upSince"].is_string().then_some(());
@@ -243,7 +243,7 @@ async fn each_change_of_power_is_one_command_and_no_command_is_sent_twice() {
     };
     let came_to = async |wish: &str, state: &str| {
         let look = |object: &Value| {
-            let power = &object["status"]["power"];
+            let power = &object["status"]["records"]["power"];
             let is_it = power["wish"] == wish && power["command"]["state"] == state;
             is_it.then(|| object.clone())
         };
@@ -330,7 +330,7 @@ async fn each_change_of_power_is_one_command_and_no_command_is_sent_twice() {
     scmds.create(&command("killed", "db", "PowerOff")).await;
     scmds
         .wait_for("killed", "started", SOON, |object| {
-            (!object["status"]["sent"].is_null()).then_some(())
+            (!object["status"]["records"]["sent"].is_null()).then_some(())
         })
         .await;
     world.operator().kill9();
@@ -670,7 +670,10 @@ pub(super) async fn granted(all: &Host) -> World {
     commands(&world).wait_gone("reboot", SOON).await;
     account(json!([HOST])).await;
     let back = hosts(&world).wait_ready("db", SOON).await;
-    assert_eq!(back["status"]["power"]["wish"], "PoweredOn", "{back:#}");
+    assert_eq!(
+        back["status"]["records"]["power"]["wish"], "PoweredOn",
+        "{back:#}"
+    );
     assert_eq!(back["status"]["providerStatus"], "stopped", "{back:#}");
     looks(&world, 2).await;
     assert_eq!(sent(&world).await, once);

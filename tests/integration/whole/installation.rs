@@ -111,7 +111,7 @@ async fn what_is_sent_is_what_the_spec_says_and_its_secrets_are_told_to_nobody()
     }
 
     // The script is another one by now: that is shown, and sends nothing.
-    let sent = &ready["status"]["order"]["sent"];
+    let sent = &ready["status"]["records"]["order"]["sent"];
     assert_eq!(
         sent["postInstallScript"].as_str().unwrap().len(),
         4,
@@ -251,7 +251,7 @@ async fn alternatives_are_tried_in_their_order_while_there_is_no_stock() {
     world.create(&choosy("one")).await;
     let ready = world.wait_ready("one", SOON).await;
     assert_eq!(ready["status"]["location"], TOKYO);
-    assert_eq!(ready["status"]["order"]["location"], TOKYO);
+    assert_eq!(ready["status"]["records"]["order"]["location"], TOKYO);
     let synced = condition(&ready, "Synced").unwrap();
     assert_eq!(synced["status"], "True", "it is where it may be: {synced}");
     assert_eq!(orders(&world).await, 1, "nothing was sent to be refused");

@@ -41,7 +41,7 @@ async fn ordered_long_ago(world: &World, name: &str) -> String {
         "finalizers": ["flexmetal.dev/server"],
     }});
     world.merge(name, &note).await;
-    let status = json!({"status": {"order": intent}});
+    let status = json!({"status": {"records": {"order": intent}}});
     let (params, patch) = (PatchParams::default(), Patch::Merge(&status));
     let written = world.servers().patch_status(name, &params, &patch).await;
     written.expect("the status is written");

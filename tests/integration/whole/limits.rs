@@ -181,7 +181,7 @@ async fn a_refused_order_says_what_the_provider_said_and_is_tried_again_slowly()
     .await;
     world.simulator.clear_faults().await;
     let ready = world.wait_ready("one", SOON).await;
-    assert_eq!(ready["status"]["order"]["outcome"], "Created");
+    assert_eq!(ready["status"]["records"]["order"]["outcome"], "Created");
     let tags: Vec<_> = world.simulator.ledger().await;
     let tags: Vec<_> = tags
         .iter()

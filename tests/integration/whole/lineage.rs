@@ -152,7 +152,9 @@ async fn an_ordinary_rotation_stays_ordinary() {
     eventually("no live machine is remembered", SOON, async || {
         let account = world.accounts().get("default").await.ok()?;
         let account: Value = serde_json::to_value(account).ok()?;
-        let known = account["status"]["knownServers"].as_array().cloned();
+        let known = account["status"]["records"]["knownServers"]
+            .as_array()
+            .cloned();
         let mut known = known.unwrap_or_default().into_iter();
         known.all(|machine| machine["live"] == false).then_some(())
     })

@@ -173,7 +173,7 @@ async fn is_taken_over(world: &World, before: &Value, after: &Value, old: &[Stri
         (is_free && marks(&machine).len() == 1 && marks(&machine) != old).then_some(machine)
     })
     .await;
-    let mark = after["status"]["order"]["mark"]
+    let mark = after["status"]["records"]["order"]["mark"]
         .as_str()
         .expect("it has an order");
     assert!(

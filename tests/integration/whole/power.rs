@@ -15,7 +15,7 @@ async fn sent(world: &World, uuid: &str) -> Vec<String> {
 async fn came_to(world: &World, wish: &str, state: &str) -> Value {
     world
         .wait_for("web", &format!("{wish} is {state}"), SOON, |object| {
-            let power = &object["status"]["power"];
+            let power = &object["status"]["records"]["power"];
             let is_it = power["wish"] == wish && power["command"]["state"] == state;
             is_it.then(|| object.clone())
         })
@@ -31,7 +31,7 @@ async fn a_change_of_the_wish_is_one_command_and_first_sight_none() {
     let ready = world.wait_ready("web", SOON).await;
     let uuid = text(&ready["status"]["uuid"]);
     let wish = |power: Value| json!({"spec": power});
-    assert_eq!(ready["status"]["power"]["wish"], "PoweredOff");
+    assert_eq!(ready["status"]["records"]["power"]["wish"], "PoweredOff");
     assert!(sent(&world, &uuid).await.is_empty(), "at first sight");
 
     world
@@ -65,7 +65,9 @@ async fn a_change_of_the_wish_is_one_command_and_first_sight_none() {
     world.merge("web", &wish(json!({"power": null}))).await;
     world
         .wait_for("web", "without a wish", SOON, |object| {
-            object["status"]["power"]["wish"].is_null().then_some(())
+            object["status"]["records"]["power"]["wish"]
+                .is_null()
+                .then_some(())
         })
         .await;
     world

@@ -106,11 +106,11 @@ async fn an_edit_wipes_nothing_and_a_higher_revision_installs_once() {
     .await;
     world
         .wait_for("web", "tagged by the next process", SOON, |object| {
-            let tags = object["status"]["tags"].to_string();
+            let tags = object["status"]["records"]["tags"].to_string();
             tags.contains("after").then_some(())
         })
         .await;
-    let lost = json!({"status": {"install": null}});
+    let lost = json!({"status": {"records": {"install": null}}});
     world
         .servers()
         .patch_status("web", &PatchParams::default(), &Patch::Merge(&lost))

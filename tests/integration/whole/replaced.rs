@@ -123,7 +123,7 @@ async fn an_object_that_is_past_its_end_deletes_itself_and_orders_nothing_when_i
     let lease = |seconds| with("lease", &json!({"expiresAt": moment(seconds)}));
     world.create(&lease(4000)).await;
     let object = world.wait_ready("lease", SOON).await;
-    assert_eq!(object["status"]["expiryWarning"], "Day");
+    assert_eq!(object["status"]["records"]["expiryWarning"], "Day");
     let soon = json!({"spec": {"expiresAt": moment(3)}});
     world.merge("lease", &soon).await;
     world.wait_gone("lease", SOON).await;
@@ -150,7 +150,10 @@ async fn an_object_that_is_past_its_end_deletes_itself_and_orders_nothing_when_i
     let later = json!({"spec": {"expiresAt": moment(400_000)}});
     world.merge("lease", &later).await;
     let object = world.wait_ready("lease", SOON).await;
-    assert!(object["status"]["expiryWarning"].is_null(), "{object:#}");
+    assert!(
+        object["status"]["records"]["expiryWarning"].is_null(),
+        "{object:#}"
+    );
 
     // A protected one stays, and so does one that is kept: its machine.
     let protected = json!({"spec": {"deletionProtection": true, "expiresAt": moment(-5)}});

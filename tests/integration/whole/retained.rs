@@ -136,7 +136,7 @@ async fn a_deletion_that_is_held_is_taken_back_with_the_same_machine() {
     // The machine bears the tags of the new object, and not that it is kept of an earlier one.
     eventually("the machine is that of the new object", SOON, async || {
         let bears = super::tags(&machine(&world, &kept).await);
-        let mark = text(&world.get("web").await?["status"]["order"]["mark"]);
+        let mark = text(&world.get("web").await?["status"]["records"]["order"]["mark"]);
         let order = format!("{}{mark}", super::ORDER_TAG);
         let of_orders = |tag: &&String| tag.starts_with(super::ORDER_TAG);
         let is_new = bears

@@ -76,9 +76,10 @@ async fn it_is_stored_once_and_told_to_nobody() {
         shown.to_string().contains(&password),
         "it is that of the provider"
     );
-    let note = &stored["status"]["rootPassword"];
-    assert_eq!(note["machine"], uuid);
-    assert_eq!(note["installedAt"], stored["status"]["deliveredAt"]);
+    let status = &stored["status"];
+    assert_eq!(status["records"]["rootPassword"]["machine"], uuid);
+    let note = &status["rootPassword"];
+    assert_eq!(note["installedAt"], status["deliveredAt"]);
     assert_eq!(note["secret"], "win-password");
 
     // Whatever becomes of the Secret, and whoever goes on: it is not asked for again.
@@ -135,7 +136,10 @@ async fn until_it_can_be_had_it_is_asked_for_and_people_are_told_before_it_is_to
     assert!(text(&said["message"]).contains(&until), "{said}");
     told(&world, "PasswordExpiring").await;
     let near = world.get("near").await.expect("it is there");
-    assert_eq!(near["status"]["rootPassword"]["warned"], "SixHours");
+    assert_eq!(
+        near["status"]["records"]["rootPassword"]["warned"],
+        "SixHours"
+    );
     assert!(condition(&near, "Ready").is_some_and(|c| c["status"] == "True"));
     eventually("it is asked for again", SOON, async || {
         (asked(&world).await >= 3).then_some(())

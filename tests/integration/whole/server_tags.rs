@@ -83,7 +83,9 @@ async fn started(prefix: &str, tags: &[&str]) -> (World, String) {
     world.wait_ready("one", SOON).await;
     let object = in_sync(&world).await;
     let uuid = uuid(&object).to_owned();
-    let known = object["status"]["tags"].as_array().map_or(0, Vec::len);
+    let known = object["status"]["records"]["tags"]
+        .as_array()
+        .map_or(0, Vec::len);
     assert_eq!(known, tags.len(), "{object:#}");
     (world, uuid)
 }
@@ -97,7 +99,7 @@ async fn each_tag_is_one_call_and_tags_of_others_stay_or_go_by_policy() {
     edit(&world, &["b", "c", "d"]).await;
     becomes(&world, &uuid, &["b", "c", "d", "theirs"]).await;
     let object = settles(&world).await;
-    assert_eq!(object["status"]["tags"], json!(["b", "c", "d"]));
+    assert_eq!(object["status"]["records"]["tags"], json!(["b", "c", "d"]));
     assert_eq!(sent(&world, &uuid).await, ["DELETE a", "POST c", "POST d"]);
     let line = format!("uuid=\"{uuid}\" tag=\"a\"");
     let log = world.operator().log();
@@ -108,7 +110,7 @@ async fn each_tag_is_one_call_and_tags_of_others_stay_or_go_by_policy() {
     settles(&world).await;
     edit(&world, &["b", "c", "d"]).await;
     let object = settles(&world).await;
-    assert_eq!(object["status"]["tags"], json!(["b", "c", "d"]));
+    assert_eq!(object["status"]["records"]["tags"], json!(["b", "c", "d"]));
     looks(&world, 3).await;
     assert_eq!(sent(&world, &uuid).await.len(), 3);
 
@@ -127,7 +129,7 @@ async fn each_tag_is_one_call_and_tags_of_others_stay_or_go_by_policy() {
         .await;
     becomes(&world, &uuid, &[]).await;
     let object = settles(&world).await;
-    assert_eq!(object["status"]["tags"], Value::Null);
+    assert_eq!(object["status"]["records"]["tags"], Value::Null);
     assert_eq!(marks(&world, &uuid).await, own);
     looks(&world, 3).await;
     assert_eq!(sent(&world, &uuid).await.len(), 8, "one call each");
@@ -152,7 +154,10 @@ async fn changes_that_a_crash_cuts_short_are_finished_and_none_is_sent_twice() {
     let sent = sent(&world, &uuid).await;
     assert_eq!(sent, ["DELETE old", "POST a", "POST b", "POST c", "POST d"]);
     // Only of the one that was under way nobody knows any more whose it is.
-    let known = object["status"]["tags"].as_array().expect("a list").len();
+    let known = object["status"]["records"]["tags"]
+        .as_array()
+        .expect("a list")
+        .len();
     assert!(known >= 3, "{object:#}");
     judge(&world).await;
 }
@@ -168,7 +173,11 @@ async fn a_change_whose_answer_is_lost_is_settled_by_looking() {
     becomes(&world, &uuid, &["new"]).await;
     let object = settles(&world).await;
     assert_eq!(sent(&world, &uuid).await, ["DELETE old", "POST new"]);
-    assert_eq!(object["status"]["tags"], json!(["new"]), "it was sent");
+    assert_eq!(
+        object["status"]["records"]["tags"],
+        json!(["new"]),
+        "it was sent"
+    );
     let lost = Fault::new("dropBefore").on("DELETE", TAGGED).times(1);
     world.simulator.fault(lost).await;
     edit(&world, &[]).await;

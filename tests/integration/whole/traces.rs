@@ -77,7 +77,7 @@ async fn what_an_object_lost_is_restored_and_nothing_is_ordered_again() {
                 "{field} of {name}"
             );
         }
-        assert_eq!(now["status"]["order"]["outcome"], "Created");
+        assert_eq!(now["status"]["records"]["order"]["outcome"], "Created");
     }
     looks(&world, 6).await;
     assert_eq!(orders(&world).await, names.len() as u64);

@@ -9,6 +9,7 @@ use api::{
     Reason,
     account::AccountStatus,
     conditions::{self, Type},
+    records::AccountRecords,
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -46,12 +47,14 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
         pending_acknowledgements: decision.pending.clone(),
         acknowledged: decision.acknowledged.clone(),
         account_id: (decision.account_id.clone()).or_else(|| before.account_id.clone()),
-        known_servers: decision.known.clone(),
         timing: Some(facts.timing),
         release_limit: decision.release_limit.clone(),
         last_orphan_scan: before.last_orphan_scan.clone(),
         last_handled_reconcile_at: (decision.handled.clone())
             .or_else(|| before.last_handled_reconcile_at.clone()),
+        records: AccountRecords {
+            known_servers: decision.known.clone(),
+        },
     };
     // The time of a listing alone is not worth a write: it is written with the next change.
     if next != *before
@@ -79,10 +82,13 @@ pub fn may_wait(before: &AccountStatus, next: &AccountStatus) -> bool {
     same.users.clone_from(&before.users);
     same.catalog.clone_from(&before.catalog);
     same.calls.clone_from(&before.calls);
-    same.known_servers.clone_from(&before.known_servers);
+    same.records
+        .known_servers
+        .clone_from(&before.records.known_servers);
     same.last_orphan_scan.clone_from(&before.last_orphan_scan);
     // The first machines to be known by are what a search rests on.
-    same == *before && (next.known_servers.is_empty() || !before.known_servers.is_empty())
+    same == *before
+        && (next.records.known_servers.is_empty() || !before.records.known_servers.is_empty())
 }
 
 /// The events that go with a status.

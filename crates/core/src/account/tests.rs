@@ -355,7 +355,7 @@ fn every_trouble_names_its_field_and_remedy() {
             ],
             |f| {
                 f.status.verified = Some(endpoint("old"));
-                f.status.known_servers = vec![known()];
+                f.status.records.known_servers = vec![known()];
             },
         ),
         (Reason::Pending, false, &[], |f| {
@@ -422,7 +422,7 @@ fn whatever_lasts_is_looked_at_once_a_minute() {
         ("rejected", &|f| f.report.as_mut().unwrap().key = rejected()),
         ("changed", &|f| {
             f.status.verified = Some(endpoint("old"));
-            f.status.known_servers = vec![known()];
+            f.status.records.known_servers = vec![known()];
         }),
         ("ends", &|f| f.meta.deletion_timestamp = deleted()),
         ("ends without Secret", &|f| {
@@ -529,7 +529,7 @@ fn while_it_ends_nothing_is_ordered_and_releases_go_on() {
 fn a_changed_account_blocks_until_it_shows_a_machine_that_we_know() {
     let mut facts = facts();
     facts.status.verified = Some(endpoint("old"));
-    facts.status.known_servers = vec![known()];
+    facts.status.records.known_servers = vec![known()];
     let decision = decide(&facts);
     assert_eq!(decision.block.unwrap().0, Reason::AccountChanged);
     assert_eq!(decision.verified, None, "the former one stays recorded");
@@ -550,7 +550,7 @@ fn a_changed_account_blocks_until_it_shows_a_machine_that_we_know() {
     assert_eq!(decide(&facts).block.unwrap().0, Reason::Pending);
 
     facts.report = Some(report_of());
-    facts.status.known_servers.clear();
+    facts.status.records.known_servers.clear();
     let decision = decide(&facts);
     assert_eq!(decision.block, None, "nothing is on record any more");
     assert_eq!(decision.verified, Some(endpoint("a")));
@@ -562,7 +562,7 @@ fn an_outage_blocks_nothing_that_the_caller_cannot_see() {
     facts.report.as_mut().unwrap().error = Some((Reason::ProviderUnreachable, "no".into()));
     assert_eq!(decide(&facts).block, None);
     facts.status.verified = Some(endpoint("old"));
-    facts.status.known_servers = vec![known()];
+    facts.status.records.known_servers = vec![known()];
     facts.report.as_mut().unwrap().proof = None;
     assert_eq!(decide(&facts).block.unwrap().0, Reason::ProviderUnreachable);
 }
@@ -801,7 +801,7 @@ pub(crate) fn readings() -> Vec<Reading> {
         ("in use", &|f| f.report.as_mut().unwrap().key = rejected()),
         ("in use", &|f| {
             f.status.verified = Some(endpoint("old"));
-            f.status.known_servers = vec![known()];
+            f.status.records.known_servers = vec![known()];
         }),
         ("in use", &|f| error(f, Reason::ProviderUnreachable)),
         ("in use", &|f| error(f, Reason::RateLimited)),

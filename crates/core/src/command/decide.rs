@@ -104,13 +104,13 @@ fn hold(facts: &Facts, cause: Cause) -> Decision {
 /// The status with what is known of what was sent.
 fn status(facts: &Facts) -> ServerCommandStatus {
     let mut status = facts.subject.status();
-    status.sent = facts.records();
-    let last = stands(&status.sent, facts.subject.uid());
+    status.records.sent = facts.records();
+    let last = stands(&status.records.sent, facts.subject.uid());
     status.command_id = last.and_then(|record| record.id.clone());
     let word = last.and_then(|record| record.state.clone());
     status.state = word.filter(|word| !word.is_empty());
     let is_step = |record: &&CommandRecord| record.outcome != Some(CommandOutcome::NotSent);
-    let first = status.sent.iter().find(is_step);
+    let first = status.records.sent.iter().find(is_step);
     status.started_at = first.and_then(|record| moment(record.intent.started_at));
     status
 }

@@ -6,9 +6,9 @@ use crate::{
 use api::{
     command::{CommandIntent, CommandOutcome, CommandRecord, ServerCommand},
     conditions::{self, Type},
-    host_install::HostInstallStatus,
-    install::InstallStatus,
+    host_install::HostInstallHistory,
     names::{COMMAND_ANNOTATION, RELEASE_ANNOTATION},
+    install::InstallHistory,
     target::{Target, TargetKind},
 };
 use std::time::Duration;
@@ -147,7 +147,7 @@ impl Facts {
     /// The annotation is no proof. Anybody may write it who may write the object, and nothing is sent before the status
     /// shows the same, which nobody but an operator writes.
     pub fn records(&self) -> Vec<CommandRecord> {
-        let mut records = self.subject.status().sent;
+        let mut records = self.subject.status().records.sent;
         records.retain(|record| record.intent.uid == self.subject.uid());
         let own = &self.subject.memory.own;
         if let Some(record) = own.sent.clone() {
@@ -182,16 +182,21 @@ impl Facts {
     pub fn is_repeated(&self) -> bool {
         let status = self.subject.status();
         let is_own = |intent: &CommandIntent| intent.uid == self.subject.uid();
-        if status.sent.iter().any(|record| is_own(&record.intent)) {
+        if status
+            .records
+            .sent
+            .iter()
+            .any(|record| is_own(&record.intent))
+        {
             return false;
         }
         let Some(noted) = self.subject.annotation(COMMAND_ANNOTATION) else {
-            return !status.sent.is_empty();
+            return !status.records.sent.is_empty();
         };
         let noted = serde_json::from_str(noted).ok();
         // The account stands in status before anything is noted.
         let is_of_now = noted.is_some_and(|intent| is_own(&intent)) && status.account.is_some();
-        !is_of_now || !status.sent.is_empty()
+        !is_of_now || !status.records.sent.is_empty()
     }
 
     /// How many pages of the machine's commands are allowed for.
@@ -239,7 +244,10 @@ pub fn stands<'a>(records: &'a [CommandRecord], uid: &str) -> Option<&'a Command
 
 /// Whether a command may be under way: by its status alone, and until the object is over.
 pub fn is_under_way(object: &ServerCommand) -> bool {
-    let sent = object.status.as_ref().map(|status| status.sent.as_slice());
+    let sent = object
+        .status
+        .as_ref()
+        .map(|status| status.records.sent.as_slice());
     let uid = object.metadata.uid.as_deref().unwrap_or_default();
     let last = stands(sent.unwrap_or_default(), uid);
     let runs = |r: &CommandRecord| matches!(r.outcome, None | Some(CommandOutcome::Accepted));
@@ -252,7 +260,7 @@ pub fn host_switched(object: &ServerCommand) -> Option<String> {
         return None;
     }
     let uid = object.metadata.uid.as_deref().unwrap_or_default();
-    let last = stands(&object.status.as_ref()?.sent, uid);
+    let last = stands(&object.status.as_ref()?.records.sent, uid);
     last.map(|record| record.intent.server.clone())
 }
 
@@ -273,13 +281,19 @@ pub fn is_installing(target: &Target) -> bool {
     let uid = target.meta().uid.as_ref();
     match target {
         Target::Server(server) => {
-            let install = server.status.as_ref().and_then(|s| s.install.as_ref());
-            let open = install.and_then(InstallStatus::open);
+            let install = server
+                .status
+                .as_ref()
+                .and_then(|s| s.records.install.as_ref());
+            let open = install.and_then(InstallHistory::open);
             open.is_some_and(|record| Some(&record.intent.uid) == uid)
         }
         Target::Host(host) => {
-            let install = host.status.as_ref().and_then(|s| s.install.as_ref());
-            let open = install.and_then(HostInstallStatus::open);
+            let install = host
+                .status
+                .as_ref()
+                .and_then(|s| s.records.install.as_ref());
+            let open = install.and_then(HostInstallHistory::open);
             open.is_some_and(|record| Some(&record.intent.uid) == uid)
         }
     }

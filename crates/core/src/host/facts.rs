@@ -12,9 +12,9 @@ use crate::{
 };
 use api::{
     DedicatedHost, PoliciesInForce,
-    host_install::{HostInstallRecord, HostInstallStatus, HostLog},
+    host_install::{HostInstallHistory, HostInstallRecord, HostLog},
     order::OrderAccount,
-    power::PowerStatus,
+    power::PowerRecord,
     references::PinnedAccount,
 };
 use std::time::Duration;
@@ -149,20 +149,20 @@ impl HostMemory {
             };
         }
         let status = subject.status();
-        let known = status.install.as_ref();
+        let known = status.records.install.as_ref();
         let noted = known.filter(|known| is_own(&known.uid, facts));
         // Over once the log is on record: a status that has lost it later was restored.
         self.is_first = match noted {
             None => true,
             Some(noted) => self.is_first && noted.log.is_none(),
         };
-        if let (Some(own), Some(known)) = (&self.install, status.install.as_ref())
+        if let (Some(own), Some(known)) = (&self.install, status.records.install.as_ref())
             && is_own(&known.uid, facts)
             && is_told(own, known)
         {
             self.install = None;
         }
-        let awaited = status.power.as_ref().and_then(PowerStatus::awaited);
+        let awaited = status.records.power.as_ref().and_then(PowerRecord::awaited);
         let awaited = awaited.map(|command| command.name.clone());
         // Its end is told once a list that began later shows the host as it is since.
         if matches!(facts.power, KnownCommand::Ended(..)) && awaited != self.ended {
@@ -182,7 +182,7 @@ impl HostMemory {
             terms.is_some_and(|terms| terms.lets_host(subject.object.spec.host_id)),
         );
         let install = facts.merged_install(self);
-        let open = install.as_ref().and_then(HostInstallStatus::open);
+        let open = install.as_ref().and_then(HostInstallHistory::open);
         self.sought = open.map(|record| {
             let attempt = &record.intent.attempt;
             let since = self.sought_since(attempt);
@@ -198,7 +198,7 @@ impl HostMemory {
 }
 
 /// Whether status tells all that this process knows of its own installation: its end, or a later one.
-fn is_told(own: &HostInstallRecord, known: &HostInstallStatus) -> bool {
+fn is_told(own: &HostInstallRecord, known: &HostInstallHistory) -> bool {
     let Some(last) = &known.last else {
         return own.intent.revision <= known.revision;
     };
@@ -241,12 +241,12 @@ impl Facts {
     }
 
     /// What is known of installations: by the status, which goes ahead, and what this process knows beside it.
-    pub fn install(&self) -> Option<HostInstallStatus> {
+    pub fn install(&self) -> Option<HostInstallHistory> {
         self.merged_install(&self.subject.memory.own)
     }
 
-    fn merged_install(&self, memory: &HostMemory) -> Option<HostInstallStatus> {
-        let known = self.subject.status().install;
+    fn merged_install(&self, memory: &HostMemory) -> Option<HostInstallHistory> {
+        let known = self.subject.status().records.install;
         let mut known = known.filter(|known| is_own(&known.uid, self))?;
         if let Some(own) = &memory.install
             && own.intent.uid == self.subject.uid()

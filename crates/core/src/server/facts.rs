@@ -163,7 +163,7 @@ impl Facts {
     /// Whether the status is this object's, and not that of an earlier one of this name, which was restored.
     pub fn has_own_status(&self) -> bool {
         let status = self.object.status.as_ref();
-        let order = status.and_then(|status| status.order.as_ref());
+        let order = status.and_then(|status| status.records.order.as_ref());
         order.is_some_and(|order| order.intent.uid == self.uid())
     }
 

@@ -18,7 +18,7 @@ pub fn on_record(cluster: &ClusterId, object: &BareMetalServer, all: &mut OnReco
     };
     let Some(OrderRecord {
         intent, outcome, ..
-    }) = &status.order
+    }) = &status.records.order
     else {
         return;
     };
@@ -67,7 +67,7 @@ mod tests {
                 "metadata": {"name": "web", "namespace": "shop", "uid": "uid-1",
                     "annotations": {"flexmetal.dev/order": intent.to_string()}},
                 "spec": {"location": "here", "instanceType": "small", "os": {"slug": "some-os"}},
-                "status": {"order": order, "uuid": machine, "providerStatus": "released"},
+                "status": {"records": {"order": order}, "uuid": machine, "providerStatus": "released"},
             }))
             .unwrap();
             let mut all = OnRecord::default();

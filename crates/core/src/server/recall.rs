@@ -19,7 +19,7 @@ use crate::{
     },
     mark::Mark,
 };
-use api::install::InstallStatus;
+use api::install::InstallHistory;
 
 /// What is known outside of the object.
 pub trait Known {
@@ -56,7 +56,7 @@ pub fn recall(facts: &mut Facts, known: Option<&impl Known>) {
     facts.memory.asked.note(asked.as_deref(), now);
     facts.memory.closed_seen(found.closed_attempt(), now);
     let installs = reinstall::of_status(facts);
-    let open = installs.as_ref().and_then(InstallStatus::open);
+    let open = installs.as_ref().and_then(InstallHistory::open);
     facts.memory.install.follows(open, now);
     if let Some(connection) = facts.view().and_then(|v| v.connection.clone()) {
         facts.memory.looks_over(&connection);
@@ -69,7 +69,7 @@ pub fn recall(facts: &mut Facts, known: Option<&impl Known>) {
         // Meanwhile it may be shown again, and nobody would see it: what was collected before proves nothing after it.
         facts.memory.missing = Missing::default();
     }
-    let recorded = facts.object.status.as_ref().map(|s| &*s.tags);
+    let recorded = facts.object.status.as_ref().map(|s| &*s.records.tags);
     let (named, tags) = (&facts.object.spec.tags, &mut facts.memory.tags);
     tags.forget(now, named, recorded.unwrap_or_default());
     let Some(known) = known else { return };

@@ -15,7 +15,7 @@ use api::{
     Reason,
     conditions::{self, Type},
     install::{InstallEnd, InstallRecord},
-    root_password::{PasswordWarning, RootPasswordStatus},
+    root_password::{PasswordWarning, RootPasswordRecord},
     server::{BareMetalServerStatus, OrderOutcome, OrderRecord},
 };
 use evidence::{Evidence, evidence};
@@ -173,7 +173,7 @@ pub fn release_to_tell(facts: &Facts) -> Option<&str> {
 
 /// Told when the provider took it, and at its end. That a person is needed is told as such.
 fn reinstalled(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Option<News> {
-    let of = |status: &BareMetalServerStatus| status.install.clone()?.last;
+    let of = |status: &BareMetalServerStatus| status.records.install.clone()?.last;
     let now = of(next)?;
     let intent = &now.intent;
     let was = of(before).filter(|was| was.intent.attempt == intent.attempt);
@@ -228,7 +228,7 @@ fn expiring(
     next: &BareMetalServerStatus,
 ) -> Option<News> {
     let at = facts.expires_at()?;
-    (next.expiry_warning > before.expiry_warning && !expiry::is_over(facts)).then(|| {
+    (next.records.expiry_warning > before.records.expiry_warning && !expiry::is_over(facts)).then(|| {
         let machine = match facts.policies().retain() {
             true => "its machine stays at the provider then",
             false => "its machine is released then",
@@ -242,9 +242,9 @@ fn expiring(
 
 /// Told six hours and one before it cannot be had any more, and when that is so.
 fn password(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Option<News> {
-    let now = next.root_password.as_ref()?;
-    let is_it = |was: &&RootPasswordStatus| was.of() == now.of();
-    let was = before.root_password.as_ref().filter(is_it);
+    let now = next.records.root_password.as_ref()?;
+    let is_it = |was: &&RootPasswordRecord| was.of() == now.of();
+    let was = before.records.root_password.as_ref().filter(is_it);
     let said = of_type(&next.conditions, Type::RootPasswordStored)?;
     let step = match now.warned? {
         PasswordWarning::Missed => Step::PasswordMissed,
@@ -270,12 +270,12 @@ fn of_order(
     before: &BareMetalServerStatus,
     next: &BareMetalServerStatus,
 ) -> Option<News> {
-    let order = next.order.as_ref()?;
+    let order = next.records.order.as_ref()?;
     let is_same = |other: &&OrderRecord| {
         let (one, other) = (&order.intent, &other.intent);
         (one.epoch, &one.attempt) == (other.epoch, &other.attempt)
     };
-    let was = before.order.as_ref().filter(is_same);
+    let was = before.records.order.as_ref().filter(is_same);
     let is_new = was.is_none_or(|was| was.outcome != order.outcome);
     let tag = order.intent.tag();
     let uuid = next.uuid.as_deref().unwrap_or("of unknown identifier");

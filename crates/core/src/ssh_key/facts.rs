@@ -182,7 +182,8 @@ impl Facts {
         let noted = noted.is_some_and(|note| Some(note.account_id.as_str()) == lineage);
         let status = self.subject.object.status.as_ref();
         let is_recorded = |s: &api::ssh_key::SshKeyStatus| {
-            s.uuid.is_some() && (s.account_id.is_none() || s.account_id.as_deref() == lineage)
+            s.uuid.is_some()
+                && (s.records.account_id.is_none() || s.records.account_id.as_deref() == lineage)
         };
         noted || status.is_some_and(is_recorded)
     }

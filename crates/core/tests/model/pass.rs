@@ -282,7 +282,11 @@ fn broken(variant: Variant, sight: &Sight, facts: &Facts, mut decision: Decision
             let closed = evidence(facts)
                 .outcome()
                 .filter(|outcome| outcome.is_closed());
-            let shown = facts.status().order.filter(|order| order.outcome == closed);
+            let shown = facts
+                .status()
+                .records
+                .order
+                .filter(|order| order.outcome == closed);
             if let (Some(order), Some(_)) = (shown, closed) {
                 decision.effect = Some(Effect::WriteNote(Box::new(OrderNote {
                     intent: order.intent,

@@ -188,11 +188,12 @@ async fn store_key(proxied: &ProxiedWorld) {
 /// Whether the phase has come to its end, well or badly.
 fn is_over(object: &Value, phase: usize) -> bool {
     let status = &object["status"];
-    let power = &status["power"];
+    let records = &status["records"];
+    let power = &records["power"];
     match phase {
         OBSERVE => {
             let ready = lab::rig::condition(object, "Ready");
-            let is_noted = !status["install"]["log"].is_null() && power["wish"] == "PoweredOn";
+            let is_noted = !records["install"]["log"].is_null() && power["wish"] == "PoweredOn";
             is_noted && ready.is_some_and(|ready| ready["status"] == "True")
         }
         INSTALL => {

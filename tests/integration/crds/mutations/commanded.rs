@@ -43,7 +43,7 @@ pub(super) fn in_each_stage(object: &ServerCommand) {
             state: Some(state.to_owned()),
             ..CommandRecord::open(intent(uid, object.spec.action))
         };
-        object.status.get_or_insert_default().sent = vec![record];
+        object.status.get_or_insert_default().records.sent = vec![record];
         facts
     };
     let accepted = Some(CommandOutcome::Accepted);
@@ -106,15 +106,17 @@ fn facts(mut object: ServerCommand) -> Facts {
         "status": {
             "uuid": MACHINE, "providerStatus": "delivered",
             "account": {"kind": "ProviderAccount", "name": "default"},
-            "order": {"cluster": "c", "uid": "server", "mark": "m", "epoch": 1, "attempt": "a",
-                "sendBy": "2026-01-01T00:00:00Z", "outcome": "Created"},
+            "records": {"order": {"cluster": "c", "uid": "server", "mark": "m", "epoch": 1, "attempt": "a",
+                "sendBy": "2026-01-01T00:00:00Z", "outcome": "Created"}},
         },
     });
     let host = json!({
         "apiVersion": "flexmetal.dev/v1alpha1", "kind": "DedicatedHost",
         "metadata": {"name": "web", "namespace": "n", "uid": "host"},
         "spec": {"hostID": 7},
-        "status": {"account": {"kind": "ProviderAccount", "name": "default"}, "accountID": "lineage-1"},
+        "status": {
+            "account": {"kind": "ProviderAccount", "name": "default"}, "records": {"accountID": "lineage-1"},
+        },
     });
     let target = match object.spec.target_ref.kind() {
         TargetKind::BareMetalServer => {

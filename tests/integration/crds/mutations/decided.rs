@@ -7,6 +7,7 @@ use api::{
     BareMetalServer,
     names::{ORDER_ANNOTATION, SERVER_FINALIZER},
     order::OrderNote,
+    records::ServerRecords,
     server::{BareMetalServerStatus, Intent, OrderOutcome, OrderRecord},
 };
 use flexmetal_core::{
@@ -124,11 +125,14 @@ fn ordered(mut facts: Facts) -> Facts {
     object.metadata.finalizers = Some(vec![SERVER_FINALIZER.to_owned()]);
     object.metadata.annotations = Some([(ORDER_ANNOTATION.to_owned(), note)].into());
     object.status = Some(BareMetalServerStatus {
-        order: Some(OrderRecord {
-            outcome: Some(OrderOutcome::Created),
-            outcome_at: Some(WALL - 490),
-            ..OrderRecord::open(intent)
-        }),
+        records: ServerRecords {
+            order: Some(OrderRecord {
+                outcome: Some(OrderOutcome::Created),
+                outcome_at: Some(WALL - 490),
+                ..OrderRecord::open(intent)
+            }),
+            ..ServerRecords::default()
+        },
         uuid: Some(MACHINE.to_owned()),
         ..BareMetalServerStatus::default()
     });

@@ -113,7 +113,7 @@ pub(super) fn machines(status: &AccountStatus, on_record: &OnRecord) -> Vec<Mach
         })
         .collect();
     let of_objects: HashSet<String> = machines.iter().map(|m| m.uuid.clone()).collect();
-    for KnownServer { uuid, live, .. } in &status.known_servers {
+    for KnownServer { uuid, live, .. } in &status.records.known_servers {
         let uuid = uuid.to_ascii_lowercase();
         if !of_objects.contains(&uuid) {
             machines.push(Machine {
@@ -200,7 +200,7 @@ pub fn unshown_by(
     proof: Option<&Proof>,
 ) -> Option<Situation> {
     let (lineage, recorded) = (status.account_id.as_deref()?, status.verified.as_ref()?);
-    let known = &status.known_servers;
+    let known = &status.records.known_servers;
     let is_shown = |known: &KnownServer| {
         let mut shown = proof.into_iter().flat_map(|proof| &proof.servers);
         shown.any(|server| server.id.as_str().eq_ignore_ascii_case(&known.uuid))

@@ -132,7 +132,7 @@ pub fn decide(facts: &Facts) -> Decision {
         Some(report) => report.known.clone(),
         // What was known before is not of the new lineage.
         None if begins => Vec::new(),
-        None => facts.status.known_servers.clone(),
+        None => facts.status.records.known_servers.clone(),
     };
     let verified = (accepted && identity.is_settled())
         .then(|| facts.in_force.clone())

@@ -66,7 +66,7 @@ fn a_key_replaces_the_one_in_use_by_a_machine_that_it_shows_or_where_none_is_to_
 #[test]
 fn it_is_asked_for_few_machines_at_a_time_those_in_sight_first_and_for_all_in_their_turn() {
     let mut status = facts().status;
-    status.known_servers = vec![KnownServer {
+    status.records.known_servers = vec![KnownServer {
         uuid: uuid(9),
         ..known()
     }];

@@ -89,7 +89,7 @@ fn a_rotation_on_a_young_account_is_taken_at_once() {
 #[test]
 fn a_rotation_on_an_account_scaled_to_zero_is_taken_whatever_it_shows() {
     let mut facts = changed();
-    facts.status.known_servers = vec![KnownServer {
+    facts.status.records.known_servers = vec![KnownServer {
         live: false,
         ..known()
     }];
@@ -107,7 +107,7 @@ fn a_rotation_on_an_account_scaled_to_zero_is_taken_whatever_it_shows() {
     assert_eq!(verdict(&facts), kept());
     // The word of an object that still has its released machine is newer than the account's memory.
     let mut facts = changed();
-    facts.status.known_servers = vec![known()];
+    facts.status.records.known_servers = vec![known()];
     on_record(&mut facts, vec![recorded(1, false, LINEAGE)]);
     assert_eq!(verdict(&facts), renewed());
 }
@@ -164,7 +164,7 @@ pub(super) fn asked(facts: &Facts, effect: AcknowledgementEffect) -> String {
 #[test]
 fn a_change_that_is_acknowledged_is_taken_once() {
     let mut facts = changed();
-    facts.status.known_servers = vec![known()];
+    facts.status.records.known_servers = vec![known()];
     let said = condition(&facts, Type::Ready).2;
     write(&mut facts);
     let token = asked(&facts, AcknowledgementEffect::NewAccount);
@@ -215,7 +215,7 @@ fn a_lost_status_renews_the_lineage_and_forgives_nothing() {
 fn what_a_connection_showed_stays_open_while_the_secret_gives_no_key() {
     // The key was replaced, and then the Secret vanished before the new one had shown anything.
     let mut facts = changed();
-    facts.status.known_servers = vec![known()];
+    facts.status.records.known_servers = vec![known()];
     facts.secret = SecretFact::Missing;
     assert_eq!(verdict(&facts).0, Some(Reason::SecretNotFound));
     facts.in_force = Some(endpoint("old"));
@@ -234,7 +234,7 @@ fn what_a_connection_showed_stays_open_while_the_secret_gives_no_key() {
 #[test]
 fn a_key_in_place_of_a_refused_one_blocks_until_it_was_tried() {
     let mut facts = changed();
-    facts.status.known_servers = vec![known()];
+    facts.status.records.known_servers = vec![known()];
     facts.report = None;
     assert_eq!(verdict(&facts).0, Some(Reason::Pending));
     facts.report = Some(report_of());
@@ -245,7 +245,7 @@ fn a_key_in_place_of_a_refused_one_blocks_until_it_was_tried() {
 #[test]
 fn one_listing_that_shows_nothing_may_be_false() {
     let mut facts = changed();
-    facts.status.known_servers = vec![known()];
+    facts.status.records.known_servers = vec![known()];
     facts.missed_since = None;
     assert_eq!(verdict(&facts).0, Some(Reason::Pending));
     // The only one so far began at 90 s; they are a minute apart.
@@ -274,7 +274,7 @@ fn a_machine_of_an_object_counts_only_with_the_mark_of_that_object() {
 #[test]
 fn known_servers_that_are_acknowledged_to_be_gone_are_forgotten_once() {
     let mut facts = facts();
-    facts.status.known_servers = vec![known()];
+    facts.status.records.known_servers = vec![known()];
     facts.report.as_mut().unwrap().known = vec![known()];
     write(&mut facts);
     let token = asked(&facts, AcknowledgementEffect::SameAccount);
@@ -295,7 +295,7 @@ fn known_servers_that_are_acknowledged_to_be_gone_are_forgotten_once() {
     // Observe asked for the machines that are shown now, whatever it was known by.
     facts.report.as_mut().unwrap().known = vec![];
     write(&mut facts);
-    assert_eq!(facts.status.known_servers, []);
+    assert_eq!(facts.status.records.known_servers, []);
     assert_eq!(facts.status.account_id.as_deref(), Some(LINEAGE));
     assert_eq!(facts.status.acknowledged[0].token, token);
     assert_eq!(facts.status.pending_acknowledgements, []);

@@ -60,7 +60,7 @@ pub(super) fn follow(facts: &Facts, record: &CommandRecord) -> Decision {
     let looked = facts.subject.memory.own.looked;
     // The answer to the request was the first look.
     let due = looked.map_or(facts.subject.first_seen, |at| at + every);
-    let is_told = facts.subject.status().sent == facts.records();
+    let is_told = facts.subject.status().records.sent == facts.records();
     match rest(facts, due) {
         None if is_told => decision.with(Effect::Look(Box::new(record.clone()))),
         None => decision.going_on(),

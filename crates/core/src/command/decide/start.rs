@@ -73,17 +73,17 @@ pub(super) fn start(facts: &Facts, following: Option<PowerAction>) -> Decision {
         return end::failed(facts, Reason::Superseded, message);
     }
     let mut status = status(facts);
-    let Some(seen) = CommandTarget::of(status.target.as_ref(), target) else {
+    let Some(seen) = CommandTarget::of(status.records.target.as_ref(), target) else {
         let message = format!(
-            "{name} is not the one any more that this command was for when it first saw it (status.target): another object of this name, another machine or another account; so it is not sent: if it is still needed, create another ServerCommand"
+            "{name} is not the one any more that this command was for when it first saw it: another object of this name, another machine or another account; so it is not sent: if it is still needed, create another ServerCommand"
         );
         return end::failed(facts, Reason::Superseded, message);
     };
     // What it is for, and whose account that is, stands in status first: it waits for that account from then on.
     let of_target = Some(target.account());
-    if status.account != of_target || status.target.as_ref() != Some(&seen) {
+    if status.account != of_target || status.records.target.as_ref() != Some(&seen) {
         status.account = of_target;
-        status.target = Some(seen);
+        status.records.target = Some(seen);
         let cause = Cause::waits(Reason::Progressing, "the command is sent within seconds");
         return Decision::of(status).because(cause).going_on();
     }
@@ -175,7 +175,7 @@ pub fn may_send(fresh: &Facts, new: &NewCommand) -> bool {
         && !is_ending(target)
         && !is_installing(target)
         && !is_overtaken(target, &fresh.subject.object)
-        && CommandTarget::of(fresh.subject.status().target.as_ref(), target).is_some()
+        && CommandTarget::of(fresh.subject.status().records.target.as_ref(), target).is_some()
         && target.meta().uid.as_ref() == Some(&new.target)
         && target.machine().as_ref() == Some(&new.machine)
         && server_id(target) == new.server_id
@@ -211,7 +211,7 @@ fn stands_ready(facts: &Facts, target: &Target) -> Result<(), Cause> {
 fn is_delivered(name: &str, server: &BareMetalServer) -> Result<(), Cause> {
     let status = server.status.clone().unwrap_or_default();
     let is_made = |order: &OrderRecord| order.outcome == Some(OrderOutcome::Created);
-    let has_machine = status.uuid.is_some() && status.order.as_ref().is_some_and(is_made);
+    let has_machine = status.uuid.is_some() && status.records.order.as_ref().is_some_and(is_made);
     if has_machine && status.provider_status.as_deref() == Some(DELIVERED) {
         return Ok(());
     }
@@ -248,7 +248,10 @@ fn is_its_host(facts: &Facts, name: &str, host: &DedicatedHost) -> Result<(), Ca
         );
         return Err(Cause::needs_person(Reason::NotAllowed, message));
     }
-    let seen_in = host.status.as_ref().and_then(|s| s.lineage.as_ref());
+    let seen_in = host
+        .status
+        .as_ref()
+        .and_then(|s| s.records.account_id.as_ref());
     let lineage = facts.subject.view().and_then(|view| view.lineage.as_ref());
     // While the account is read for the first time its lineage is not known, and that says so itself.
     if seen_in.is_none() || lineage.is_some() && seen_in != lineage {

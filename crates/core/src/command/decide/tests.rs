@@ -22,6 +22,7 @@ use api::{
     conditions::{self, Type},
     names::{COMMAND_ANNOTATION, OBJECT_FINALIZER, RELEASE_ANNOTATION},
     power::Power,
+    records::CommandRecords,
     references::{AccountKind, PinnedAccount},
     target::{Target, TargetRef},
 };
@@ -45,8 +46,8 @@ fn server() -> BareMetalServer {
         "status": {
             "uuid": MACHINE, "providerStatus": "delivered",
             "account": {"kind": "ProviderAccount", "name": "default"},
-            "order": {"cluster": "c", "uid": "server-1", "mark": "m", "epoch": 1, "attempt": "a",
-                "sendBy": "2026-01-01T00:00:00Z", "outcome": "Created"},
+            "records": {"order": {"cluster": "c", "uid": "server-1", "mark": "m", "epoch": 1, "attempt": "a",
+                "sendBy": "2026-01-01T00:00:00Z", "outcome": "Created"}},
         },
     }))
     .unwrap()
@@ -109,7 +110,10 @@ impl Case {
         meta.creation_timestamp = moment(WALL - 60);
         object.status = Some(ServerCommandStatus {
             account: Some(PinnedAccount::of(None)),
-            target: CommandTarget::of(None, &Target::Server(Arc::new(server()))),
+            records: CommandRecords {
+                target: CommandTarget::of(None, &Target::Server(Arc::new(server()))),
+                ..CommandRecords::default()
+            },
             ..ServerCommandStatus::default()
         });
         Self(Facts {
@@ -171,7 +175,7 @@ impl Case {
     fn sent(self, records: &[CommandRecord]) -> Self {
         let text = serde_json::to_string(&records.last().unwrap().intent).unwrap();
         self.object(|o| {
-            o.status.get_or_insert_default().sent = records.to_vec();
+            o.status.get_or_insert_default().records.sent = records.to_vec();
             o.metadata.annotations = Some([(COMMAND_ANNOTATION.to_owned(), text)].into());
             o.metadata.finalizers = Some(vec![OBJECT_FINALIZER.into()]);
         })
@@ -287,7 +291,7 @@ fn of_power(last: Option<&str>) -> Case {
         })
         .server(|s| {
             s.spec.power = Some(Power::PoweredOn);
-            s.status.as_mut().unwrap().power = serde_json::from_value(power).unwrap();
+            s.status.as_mut().unwrap().records.power = serde_json::from_value(power).unwrap();
         })
 }
 

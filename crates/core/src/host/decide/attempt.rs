@@ -7,7 +7,7 @@ use api::{
     DedicatedHost, Reason,
     command::CommandOutcome,
     host::DedicatedHostStatus,
-    host_install::{HostInstallIntent, HostInstallRecord, HostInstallStatus, HostLog},
+    host_install::{HostInstallHistory, HostInstallIntent, HostInstallRecord, HostLog},
     install::InstallEnd,
 };
 use hosting_types::{Error, host::Host};
@@ -23,7 +23,7 @@ pub enum Before {
 }
 
 /// Whether somebody installed the host of whom this object knows nothing.
-pub fn before(known: &HostInstallStatus, log: &HostLog) -> Before {
+pub fn before(known: &HostInstallHistory, log: &HostLog) -> Before {
     match &known.log {
         Some(accounted) if log.is_later_than(accounted) => Before::Repeated(
             "its log shows an installation that this object cannot account for: by somebody else, or sent by an operator that ended meanwhile, or whose record is lost".to_owned(),
@@ -66,11 +66,11 @@ pub fn intent(
 /// The whole status that notes an installation: who reads it sees that the host is being installed, before it is sent.
 pub fn installing(
     fresh: &Facts,
-    known: HostInstallStatus,
+    known: HostInstallHistory,
     record: &HostInstallRecord,
 ) -> DedicatedHostStatus {
     let mut status = fresh.subject.status();
-    status.install = Some(HostInstallStatus {
+    status.records.install = Some(HostInstallHistory {
         revision: known.performed(),
         last: Some(record.clone()),
         ..known
@@ -87,7 +87,10 @@ pub fn installing(
 
 /// What a read says of an installation, after an answer that was lost. Status alone tells; metadata has nothing to say.
 pub fn shown_install(object: &DedicatedHost, intent: &HostInstallIntent) -> Reply {
-    let status = object.status.as_ref().and_then(|s| s.install.as_ref());
+    let status = object
+        .status
+        .as_ref()
+        .and_then(|s| s.records.install.as_ref());
     let last = status.and_then(|install| install.last.as_ref());
     Reply::Shows {
         metadata: true,

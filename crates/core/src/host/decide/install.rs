@@ -18,10 +18,10 @@ use api::{
     command::CommandOutcome,
     conditions::Type,
     host::DedicatedHostStatus,
-    host_install::{HostInstallIntent, HostInstallRecord, HostInstallStatus, HostLog},
-    install::{FinishedInstall, InstallEnd},
+    host_install::{HostInstallHistory, HostInstallIntent, HostInstallRecord, HostLog},
     order::OrderAccount,
-    power::{PowerState, PowerStatus},
+    power::{PowerRecord, PowerState},
+    install::{FinishedInstall, InstallEnd},
 };
 use hosting_types::{
     host::{Host, InstallStatus},
@@ -81,11 +81,11 @@ pub(super) fn waive(facts: &Facts, against: Option<&Cause>, status: &mut Dedicat
         ready.status != "True" && WITHHELD.iter().any(|it| it.as_str() == ready.reason)
     });
     let uid = facts.subject.uid();
-    if let Some(install) = status.install.as_mut().filter(|it| it.uid == uid)
+    if let Some(install) = status.records.install.as_mut().filter(|it| it.uid == uid)
         && (is_now || was)
     {
         install.revision = install.performed().max(wished(facts));
-        if let Some(power) = &mut status.power {
+        if let Some(power) = &mut status.records.power {
             power.wish = facts.subject.object.spec.power;
             power.command = power
                 .command
@@ -103,7 +103,7 @@ pub(super) fn step(
     host: &Host,
     status: &mut DedicatedHostStatus,
 ) -> Step {
-    let Some(known) = &mut status.install else {
+    let Some(known) = &mut status.records.install else {
         // Not ready before that: whoever waits for it may raise the number right after, and is to be heard.
         let text = format!(
             "host {} is seen for the first time; its installation log is read within seconds, and nothing is sent before",
@@ -176,7 +176,13 @@ fn read_log(facts: &Facts, view: &View) -> Option<Effect> {
 }
 
 /// Takes in what the look shows of an installation that is open, and its end where it has come.
-fn settle(facts: &Facts, view: &View, began: Duration, host: &Host, known: &mut HostInstallStatus) {
+fn settle(
+    facts: &Facts,
+    view: &View,
+    began: Duration,
+    host: &Host,
+    known: &mut HostInstallHistory,
+) {
     let is_own = known.last.as_ref().is_some_and(|last| facts.has_sent(last));
     let own = &facts.subject.memory.own;
     let wished = wished(facts);
@@ -337,7 +343,7 @@ fn follow(
 }
 
 /// What the last one left behind, while nothing else is asked for.
-fn after(facts: &Facts, known: &HostInstallStatus) -> Option<Cause> {
+fn after(facts: &Facts, known: &HostInstallHistory) -> Option<Cause> {
     let install = facts.subject.object.spec.install.as_ref()?;
     let performed = known.performed();
     if install.revision < performed {
@@ -406,7 +412,7 @@ fn start(
     view: &View,
     began: Duration,
     host: &Host,
-    known: &HostInstallStatus,
+    known: &HostInstallHistory,
 ) -> Step {
     let subject = &facts.subject;
     let wished = wished(facts);
@@ -424,8 +430,8 @@ fn start(
         );
         return Step::because(Cause::waits(Reason::Reinstalling, text));
     }
-    let awaited = facts.subject.status().power;
-    let awaited = awaited.as_ref().and_then(PowerStatus::awaited);
+    let awaited = facts.subject.status().records.power;
+    let awaited = awaited.as_ref().and_then(PowerRecord::awaited);
     let command = match &facts.commands {
         UnderWay::Nothing => awaited.map(|command| {
             format!(
@@ -649,7 +655,7 @@ fn key(facts: &Facts, view: &View) -> Result<String, Cause> {
 
 /// Whether an installation that was decided is still due on the object as it was read right before. Returns what is known of
 /// the host, which the intent goes beside.
-pub fn may_start(fresh: &Facts, new: &NewInstall) -> Option<HostInstallStatus> {
+pub fn may_start(fresh: &Facts, new: &NewInstall) -> Option<HostInstallHistory> {
     let known = fresh.install()?;
     let is_due = known.open().is_none() && known.log.is_some() && new.revision > known.performed();
     (is_due && is_wished(fresh, new)).then_some(known)
@@ -658,7 +664,11 @@ pub fn may_start(fresh: &Facts, new: &NewInstall) -> Option<HostInstallStatus> {
 /// Whether it may still be sent, on the object as it is after the intent was written: nothing but that has come in between.
 pub fn may_send(last: &Facts, new: &NewInstall, intent: &HostInstallIntent) -> bool {
     let status = last.subject.status();
-    let open = status.install.as_ref().and_then(HostInstallStatus::open);
+    let open = status
+        .records
+        .install
+        .as_ref()
+        .and_then(HostInstallHistory::open);
     let is_it = open.is_some_and(|record| {
         record.intent == *intent && record.outcome.is_none() && !record.is_seen
     });
@@ -693,5 +703,5 @@ fn may_touch(fresh: &Facts, account: &OrderAccount) -> bool {
         && fresh.rivals.owner.is_none()
         && fresh.order_account().as_ref() == Some(account)
         && subject.status().account.is_some()
-        && subject.status().lineage.as_ref() == Some(&account.lineage)
+        && subject.status().records.account_id.as_ref() == Some(&account.lineage)
 }

@@ -26,8 +26,8 @@ use api::{
     Interval, Reason,
     command::PowerAction,
     host::{DedicatedHostStatus, HostPolicies},
-    host_install::HostInstallStatus,
-    power::PowerStatus,
+    host_install::HostInstallHistory,
+    power::PowerRecord,
 };
 use hosting_types::host::Host;
 use install::NewInstall;
@@ -142,7 +142,7 @@ fn base(facts: &Facts) -> DedicatedHostStatus {
     if subject.view().is_some() {
         status.account = Some(subject.object.account());
     }
-    status.install = facts.install().or(status.install);
+    status.records.install = facts.install().or(status.records.install);
     if let Some(policies) = facts.known_policies() {
         status.policies = Some(HostPolicies {
             management_policy: policies.management_policy,
@@ -252,14 +252,14 @@ fn shown(
     }
     observed::fill(&mut status, facts, began, host);
     if view.lineage.is_some() {
-        status.lineage.clone_from(&view.lineage);
+        status.records.account_id.clone_from(&view.lineage);
     }
-    status.install = status.install.filter(|i| i.uid == subject.uid());
-    let is_first = status.install.is_none();
-    status.install = status.install.or_else(|| {
+    status.records.install = status.records.install.filter(|i| i.uid == subject.uid());
+    let is_first = status.records.install.is_none();
+    status.records.install = status.records.install.or_else(|| {
         // With what its log shows in the same write: a process that ends in between has noted nothing.
         install::log_was_tried(facts).then(|| {
-            let mut first = HostInstallStatus::new(subject.uid(), install::wished(facts));
+            let mut first = HostInstallHistory::new(subject.uid(), install::wished(facts));
             // A process that sent one knows of it, although the object lost its status.
             first.last = subject.memory.own.install.clone();
             first
@@ -267,7 +267,11 @@ fn shown(
     });
     let install = install::step(facts, view, began, host, &mut status);
     // One that cannot start holds nothing up.
-    let open = status.install.as_ref().and_then(HostInstallStatus::open);
+    let open = status
+        .records
+        .install
+        .as_ref()
+        .and_then(HostInstallHistory::open);
     let is_busy = host.install_status.is_under_way()
         || open.is_some()
         || matches!(install.effect, Some(Effect::Install(_)));
@@ -275,9 +279,9 @@ fn shown(
     // What is sent rests on what stands in status, and not on what only this process knows.
     let stands = {
         let written = subject.status();
-        written.power == status.power
-            && written.install == status.install
-            && written.lineage == status.lineage
+        written.records.power == status.records.power
+            && written.records.install == status.records.install
+            && written.records.account_id == status.records.account_id
             && written.account == status.account
     };
     let is_moving = install.is_moving || power.is_moving;
@@ -334,11 +338,11 @@ fn at_rest(facts: &Facts, host: &Host) -> Cause {
 
 /// Whether something is asked for that would be sent.
 fn is_pending(facts: &Facts, status: &DedicatedHostStatus) -> bool {
-    let install = status.install.as_ref();
+    let install = status.records.install.as_ref();
     let installs = install.is_some_and(|install| install::wished(facts) > install.performed());
     let wish = facts.subject.object.spec.power;
-    let switches = status.power.as_ref().is_some_and(|known| {
-        wish.is_some() && known.wish != wish || PowerStatus::awaited(known).is_some()
+    let switches = status.records.power.as_ref().is_some_and(|known| {
+        wish.is_some() && known.wish != wish || PowerRecord::awaited(known).is_some()
     });
     installs || switches
 }
@@ -350,8 +354,9 @@ fn is_another(
     view: &View,
     host: &Host,
 ) -> Option<Cause> {
-    let changed =
-        status.lineage.is_some() && view.lineage.is_some() && status.lineage != view.lineage;
+    let changed = status.records.account_id.is_some()
+        && view.lineage.is_some()
+        && status.records.account_id != view.lineage;
     let number = facts.number();
     let is_same =
         matches!((status.server_id, host.server_id), (Some(before), Some(now)) if before == now);

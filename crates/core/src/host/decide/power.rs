@@ -9,8 +9,8 @@ use crate::{
 use api::{
     Interval, PoliciesInForce, Reason,
     host::DedicatedHostStatus,
-    host_install::HostInstallStatus,
-    power::{Power, PowerState, PowerStatus},
+    host_install::HostInstallHistory,
+    power::{Power, PowerRecord, PowerState},
 };
 
 /// What is to be recorded of the wish for a host that is shown, and done. `is_busy`: it is being installed, or about to be, and
@@ -25,14 +25,14 @@ pub(super) fn step(
     let number = host.to_string();
     let wished = power::wished(&PowerFacts {
         may_send: !is_busy && lets_send(facts),
-        ..power_facts(facts, &number, status.power.take())
+        ..power_facts(facts, &number, status.records.power.take())
     });
-    status.power = wished.status;
+    status.records.power = wished.status;
     let effect = wished
         .due
         .map(|(name, action)| Effect::Power { name, action });
-    let known = status.power.as_ref();
-    if let Some(command) = known.and_then(PowerStatus::awaited) {
+    let known = status.records.power.as_ref();
+    if let Some(command) = known.and_then(PowerRecord::awaited) {
         let every = view.times.active_poll_interval;
         let does = match command.state {
             PowerState::Noted => "is created within seconds".to_owned(),
@@ -67,10 +67,13 @@ pub(super) fn step(
 fn power_facts<'a>(
     facts: &'a Facts,
     number: &'a str,
-    known: Option<PowerStatus>,
+    known: Option<PowerRecord>,
 ) -> PowerFacts<'a> {
     let install = facts.install();
-    let is_installing = install.as_ref().and_then(HostInstallStatus::open).is_some();
+    let is_installing = install
+        .as_ref()
+        .and_then(HostInstallHistory::open)
+        .is_some();
     PowerFacts {
         name: facts.subject.name(),
         generation: facts.subject.object.metadata.generation.unwrap_or_default(),
@@ -95,6 +98,6 @@ fn lets_send(facts: &Facts) -> bool {
 /// Whether a command may still be created: judged again on the object as it is right before.
 pub fn may_create(fresh: &Facts, name: &str) -> bool {
     let number = fresh.number().to_string();
-    let known = fresh.subject.status().power;
+    let known = fresh.subject.status().records.power;
     !fresh.subject.is_deleting() && power::may_create(&power_facts(fresh, &number, known), name)
 }

@@ -28,8 +28,7 @@ use api::{
     command::{CommandOutcome, PowerAction},
     host::DedicatedHostSpec,
     host_install::{HostInstallRecord, HostLog, HostSystem},
-    install::{Install, InstallEnd},
-    power::{Power, PowerCommand, PowerState, PowerStatus},
+    power::{Power, PowerCommand, PowerRecord, PowerState},
     references::{AccountKind, AccountRef, PinnedAccount, SshKeyRef},
 };
 use hosting_types::{
@@ -300,12 +299,12 @@ impl Case {
             .unwrap_or_default()
     }
 
-    fn install_status(&self) -> HostInstallStatus {
-        self.0.subject.status().install.unwrap()
+    fn install_status(&self) -> HostInstallHistory {
+        self.0.subject.status().records.install.unwrap()
     }
 
-    fn power_status(&self) -> PowerStatus {
-        self.0.subject.status().power.unwrap()
+    fn power_record(&self) -> PowerRecord {
+        self.0.subject.status().records.power.unwrap()
     }
 }
 
@@ -332,7 +331,7 @@ fn sent(revision: i64, outcome: Option<CommandOutcome>) -> Case {
     let mut open = record(&case, revision, "a1");
     let noted = open.clone();
     open.outcome = outcome;
-    let case = case.status(|s| s.install.as_mut().unwrap().last = Some(noted));
+    let case = case.status(|s| s.records.install.as_mut().unwrap().last = Some(noted));
     case.own(|own| own.note(Observation::Installed(Box::new(open), NOW - secs(10))))
         .recalled()
 }
@@ -341,6 +340,6 @@ fn sent(revision: i64, outcome: Option<CommandOutcome>) -> Case {
 fn found(revision: i64) -> Case {
     let case = Case::known().installs(revision);
     let open = record(&case, revision, "a1");
-    case.status(|s| s.install.as_mut().unwrap().last = Some(open))
+    case.status(|s| s.records.install.as_mut().unwrap().last = Some(open))
         .recalled()
 }

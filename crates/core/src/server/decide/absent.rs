@@ -82,7 +82,7 @@ pub fn close(facts: &Facts, attempt: &Attempt) -> Decision {
     record.outcome_basis = Some(OutcomeBasis::Acknowledged);
     record.message = Some(ACKNOWLEDGED.into());
     draft.forget_machine();
-    draft.status.order = Some(record);
+    draft.status.records.order = Some(record);
     draft.use_up(facts, AssumeAbsent);
     Decision::of(draft).at_once()
 }

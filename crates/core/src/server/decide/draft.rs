@@ -9,6 +9,7 @@ use api::{
     Reason,
     acknowledgement::AcknowledgementEffect,
     conditions::{self, Type, Wanted},
+    records::ServerRecords,
     server::{Address, BareMetalServerSpec, BareMetalServerStatus},
 };
 use hosting_types::Server;
@@ -139,27 +140,29 @@ impl Draft {
         let BareMetalServerStatus {
             observed_generation,
             conditions,
-            order,
             account,
             policies,
             replaced,
-            expiry_warning,
             last_handled_reconcile_at,
             pending_acknowledgements,
             acknowledged,
+            records,
             ..
         } = std::mem::take(&mut self.status);
         self.status = BareMetalServerStatus {
             observed_generation,
             conditions,
-            order,
             account,
             policies,
             replaced,
-            expiry_warning,
             last_handled_reconcile_at,
             pending_acknowledgements,
             acknowledged,
+            records: ServerRecords {
+                order: records.order,
+                expiry_warning: records.expiry_warning,
+                ..ServerRecords::default()
+            },
             ..BareMetalServerStatus::default()
         };
     }

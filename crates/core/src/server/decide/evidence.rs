@@ -83,7 +83,7 @@ pub fn evidence(facts: &Facts) -> Evidence {
         .filter(|note| is_own(&note.intent))
         .map(|note| Attempt::noted(note.clone()));
     let in_status = status
-        .and_then(|s| s.order.as_ref().map(|o| (s, o)))
+        .and_then(|s| s.records.order.as_ref().map(|o| (s, o)))
         .filter(|(_, o)| is_own(&o.intent))
         .map(|(s, o)| Attempt {
             record: o.clone(),
@@ -146,7 +146,7 @@ pub fn evidence(facts: &Facts) -> Evidence {
         Some(Err(text)) => return Evidence::Garbled(text),
         // A backup may bring the status of an earlier life without the annotation.
         None => status
-            .and_then(|s| s.order.as_ref())
+            .and_then(|s| s.records.order.as_ref())
             .map(|o| o.intent.clone()),
     };
     // Beside the words of another object, our finalizer was most likely copied with them. That it

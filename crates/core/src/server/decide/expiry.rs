@@ -36,11 +36,11 @@ pub fn against_order(facts: &Facts) -> Option<Cause> {
 /// again.
 pub fn tend(facts: &Facts, decision: &mut Decision) -> Option<Duration> {
     let Some(at) = facts.expires_at() else {
-        decision.draft.status.expiry_warning = None;
+        decision.draft.status.records.expiry_warning = None;
         return None;
     };
     let rest = at.saturating_sub(facts.steady_wall());
-    decision.draft.status.expiry_warning = if rest <= HOUR {
+    decision.draft.status.records.expiry_warning = if rest <= HOUR {
         Some(ExpiryWarning::Hour)
     } else {
         (rest <= DAY).then_some(ExpiryWarning::Day)

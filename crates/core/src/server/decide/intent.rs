@@ -34,13 +34,12 @@ pub fn status(fresh: &Facts, record: &OrderRecord) -> BareMetalServerStatus {
     draft.use_up(fresh, AssumeAbsent);
     let mut tags = fresh.object.spec.tags.clone();
     tags.sort_unstable();
-    BareMetalServerStatus {
-        order: Some(record.clone()),
-        // Those of the request: it is decided on these very facts. Noted before it is sent, so no lost answer and
-        // no crash hides which tags of the machine came from this object.
-        tags,
-        ..draft.finish(now)
-    }
+    let mut status = draft.finish(now);
+    status.records.order = Some(record.clone());
+    // Those of the request: it is decided on these very facts. Noted before it is sent, so no lost answer and
+    // no crash hides which tags of the machine came from this object.
+    status.records.tags = tags;
+    status
 }
 
 /// Where the object shows this very attempt; None: it is gone.
@@ -48,7 +47,7 @@ pub fn shown(object: Option<&BareMetalServer>, intent: &Intent) -> Reply {
     let annotated = object.and_then(order_annotation);
     let recorded = object
         .and_then(|o| o.status.as_ref())
-        .and_then(|s| s.order.as_ref());
+        .and_then(|s| s.records.order.as_ref());
     Reply::Shows {
         metadata: matches!(annotated, Some(Ok(found)) if found == OrderNote::open(intent.clone())),
         status: recorded.is_some_and(|record| record.intent == *intent),

@@ -25,7 +25,7 @@ use api::{
     acknowledgement::AcknowledgementEffect::OrderAnother,
     conditions::{Type, Wanted},
     order::OrderNote,
-    power::{PowerState, PowerStatus},
+    power::{PowerRecord, PowerState},
     server::{Intent, OrderOutcome, OrderRecord},
 };
 use hosting_types::{Server, ServerStatus};
@@ -117,13 +117,13 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
         .account
         .get_or_insert_with(|| account_of(&facts.object));
     let (power_status, power_effect) = power::wished(facts, server);
-    draft.status.power = power_status;
+    draft.status.records.power = power_status;
     let install = reinstall::reinstall(facts, server);
-    draft.status.install.clone_from(&install.status);
+    draft.status.records.install.clone_from(&install.status);
     let differences = differences(facts, Some(&record), server);
     let up_to_date = reinstall::condition(facts, &install, &differences.install);
     let tags = tags::tags(facts, &record, server);
-    draft.status.tags.clone_from(&tags.put_on);
+    draft.status.records.tags.clone_from(&tags.put_on);
     let mut cause = cause(facts, machine);
     if cause.standing != Standing::Stalled
         && let Some(install) = install.cause
@@ -136,7 +136,7 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
         true => held
             .map(|(reason, message)| (false, reason, message))
             .or_else(|| unsynced(facts, differences, tags.said.as_ref()))
-            .or_else(|| power::unsynced(draft.status.power.as_ref())),
+            .or_else(|| power::unsynced(draft.status.records.power.as_ref())),
         false => None,
     };
     let lasts = match &synced {
@@ -151,7 +151,7 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     let is_ordered = record.intent.attempt != ADOPTED;
     let ordered = Timestamp::from_second(record.intent.epoch).ok();
     draft.status.ordered_at = ordered.filter(|_| is_ordered).map(Time);
-    draft.status.order = Some(record.clone());
+    draft.status.records.order = Some(record.clone());
     draft.set(facts, cause, synced);
     draft.conditions.extend(up_to_date);
 
@@ -205,13 +205,13 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     for rest in rests.into_iter().flatten().filter(|rest| !rest.is_zero()) {
         decision.again = decision.again.within(rest);
     }
-    let power = decision.draft.status.power.as_ref();
-    let awaited = power.and_then(PowerStatus::awaited).map(|c| c.state);
+    let power = decision.draft.status.records.power.as_ref();
+    let awaited = power.and_then(PowerRecord::awaited).map(|c| c.state);
     if awaited.is_some() {
         decision.again = decision.again.within(view.times.active_poll_interval);
     }
     // What is noted is created, and what came of a re-installation acted on, as soon as that is on record.
-    let is_new = decision.draft.status.install != facts.status().install;
+    let is_new = decision.draft.status.records.install != facts.status().records.install;
     if is_to_record || awaited == Some(PowerState::Noted) || is_new {
         decision.once_written = Again::AtOnce;
     }
@@ -259,7 +259,8 @@ fn is_recorded(facts: &Facts, server: &Server) -> bool {
         s.uuid
             .as_deref()
             .is_some_and(|uuid| is_same_uuid(uuid, server.id.as_str()))
-            && s.order
+            && s.records
+                .order
                 .as_ref()
                 .is_some_and(|o| o.outcome == Some(OrderOutcome::Created))
     })

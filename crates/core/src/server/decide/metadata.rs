@@ -86,7 +86,7 @@ fn is_noted(facts: &Facts, attempt: &Attempt) -> bool {
 /// Whether the outcome stands in status.
 fn is_recorded(facts: &Facts, attempt: &Attempt) -> bool {
     let status = facts.object.status.as_ref();
-    let shown = status.and_then(|s| s.order.as_ref());
+    let shown = status.and_then(|s| s.records.order.as_ref());
     shown.is_some_and(|s| s.intent == attempt.record.intent && s.outcome == attempt.record.outcome)
 }
 

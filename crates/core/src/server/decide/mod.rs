@@ -107,12 +107,16 @@ pub fn decide(facts: &Facts) -> Decision {
     let mut decision = by_evidence(facts, &evidence);
     // What is known of an own order belongs into status, whatever is decided beside it: an outcome
     // that only this process remembers would be unknown to the next.
-    let shown = facts.object.status.as_ref().and_then(|s| s.order.as_ref());
+    let shown = facts
+        .object
+        .status
+        .as_ref()
+        .and_then(|s| s.records.order.as_ref());
     if let Evidence::Own(attempt) = &evidence
-        && decision.draft.status.order.as_ref() == shown
+        && decision.draft.status.records.order.as_ref() == shown
         && (shown.is_some() || facts.memory.order.is_some() || may_be_open_here(facts))
     {
-        decision.draft.status.order = Some(attempt.record.clone());
+        decision.draft.status.records.order = Some(attempt.record.clone());
         // And which machine it was: the account may show none now.
         let uuid = &mut decision.draft.status.uuid;
         let is_replaced = matches!(decision.effect, Some(Effect::Order(_)));
@@ -122,12 +126,12 @@ pub fn decide(facts: &Facts) -> Decision {
         }
     }
     // A re-installation's record belongs into status, too.
-    let install = &mut decision.draft.status.install;
+    let install = &mut decision.draft.status.records.install;
     let shown = facts
         .object
         .status
         .as_ref()
-        .and_then(|s| s.install.as_ref());
+        .and_then(|s| s.records.install.as_ref());
     if install.as_ref() == shown
         && let Some(known) = reinstall::of_status(facts)
     {

@@ -231,7 +231,7 @@ fn unproved(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision>
     let is_first = !matches!(evidence, Evidence::Own(_));
     if is_first && view.known.iter().any(|known| known.live) && control(view).is_none() {
         let text = format!(
-            "the last complete listing shows none of the machines in status.knownServers of the account, so it is not believed, and nothing is ordered; if those machines are gone, set {ACKNOWLEDGE} of {} to the token in its status.pendingAcknowledgements",
+            "the last complete listing shows none of the servers that identify the account, so it is not believed, and nothing is ordered; if those machines are gone, set {ACKNOWLEDGE} of {} to the token in its status.pendingAcknowledgements",
             remedy::account(facts)
         );
         let next = proof.began + view.times.absence_check_interval;

@@ -3,11 +3,11 @@
 
 use super::{super::facts::Facts, Effect, reinstall};
 use crate::power::{self, PowerFacts};
-use api::{Reason, install::InstallStatus, power::PowerStatus};
+use api::{Reason, power::PowerRecord, install::InstallHistory};
 use hosting_types::{Server, ServerStatus};
 
 /// What is to be recorded of the wish for a machine, and done.
-pub fn wished(facts: &Facts, server: &Server) -> (Option<PowerStatus>, Option<Effect>) {
+pub fn wished(facts: &Facts, server: &Server) -> (Option<PowerRecord>, Option<Effect>) {
     let is_delivered = server.status == ServerStatus::Delivered;
     let wished = power::wished(&power_facts(facts, server.id.as_str(), is_delivered));
     let effect = |(name, action)| Effect::Command { name, action };
@@ -17,13 +17,17 @@ pub fn wished(facts: &Facts, server: &Server) -> (Option<PowerStatus>, Option<Ef
 fn power_facts<'a>(facts: &'a Facts, machine: &'a str, is_there: bool) -> PowerFacts<'a> {
     // A machine that is being installed again takes no command; the wish is heard when that is over.
     let installing = reinstall::known(facts, machine);
-    let is_installing = installing.as_ref().and_then(InstallStatus::open).is_some();
+    let is_installing = installing.as_ref().and_then(InstallHistory::open).is_some();
     PowerFacts {
         name: facts.name(),
         generation: facts.object.metadata.generation.unwrap_or_default(),
         wish: facts.object.spec.power,
         // That of an earlier object is no wish of this one.
-        status: facts.status().power.filter(|_| facts.has_own_status()),
+        status: facts
+            .status()
+            .records
+            .power
+            .filter(|_| facts.has_own_status()),
         machine,
         is_there,
         may_send: facts.policies().let_send() && !is_installing,
@@ -40,6 +44,6 @@ pub fn may_create(fresh: &Facts, name: &str) -> bool {
 }
 
 /// What Synced says where the wish came to nothing.
-pub fn unsynced(status: Option<&PowerStatus>) -> Option<(bool, Reason, String)> {
+pub fn unsynced(status: Option<&PowerRecord>) -> Option<(bool, Reason, String)> {
     power::failed(status).map(|text| (false, Reason::CommandFailed, text))
 }

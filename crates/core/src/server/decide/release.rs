@@ -466,7 +466,11 @@ fn unresolved(facts: &Facts, evidence: &Evidence) -> Decision {
 /// no look will ever settle what the object says. It must not hang for ever: finalizer and annotation may be copied
 /// or forged, or those of an order that was never sent.
 fn not_served(facts: &Facts, evidence: &Evidence, view: &View, cause: &Cause) -> Decision {
-    let order = facts.object.status.as_ref().and_then(|s| s.order.as_ref());
+    let order = facts
+        .object
+        .status
+        .as_ref()
+        .and_then(|s| s.records.order.as_ref());
     // Whosever that is: only the operator writes it.
     let is_recorded =
         order.is_some_and(|order| !order.outcome.is_some_and(OrderOutcome::is_closed));

@@ -318,7 +318,7 @@ fn proved(facts: &Facts, evidence: &Evidence, how: &str) -> Decision {
     record.outcome = Some(OrderOutcome::Absent);
     record.outcome_at = Some(facts.now.wall);
     record.message = Some(how.into());
-    draft.status.order = Some(record);
+    draft.status.records.order = Some(record);
     draft.withdraw(AssumeAbsent);
     Decision::of(draft).at_once()
 }

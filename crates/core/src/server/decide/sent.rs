@@ -108,9 +108,9 @@ pub fn last_said(object: &BareMetalServer) -> Hashes {
     let Some(status) = &object.status else {
         return Hashes::new();
     };
-    let install = status.install.as_ref();
+    let install = status.records.install.as_ref();
     let installed = install.and_then(|install| install.installed.clone());
-    let ordered = status.order.as_ref().map(|o| o.sent.clone());
+    let ordered = status.records.order.as_ref().map(|o| o.sent.clone());
     let mut hashes = installed.or(ordered).unwrap_or_default();
     let pending = status.conditions.iter().find(|c| {
         c.type_ == Type::Synced.as_str() && c.reason == Reason::PendingChanges.to_string()
@@ -227,11 +227,11 @@ mod tests {
         let saying = |reason: &str, message: &str| {
             let mut server = BareMetalServer::new("web", spec());
             let status = server.status.get_or_insert_default();
-            status.order = Some(record(&hashes(&spec(), &Installation::default())));
+            status.records.order = Some(record(&hashes(&spec(), &Installation::default())));
             let synced = json!([{"type": "Synced", "status": "False", "reason": reason,
                 "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
             status.conditions = serde_json::from_value(synced).unwrap();
-            let order = status.order.clone().unwrap();
+            let order = status.records.order.clone().unwrap();
             differences(&order.sent, &last_said(&server))
         };
         let keys = "spec.sshKeys are not the keys that the machine was installed with";

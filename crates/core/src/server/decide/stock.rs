@@ -70,7 +70,7 @@ pub(super) fn was_lacking(facts: &Facts, record: &OrderRecord) -> Option<Reason>
     let status = facts.object.status.as_ref()?;
     // The start of an order says otherwise, so what is said beside its outcome was said after it.
     let is_refused = record.outcome == Some(OrderOutcome::Refused);
-    let is_after_it = status.order.as_ref().is_some_and(|shown| {
+    let is_after_it = status.records.order.as_ref().is_some_and(|shown| {
         shown.intent == record.intent && shown.outcome == Some(OrderOutcome::Refused)
     });
     let ready = status

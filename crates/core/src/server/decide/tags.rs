@@ -56,7 +56,7 @@ pub struct Said {
 pub fn tags(facts: &Facts, record: &OrderRecord, server: &Server) -> Tags {
     if !server.status.is_live() {
         return Tags {
-            put_on: facts.status().tags,
+            put_on: facts.status().records.tags,
             ..Tags::default()
         };
     }
@@ -101,10 +101,10 @@ fn put_on(facts: &Facts, record: &OrderRecord, server: &Server) -> Vec<String> {
         };
         let is_machine = status.uuid.as_deref().is_none_or(|u| is_same_uuid(u, uuid));
         is_machine
-            && status.order.as_ref().is_some_and(is_order)
+            && status.records.order.as_ref().is_some_and(is_order)
             && server.has_tag(&record.intent.tag())
     });
-    let recorded = recorded.iter().flat_map(|status| &status.tags);
+    let recorded = recorded.iter().flat_map(|status| &status.records.tags);
     let all = recorded.map(String::as_str);
     let all: BTreeSet<&str> = all.chain(facts.memory.tags.put_on(uuid)).collect();
     let wanted = wanted(facts);
@@ -114,7 +114,7 @@ fn put_on(facts: &Facts, record: &OrderRecord, server: &Server) -> Vec<String> {
 }
 
 fn is_to_record(facts: &Facts, put_on: &[String], server: &Server) -> bool {
-    let recorded = facts.object.status.as_ref().map(|s| &*s.tags);
+    let recorded = facts.object.status.as_ref().map(|s| &*s.records.tags);
     let is_recorded = |tag: &str| recorded.is_some_and(|tags| tags.iter().any(|t| t == tag));
     let mut new = facts
         .memory

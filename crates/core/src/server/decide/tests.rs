@@ -52,6 +52,7 @@ use api::{
     conditions::Type,
     names::{ACKNOWLEDGE, ORDER_ANNOTATION, RELEASE_ANNOTATION, RETAINED_PREFIX, SERVER_FINALIZER},
     order::{OrderAccount, OrderNote},
+    records::ServerRecords,
     references::AccountKind,
     server::{BareMetalServerSpec, BareMetalServerStatus, DeletionPolicy, Intent, OrderRecord},
 };
@@ -306,7 +307,10 @@ impl Case {
         self.held().annotated(ORDER_ANNOTATION, note).object(|o| {
             let former = o.status.take().unwrap_or_default();
             o.status = Some(BareMetalServerStatus {
-                order: Some(record),
+                records: ServerRecords {
+                    order: Some(record),
+                    ..Default::default()
+                },
                 uuid: machine.map(uuid),
                 pending_acknowledgements: former.pending_acknowledgements,
                 acknowledged: former.acknowledged,

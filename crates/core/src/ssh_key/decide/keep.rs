@@ -75,7 +75,7 @@ fn kept(
     status.uuid = Some(stored.uuid.clone());
     status.fingerprint = Some(print.to_string());
     status.created = Some(stored.is_mine);
-    status.account_id = Some(lineage);
+    status.records.account_id = Some(lineage);
     status
         .account
         .get_or_insert_with(|| super::super::facts::account_of(&facts.subject.object));

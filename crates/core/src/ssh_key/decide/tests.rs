@@ -183,7 +183,7 @@ impl Case {
             status.uuid = Some(uuid(number));
             status.fingerprint = Some(print(line).to_string());
             status.created = Some(created);
-            status.account_id = Some(LINEAGE.into());
+            status.records.account_id = Some(LINEAGE.into());
             status.account = Some(api::references::PinnedAccount::of(None));
             status.observed_generation = Some(3);
             let shown = api::conditions::merge(&[], &ready, Some(3), Timestamp::MIN);
@@ -327,7 +327,7 @@ fn what_another_object_deleted_is_not_taken_for_stored() {
 #[test]
 fn a_key_says_in_which_account_it_is_stored_and_is_stored_again_in_another() {
     let decision = Case::at_rest().decide();
-    assert_eq!(decision.status.account_id.as_deref(), Some(LINEAGE));
+    assert_eq!(decision.status.records.account_id.as_deref(), Some(LINEAGE));
     let unknown = Case::new()
         .shows(1, ONE, "theirs", 10)
         .view(|v| v.lineage = None);

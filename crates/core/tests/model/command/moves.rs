@@ -71,7 +71,7 @@ impl Scene {
         let mut facts = state.facts(self, process);
         if self.variant == Variant::Again {
             let object = Arc::make_mut(&mut facts.subject.object);
-            let sent = &mut object.status.get_or_insert_default().sent;
+            let sent = &mut object.status.get_or_insert_default().records.sent;
             sent.retain(|record| record.outcome.is_some());
         }
         let decision = decide(&facts);
@@ -86,10 +86,10 @@ impl Scene {
             None => {
                 let (status, _) = decision.status(&facts.subject, Timestamp::UNIX_EPOCH);
                 let ended = ended(&status.conditions);
-                if status.sent == state.sent && ended == state.ended {
+                if status.records.sent == state.sent && ended == state.ended {
                     return None;
                 }
-                state.sent = status.sent;
+                state.sent = status.records.sent;
                 state.processes[process].memory.compare(&state.sent, None);
                 state.ended = ended;
                 state.version += 1;

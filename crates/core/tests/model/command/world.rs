@@ -212,9 +212,9 @@ impl State {
             },
             "spec": spec,
             "status": {
-                "account": PinnedAccount::of(None), "sent": self.sent, "conditions": conditions,
+                "account": PinnedAccount::of(None), "conditions": conditions,
                 // It first saw the target before all of this.
-                "target": target,
+                "records": {"sent": self.sent, "target": target},
             },
         });
         serde_json::from_value(object).unwrap()
@@ -226,7 +226,7 @@ impl State {
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "DedicatedHost",
             "metadata": {"name": "web", "namespace": "shop", "uid": "server"},
             "spec": {"hostID": self.machine},
-            "status": {"account": PinnedAccount::of(None), "accountID": "lineage-1"},
+            "status": {"account": PinnedAccount::of(None), "records": {"accountID": "lineage-1"}},
         });
         if self.is_deleted {
             host["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -248,8 +248,8 @@ impl State {
             "status": {
                 "uuid": machine(self.machine), "providerStatus": "delivered",
                 "account": PinnedAccount::of(None),
-                "order": {"cluster": "c", "uid": "server", "mark": "m", "epoch": 1, "attempt": "a",
-                    "sendBy": "2026-01-01T00:00:00Z", "outcome": "Created"},
+                "records": {"order": {"cluster": "c", "uid": "server", "mark": "m", "epoch": 1,
+                    "attempt": "a", "sendBy": "2026-01-01T00:00:00Z", "outcome": "Created"}},
             },
         });
         if self.is_deleted {

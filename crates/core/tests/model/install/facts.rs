@@ -11,6 +11,7 @@ use api::{
     lifetime::Provisioning,
     names::{ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
     order::{OrderAccount, OrderNote},
+    records::ServerRecords,
     references::{AccountKind, PinnedAccount},
     server::{
         BareMetalServerSpec, BareMetalServerStatus, DeletionPolicy, Intent, OrderOutcome,
@@ -144,12 +145,15 @@ pub(super) fn object(scene: &Scene, o: &Object) -> BareMetalServer {
             account: Some(PinnedAccount::of(None)),
             uuid: Some(MACHINE.into()),
             provider_status: Some("delivered".into()),
-            order: Some(OrderRecord {
-                outcome: Some(OrderOutcome::Created),
-                outcome_at: Some(ORDERED),
-                ..OrderRecord::open(INTENT.clone())
-            }),
-            install: Some((*STATUSES.get(number)).clone()),
+            records: ServerRecords {
+                order: Some(OrderRecord {
+                    outcome: Some(OrderOutcome::Created),
+                    outcome_at: Some(ORDERED),
+                    ..OrderRecord::open(INTENT.clone())
+                }),
+                install: Some((*STATUSES.get(number)).clone()),
+                ..ServerRecords::default()
+            },
             ..BareMetalServerStatus::default()
         }),
     };
@@ -225,7 +229,10 @@ pub(super) fn facts(scene: &Scene, o: &Object, around: Around) -> Facts {
     let mut object = object(scene, o);
     let mut memory: Memory = (*MEMORIES.get(around.memory)).clone();
     if scene.variant == Variant::AgainAfterLost {
-        let status = object.status.as_mut().and_then(|s| s.install.as_mut());
+        let status = object
+            .status
+            .as_mut()
+            .and_then(|s| s.records.install.as_mut());
         let shown = status.and_then(|install| install.last.as_mut());
         for record in shown.into_iter().chain(memory.install.record.as_mut()) {
             if record.outcome.is_none() && record.end.is_none() {

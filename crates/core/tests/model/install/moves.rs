@@ -8,7 +8,7 @@ use super::{
 };
 use api::{
     command::{CommandOutcome, ListedCommands},
-    install::{InstallEnd, InstallRecord, InstallStatus},
+    install::{InstallEnd, InstallHistory, InstallRecord},
     target::Target,
 };
 use flexmetal_core::{
@@ -32,7 +32,7 @@ use std::{sync::Arc, time::Duration};
 
 /// What the object says at first: revision 1 counts as performed.
 pub(super) fn first() -> Said {
-    Said::Installs(status(InstallStatus::new("uid", MACHINE, 1, BASE)))
+    Said::Installs(status(InstallHistory::new("uid", MACHINE, 1, BASE)))
 }
 
 impl Scene {

@@ -71,7 +71,7 @@ fn decide_now(scene: &Scene, view: &Object, around: Around) -> Decided {
         Some(other) => panic!("{other:?}: {view:?}"),
     };
     let draft = &decision.draft;
-    let said = match &draft.status.install {
+    let said = match &draft.status.records.install {
         Some(install) => Said::Installs(status(install.clone())),
         None => Said::Lost,
     };

@@ -2,7 +2,7 @@
 //! happen to the machine. Small values; what is large stands in tables and is named by a number.
 
 use super::super::real::Interner;
-use api::install::{InstallRecord, InstallStatus};
+use api::install::{InstallHistory, InstallRecord};
 use flexmetal_core::{
     moment::Moment,
     server::{decide::NewInstall, memory::Memory},
@@ -21,7 +21,7 @@ pub(super) const MOST_MADE: usize = 6;
 /// One more than the highest revision.
 pub(super) const REVISIONS: usize = 4;
 
-pub(super) static STATUSES: LazyLock<Interner<InstallStatus, Arc<InstallStatus>>> =
+pub(super) static STATUSES: LazyLock<Interner<InstallHistory, Arc<InstallHistory>>> =
     LazyLock::new(Interner::default);
 pub(super) static ATTEMPTS: LazyLock<Interner<Attempt, Arc<Attempt>>> =
     LazyLock::new(Interner::default);
@@ -31,7 +31,7 @@ pub(super) static MEMORIES: LazyLock<Interner<Memory, Arc<Memory>>> =
 pub(super) static REQUESTS: LazyLock<Interner<(u8, u8), NewInstall>> =
     LazyLock::new(Interner::default);
 
-pub(super) fn status(status: InstallStatus) -> u32 {
+pub(super) fn status(status: InstallHistory) -> u32 {
     STATUSES.put(status.clone(), || Arc::new(status))
 }
 
@@ -47,7 +47,7 @@ pub(super) fn attempt(attempt: Attempt) -> u32 {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Attempt {
     pub(super) record: InstallRecord,
-    pub(super) known: InstallStatus,
+    pub(super) known: InstallHistory,
     /// Of the request.
     pub(super) new: u32,
     /// When it began: the tick, and its number.

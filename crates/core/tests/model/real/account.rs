@@ -5,6 +5,7 @@ use api::{
     Interval,
     account::{AccountSpec, AccountStatus, Endpoint, KnownServer},
     names::ACKNOWLEDGE,
+    records::AccountRecords,
     references::AccountKind,
     release_limit::{CountedRelease, ReleaseLimit, ReleaseLimitStatus},
     timing::TimingInForce,
@@ -180,7 +181,9 @@ pub fn account(a: &Account) -> Facts {
     let status = AccountStatus {
         account_id: lineage_now,
         verified: a.status.endpoint.map(endpoint),
-        known_servers: known(a.status.known),
+        records: AccountRecords {
+            known_servers: known(a.status.known),
+        },
         release_limit: counted(&a.status),
         pending_acknowledgements: lists.0.clone(),
         acknowledged: lists.1.clone(),

@@ -7,6 +7,7 @@ use api::{
     conditions::Type,
     names::{ACKNOWLEDGE, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
     order::{OrderAccount, OrderNote},
+    records::ServerRecords,
     references::AccountKind,
     server::{
         BareMetalServerSpec, BareMetalServerStatus, DeletionPolicy, ExternalReleasePolicy,
@@ -131,7 +132,10 @@ fn status(s: &StatusA) -> BareMetalServerStatus {
         provider_status: s
             .uuid
             .map(|_| if s.over { "released" } else { "delivered" }.into()),
-        order: s.order.as_ref().map(record),
+        records: ServerRecords {
+            order: s.order.as_ref().map(record),
+            ..Default::default()
+        },
         replaced: s.replaced.iter().flatten().map(replaced).collect(),
         ..Default::default()
     }
@@ -140,7 +144,7 @@ fn status(s: &StatusA) -> BareMetalServerStatus {
 pub fn status_of(s: &BareMetalServerStatus) -> StatusA {
     let find = |kind: Type| s.conditions.iter().find(|c| c.type_ == kind.as_str());
     StatusA {
-        order: s.order.as_ref().map(record_of),
+        order: s.records.order.as_ref().map(record_of),
         uuid: s.uuid.as_deref().map(machine_of),
         over: s.uuid.is_some() && s.provider_status.as_deref().is_some_and(is_over),
         ready: find(Type::Ready).map(|c| ReadyA {

@@ -15,8 +15,8 @@ fn host() -> DedicatedHost {
         "metadata": {"name": "web", "namespace": "shop", "uid": "host-1"},
         "spec": {"hostID": 7},
         "status": {
-            "account": {"kind": "ProviderAccount", "name": "default"}, "accountID": "lineage-1",
-            "serverID": 70,
+            "account": {"kind": "ProviderAccount", "name": "default"}, "serverID": 70,
+            "records": {"accountID": "lineage-1"},
         },
     }))
     .unwrap()
@@ -39,7 +39,7 @@ impl Case {
 
     fn first_saw(self, host: DedicatedHost) -> Self {
         let target = CommandTarget::of(None, &Target::Host(Arc::new(host)));
-        self.object(|o| o.status.get_or_insert_default().target = target)
+        self.object(|o| o.status.get_or_insert_default().records.target = target)
     }
 
     fn terms(self, new: Terms) -> Self {
@@ -107,7 +107,7 @@ fn held() -> Vec<(Case, Reason, Option<bool>)> {
             None,
         ),
         (
-            reboot().host(|h| h.status.as_mut().unwrap().lineage = None),
+            reboot().host(|h| h.status.as_mut().unwrap().records.account_id = None),
             Reason::ServerNotReady,
             None,
         ),

@@ -99,7 +99,7 @@ fn a_command_is_for_the_server_that_it_first_saw_and_for_no_other_one() {
     });
     let decision = first.decide();
     assert_eq!((decision.effect, decision.goes_on), (None, true));
-    let seen = decision.status.target.clone().unwrap();
+    let seen = decision.status.records.target.clone().unwrap();
     assert_eq!((seen.uid.as_str(), &seen.server), ("server-1", &None));
     // Its first machine is the one, once it has it.
     let later = reboot()
@@ -107,7 +107,7 @@ fn a_command_is_for_the_server_that_it_first_saw_and_for_no_other_one() {
         .decide();
     assert!(later.goes_on);
     assert_eq!(
-        later.status.target.unwrap().server.as_deref(),
+        later.status.records.target.unwrap().server.as_deref(),
         Some(MACHINE)
     );
     let over = (None, Some(Reason::Superseded), Some(false));
@@ -137,7 +137,7 @@ fn a_copy_and_an_object_that_was_restored_send_nothing() {
     let text = serde_json::to_string(&attempt(PowerAction::Reboot, "a1", 9).intent).unwrap();
     let lost = reboot().noted(&text).object(|o| o.status = None);
     assert_eq!(lost.short(), fails);
-    assert!(!needs_target(&lost.0) && lost.decide().status.sent.is_empty());
+    assert!(!needs_target(&lost.0) && lost.decide().status.records.sent.is_empty());
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn what_the_annotation_alone_shows_is_not_followed_nor_recorded_and_holds_nothin
     let text = serde_json::to_string(&attempt(PowerAction::Reboot, "a1", 9).intent).unwrap();
     let noted = reboot().noted(&text);
     assert_eq!(noted.short().0, Some("send"));
-    assert!(noted.decide().status.sent.is_empty());
+    assert!(noted.decide().status.records.sent.is_empty());
     assert!(noted.0.open_attempt().is_none());
     assert!(!is_under_way(&noted.0.subject.object));
     // Beside what the status shows it says nothing either, whatever is in it.
@@ -158,7 +158,10 @@ fn what_the_annotation_alone_shows_is_not_followed_nor_recorded_and_holds_nothin
     ] {
         let forged = sent.clone().noted(&text);
         assert_eq!(forged.short(), sent.short());
-        assert_eq!(forged.decide().status.sent, sent.decide().status.sent);
+        assert_eq!(
+            forged.decide().status.records.sent,
+            sent.decide().status.records.sent
+        );
     }
     let due = shutdown(300).sent(&[accepted(PowerAction::Shutdown, "pending", 300)]);
     assert_eq!(due.noted("?").short().0, Some("send power-off"));

@@ -92,7 +92,7 @@ impl World {
         facts.subject.first_seen = secs(*first_seen) + NOW;
         facts.subject.memory = memory.clone();
         facts.subject.object = Arc::new(object.clone());
-        let sent = facts.subject.status().sent;
+        let sent = facts.subject.status().records.sent;
         facts.subject.memory.own.compare(&sent, None);
         let records = facts.records();
         let open = records.last().filter(|r| r.outcome.is_none());
@@ -155,7 +155,11 @@ impl World {
                         Some([(COMMAND_ANNOTATION.to_owned(), text.clone())].into());
                 }),
                 Stage::WriteStatus => self.write(process, |o| {
-                    o.status.get_or_insert_default().sent.clone_from(&sent);
+                    o.status
+                        .get_or_insert_default()
+                        .records
+                        .sent
+                        .clone_from(&sent);
                 }),
                 Stage::ReadMetadata | Stage::ReadStatus => {
                     self.processes[process].1 = self.object.clone();
@@ -163,7 +167,7 @@ impl World {
                     let status = self.object.status.as_ref();
                     Reply::Shows {
                         metadata: annotations.is_some_and(|a| a[COMMAND_ANNOTATION] == text),
-                        status: status.is_some_and(|s| s.sent.last() == Some(&record)),
+                        status: status.is_some_and(|s| s.records.sent.last() == Some(&record)),
                     }
                 }
                 Stage::Send => break,

@@ -148,7 +148,7 @@ fn what_stands_against_an_installation_is_told_and_the_consent_stays() {
             case.message()
         );
         assert_eq!(case.effect(), None, "{reason}");
-        let performed = case.decide().status.install.unwrap().performed();
+        let performed = case.decide().status.records.install.unwrap().performed();
         assert_eq!(performed, 0, "{reason}: the consent stays");
     }
     // Policies that nobody knows let nothing be sent.
@@ -228,7 +228,7 @@ fn an_installation_that_was_taken_is_followed_to_its_end() {
 fn a_former_end_is_none_of_this_one() {
     let mut former = sent(1, Some(CommandOutcome::Accepted));
     former = former.status(|s| {
-        let last = s.install.as_mut().unwrap().last.as_mut().unwrap();
+        let last = s.records.install.as_mut().unwrap().last.as_mut().unwrap();
         last.intent.before = Some("finished".into());
     });
     former = former.own(|own| {
@@ -237,7 +237,16 @@ fn a_former_end_is_none_of_this_one() {
     let shows = former
         .shown(|h| h.install_status = InstallStatus::Finished)
         .recalled();
-    assert!(shows.decide().status.install.unwrap().open().is_some());
+    assert!(
+        shows
+            .decide()
+            .status
+            .records
+            .install
+            .unwrap()
+            .open()
+            .is_some()
+    );
     assert_eq!(shows.reason(), Some(Reason::Reinstalling));
 }
 
@@ -245,7 +254,7 @@ fn a_former_end_is_none_of_this_one() {
 fn a_word_that_is_left_out_is_no_trace_of_an_installation() {
     let finished = |host: &mut Host| host.install_status = InstallStatus::Finished;
     let former = sent(1, None).status(|s| {
-        let last = s.install.as_mut().unwrap().last.as_mut().unwrap();
+        let last = s.records.install.as_mut().unwrap().last.as_mut().unwrap();
         last.intent.before = Some("finished".into());
     });
     let former = former.own(|own| {
@@ -349,7 +358,7 @@ fn of_a_failed_installation_the_last_error_of_its_log_is_told() {
             }));
         });
         case.status(|s| {
-            let last = s.install.as_mut().unwrap().last.as_mut().unwrap();
+            let last = s.records.install.as_mut().unwrap().last.as_mut().unwrap();
             last.is_seen = true;
         })
         .written()
@@ -504,7 +513,15 @@ fn one_that_takes_long_says_so_and_is_looked_at_further() {
         late.decide().wants,
         Some((List::Hosts, NOW - secs(1) + secs(30)))
     );
-    assert!(late.decide().status.install.unwrap().open().is_some());
+    assert!(
+        late.decide()
+            .status
+            .records
+            .install
+            .unwrap()
+            .open()
+            .is_some()
+    );
     // Another consent gives it up; the next one waits until the host is free.
     let next = late.installs(2).written();
     assert_eq!(
@@ -556,7 +573,7 @@ fn what_changed_in_between_sends_nothing() {
     assert!(install::may_start(&case.0, &new).is_some());
     let intent = record(&case, 1, "a1").intent;
     let noted = case.status(|s| {
-        s.install.as_mut().unwrap().last = Some(HostInstallRecord::open(intent.clone()));
+        s.records.install.as_mut().unwrap().last = Some(HostInstallRecord::open(intent.clone()));
     });
     assert!(install::may_send(&noted.0, &new, &intent));
     let time = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH);
@@ -606,7 +623,7 @@ fn what_changed_in_between_sends_nothing() {
         (
             "another attempt",
             noted.clone().status(|s| {
-                let last = s.install.as_mut().unwrap().last.as_mut().unwrap();
+                let last = s.records.install.as_mut().unwrap().last.as_mut().unwrap();
                 last.intent.attempt = "a2".into();
             }),
         ),
@@ -627,7 +644,7 @@ fn what_this_process_remembers_goes_with_its_lease_and_with_what_status_tells() 
     assert_eq!(lost.0.subject.memory.own.install, None);
     // Another process noted a later one: status goes ahead, whatever the clocks say.
     let other = own.clone().status(|s| {
-        let install = s.install.as_mut().unwrap();
+        let install = s.records.install.as_mut().unwrap();
         let last = install.last.as_mut().unwrap();
         last.intent.attempt = "b1".into();
         last.intent.revision = 2;
@@ -641,7 +658,7 @@ fn what_this_process_remembers_goes_with_its_lease_and_with_what_status_tells() 
     );
     // A status that is late shows less than this process knows.
     let late = own
-        .status(|s| s.install.as_mut().unwrap().last = None)
+        .status(|s| s.records.install.as_mut().unwrap().last = None)
         .recalled();
     assert_eq!(late.0.install().unwrap().performed(), 1);
     assert_eq!(due(&late), None);
@@ -654,7 +671,7 @@ fn a_log_that_shows_less_than_before_frees_nothing() {
         last_id: Some(entries),
         newest: Some(entries),
     };
-    let mut known = HostInstallStatus::new("uid-1", 3);
+    let mut known = HostInstallHistory::new("uid-1", 3);
     known.log = Some(of(6));
     assert!(matches!(before(&known, &of(6)), Before::Free));
     assert!(matches!(before(&known, &of(0)), Before::Repeated(_)));

@@ -14,7 +14,7 @@ fn a_new_object_reads_the_log_once_and_then_rests_on_the_list_of_all() {
     assert_eq!(seen.effect(), Some(Effect::ReadLog { pages: 3 }));
     assert_eq!(seen.reason(), Some(Reason::Progressing));
     // A process that ends here has noted nothing: the next one sees the host first, and not as one with an empty log.
-    assert_eq!(seen.0.subject.status().install, None);
+    assert_eq!(seen.0.subject.status().records.install, None);
     let known = seen.log(HostLog::default()).written();
     assert_eq!(known.install_status().log, Some(HostLog::default()));
     assert_eq!(known.reason(), Some(Reason::Available));
@@ -25,7 +25,7 @@ fn a_new_object_reads_the_log_once_and_then_rests_on_the_list_of_all() {
     assert_eq!(status.name.as_deref(), Some("db"));
     assert_eq!(status.server_id, Some(70));
     assert_eq!(status.account, Some(PinnedAccount::of(None)));
-    assert_eq!(status.lineage.as_deref(), Some("lineage-1"));
+    assert_eq!(status.records.account_id.as_deref(), Some("lineage-1"));
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn what_the_spec_says_at_first_sight_counts_as_done() {
         (None, Some(Reason::Available))
     );
     assert_eq!(case.install_status().revision, 5);
-    assert_eq!(case.power_status().wish, Some(Power::PoweredOff));
+    assert_eq!(case.power_record().wish, Some(Power::PoweredOff));
     // A status of an earlier object of this name is no word of this one.
     let copied = case.object(|o| o.metadata.uid = Some("uid-2".into()));
     let copied = copied
@@ -212,7 +212,7 @@ fn no_power_is_switched_for_what_was_asked_while_the_host_was_not_the_objects() 
     let off = |case: Case| case.spec(|s| s.power = Some(Power::PoweredOff));
     let noted = off(Case::known()).written();
     assert_eq!(
-        noted.power_status().command.unwrap().state,
+        noted.power_record().command.unwrap().state,
         PowerState::Noted
     );
     for (reason, hold) in withheld() {
@@ -222,7 +222,7 @@ fn no_power_is_switched_for_what_was_asked_while_the_host_was_not_the_objects() 
             assert_eq!((held.effect(), held.reason()), (None, Some(reason)));
             let back = given_back(held).written();
             assert_eq!(back.reason(), Some(Reason::Available), "{reason}");
-            assert_eq!((back.effect(), back.power_status().command), (None, None));
+            assert_eq!((back.effect(), back.power_record().command), (None, None));
             // What is asked for from then on counts.
             let next = back.spec(|s| s.power = Some(Power::PoweredOn)).written();
             assert!(matches!(next.effect(), Some(Effect::Power { .. })));
@@ -234,7 +234,7 @@ fn no_power_is_switched_for_what_was_asked_while_the_host_was_not_the_objects() 
             (back.effect(), back.reason()),
             (None, Some(Reason::Available))
         );
-        assert_eq!(back.power_status().wish, Some(Power::PoweredOff));
+        assert_eq!(back.power_record().wish, Some(Power::PoweredOff));
     }
 }
 
@@ -334,7 +334,10 @@ fn another_machine_under_the_number_or_another_account_sends_nothing_and_keeps_t
         (unknown.effect(), unknown.reason()),
         (None, Some(Reason::AccountChanged))
     );
-    assert_eq!(unknown.decide().status.install.unwrap().performed(), 0);
+    assert_eq!(
+        unknown.decide().status.records.install.unwrap().performed(),
+        0
+    );
     // By its own number it is the same machine. But that another account counts alike is no consent to wipe one there.
     let same = moved(wished.clone()).written();
     assert_eq!(

@@ -27,7 +27,7 @@ pub(super) fn commanded(power: Power, known: KnownCommand) -> Case {
 }
 
 fn last(case: &Case) -> PowerCommand {
-    case.power_status().command.unwrap()
+    case.power_record().command.unwrap()
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn an_installation_goes_first_and_the_wish_stays() {
         .written();
     assert_eq!(due(&runs), None);
     assert_eq!(
-        runs.power_status().wish,
+        runs.power_record().wish,
         None,
         "it is heard when that is over"
     );
@@ -133,7 +133,7 @@ fn what_holds_back_an_installation_holds_back_a_command() {
     ] {
         assert_eq!((case.effect(), case.reason()), (None, Some(reason)));
         assert_eq!(
-            case.decide().status.power.unwrap().wish,
+            case.decide().status.records.power.unwrap().wish,
             None,
             "the wish stays"
         );
@@ -162,7 +162,7 @@ fn what_changed_in_between_creates_no_command() {
         (
             "installed",
             noted.clone().status(|s| {
-                s.install.as_mut().unwrap().last = Some(installing.clone());
+                s.records.install.as_mut().unwrap().last = Some(installing.clone());
             }),
         ),
         (

@@ -23,7 +23,7 @@ fn ended(end: InstallEnd) -> Case {
     let case = Case::known().installs(1);
     let mut last = record(&case, 1, "a1");
     (last.end, last.ended_at) = (Some(end), Some(WALL));
-    case.status(|s| s.install.as_mut().unwrap().last = Some(last))
+    case.status(|s| s.records.install.as_mut().unwrap().last = Some(last))
 }
 
 /// Every case, in the order of the page.

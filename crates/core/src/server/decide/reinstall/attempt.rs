@@ -17,7 +17,7 @@ use crate::{
 use api::{
     BareMetalServer, Reason,
     command::{CommandOutcome, ListedCommands},
-    install::{InstallEnd, InstallIntent, InstallRecord, InstallStatus},
+    install::{InstallEnd, InstallHistory, InstallIntent, InstallRecord},
     server::BareMetalServerStatus,
 };
 use hosting_types::{Error, Server, command::Command};
@@ -35,7 +35,7 @@ pub enum Before {
 }
 
 /// Reads that list, at `now` by the wall clock.
-pub fn before(known: &InstallStatus, commands: &[Command], now: i64) -> Before {
+pub fn before(known: &InstallHistory, commands: &[Command], now: i64) -> Before {
     let machine = &known.machine;
     if let Some(other) = listed::running(commands, &[], now) {
         let other = other.id.as_str();
@@ -87,8 +87,8 @@ pub fn intent(
 }
 
 /// What status says once the attempt is on record.
-pub fn noted(known: InstallStatus, record: &InstallRecord) -> InstallStatus {
-    InstallStatus {
+pub fn noted(known: InstallHistory, record: &InstallRecord) -> InstallHistory {
+    InstallHistory {
         revision: known.performed(),
         last: Some(record.clone()),
         ..known
@@ -96,13 +96,13 @@ pub fn noted(known: InstallStatus, record: &InstallRecord) -> InstallStatus {
 }
 
 /// The whole status that notes it: who reads it sees that the machine is being installed, before the request is sent.
-pub fn status(fresh: &Facts, install: InstallStatus) -> BareMetalServerStatus {
+pub fn status(fresh: &Facts, install: InstallHistory) -> BareMetalServerStatus {
     let mut draft = Draft::unchanged(fresh);
     let message = format!(
         "machine {} is about to be installed again; the request follows within seconds",
         install.machine
     );
-    draft.status.install = Some(install);
+    draft.status.records.install = Some(install);
     draft.set(fresh, Cause::waits(Reason::Reinstalling, message), None);
     let now = jiff::Timestamp::from_second(fresh.now.wall).unwrap_or_default();
     draft.finish(now)
@@ -110,7 +110,10 @@ pub fn status(fresh: &Facts, install: InstallStatus) -> BareMetalServerStatus {
 
 /// What a read says of the attempt, after an answer that was lost.
 pub fn shown(object: &BareMetalServer, intent: &InstallIntent) -> Reply {
-    let status = object.status.as_ref().and_then(|s| s.install.as_ref());
+    let status = object
+        .status
+        .as_ref()
+        .and_then(|s| s.records.install.as_ref());
     let last = status.and_then(|install| install.last.as_ref());
     Reply::Shows {
         metadata: has_finalizer(object),

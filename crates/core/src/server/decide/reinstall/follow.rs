@@ -10,13 +10,13 @@ use crate::{
 use api::{
     Interval, Reason,
     command::CommandOutcome,
-    install::{FinishedInstall, InstallEnd, InstallRecord, InstallStatus},
+    install::{FinishedInstall, InstallEnd, InstallHistory, InstallRecord},
 };
 use hosting_types::command::CommandState;
 use std::{cmp::Ordering, time::Duration};
 
 /// What is known, with the end of the last re-installation where it has come.
-pub(super) fn settled(facts: &Facts, mut known: InstallStatus) -> InstallStatus {
+pub(super) fn settled(facts: &Facts, mut known: InstallHistory) -> InstallHistory {
     if let Some((end, message)) = known.open().and_then(|record| end(facts, record))
         && let Some(record) = &mut known.last
     {

@@ -18,7 +18,7 @@ use crate::cause::{AS_READY, AS_SYNCED, Cause};
 use api::{
     Reason,
     conditions::{Type, Wanted},
-    install::{InstallEnd, InstallRecord, InstallStatus},
+    install::{InstallEnd, InstallHistory, InstallRecord},
 };
 use hosting_types::{Server, ServerStatus};
 use std::{collections::BTreeMap, time::Duration};
@@ -27,7 +27,7 @@ use std::{collections::BTreeMap, time::Duration};
 #[derive(Default)]
 pub struct Reinstallation {
     /// What is noted of it.
-    pub status: Option<InstallStatus>,
+    pub status: Option<InstallHistory>,
     /// What is due, once that is on record.
     pub effect: Option<Effect>,
     /// How the server stands, in the place of a machine with which all goes well.
@@ -44,14 +44,14 @@ pub struct Reinstallation {
 pub fn reinstall(facts: &Facts, server: &Server) -> Reinstallation {
     let id = server.id.as_str();
     if server.status != ServerStatus::Delivered {
-        let status = known(facts, id).or_else(|| facts.status().install);
+        let status = known(facts, id).or_else(|| facts.status().records.install);
         return Reinstallation {
             status,
             ..Reinstallation::default()
         };
     }
     let Some(known) = known(facts, id) else {
-        let mut first = InstallStatus::new(facts.uid(), id, wished(facts), since(facts, server));
+        let mut first = InstallHistory::new(facts.uid(), id, wished(facts), since(facts, server));
         // A process that sent one knows of it, although the object lost its status.
         first.last = remembered(facts, id);
         return Reinstallation {
@@ -68,7 +68,7 @@ pub fn reinstall(facts: &Facts, server: &Server) -> Reinstallation {
         None => after(facts, &known),
     };
     // An effect rests on what stands in status, and not on what only this process knows.
-    if facts.status().install.as_ref() != Some(&known) {
+    if facts.status().records.install.as_ref() != Some(&known) {
         found.effect = None;
     }
     found.status = Some(known);
@@ -103,10 +103,10 @@ pub fn wished(facts: &Facts) -> i64 {
 }
 
 /// What is known of the re-installations of this machine: by the status, and by what this process knows itself.
-pub fn known(facts: &Facts, machine: &str) -> Option<InstallStatus> {
+pub fn known(facts: &Facts, machine: &str) -> Option<InstallHistory> {
     let status = facts.status();
-    let shown = status.install.filter(|_| facts.has_own_status());
-    let is_its = |install: &InstallStatus| {
+    let shown = status.records.install.filter(|_| facts.has_own_status());
+    let is_its = |install: &InstallHistory| {
         install.uid == facts.uid() && is_same_uuid(&install.machine, machine)
     };
     let mut known = shown.filter(is_its)?;
@@ -119,7 +119,7 @@ pub fn known(facts: &Facts, machine: &str) -> Option<InstallStatus> {
 }
 
 /// The same of the machine that status names.
-pub fn of_status(facts: &Facts) -> Option<InstallStatus> {
+pub fn of_status(facts: &Facts) -> Option<InstallHistory> {
     let status = facts.object.status.as_ref()?;
     known(facts, status.uuid.as_deref()?)
 }
@@ -158,7 +158,7 @@ fn knows_more(record: &InstallRecord, shown: Option<&InstallRecord>) -> bool {
 /// says that it has arrived: a command that was found and goes on may be another one's.
 pub fn may_be_on_its_way(facts: &Facts) -> bool {
     let known = of_status(facts);
-    let open = known.as_ref().and_then(InstallStatus::open);
+    let open = known.as_ref().and_then(InstallHistory::open);
     let Some(open) = open.filter(|record| record.outcome.is_none()) else {
         return false;
     };
@@ -177,7 +177,7 @@ fn on_its_way(facts: &Facts) -> Duration {
 }
 
 /// Nothing is open, and nothing new is asked for.
-fn after(facts: &Facts, known: &InstallStatus) -> Reinstallation {
+fn after(facts: &Facts, known: &InstallHistory) -> Reinstallation {
     let wished = wished(facts);
     // Who sets the number back takes the machine as it is.
     let last = known.last.as_ref();

@@ -14,6 +14,7 @@ use api::{
     Interval, Reason,
     install::{InstallIntent, InstallRecord, InstallStatus},
     order::OrderAccount,
+    install::{InstallHistory, InstallIntent, InstallRecord},
     server::OrderOutcome,
 };
 use hosting_types::server::Reinstall;
@@ -47,7 +48,7 @@ pub(super) fn pages(facts: &Facts) -> u32 {
 }
 
 /// A higher revision asks for it.
-pub(super) fn start(facts: &Facts, known: &InstallStatus) -> Reinstallation {
+pub(super) fn start(facts: &Facts, known: &InstallHistory) -> Reinstallation {
     let mut found = Reinstallation::default();
     let against = |reason, message: String| Reinstallation {
         unsynced: Some((reason, message)),
@@ -163,7 +164,7 @@ pub(super) fn start(facts: &Facts, known: &InstallStatus) -> Reinstallation {
 
 /// Whether a re-installation that was decided is still due on the object as it was read right before. Returns what is known
 /// of the machine, which the intent goes beside.
-pub fn may_start(fresh: &Facts, new: &NewInstall) -> Option<InstallStatus> {
+pub fn may_start(fresh: &Facts, new: &NewInstall) -> Option<InstallHistory> {
     let known = known(fresh, &new.machine)?;
     let is_due = known.open().is_none() && new.revision > known.performed();
     (is_due && is_wished(fresh, new)).then_some(known)
@@ -172,7 +173,11 @@ pub fn may_start(fresh: &Facts, new: &NewInstall) -> Option<InstallStatus> {
 /// Whether it may still be sent, on the object as it is after the intent was written: nothing but that has come in between.
 pub fn may_send(last: &Facts, new: &NewInstall, intent: &InstallIntent) -> bool {
     let status = last.status();
-    let open = status.install.as_ref().and_then(InstallStatus::open);
+    let open = status
+        .records
+        .install
+        .as_ref()
+        .and_then(InstallHistory::open);
     let is_new = |record: &InstallRecord| record.outcome.is_none() && !record.is_taken();
     let is_it = open.is_some_and(|record| record.intent == *intent && is_new(record));
     is_it && is_wished(last, new)
@@ -182,6 +187,7 @@ pub fn may_send(last: &Facts, new: &NewInstall, intent: &InstallIntent) -> bool 
 fn is_wished(fresh: &Facts, new: &NewInstall) -> bool {
     let status = fresh.status();
     let is_made = status
+        .records
         .order
         .is_some_and(|o| o.outcome == Some(OrderOutcome::Created) && o.intent.uid == fresh.uid());
     let policies = fresh.known_policies();

@@ -16,8 +16,8 @@ use crate::{account_facts::Purpose, again::Again};
 use api::{
     Interval, Reason,
     conditions::{Type, Wanted},
-    install::InstallStatus,
-    root_password::{Installed, PasswordWarning, RootPassword, RootPasswordStatus},
+    install::InstallHistory,
+    root_password::{Installed, PasswordWarning, RootPassword, RootPasswordRecord},
 };
 use jiff::Timestamp;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(super) fn fetch(
     facts: &Facts,
     decision: &mut Decision,
     wanted: &RootPassword,
-    record: &mut RootPasswordStatus,
+    record: &mut RootPasswordRecord,
     known: Option<&PasswordMemory>,
 ) -> Wanted {
     let machine = record.machine.clone();
@@ -92,7 +92,7 @@ pub(super) fn fetch(
 fn is_missed(
     facts: &Facts,
     decision: &Decision,
-    record: &RootPasswordStatus,
+    record: &RootPasswordRecord,
     known: Option<&PasswordMemory>,
     rest: i64,
 ) -> bool {
@@ -136,8 +136,8 @@ fn obstacle(
     if let Some(held) = remedy::held(facts, "the password is not asked for") {
         return Some(Obstacle::Held(held.message));
     }
-    let install = decision.draft.status.install.as_ref();
-    if install.and_then(InstallStatus::open).is_some() {
+    let install = decision.draft.status.records.install.as_ref();
+    if install.and_then(InstallHistory::open).is_some() {
         return Some(Obstacle::Reinstalling);
     }
     if let Err(cause) = facts.account.usable(Purpose::Change) {

@@ -3,23 +3,30 @@
 use super::{super::super::facts::Facts, delete_at};
 use crate::account_facts::Purpose;
 use api::{
-    install::InstallStatus,
-    root_password::{Installed, RootPasswordStatus},
+    install::InstallHistory,
+    root_password::{Installed, RootPasswordRecord},
     server::BareMetalServerStatus,
 };
 use hosting_types::ServerStatus;
 
 /// Whether a status shows a delivered machine that is not being installed again.
 pub(super) fn shows_delivered(status: &BareMetalServerStatus) -> bool {
-    let open = status.install.as_ref().and_then(InstallStatus::open);
+    let open = status
+        .records
+        .install
+        .as_ref()
+        .and_then(InstallHistory::open);
     status.provider_status.as_deref() == Some(ServerStatus::Delivered.as_str()) && open.is_none()
 }
 
 /// What is noted of this installation on the object as it is right before, where it is still the last one.
-fn noted(fresh: &Facts, of: &Installed) -> Option<Option<RootPasswordStatus>> {
+fn noted(fresh: &Facts, of: &Installed) -> Option<Option<RootPasswordRecord>> {
     let status = fresh.status();
     let (last, _) = Installed::last(&status)?;
-    let record = status.root_password.filter(|_| fresh.has_own_status());
+    let record = status
+        .records
+        .root_password
+        .filter(|_| fresh.has_own_status());
     (last == *of).then_some(record.filter(|record| record.of() == *of))
 }
 
@@ -27,7 +34,7 @@ fn noted(fresh: &Facts, of: &Installed) -> Option<Option<RootPasswordStatus>> {
 pub fn may_find(fresh: &Facts, of: &Installed, secret: &str) -> bool {
     let named = fresh.object.spec.root_password.as_ref();
     let is_stored =
-        |record: Option<RootPasswordStatus>| record.is_some_and(|record| record.secret.is_some());
+        |record: Option<RootPasswordRecord>| record.is_some_and(|record| record.secret.is_some());
     named.is_some_and(|wanted| wanted.secret_ref.name == secret)
         && noted(fresh, of).is_some_and(|record| !is_stored(record))
         && !fresh.deleting()
@@ -48,6 +55,7 @@ pub fn may_fetch(fresh: &Facts, of: &Installed, secret: &str) -> bool {
 pub fn forgotten_at(fresh: &Facts, of: &Installed, secret: &str) -> Option<i64> {
     let record = fresh
         .status()
+        .records
         .root_password
         .filter(|_| fresh.has_own_status())?;
     let is_it = record.of() == *of && record.secret.as_deref() == Some(secret);

@@ -21,7 +21,7 @@ use api::{
     Reason,
     conditions::{Type, Wanted},
     install::InstallEnd,
-    root_password::{Installed, RootPassword, RootPasswordStatus},
+    root_password::{Installed, RootPassword, RootPasswordRecord},
     server::BareMetalServerStatus,
 };
 use fetch::fetch;
@@ -34,7 +34,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(600);
 
 /// Adds what is due to a decision, and notes in status what is known. Returns what is said.
 pub fn keep(facts: &Facts, decision: &mut Decision) -> Option<Wanted> {
-    let shown = decision.draft.status.root_password.take();
+    let shown = decision.draft.status.records.root_password.take();
     let wanted = facts.object.spec.root_password.as_ref();
     let sought = wanted
         .zip(delivered(facts, &decision.draft.status))
@@ -52,7 +52,7 @@ pub fn keep(facts: &Facts, decision: &mut Decision) -> Option<Wanted> {
         record = match known {
             // Its day begins when the provider says so, once it does.
             Some(record) => record.begin(*at),
-            None => RootPasswordStatus::new(of, at.unwrap_or(facts.steady_wall())),
+            None => RootPasswordRecord::new(of, at.unwrap_or(facts.steady_wall())),
         };
     }
     let mut record = record?;
@@ -71,7 +71,7 @@ pub fn keep(facts: &Facts, decision: &mut Decision) -> Option<Wanted> {
         (None, Some((wanted, _))) => Some(fetch(facts, decision, wanted, &mut record, known)),
         (None, None) => None,
     };
-    decision.draft.status.root_password = Some(record);
+    decision.draft.status.records.root_password = Some(record);
     said
 }
 
@@ -87,7 +87,7 @@ fn delivered(facts: &Facts, status: &BareMetalServerStatus) -> Option<(Installed
 }
 
 /// Notes what this process has done.
-fn take_in(record: &mut RootPasswordStatus, known: Option<&PasswordMemory>, now: i64) {
+fn take_in(record: &mut RootPasswordRecord, known: Option<&PasswordMemory>, now: i64) {
     let Some(known) = known else { return };
     if let Some((secret, at)) = &known.stored
         && record.secret.is_none()
@@ -101,7 +101,7 @@ fn take_in(record: &mut RootPasswordStatus, known: Option<&PasswordMemory>, now:
 }
 
 /// When the Secret goes: as the spec says, or, where it says nothing of a password any more, as it said last.
-fn delete_at(wanted: Option<&RootPassword>, record: &RootPasswordStatus) -> Option<Time> {
+fn delete_at(wanted: Option<&RootPassword>, record: &RootPasswordRecord) -> Option<Time> {
     let Some(wanted) = wanted else {
         return record.delete_at.clone();
     };
@@ -114,11 +114,11 @@ fn delete_at(wanted: Option<&RootPassword>, record: &RootPasswordStatus) -> Opti
 fn forget(
     facts: &Facts,
     decision: &mut Decision,
-    record: &RootPasswordStatus,
+    record: &RootPasswordRecord,
     known: Option<&PasswordMemory>,
 ) {
     let written = facts.object.status.as_ref();
-    let written = written.and_then(|status| status.root_password.as_ref());
+    let written = written.and_then(|status| status.records.root_password.as_ref());
     let is_written = written.is_some_and(|written| written.secret == record.secret);
     let (Some(secret), Some(at), None) = (&record.secret, &record.delete_at, &record.deleted_at)
     else {
@@ -139,7 +139,7 @@ fn forget(
 /// What is said of a password that is stored.
 fn stored(
     decision: &Decision,
-    record: &RootPasswordStatus,
+    record: &RootPasswordRecord,
     overdue: Option<String>,
     secret: &str,
 ) -> Wanted {
@@ -164,7 +164,7 @@ fn stored(
 /// Why the Secret is still there, although its time is over.
 fn overdue(
     facts: &Facts,
-    record: &RootPasswordStatus,
+    record: &RootPasswordRecord,
     known: Option<&PasswordMemory>,
 ) -> Option<String> {
     let at = record
@@ -184,8 +184,8 @@ fn overdue(
 
 /// A later re-installation that may have taken place and was not seen to be finished: its revision, and when that was
 /// settled, in seconds since 1970.
-fn in_doubt(decision: &Decision, record: &RootPasswordStatus) -> Option<(i64, i64)> {
-    let install = decision.draft.status.install.as_ref();
+fn in_doubt(decision: &Decision, record: &RootPasswordRecord) -> Option<(i64, i64)> {
+    let install = decision.draft.status.records.install.as_ref();
     let install = install.filter(|install| install.machine == record.machine)?;
     let last = install.last.as_ref()?;
     let is_later = Some(last.intent.revision) > record.revision;

@@ -248,7 +248,8 @@ fn an_acknowledgement_closes_what_another_object_left_wherever_it_stands() {
     ] {
         let noted = Case::new().noted(&intent);
         let in_status = Case::new().object(|o| {
-            o.status.get_or_insert_default().order = Some(OrderRecord::open(intent.clone()));
+            o.status.get_or_insert_default().records.order =
+                Some(OrderRecord::open(intent.clone()));
         });
         for (place, case) in [("annotation", noted), ("status", in_status)] {
             // A machine of an earlier object that is shown is taken over: nothing is asked of that.

@@ -145,7 +145,13 @@ fn an_order_is_noted_by_what_is_certain() {
         outcome: None,
         outcome_at: None,
         failures: 2,
-        ..Case::new().ordered(None, None).0.status().order.unwrap()
+        ..Case::new()
+            .ordered(None, None)
+            .0
+            .status()
+            .records
+            .order
+            .unwrap()
     };
     let made = Created(Box::new(server(1, ServerStatus::Created, &[])));
     for (answer, outcome, outcome_at, failures, machine) in [

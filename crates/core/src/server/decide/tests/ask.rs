@@ -69,7 +69,7 @@ fn the_times_of_a_machine_stand_in_status() {
             let order = object
                 .status
                 .as_mut()
-                .and_then(|s| s.order.as_mut())
+                .and_then(|s| s.records.order.as_mut())
                 .unwrap();
             order.intent.attempt = "adopted".into();
             Arc::new(object)

@@ -74,7 +74,7 @@ fn a_refusal_counts_for_the_place_that_was_ordered() {
     let refused = |there: Availability| {
         let case = Case::new().ordered(Some(OrderOutcome::Refused), None);
         let case = case.object(|o| {
-            let record = o.status.as_mut().unwrap().order.as_mut().unwrap();
+            let record = o.status.as_mut().unwrap().records.order.as_mut().unwrap();
             record.location = Some("There".into());
             record.instance_type = Some("small".into());
         });
@@ -97,7 +97,7 @@ fn what_was_refused_elsewhere_holds_the_first_up_for_one_look_at_most() {
     let refused = |here: Availability, ago: i64| {
         let case = Case::new().ordered(Some(OrderOutcome::Refused), None);
         let case = case.object(|o| {
-            let record = o.status.as_mut().unwrap().order.as_mut().unwrap();
+            let record = o.status.as_mut().unwrap().records.order.as_mut().unwrap();
             record.location = Some("There".into());
             record.instance_type = Some("small".into());
             record.failures = 7;

@@ -74,7 +74,13 @@ fn an_order_that_cannot_be_written_down_says_so_in_ready() {
         once::Closed,
         server::{answers, memory::Observation},
     };
-    let record = Case::new().ordered(None, None).0.status().order.unwrap();
+    let record = Case::new()
+        .ordered(None, None)
+        .0
+        .status()
+        .records
+        .order
+        .unwrap();
     let refused = || Some("no right to patch".to_owned());
     let not_started = answers::of_unsent(record.clone(), Closed::NotStarted, refused(), 9);
     let mut facts = Case::new().0;

@@ -17,7 +17,7 @@ fn delivered(seconds: i64) -> Case {
 fn an_object_warns_and_then_deletes_itself() {
     let warned = |seconds: i64| {
         let decision = delivered(seconds).decide();
-        (decision.draft.status.expiry_warning, decision.again)
+        (decision.draft.status.records.expiry_warning, decision.again)
     };
     let after = |seconds: u64| Again::After(secs(seconds));
     assert_eq!(warned(86_700), (None, after(300)));
@@ -33,9 +33,9 @@ fn an_object_warns_and_then_deletes_itself() {
     assert_eq!(short(&failed.decide()), expires);
     // It may be put off, and then there is nothing to warn of.
     let put_off = delivered(99_999).object(|o| {
-        o.status.as_mut().unwrap().expiry_warning = Some(ExpiryWarning::Hour);
+        o.status.as_mut().unwrap().records.expiry_warning = Some(ExpiryWarning::Hour);
     });
-    assert_eq!(put_off.decide().draft.status.expiry_warning, None);
+    assert_eq!(put_off.decide().draft.status.records.expiry_warning, None);
 }
 
 #[test]

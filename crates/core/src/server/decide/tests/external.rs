@@ -344,13 +344,16 @@ fn its_own_mark_makes_it_the_objects() {
     let kept = marked(&[&kept_of("shop")]).decide().effect;
     assert_eq!(tag_of(kept), kept_of("shop"));
     let draft = marked(&[&kept_of("shop")]).decide().draft;
-    assert_eq!(draft.status.order, None, "nothing is on record by then");
+    assert_eq!(
+        draft.status.records.order, None,
+        "nothing is on record by then"
+    );
     let claimed = |case: Case| match case.decide() {
         Decision {
             effect: Some(Effect::Claim { note, .. }),
             draft,
             ..
-        } => (note.intent, draft.status.order),
+        } => (note.intent, draft.status.records.order),
         other => panic!("{other:?}"),
     };
     let (intent, order) = claimed(marked(&[]));
@@ -358,7 +361,7 @@ fn its_own_mark_makes_it_the_objects() {
     assert_eq!(order, None, "nothing is on record before the note is");
     let noted = marked(&[]).noted(&intent).decide();
     assert_eq!(
-        noted.draft.status.order.unwrap().outcome,
+        noted.draft.status.records.order.unwrap().outcome,
         Some(OrderOutcome::Created)
     );
     // The order that was refused before is not this machine's.
@@ -381,7 +384,7 @@ fn its_own_mark_makes_it_the_objects() {
         !matches!(decision.effect, Some(Effect::Claim { .. })),
         "once"
     );
-    let order = decision.draft.status.order.unwrap();
+    let order = decision.draft.status.records.order.unwrap();
     assert_eq!(
         (order.intent.epoch, order.outcome),
         (EPOCH - 100, Some(OrderOutcome::Created))
@@ -407,7 +410,7 @@ fn an_object_whose_order_came_to_nothing_looks_before_it_goes() {
     assert_eq!(short(&taken.decide()).0, None);
     // Once that is known to be gone, it is.
     let gone = taken.object(|o| {
-        let order = o.status.as_mut().unwrap().order.as_mut().unwrap();
+        let order = o.status.as_mut().unwrap().records.order.as_mut().unwrap();
         order.intent = intent;
         order.outcome = Some(OrderOutcome::Absent);
     });

@@ -47,7 +47,7 @@ fn an_order_is_not_proved_absent_in_another_account() {
     assert_eq!(short(&elsewhere(proved()).deleting().decide()), unknown);
     // Nobody knows any more where it went.
     let lost = proved().object(|o| {
-        let order = o.status.as_mut().unwrap().order.as_mut().unwrap();
+        let order = o.status.as_mut().unwrap().records.order.as_mut().unwrap();
         order.intent.account = None;
     });
     assert!(short(&lost.decide()).2);
@@ -75,7 +75,10 @@ fn a_machine_is_not_gone_because_another_account_does_not_show_it() {
     // A living object orders another one then.
     let given = long().given(AssumeAbsent);
     let closed = given.decide().draft.status;
-    assert_eq!(closed.order.unwrap().outcome, Some(OrderOutcome::Absent));
+    assert_eq!(
+        closed.records.order.unwrap().outcome,
+        Some(OrderOutcome::Absent)
+    );
     assert_eq!(
         (closed.uuid, closed.pending_acknowledgements.len()),
         (None, 0)

@@ -199,7 +199,7 @@ fn an_adopted_machine_gives_its_epoch_back() {
         (EPOCH, mark().as_str())
     );
     let noted = case.noted(&intent);
-    let order = noted.decide().draft.status.order.unwrap();
+    let order = noted.decide().draft.status.records.order.unwrap();
     assert_eq!(order.outcome, Some(OrderOutcome::Created));
 }
 

@@ -152,5 +152,8 @@ fn the_machine_of_an_answer_is_recorded_although_the_account_shows_none() {
     });
     let status = case.decide().draft.status;
     assert_eq!(status.uuid, Some(uuid(1)));
-    assert_eq!(status.order.unwrap().outcome, Some(OrderOutcome::Created));
+    assert_eq!(
+        status.records.order.unwrap().outcome,
+        Some(OrderOutcome::Created)
+    );
 }

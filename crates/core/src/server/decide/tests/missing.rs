@@ -180,7 +180,7 @@ fn a_machine_whose_identifier_is_lost_is_looked_for_by_its_mark() {
         short(&decision),
         (None, Some(Reason::MachineNotFound), true)
     );
-    let order = decision.draft.status.order.unwrap();
+    let order = decision.draft.status.records.order.unwrap();
     assert_eq!(order.outcome, Some(OrderOutcome::Created));
     assert_eq!(short(&gone.deleting().decide()).0, Some("LetGo"));
     // While the process that ordered lives, it knows.
@@ -257,7 +257,7 @@ fn a_machine_that_is_missing_for_the_grace_period_may_be_acknowledged_as_absent(
     let token = given.pending(AssumeAbsent).unwrap();
     let draft = given.decide().draft;
     assert_eq!(
-        draft.status.order.unwrap().outcome,
+        draft.status.records.order.unwrap().outcome,
         Some(OrderOutcome::Absent)
     );
     assert_eq!(draft.status.acknowledged[0].token, token);

@@ -322,7 +322,7 @@ fn a_refusal_that_a_look_explains_is_no_matter_for_a_person() {
     // as what is said to be there again and again may be refused each time.
     let often = |case: Case| {
         case.object(|o| {
-            let record = o.status.as_mut().unwrap().order.as_mut().unwrap();
+            let record = o.status.as_mut().unwrap().records.order.as_mut().unwrap();
             record.failures = 7;
         })
     };
@@ -553,7 +553,7 @@ fn a_changed_request_ends_the_pause_after_a_refusal() {
     let refused = |ago: i64, failures: i32| {
         let case = Case::new().ordered(Some(OrderOutcome::Refused), None);
         case.object(|o| {
-            let record = o.status.as_mut().unwrap().order.as_mut().unwrap();
+            let record = o.status.as_mut().unwrap().records.order.as_mut().unwrap();
             record.request_hash = Some(hash.clone());
             record.failures = failures;
         })

@@ -7,7 +7,7 @@ use crate::{
 };
 use api::{
     command::PowerAction,
-    power::{Power, PowerCommand, PowerState, PowerStatus},
+    power::{Power, PowerCommand, PowerRecord, PowerState},
 };
 
 /// A delivered server without a wish, which was seen before.
@@ -19,14 +19,14 @@ fn wishes(case: Case, wish: Option<Power>) -> Case {
     case.spec(|s| s.power = wish)
 }
 
-fn noted(decision: &Decision) -> Option<PowerStatus> {
-    decision.draft.status.power.clone()
+fn noted(decision: &Decision) -> Option<PowerRecord> {
+    decision.draft.status.records.power.clone()
 }
 
 /// The status stands that was decided.
 fn written(case: Case) -> Case {
     let power = noted(&case.decide());
-    case.object(|o| o.status.as_mut().unwrap().power = power)
+    case.object(|o| o.status.as_mut().unwrap().records.power = power)
 }
 
 fn command(case: &Case) -> Option<PowerCommand> {
@@ -64,7 +64,7 @@ fn nothing_is_sent_at_first_sight_of_a_machine() {
     // Its status was lost, or it has another machine now.
     let another = written(wishes(delivered(), Some(Power::PoweredOff))).object(|o| {
         let status = o.status.as_mut().unwrap();
-        status.power.as_mut().unwrap().machine = uuid(9);
+        status.records.power.as_mut().unwrap().machine = uuid(9);
     });
     assert_eq!(command(&another), None);
     let on_its_way = wishes(kept(ServerStatus::Provisioning), Some(Power::PoweredOff));
@@ -168,7 +168,7 @@ fn who_is_held_back_sends_nothing_and_late_words_come_to_nothing() {
     assert_eq!(command(&late).unwrap().state, PowerState::NotCreated);
     // That of an object of which this one was restored.
     let restored = noted.object(|o| {
-        let order = o.status.as_mut().unwrap().order.as_mut().unwrap();
+        let order = o.status.as_mut().unwrap().records.order.as_mut().unwrap();
         order.intent.uid = "uid-0".into();
     });
     assert_eq!(command(&restored), None);

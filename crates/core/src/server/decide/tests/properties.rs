@@ -140,7 +140,7 @@ fn tagged(case: Case) -> impl Strategy<Value = Case> {
                 })
                 .object(|o| {
                     if let Some(status) = &mut o.status {
-                        status.tags = put;
+                        status.records.tags = put;
                     }
                 })
                 .facts(|f| {
@@ -219,7 +219,10 @@ fn status() -> impl Strategy<Value = BareMetalServerStatus> {
     let in_force = option::of(policies());
     (option::of(record()), option::of(1u8..5), in_force).prop_map(|(order, machine, policies)| {
         BareMetalServerStatus {
-            order,
+            records: ServerRecords {
+                order,
+                ..Default::default()
+            },
             uuid: machine.map(uuid),
             policies: policies.map(|p| p.over(PoliciesInForce::default())),
             ..Default::default()
@@ -423,7 +426,7 @@ proptest! {
         });
         let plain = plain.object(|o| {
             if let Some(status) = &mut o.status {
-                status.tags.clear();
+                status.records.tags.clear();
             }
         });
         let plain = plain.memory(|m| m.tags = Default::default());
@@ -511,7 +514,7 @@ proptest! {
         let now = Timestamp::from_second(case.0.now.wall).unwrap();
         let written = decision.draft.finish(now);
         // What closes an epoch, or puts a lost order back, leads to a next step.
-        let same_order = written.order == case.0.status().order;
+        let same_order = written.records.order == case.0.status().records.order;
         let again = case.object(|o| o.status = Some(written.clone())).decide();
         if same_order && decision.effect.is_none() && again.effect.is_none() {
             prop_assert_eq!(again.draft.finish(now), written);

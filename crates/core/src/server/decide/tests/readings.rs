@@ -287,7 +287,10 @@ fn shared() -> Case {
 
 /// It is not known whether the request that installs it was taken.
 fn unanswered(object: &mut BareMetalServer) {
-    let install = object.status.as_mut().and_then(|s| s.install.as_mut());
+    let install = object
+        .status
+        .as_mut()
+        .and_then(|s| s.records.install.as_mut());
     let last = install.and_then(|install| install.last.as_mut()).unwrap();
     (last.outcome, last.command_id, last.state) = (None, None, None);
 }

@@ -225,7 +225,13 @@ fn an_order_that_was_not_sent_leaves_a_pace_in_memory() {
                 secs(60),
             );
         }
-        let order = Case::new().ordered(outcome, None).0.status().order.unwrap();
+        let order = Case::new()
+            .ordered(outcome, None)
+            .0
+            .status()
+            .records
+            .order
+            .unwrap();
         memory.note(
             Observation::Ordered { order, uuid: None },
             secs(100),

@@ -10,7 +10,7 @@ use crate::server::{
 use api::{
     command::{CommandOutcome, ListedCommands},
     conditions::{Type, Wanted},
-    install::{Install, InstallEnd, InstallIntent, InstallRecord, InstallStatus},
+    install::{Install, InstallEnd, InstallHistory, InstallIntent, InstallRecord},
 };
 use hosting_types::server::DiskWipe;
 
@@ -41,8 +41,8 @@ pub(super) fn wishes(case: Case, revision: i64) -> Case {
     })
 }
 
-fn shown(case: &Case) -> InstallStatus {
-    case.decide().draft.status.install.unwrap()
+fn shown(case: &Case) -> InstallHistory {
+    case.decide().draft.status.records.install.unwrap()
 }
 
 /// The status stands that was decided.
@@ -50,8 +50,8 @@ fn written(case: Case) -> Case {
     let status = case.decide().draft.status;
     case.object(|o| {
         let shown = o.status.as_mut().unwrap();
-        shown.install = status.install;
-        shown.power = status.power;
+        shown.records.install = status.records.install;
+        shown.records.power = status.records.power;
     })
 }
 
@@ -86,7 +86,7 @@ fn open(change: impl FnOnce(&mut InstallRecord)) -> Case {
     let mut record = record(&case, 2);
     change(&mut record);
     let case = case.object(|o| {
-        let install = o.status.as_mut().unwrap().install.as_mut().unwrap();
+        let install = o.status.as_mut().unwrap().records.install.as_mut().unwrap();
         install.last = Some(record.clone());
     });
     case.memory(|m| m.install.follows(Some(&record), secs(990)))
@@ -128,7 +128,7 @@ pub(super) fn ended(end: InstallEnd) -> Case {
         record.message = Some("the answer was lost".into());
     })
     .object(|o| {
-        let install = o.status.as_mut().unwrap().install.as_mut().unwrap();
+        let install = o.status.as_mut().unwrap().records.install.as_mut().unwrap();
         install.revision = 2;
     })
 }
@@ -159,17 +159,18 @@ fn what_the_revision_says_at_first_sight_counts_as_performed() {
     assert_eq!(shown(&first).performed(), 7);
     assert_eq!(written(first).decide().effect, None);
     // Its status was lost, or tells of another machine, or was restored from an earlier object.
-    let lost = wishes(delivered(7), 9).object(|o| o.status.as_mut().unwrap().install = None);
+    let lost =
+        wishes(delivered(7), 9).object(|o| o.status.as_mut().unwrap().records.install = None);
     let another = wishes(delivered(7), 9).object(|o| {
         let status = o.status.as_mut().unwrap();
-        status.install.as_mut().unwrap().machine = uuid(5);
+        status.records.install.as_mut().unwrap().machine = uuid(5);
     });
     for case in [lost, another] {
         assert_eq!(shown(&case).performed(), 9);
         assert_eq!(case.decide().effect, None);
     }
     let waiting = wishes(kept(ServerStatus::Provisioning), 7);
-    assert_eq!(waiting.decide().draft.status.install, None);
+    assert_eq!(waiting.decide().draft.status.records.install, None);
 }
 
 #[test]
@@ -300,7 +301,7 @@ fn the_guards_right_before_rest_on_the_object_as_it_is() {
         |c| wishes(c, 1),
         |c| wishes(c, 3),
         |c| c.object(|o| o.status.as_mut().unwrap().uuid = Some(uuid(4))),
-        |c| c.object(|o| o.status.as_mut().unwrap().install = None),
+        |c| c.object(|o| o.status.as_mut().unwrap().records.install = None),
     ];
     for (number, change) in changed.into_iter().enumerate() {
         let changed = change(case.clone());
@@ -471,11 +472,11 @@ fn a_process_that_knows_more_than_the_object_shows_sends_nothing_twice() {
     assert_eq!(behind.decide().effect, None);
     assert_eq!(shown(&behind).performed(), 2);
     // The whole status was lost meanwhile: it is followed all the same.
-    let lost = behind.object(|o| o.status.as_mut().unwrap().install = None);
+    let lost = behind.object(|o| o.status.as_mut().unwrap().records.install = None);
     assert!(shown(&lost).open().is_some());
     // Another process has sent a later one since: what this one knows is past.
     let later = ended(InstallEnd::Finished).object(|o| {
-        let install = o.status.as_mut().unwrap().install.as_mut().unwrap();
+        let install = o.status.as_mut().unwrap().records.install.as_mut().unwrap();
         install.last.as_mut().unwrap().intent.started_at = START + 999;
         install.last.as_mut().unwrap().intent.attempt = "later".into();
     });
@@ -507,7 +508,7 @@ fn the_machine_goes_to_nobody_else_while_the_request_may_be_on_its_way() {
 #[test]
 fn no_power_command_is_decided_meanwhile() {
     let off = |case: Case| case.spec(|s| s.power = Some(api::power::Power::PoweredOff));
-    let command = |case: &Case| case.decide().draft.status.power.unwrap().command;
+    let command = |case: &Case| case.decide().draft.status.records.power.unwrap().command;
     assert!(command(&off(delivered(1))).is_some());
     assert!(command(&off(installing())).is_none());
 }

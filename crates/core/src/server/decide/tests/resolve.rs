@@ -53,7 +53,7 @@ fn absence_takes_three_looks_the_grace_period_and_a_control() {
         (
             "proved, but the second in a row",
             with(&[320, 400, 900]).object(|o| {
-                let order = o.status.as_mut().unwrap().order.as_mut().unwrap();
+                let order = o.status.as_mut().unwrap().records.order.as_mut().unwrap();
                 order.intent.unknown_before = 1;
             }),
             None,
@@ -139,7 +139,7 @@ fn absence_takes_three_looks_the_grace_period_and_a_control() {
 #[test]
 fn proved_absence_closes_the_epoch() {
     let decision = Case::new().open(300, &[320, 400, 900]).decide();
-    let order = decision.draft.status.order.unwrap();
+    let order = decision.draft.status.records.order.unwrap();
     assert_eq!(order.outcome, Some(OrderOutcome::Absent));
     assert_eq!(order.intent.epoch, EPOCH);
     assert_eq!(
@@ -298,7 +298,16 @@ fn an_acknowledgement_waits_for_what_may_still_be_on_its_way() {
     assert_eq!(waits.wants_proof, Some(secs(991)));
     assert_eq!(early.written().pending(AssumeAbsent), Some(token));
     let settled = given(990 - late).decide();
-    let outcome = |decision: &Decision| decision.draft.status.order.as_ref().unwrap().outcome;
+    let outcome = |decision: &Decision| {
+        decision
+            .draft
+            .status
+            .records
+            .order
+            .as_ref()
+            .unwrap()
+            .outcome
+    };
     assert_eq!(outcome(&waits), None);
     assert_eq!(outcome(&settled), Some(OrderOutcome::Absent));
 }
@@ -351,14 +360,24 @@ fn what_stands_in_the_way_is_part_of_what_is_acknowledged() {
     };
     let given = stuck(Some(Obstacle::NoControl)).given(AssumeAbsent);
     let token = given.pending(AssumeAbsent).unwrap();
-    let closed = given.decide().draft.status.order.unwrap().outcome;
+    let closed = given.decide().draft.status.records.order.unwrap().outcome;
     assert_eq!(closed, Some(OrderOutcome::Absent));
     for obstacle in [Some(Obstacle::TagExists), None] {
         let is_stuck = obstacle.is_some();
         let mut other = given.clone();
         other.0.memory = stuck(obstacle).0.memory;
         let decision = other.decide();
-        assert_eq!(decision.draft.status.order.as_ref().unwrap().outcome, None);
+        assert_eq!(
+            decision
+                .draft
+                .status
+                .records
+                .order
+                .as_ref()
+                .unwrap()
+                .outcome,
+            None
+        );
         let told = other.written();
         let asked = told.pending(AssumeAbsent);
         assert_eq!(asked.is_some(), is_stuck);
@@ -380,7 +399,7 @@ fn what_stands_in_the_way_is_part_of_what_is_acknowledged() {
 fn an_acknowledgement_ends_the_row_of_unknown_outcomes_and_is_no_word_of_the_next_order() {
     let twice = |samples: &[u64]| {
         Case::new().open(300, samples).object(|o| {
-            let order = o.status.as_mut().unwrap().order.as_mut().unwrap();
+            let order = o.status.as_mut().unwrap().records.order.as_mut().unwrap();
             order.intent.unknown_before = 1;
         })
     };
@@ -406,7 +425,7 @@ fn an_acknowledgement_ends_the_row_of_unknown_outcomes_and_is_no_word_of_the_nex
     intent.epoch = EPOCH + 1;
     let lost = closed.noted(&intent).object(|o| {
         let order = OrderRecord::open(intent);
-        o.status.as_mut().unwrap().order = Some(order);
+        o.status.as_mut().unwrap().records.order = Some(order);
     });
     let lost = lost.view(|v| v.known.clear());
     assert_eq!(

@@ -139,7 +139,7 @@ fn started_by(case: Case, epoch: i64, token: &str) -> Case {
     let mut intent = case.intent();
     intent.epoch = epoch;
     case.noted(&intent).object(|o| {
-        let order = o.status.as_mut().unwrap().order.as_mut().unwrap();
+        let order = o.status.as_mut().unwrap().records.order.as_mut().unwrap();
         order.intent = intent;
         order.acknowledgement = Some(token.to_owned());
     })

@@ -21,6 +21,7 @@ use api::{
     conditions::Wanted,
     install::{FinishedInstall, InstallEnd, InstallIntent, InstallRecord, InstallStatus},
     outputs::{OutputRef, Outputs},
+    install::{FinishedInstall, InstallEnd, InstallHistory, InstallIntent, InstallRecord},
     root_password::{Installed, PasswordWarning, RootPassword},
 };
 
@@ -165,10 +166,10 @@ fn it_is_looked_for_then_asked_for_and_never_after_it_was_stored() {
     );
     // What an earlier object of this name had in its status was restored, and its Secret went with it.
     let restored = noted.object(|o| {
-        let order = o.status.as_mut().unwrap().order.as_mut().unwrap();
+        let order = o.status.as_mut().unwrap().records.order.as_mut().unwrap();
         order.intent.uid = "uid-0".into();
     });
-    let password = restored.decide().draft.status.root_password;
+    let password = restored.decide().draft.status.records.root_password;
     assert!(password.is_none_or(|p| p.stored_at.is_none()));
 }
 
@@ -194,7 +195,7 @@ fn nothing_is_asked_while_it_must_not_be_and_people_are_told_why() {
         // Whatever it is, people hear of it in time.
         for (seconds, warning) in [(18, PasswordWarning::SixHours), (23, PasswordWarning::Hour)] {
             let near = at(case.clone(), seconds * HOUR).decide();
-            let record = near.draft.status.root_password.unwrap();
+            let record = near.draft.status.records.root_password.unwrap();
             assert_eq!(record.warned, Some(warning), "{words}");
         }
         // And that it cannot be had any more is not known while nobody may ask.
@@ -221,7 +222,7 @@ fn nothing_is_asked_while_it_must_not_be_and_people_are_told_why() {
             (step(&linux), said(&linux).reason),
             ("none", Reason::PasswordPending)
         );
-        let record = linux.decide().draft.status.root_password.unwrap();
+        let record = linux.decide().draft.status.records.root_password.unwrap();
         assert_eq!(record.warned, None);
     }
 }
@@ -247,8 +248,16 @@ pub(super) fn told() -> Vec<Case> {
 /// A re-installation of the machine that was started, and ended like this at this moment.
 fn installed_again(case: Case, end: Option<InstallEnd>) -> Case {
     let now = case.0.now.wall;
-    let known = case.0.object.status.as_ref().unwrap().install.clone();
-    let mut install = known.unwrap_or_else(|| InstallStatus::new("uid-1", &uuid(1), 0, INSTALLED));
+    let known = case
+        .0
+        .object
+        .status
+        .as_ref()
+        .unwrap()
+        .records
+        .install
+        .clone();
+    let mut install = known.unwrap_or_else(|| InstallHistory::new("uid-1", &uuid(1), 0, INSTALLED));
     let revision = install.revision + 1;
     let intent = InstallIntent {
         uid: "uid-1".into(),
@@ -272,7 +281,7 @@ fn installed_again(case: Case, end: Option<InstallEnd>) -> Case {
     if end == Some(InstallEnd::Finished) {
         install.finished = Some(FinishedInstall { revision, at: now });
     }
-    case.object(|o| o.status.as_mut().unwrap().install = Some(install))
+    case.object(|o| o.status.as_mut().unwrap().records.install = Some(install))
         .spec(|s| {
             s.install = Some(api::install::Install {
                 revision,
@@ -298,7 +307,7 @@ fn each_installation_has_a_password_of_its_own() {
     assert_eq!(step(&anew), "find");
     assert_eq!(step(&free(anew.clone())), "fetch");
     assert!(may_fetch(&anew.0, &next, "pass") && !may_fetch(&anew.0, &of(), "pass"));
-    let noted = anew.decide().draft.status.root_password.unwrap();
+    let noted = anew.decide().draft.status.records.root_password.unwrap();
     assert_eq!((noted.of(), noted.stored_at), (next.clone(), None));
     // Its day begins when it was finished, however long ago the machine was delivered.
     assert_eq!(noted.installed_at, time(stored.0.now.wall));
@@ -341,7 +350,7 @@ fn a_machine_of_which_no_delivery_is_known_has_its_day_all_the_same() {
     let told = unknown.facts(|f| {
         Arc::make_mut(&mut f.own[0].server).delivered_at = Some(INSTALLED);
     });
-    let record = told.decide().draft.status.root_password.unwrap();
+    let record = told.decide().draft.status.records.root_password.unwrap();
     assert_eq!(record.installed_at, time(INSTALLED));
 }
 

@@ -24,7 +24,7 @@ fn bearing(shown: &[&str], named: &[&str], put: &[&str]) -> Case {
     kept(ServerStatus::Delivered)
         .facts(|f| f.own = vec![seen(server(1, ServerStatus::Delivered, &tags))])
         .spec(|s| s.tags = named)
-        .object(|o| o.status.as_mut().unwrap().tags = put)
+        .object(|o| o.status.as_mut().unwrap().records.tags = put)
 }
 
 fn exact(case: Case) -> Case {
@@ -63,7 +63,7 @@ fn synced(case: &Case) -> (Option<bool>, Reason, String) {
 
 /// The tags that status says the object put on.
 fn put_on(case: &Case) -> Vec<String> {
-    case.decide().draft.status.tags
+    case.decide().draft.status.records.tags
 }
 
 fn changed(tag: &str, adds: bool, end: TagEnd) -> Observation {
@@ -220,7 +220,7 @@ fn what_the_object_put_on_is_what_its_order_sent_and_what_it_added() {
     let lost = bearing(&["a"], &[], &["a"]).object(|o| o.status = None);
     assert_eq!(put_on(&lost), [""; 0], "with the status it is forgotten");
     let other_order = bearing(&["a"], &[], &["a"]).object(|o| {
-        let order = o.status.as_mut().unwrap().order.as_mut().unwrap();
+        let order = o.status.as_mut().unwrap().records.order.as_mut().unwrap();
         order.intent.uid = "uid-0".into();
         order.intent.mark = "0".repeat(24);
     });
@@ -232,7 +232,7 @@ fn what_the_object_put_on_is_what_its_order_sent_and_what_it_added() {
     let found = bearing(&["a"], &["b"], &["a"]).object(|o| {
         let status = o.status.as_mut().unwrap();
         status.uuid = None;
-        status.order.as_mut().unwrap().outcome = None;
+        status.records.order.as_mut().unwrap().outcome = None;
     });
     assert_eq!(put_on(&found), ["a"]);
     assert_eq!(change(&found).as_deref(), Some("-a"));
@@ -252,9 +252,9 @@ fn a_tag_that_was_put_on_stands_in_status_before_the_next_change() {
     let one = || made(bearing(&["a"], &["a", "b"], &[]), "a", true, 1);
     assert_eq!(change(&one()), None);
     let decision = one().decide();
-    assert_eq!(decision.draft.status.tags, ["a"]);
+    assert_eq!(decision.draft.status.records.tags, ["a"]);
     assert_eq!(decision.once_written, Again::AtOnce);
-    let recorded = one().object(|o| o.status.as_mut().unwrap().tags = vec!["a".into()]);
+    let recorded = one().object(|o| o.status.as_mut().unwrap().records.tags = vec!["a".into()]);
     assert_eq!(change(&recorded).as_deref(), Some("+b"));
     // What cannot be written holds nothing up for long.
     let later = one().facts(|f| f.now.mono += secs(2));
@@ -270,16 +270,16 @@ fn an_order_notes_its_tags_before_it_is_sent() {
     assert_eq!(planned.order.tags, ["b", "a"]);
     let record = intent::open(&case.0, &case.intent(), &planned);
     let status = intent::status(&case.0, &record);
-    assert_eq!(status.tags, ["a", "b"]);
+    assert_eq!(status.records.tags, ["a", "b"]);
     // Another order forgets those of the one before.
     let again = Case::new()
         .ordered(Some(OrderOutcome::Absent), None)
-        .object(|o| o.status.as_mut().unwrap().tags = vec!["old".into()]);
+        .object(|o| o.status.as_mut().unwrap().records.tags = vec!["old".into()]);
     let Some(Effect::Order(planned)) = again.decide().effect else {
         panic!("no order")
     };
     let record = intent::open(&again.0, &again.intent(), &planned);
-    assert_eq!(intent::status(&again.0, &record).tags, [""; 0]);
+    assert_eq!(intent::status(&again.0, &record).records.tags, [""; 0]);
 }
 
 #[test]

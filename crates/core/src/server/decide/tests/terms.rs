@@ -200,10 +200,10 @@ fn a_server_is_not_retained_where_limits_do_not_list_it() {
 fn a_forged_annotation_puts_nothing_on_record_where_the_namespace_is_not_served() {
     let forged = || {
         Case::new().open(300, &[]).object(|o| {
-            o.status.get_or_insert_default().order = None;
+            o.status.get_or_insert_default().records.order = None;
         })
     };
-    let recorded = |case: &Case| case.decide().draft.status.order.is_some();
+    let recorded = |case: &Case| case.decide().draft.status.records.order.is_some();
     assert!(recorded(&forged()), "where it is served it is looked for");
     let closed = not_served(forged());
     assert!(!recorded(&closed));
@@ -225,7 +225,7 @@ fn a_deleted_object_of_a_namespace_that_is_not_served_ends() {
                 outcome,
                 ..OrderRecord::open(intent_of("web", "uid-0"))
             };
-            o.status.get_or_insert_default().order = Some(record);
+            o.status.get_or_insert_default().records.order = Some(record);
         })
     };
     // One that is on record in status is looked after at the account, so it never gets here.

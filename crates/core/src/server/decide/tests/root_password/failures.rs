@@ -22,7 +22,7 @@ fn what_brings_nothing_is_tried_at_growing_pauses_and_people_are_told_in_time() 
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64]);
         let warned = |case: &Case| {
-            let record = case.decide().draft.status.root_password.unwrap();
+            let record = case.decide().draft.status.records.root_password.unwrap();
             record.warned
         };
         assert_eq!(warned(&case), None);
@@ -90,7 +90,7 @@ fn it_is_missed_once_the_provider_says_so_and_not_by_a_clock() {
     // By a clock that was ahead: with the right one it is asked for, and a warning is a warning again.
     let early = at(restarted(missed), 600);
     assert_eq!(step(&early), "find");
-    let record = early.decide().draft.status.root_password.unwrap();
+    let record = early.decide().draft.status.records.root_password.unwrap();
     assert_eq!(record.warned, None);
     // No answer is none, however often.
     let mut silent = at(wanted(), 47 * HOUR);
@@ -145,7 +145,7 @@ fn what_keeps_failing_of_the_object_neither_starves_it_nor_keeps_people_from_bei
     let tagged = wanted().spec(|s| s.tags = vec!["team:web".into()]);
     let first = at(tagged.clone(), 23 * HOUR).decide();
     assert!(matches!(first.effect, Some(Effect::AddTag { .. })));
-    let record = first.draft.status.root_password.unwrap();
+    let record = first.draft.status.records.root_password.unwrap();
     assert_eq!(record.warned, Some(PasswordWarning::Hour));
     let now = tagged.0.now.mono;
     let refused = tagged.memory(|m| {

@@ -8,7 +8,7 @@ fn nothing_is_said_of_the_password_of_a_machine_that_is_gone() {
     let gone = stored.facts(|f| f.own.clear()).object(|o| {
         let status = o.status.as_mut().unwrap();
         status.uuid = None;
-        status.root_password = None;
+        status.records.root_password = None;
     });
     let kind = Type::RootPasswordStored.as_str();
     let conditions = gone.decide().draft.status.conditions;
@@ -58,7 +58,7 @@ fn the_secret_goes_when_its_time_is_over_and_only_then() {
     assert_eq!(step(&later(refused, 15)), "forget");
     let gone = seen(over, PasswordEnd::Deleted);
     assert_eq!(step(&gone), "none");
-    let deleted = gone.decide().draft.status.root_password.unwrap();
+    let deleted = gone.decide().draft.status.records.root_password.unwrap();
     assert!(deleted.deleted_at.is_some());
     let noted = restarted(written(gone));
     assert_eq!(
@@ -77,5 +77,10 @@ fn without_the_wish_nothing_is_said_and_what_was_noted_stays() {
         .finish(Timestamp::from_second(START).unwrap());
     let kind = Type::RootPasswordStored.as_str();
     assert!(status.conditions.iter().all(|c| c.type_ != kind));
-    assert!(status.root_password.is_some_and(|p| p.stored_at.is_some()));
+    assert!(
+        status
+            .records
+            .root_password
+            .is_some_and(|p| p.stored_at.is_some())
+    );
 }

@@ -1,0 +1,120 @@
+//! `status.records`: what the operator keeps for itself. The schema is open, so that a definition of an older version prunes
+//! nothing that a newer operator wrote.
+
+use super::{
+    account::KnownServer,
+    command::{CommandRecord, CommandTarget},
+    host_install::HostInstallHistory,
+    lifetime::ExpiryWarning,
+    order::OrderRecord,
+    power::PowerRecord,
+    install::InstallHistory,
+    root_password::RootPasswordRecord,
+};
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+/// The records of a server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ServerRecords {
+    /// The last order: its intent, and its outcome once that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<OrderRecord>,
+    /// Tags of the spec that this object put on its server, or sent with the order of it; at most 60, sorted. What is here and
+    /// in `spec.tags` no more is taken off. A server that was there before the object has none at first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// What was last done about `spec.power`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power: Option<PowerRecord>,
+    /// The re-installations of the server, and which revision of `spec.install` counts as performed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub install: Option<InstallHistory>,
+    /// What became of the root password of the last installation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root_password: Option<RootPasswordRecord>,
+    /// The last warning of `spec.expiresAt`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expiry_warning: Option<ExpiryWarning>,
+}
+
+/// The records of a dedicated host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HostRecords {
+    /// ID of the account in which the host was last known to be the same.
+    #[serde(rename = "accountID", skip_serializing_if = "Option::is_none")]
+    pub account_id: Option<String>,
+    /// What was last done about `spec.power`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power: Option<PowerRecord>,
+    /// The installations of the host, and which revision of `spec.install` counts as performed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub install: Option<HostInstallHistory>,
+}
+
+/// The records of a command.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CommandRecords {
+    /// The target as it was first seen. A command for one that is another later is not sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<CommandTarget>,
+    /// What was sent: at most two, a `Shutdown` and the `PowerOff` after it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sent: Vec<CommandRecord>,
+}
+
+/// The records of an SSH key.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct KeyRecords {
+    /// ID of the account that stores the key (`status.accountID` there). In another account it is of no use.
+    #[serde(rename = "accountID", skip_serializing_if = "Option::is_none")]
+    pub account_id: Option<String>,
+}
+
+/// The records of an account.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AccountRecords {
+    /// Up to three servers that identify the account. A list that shows one of them is of this account and complete.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub known_servers: Vec<KnownServer>,
+}
+
+/// The schema of records: any object.
+pub(super) fn schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": true,
+    })
+}
+
+/// The schema of the records of a server: any object, in which the rules of the spec can read how the order ended.
+pub(super) fn schema_of_server(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": true,
+        "properties": {
+            "order": {
+                "description": "The last order.",
+                "type": "object",
+                "x-kubernetes-preserve-unknown-fields": true,
+                "properties": {
+                    "outcome": {
+                        "description": "Outcome of the order. Unset while it is not known.",
+                        "type": "string",
+                        "maxLength": 64,
+                    },
+                },
+            },
+        },
+    })
+}
+
+/// Whether there is nothing to write down.
+pub(super) fn is_unset<T: Default + PartialEq>(records: &T) -> bool {
+    *records == T::default()
+}
