@@ -27,8 +27,6 @@ pub const MANAGER: &str = "flexmetal-operator";
 pub const HELD_SECRET: &str = "flexmetal.dev/held-secret";
 /// Annotation with the order intent (JSON, written by the operator).
 pub const ORDER_ANNOTATION: &str = "flexmetal.dev/order";
-/// Annotation with the identifier of the machine whose release has begun, written by the operator.
-pub const RELEASE_ANNOTATION: &str = "flexmetal.dev/release-begun";
 /// Annotation on a tag object with the tag that it makes or renames (JSON, written by the operator).
 pub const TAG_ANNOTATION: &str = "flexmetal.dev/tag";
 /// Annotation on an SshKey with the key that may have been sent to the provider (JSON, written by the operator).
@@ -45,10 +43,9 @@ pub const RECONCILE_REQUEST: &str = "flexmetal.dev/reconcile-requested-at";
 pub const FLUX_REQUEST: &str = "reconcile.fluxcd.io/requestedAt";
 
 /// Every annotation on our kinds that is read. Of others nothing is kept.
-pub const ANNOTATIONS: [&str; 9] = [
+pub const ANNOTATIONS: [&str; 8] = [
     HELD_SECRET,
     ORDER_ANNOTATION,
-    RELEASE_ANNOTATION,
     TAG_ANNOTATION,
     STORED_KEY_ANNOTATION,
     COMMAND_ANNOTATION,

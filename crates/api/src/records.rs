@@ -21,6 +21,9 @@ pub struct ServerRecords {
     /// The last order: its intent, and its outcome once that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<OrderRecord>,
+    /// The release that has begun. It counts while the object is being deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub release: Option<ReleaseRecord>,
     /// Tags of the spec that this object put on its server, or sent with the order of it; at most 60, sorted. What is here and
     /// in `spec.tags` no more is taken off. A server that was there before the object has none at first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -37,6 +40,17 @@ pub struct ServerRecords {
     /// The last warning of `spec.expiresAt`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expiry_warning: Option<ExpiryWarning>,
+}
+
+/// A release that has begun: from here on `deletionPolicy: Retain` comes too late. With the UID of another object, as after
+/// a restore, it means nothing; nor does it for another server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReleaseRecord {
+    /// UID of the object that is being deleted.
+    pub uid: String,
+    /// UUID of the server that is released.
+    pub server: String,
 }
 
 /// The records of a dedicated host.

@@ -17,7 +17,7 @@ use flexmetal_core::{
     once::Reply,
     server::{
         answers,
-        decide::{Effect, LookUp, fence, metadata, power, tags},
+        decide::{Effect, LookUp, fence, metadata, power, release, tags},
         facts::Facts,
         memory::Observation,
     },
@@ -401,8 +401,8 @@ pub(super) fn not_shown() -> Observation {
     ))
 }
 
-/// Notes the release in metadata, then sends it, both on one record: read here, and used within the
-/// send window. Stopped in between, the next pass finds the note and reads the record again.
+/// Records the release in status, then sends it, both on one record of the server: read here, and used within the
+/// send window. Stopped in between, the next pass finds the release record and reads the server again.
 async fn begin_release(
     ctx: &ServerContext,
     facts: &Facts,
@@ -426,12 +426,12 @@ async fn begin_release(
     {
         return observation;
     }
-    match writes::release_begun(ctx, &fresh.object, id.as_str()).await {
+    let status = release::recorded(&fresh, id.as_str());
+    let recorded = ctx.write_status(&fresh.object, &status).await;
+    // Without a difference it is on record already.
+    match recorded.unwrap_or_else(|| Written::Done(Arc::clone(&fresh.object))) {
         Written::Done(object) if fence::follows_the_note(&record) => {
-            let begun = Facts {
-                object: Arc::clone(&object),
-                ..fresh
-            };
+            let begun = Facts { object, ..fresh };
             // Who sends a command notes that first, and reads this object then: from here on none begins.
             match no_command_runs(ctx, &begun).await {
                 Ok(()) => send_release(ctx, &begun, permit, &record, since).await,

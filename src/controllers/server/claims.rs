@@ -10,7 +10,7 @@ use api::{
 use flexmetal_core::{
     account::key::AccountKey,
     mark::Mark,
-    server::facts::{is_same_uuid, order_annotation, release_note},
+    server::facts::{is_same_uuid, order_annotation, recorded_release},
 };
 use std::{collections::HashSet, sync::Arc};
 
@@ -70,8 +70,8 @@ pub(super) fn is_claimed(
     }
 }
 
-/// Whether the object of this mark has this machine on record, or in its metadata an order of this mark or the note of
-/// the machine's release.
+/// Whether the object of this mark has this machine, or its release, on record, or an order of this mark in its
+/// metadata.
 pub(super) fn has_settled(objects: &ServerObjects, mark: &Mark, uuid: &str) -> bool {
     let holder = objects.by_alias(mark.as_str());
     let Some(Shown::Decoded(object)) = holder.and_then(|uid| objects.newest(&uid)) else {
@@ -95,7 +95,7 @@ fn is_settled(object: &BareMetalServer, mark: &Mark, uuid: &str) -> bool {
             && note.outcome.is_none()
             && !is_closed(&note.intent)
     );
-    let is_begun = release_note(object).is_some_and(|begun| is_same_uuid(begun, uuid));
+    let is_begun = recorded_release(object).is_some_and(|begun| is_same_uuid(begun, uuid));
     is_noted || is_begun || recorded(object).is_some_and(|recorded| is_same_uuid(&recorded, uuid))
 }
 

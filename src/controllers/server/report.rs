@@ -2,7 +2,7 @@
 
 use super::ServerContext;
 use crate::controllers::report::{Machine, Reported};
-use api::{names::RELEASE_ANNOTATION, target::TargetKind};
+use api::target::TargetKind;
 use flexmetal_core::{
     server::{
         decide::{Decision, expiry, fence},
@@ -26,11 +26,11 @@ pub async fn report(ctx: &ServerContext, facts: &Facts, decision: &Decision) -> 
     reported
 }
 
-/// Tells people what no status shows: the object bears the note by which its machine is released, whatever is
-/// written on it from now on.
+/// Tells people what no condition shows: the release of the machine is on record, whatever is written on the object from
+/// now on.
 pub async fn release_started(ctx: &ServerContext, facts: &Facts, uuid: &str) {
     let note = format!(
-        "the release of machine {uuid} has started ({RELEASE_ANNOTATION}); deletionPolicy: Retain comes too late from now on"
+        "the release of machine {uuid} has started; deletionPolicy: Retain comes too late from now on"
     );
     tell(ctx, facts, Step::ReleaseStarted, uuid, note).await;
 }

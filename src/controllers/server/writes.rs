@@ -4,7 +4,7 @@ use super::ServerContext;
 use crate::controllers::writes::{Written, with_finalizer, without_finalizer};
 use api::{
     BareMetalServer,
-    names::{ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
+    names::{ORDER_ANNOTATION, SERVER_FINALIZER},
     order::OrderNote,
     server::Intent,
 };
@@ -30,7 +30,7 @@ pub async fn write_order_note(
         Ok(text) => text,
         Err(_) => return Written::Stale,
     };
-    let annotations = json!({ ORDER_ANNOTATION: text, RELEASE_ANNOTATION: null });
+    let annotations = json!({ ORDER_ANNOTATION: text });
     let finalizers = with_finalizer(object, SERVER_FINALIZER);
     let metadata = json!({ "annotations": annotations, "finalizers": finalizers });
     ctx.write_metadata(object, metadata).await
@@ -40,17 +40,6 @@ pub async fn write_order_note(
 pub async fn hold(ctx: &ServerContext, object: &BareMetalServer) -> Written<BareMetalServer> {
     let finalizers = with_finalizer(object, SERVER_FINALIZER);
     ctx.write_metadata(object, json!({ "finalizers": finalizers }))
-        .await
-}
-
-/// The machine whose release has begun.
-pub async fn release_begun(
-    ctx: &ServerContext,
-    object: &BareMetalServer,
-    uuid: &str,
-) -> Written<BareMetalServer> {
-    let annotations = json!({ RELEASE_ANNOTATION: uuid });
-    ctx.write_metadata(object, json!({ "annotations": annotations }))
         .await
 }
 

@@ -174,7 +174,7 @@ fn watch_the(versions: &[Value]) {
     assert_eq!(last, Health::Terminating);
     let expected = ["Ordering", "Provisioning", "Delivered", "Releasing"];
     assert_eq!(reasons[..expected.len()], expected, "{reasons:?}");
-    // Start, intent, outcome, delivered, the deletion itself, release-begun, releasing, end: one more is noise.
+    // Start, intent, outcome, delivered, the deletion itself, the release record, releasing, end: one more is noise.
     assert!(
         versions.len() <= 10,
         "{} writes in one life",

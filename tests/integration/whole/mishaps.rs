@@ -353,7 +353,7 @@ async fn a_twin_stays_by_policy_although_the_first_machine_is_released() {
     // The release of one of the two has begun.
     let first = world
         .wait_for("one", "begun", SOON, |now: &Value| {
-            let begun = &now["metadata"]["annotations"]["flexmetal.dev/release-begun"];
+            let begun = &now["status"]["records"]["release"]["server"];
             begun.as_str().map(str::to_owned)
         })
         .await;

@@ -7,8 +7,8 @@ use api::{
     command::{CommandIntent, CommandOutcome, CommandRecord, ServerCommand},
     conditions::{self, Type},
     host_install::HostInstallHistory,
-    names::{COMMAND_ANNOTATION, RELEASE_ANNOTATION},
     install::InstallHistory,
+    names::COMMAND_ANNOTATION,
     target::{Target, TargetKind},
 };
 use std::time::Duration;
@@ -299,9 +299,7 @@ pub fn is_installing(target: &Target) -> bool {
     }
 }
 
-/// Whether the target is being deleted; of a server: whether its release has begun, or is about to.
+/// Whether the target is being deleted. No server is released before that.
 pub fn is_ending(target: &Target) -> bool {
-    let annotations = target.meta().annotations.as_ref();
-    let is_released = annotations.is_some_and(|all| all.contains_key(RELEASE_ANNOTATION));
-    target.meta().deletion_timestamp.is_some() || is_released
+    target.meta().deletion_timestamp.is_some()
 }

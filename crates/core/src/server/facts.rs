@@ -19,7 +19,7 @@ use crate::{
 };
 use api::{
     BareMetalServer, PoliciesInForce, Reason,
-    names::{ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
+    names::{ORDER_ANNOTATION, SERVER_FINALIZER},
     order::OrderNote,
     references::PinnedAccount,
     server::BareMetalServerStatus,
@@ -195,7 +195,7 @@ impl Facts {
 
     /// The machine whose release has begun.
     pub fn release_begun(&self) -> Option<&str> {
-        release_note(&self.object)
+        recorded_release(&self.object)
     }
 
     /// What the object has of acknowledgements.
@@ -344,9 +344,12 @@ pub fn is_same_uuid(one: &str, other: &str) -> bool {
     one.eq_ignore_ascii_case(other)
 }
 
-/// The machine whose release is noted on an object.
-pub fn release_note(object: &BareMetalServer) -> Option<&str> {
-    annotation(object, RELEASE_ANNOTATION)
+/// The server whose release is on record in an object that is being deleted. A living object releases nothing, whatever
+/// its status says.
+pub fn recorded_release(object: &BareMetalServer) -> Option<&str> {
+    let record = object.status.as_ref()?.records.release.as_ref()?;
+    let is_own = object.metadata.uid.as_ref() == Some(&record.uid);
+    (is_own && object.metadata.deletion_timestamp.is_some()).then_some(record.server.as_str())
 }
 
 /// The order annotation of an object: absent, readable, or the text that could not be read.

@@ -156,10 +156,10 @@ pub fn told(facts: &Facts, next: &BareMetalServerStatus) -> Vec<News> {
     news
 }
 
-/// The machine whose release has to be told now: the object bears the note of it, and neither this process told it nor,
+/// The machine whose release has to be told now: it is on record, and neither this process told it nor,
 /// by the status that follows, a former one.
 pub fn release_to_tell(facts: &Facts) -> Option<&str> {
-    let uuid = facts.release_begun().filter(|_| facts.deleting())?;
+    let uuid = facts.release_begun()?;
     let is_it = |other: &str| is_same_uuid(other, uuid);
     let is_own = facts.own.iter().any(|s| is_it(s.server.id.as_str()));
     let is_told = facts.memory.release_told.as_deref().is_some_and(is_it);

@@ -50,7 +50,6 @@ pub fn place(world: &mut World, slot: usize, object: Obj, prompt: bool) {
 pub fn annotate(object: &mut Obj, note: NoteA) {
     object.finalizer = true;
     object.note = Some(note);
-    object.begun = None;
 }
 
 /// The same at the start of an order.

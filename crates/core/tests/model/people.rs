@@ -114,9 +114,11 @@ impl Scene {
             User::StripNote => {
                 o.finalizer = false;
                 o.note = None;
+            }
+            User::StripStatus => {
+                o.status = None;
                 o.begun = None;
             }
-            User::StripStatus => o.status = None,
             User::ClearUuid => o.status.as_mut()?.uuid = None,
             User::Acknowledge => {
                 // A user who looks at the provider and tells the truth.
@@ -194,7 +196,7 @@ impl Scene {
             if o.who.life == 0 && (o.finalizer || o.note.is_some()) {
                 may(Fault::StripNote, User::StripNote);
             }
-            if o.status.is_some() {
+            if o.status.is_some() || o.begun.is_some() {
                 may(Fault::StripStatus, User::StripStatus);
             }
             if world.objects[1].is_none() && o.note.is_some() && !world.kind_deleting {

@@ -97,6 +97,7 @@ pub struct Obj {
     pub deleting: bool,
     pub finalizer: bool,
     pub note: Option<NoteA>,
+    /// The machine whose release is on record in the status.
     pub begun: Option<u8>,
     /// The tokens that a user gave: a number of [`real::TEXTS`](super::real::TEXTS).
     pub given: u32,

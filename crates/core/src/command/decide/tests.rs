@@ -20,7 +20,7 @@ use api::{
     BareMetalServer, Interval, ManagementPolicy, Reason, ServerCommand,
     command::{CommandIntent, CommandTarget, ListedCommands, ServerCommandSpec},
     conditions::{self, Type},
-    names::{COMMAND_ANNOTATION, OBJECT_FINALIZER, RELEASE_ANNOTATION},
+    names::{COMMAND_ANNOTATION, OBJECT_FINALIZER},
     power::Power,
     records::CommandRecords,
     references::{AccountKind, PinnedAccount},

@@ -1,6 +1,6 @@
 //! The object is being deleted: release its machine, prove the end, remove the finalizer.
 //!
-//! An order of unknown outcome is resolved first. Until `release-begun` is written the policy may
+//! An order of unknown outcome is resolved first. Until the release is on record the policy may
 //! still turn to Retain; from then on it comes too late. The finalizer goes only at a proven end.
 
 use super::{
@@ -22,7 +22,8 @@ use crate::{
 use api::{
     Interval, Reason,
     acknowledgement::AcknowledgementEffect::OrderAnother,
-    server::{DeletionPolicy, OrderOutcome},
+    records::ReleaseRecord,
+    server::{BareMetalServerStatus, DeletionPolicy, OrderOutcome},
 };
 use hosting_types::{Server, ServerStatus};
 use jiff::Timestamp;
@@ -174,6 +175,16 @@ fn shared(facts: &Facts, evidence: &Evidence, server: &Arc<Server>) -> Decision 
         server,
         Cause::needs_person(Reason::OwnershipConflict, text),
     )
+}
+
+/// The whole status that records the release of this server, before its DELETE.
+pub fn recorded(fresh: &Facts, uuid: &str) -> BareMetalServerStatus {
+    let mut status = fresh.status();
+    status.records.release = Some(ReleaseRecord {
+        uid: fresh.uid().to_owned(),
+        server: uuid.to_owned(),
+    });
+    status
 }
 
 /// The release has not begun: policy, protection and suspension still count.

@@ -50,9 +50,9 @@ use api::{
     BareMetalServer, Interval, Policies, PoliciesInForce,
     acknowledgement::AcknowledgementEffect,
     conditions::Type,
-    names::{ACKNOWLEDGE, ORDER_ANNOTATION, RELEASE_ANNOTATION, RETAINED_PREFIX, SERVER_FINALIZER},
+    names::{ACKNOWLEDGE, ORDER_ANNOTATION, RETAINED_PREFIX, SERVER_FINALIZER},
     order::{OrderAccount, OrderNote},
-    records::ServerRecords,
+    records::{ReleaseRecord, ServerRecords},
     references::AccountKind,
     server::{BareMetalServerSpec, BareMetalServerStatus, DeletionPolicy, Intent, OrderRecord},
 };
@@ -256,8 +256,15 @@ impl Case {
         self.facts(|f| f.is_newcomer = false)
     }
 
+    /// The release of this server is on record.
     fn begun(self, number: u8) -> Self {
-        self.annotated(RELEASE_ANNOTATION, uuid(number))
+        self.recorded_release("uid-1", uuid(number))
+    }
+
+    fn recorded_release(self, uid: &str, server: String) -> Self {
+        let uid = uid.to_owned();
+        let release = Some(ReleaseRecord { uid, server });
+        self.object(|o| o.status.get_or_insert_default().records.release = release)
     }
 
     /// The status of the decision is written.

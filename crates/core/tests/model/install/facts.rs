@@ -9,9 +9,9 @@ use api::{
     command::CommandOutcome,
     install::Install,
     lifetime::Provisioning,
-    names::{ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
+    names::{ORDER_ANNOTATION, SERVER_FINALIZER},
     order::{OrderAccount, OrderNote},
-    records::ServerRecords,
+    records::{ReleaseRecord, ServerRecords},
     references::{AccountKind, PinnedAccount},
     server::{
         BareMetalServerSpec, BareMetalServerStatus, DeletionPolicy, Intent, OrderOutcome,
@@ -134,11 +134,7 @@ pub(super) fn object(scene: &Scene, o: &Object) -> BareMetalServer {
     meta.deletion_timestamp = o.is_deleting.then(|| time(BASE));
     meta.finalizers = Some(vec![SERVER_FINALIZER.into()]);
     let note = serde_json::to_string(&OrderNote::open(INTENT.clone())).unwrap();
-    let mut annotations = BTreeMap::from([(ORDER_ANNOTATION.to_owned(), note)]);
-    if o.is_begun {
-        annotations.insert(RELEASE_ANNOTATION.to_owned(), MACHINE.to_owned());
-    }
-    meta.annotations = Some(annotations);
+    meta.annotations = Some(BTreeMap::from([(ORDER_ANNOTATION.to_owned(), note)]));
     object.status = match o.said {
         Said::Lost => None,
         Said::Installs(number) => Some(BareMetalServerStatus {
@@ -157,6 +153,12 @@ pub(super) fn object(scene: &Scene, o: &Object) -> BareMetalServer {
             ..BareMetalServerStatus::default()
         }),
     };
+    if o.is_begun {
+        object.status.get_or_insert_default().records.release = Some(ReleaseRecord {
+            uid: "uid".into(),
+            server: MACHINE.into(),
+        });
+    }
     object
 }
 

@@ -87,13 +87,18 @@ impl Scene {
                 state.strips -= 1;
                 let stripped = |o: Object| Object {
                     said: Said::Lost,
+                    is_begun: false,
                     ..o
                 };
                 state.write(state.object.map(stripped));
             }
             Move::Restore => {
                 state.restores -= 1;
-                let restored = |o: Object| Object { said: first(), ..o };
+                let restored = |o: Object| Object {
+                    said: first(),
+                    is_begun: false,
+                    ..o
+                };
                 state.write(state.object.map(restored));
             }
             Move::Power => self.power(&mut state),

@@ -5,9 +5,9 @@ use api::{
     BareMetalServer, Interval, ManagementPolicy, Policies, Reason,
     acknowledgement::Acknowledged,
     conditions::Type,
-    names::{ACKNOWLEDGE, ORDER_ANNOTATION, RELEASE_ANNOTATION, SERVER_FINALIZER},
+    names::{ACKNOWLEDGE, ORDER_ANNOTATION, SERVER_FINALIZER},
     order::{OrderAccount, OrderNote},
-    records::ServerRecords,
+    records::{ReleaseRecord, ServerRecords},
     references::AccountKind,
     server::{
         BareMetalServerSpec, BareMetalServerStatus, DeletionPolicy, ExternalReleasePolicy,
@@ -249,13 +249,16 @@ pub fn object(o: &Obj) -> BareMetalServer {
         let text = serde_json::to_string(&self::note(note)).unwrap();
         annotations.insert(ORDER_ANNOTATION.to_owned(), text);
     }
-    if let Some(machine) = o.begun {
-        annotations.insert(RELEASE_ANNOTATION.to_owned(), uuid(machine));
-    }
     if o.given != 0 {
         annotations.insert(ACKNOWLEDGE.to_owned(), TEXTS.get(o.given));
     }
     meta.annotations = Some(annotations);
     object.status = o.status.as_ref().map(status);
+    if let Some(machine) = o.begun {
+        object.status.get_or_insert_default().records.release = Some(ReleaseRecord {
+            uid: uid(o.who),
+            server: uuid(machine),
+        });
+    }
     object
 }

@@ -12,10 +12,6 @@ fn a_command_is_sent_to_a_delivered_machine_of_a_server_that_lets_it() {
     let waits = |reason| (None, Some(reason), None);
     let fails = |reason| (None, Some(reason), Some(false));
     let due = (Some("send"), Some(Reason::Progressing), None);
-    let released = |s: &mut BareMetalServer| {
-        let annotations = [(RELEASE_ANNOTATION.to_owned(), MACHINE.to_owned())];
-        s.metadata.annotations = Some(annotations.into());
-    };
     let missing = reboot().facts(|f| f.target = TargetFact::Missing);
     let unreadable = reboot().facts(|f| f.target = TargetFact::Unreadable("no".into()));
     let word = |word: &'static str| {
@@ -52,11 +48,6 @@ fn a_command_is_sent_to_a_delivered_machine_of_a_server_that_lets_it() {
         (
             "being deleted",
             reboot().server(|s| s.metadata.deletion_timestamp = moment(WALL)),
-            fails(Reason::ServerEnding),
-        ),
-        (
-            "release begun",
-            reboot().server(released),
             fails(Reason::ServerEnding),
         ),
         ("only looked at", observed, waits(Reason::ObserveOnly)),
@@ -246,10 +237,6 @@ fn after_its_intent_was_noted_it_is_sent_only_where_the_server_is_still_the_one_
         reboot().server(move |s| change(s.status.as_mut().unwrap()))
     };
     assert!(may(reboot()));
-    let released = |s: &mut BareMetalServer| {
-        let annotations = [(RELEASE_ANNOTATION.to_owned(), MACHINE.to_owned())];
-        s.metadata.annotations = Some(annotations.into());
-    };
     for (what, case) in [
         ("late", reboot().late()),
         ("gone", reboot().facts(|f| f.target = TargetFact::Missing)),
@@ -261,7 +248,6 @@ fn after_its_intent_was_noted_it_is_sent_only_where_the_server_is_still_the_one_
             "deleted",
             reboot().server(|s| s.metadata.deletion_timestamp = moment(WALL)),
         ),
-        ("released", reboot().server(released)),
         (
             "suspended",
             reboot().server(|s| s.spec.suspend = Some(true)),

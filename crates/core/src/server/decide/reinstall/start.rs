@@ -193,7 +193,6 @@ fn is_wished(fresh: &Facts, new: &NewInstall) -> bool {
     let policies = fresh.known_policies();
     let is_let = policies.is_some_and(|p| p.let_send() && !p.deletion_protection);
     !fresh.deleting()
-        && fresh.release_begun().is_none()
         && is_made
         && is_let
         && fresh.account.usable(Purpose::Change).is_ok()

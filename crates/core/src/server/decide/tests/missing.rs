@@ -206,7 +206,7 @@ fn a_uuid_is_the_same_in_other_letters() {
         .ordered(Some(OrderOutcome::Created), Some(1))
         .facts(|f| f.own = vec![seen(machine())])
         .object(|o| o.status.as_mut().unwrap().uuid = Some(upper(uuid(1))))
-        .annotated(RELEASE_ANNOTATION, upper(uuid(1)))
+        .recorded_release("uid-1", upper(uuid(1)))
         .deleting();
     assert_eq!(short(&case.decide()).0, Some("Release"));
     let at = case.0.now;

@@ -278,13 +278,11 @@ fn untagged() -> impl Strategy<Value = Case> {
         if let Some(note) = note {
             case = case.annotated(ORDER_ANNOTATION, note);
         }
+        case = case.object(|o| o.status = status);
         if let Some(number) = begun {
             case = case.begun(number);
         }
         let case = case
-            .object(|o| {
-                o.status = status;
-            })
             .spec(|s| {
                 s.suspend = own_policies.suspend;
                 s.deletion_protection = own_policies.deletion_protection;

@@ -49,6 +49,39 @@ pub(super) fn release_limited(case: Case) -> Case {
     case.view(|v| v.release_limit = Some((limit, held)))
 }
 
+/// One that was restored or copied, or that was on a living object, decides nothing: the policy, protection and delay do.
+#[test]
+fn a_release_record_counts_on_its_own_deleted_object() {
+    let retain = |s: &mut BareMetalServerSpec| s.deletion_policy = Some(DeletionPolicy::Retain);
+    let kept = |case: Case| short(&case.spec(retain).decide()).0;
+    assert_eq!(kept(begun(ServerStatus::Delivered)), Some("Release"));
+    let deleted = || deleted(ServerStatus::Delivered);
+    let copied = deleted().recorded_release("uid-0", uuid(1));
+    assert_eq!(kept(copied.clone()), Some("AddTag"));
+    assert_eq!(kept(deleted().begun(2)), Some("AddTag"));
+    assert_eq!(short(&copied.decide()).0, Some("BeginRelease"));
+    let delayed = copied.spec(|s| s.release_delay = Some(Interval::seconds(999)));
+    let waits = (None, Some(Reason::ReleaseDelayed), false);
+    assert_eq!(short(&delayed.decide()), waits);
+    // It is written with the version that was read, and binds object and server.
+    let written = crate::server::decide::release::recorded(&deleted().0, &uuid(1))
+        .records
+        .release;
+    assert_eq!(
+        written,
+        begun(ServerStatus::Delivered).0.status().records.release
+    );
+
+    let living = Case::new()
+        .ordered(Some(OrderOutcome::Created), Some(1))
+        .with(1, ServerStatus::Delivered)
+        .begun(1);
+    assert_eq!(living.0.release_begun(), None);
+    let decision = living.decide();
+    assert_ne!(short(&decision).0, Some("Release"));
+    assert_eq!(decision.draft.status.records.release, None, "and it goes");
+}
+
 #[test]
 fn a_release_waits_for_a_command_that_may_be_under_way() {
     let with = |case: Case| case.facts(|f| f.commands = UnderWay::Command("reboot".into()));

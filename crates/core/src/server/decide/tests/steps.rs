@@ -163,6 +163,6 @@ fn a_release_is_told_by_its_note_once() {
     // What is shown of another machine says nothing of this one's.
     let next = shows(noted(), 2, ServerStatus::Releasing);
     assert!(told(next.memory(|m| m.release_told = Some(uuid(2)))));
-    // Anybody may write a note.
+    // Of a server that is not the object's.
     assert!(!told(deleted(ServerStatus::Delivered).begun(7)));
 }
