@@ -37,8 +37,8 @@ impl<'a> InForce<'a> {
     pub(super) async fn within(cluster: &'a Cluster, namespace: String) -> Self {
         let in_force = Self { cluster, namespace };
         let counts = [
-            ("ValidatingAdmissionPolicy", 6),
-            ("ValidatingAdmissionPolicyBinding", 6),
+            ("ValidatingAdmissionPolicy", 7),
+            ("ValidatingAdmissionPolicyBinding", 7),
             ("ClusterRole", 4),
             ("ClusterRoleBinding", 1),
         ];
@@ -171,6 +171,18 @@ impl Person<'_> {
     pub(super) async fn patch(&self, kind: &str, name: &str, patch: &Value) -> Result<(), String> {
         let patch = format!("--patch={patch}");
         self.kubectl(&["patch", kind, name, "--type=merge", &patch], "")
+            .await
+    }
+
+    pub(super) async fn patch_status(
+        &self,
+        kind: &str,
+        name: &str,
+        status: &Value,
+    ) -> Result<(), String> {
+        let patch = format!("--patch={}", json!({"status": status}));
+        let status = ["--subresource=status", "--type=merge", &patch];
+        self.kubectl(&[&["patch", kind, name], &status[..]].concat(), "")
             .await
     }
 

@@ -12,17 +12,17 @@ use super::{
 use lab::rig::eventually;
 
 /// What each role writes.
-const SERVERS: [&str; 5] = [
+pub(super) const SERVERS: [&str; 5] = [
     "baremetalservers",
     "servercommands",
     "servertags",
     "sshkeys",
     "dedicatedhosts",
 ];
-const ACCOUNTS: [&str; 2] = ["provideraccounts", "ipwhitelists"];
+pub(super) const ACCOUNTS: [&str; 2] = ["provideraccounts", "ipwhitelists"];
 
 /// An object of each kind that somebody may want to make, all of them complete.
-fn object(resource: &str) -> Value {
+pub(super) fn object(resource: &str) -> Value {
     let (kind, spec) = match resource {
         "baremetalservers" => return lab::rig::server("web"),
         "servercommands" => (

@@ -3,7 +3,11 @@
 
 use serde_json::{Value, json};
 
-use super::{in_force::InForce, install::SOON};
+use super::{
+    in_force::InForce,
+    install::SOON,
+    people::{ACCOUNTS, SERVERS, object},
+};
 use crate::crds;
 use api::{
     names::{ACCOUNT_FINALIZER, COMMAND_ANNOTATION, ORDER_ANNOTATION, SERVER_FINALIZER},
@@ -236,7 +240,7 @@ async fn nobody_of_a_namespace_takes_off_what_shows_an_order() {
         if let Some(outcome) = outcome {
             order["outcome"] = json!(outcome);
         }
-        json!({"status": {"order": order}})
+        json!({"records": {"order": order}})
     };
     // By its annotation, and by its status.
     let names = [
@@ -277,10 +281,10 @@ async fn nobody_of_a_namespace_takes_off_what_shows_an_order() {
         ("made", Some("Created")),
         ("refused", Some("Refused")),
     ] {
-        let patch = format!("--patch={}", record(outcome));
-        let arguments = ["patch", "bms", name, "--subresource=status", "--type=merge"];
-        let arguments = [&arguments[..], &[&patch]].concat();
-        admin.kubectl(&arguments, "").await.unwrap();
+        admin
+            .patch_status("bms", name, &record(outcome))
+            .await
+            .unwrap();
     }
     tenant
         .is_refused_soon("bms", "noted", &finalizers(&[]))
@@ -370,6 +374,49 @@ async fn nobody_of_a_namespace_changes_what_shows_a_command() {
 }
 
 #[tokio::test]
+async fn nobody_of_a_namespace_writes_or_wipes_a_status() {
+    let in_force = InForce::start().await;
+    let (admin, operator) = (in_force.admin(), in_force.operator());
+    let tenant = in_force.tenant().await;
+    let words = "only the operator writes a status";
+    for resource in SERVERS.iter().chain(&ACCOUNTS) {
+        tenant.apply(&object(resource)).await.unwrap();
+        let seen = json!({"observedGeneration": 1, "records": {"internal": "of the operator"}});
+        admin.patch_status(resource, "web", &seen).await.unwrap();
+        let get = ["-n", &in_force.namespace, "get", resource, "web"];
+        let get = [&get[..], &["-o=jsonpath={.status}"]].concat();
+        let before = in_force.cluster.kubectl_ok(&get).await;
+        assert!(before.contains("observedGeneration"), "{before}");
+        eventually("the policy is in force", SOON, async || {
+            let patch = r#"--patch={"status":{"conditions":[]}}"#;
+            let arguments = ["patch", resource, "web", "--subresource=status"];
+            let try_it = [&arguments[..], &["--type=merge", patch, "--dry-run=server"]].concat();
+            let refused = tenant.kubectl(&try_it, "").await.err()?;
+            refused.contains("ValidatingAdmissionPolicy").then_some(())
+        })
+        .await;
+        let release = json!({"release": {"uid": "u", "server": "s"}});
+        for status in [
+            json!({"observedGeneration": 2}),
+            json!({"observedGeneration": null, "records": null}),
+            json!({"records": release}),
+        ] {
+            let refused = tenant.patch_status(resource, "web", &status).await;
+            let refused = refused.expect_err(words);
+            assert!(refused.contains(words), "{resource}: {refused}");
+        }
+        // Nor beside a change of the object itself, which is the tenant's.
+        let both = json!({"metadata": {"labels": {"app": "web"}}, "status": null});
+        tenant.patch(resource, "web", &both).await.unwrap();
+        assert_eq!(in_force.cluster.kubectl_ok(&get).await, before);
+        let newer = json!({"observedGeneration": 2});
+        for person in [&operator, &admin] {
+            person.patch_status(resource, "web", &newer).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
 async fn metadata_that_nothing_else_bounds_stays_short() {
     let in_force = InForce::start().await;
     let tenant = in_force.tenant().await;
@@ -424,10 +471,8 @@ async fn a_protected_server_is_not_deleted_by_anybody() {
             let policies = json!({
                 "deletionPolicy": "Release", "deletionProtection": is_protected, "suspend": false,
             });
-            let patch = format!("--patch={}", json!({"status": {"policies": policies}}));
-            let arguments = ["patch", "bms", name, "--subresource=status", "--type=merge"];
-            let arguments = [&arguments[..], &[&patch]].concat();
-            admin.kubectl(&arguments, "").await.unwrap();
+            let status = json!({"policies": policies});
+            admin.patch_status("bms", name, &status).await.unwrap();
         }
     }
     let try_it = ["delete", "bms", "own", "--dry-run=server"];
