@@ -19,6 +19,9 @@ pub const API_KEY_ENTRY: &str = "apiKey";
 pub const BASE_URL_ENTRY: &str = "baseURL";
 /// Type of a Secret that the operator writes for a server that owns it. It writes no other one.
 pub const OUTPUT_SECRET: &str = "flexmetal.dev/output";
+/// Finalizer on what the operator writes for a server: put on when that is created, and taken off before the server's own. It
+/// is on a server, too, that has no other finalizer of ours.
+pub const OUTPUT_FINALIZER: &str = "flexmetal.dev/output";
 /// Label on what the operator writes for a server.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Its value, and the field manager of every write of the operator.

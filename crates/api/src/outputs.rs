@@ -32,12 +32,21 @@ pub struct OutputRef {
 }
 
 /// What is written of a machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum OutputPlace {
     /// A ConfigMap.
     ConfigMap,
     /// A Secret.
     Secret,
+}
+
+/// A ConfigMap or Secret with our finalizer, on record before it is created.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct OutputRecord {
+    /// Its kind.
+    pub kind: OutputPlace,
+    /// Its name.
+    pub name: String,
 }
 
 impl OutputPlace {

@@ -7,6 +7,7 @@ use super::{
     host_install::HostInstallHistory,
     lifetime::ExpiryWarning,
     order::OrderRecord,
+    outputs::OutputRecord,
     power::PowerRecord,
     install::InstallHistory,
     root_password::RootPasswordRecord,
@@ -37,6 +38,9 @@ pub struct ServerRecords {
     /// What became of the root password of the last installation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root_password: Option<RootPasswordRecord>,
+    /// ConfigMaps and Secrets that were created for the object, or may have been; at most 16. They have our finalizer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<OutputRecord>,
     /// The last warning of `spec.expiresAt`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expiry_warning: Option<ExpiryWarning>,

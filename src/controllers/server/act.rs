@@ -74,7 +74,11 @@ async fn act_here(
         Effect::HoldObject => written(writes::hold(ctx, object).await),
         Effect::LetGo => written(writes::let_go(ctx, object).await),
         Effect::Command { name, action } => command(ctx, facts, name, *action).await,
-        Effect::WriteOutput(output) => outputs::write(ctx, facts, output).await,
+        Effect::WriteOutput(output) => Box::pin(outputs::write(ctx, facts, output)).await,
+        Effect::RecordOutput(output) => Box::pin(outputs::record_output(ctx, facts, output)).await,
+        Effect::FreeOutputs { outputs, is_end } => {
+            Box::pin(outputs::free_outputs(ctx, facts, outputs, *is_end)).await
+        }
         Effect::FindPassword { of, secret } => {
             Box::pin(root_password::find(ctx, facts, of, secret)).await
         }
@@ -134,6 +138,8 @@ async fn act_there(
         | Effect::HoldObject
         | Effect::Command { .. }
         | Effect::WriteOutput(_)
+        | Effect::RecordOutput(_)
+        | Effect::FreeOutputs { .. }
         | Effect::FindPassword { .. }
         | Effect::ForgetPassword { .. }
         | Effect::Expire { .. }
@@ -193,6 +199,8 @@ async fn act_there(
         | Effect::HoldObject
         | Effect::Command { .. }
         | Effect::WriteOutput(_)
+        | Effect::RecordOutput(_)
+        | Effect::FreeOutputs { .. }
         | Effect::FetchPassword { .. }
         | Effect::FindPassword { .. }
         | Effect::ForgetPassword { .. }
@@ -231,7 +239,7 @@ fn wrong_permission() -> Observation {
     ))
 }
 
-fn written(written: Written<BareMetalServer>) -> Observation {
+pub(super) fn written(written: Written<BareMetalServer>) -> Observation {
     match written {
         Written::Done(_) => answers::of_write(Reply::Done, String::new),
         Written::Stale => answers::of_write(Reply::Stale, String::new),

@@ -1,19 +1,100 @@
-//! Writes what `spec.outputs` asks for.
+//! Writes what `spec.outputs` asks for, and takes our finalizer off what was written.
 
 use super::{
-    ServerContext,
+    ServerContext, act,
     owned::{self, Kept, SecretEntries},
+    writes,
 };
-use api::outputs::OutputPlace;
+use crate::controllers::writes::Written;
+use api::outputs::{OutputPlace, OutputRecord};
 use flexmetal_core::{
-    server::{decide::outputs::Output, facts::Facts, memory::Observation},
+    server::{
+        decide::outputs::{self, Output},
+        facts::Facts,
+        memory::Observation,
+    },
     trouble::Trouble,
 };
 use hosting_types::SecretText;
 
+/// Puts on record that the server has this output, with a finalizer that keeps the server until it is freed.
+pub(super) async fn record_output(
+    ctx: &ServerContext,
+    facts: &Facts,
+    output: &OutputRecord,
+) -> Observation {
+    let fresh = match act::reread(ctx, facts).await {
+        Ok(fresh) if outputs::may_record(&fresh, output) => fresh,
+        Ok(_) => return Observation::Stale,
+        Err(observation) => return observation,
+    };
+    let mut object = fresh.object.clone();
+    if !fresh.has_finalizer() && !fresh.has_output_finalizer() {
+        match writes::hold_outputs(ctx, &object).await {
+            Written::Done(held) => object = held,
+            other => return act::written(other),
+        }
+    }
+    let (status, former) = outputs::with_record(&fresh, output);
+    if let Some(former) = former
+        && let Err(observation) = free_output(ctx, &fresh, &former, true).await
+    {
+        return observation;
+    }
+    match ctx.write_status(&object, &status).await {
+        Some(written) => act::written(written),
+        None => Observation::Done,
+    }
+}
+
+/// Takes our finalizer off outputs: off these at the end of the server, else off those that somebody deleted.
+pub(super) async fn free_outputs(
+    ctx: &ServerContext,
+    facts: &Facts,
+    outputs: &[OutputRecord],
+    is_end: bool,
+) -> Observation {
+    match act::reread(ctx, facts).await {
+        Ok(fresh) if fresh.deleting() == is_end => {}
+        Ok(_) => return Observation::Stale,
+        Err(observation) => return observation,
+    }
+    for output in outputs {
+        if let Err(observation) = free_output(ctx, facts, output, is_end).await {
+            return observation;
+        }
+    }
+    Observation::OutputsFreed {
+        outputs: outputs.to_vec(),
+        is_end,
+    }
+}
+
+async fn free_output(
+    ctx: &ServerContext,
+    facts: &Facts,
+    output: &OutputRecord,
+    is_end: bool,
+) -> Result<(), Observation> {
+    match owned::free_output(ctx, &facts.object, output, is_end).await {
+        Kept::Written | Kept::Stands | Kept::NotOurs => Ok(()),
+        Kept::Stale => Err(Observation::Stale),
+        Kept::Failed(why) => {
+            let (kind, name) = (output.kind.kind(), &output.name);
+            let message = format!("{kind} {name}: its finalizer cannot be removed: {why}");
+            Err(Observation::Failed(Trouble::of_write(message)))
+        }
+    }
+}
+
 /// Brings it about that the ConfigMap or the Secret holds what it should. It is read first: one that belongs to another is
 /// left alone.
 pub(super) async fn write(ctx: &ServerContext, facts: &Facts, output: &Output) -> Observation {
+    match act::reread(ctx, facts).await {
+        Ok(fresh) if outputs::may_write(&fresh, output) => {}
+        Ok(_) => return Observation::Stale,
+        Err(observation) => return observation,
+    }
     let Output {
         place,
         name,

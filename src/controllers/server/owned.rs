@@ -1,18 +1,19 @@
 //! ConfigMaps and Secrets that belong to a server: the one place that writes them, but for the Secret with a root password
 //! (`password_secret.rs`).
 //!
-//! One is the server's where its controller is this very object, by UID; a Secret must also have our type, which nobody
-//! can change afterwards. What belongs to somebody else, or to nobody, is never touched, whatever its name. With the
-//! server they go by themselves, as the garbage collector has it.
+//! One is the server's where its controller is this very object, by UID, and it has our finalizer; a Secret must also have
+//! our type, which nobody can change afterwards. What belongs to somebody else, or to nobody, is never touched, whatever its
+//! name. Once the finalizer is off they go with the server, as the garbage collector has it.
 
 use super::ServerContext;
 use crate::{
-    controllers::writes::{Failure, bounded},
+    controllers::writes::{Failure, bounded, without_finalizer},
     runtime::clients::post_params,
 };
 use api::{
     BareMetalServer,
-    names::{MANAGED_BY, MANAGER, OUTPUT_SECRET},
+    names::{MANAGED_BY, MANAGER, OUTPUT_FINALIZER, OUTPUT_SECRET},
+    outputs::{OutputPlace, OutputRecord},
 };
 use hosting_types::SecretText;
 use k8s_openapi::{
@@ -64,7 +65,7 @@ pub(super) async fn keep_config_map(
         metadata: found.metadata,
         ..wanted
     };
-    let is_ours = |found: &ConfigMap| is_of(server, &found.metadata);
+    let is_ours = |found: &ConfigMap| is_held(server, &found.metadata);
     keep(api(ctx, server), wanted, is_ours, is_same, take).await
 }
 
@@ -122,8 +123,13 @@ where
     let written = match found {
         None => bounded(api.create(&params, &wanted)).await,
         Some(found) if !is_ours(&found) => return Kept::NotOurs,
-        // What is written on it goes with it.
-        Some(found) if found.meta().deletion_timestamp.is_some() => return Kept::Stale,
+        // Somebody deleted it: it is created again once it is gone.
+        Some(found) if found.meta().deletion_timestamp.is_some() => {
+            return match remove_finalizer(&api, &name, found).await {
+                Ok(()) => Kept::Stale,
+                Err(failure) => failed(&failure),
+            };
+        }
         Some(found) if is_same(&found, &wanted) => return Kept::Stands,
         // On the version that was read.
         Some(found) => bounded(api.replace(&name, &params, &take(found, wanted))).await,
@@ -132,6 +138,61 @@ where
         Ok(_) => Kept::Written,
         Err(failure) => failed(&failure),
     }
+}
+
+/// Takes our finalizer off one, where the server ends or somebody deleted it.
+pub(super) async fn free_output(
+    ctx: &ServerContext,
+    server: &BareMetalServer,
+    output: &OutputRecord,
+    is_end: bool,
+) -> Kept {
+    let name = &output.name;
+    match output.kind {
+        OutputPlace::ConfigMap => {
+            free_output_of::<ConfigMap>(api(ctx, server), server, name, is_end).await
+        }
+        OutputPlace::Secret => {
+            free_output_of::<Secret>(api(ctx, server), server, name, is_end).await
+        }
+    }
+}
+
+async fn free_output_of<K>(api: Api<K>, server: &BareMetalServer, name: &str, is_end: bool) -> Kept
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
+{
+    let found = match bounded(api.get_opt(name)).await {
+        Ok(Some(found)) => found,
+        Ok(None) => return Kept::Stands,
+        Err(failure) => return failed(&failure),
+    };
+    let is_due = is_end || found.meta().deletion_timestamp.is_some();
+    if !is_held(server, found.meta()) {
+        return Kept::NotOurs;
+    }
+    if !is_due {
+        return Kept::Stands;
+    }
+    match remove_finalizer(&api, name, found).await {
+        Ok(()) => Kept::Written,
+        Err(failure) => failed(&failure),
+    }
+}
+
+/// Takes our finalizer off, on the version that was read.
+pub(super) async fn remove_finalizer<K>(
+    api: &Api<K>,
+    name: &str,
+    mut found: K,
+) -> Result<(), Failure>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
+{
+    let others = without_finalizer(&found, OUTPUT_FINALIZER);
+    found.meta_mut().finalizers = Some(others);
+    let params = post_params();
+    bounded(api.replace(name, &params, &found)).await.map(drop)
 }
 
 pub(super) fn api<K>(ctx: &ServerContext, server: &BareMetalServer) -> Api<K>
@@ -146,20 +207,23 @@ pub(super) fn metadata(server: &BareMetalServer, name: &str) -> ObjectMeta {
     ObjectMeta {
         name: Some(name.to_owned()),
         labels: Some(BTreeMap::from([(MANAGED_BY.into(), MANAGER.into())])),
+        finalizers: Some(vec![OUTPUT_FINALIZER.into()]),
         owner_references: server.controller_owner_ref(&()).map(|owner| vec![owner]),
         ..ObjectMeta::default()
     }
 }
 
-/// Whether the server is the controller of what has these metadata.
-fn is_of(server: &BareMetalServer, metadata: &ObjectMeta) -> bool {
+/// Whether the server is the controller of what has these metadata, and our finalizer is on it.
+fn is_held(server: &BareMetalServer, metadata: &ObjectMeta) -> bool {
     let uid = server.metadata.uid.as_ref();
     let mut owners = metadata.owner_references.iter().flatten();
+    let mut finalizers = metadata.finalizers.iter().flatten();
     owners.any(|owner| owner.controller == Some(true) && Some(&owner.uid) == uid)
+        && finalizers.any(|finalizer| finalizer == OUTPUT_FINALIZER)
 }
 
 pub(super) fn is_our_secret(server: &BareMetalServer, found: &Secret) -> bool {
-    is_of(server, &found.metadata) && found.type_.as_deref() == Some(OUTPUT_SECRET)
+    is_held(server, &found.metadata) && found.type_.as_deref() == Some(OUTPUT_SECRET)
 }
 
 fn failed(failure: &Failure) -> Kept {

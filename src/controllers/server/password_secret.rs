@@ -4,13 +4,20 @@
 
 use super::{
     ServerContext,
-    owned::{PASSWORD, SecretEntries, api, holds_password, is_our_secret, metadata, secret},
+    owned::{
+        PASSWORD, SecretEntries, api, holds_password, is_our_secret, metadata, remove_finalizer,
+        secret,
+    },
 };
 use crate::{
-    controllers::writes::{Failure, bounded},
+    controllers::writes::{Failure, bounded, without_finalizer},
     runtime::{clients::post_params, clock},
 };
-use api::{BareMetalServer, names::MANAGER, root_password::Installed};
+use api::{
+    BareMetalServer,
+    names::{MANAGER, OUTPUT_FINALIZER},
+    root_password::Installed,
+};
 use flexmetal_core::server::password_memory::{PasswordEnd, PasswordFailure};
 use hosting_types::SecretText;
 use k8s_openapi::{
@@ -98,6 +105,8 @@ pub(super) async fn find(
             Err(PasswordEnd::Failed(PasswordFailure::Taken(name.to_owned())))
         }
         Ok(Some(found)) if found.metadata.deletion_timestamp.is_some() => {
+            // Somebody deleted it. What becomes of that is seen at the next look.
+            let _ = remove_finalizer(&api, name, found).await;
             Err(trouble(name, "it is being deleted"))
         }
         Ok(Some(found)) if holds(&found, of) => {
@@ -136,7 +145,7 @@ pub(super) async fn delete(
         return trouble(name, "it is not this object's any more: delete it");
     }
     if found.metadata.deletion_timestamp.is_some() {
-        return trouble(name, "it is being deleted, and a finalizer keeps it");
+        return finish_deletion(&api, name, found).await;
     }
     match clock_of_api_server(&api, name, found.clone()).await {
         Ok(Some(now)) if now >= at => {}
@@ -150,7 +159,6 @@ pub(super) async fn delete(
         }
         Err(failure) => return unanswered(name, &failure),
     }
-    let is_kept = found.metadata.finalizers.is_some_and(|f| !f.is_empty());
     let params = DeleteParams {
         preconditions: Some(Preconditions {
             uid: found.metadata.uid,
@@ -159,8 +167,21 @@ pub(super) async fn delete(
         ..DeleteParams::default()
     };
     match bounded(api.delete(name, &params)).await {
-        Ok(_) if is_kept => trouble(name, "it is being deleted, and a finalizer keeps it"),
-        Ok(_) => PasswordEnd::Deleted,
+        Ok(deleted) => match deleted.left() {
+            Some(deleted) => finish_deletion(&api, name, deleted).await,
+            None => PasswordEnd::Deleted,
+        },
+        Err(failure) => unanswered(name, &failure),
+    }
+}
+
+/// Takes our finalizer off the deleted Secret, which is the end of it, unless another finalizer keeps it.
+async fn finish_deletion(api: &Api<Secret>, name: &str, deleted: Secret) -> PasswordEnd {
+    let is_kept = !without_finalizer(&deleted, OUTPUT_FINALIZER).is_empty();
+    match remove_finalizer(api, name, deleted).await {
+        Ok(()) if is_kept => trouble(name, "it is being deleted, and a finalizer keeps it"),
+        Ok(()) => PasswordEnd::Deleted,
+        Err(failure) if failure.code() == Some(404) => PasswordEnd::Deleted,
         Err(failure) => unanswered(name, &failure),
     }
 }

@@ -48,6 +48,8 @@ pub(super) fn ask(facts: &Facts, account: Option<&Account>, effect: &Effect) -> 
         | Effect::HoldObject
         | Effect::Command { .. }
         | Effect::WriteOutput(_)
+        | Effect::RecordOutput(_)
+        | Effect::FreeOutputs { .. }
         | Effect::FindPassword { .. }
         | Effect::ForgetPassword { .. }
         | Effect::Expire { .. }

@@ -4,7 +4,7 @@ use super::ServerContext;
 use crate::controllers::writes::{Written, with_finalizer, without_finalizer};
 use api::{
     BareMetalServer,
-    names::{ORDER_ANNOTATION, SERVER_FINALIZER},
+    names::{ORDER_ANNOTATION, OUTPUT_FINALIZER, SERVER_FINALIZER},
     order::OrderNote,
     server::Intent,
 };
@@ -43,9 +43,20 @@ pub async fn hold(ctx: &ServerContext, object: &BareMetalServer) -> Written<Bare
         .await
 }
 
-/// Takes our finalizer off.
+/// The finalizer of an object that has outputs and no server of its own.
+pub async fn hold_outputs(
+    ctx: &ServerContext,
+    object: &BareMetalServer,
+) -> Written<BareMetalServer> {
+    let finalizers = with_finalizer(object, OUTPUT_FINALIZER);
+    ctx.write_metadata(object, json!({ "finalizers": finalizers }))
+        .await
+}
+
+/// Takes our finalizers off.
 pub async fn let_go(ctx: &ServerContext, object: &BareMetalServer) -> Written<BareMetalServer> {
-    let finalizers = without_finalizer(object, SERVER_FINALIZER);
+    let mut finalizers = without_finalizer(object, SERVER_FINALIZER);
+    finalizers.retain(|f| f != OUTPUT_FINALIZER);
     ctx.write_metadata(object, json!({ "finalizers": finalizers }))
         .await
 }

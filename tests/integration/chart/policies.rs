@@ -10,7 +10,9 @@ use super::{
 };
 use crate::crds;
 use api::{
-    names::{ACCOUNT_FINALIZER, COMMAND_ANNOTATION, ORDER_ANNOTATION, SERVER_FINALIZER},
+    names::{
+        ACCOUNT_FINALIZER, COMMAND_ANNOTATION, ORDER_ANNOTATION, OUTPUT_FINALIZER, SERVER_FINALIZER,
+    },
     order::{Intent, OrderNote, OrderOutcome},
 };
 use lab::rig::{Cluster, World, cluster, eventually};
@@ -87,7 +89,7 @@ async fn the_operator_changes_nothing_of_a_secret_but_its_finalizer() {
 fn output(kind: &str, name: &str, owner: &str) -> Value {
     let mut object = json!({
         "apiVersion": "v1", "kind": kind,
-        "metadata": {"name": name, "ownerReferences": [{
+        "metadata": {"name": name, "finalizers": [OUTPUT_FINALIZER], "ownerReferences": [{
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer", "name": "web",
             "uid": owner, "controller": true,
         }]},
@@ -131,7 +133,7 @@ async fn the_operator_writes_no_secret_and_no_config_map_but_those_that_a_server
         ("Secret", "flexmetal.dev/output that a BareMetalServer owns"),
         ("ConfigMap", "only ConfigMaps that a BareMetalServer owns"),
     ] {
-        // Of nobody, of another kind, of a server that does not control it; and a Secret of another type.
+        // Of nobody, of another kind, of a server that does not control it; without the finalizer; and a Secret of another type.
         let mut others = vec![];
         let mut other = |change: &dyn Fn(&mut Value)| {
             let mut object = output(kind, &format!("other-{}", others.len()));
@@ -142,6 +144,7 @@ async fn the_operator_writes_no_secret_and_no_config_map_but_those_that_a_server
         other(&|o| o["metadata"]["ownerReferences"][0]["controller"] = json!(false));
         other(&|o| o["metadata"]["ownerReferences"][0]["kind"] = json!("ServerTag"));
         other(&|o| o["metadata"]["ownerReferences"][0]["apiVersion"] = json!("example.com/v1"));
+        other(&|o| o["metadata"]["finalizers"] = json!([]));
         if kind == "Secret" {
             other(&|o| o["type"] = json!("Opaque"));
         }
@@ -172,8 +175,9 @@ async fn the_operator_writes_no_secret_and_no_config_map_but_those_that_a_server
         for object in others.iter().filter(stays) {
             admin.apply(object).await.unwrap();
             let mut owned = labelled(object);
-            owned["metadata"]["ownerReferences"] =
-                output(kind, "")["metadata"]["ownerReferences"].clone();
+            for part in ["ownerReferences", "finalizers"] {
+                owned["metadata"][part] = output(kind, "")["metadata"][part].clone();
+            }
             for changed in [labelled(object), owned] {
                 let refused = replace(&changed, &[]).await.expect_err(words);
                 assert!(refused.contains(words), "{changed} {refused}");
@@ -193,7 +197,11 @@ async fn the_operator_writes_no_secret_and_no_config_map_but_those_that_a_server
         tenant.patch(kind, "own", &change).await.unwrap();
         tenant.patch(kind, "other-0", &change).await.unwrap();
         // Of these, a Secret it may delete, and no other one; a ConfigMap never.
-        let delete = async |name| operator.kubectl(&["delete", kind, name], "").await;
+        let delete = async |name| {
+            operator
+                .kubectl(&["delete", kind, name, "--wait=false"], "")
+                .await
+        };
         for object in others.iter().filter(stays) {
             let name = object["metadata"]["name"].as_str().unwrap();
             let refused = delete(name).await.expect_err(name);
@@ -201,6 +209,15 @@ async fn the_operator_writes_no_secret_and_no_config_map_but_those_that_a_server
             assert!(refused.contains(forbidden), "{refused}");
         }
         assert_eq!(delete("own").await.is_ok(), kind == "Secret");
+        // Its finalizer it takes off, and has no more to do with it then.
+        create(&output(kind, "freed")).await.unwrap();
+        let mut freed = output(kind, "freed");
+        freed["metadata"]["finalizers"] = json!([]);
+        replace(&freed, &[]).await.unwrap();
+        for changed in [labelled(&freed), output(kind, "freed")] {
+            let refused = replace(&changed, &[]).await.expect_err(words);
+            assert!(refused.contains(words), "{changed} {refused}");
+        }
     }
 }
 

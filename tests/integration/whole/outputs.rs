@@ -8,6 +8,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::{SOON, apply, judge, looks, read_secret, text, with};
+use api::names::OUTPUT_FINALIZER;
 use lab::rig::{World, cluster, condition, eventually};
 
 fn maps(world: &World) -> Api<ConfigMap> {
@@ -65,6 +66,8 @@ async fn what_others_need_is_written_kept_and_goes_with_the_server() {
         assert_eq!((&owner.uid, owner.controller), (&uid, Some(true)));
         let labels = metadata.labels.as_ref().expect("a label");
         assert_eq!(labels["app.kubernetes.io/managed-by"], "flexmetal-operator");
+        let finalizers = metadata.finalizers.as_ref().expect("a finalizer");
+        assert_eq!(*finalizers, [OUTPUT_FINALIZER]);
     }
 
     // Followed while the process runs, and only where something differs.
@@ -96,7 +99,9 @@ async fn what_others_need_is_written_kept_and_goes_with_the_server() {
     world.operator().restart();
     holds(&world, "web-outputs", "uuid", &uuid).await;
     eventually("the Secret is back", SOON, async || {
-        (read_secret(&world, "web-outputs").await?.1["uuid"] == uuid).then_some(())
+        let (secret, entries) = read_secret(&world, "web-outputs").await?;
+        let is_new = secret.metadata.deletion_timestamp.is_none();
+        (is_new && entries["uuid"] == uuid).then_some(())
     })
     .await;
     let mended = map(&world, "web-outputs").await.expect("it is there");
@@ -123,6 +128,60 @@ async fn what_others_need_is_written_kept_and_goes_with_the_server() {
         is_gone.then_some(())
     })
     .await;
+    judge(&world).await;
+}
+
+/// As `kubectl delete --cascade=foreground` and some GitOps tools do it: the garbage collector deletes first what the server
+/// owns.
+#[tokio::test]
+async fn outputs_outlast_a_foreground_deletion_until_the_release() {
+    let world = World::start(cluster(), "foreground").await;
+    let mut spec = both("web-outputs");
+    spec["releaseDelay"] = json!("1h");
+    world.create(&with("web", &spec)).await;
+    let ready = world.wait_ready("web", SOON).await;
+    let uuid = text(&ready["status"]["uuid"]);
+    let shown = world.simulator.appear(&json!({"name": "theirs"})).await;
+    let mut observed = both("observed");
+    observed["externalID"] = shown["uuid"].clone();
+    observed["managementPolicy"] = json!("ObserveOnly");
+    world.create(&with("observed", &observed)).await;
+    world.wait_ready("observed", SOON).await;
+    holds(&world, "observed", "uuid", &text(&shown["uuid"])).await;
+
+    let foreground = DeleteParams::foreground();
+    let deleted = world.servers().delete("web", &foreground).await;
+    deleted.expect("it can be deleted");
+    world
+        .wait_for_condition("web", "Ready", "False", Some("ReleaseDelayed"), SOON)
+        .await;
+    // The garbage collector does it, sooner or later.
+    let delete = DeleteParams::default();
+    let deleted = maps(&world).delete("web-outputs", &delete).await;
+    deleted.expect("it can be deleted");
+    let deleted = world.secrets().delete("web-outputs", &delete).await;
+    deleted.expect("it can be deleted");
+    looks(&world, 5).await;
+    holds(&world, "web-outputs", "uuid", &uuid).await;
+    assert!(read_secret(&world, "web-outputs").await.is_some());
+    // Kept after all: the outputs go, and the machine stays.
+    let kept = json!({"spec": {"deletionPolicy": "Retain"}});
+    world.merge("web", &kept).await;
+    world.wait_gone("web", SOON).await;
+    let gone = async |name: &'static str| {
+        eventually(&format!("the outputs {name} are gone"), SOON, async || {
+            let map = map(&world, name).await;
+            let secret = read_secret(&world, name).await;
+            (map.is_none() && secret.is_none()).then_some(())
+        })
+        .await;
+    };
+    gone("web-outputs").await;
+    // One that is only looked at has nothing else that keeps it.
+    let deleted = world.servers().delete("observed", &foreground).await;
+    deleted.expect("it can be deleted");
+    world.wait_gone("observed", SOON).await;
+    gone("observed").await;
     judge(&world).await;
 }
 

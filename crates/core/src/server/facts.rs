@@ -19,7 +19,7 @@ use crate::{
 };
 use api::{
     BareMetalServer, PoliciesInForce, Reason,
-    names::{ORDER_ANNOTATION, SERVER_FINALIZER},
+    names::{ORDER_ANNOTATION, OUTPUT_FINALIZER, SERVER_FINALIZER},
     order::OrderNote,
     references::PinnedAccount,
     server::BareMetalServerStatus,
@@ -188,6 +188,11 @@ impl Facts {
         has_finalizer(&self.object)
     }
 
+    /// Whether the finalizer is on the object that it has for its outputs where it has no other one.
+    pub fn has_output_finalizer(&self) -> bool {
+        bears(&self.object, OUTPUT_FINALIZER)
+    }
+
     /// The order annotation: absent, readable, or the text that could not be read.
     pub fn annotation(&self) -> Option<Result<OrderNote, String>> {
         order_annotation(&self.object)
@@ -325,12 +330,12 @@ fn annotation<'a>(object: &'a BareMetalServer, name: &str) -> Option<&'a str> {
 
 /// Whether our finalizer is on the object.
 pub fn has_finalizer(object: &BareMetalServer) -> bool {
-    object
-        .metadata
-        .finalizers
-        .iter()
-        .flatten()
-        .any(|f| f == SERVER_FINALIZER)
+    bears(object, SERVER_FINALIZER)
+}
+
+fn bears(object: &BareMetalServer, finalizer: &str) -> bool {
+    let mut all = object.metadata.finalizers.iter().flatten();
+    all.any(|f| f == finalizer)
 }
 
 /// The account that pays. That of the order stays it, whatever the reference says by now.

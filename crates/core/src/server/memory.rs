@@ -18,7 +18,7 @@ use crate::{
     trouble::Trouble,
 };
 use api::{
-    outputs::OutputPlace,
+    outputs::{OutputPlace, OutputRecord},
     root_password::Installed,
     server::{OrderOutcome, OrderRecord},
 };
@@ -275,6 +275,13 @@ pub enum Observation {
         /// Whether it is this object's.
         is_ours: bool,
     },
+    /// Our finalizer was taken off these ConfigMaps and Secrets, where it was due.
+    OutputsFreed {
+        /// Which.
+        outputs: Vec<OutputRecord>,
+        /// Whether that was for the end of the object.
+        is_end: bool,
+    },
     /// A step with the root password ended.
     Password {
         /// Of which installation.
@@ -297,7 +304,7 @@ impl Memory {
     pub fn holds_back(&self, effect: &Effect, now: Duration) -> Option<Duration> {
         let is_providers = self.trouble.as_ref().is_some_and(Trouble::is_providers);
         match effect {
-            Effect::PutBack(_) if is_providers => None,
+            Effect::PutBack(_) | Effect::RecordOutput(_) if is_providers => None,
             Effect::FindPassword { .. }
             | Effect::FetchPassword { .. }
             | Effect::ForgetPassword { .. } => None,
@@ -388,6 +395,10 @@ impl Memory {
                 is_ours,
             } => {
                 self.outputs.note(place, content, is_ours, now);
+                self.succeed();
+            }
+            Observation::OutputsFreed { outputs, is_end } => {
+                self.outputs.note_freed(outputs, is_end, now);
                 self.succeed();
             }
             Observation::Password { of, end } => {

@@ -299,6 +299,8 @@ impl Hand<'_> {
             // The worlds here have no wish for power.
             Effect::Command { .. }
             | Effect::WriteOutput(_)
+            | Effect::RecordOutput(_)
+            | Effect::FreeOutputs { .. }
             | Effect::Reinstall(_)
             | Effect::LookAtInstall { .. }
             | Effect::FindPassword { .. }

@@ -165,6 +165,7 @@ impl Draft {
             acknowledged,
             records: ServerRecords {
                 order: records.order,
+                outputs: records.outputs,
                 expiry_warning: records.expiry_warning,
                 ..ServerRecords::default()
             },

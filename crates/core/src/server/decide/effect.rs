@@ -7,6 +7,7 @@ use api::{
     install::InstallRecord,
     names::RETAINED_PREFIX,
     order::{OrderAccount, OrderNote},
+    outputs::OutputRecord,
     root_password::Installed,
 };
 use hosting_types::Order;
@@ -58,13 +59,12 @@ pub enum Effect {
         /// What the fresh read must show.
         when: TagProof,
     },
-    /// Note in metadata that the release of this machine begins, and release it. From the note on,
-    /// Retain comes too late.
+    /// Record that the release of this machine begins, and release it. From the record on, Retain comes too late.
     BeginRelease {
         /// Which machine.
         uuid: String,
     },
-    /// Release a machine whose release was noted before.
+    /// Release a machine whose release was recorded before.
     Release {
         /// Which machine.
         uuid: String,
@@ -92,6 +92,15 @@ pub enum Effect {
     },
     /// Bring a ConfigMap or Secret that `spec.outputs` names to hold what it should.
     WriteOutput(Output),
+    /// Put on record that the object has this ConfigMap or Secret, before it is created.
+    RecordOutput(OutputRecord),
+    /// Take our finalizer off ConfigMaps and Secrets of the object.
+    FreeOutputs {
+        /// Which.
+        outputs: Vec<OutputRecord>,
+        /// Whether the object ends; else it is taken off those that somebody deleted.
+        is_end: bool,
+    },
     /// Look whether the Secret for a root password is free, or holds it already.
     FindPassword {
         /// Of which installation.

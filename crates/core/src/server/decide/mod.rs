@@ -142,6 +142,7 @@ pub fn decide(facts: &Facts) -> Decision {
     metadata::keep(facts, &evidence, &mut decision);
     outputs::keep(facts, &mut decision);
     let password = root_password::keep(facts, &mut decision);
+    outputs::look_for_deleted(facts, &mut decision);
     ask::handle(facts, &mut decision);
     failing::show(facts, &mut decision);
     policies::show(facts, &mut decision.draft);

@@ -2,6 +2,9 @@
 //!
 //! Written once the machine is delivered, whenever it differs from what this process wrote last, and looked at now and
 //! then, since others may edit or delete it. Nothing is sent to the provider, so an object that is only shown has it too.
+//!
+//! What is written has our finalizer, so a foreground deletion of the object takes it only at the end. It is on record before
+//! it is created, as is the Secret with a root password: nothing else tells at the end what has the finalizer.
 
 use super::{
     super::facts::{Facts, is_same_uuid},
@@ -12,7 +15,8 @@ use crate::account::view::Sighting;
 use api::{
     Interval, Reason,
     conditions::{Type, Wanted},
-    outputs::{OutputPlace, entries},
+    outputs::{OutputPlace, OutputRecord, entries},
+    server::BareMetalServerStatus,
 };
 use hosting_types::ServerStatus;
 use std::{
@@ -23,6 +27,9 @@ use std::{
 
 /// What others did to it is mended within this time.
 const LOOK_EVERY: Duration = Duration::from_secs(600);
+
+/// The most that are on record.
+const MOST_OUTPUTS: usize = 16;
 
 /// One that is to be written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -49,6 +56,10 @@ impl Output {
 pub struct Outputs {
     config_map: Option<Look>,
     secret: Option<Look>,
+    /// When it was last looked whether somebody deleted what is on record.
+    looked: Option<Duration>,
+    /// What has our finalizer no more, at the end of the object.
+    freed: Vec<OutputRecord>,
 }
 
 /// A look at one of them, after which it held what it should, or was seen to be another's.
@@ -73,6 +84,14 @@ impl Outputs {
         }
     }
 
+    /// Takes in that our finalizer was taken off: off these at the end of the object, else off those that somebody deleted.
+    pub fn note_freed(&mut self, outputs: Vec<OutputRecord>, is_end: bool, at: Duration) {
+        match is_end {
+            true => self.freed = outputs,
+            false => self.looked = Some(at),
+        }
+    }
+
     /// The last look at what is to be written.
     fn last(&self, output: &Output) -> Option<&Look> {
         let look = match output.place {
@@ -86,10 +105,13 @@ impl Outputs {
 
 /// Adds to a decision what is due, where nothing else is, and says what cannot be written.
 pub fn keep(facts: &Facts, decision: &mut Decision) {
+    if facts.deleting() {
+        return free_at_the_end(facts, decision);
+    }
     let Some(outputs) = &facts.object.spec.outputs else {
         return;
     };
-    if facts.deleting() || facts.policies().suspend || !shows_delivered(facts, decision) {
+    if facts.policies().suspend || !shows_delivered(facts, decision) {
         return;
     }
     let entries = entries(&decision.draft.status);
@@ -106,9 +128,113 @@ pub fn keep(facts: &Facts, decision: &mut Decision) {
         let rest = last.and_then(|look| (look.at + LOOK_EVERY).checked_sub(facts.now.mono));
         match rest.filter(|rest| !rest.is_zero()) {
             Some(rest) => decision.look_within(rest),
-            None => _ = decision.effect.get_or_insert(Effect::WriteOutput(output)),
+            None => {
+                let effect = match is_held(facts, place, name) {
+                    true => Effect::WriteOutput(output),
+                    false => Effect::RecordOutput(record_of(place, name)),
+                };
+                decision.effect.get_or_insert(effect);
+            }
         }
     }
+}
+
+/// Adds a look, where nothing else is due, whether somebody deleted what is on record: our finalizer keeps it until then.
+pub fn look_for_deleted(facts: &Facts, decision: &mut Decision) {
+    let outputs = recorded(facts);
+    if facts.deleting() || outputs.is_empty() {
+        return;
+    }
+    let looked = facts.memory.outputs.looked;
+    let rest = looked.and_then(|at| (at + LOOK_EVERY).checked_sub(facts.now.mono));
+    match rest.filter(|rest| !rest.is_zero()) {
+        Some(rest) => decision.look_within(rest),
+        None => {
+            let look = Effect::FreeOutputs {
+                outputs: outputs.to_vec(),
+                is_end: false,
+            };
+            decision.effect.get_or_insert(look);
+        }
+    }
+}
+
+/// Before the finalizer of the object goes, that of its outputs does: nobody would take it off afterwards.
+fn free_at_the_end(facts: &Facts, decision: &mut Decision) {
+    let is_last = decision.effect == Some(Effect::LetGo);
+    if !is_last && (facts.has_finalizer() || decision.effect.is_some()) {
+        return;
+    }
+    let mut outputs = recorded(facts).to_vec();
+    // Where the status was lost.
+    for output in named(facts) {
+        if !outputs.contains(&output) {
+            outputs.push(output);
+        }
+    }
+    outputs.retain(|output| !facts.memory.outputs.freed.contains(output));
+    if !outputs.is_empty() {
+        let is_end = true;
+        decision.effect = Some(Effect::FreeOutputs { outputs, is_end });
+    } else if facts.has_output_finalizer() {
+        decision.effect = Some(Effect::LetGo);
+    }
+}
+
+fn record_of(kind: OutputPlace, name: &str) -> OutputRecord {
+    let name = name.to_owned();
+    OutputRecord { kind, name }
+}
+
+fn recorded(facts: &Facts) -> &[OutputRecord] {
+    let status = facts.object.status.as_ref();
+    status.map_or(&[], |status| &status.records.outputs)
+}
+
+/// What the spec names, the Secret for a root password included.
+fn named(facts: &Facts) -> Vec<OutputRecord> {
+    let spec = &facts.object.spec;
+    let outputs = spec.outputs.iter().flat_map(|outputs| outputs.named());
+    let password = spec.root_password.as_ref();
+    let password = password.map(|wanted| (OutputPlace::Secret, wanted.secret_ref.name.as_str()));
+    let all = outputs.chain(password);
+    all.map(|(kind, name)| record_of(kind, name)).collect()
+}
+
+/// Whether this may be created: it is on record, and a finalizer of ours keeps the object until it is freed.
+pub fn is_held(facts: &Facts, kind: OutputPlace, name: &str) -> bool {
+    let is_on_record = recorded(facts).contains(&record_of(kind, name));
+    is_on_record && (facts.has_finalizer() || facts.has_output_finalizer())
+}
+
+/// Whether this may be put on record, judged on the object as it is right before.
+pub fn may_record(fresh: &Facts, output: &OutputRecord) -> bool {
+    !fresh.deleting() && named(fresh).contains(output)
+}
+
+/// Whether an output may be written, likewise.
+pub fn may_write(fresh: &Facts, output: &Output) -> bool {
+    !fresh.deleting() && is_held(fresh, output.place, &output.name)
+}
+
+/// The whole status that puts this on record, and what has to be freed for it: the oldest that the spec names no more, where
+/// there are too many.
+pub fn with_record(
+    fresh: &Facts,
+    output: &OutputRecord,
+) -> (BareMetalServerStatus, Option<OutputRecord>) {
+    let mut status = fresh.status();
+    let outputs = &mut status.records.outputs;
+    let mut former = None;
+    if !outputs.contains(output) {
+        if outputs.len() >= MOST_OUTPUTS {
+            let named = named(fresh);
+            let oldest = outputs.iter().position(|output| !named.contains(output));
+            former = oldest.map(|oldest| outputs.remove(oldest));
+        }
+        outputs.push(output.clone());
+    }
+    (status, former)
 }
 
 /// Whether the status speaks of a machine that is delivered, and that this process sees to be the object's, or the one

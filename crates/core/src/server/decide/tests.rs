@@ -52,6 +52,7 @@ use api::{
     conditions::Type,
     names::{ACKNOWLEDGE, ORDER_ANNOTATION, RETAINED_PREFIX, SERVER_FINALIZER},
     order::{OrderAccount, OrderNote},
+    outputs::{OutputPlace, OutputRecord},
     records::{ReleaseRecord, ServerRecords},
     references::AccountKind,
     server::{BareMetalServerSpec, BareMetalServerStatus, DeletionPolicy, Intent, OrderRecord},
@@ -267,6 +268,18 @@ impl Case {
         self.object(|o| o.status.get_or_insert_default().records.release = release)
     }
 
+    /// This is on record as written for the object.
+    fn holding(self, kind: OutputPlace, name: &str) -> Self {
+        let name = name.to_owned();
+        let output = OutputRecord { kind, name };
+        self.object(|o| {
+            let records = &mut o.status.get_or_insert_default().records;
+            if !records.outputs.contains(&output) {
+                records.outputs.push(output);
+            }
+        })
+    }
+
     /// The status of the decision is written.
     fn written(self) -> Self {
         let now = Timestamp::from_second(self.0.now.wall).unwrap();
@@ -469,6 +482,8 @@ fn short(decision: &Decision) -> (Option<&'static str>, Option<Reason>, bool) {
         Effect::Reinstall(_) => "Reinstall",
         Effect::LookAtInstall { .. } => "LookAtInstall",
         Effect::WriteOutput(_) => "WriteOutput",
+        Effect::RecordOutput(_) => "RecordOutput",
+        Effect::FreeOutputs { .. } => "FreeOutputs",
         Effect::FindPassword { .. } => "FindPassword",
         Effect::FetchPassword { .. } => "FetchPassword",
         Effect::ForgetPassword { .. } => "ForgetPassword",

@@ -6,7 +6,7 @@ use super::{
             facts::Facts,
             password_memory::{PasswordFailure, PasswordMemory},
         },
-        Decision, Effect, remedy,
+        Decision, Effect, outputs, remedy,
     },
     LONGEST_SLEEP, due_after,
     fresh::shows_delivered,
@@ -17,6 +17,7 @@ use api::{
     Interval, Reason,
     conditions::{Type, Wanted},
     install::InstallHistory,
+    outputs::{OutputPlace, OutputRecord},
     root_password::{Installed, PasswordWarning, RootPassword, RootPasswordRecord},
 };
 use jiff::Timestamp;
@@ -62,7 +63,12 @@ pub(super) fn fetch(
     let written = facts.status();
     let is_written = written.provider_status == decision.draft.status.provider_status
         && Installed::last(&written).is_some_and(|(last, _)| last == of);
+    let is_held = outputs::is_held(facts, OutputPlace::Secret, &secret);
     let step = match is_free {
+        _ if !is_held => Some(Effect::RecordOutput(OutputRecord {
+            kind: OutputPlace::Secret,
+            name: secret,
+        })),
         false => Some(Effect::FindPassword { of, secret }),
         true => may_ask(facts, obstacle.as_ref()).then_some(Effect::FetchPassword { of, secret }),
     };
@@ -78,7 +84,11 @@ pub(super) fn fetch(
     let is_under_way = !facts.memory.queued
         && matches!(
             decision.effect,
-            Some(Effect::FindPassword { .. } | Effect::FetchPassword { .. })
+            Some(
+                Effect::RecordOutput(_)
+                    | Effect::FindPassword { .. }
+                    | Effect::FetchPassword { .. }
+            )
         );
     // What is about to be asked for, as far as anybody knows, needs no warning.
     if obstacle.is_some() || is_written && !is_under_way {

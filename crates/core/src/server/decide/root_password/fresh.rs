@@ -1,9 +1,13 @@
 //! The same judged again on the object as it is right before an effect.
 
-use super::{super::super::facts::Facts, delete_at};
+use super::{
+    super::{super::facts::Facts, outputs},
+    delete_at,
+};
 use crate::account_facts::Purpose;
 use api::{
     install::InstallHistory,
+    outputs::OutputPlace,
     root_password::{Installed, RootPasswordRecord},
     server::BareMetalServerStatus,
 };
@@ -37,6 +41,7 @@ pub fn may_find(fresh: &Facts, of: &Installed, secret: &str) -> bool {
         |record: Option<RootPasswordRecord>| record.is_some_and(|record| record.secret.is_some());
     named.is_some_and(|wanted| wanted.secret_ref.name == secret)
         && noted(fresh, of).is_some_and(|record| !is_stored(record))
+        && outputs::is_held(fresh, OutputPlace::Secret, secret)
         && !fresh.deleting()
 }
 

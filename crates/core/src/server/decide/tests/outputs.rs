@@ -1,8 +1,14 @@
 //! `spec.outputs`: written when it differs, looked at now and then, never over another's.
 
 use super::{machine::kept, *};
-use crate::server::{decide::outputs::Output, memory::Observation};
-use api::outputs::{OutputPlace, OutputRef, Outputs, entries};
+use crate::server::{
+    decide::outputs::{self, Output},
+    memory::Observation,
+};
+use api::{
+    names::OUTPUT_FINALIZER,
+    outputs::{OutputRef, Outputs, entries},
+};
 
 /// A delivered server of which both are to be written.
 fn wanted() -> Case {
@@ -15,13 +21,16 @@ fn named(case: Case, name: &str) -> Case {
         config_map_ref: at.clone(),
         secret_ref: at,
     };
-    case.spec(|s| s.outputs = Some(outputs))
+    let case = case.spec(|s| s.outputs = Some(outputs));
+    let case = case.holding(OutputPlace::ConfigMap, name);
+    case.holding(OutputPlace::Secret, name)
 }
 
 fn due(case: &Case) -> Option<Output> {
     match case.decide().effect {
         Some(Effect::WriteOutput(output)) => Some(output),
-        None => None,
+        // A look whether somebody deleted one comes last.
+        None | Some(Effect::FreeOutputs { is_end: false, .. }) => None,
         other => panic!("{other:?}"),
     }
 }
@@ -66,6 +75,8 @@ fn both_are_written_once_and_looked_at_now_and_then() {
     assert_eq!(due(&one).unwrap().place, OutputPlace::Secret);
     let both = seen(one, true);
     assert_eq!(due(&both), None);
+    let (looked, now) = (free(&both), both.0.now.mono);
+    let both = both.memory(|m| m.note(looked, now, secs(60)));
     assert_eq!(both.decide().again, Again::After(secs(600)));
     assert_eq!(due(&later(both.clone(), 599)), None);
     assert!(
@@ -142,6 +153,126 @@ fn a_name_that_is_taken_is_told_and_all_else_goes_on() {
         tagged.decide().effect,
         Some(Effect::AddTag { .. })
     ));
+}
+
+/// Our finalizer is taken off, as the decision says.
+fn free(case: &Case) -> Observation {
+    match case.decide().effect {
+        Some(Effect::FreeOutputs { outputs, is_end }) => {
+            Observation::OutputsFreed { outputs, is_end }
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn freed(case: Case) -> Case {
+    let (freed, now) = (free(&case), case.0.now.mono);
+    case.memory(|m| m.note(freed, now, secs(60)))
+}
+
+#[test]
+fn an_output_is_on_record_before_it_is_created() {
+    let unheld = wanted().object(|o| o.status.as_mut().unwrap().records.outputs.clear());
+    let Some(Effect::RecordOutput(first)) = unheld.decide().effect else {
+        panic!("{:?}", unheld.decide().effect);
+    };
+    assert_eq!(first.kind, OutputPlace::ConfigMap);
+    assert!(outputs::may_record(&unheld.0, &first));
+    assert!(!outputs::may_record(&unheld.clone().deleting().0, &first));
+    let (status, former) = outputs::with_record(&unheld.0, &first);
+    assert_eq!((status.records.outputs, former), (vec![first], None));
+    // The object has to stay until they are freed.
+    let output = due(&wanted()).unwrap();
+    assert!(outputs::may_write(&wanted().0, &output));
+    assert!(!outputs::may_write(&unheld.0, &output));
+    assert!(!outputs::may_write(&wanted().deleting().0, &output));
+    let loose = wanted().object(|o| o.metadata.finalizers = None);
+    assert!(!outputs::may_write(&loose.0, &output));
+    let only = loose.object(|o| o.metadata.finalizers = Some(vec![OUTPUT_FINALIZER.into()]));
+    assert!(outputs::may_write(&only.0, &output));
+    // Of too many the oldest goes that the spec names no more.
+    let mut many = wanted();
+    for number in 0..14 {
+        many = many.holding(OutputPlace::Secret, &format!("former-{number}"));
+    }
+    let full = many.0.status().records.outputs.len();
+    let many = many.spec(|s| s.outputs.as_mut().unwrap().config_map_ref = None);
+    let next = OutputRecord {
+        kind: OutputPlace::ConfigMap,
+        name: "next".into(),
+    };
+    let (status, former) = outputs::with_record(&many.0, &next);
+    assert_eq!(status.records.outputs.len(), full);
+    assert_eq!(former.map(|former| former.name).as_deref(), Some("out"));
+    assert_eq!(status.records.outputs.last(), Some(&next));
+}
+
+#[test]
+fn outputs_are_freed_before_the_finalizer_goes() {
+    let names = |case: &Case| match case.decide().effect {
+        Some(Effect::FreeOutputs {
+            outputs,
+            is_end: true,
+        }) => outputs.into_iter().map(|output| output.name).collect(),
+        _ => Vec::new(),
+    };
+    let effect = |case: &Case| short(&case.decide()).0;
+    let released = || {
+        named(kept(ServerStatus::Released), "out")
+            .holding(OutputPlace::Secret, "former")
+            .deleting()
+    };
+    assert_eq!(names(&released()), ["out", "out", "former"]);
+    assert_eq!(effect(&freed(released())), Some("LetGo"));
+    // Another process does it again, and so does one that lost the record.
+    let again = freed(released()).memory(|m| *m = Memory::default());
+    assert_eq!(names(&again).len(), 3);
+    let lost = released().object(|o| o.status.as_mut().unwrap().records.outputs.clear());
+    assert_eq!(names(&lost), ["out", "out"]);
+    // Under Retain, and with a deleted kind.
+    let tags = [
+        cluster().tag(),
+        own_tag(),
+        cluster().tag_of_retained("shop", "web"),
+    ];
+    let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
+    let stays = |case: Case| case.facts(|f| f.own = vec![seen_as(&tags)]);
+    let delivered = || stays(wanted().deleting());
+    let retained = delivered().spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain));
+    let gone = delivered().facts(|f| f.kind_deleting = Some(true));
+    for case in [retained, gone] {
+        assert_eq!(names(&case).len(), 2);
+        assert_eq!(effect(&freed(case)), Some("LetGo"));
+    }
+    // Not before the end: with foreground deletion they outlast the delay of the release.
+    let delayed = wanted().deleting();
+    let delayed = delayed.spec(|s| s.release_delay = Some(Interval::seconds(999)));
+    assert_eq!(effect(&delayed), None);
+    // An object that has no server of its own stays for them alone.
+    let shown = wanted().deleting().facts(|f| f.own.clear()).object(|o| {
+        o.metadata.finalizers = Some(vec![OUTPUT_FINALIZER.into()]);
+        o.metadata.annotations = None;
+        o.status.as_mut().unwrap().records.order = None;
+    });
+    assert_eq!(names(&shown).len(), 2);
+    assert_eq!(effect(&freed(shown)), Some("LetGo"));
+}
+
+fn seen_as(tags: &[&str]) -> Sighting {
+    super::seen(server(1, ServerStatus::Delivered, tags))
+}
+
+#[test]
+fn what_somebody_deleted_is_freed_at_the_next_look() {
+    let both = seen(seen(wanted(), true), true);
+    let looked = freed(both.clone());
+    assert_eq!(short(&looked.decide()).0, None);
+    let later = later(looked, 600);
+    let again = seen(seen(later, true), true);
+    assert_eq!(short(&again.decide()).0, Some("FreeOutputs"));
+    // Suspended, nothing is written, and what is deleted goes.
+    let suspended = both.spec(|s| s.suspend = Some(true));
+    assert_eq!(short(&suspended.decide()).0, Some("FreeOutputs"));
 }
 
 #[test]

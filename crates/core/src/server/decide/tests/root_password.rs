@@ -51,6 +51,7 @@ fn named(case: Case, name: &str) -> Case {
         ttl: None,
     };
     case.spec(|s| s.root_password = Some(password))
+        .holding(OutputPlace::Secret, name)
 }
 
 fn kept_for(case: Case, ttl: u64) -> Case {
@@ -126,7 +127,9 @@ fn said(case: &Case) -> Wanted {
 /// The step that is due.
 fn step(case: &Case) -> &'static str {
     match case.decide().effect {
-        None => "none",
+        // A look whether somebody deleted it comes last.
+        None | Some(Effect::FreeOutputs { is_end: false, .. }) => "none",
+        Some(Effect::RecordOutput(_)) => "record",
         Some(Effect::FindPassword { .. }) => "find",
         Some(Effect::FetchPassword { .. }) => "fetch",
         Some(Effect::ForgetPassword { .. }) => "forget",
@@ -141,6 +144,11 @@ fn it_is_looked_for_then_asked_for_and_never_after_it_was_stored() {
     assert_eq!(new().decide().once_written, Again::AtOnce);
     assert_eq!(step(&written(new())), "find");
     assert_eq!(step(&wanted()), "fetch");
+    // What nobody would find again at the end is not created.
+    let unheld = |case: Case| case.object(|o| o.status.as_mut().unwrap().records.outputs.clear());
+    assert_eq!(step(&unheld(written(new()))), "record");
+    assert_eq!(step(&unheld(wanted())), "record");
+    assert!(may_find(&wanted().0, &of(), "pass") && !may_find(&unheld(wanted()).0, &of(), "pass"));
     assert!(matches!(
         wanted().decide().effect,
         Some(Effect::FetchPassword { of: asked, secret }) if asked == of() && secret == "pass"

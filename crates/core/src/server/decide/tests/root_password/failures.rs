@@ -137,7 +137,9 @@ fn what_keeps_failing_of_the_object_neither_starves_it_nor_keeps_people_from_bei
         config_map_ref: at_once,
         secret_ref: None,
     };
-    let output = wanted().spec(|s| s.outputs = Some(outputs));
+    let output = wanted()
+        .spec(|s| s.outputs = Some(outputs))
+        .holding(OutputPlace::ConfigMap, "out");
     assert!(matches!(
         output.decide().effect,
         Some(Effect::WriteOutput(_))
