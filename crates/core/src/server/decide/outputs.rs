@@ -162,7 +162,11 @@ pub fn look_for_deleted(facts: &Facts, decision: &mut Decision) {
 /// Before the finalizer of the object goes, that of its outputs does: nobody would take it off afterwards.
 fn free_at_the_end(facts: &Facts, decision: &mut Decision) {
     let is_last = decision.effect == Some(Effect::LetGo);
-    if !is_last && (facts.has_finalizer() || decision.effect.is_some()) {
+    // The provider may keep the record of a failed server, and a user takes the finalizer off then.
+    let shown = decision.draft.status.provider_status.as_deref();
+    let is_failed = shown == Some(ServerStatus::Failed.as_str());
+    let is_held = facts.has_finalizer() && !is_failed;
+    if !is_last && (is_held || decision.effect.is_some()) {
         return;
     }
     let mut outputs = recorded(facts).to_vec();
@@ -176,7 +180,7 @@ fn free_at_the_end(facts: &Facts, decision: &mut Decision) {
     if !outputs.is_empty() {
         let is_end = true;
         decision.effect = Some(Effect::FreeOutputs { outputs, is_end });
-    } else if facts.has_output_finalizer() {
+    } else if !facts.has_finalizer() && facts.has_output_finalizer() {
         decision.effect = Some(Effect::LetGo);
     }
 }

@@ -3,7 +3,7 @@
 use super::{machine::kept, *};
 use crate::server::{
     decide::outputs::{self, Output},
-    memory::Observation,
+    memory::{Observation, ReleaseAnswer},
 };
 use api::{
     names::OUTPUT_FINALIZER,
@@ -248,6 +248,9 @@ fn outputs_are_freed_before_the_finalizer_goes() {
     let delayed = wanted().deleting();
     let delayed = delayed.spec(|s| s.release_delay = Some(Interval::seconds(999)));
     assert_eq!(effect(&delayed), None);
+    // What the provider may keep on record for ever, a user lets go by hand.
+    let failed = super::release::answered(ServerStatus::Failed, ReleaseAnswer::Accepted, 0);
+    assert_eq!(names(&named(failed, "out")).len(), 2);
     // An object that has no server of its own stays for them alone.
     let shown = wanted().deleting().facts(|f| f.own.clear()).object(|o| {
         o.metadata.finalizers = Some(vec![OUTPUT_FINALIZER.into()]);
