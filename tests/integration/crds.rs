@@ -209,9 +209,13 @@ async fn fresh_object_reads_as_not_yet_seen_and_can_be_found() {
         ]
     );
     let wide = get(&["bms", "-o", "wide"]).await;
-    for column in ["SYNCED", "UUID", "MESSAGE"] {
-        assert!(wide.lines().next().unwrap().contains(column), "{wide}");
-    }
+    let columns: Vec<&str> = wide.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(
+        columns[8..],
+        [
+            "SYNCED", "POWER", "EXPIRES", "CONTRACT", "UUID", "MESSAGE", "AGE"
+        ]
+    );
     for kind in ["pacct", "cpacct"] {
         // A table of nothing has no head.
         let made = json!({
@@ -226,9 +230,8 @@ async fn fresh_object_reads_as_not_yet_seen_and_can_be_found() {
         let shown = ["NAME", "READY", "REASON", "SERVERS", "ORPHANS", "AGE"];
         assert_eq!(columns, shown, "{kind}");
         let wide = get(&[kind, "-o", "wide"]).await;
-        for column in ["URL", "MESSAGE"] {
-            assert!(wide.lines().next().unwrap().contains(column), "{wide}");
-        }
+        let columns: Vec<&str> = wide.lines().next().unwrap().split_whitespace().collect();
+        assert_eq!(columns[5..], ["URL", "MESSAGE", "AGE"], "{kind}");
         // Others make accounts of the cluster, too.
         for (selector, is_found) in [
             ("spec.apiKeySecretRef.name=key", true),

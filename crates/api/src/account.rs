@@ -57,21 +57,15 @@ pub const LONGEST_CA_BUNDLE: usize = 32_768;
     ),
     printcolumn(
         name = "Servers",
-        type_ = "integer",
-        json_path = ".status.servers.live",
-        description = "Live servers of this cluster in the account."
+        type_ = "string",
+        json_path = ".status.servers.ofLimit",
+        description = "Live servers of this cluster in the account, of those that limits.maxServers allows."
     ),
     printcolumn(
         name = "Orphans",
         type_ = "integer",
         json_path = ".status.servers.orphans",
         description = "Live servers of this cluster that no object claims."
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp",
-        description = "Age of the object."
     ),
     printcolumn(
         name = "URL",
@@ -86,6 +80,12 @@ pub const LONGEST_CA_BUNDLE: usize = 32_768;
         json_path = ".status.conditions[?(@.type==\"Ready\")].message",
         priority = 1,
         description = "The reason in words."
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Age of the object."
     )
 )]
 #[x_kube(validation = one_ca_bundle())]
@@ -126,21 +126,15 @@ pub struct ProviderAccountSpec {
     ),
     printcolumn(
         name = "Servers",
-        type_ = "integer",
-        json_path = ".status.servers.live",
-        description = "Live servers of this cluster in the account."
+        type_ = "string",
+        json_path = ".status.servers.ofLimit",
+        description = "Live servers of this cluster in the account, of those that limits.maxServers allows."
     ),
     printcolumn(
         name = "Orphans",
         type_ = "integer",
         json_path = ".status.servers.orphans",
         description = "Live servers of this cluster that no object claims."
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp",
-        description = "Age of the object."
     ),
     printcolumn(
         name = "URL",
@@ -155,6 +149,12 @@ pub struct ProviderAccountSpec {
         json_path = ".status.conditions[?(@.type==\"Ready\")].message",
         priority = 1,
         description = "The reason in words."
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Age of the object."
     )
 )]
 #[x_kube(validation = one_ca_bundle())]
@@ -423,6 +423,10 @@ pub struct ServerCounts {
     pub objects: i32,
     /// Live servers of this cluster.
     pub live: i32,
+    /// `live`, and after a slash how many `spec.limits.maxServers` allows, for example `5/20`. Without that limit `live` alone.
+    #[serde(default)]
+    #[schemars(length(max = 24))]
+    pub of_limit: String,
     /// Live servers that `deletionPolicy: Retain` kept.
     pub retained: i32,
     /// Live servers of this cluster that no object claims.

@@ -33,18 +33,6 @@ use std::time::Duration;
     selectable = ".spec.action",
     doc = "One power command to one server or dedicated host of the same namespace: sent at most once, and followed to its end.",
     printcolumn(
-        name = "Target",
-        type_ = "string",
-        json_path = ".spec.targetRef.name",
-        description = "The server or dedicated host that it is for."
-    ),
-    printcolumn(
-        name = "Action",
-        type_ = "string",
-        json_path = ".spec.action",
-        description = "What is done to the target."
-    ),
-    printcolumn(
         name = "Ready",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].status",
@@ -57,16 +45,22 @@ use std::time::Duration;
         description = "How far it is, or how it ended."
     ),
     printcolumn(
+        name = "Target",
+        type_ = "string",
+        json_path = ".spec.targetRef.name",
+        description = "The server or dedicated host that it is for."
+    ),
+    printcolumn(
+        name = "Action",
+        type_ = "string",
+        json_path = ".spec.action",
+        description = "What is done to the target."
+    ),
+    printcolumn(
         name = "State",
         type_ = "string",
         json_path = ".status.state",
         description = "The provider's word for the command's state; of a dedicated host: whether it runs."
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp",
-        description = "Age of the object."
     ),
     printcolumn(
         name = "Command",
@@ -81,6 +75,12 @@ use std::time::Duration;
         json_path = ".status.conditions[?(@.type==\"Ready\")].message",
         priority = 1,
         description = "The reason in words."
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Age of the object."
     )
 )]
 #[x_kube(validation = Rule::new("self == oldSelf").message("a command cannot be changed: delete it, and create another one under another name"))]

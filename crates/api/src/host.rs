@@ -33,6 +33,18 @@ use serde::{Deserialize, Serialize};
     selectable = ".status.installStatus",
     doc = "A dedicated host that the account has: shown, switched and installed; never ordered, never released.",
     printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status",
+        description = "Whether the host is there, and all that was asked for is done."
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
+        description = "Why the host is ready or not."
+    ),
+    printcolumn(
         name = "Host",
         type_ = "integer",
         json_path = ".spec.hostID",
@@ -57,24 +69,6 @@ use serde::{Deserialize, Serialize};
         description = "The provider's word for the last installation."
     ),
     printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Ready\")].status",
-        description = "Whether the host is there, and all that was asked for is done."
-    ),
-    printcolumn(
-        name = "Reason",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
-        description = "Why the host is ready or not."
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp",
-        description = "Age of the object."
-    ),
-    printcolumn(
         name = "Address",
         type_ = "string",
         json_path = ".status.addresses[0].address",
@@ -82,11 +76,24 @@ use serde::{Deserialize, Serialize};
         description = "The first address of the host."
     ),
     printcolumn(
+        name = "Power",
+        type_ = "string",
+        json_path = ".spec.power",
+        priority = 1,
+        description = "Power state that the spec asks for."
+    ),
+    printcolumn(
         name = "Message",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].message",
         priority = 1,
         description = "The reason in words."
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Age of the object."
     )
 )]
 #[kube(validation = Rule::new("self.metadata.name.size() <= 200").message("metadata.name is longer than 200 characters"))]

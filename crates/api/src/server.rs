@@ -92,17 +92,32 @@ use serde::{Deserialize, Serialize};
         description = "Operating system of the server."
     ),
     printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp",
-        description = "Age of the object."
-    ),
-    printcolumn(
         name = "Synced",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Synced\")].status",
         priority = 1,
         description = "Whether the last exchange with the provider worked and nothing is left to send."
+    ),
+    printcolumn(
+        name = "Power",
+        type_ = "string",
+        json_path = ".spec.power",
+        priority = 1,
+        description = "Power state that the spec asks for."
+    ),
+    printcolumn(
+        name = "Expires",
+        type_ = "string",
+        json_path = ".spec.expiresAt",
+        priority = 1,
+        description = "Time at which the operator deletes the object."
+    ),
+    printcolumn(
+        name = "Contract",
+        type_ = "string",
+        json_path = ".status.contractID",
+        priority = 1,
+        description = "Contract whose committed quota the server came from."
     ),
     printcolumn(
         name = "UUID",
@@ -117,6 +132,12 @@ use serde::{Deserialize, Serialize};
         json_path = ".status.conditions[?(@.type==\"Ready\")].message",
         priority = 1,
         description = "The reason in words."
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Age of the object."
     )
 )]
 #[kube(validation = Rule::new("self.metadata.name.size() <= 200").message("metadata.name is longer than 200 characters"))]

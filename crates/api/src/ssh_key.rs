@@ -46,12 +46,6 @@ use serde::{Deserialize, Serialize};
         description = "Fingerprint of the stored key, as ssh-keygen shows it."
     ),
     printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp",
-        description = "Age of the object."
-    ),
-    printcolumn(
         name = "UUID",
         type_ = "string",
         json_path = ".status.uuid",
@@ -64,6 +58,12 @@ use serde::{Deserialize, Serialize};
         json_path = ".status.conditions[?(@.type==\"Ready\")].message",
         priority = 1,
         description = "The reason in words."
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Age of the object."
     )
 )]
 #[x_kube(validation = account_stays("key"))]

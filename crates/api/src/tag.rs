@@ -50,12 +50,6 @@ use serde::{Deserialize, Serialize};
         description = "How many servers bear the tag."
     ),
     printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp",
-        description = "Age of the object."
-    ),
-    printcolumn(
         name = "Created",
         type_ = "boolean",
         json_path = ".status.created",
@@ -68,6 +62,12 @@ use serde::{Deserialize, Serialize};
         json_path = ".status.conditions[?(@.type==\"Ready\")].message",
         priority = 1,
         description = "The reason in words."
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Age of the object."
     )
 )]
 #[kube(validation = Rule::new("has(self.spec.tag) || self.metadata.name.matches('^[A-Za-z0-9_:-]{1,64}$')").message("metadata.name is no tag: set spec.tag to one of letters, digits, _, : and -, at most 64"))]

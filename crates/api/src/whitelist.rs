@@ -59,17 +59,17 @@ pub const MARK_START: &str = "[fmo-";
         description = "Entries that this object did not add."
     ),
     printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp",
-        description = "Age of the object."
-    ),
-    printcolumn(
         name = "Message",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].message",
         priority = 1,
         description = "The reason in words."
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Age of the object."
     )
 )]
 #[x_kube(validation = account_stays("whitelist"))]

@@ -105,6 +105,21 @@ fn records_are_open_at_every_level() {
 /// Without a list type, server-side apply takes a list for one value, and two who write it overwrite each
 /// other; with one, that is said and not left to chance.
 #[test]
+fn columns_begin_with_ready_and_reason_and_end_with_age() {
+    for crd in crds() {
+        let columns = crd["spec"]["versions"][0]["additionalPrinterColumns"].as_array();
+        let columns = columns.unwrap();
+        let names: Vec<&str> = columns.iter().map(|c| c["name"].as_str().unwrap()).collect();
+        let kind = &crd["spec"]["names"]["kind"];
+        assert_eq!(names[..2], ["Ready", "Reason"], "{kind}");
+        assert_eq!(names[names.len() - 2..], ["Message", "Age"], "{kind}");
+        // kubectl shows those of `-o wide` where they are defined, so none may follow Age.
+        let always = columns.iter().filter(|c| c["priority"].as_i64().unwrap_or(0) == 0);
+        assert_eq!(always.last().unwrap()["name"], "Age", "{kind}");
+    }
+}
+
+#[test]
 fn every_list_and_every_reference_says_how_it_is_merged() {
     let mut wrong = BTreeSet::new();
     for crd in crds() {

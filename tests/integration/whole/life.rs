@@ -131,11 +131,11 @@ async fn columns(world: &World, ready: &Value) {
     let table = printed("wide").await;
     let mut lines = table.lines();
     let head: Vec<&str> = lines.next().unwrap().split_whitespace().collect();
-    let first = [
-        "NAME", "READY", "REASON", "STATUS", "IP", "TYPE", "LOCATION", "OS", "AGE", "SYNCED",
-        "UUID",
+    let shown = [
+        "NAME", "READY", "REASON", "STATUS", "IP", "TYPE", "LOCATION", "OS", "SYNCED", "POWER",
+        "EXPIRES", "CONTRACT", "UUID", "MESSAGE", "AGE",
     ];
-    assert_eq!(head[..first.len()], first, "{table}");
+    assert_eq!(head, shown, "{table}");
     let row = lines.next().unwrap();
     let address = ready["status"]["addresses"][0]["address"].as_str().unwrap();
     let uuid = ready["status"]["uuid"].as_str().unwrap();

@@ -97,14 +97,24 @@ pub(super) fn counts(facts: &Facts, own: Option<&AccountReport>) -> Option<Serve
     let int = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
     let objects = int(facts.users?);
     let last = facts.status.servers.as_ref();
+    let of_limit = |live: i32| match facts.spec.limits.max_servers {
+        Some(most) => format!("{live}/{most}"),
+        None => live.to_string(),
+    };
     let Some(report) = own.filter(|report| report.proof.is_some()) else {
         let last = last?.clone();
-        return Some(ServerCounts { objects, ..last });
+        return Some(ServerCounts {
+            objects,
+            of_limit: of_limit(last.live),
+            ..last
+        });
     };
     let others = report.counts.others;
+    let live = int(report.counts.live);
     Some(ServerCounts {
         objects,
-        live: int(report.counts.live),
+        live,
+        of_limit: of_limit(live),
         retained: int(report.counts.retained),
         orphans: match &report.verdict {
             Verdict::Found(orphans) => int(orphans.len()),
