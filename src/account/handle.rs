@@ -243,9 +243,8 @@ impl Account {
             (None, KeyState::Rejected(refusal)) => Some((
                 Reason::KeyRejected,
                 format!(
-                    "the hosting API rejects the key of {} ({refusal}): put a valid key into its Secret; for the command see {}",
+                    "the hosting API rejects the key of {} ({refusal}): put a valid key into its Secret",
                     self.key(),
-                    self.key().command("describe", "")
                 ),
             )),
             (None, KeyState::Untried) => Some(view.last_error.clone().unwrap_or_else(|| {

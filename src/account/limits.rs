@@ -16,7 +16,6 @@ use flexmetal_core::{
     wording::counted,
 };
 use hosting_types::{OrderOutcome, Server};
-use serde_json::json;
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -24,7 +23,7 @@ use std::{
 };
 
 /// Who may change the account is often somebody else than who waits.
-const RAISE: &str = "; or have whoever may change the account raise it: ";
+const RAISE: &str = "; or ask whoever may change the account to raise it";
 /// The span of `maxOrdersPerHour`.
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -84,8 +83,6 @@ pub(super) struct Candidate<'a> {
     pub(super) limits: &'a Limits,
     /// What it offers the namespace of the object.
     pub(super) terms: &'a Terms,
-    /// All entries of the account object.
-    pub(super) entries: &'a [AllowedNamespaces],
     /// How often who waits asks again.
     pub(super) every: Duration,
     pub(super) reservations: &'a Reservations,
@@ -113,10 +110,9 @@ impl Candidate<'_> {
         });
         if let Some((most, machines)) = reached {
             return Err(format!(
-                "{account} has {}, delivered or being ordered, and its spec.limits.maxServers is {most}; delete a server, which is noticed within {}{}",
+                "{account} has {}, delivered or being ordered, and its spec.limits.maxServers is {most}; delete a server, which is noticed within {}{RAISE}",
                 counted(machines, "machine"),
                 Interval(self.every),
-                raise(account, "maxServers", machines)
             ));
         }
         let since = an_hour_before(self.now);
@@ -126,10 +122,9 @@ impl Candidate<'_> {
         });
         if let Some((most, recent)) = reached {
             return Err(format!(
-                "{account} has made {} within the last hour, and its spec.limits.maxOrdersPerHour is {most}; wait, tried again every {}{}",
+                "{account} has made {} within the last hour, and its spec.limits.maxOrdersPerHour is {most}; wait, tried again every {}{RAISE}",
                 counted(recent, "order"),
                 Interval(self.every),
-                raise(account, "maxOrdersPerHour", recent)
             ));
         }
         self.check_entry(snapshot)
@@ -151,12 +146,11 @@ impl Candidate<'_> {
         });
         if let Some((most, machines)) = reached {
             return Err(format!(
-                "the namespaces of the entry {:?} of spec.allowedNamespaces of {} have {}, delivered or being ordered, and its limits.maxServers is {most}; delete a server, which is noticed within {}{}",
+                "the namespaces of the entry {:?} of spec.allowedNamespaces of {} have {}, delivered or being ordered, and its limits.maxServers is {most}; delete a server, which is noticed within {}{RAISE}",
                 entry.name,
                 self.account,
                 counted(machines, "machine"),
                 Interval(self.every),
-                self.raise_entry(entry, "maxServers", machines)
             ));
         }
         let since = an_hour_before(self.now);
@@ -172,34 +166,14 @@ impl Candidate<'_> {
         });
         if let Some((most, recent)) = reached {
             return Err(format!(
-                "the namespaces of the entry {:?} of spec.allowedNamespaces of {} have made {} within the last hour, and its limits.maxOrdersPerHour is {most}; wait, tried again every {}{}",
+                "the namespaces of the entry {:?} of spec.allowedNamespaces of {} have made {} within the last hour, and its limits.maxOrdersPerHour is {most}; wait, tried again every {}{RAISE}",
                 entry.name,
                 self.account,
                 counted(recent, "order"),
                 Interval(self.every),
-                self.raise_entry(entry, "maxOrdersPerHour", recent)
             ));
         }
         Ok(())
-    }
-
-    /// How to raise a limit of an entry so far that one more goes out. The place in the list may have changed
-    /// meanwhile: never that of another entry.
-    fn raise_entry(&self, entry: &AllowedNamespaces, field: &str, count: usize) -> String {
-        let at = self.entries.iter().position(|e| e.name == entry.name);
-        let command = at.map_or_else(
-            || self.account.command("edit", ""),
-            |at| {
-                let path = format!("/spec/allowedNamespaces/{at}");
-                let patch = json!([
-                    {"op": "test", "path": format!("{path}/name"), "value": entry.name},
-                    {"op": "replace", "path": format!("{path}/limits/{field}"), "value": count + 1},
-                ]);
-                let patch = format!("--type=json -p '{patch}'");
-                self.account.command("patch", &patch)
-            },
-        );
-        format!("{RAISE}{command}")
     }
 
     /// The limit and the count, if the count reaches it. No count is above `most_seen` and the orders that are not
@@ -423,11 +397,4 @@ impl Attempt {
 
 fn an_hour_before(now: Moment) -> i64 {
     now.wall - i64::try_from(HOUR.as_secs()).unwrap_or(i64::MAX)
-}
-
-/// How to raise a limit of this account so far that one more goes out.
-fn raise(account: &AccountKey, field: &str, count: usize) -> String {
-    let more = count + 1;
-    let patch = format!("--type=merge -p '{{\"spec\":{{\"limits\":{{\"{field}\":{more}}}}}}}'");
-    format!("{RAISE}{}", account.command("patch", &patch))
 }

@@ -68,7 +68,7 @@ impl Account {
         let core = &live.core;
         let terms = match self.terms(&caller.namespace) {
             Terms::Unknown(why) => return Err(Denied::Blocked(Reason::Pending, why)),
-            Terms::Refused(why) => return Err(Denied::Blocked(Reason::NamespaceNotAllowed, why)),
+            Terms::Refused(why) => return Err(Denied::Blocked(Reason::NotAllowed, why)),
             terms @ (Terms::Own | Terms::Entry(_)) => terms,
         };
         let settings = self.settings();
@@ -79,7 +79,6 @@ impl Account {
             account: self.key(),
             limits: &settings.limits,
             terms: &terms,
-            entries: settings.allowed.as_deref().unwrap_or_default(),
             every: settings.times.active_poll_interval,
             reservations: self.reservations(),
             owners: &audience.owners,
@@ -161,9 +160,8 @@ impl Account {
         // Without the key nothing that is ordered could be released.
         (!self.is_held()).then(|| {
             let text = format!(
-                "the finalizer {ACCOUNT_FINALIZER} is not yet on {} and its Secret; see {}",
+                "the finalizer {ACCOUNT_FINALIZER} is not yet on {} and its Secret; look at the conditions of the account if this stays",
                 self.key(),
-                self.key().command("describe", "")
             );
             (Reason::Pending, text)
         })
@@ -181,9 +179,8 @@ impl Account {
         }
         self.connected().ok_or_else(|| {
             let text = format!(
-                "{} has no usable key or base URL; see {}",
+                "{} has no usable key or base URL; look at the conditions of the account",
                 self.key(),
-                self.key().command("describe", "")
             );
             Denied::Blocked(Reason::Pending, text)
         })

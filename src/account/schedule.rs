@@ -23,6 +23,45 @@ const SHORT_PAUSE: Duration = Duration::from_secs(8);
 /// The same where it has more than fits: to find that out costs thousands of calls.
 const LONG_PAUSE: Duration = Duration::from_secs(600);
 
+/// As many failures in a row for another reason than the one that is shown, and that one is shown.
+const STEADY: u32 = 3;
+
+/// Why something fails, as conditions show it. The reason stays until another one has come several times in a row: a
+/// provider that answers now this and now that must not turn the conditions of every object each time.
+#[derive(Debug, Default)]
+pub(crate) struct LastError {
+    shown: Option<(Reason, String)>,
+    other: Option<(Reason, u32)>,
+}
+
+impl LastError {
+    pub(crate) fn get(&self) -> Option<&(Reason, String)> {
+        self.shown.as_ref()
+    }
+
+    pub(crate) fn reason(&self) -> Option<Reason> {
+        self.get().map(|(reason, _)| *reason)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(crate) fn set(&mut self, next: (Reason, String)) {
+        let is_other = self.reason().is_some_and(|shown| shown != next.0);
+        let row = match self.other {
+            Some((reason, row)) if reason == next.0 => row + 1,
+            _ => 1,
+        };
+        if is_other && row < STEADY {
+            self.other = Some((next.0, row));
+            return;
+        }
+        self.shown = Some(next);
+        self.other = None;
+    }
+}
+
 /// The plan of the rounds.
 pub(crate) struct Schedule {
     started: Duration,
@@ -36,7 +75,7 @@ pub(crate) struct Schedule {
     /// The end of the pause, with its jitter.
     retry_at: Duration,
     jitter: f64,
-    error: Option<(Reason, String)>,
+    error: LastError,
 }
 
 impl Schedule {
@@ -50,7 +89,7 @@ impl Schedule {
             backoff: Backoff::default(),
             retry_at: Duration::ZERO,
             jitter: 1.0,
-            error: None,
+            error: LastError::default(),
         }
     }
 
@@ -123,7 +162,7 @@ impl Schedule {
 
     /// The rounds fail: why, for a person.
     pub(crate) fn error(&self) -> Option<&(Reason, String)> {
-        self.error.as_ref()
+        self.error.get()
     }
 
     /// Keeps count of failures. One alone says nothing; it is shown when it lasts, or at once where
@@ -136,19 +175,19 @@ impl Schedule {
         is_untried: bool,
     ) -> bool {
         self.jitter = rand::random_range(pace::LEAST_JITTER..=2.0 - pace::LEAST_JITTER);
-        let before = self.error.as_ref().map(|(reason, _)| *reason);
+        let before = self.error.reason();
         self.tried.record(round, began, now);
         match result {
             Ok(()) => {
                 self.backoff.reset();
                 self.retry_at = Duration::ZERO;
-                self.error = None;
+                self.error.clear();
                 if round == Round::Poll {
                     self.polled = Some(now);
                 }
             }
             // The breaker has its own pace and its own reason.
-            Err(Gap::Failed(Error::AccessDenied(_))) => self.error = None,
+            Err(Gap::Failed(Error::AccessDenied(_))) => self.error.clear(),
             Err(error) => {
                 // A list that does not hold still is a busy account, not a broken one.
                 let (enough, shortest, longest) = match error {
@@ -164,12 +203,12 @@ impl Schedule {
                 let shown = explain(&error);
                 tracing::debug!(?round, failures = self.backoff.failures(), "{}", shown.1);
                 if self.backoff.failures() >= enough || is_untried {
-                    self.error = Some(shown);
+                    self.error.set(shown);
                 }
             }
         }
         // The words may differ from failure to failure; only the reason is news.
-        before != self.error.as_ref().map(|(reason, _)| *reason)
+        before != self.error.reason()
     }
 }
 
@@ -191,6 +230,29 @@ pub(crate) fn explain(error: &Gap) -> (Reason, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_reason_of_failures_changes_once_another_one_lasts() {
+        let mut error = LastError::default();
+        let words = |reason| (reason, "no".to_owned());
+        let (away, busy) = (Reason::ProviderUnreachable, Reason::RateLimited);
+        for _ in 0..9 {
+            for reason in [away, busy, busy] {
+                error.set(words(reason));
+                assert_eq!(error.reason(), Some(away), "it does not flip");
+            }
+        }
+        for (row, shown) in [(1, away), (2, away), (3, busy), (4, busy)] {
+            if row == 1 {
+                error.set(words(away));
+            }
+            error.set(words(busy));
+            assert_eq!(error.reason(), Some(shown), "{row}");
+        }
+        error.clear();
+        error.set(words(away));
+        assert_eq!(error.reason(), Some(away));
+    }
 
     #[test]
     fn a_list_that_is_too_long_is_told_at_once_and_rarely_read() {

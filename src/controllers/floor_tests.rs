@@ -646,7 +646,7 @@ async fn an_object_that_does_not_decode_is_told_of_once() {
     assert_eq!(body["status"]["observedGeneration"], 3);
     let written: Vec<Condition> =
         serde_json::from_value(body["status"]["conditions"].clone()).unwrap();
-    let cause = Cause::needs_person(Reason::Undecodable, note.clone());
+    let cause = Cause::needs_person(Reason::InvalidSpec, note.clone());
     let shown: Vec<_> = written.iter().map(|c| (&*c.type_, &*c.status)).collect();
     let expected = cause.conditions();
     let expected: Vec<_> = expected

@@ -48,9 +48,10 @@ pub enum Next<'a, E> {
 }
 
 /// The turns that people wait for or must act on, of a kind that has no words of its own for them.
-pub const TURNS: [(Type, Severity, &str); 2] = [
+pub const TURNS: [(Type, Severity, &str); 3] = [
     (Type::Ready, Severity::Normal, "Apply"),
     (Type::Stalled, Severity::Warning, "Hold"),
+    (Type::DeletionBlocked, Severity::Warning, "Hold"),
 ];
 
 impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {
@@ -143,7 +144,7 @@ impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {
     ) -> Next<'a, E> {
         let (uid, now) = (subject.uid(), subject.now.mono);
         self.objects.remember(uid, |memory| {
-            memory.patience.note(decision.patience_for(), now);
+            memory.patience.note(decision.patience_for(subject), now);
         });
         for (list, not_before) in decision.wants.into_iter().chain(decision.wants_also) {
             if let Some(account) = account

@@ -159,7 +159,10 @@ fn change(before: &[Condition], after: &[Condition]) -> Option<News> {
         return None;
     }
     Some(News {
-        severity: match conditions::is_true(after, Type::Stalled) {
+        severity: match [Type::Stalled, Type::DeletionBlocked]
+            .iter()
+            .any(|kind| conditions::is_true(after, *kind))
+        {
             true => Severity::Warning,
             false => Severity::Normal,
         },

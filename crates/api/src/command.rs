@@ -163,6 +163,7 @@ pub struct ServerCommandStatus {
     pub observed_generation: Option<i64>,
 
     /// Complete and Failed as a Job has them; Ready, Reconciling, Stalled and Synced, as kstatus reads them.
+    /// Suspended and DeletionBlocked are shown from the first time on that they are True.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -330,6 +331,10 @@ impl Kind for ServerCommand {
 
     fn conditions_mut(status: &mut Self::Status) -> (&mut Option<i64>, &mut Vec<Condition>) {
         (&mut status.observed_generation, &mut status.conditions)
+    }
+
+    fn exists(status: &Self::Status) -> bool {
+        status.started_at.is_some()
     }
 
     fn handled(status: &mut Self::Status) -> &mut Option<String> {

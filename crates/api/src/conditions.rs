@@ -15,6 +15,10 @@ pub enum Type {
     Stalled,
     /// The last exchange with the provider worked and nothing is left to send.
     Synced,
+    /// A user stopped what is sent for the object (`suspend`, its own or its account's). Shown from the first time on.
+    Suspended,
+    /// The object is being deleted, and that waits (True: bad). Shown from the first time on.
+    DeletionBlocked,
     /// The provider accepts the account's key.
     KeyAccepted,
     /// Another key in the Secret than the one in use is accepted; only while there is one, or calls with a former key end.
@@ -36,6 +40,25 @@ pub enum Type {
 }
 
 impl Type {
+    /// Every type, in the order in which conditions are shown.
+    pub const ALL: [Self; 15] = [
+        Self::Ready,
+        Self::Reconciling,
+        Self::Stalled,
+        Self::Synced,
+        Self::Suspended,
+        Self::DeletionBlocked,
+        Self::KeyAccepted,
+        Self::CandidateAccepted,
+        Self::OrphansFound,
+        Self::ReleasesHeld,
+        Self::SelfCovered,
+        Self::RootPasswordStored,
+        Self::Complete,
+        Self::Failed,
+        Self::InstallUpToDate,
+    ];
+
     /// The name as it appears in manifests.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -43,6 +66,8 @@ impl Type {
             Self::Reconciling => "Reconciling",
             Self::Stalled => "Stalled",
             Self::Synced => "Synced",
+            Self::Suspended => "Suspended",
+            Self::DeletionBlocked => "DeletionBlocked",
             Self::KeyAccepted => "KeyAccepted",
             Self::CandidateAccepted => "CandidateAccepted",
             Self::OrphansFound => "OrphansFound",
@@ -80,6 +105,31 @@ impl Wanted {
         }
     }
 
+    /// A condition that is shown from the first time on that it is True: True for this reason, or else False. None: it
+    /// never was True.
+    pub fn flag(kind: Type, why: Option<(Reason, String)>, before: &[Condition]) -> Option<Self> {
+        if let Some((reason, message)) = why {
+            return Some(Self::new(kind, true, reason, message));
+        }
+        let is_shown = before.iter().any(|c| c.type_ == kind.as_str());
+        is_shown.then(|| Self::new(kind, false, Reason::InSync, ""))
+    }
+
+    /// The condition of a type as it is shown, to be written again; None: it is not, or says what nothing says any more.
+    pub fn shown(kind: Type, before: &[Condition]) -> Option<Self> {
+        let found = before.iter().find(|c| c.type_ == kind.as_str())?;
+        Some(Self {
+            kind,
+            status: match found.status.as_str() {
+                "True" => Some(true),
+                "False" => Some(false),
+                _ => None,
+            },
+            reason: Reason::parse(&found.reason)?,
+            message: found.message.clone(),
+        })
+    }
+
     /// The status as text.
     pub const fn status_word(&self) -> &'static str {
         match self.status {
@@ -91,7 +141,8 @@ impl Wanted {
 }
 
 /// Merges wanted conditions into the existing ones: the transition time changes only with the status,
-/// and types that are not wanted stay as they are. Returns the list in the order of `wanted`, others last.
+/// and types that are not wanted stay as they are. Returns the list in the order of [`Type`], others last: whatever part is
+/// wanted, what is the same is written the same.
 pub fn merge(
     existing: &[Condition],
     wanted: &[Wanted],
@@ -121,7 +172,19 @@ pub fn merge(
             merged.push(other.clone());
         }
     }
+    merged.sort_by_key(|c| {
+        Type::ALL
+            .iter()
+            .position(|t| t.as_str() == c.type_)
+            .unwrap_or(usize::MAX)
+    });
     merged
+}
+
+/// Whether nothing was said of an object yet but that it waits for its turn.
+pub fn is_new(conditions: &[Condition]) -> bool {
+    let ready = conditions.iter().find(|c| c.type_ == Type::Ready.as_str());
+    ready.is_none_or(|ready| ready.reason == Reason::Queued.as_str())
 }
 
 /// Whether a condition of this type is True in the list.

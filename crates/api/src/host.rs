@@ -2,14 +2,14 @@
 
 use super::{
     address::Address,
-    host_install::{HostInstallHistory, HostSystem, texts_fit},
+    host_install::{HostInstallHistory, HostKernelParam, HostSystem, texts_fit},
+    install::{Install, InstallStatus, installs_with},
     installation::{TextSource, script_is_run},
     kind::Kind,
     policies::{ManagementPolicy, Policies},
     power::{Power, PowerRecord, PowerStatus},
     records::{self, HostRecords},
-    references::{AccountRef, PinnedAccount, SshKeyRef, account_stays, HOST_NAME},
-    install::{Install, InstallStatus, installs_with},
+    references::{AccountRef, HOST_NAME, PinnedAccount, SshKeyRef, account_stays},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::{CustomResource, KubeSchema};
@@ -190,6 +190,7 @@ pub struct DedicatedHostStatus {
     pub observed_generation: Option<i64>,
 
     /// Ready, Reconciling, Stalled and Synced, as kstatus reads them.
+    /// Suspended is shown from the first time on that it is True.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -348,6 +349,10 @@ impl Kind for DedicatedHost {
         let records = &status.records;
         status.power = records.power.as_ref().and_then(PowerRecord::shown);
         status.install = records.install.as_ref().map(HostInstallHistory::shown);
+    }
+
+    fn exists(status: &Self::Status) -> bool {
+        status.provider_status.is_some() || status.server_id.is_some() || status.name.is_some()
     }
 
     fn handled(status: &mut Self::Status) -> &mut Option<String> {

@@ -3,11 +3,10 @@
 use super::{
     command::CommandOutcome,
     host::DedicatedHostSpec,
-    install::{FinishedInstall, InstallEnd},
+    install::{FinishedInstall, InstallEnd, InstallStatus, LastInstall},
     installation::{MOST_TEXT, TALOS, is_of, params_are_read},
     order::OrderAccount,
     references::ValueLocation,
-    install::{FinishedInstall, InstallEnd, InstallStatus, LastInstall},
     rfc3339,
 };
 use kube_core::Rule;

@@ -29,6 +29,12 @@ pub trait Kind:
     /// The request for a look that a status acknowledges.
     fn handled(status: &mut Self::Status) -> &mut Option<String>;
 
+    /// Whether a status shows that what the object stands for is there. An account that does not answer changes nothing
+    /// of it then.
+    fn exists(status: &Self::Status) -> bool {
+        Self::machine(status).is_some()
+    }
+
     /// The provider's identifier of the machine in a status, for the log.
     fn machine(_: &Self::Status) -> Option<&str> {
         None

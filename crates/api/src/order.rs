@@ -112,7 +112,6 @@ pub struct OrderRecord {
     pub outcome_at: Option<i64>,
     /// `Acknowledged` where a user acknowledged the outcome `Absent`. Unset where the operator found the outcome out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "OutcomeBasis")]
     pub outcome_basis: Option<OutcomeBasis>,
     /// Details of the outcome, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,7 +122,6 @@ pub struct OrderRecord {
     /// Token by which a user acknowledged this order, if it needed one. It is used up once the order may have made a
     /// server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 12))]
     pub acknowledgement: Option<String>,
     /// Hash of what the spec asked for, to show that a refused request was changed since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -173,7 +171,7 @@ pub enum OrderOutcome {
 }
 
 /// What an outcome rests on besides what the operator found out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum OutcomeBasis {
     /// A user acknowledged it.
     Acknowledged,

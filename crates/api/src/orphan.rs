@@ -24,8 +24,4 @@ pub struct Orphan {
     /// What type of machine it is.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub instance_type: String,
-    /// A command that makes an object for it: deleting that object releases the machine. Unset where an account of the
-    /// cluster shows it, or the machine's own words do not fit into a command.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub adopt: Option<String>,
 }

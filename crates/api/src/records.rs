@@ -5,11 +5,11 @@ use super::{
     account::KnownServer,
     command::{CommandRecord, CommandTarget},
     host_install::HostInstallHistory,
+    install::InstallHistory,
     lifetime::ExpiryWarning,
     order::OrderRecord,
     outputs::OutputRecord,
     power::PowerRecord,
-    install::InstallHistory,
     root_password::RootPasswordRecord,
 };
 use schemars::{Schema, SchemaGenerator, json_schema};

@@ -8,7 +8,7 @@ pub use super::policies::{DeletionPolicy, ExternalReleasePolicy, FailurePolicy, 
 pub use super::references::PinnedAccount;
 use super::{
     acknowledgement::{Acknowledged, PendingAcknowledgement},
-    install::{Install, InstallStatus, installs_with},
+    install::{Install, InstallHistory, InstallStatus, installs_with},
     installation::{KernelParam, keys_are_installed, script_has_shebang, script_is_run, texts_fit},
     interval::Interval,
     kind::Kind,
@@ -17,8 +17,7 @@ use super::{
     policies::{Policies, PoliciesInForce, release_delay_fits},
     power::{Power, PowerRecord, PowerStatus},
     records::{self, ServerRecords},
-    references::{AccountRef, SshKeySource, account_stays, HOST_NAME},
-    install::{Install, InstallHistory, InstallStatus, installs_with},
+    references::{AccountRef, HOST_NAME, SshKeySource, account_stays},
     root_password::{
         RootPassword, RootPasswordRecord, RootPasswordStatus, has_a_secret_of_its_own,
         only_windows_has_one,
@@ -435,6 +434,7 @@ pub struct BareMetalServerStatus {
     pub observed_generation: Option<i64>,
 
     /// Ready, Reconciling, Stalled and Synced, as kstatus reads them.
+    /// Suspended and DeletionBlocked are shown from the first time on that they are True.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

@@ -109,6 +109,7 @@ pub struct SshKeyStatus {
     pub observed_generation: Option<i64>,
 
     /// Ready, Reconciling, Stalled and Synced, as kstatus reads them.
+    /// Suspended and DeletionBlocked are shown from the first time on that they are True.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -159,6 +160,10 @@ impl Kind for SshKey {
 
     fn conditions_mut(status: &mut Self::Status) -> (&mut Option<i64>, &mut Vec<Condition>) {
         (&mut status.observed_generation, &mut status.conditions)
+    }
+
+    fn exists(status: &Self::Status) -> bool {
+        status.uuid.is_some()
     }
 
     fn handled(status: &mut Self::Status) -> &mut Option<String> {

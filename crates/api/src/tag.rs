@@ -132,6 +132,7 @@ pub struct ServerTagStatus {
     pub observed_generation: Option<i64>,
 
     /// Ready, Reconciling, Stalled and Synced, as kstatus reads them.
+    /// Suspended and DeletionBlocked are shown from the first time on that they are True.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -199,6 +200,10 @@ impl Kind for ServerTag {
 
     fn conditions_mut(status: &mut Self::Status) -> (&mut Option<i64>, &mut Vec<Condition>) {
         (&mut status.observed_generation, &mut status.conditions)
+    }
+
+    fn exists(status: &Self::Status) -> bool {
+        status.tag.is_some()
     }
 
     fn handled(status: &mut Self::Status) -> &mut Option<String> {

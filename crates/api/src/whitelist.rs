@@ -171,6 +171,7 @@ pub struct IpWhitelistStatus {
 
     /// Ready, Reconciling, Stalled and Synced, as kstatus reads them, and SelfCovered: whether the operator's own
     /// addresses are admitted and stay so.
+    /// Suspended and DeletionBlocked are shown from the first time on that they are True.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -258,6 +259,10 @@ impl Kind for IpWhitelist {
 
     fn conditions_mut(status: &mut Self::Status) -> (&mut Option<i64>, &mut Vec<Condition>) {
         (&mut status.observed_generation, &mut status.conditions)
+    }
+
+    fn exists(status: &Self::Status) -> bool {
+        status.unmanaged.is_some()
     }
 
     fn handled(status: &mut Self::Status) -> &mut Option<String> {

@@ -76,6 +76,30 @@ impl AccountFacts {
         }
     }
 
+    /// Whether the account is there and does not answer as it should: no object changes state for that. An operator that
+    /// has just started has not tried the key yet.
+    pub fn is_out_of_touch(&self) -> bool {
+        self.view().is_some_and(|view| match &view.state {
+            State::Blocked(why, _) => !matches!(why, Reason::Pending | Reason::Suspended),
+            State::Usable => view.is_unreachable,
+        })
+    }
+
+    /// Whether the account is there, and may not be called because something is wrong with it.
+    pub fn is_blocked(&self) -> bool {
+        let state = self.view().map(|view| &view.state);
+        matches!(state, Some(State::Blocked(..))) && self.is_out_of_touch()
+    }
+
+    /// Whether it is known that everything through the account is stopped for the object, or is not.
+    pub fn is_stop_known(&self) -> bool {
+        match self {
+            Self::Missing(_) | Self::NotServed(_) => true,
+            Self::Closed { .. } => false,
+            Self::Found { view, .. } => !matches!(&view.state, State::Blocked(Reason::Pending, _)),
+        }
+    }
+
     /// Why everything through the account is stopped for the object; None: it is not.
     pub fn stopped(&self) -> Option<&str> {
         match &self.view()?.state {
@@ -96,9 +120,7 @@ impl AccountFacts {
     /// while that is not known.
     pub fn refusing(&self) -> Option<&View> {
         match self {
-            Self::Closed { cause, view } if cause.reason == Reason::NamespaceNotAllowed => {
-                Some(view)
-            }
+            Self::Closed { cause, view } if cause.reason == Reason::NotAllowed => Some(view),
             _ => None,
         }
     }
@@ -116,7 +138,7 @@ impl AccountFacts {
                 ),
             )),
             Self::NotServed(which) => Err(Cause::needs_person(
-                Reason::AccountNotServed,
+                Reason::AccountNotFound,
                 format!(
                     "spec.accountRef: {which} is served by an operator of the whole cluster only, and this \
                      namespace has one of its own: use a ProviderAccount of this namespace, or take the \
@@ -151,17 +173,14 @@ pub fn closed(terms: &Terms) -> Option<Cause> {
     match terms {
         Terms::Own | Terms::Entry(_) => None,
         Terms::Unknown(why) => Some(Cause::missing(Reason::Pending, why.clone())),
-        Terms::Refused(why) => Some(Cause::needs_person(
-            Reason::NamespaceNotAllowed,
-            why.clone(),
-        )),
+        Terms::Refused(why) => Some(Cause::needs_person(Reason::NotAllowed, why.clone())),
     }
 }
 
 /// What a reason of the account is to an object that waits for it.
 pub fn held(reason: Reason, message: String) -> Cause {
     match reason {
-        Reason::SecretNotFound | Reason::ReferenceNotFound => Cause::missing(reason, message),
+        Reason::ReferenceNotFound => Cause::missing(reason, message),
         Reason::Pending
         | Reason::ProviderUnreachable
         | Reason::RateLimited

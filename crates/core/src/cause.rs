@@ -3,7 +3,7 @@
 use super::patience::Patience;
 use api::{
     Reason,
-    conditions::{Type, Wanted},
+    conditions::{Type, Wanted, is_true},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub enum Standing {
     /// Something that it refers to does not exist. That may just be applied in another order, so it
     /// reads as Reconciling at first, and as Stalled when [`Patience`] is over.
     Missing,
-    /// A person has stopped it, who need not be called.
+    /// A user has stopped it, who need not be called. The condition Suspended says so, and no other changes.
     Suspended,
     /// A person is needed.
     Stalled,
@@ -39,6 +39,22 @@ pub enum Standing {
 pub const AS_READY: &str = "the condition Ready says why";
 /// The same, where Synced carries it.
 pub const AS_SYNCED: &str = "the condition Synced says why";
+/// What Synced says while the account does not answer. No words of the failure: they may change with each, and every object
+/// would be written.
+pub const OUT_OF_TOUCH: &str = "The account does not answer as it should, and this is what was seen last. Look at the conditions of the account";
+/// What a new object says that is suspended.
+const AS_SUSPENDED: &str =
+    "Nothing is done yet; this goes on once suspend is lifted, see the condition Suspended";
+
+/// How long a new object says nothing: the first steps of most are not worth a write.
+const FIRST_STATUS: Duration = Duration::from_secs(4);
+
+/// What a new object says after that.
+const QUEUED: &str =
+    "Waiting for the account, which takes its objects in turn; this goes on as soon as it can";
+
+/// What a deleted object says that is not held up.
+const ENDS: [Reason; 2] = [Reason::Releasing, Reason::Progressing];
 
 impl Cause {
     /// All is as declared.
@@ -54,6 +70,16 @@ impl Cause {
     /// Waiting for an object that is referred to.
     pub fn missing(reason: Reason, message: impl Into<String>) -> Self {
         Self::new(Standing::Missing, reason, message)
+    }
+
+    /// Waiting for its turn, from the first on.
+    pub fn queued() -> Self {
+        Self::waits(Reason::Queued, QUEUED)
+    }
+
+    /// How long an object that was first seen then still says nothing.
+    pub fn queued_after(age: Duration) -> Duration {
+        FIRST_STATUS.saturating_sub(age)
     }
 
     /// Stopped by a person.
@@ -111,15 +137,50 @@ impl Cause {
     pub fn is_in_sync(&self) -> bool {
         match self.standing {
             Standing::Ready => true,
-            Standing::Reconciling => matches!(
-                self.reason,
-                Reason::Provisioning | Reason::WaitingForAddress
-            ),
+            Standing::Reconciling => self.reason == Reason::Provisioning,
             Standing::Missing | Standing::Suspended | Standing::Stalled => false,
         }
     }
 
-    /// The three conditions that every kind has. What is not the case says `Settled`, with nothing to read.
+    /// What an object says for this cause that has these conditions: Ready, Reconciling, Stalled and Synced, and of one
+    /// that is being deleted, what that waits for. `synced`: what Synced says in the place of the cause.
+    pub fn shown(
+        self,
+        synced: Option<Wanted>,
+        before: &[Condition],
+        is_deleting: bool,
+    ) -> Vec<Wanted> {
+        let is_suspended = self.standing == Standing::Suspended;
+        if is_suspended && !is_deleting {
+            // What was going on is not any more.
+            let is_kept =
+                Wanted::shown(Type::Ready, before).is_some() && !is_true(before, Type::Reconciling);
+            return match is_kept {
+                true => kept(before),
+                false => Self::waits(Reason::Pending, AS_SUSPENDED).shown(None, before, false),
+            };
+        }
+        let synced = synced.unwrap_or_else(|| self.synced());
+        let why = (self.reason, self.message.clone());
+        let why = Some(why).filter(|(reason, _)| is_deleting && !ENDS.contains(reason));
+        let is_blocked = why.is_some();
+        let standing = match is_suspended {
+            true => Standing::Reconciling,
+            false => self.standing,
+        };
+        let mut shown = Self { standing, ..self }.conditions().to_vec();
+        // The text stands in Ready, and in DeletionBlocked.
+        for condition in shown.iter_mut().skip(1) {
+            if is_blocked && condition.status == Some(true) {
+                AS_READY.clone_into(&mut condition.message);
+            }
+        }
+        shown.push(synced);
+        shown.extend(Wanted::flag(Type::DeletionBlocked, why, before));
+        shown
+    }
+
+    /// The three conditions that every kind has. What is not the case says `InSync`, with nothing to read.
     pub fn conditions(self) -> [Wanted; 3] {
         let Self {
             reason,
@@ -134,7 +195,7 @@ impl Cause {
             if standing == of {
                 Wanted::new(kind, true, reason, message.clone())
             } else {
-                Wanted::new(kind, false, Reason::Settled, "")
+                Wanted::new(kind, false, Reason::InSync, "")
             }
         };
         let reconciling = flag(Type::Reconciling, Standing::Reconciling);
@@ -144,9 +205,123 @@ impl Cause {
     }
 }
 
+/// `kubectl get -o wide` shows the message of Ready and of no other condition. Where Ready has nothing to say and something
+/// is pending, it says what Synced says; of what is only to be written of Synced, too.
+pub fn fall_back(wanted: &mut Vec<Wanted>, before: &[Condition]) {
+    let Some(synced) = wanted.iter().find(|c| c.kind == Type::Synced) else {
+        return;
+    };
+    let pending = match (synced.status, synced.message.as_str()) {
+        (Some(true), _) | (_, AS_READY) => String::new(),
+        (_, message) => message.to_owned(),
+    };
+    if let Some(ready) = wanted.iter_mut().find(|c| c.kind == Type::Ready) {
+        if ready.message.is_empty() {
+            ready.message = pending;
+        }
+        return;
+    }
+    let Some(ready) = Wanted::shown(Type::Ready, before) else {
+        return;
+    };
+    let was = Wanted::shown(Type::Synced, before).map(|synced| synced.message);
+    let is_borrowed = ready.message.is_empty() || was.as_ref() == Some(&ready.message);
+    if is_borrowed && ready.message != pending {
+        wanted.push(Wanted {
+            message: pending,
+            ..ready
+        });
+    }
+}
+
+/// The conditions that every kind has, as they are.
+fn kept(before: &[Condition]) -> Vec<Wanted> {
+    let types = [Type::Ready, Type::Reconciling, Type::Stalled, Type::Synced];
+    let of = |kind| Wanted::shown(kind, before);
+    types.into_iter().filter_map(of).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn on(conditions: &[Wanted]) -> Vec<(Type, Reason)> {
+        let on = conditions.iter().filter(|c| c.status == Some(true));
+        on.map(|c| (c.kind, c.reason)).collect()
+    }
+
+    #[test]
+    fn a_suspended_object_keeps_its_conditions() {
+        let ready = Cause::ready(Reason::Delivered, "m").shown(None, &[], false);
+        let before = api::conditions::merge(&[], &ready, None, jiff::Timestamp::MIN);
+        let suspended = || Cause::suspended("stopped by a user");
+        assert_eq!(suspended().shown(None, &before, false), ready);
+        let stuck = Cause::needs_person(Reason::LimitReached, "m").shown(None, &[], false);
+        let before = api::conditions::merge(&[], &stuck, None, jiff::Timestamp::MIN);
+        assert_eq!(suspended().shown(None, &before, false), stuck);
+        // What was going on is not any more.
+        let waits = Cause::waits(Reason::NoStock, "m").shown(None, &[], false);
+        let waits = api::conditions::merge(&[], &waits, None, jiff::Timestamp::MIN);
+        for before in [&waits[..], &[]] {
+            let shown = suspended().shown(None, before, false);
+            assert_eq!(on(&shown), [(Type::Reconciling, Reason::Pending)]);
+        }
+    }
+
+    #[test]
+    fn ready_says_what_is_pending_where_it_has_nothing_to_say() {
+        let ready = || Cause::ready(Reason::Delivered, "");
+        let pending = |text: &str| Wanted::new(Type::Synced, false, Reason::PendingChanges, text);
+        let shown = |cause: Cause, synced| {
+            let mut shown = cause.shown(synced, &[], false);
+            fall_back(&mut shown, &[]);
+            (shown[0].message.clone(), shown)
+        };
+        assert_eq!(shown(ready(), None).0, "");
+        let own = Cause::ready(Reason::Available, "there");
+        let (text, own) = shown(own, Some(pending("m")));
+        assert_eq!(text, "there");
+        let (text, shown) = shown(ready(), Some(pending("other-os")));
+        assert_eq!(text, "other-os");
+        // Synced alone is written.
+        let before = api::conditions::merge(&[], &shown, None, jiff::Timestamp::MIN);
+        let mut alone = vec![pending("later")];
+        fall_back(&mut alone, &before);
+        assert_eq!(alone[1].message, "later");
+        let mut alone = vec![Wanted::new(Type::Synced, true, Reason::InSync, "")];
+        fall_back(&mut alone, &before);
+        assert_eq!(alone[1].message, "");
+        let own = api::conditions::merge(&[], &own, None, jiff::Timestamp::MIN);
+        let mut alone = vec![Wanted::new(Type::Synced, false, Reason::Progressing, "x")];
+        let own: Vec<Condition> = own.into_iter().filter(|c| c.type_ != "Synced").collect();
+        fall_back(&mut alone, &own);
+        assert_eq!(alone.len(), 1, "it has its own");
+    }
+
+    #[test]
+    fn a_deletion_that_waits_says_why_and_is_in_progress() {
+        use Type::{DeletionBlocked, Reconciling, Stalled};
+        let shown = |cause: Cause| cause.shown(None, &[], true);
+        let suspended = shown(Cause::suspended("stopped by a user"));
+        let why = Reason::Suspended;
+        assert_eq!(on(&suspended), [(Reconciling, why), (DeletionBlocked, why)]);
+        let waits = shown(Cause::waits(Reason::Protected, "protected"));
+        let why = Reason::Protected;
+        assert_eq!(on(&waits), [(Reconciling, why), (DeletionBlocked, why)]);
+        let text: Vec<&str> = waits.iter().map(|c| c.message.as_str()).collect();
+        assert_eq!(text, ["protected", AS_READY, "", AS_READY, "protected"]);
+        let stuck = shown(Cause::needs_person(Reason::MarksMissing, "m"));
+        let why = Reason::MarksMissing;
+        assert_eq!(on(&stuck), [(Stalled, why), (DeletionBlocked, why)]);
+
+        let before = api::conditions::merge(&[], &waits, None, jiff::Timestamp::MIN);
+        let goes_on = || Cause::waits(Reason::Releasing, "m");
+        let ended = goes_on().shown(None, &before, true);
+        assert_eq!(on(&ended), [(Reconciling, Reason::Releasing)]);
+        let last = ended.last().unwrap();
+        assert_eq!((last.kind, last.status), (DeletionBlocked, Some(false)));
+        assert_eq!(goes_on().shown(None, &[], true).len(), 4, "it never waited");
+    }
 
     #[test]
     fn at_most_one_of_the_three_is_true() {
@@ -154,7 +329,7 @@ mod tests {
             (Cause::ready(Reason::Delivered, "m"), [true, false, false]),
             (Cause::waits(Reason::Ordering, "m"), [false, true, false]),
             (
-                Cause::missing(Reason::SecretNotFound, "m"),
+                Cause::missing(Reason::ReferenceNotFound, "m"),
                 [false, true, false],
             ),
             (Cause::suspended("m"), [false, false, false]),
@@ -175,14 +350,14 @@ mod tests {
     #[test]
     fn what_is_awaited_needs_a_person_after_two_minutes_and_stays_so_after_a_restart() {
         let at = Duration::from_secs;
-        let cause = || Cause::missing(Reason::SecretNotFound, "m");
+        let cause = || Cause::missing(Reason::ReferenceNotFound, "m");
         let mut patience = Patience::default();
         let (first, rest) = cause().judged(&patience, at(1000), &[]);
         assert_eq!(
             (first.standing, rest),
             (Standing::Reconciling, Some(at(120)))
         );
-        patience.note(Some(Reason::SecretNotFound), at(1000));
+        patience.note(Some(Reason::ReferenceNotFound), at(1000));
         let (later, rest) = cause().judged(&patience, at(1090), &[]);
         assert_eq!(
             (later.standing, rest),

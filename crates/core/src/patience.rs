@@ -36,7 +36,7 @@ mod tests {
     #[test]
     fn patience_runs_from_the_first_moment_and_starts_again_for_another_reason() {
         let at = Duration::from_secs;
-        let (missing, away) = (Reason::SecretNotFound, Reason::AccountNotReady);
+        let (missing, away) = (Reason::ReferenceNotFound, Reason::AccountNotReady);
         let mut patience = Patience::default();
         assert_eq!(patience.rest(missing, at(500)), PATIENCE);
         patience.note(Some(missing), at(500));

@@ -1,5 +1,6 @@
 //! What is told in events: what happened, and which conditions turned.
 
+use crate::cause::AS_READY;
 use api::{
     Reason,
     conditions::{self, Type},
@@ -29,16 +30,24 @@ pub fn turned(
     let turned =
         |kind: Type| conditions::is_true(after, kind) && !conditions::is_true(before, kind);
     let news = watched.iter().filter(|(kind, ..)| turned(*kind));
-    news.filter_map(|(kind, severity, action)| {
-        let condition = after.iter().find(|c| c.type_ == kind.as_str())?;
+    let news = news.filter_map(|(kind, severity, action)| {
+        let of = |kind: Type| after.iter().find(|c| c.type_ == kind.as_str());
+        let condition = of(*kind)?;
+        let told = match condition.message == AS_READY {
+            true => of(Type::Ready)?,
+            false => condition,
+        };
         Some(News {
             severity: *severity,
             reason: Reason::parse(&condition.reason)?.as_str(),
             action,
-            note: condition.message.clone(),
+            note: told.message.clone(),
         })
-    })
-    .collect()
+    });
+    let mut news: Vec<News> = news.collect();
+    // A deletion that needs a user waits, too.
+    news.dedup_by(|a, b| (a.reason, &a.note) == (b.reason, &b.note));
+    news
 }
 
 /// Whether an event is a warning.

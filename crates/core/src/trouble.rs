@@ -6,6 +6,14 @@ use api::{Interval, Reason};
 /// How many failures in a row status shows. One alone says nothing.
 pub const PERSISTS: u32 = 3;
 
+/// Whether a reason says that the account does not answer, or refuses the key.
+pub fn is_accounts(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::KeyRejected | Reason::ProviderUnreachable | Reason::RateLimited
+    )
+}
+
 /// Why an effect failed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Trouble {
@@ -35,6 +43,11 @@ impl Trouble {
     /// Whether it is a call to the provider that failed.
     pub fn is_providers(&self) -> bool {
         !matches!(self.reason, Reason::WriteFailed | Reason::ChecksFailed)
+    }
+
+    /// Whether it says something of the account, and nothing of what was asked for.
+    pub fn is_accounts(&self) -> bool {
+        is_accounts(self.reason)
     }
 
     /// The API server did not do it; `why` in its words.

@@ -5,7 +5,10 @@
 
 mod looks;
 
-use super::{room::Held, schedule::explain};
+use super::{
+    room::Held,
+    schedule::{LastError, explain},
+};
 use api::Reason;
 use flexmetal_core::{
     account::view::{Catalogue, Hosts, List, Tags},
@@ -70,7 +73,7 @@ struct Waiting {
     /// The moment of the last good look that somebody waited for. What nobody waited for decides nothing.
     looked: Option<Duration>,
     backoff: Backoff,
-    error: Option<(Reason, String)>,
+    error: LastError,
     /// How many records the last good look read.
     read: usize,
 }
@@ -101,7 +104,7 @@ impl Waiting {
     /// Those who have waited for the look of this moment; they wait no more.
     fn answered(&mut self, looked: Duration) -> Vec<String> {
         self.backoff.reset();
-        self.error = None;
+        self.error.clear();
         self.refresh = self.refresh.filter(|moment| *moment > looked);
         let until = looked + self.early;
         if self.open().any(|(_, moment)| moment <= until) {
@@ -128,7 +131,7 @@ impl Lists {
     /// What the last looks showed that somebody waited for, and the failures of those that somebody waits for.
     pub(crate) fn view(&self) -> (Contents, ListErrors) {
         let state = self.state();
-        let errors = List::ALL.map(|list| state.waiting[list as usize].error.clone());
+        let errors = List::ALL.map(|list| state.waiting[list as usize].error.get().cloned());
         let mut contents = state.contents.clone();
         let looked = state.waiting[List::Catalogue as usize].looked;
         contents.catalogue = looked.zip(contents.catalogue.map(|(_, catalogue)| catalogue));
@@ -226,10 +229,13 @@ impl Lists {
         let shown = explain(error);
         tracing::debug!(?list, failures, "{}", shown.1);
         let is_shown = failures >= SHOWN && !is_refused && is_awaited;
-        let shown = is_shown.then_some(shown);
-        let reason = |shown: &Option<(Reason, String)>| shown.as_ref().map(|(reason, _)| *reason);
-        let is_news = reason(&shown).is_some() && reason(&shown) != reason(&waiting.error);
-        waiting.error = shown;
+        let before = waiting.error.reason();
+        match is_shown {
+            true => waiting.error.set(shown),
+            false => waiting.error.clear(),
+        }
+        let now = waiting.error.reason();
+        let is_news = now.is_some() && now != before;
         match is_news {
             true => waiting.open().map(|(uid, _)| uid.clone()).collect(),
             false => Vec::new(),
@@ -240,7 +246,7 @@ impl Lists {
     pub(crate) fn forget(&self, uid: &str) {
         for waiting in &mut self.state().waiting {
             if waiting.by_uid.remove(uid).is_some() && waiting.open().next().is_none() {
-                waiting.error = None;
+                waiting.error.clear();
             }
         }
     }
@@ -252,7 +258,7 @@ impl Lists {
             dismissed.extend(waiting.open().map(|(uid, _)| uid.clone()));
             waiting.by_uid.clear();
             waiting.refresh = None;
-            waiting.error = None;
+            waiting.error.clear();
         }
         dismissed
     }

@@ -61,7 +61,7 @@ async fn a_late_pass_of_a_former_object_changes_nothing_of_its_successor() {
     rig.ready(&present).await;
     rig.woken();
     let first = account_uid("default");
-    let blocked = || Settings::blocked(Reason::Undecodable, "late".into());
+    let blocked = || Settings::blocked(Reason::InvalidSpec, "late".into());
     let connection = rig.connection("key-one");
     rig.accounts
         .configure(&key("default"), &first, blocked(), Some(connection));

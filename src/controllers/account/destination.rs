@@ -54,7 +54,7 @@ impl Destination {
             (_, Some(declared)) => Self::To(declared),
             (Some(spec), None) if reach.is_listed() => Self::To(spec),
             (_, None) => Self::Nowhere(format!(
-                "{secret} has no entry {BASE_URL_ENTRY:?}, so its key is sent nowhere: add the base URL of the hosting API, such as https://HOST, to this Secret of type {API_KEY_SECRET}"
+                "{secret} has no key {BASE_URL_ENTRY:?}, so its API key is sent nowhere: add the base URL of the hosting API, such as https://HOST, to this Secret of type {API_KEY_SECRET}"
             )),
         }
     }

@@ -283,7 +283,7 @@ async fn undecodable<K: AccountObject>(ctx: &AccountContext<K>, object: &Invalid
     );
     let key = object::key::<K>(&object.metadata);
     let uid = object.metadata.uid.as_deref().unwrap_or_default();
-    let settings = Settings::blocked(Reason::Undecodable, format!("{key}: {note}"));
+    let settings = Settings::blocked(Reason::InvalidSpec, format!("{key}: {note}"));
     ctx.accounts
         .set_served(&key, uid, ctx.leadership.unbroken_since());
     ctx.accounts.configure(&key, uid, settings, None);

@@ -220,7 +220,7 @@ mod tests {
             }])
         };
         let conditions = json!([{
-            "type": "Failed", "status": "True", "reason": "CommandTimeout", "message": "",
+            "type": "Failed", "status": "True", "reason": "CommandFailed", "message": "",
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         }]);
         let place = |deleted: bool, status: Value| {

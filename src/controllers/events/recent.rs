@@ -140,7 +140,7 @@ mod tests {
         );
         assert_eq!(recent.repeated(&news("1"), &object("b"), secs(600)), None);
         let other = News {
-            reason: Reason::Undecodable.as_str(),
+            reason: Reason::InvalidSpec.as_str(),
             ..news("1")
         };
         assert_eq!(recent.repeated(&other, &object("a"), secs(600)), None);

@@ -91,16 +91,19 @@ async fn carry_out(ctx: &ServerContext, gathered: Gathered) -> Again {
     ctx.objects
         .remember(facts.uid(), |memory| memory.queued = is_queued);
     let observation = match asked {
-        // The first steps of a new object are not worth a write.
-        Asked::Queued if is_new(&facts) => return Again::After(QUEUED),
         Asked::Queued => {
+            let mut waiting = decision.clone();
+            // The first steps of a new object are not worth a write.
+            if let Some(rest) = waiting.queued(&facts) {
+                return Again::After(rest);
+            }
             let patience = decision.draft.patience.unwrap_or(QUEUED);
             let mut again = Again::After(QUEUED.min(patience));
             // It took the place of something else, which may be due before.
             if let (Effect::FetchPassword { .. }, Again::After(rest)) = (effect, decision.again) {
                 again = again.within(rest);
             }
-            return say(ctx, &facts, &decision, again).await;
+            return say(ctx, &facts, &waiting, again).await;
         }
         Asked::Denied(reason, message) => {
             facts.denied = Some((reason, message));
@@ -157,12 +160,6 @@ fn waits_for_facts(decision: &Decision) -> bool {
         || decision.wants_proof.is_some()
         || decision.wants_catalogue.is_some()
         || decision.wants_servers.is_some()
-}
-
-/// Whether nothing was said of the object yet.
-fn is_new(facts: &Facts) -> bool {
-    let status = facts.object.status.as_ref();
-    status.is_none_or(|s| s.conditions.is_empty())
 }
 
 /// The place in the queue goes back, where there is one.

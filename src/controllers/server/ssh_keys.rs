@@ -58,7 +58,7 @@ impl KeyError {
             Self::Value(_) | Self::NoKey { .. } | Self::Ending { .. } => {
                 Cause::missing(Reason::ReferenceNotFound, message)
             }
-            Self::NotStored { .. } => Cause::waits(Reason::KeyNotStored, message),
+            Self::NotStored { .. } => Cause::waits(Reason::ReferenceNotReady, message),
             Self::NoPublicKey { .. } | Self::OtherAccount { .. } | Self::Nothing => {
                 Cause::needs_person(Reason::InvalidSpec, message)
             }
@@ -290,12 +290,12 @@ mod tests {
         assert_ne!(hash(&first), hash(&other));
 
         for (found, reason, word) in [
-            (Found::NotKnown, Reason::KeyNotStored, "not listed yet"),
+            (Found::NotKnown, Reason::ReferenceNotReady, "not listed yet"),
             (Found::Ending, Reason::ReferenceNotFound, "name another one"),
             (Found::Missing, Reason::ReferenceNotFound, "create it"),
             (
                 Found::NotReady("InvalidSpec".into()),
-                Reason::KeyNotStored,
+                Reason::ReferenceNotReady,
                 "InvalidSpec",
             ),
             (

@@ -15,9 +15,10 @@ use flexmetal_core::{
 use std::sync::Arc;
 
 /// The turns that people wait for or must act on.
-const TURNS: [(Type, Severity, &str); 2] = [
+const TURNS: [(Type, Severity, &str); 3] = [
     (Type::Ready, Severity::Normal, "Store"),
     (Type::Stalled, Severity::Warning, "Hold"),
+    (Type::DeletionBlocked, Severity::Warning, "Hold"),
 ];
 
 /// One pass.

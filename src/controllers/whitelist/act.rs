@@ -2,7 +2,6 @@
 
 use super::WhitelistContext;
 use crate::{account::Permit, runtime::clock};
-use api::Reason;
 use flexmetal_core::{
     pass::Ended,
     report::{News, Severity},
@@ -227,7 +226,7 @@ async fn tell_what_stays(ctx: &WhitelistContext, facts: &Facts) {
     let named = left.get(..left.len().min(MOST_NAMED)).unwrap_or_default();
     let news = News {
         severity: Severity::Warning,
-        reason: Reason::Retained.as_str(),
+        reason: "Retained",
         action: "Delete",
         note: format!(
             "{}{more} of API key {} may stay at the provider, to lock nobody out: remove them there once they are not needed",

@@ -109,12 +109,17 @@ fn columns_begin_with_ready_and_reason_and_end_with_age() {
     for crd in crds() {
         let columns = crd["spec"]["versions"][0]["additionalPrinterColumns"].as_array();
         let columns = columns.unwrap();
-        let names: Vec<&str> = columns.iter().map(|c| c["name"].as_str().unwrap()).collect();
+        let names: Vec<&str> = columns
+            .iter()
+            .map(|c| c["name"].as_str().unwrap())
+            .collect();
         let kind = &crd["spec"]["names"]["kind"];
         assert_eq!(names[..2], ["Ready", "Reason"], "{kind}");
         assert_eq!(names[names.len() - 2..], ["Message", "Age"], "{kind}");
         // kubectl shows those of `-o wide` where they are defined, so none may follow Age.
-        let always = columns.iter().filter(|c| c["priority"].as_i64().unwrap_or(0) == 0);
+        let always = columns
+            .iter()
+            .filter(|c| c["priority"].as_i64().unwrap_or(0) == 0);
         assert_eq!(always.last().unwrap()["name"], "Age", "{kind}");
     }
 }

@@ -4,7 +4,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 
 use super::{
-    SOON, apply, held, judge, looks, machine, machine_becomes, stuck, tags, text, told, with,
+    SOON, apply, judge, looks, machine, machine_becomes, stuck, tags, text, told, with,
     with_other_account,
 };
 use lab::rig::{Health, Plan, World, cluster, condition, eventually, health, quick_timing, server};
@@ -303,7 +303,7 @@ async fn what_is_only_looked_at_is_shown_as_it_is_and_never_touched() {
     let uuid = by_hand(&world, "seen", &["web"]).await;
     world.create(&observing("seen", &uuid)).await;
     let ready = world
-        .wait_for_condition("seen", "Ready", "True", Some("Observed"), SOON)
+        .wait_for_condition("seen", "Ready", "True", Some("Delivered"), SOON)
         .await;
     assert_eq!(text(&ready["status"]["uuid"]), uuid);
     let shown = ["location", "instanceType", "os", "hostname"].map(|of| &ready["status"][of]);
@@ -330,7 +330,7 @@ async fn what_is_only_looked_at_is_shown_as_it_is_and_never_touched() {
     let owned = text(&owner["status"]["uuid"]);
     world.create(&observing("double", &owned)).await;
     world
-        .wait_for_condition("double", "Ready", "True", Some("Observed"), SOON)
+        .wait_for_condition("double", "Ready", "True", Some("Delivered"), SOON)
         .await;
     let before = changes(&world).await;
     world.operator().restart();
@@ -349,9 +349,9 @@ async fn what_is_only_looked_at_is_shown_as_it_is_and_never_touched() {
     let words = [
         "nothing is released",
         &owned,
-        "\"managementPolicy\":\"Full\"",
+        "spec.managementPolicy to Full",
     ];
-    stuck(&world, "owner", "ObserveOnly", &words).await;
+    super::blocked(&world, "owner", "ObserveOnly", &words).await;
     looks(&world, 3).await;
     assert_eq!(changes(&world).await, before);
     world
@@ -374,7 +374,7 @@ async fn a_kept_machine_comes_back_by_its_identifier_alone() {
     world.delete("web").await;
     world.wait_gone("web", SOON).await;
     apply(&world.client, Some(&world.namespace), &keep).await;
-    let patch = format!("\"externalID\":\"{kept}\"");
+    let patch = format!("spec.externalID to {kept}");
     stuck(&world, "web", "RetainedMachine", &[&patch]).await;
     world
         .merge("web", &json!({"spec": {"externalID": kept}}))
@@ -388,7 +388,7 @@ async fn a_kept_machine_comes_back_by_its_identifier_alone() {
     let mut later = naming("later", &other);
     later["spec"]["suspend"] = json!(true);
     world.create(&later).await;
-    held(&world, "later", "Suspended", &["nothing is taken on"]).await;
+    super::suspended(&world, "later", &["spec.suspend"]).await;
     assert_eq!(marks(&world, &other).await, Vec::<String>::new());
     judge(&world).await;
 }

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::sleep;
 
-use super::{SERVERS, SOON, held, judge, looks, machine_becomes, machine_of, orders, stuck, with};
+use super::{
+    SERVERS, SOON, held, held_for, judge, looks, machine_becomes, machine_of, orders, stuck, with,
+};
 use lab::rig::{Fault, Health, Plan, World, cluster, eventually, health, server};
 
 const LONG: f64 = 3600.0;
@@ -131,7 +133,7 @@ async fn a_machine_that_goes_back_and_forth_between_states_is_shown_as_it_is_and
                 &json!({"status": "delivered", "ipAddresses": []}),
             )
             .await;
-        held(&world, "one", "WaitingForAddress", &[uuid(one)]).await;
+        held_for(&world, "one", "Provisioning", &[uuid(one), "no address"]).await;
         let back = json!({"ipAddresses": ["192.0.2.7"]});
         world.simulator.alter(uuid(one), &back).await;
         world.wait_ready("one", SOON).await;

@@ -61,7 +61,7 @@ async fn what_cannot_be_says_which_field_and_its_neighbours_go_on() {
         (
             "IpWhitelist",
             list("foreign", json!({"apiKeyID": 4711})),
-            "ApiKeyNotFound",
+            "ReferenceNotFound",
             &["spec.apiKeyID", "4711", "one of its keys"],
         ),
         (

@@ -161,12 +161,12 @@ async fn commands_for_one_server_go_one_after_the_other_and_its_release_waits() 
 
     world.delete("web").await;
     world
-        .wait_for_condition("web", "Ready", "False", Some("CommandRunning"), SOON)
+        .wait_for_condition("web", "Ready", "False", Some("Queued"), SOON)
         .await;
     // Nor does a process that has just started take it for over before it has listed it.
     world.operator().restart();
     world
-        .wait_for_condition("web", "Ready", "False", Some("CommandRunning"), SOON)
+        .wait_for_condition("web", "Ready", "False", Some("Queued"), SOON)
         .await;
     assert_eq!(at_provider(&world, &uuid).await.len(), 1);
     assert!(released(&world).await.is_empty());
@@ -174,7 +174,7 @@ async fn commands_for_one_server_go_one_after_the_other_and_its_release_waits() 
     over(&world, "first", "Complete").await;
     let ending = over(&world, "second", "Failed").await;
     let reason = &condition(&ending, "Failed").expect("it is told")["reason"];
-    assert_eq!(reason, "ServerEnding");
+    assert_eq!(reason, "Superseded");
     world.wait_gone("web", SOON).await;
     assert_eq!(at_provider(&world, &uuid).await.len(), 1);
     assert_eq!(released(&world).await, [uuid]);
@@ -282,7 +282,7 @@ async fn an_annotation_that_somebody_made_up_is_not_followed_and_holds_no_releas
         .merge("web", &json!({"spec": {"suspend": true}}))
         .await;
     let made = all.create(&command("forged", &json!({}))).await;
-    all.wait_for_condition("forged", "Ready", "False", Some("Suspended"), SOON)
+    all.wait_for_condition("forged", "Suspended", "True", Some("Suspended"), SOON)
         .await;
     let note = json!({
         "uid": made["metadata"]["uid"], "action": "PowerOff", "server": uuid, "attempt": "made-up",
@@ -309,7 +309,7 @@ async fn an_annotation_that_somebody_made_up_is_not_followed_and_holds_no_releas
         .merge("web", &json!({"spec": {"suspend": true}}))
         .await;
     let made = all.create(&command("waits", &json!({}))).await;
-    all.wait_for_condition("waits", "Ready", "False", Some("Suspended"), SOON)
+    all.wait_for_condition("waits", "Suspended", "True", Some("Suspended"), SOON)
         .await;
     let mut note = note;
     note["uid"] = made["metadata"]["uid"].clone();

@@ -39,11 +39,18 @@ async fn an_object_moves_on_by_itself_when_the_key_is_repaired() {
     stuck(
         &world,
         "one",
-        "SecretNotFound",
+        "ReferenceNotFound",
         &["account-key", "create it"],
     )
     .await;
-    account_says(&world, "default", "KeyAccepted", "False", "SecretNotFound").await;
+    account_says(
+        &world,
+        "default",
+        "KeyAccepted",
+        "False",
+        "ReferenceNotFound",
+    )
+    .await;
 
     let write = async |entry: &str, text: &str| {
         let object = secret_of_type("flexmetal.dev/api-key", "account-key", &[(entry, text)]);
@@ -54,7 +61,7 @@ async fn an_object_moves_on_by_itself_when_the_key_is_repaired() {
     eventually("the missing entry is told", SOON, async || {
         let one = world.get("one").await?;
         let message = condition(&one, "Ready")?["message"].to_string();
-        let words = ["account-key", "has no entry", "apiKey", "add it"];
+        let words = ["account-key", "has no key", "apiKey", "add it"];
         words.iter().all(|w| message.contains(w)).then_some(())
     })
     .await;
@@ -82,8 +89,8 @@ async fn an_object_moves_on_by_itself_when_the_key_is_repaired() {
 
     write("apiKey", world.simulator.api_key()).await;
     world.wait_ready("one", SOON).await;
-    account_says(&world, "default", "KeyAccepted", "True", "KeyAccepted").await;
-    account_says(&world, "default", "Ready", "True", "AccountReady").await;
+    account_says(&world, "default", "KeyAccepted", "True", "InSync").await;
+    account_says(&world, "default", "Ready", "True", "Available").await;
     assert_eq!(orders(&world).await, 1);
     judge(&world).await;
 }
@@ -159,17 +166,24 @@ async fn a_secret_that_is_deleted_ends_the_session_and_keeps_every_object() {
         .patch("account-key", &PatchParams::default(), &forced)
         .await
         .unwrap();
-    account_says(&world, "default", "KeyAccepted", "False", "SecretNotFound").await;
+    account_says(
+        &world,
+        "default",
+        "KeyAccepted",
+        "False",
+        "ReferenceNotFound",
+    )
+    .await;
     let calls = world.simulator.ledger().await.len();
     world.delete("one").await;
-    stuck(&world, "one", "SecretNotFound", &["account-key"]).await;
+    stuck(&world, "one", "ReferenceNotFound", &["account-key"]).await;
     assert_eq!(world.simulator.ledger().await.len(), calls, "no call");
 
     world.operator().kill9();
     world.operator().restart();
     world.delete("two").await;
     for (name, object) in ["one", "two"].iter().zip(&objects) {
-        stuck(&world, name, "SecretNotFound", &["account-key"]).await;
+        stuck(&world, name, "ReferenceNotFound", &["account-key"]).await;
         let now = world.get(name).await.unwrap();
         assert!(now["metadata"]["finalizers"][0].is_string(), "{now:#}");
         let machine = super::machine_of(&world, object).await;
@@ -268,7 +282,7 @@ async fn a_bundle_from_a_config_map_is_trusted_and_a_missing_one_is_named() {
 
     write("ca.crt", &own.cert.pem()).await;
     world.wait_ready("one", SOON).await;
-    account_says(&world, "default", "Ready", "True", "AccountReady").await;
+    account_says(&world, "default", "Ready", "True", "Available").await;
 
     // Without it nothing is ordered, and what there is can be released, whoever restarts.
     let maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), &world.namespace);
@@ -364,7 +378,7 @@ async fn the_key_is_told_to_nobody() {
     account_says(&world, "default", "KeyAccepted", "False", "KeyRejected").await;
     world.simulator.key(CANARY, true).await;
     world.write_key(CANARY).await;
-    account_says(&world, "default", "KeyAccepted", "True", "KeyAccepted").await;
+    account_says(&world, "default", "KeyAccepted", "True", "InSync").await;
     let object = world.wait_ready("one", SOON).await.to_string();
     world.delete("one").await;
     world.wait_gone("one", SOON).await;

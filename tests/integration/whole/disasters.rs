@@ -30,7 +30,7 @@ pub(super) async fn namespace_not_allowed(host: &Host) -> World {
     let spec = json!({"accountRef": {"kind": "ClusterProviderAccount", "name": "shared"}});
     world.create(&with("one", &spec)).await;
     let words = [world.namespace.as_str(), "spec.allowedNamespaces"];
-    stuck(&world, "one", "NamespaceNotAllowed", &words).await;
+    stuck(&world, "one", "NotAllowed", &words).await;
     assert_eq!(orders(&world).await, 0);
     // Two entries that speak of one namespace allow nothing: which one holds cannot be told.
     let twice = json!([
@@ -41,10 +41,10 @@ pub(super) async fn namespace_not_allowed(host: &Host) -> World {
         let object = world.get("one").await?;
         let ready = condition(&object, "Ready")?;
         let told = ready["message"].as_str()?.contains(r#""others" and "all""#);
-        (told && ready["reason"] == "NamespaceNotAllowed").then_some(())
+        (told && ready["reason"] == "NotAllowed").then_some(())
     })
     .await;
-    stuck(&world, "one", "NamespaceNotAllowed", &words).await;
+    stuck(&world, "one", "NotAllowed", &words).await;
     assert_eq!(orders(&world).await, 0);
     apply(&world.client, None, &account(json!([twice[0]]))).await;
     world.wait_ready("one", SOON).await;
@@ -63,7 +63,7 @@ pub(super) async fn namespace_not_allowed(host: &Host) -> World {
     )
     .await;
     world.create(&with("two", &spec)).await;
-    stuck(&world, "two", "NamespaceNotAllowed", &words).await;
+    stuck(&world, "two", "NotAllowed", &words).await;
     world.wait_ready("one", SOON).await;
     world.delete("one").await;
     world.wait_gone("one", SOON).await;
@@ -121,7 +121,7 @@ pub(super) async fn undecodable(host: &Host) -> World {
     install_kinds(&world.client).await;
 
     let words = ["spec.os", "correct the field"];
-    stuck(&world, "broken", "Undecodable", &words).await;
+    stuck(&world, "broken", "InvalidSpec", &words).await;
     world.wait_ready("good", SOON).await;
     assert_eq!(orders(&world).await, 1);
     // Repaired, it goes on like any other.

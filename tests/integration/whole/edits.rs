@@ -178,6 +178,10 @@ fn essence(object: &Value) -> Value {
     ] {
         status.as_object_mut().unwrap().remove(field);
     }
+    // It is shown from the first time on that it is True.
+    let was_suspended = |c: &Value| c["type"] == "Suspended" && c["status"] == "False";
+    let conditions = status["conditions"].as_array_mut().unwrap();
+    conditions.retain(|condition| !was_suspended(condition));
     // The hash of the request speaks of the name, too.
     for field in [
         "epoch",

@@ -128,13 +128,7 @@ pub(super) async fn limits(host: &Host) -> (World, World) {
 
     // The namespace of the other world is none of the team's until it bears its label.
     other.create(&with("first", &spec(&one, json!({})))).await;
-    stuck(
-        &other,
-        "first",
-        "NamespaceNotAllowed",
-        &["spec.allowedNamespaces"],
-    )
-    .await;
+    stuck(&other, "first", "NotAllowed", &["spec.allowedNamespaces"]).await;
     label(&other, "team", &json!(team)).await;
     let first = other.wait_ready("first", SOON).await;
     one.create(&with("second", &spec(&one, json!({})))).await;
@@ -171,7 +165,7 @@ pub(super) async fn limits(host: &Host) -> (World, World) {
     account(host, &one, &entries(1, true)).await;
     one.delete("second").await;
     let words = ["suspend of the entry \"team\""];
-    super::held(&one, "second", "Suspended", &words).await;
+    super::blocked(&one, "second", "Suspended", &words).await;
     let uuid = text(&second["status"]["uuid"]);
     assert_eq!(super::machine(&one, &uuid).await["status"], "delivered");
     account(host, &one, &entries(1, false)).await;
@@ -241,7 +235,7 @@ pub(super) async fn outsiders(host: &Host) -> (World, World) {
     outside.merge("own", &own).await;
     let words = [outside.namespace.as_str(), "spec.allowedNamespaces"];
     for name in ["stranger", "own"] {
-        stuck(&outside, name, "NamespaceNotAllowed", &words).await;
+        stuck(&outside, name, "NotAllowed", &words).await;
     }
     for kind in ["ServerTag", "SshKey"] {
         let things = outside.things(kind);
@@ -255,13 +249,7 @@ pub(super) async fn outsiders(host: &Host) -> (World, World) {
         };
         things.create(&object).await;
         things
-            .wait_for_condition(
-                "forged",
-                "Ready",
-                "False",
-                Some("NamespaceNotAllowed"),
-                SOON,
-            )
+            .wait_for_condition("forged", "Ready", "False", Some("NotAllowed"), SOON)
             .await;
     }
     // The ones who are served go on; when their order is through, all that waited for a call has had its turn.

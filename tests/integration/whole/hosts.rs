@@ -576,7 +576,8 @@ async fn policies_hold_what_is_asked_for_and_a_key_that_a_host_names_stays() {
     let world = with_host("hosthold", Plan::default()).await;
     // Suspended by the object, stopped at the account, only looked at: nothing is sent, and the consent stands.
     edit(&world, json!({"suspend": true})).await;
-    says(&world, "db", "Ready", ("False", "Suspended"), &[]).await;
+    says(&world, "db", "Suspended", ("True", "Suspended"), &[]).await;
+    says(&world, "db", "Ready", ("True", "Available"), &[]).await;
     edit(
         &world,
         json!({"power": "PoweredOff", "install": {"revision": 2}}),
@@ -598,8 +599,8 @@ async fn policies_hold_what_is_asked_for_and_a_key_that_a_host_names_stays() {
     says(
         &world,
         "db",
-        "Ready",
-        ("False", "Suspended"),
+        "Suspended",
+        ("True", "Suspended"),
         &["spec.suspend of"],
     )
     .await;

@@ -89,12 +89,7 @@ async fn a_secret_that_is_no_key_secret_is_sent_nowhere_and_gets_no_finalizer() 
         let user = with(name, &json!({"accountRef": {"name": name}}));
         apply(&tenant, namespace, &user).await;
     }
-    let words = [
-        "Secret",
-        KEY_TYPE,
-        "kubectl delete secret",
-        "--type=flexmetal.dev/api-key",
-    ];
+    let words = ["Secret", KEY_TYPE, "create it again"];
     for name in ["one", "two"] {
         refused(&world, name, "InvalidKey", &words).await;
         stuck(&world, name, "InvalidKey", &[KEY_TYPE]).await;
@@ -161,7 +156,7 @@ async fn an_edit_of_a_url_sends_the_key_nowhere() {
     // Without a URL in the spec that of the Secret counts, and with an equal one too.
     for url in [Value::Null, json!(world.simulator.api())] {
         change_account(&world, "default", &json!({"spec": {"baseURL": url}})).await;
-        account_says(&world, "default", "Ready", "True", "AccountReady").await;
+        account_says(&world, "default", "Ready", "True", "Available").await;
         looks(&world, 2).await;
     }
     assert_eq!(other.ledger().await, Vec::<Value>::new());
@@ -251,5 +246,5 @@ async fn with_a_list_nothing_else_is_called() {
     apply(&world.client, namespace, &account("beside", &beside)).await;
     refused(&world, "beside", "InvalidEndpoint", &["spec.baseURL", FLAG]).await;
     assert_eq!(other.ledger().await, Vec::<Value>::new());
-    account_says(&world, "default", "Ready", "True", "AccountReady").await;
+    account_says(&world, "default", "Ready", "True", "Available").await;
 }

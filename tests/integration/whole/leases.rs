@@ -8,7 +8,7 @@ use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{SOON, api_of, apply, judge, looks, secret, stuck, with};
+use super::{SOON, api_of, apply, judge, looks, said, secret, with};
 use lab::rig::{Operator, Start, World, cluster, eventually, quick_timing, server};
 
 /// An account of the cluster, for everybody.
@@ -61,7 +61,10 @@ async fn operators_of_some_namespaces_leave_accounts_of_the_cluster_alone() {
             "ProviderAccount of this namespace",
             "--watch-namespace",
         ];
-        stuck(world, "shared", "AccountNotServed", &words).await;
+        let object = world
+            .wait_for_condition("shared", "Stalled", "True", Some("AccountNotFound"), SOON)
+            .await;
+        said("shared", &object, &words);
         world.delete("shared").await;
         world.wait_gone("shared", SOON).await;
         judge(world).await;

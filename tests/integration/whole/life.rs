@@ -172,6 +172,8 @@ fn watch_the(versions: &[Value]) {
         reasons.extend(reason.filter(|reason| reasons.last() != Some(reason)));
     }
     assert_eq!(last, Health::Terminating);
+    // On a busy machine it may wait for its turn first.
+    reasons.retain(|reason| reason != "Queued");
     let expected = ["Ordering", "Provisioning", "Delivered", "Releasing"];
     assert_eq!(reasons[..expected.len()], expected, "{reasons:?}");
     // Start, intent, outcome, delivered, the deletion itself, the release record, releasing, end: one more is noise.

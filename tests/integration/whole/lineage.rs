@@ -144,7 +144,7 @@ async fn an_ordinary_rotation_stays_ordinary() {
     lead_to(&world, &world.simulator).await;
     account_says(&world, "default", "KeyAccepted", "False", "AccountChanged").await;
     lead_to(&world, &other).await;
-    account_says(&world, "default", "KeyAccepted", "True", "KeyAccepted").await;
+    account_says(&world, "default", "KeyAccepted", "True", "InSync").await;
     assert_eq!(seen_at(&world, other.api()).await, young);
     // Scaled to zero it has nothing to show any more.
     world.delete("one").await;

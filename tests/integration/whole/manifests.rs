@@ -4,8 +4,8 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::{
-    ACKNOWLEDGE, ORDER_ANNOTATION, SOON, acknowledging, cluster_wide::Host, held, is_acknowledged,
-    judge, looks, machine, machine_of, orders, pending, stuck, tags, with,
+    ACKNOWLEDGE, ORDER_ANNOTATION, SOON, acknowledging, cluster_wide::Host, is_acknowledged, judge,
+    looks, machine, machine_of, orders, pending, stuck, suspended, tags, with,
 };
 use lab::rig::{World, server};
 
@@ -74,7 +74,7 @@ pub(super) async fn copied(host: &Host) -> World {
         &three.replace("\nspec:\n", "\nspec:\n  suspend: true\n"),
     )
     .await;
-    held(&world, "three", "Suspended", &[]).await;
+    suspended(&world, "three", &[]).await;
     world.delete("three").await;
     world.wait_gone("three", SOON).await;
     assert_eq!(world.simulator.live_machines().await.len(), 2);

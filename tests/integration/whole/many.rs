@@ -54,7 +54,7 @@ impl<'a> Many<'a> {
         list: &'static str,
     ) -> Self {
         // What is made before would say that it waits, which takes writes of its own.
-        super::account_says(world, "default", "Ready", "True", "AccountReady").await;
+        super::account_says(world, "default", "Ready", "True", "Available").await;
         let things = world.things(kind);
         let log = WatchLog::of_all(things.api().clone()).await;
         Self {

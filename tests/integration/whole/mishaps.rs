@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    SOON, acknowledging, held, is_acknowledged, judge, looks, machine, machine_of, orders, pending,
-    stuck, tags,
+    SOON, acknowledging, held_for, is_acknowledged, judge, looks, machine, machine_of, orders,
+    pending, stuck, tags,
 };
 use lab::rig::{Fault, Health, World, cluster, condition, eventually, health, server};
 
@@ -107,7 +107,7 @@ async fn without_address(world: &World) {
         .await;
     let change = json!({"status": "delivered", "ipAddresses": []});
     world.simulator.alter(uuid(&object), &change).await;
-    held(world, "unaddressed", "WaitingForAddress", &["no address"]).await;
+    held_for(world, "unaddressed", "Provisioning", &["no address"]).await;
     assert_eq!(
         health(&world.get("unaddressed").await.unwrap()),
         Health::InProgress
@@ -269,11 +269,9 @@ async fn an_edit_after_the_order_is_shown_as_pending_and_sends_nothing() {
         condition(&pending, "Ready"),
         condition(&object, "Ready")
             .map(|ready| {
-                // Only the generation that it speaks of is another, and where to read what is pending.
+                // Only the generation that it speaks of is another, and it says what is pending.
                 let mut ready = ready.clone();
-                let words =
-                    "the condition Synced says which changes of the spec the machine does not have";
-                ready["message"] = words.into();
+                ready["message"] = message.clone().into();
                 ready["observedGeneration"] = pending["metadata"]["generation"].clone();
                 ready
             })

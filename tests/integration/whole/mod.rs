@@ -10,6 +10,7 @@ mod bad_input;
 mod bad_things;
 mod cluster_wide;
 mod commands;
+mod conditions;
 mod credentials;
 mod disasters;
 mod edits;
@@ -206,10 +207,39 @@ async fn held(world: &World, name: &str, reason: &str, words: &[&str]) -> String
     said(name, &object, words)
 }
 
+/// Like [`held`], where the same reason may have had other words before.
+async fn held_for(world: &World, name: &str, reason: &str, words: &[&str]) {
+    eventually(&format!("{name}: {reason} {words:?}"), SOON, async || {
+        let object = world.get(name).await?;
+        let ready = condition(&object, "Ready")?;
+        let message = ready["message"].as_str()?;
+        let is_told = words.iter().all(|word| message.contains(word));
+        (is_told && ready["status"] == "False" && ready["reason"] == reason).then_some(())
+    })
+    .await;
+}
+
+/// Waits until the object is suspended. Returns the message, which holds all of `words`.
+async fn suspended(world: &World, name: &str, words: &[&str]) -> String {
+    let object = world
+        .wait_for_condition(name, "Suspended", "True", Some("Suspended"), SOON)
+        .await;
+    says(name, &object, "Suspended", words)
+}
+
+/// Waits until the deletion of the object waits for this. Returns the message, which holds all of `words`.
+async fn blocked(world: &World, name: &str, reason: &str, words: &[&str]) -> String {
+    let object = world
+        .wait_for_condition(name, "DeletionBlocked", "True", Some(reason), SOON)
+        .await;
+    said(name, &object, words);
+    says(name, &object, "DeletionBlocked", words)
+}
+
 /// Like [`held`], and a person is needed. What may just come in another order is waited for first.
 async fn stuck(world: &World, name: &str, reason: &str, words: &[&str]) -> String {
     let kind = match reason {
-        "AccountNotFound" | "SecretNotFound" | "ReferenceNotFound" => "Reconciling",
+        "AccountNotFound" | "ReferenceNotFound" => "Reconciling",
         _ => "Stalled",
     };
     let object = world
@@ -220,7 +250,12 @@ async fn stuck(world: &World, name: &str, reason: &str, words: &[&str]) -> Strin
 
 /// The message of Ready, which holds all of `words`.
 fn said(name: &str, object: &Value, words: &[&str]) -> String {
-    let message = text(&condition(object, "Ready").expect("it is told")["message"]);
+    says(name, object, "Ready", words)
+}
+
+/// The message of a condition, which holds all of `words`.
+fn says(name: &str, object: &Value, kind: &str, words: &[&str]) -> String {
+    let message = text(&condition(object, kind).expect("it is told")["message"]);
     for word in words {
         assert!(
             message.contains(word),

@@ -10,7 +10,7 @@ pub(super) async fn orphan(host: &Host) -> World {
     let world = host.guest("orphan").await;
     world.create(&server("one")).await;
     world.wait_ready("one", SOON).await;
-    account_says(&world, "default", "OrphansFound", "False", "NoOrphans").await;
+    account_says(&world, "default", "OrphansFound", "False", "InSync").await;
     let order_tag = format!("{}{}", super::ORDER_TAG, "f".repeat(32));
     let lost = json!({
         "name": "lost", "tags": [format!("fmo-cluster:{}", host.world.cluster_id), order_tag],
@@ -55,24 +55,17 @@ pub(super) async fn orphan(host: &Host) -> World {
     assert!(shown[1].is_null(), "{account:#}");
     assert_eq!(machine(&world, lost).await["status"], "delivered");
 
-    // The command of the line gives it an object.
-    let command = line["adopt"].as_str().unwrap();
-    let (echo, rest) = command.split_once(" | ").unwrap();
-    assert_eq!(rest, "kubectl create -f -");
-    let said = std::process::Command::new("sh").args(["-c", echo]).output();
-    let object = String::from_utf8(said.unwrap().stdout).unwrap();
-    let made = host
-        .cluster
-        .kubectl_with_input(&["create", "-f", "-"], &object);
-    let made = made.await;
-    assert!(
-        made.status.success(),
-        "{}",
-        String::from_utf8_lossy(&made.stderr)
-    );
+    // Its line has all that an object for it has to say.
+    let hostname = &line["hostname"];
+    world
+        .create(&json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer", "metadata": {"name": hostname},
+            "spec": {"externalID": line["uuid"], "hostname": hostname},
+        }))
+        .await;
     let adopted = world.wait_ready("lost", SOON).await;
     assert_eq!(adopted["status"]["uuid"], *lost);
-    let account = account_says(&world, "default", "OrphansFound", "False", "NoOrphans").await;
+    let account = account_says(&world, "default", "OrphansFound", "False", "InSync").await;
     assert_eq!(account["status"]["orphans"], Value::Null, "{account:#}");
 
     // An object that only shows a machine claims none. Released at the provider, it leaves the list.
@@ -93,7 +86,7 @@ pub(super) async fn orphan(host: &Host) -> World {
     assert_eq!(machine(&world, watched).await["status"], "delivered");
     let released = json!({"status": "released"});
     world.simulator.alter(watched, &released).await;
-    let account = account_says(&world, "default", "OrphansFound", "False", "NoOrphans").await;
+    let account = account_says(&world, "default", "OrphansFound", "False", "InSync").await;
     assert_eq!(account["status"]["orphans"], Value::Null, "{account:#}");
     let counts = world.simulator.counts().await;
     let releases = counts.get("DELETE /v3/flexMetal/servers/{uuid}");

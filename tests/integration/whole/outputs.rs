@@ -201,7 +201,7 @@ async fn what_belongs_to_another_is_never_touched_and_told() {
     world.wait_ready("one", SOON).await;
     world.wait_ready("two", SOON).await;
     let one = world
-        .wait_for_condition("one", "Synced", "False", Some("OutputNotOwned"), SOON)
+        .wait_for_condition("one", "Synced", "False", Some("NameTaken"), SOON)
         .await;
     let message = text(&condition(&one, "Synced").expect("it is told")["message"]);
     assert!(
@@ -220,7 +220,7 @@ async fn what_belongs_to_another_is_never_touched_and_told() {
     assert_eq!(held["uuid"], text(&owning["status"]["uuid"]));
     if owner == "one" {
         world
-            .wait_for_condition("two", "Synced", "False", Some("OutputNotOwned"), SOON)
+            .wait_for_condition("two", "Synced", "False", Some("NameTaken"), SOON)
             .await;
     }
     let map = maps(&world).get("taken").await.expect("it is there");
@@ -267,7 +267,7 @@ async fn a_machine_that_is_only_looked_at_is_written_down_and_a_suspended_one_no
     asleep["suspend"] = json!(true);
     world.merge("asleep", &json!({"spec": asleep})).await;
     world
-        .wait_for_condition("asleep", "Synced", "False", Some("Suspended"), SOON)
+        .wait_for_condition("asleep", "Suspended", "True", Some("Suspended"), SOON)
         .await;
     looks(&world, 5).await;
     assert_eq!(map(&world, "asleep").await, None);

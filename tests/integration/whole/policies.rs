@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::{
-    SERVERS, SOON, held, judge, looks, machine_becomes, machine_of, orders, set_account, stuck,
-    with,
+    SERVERS, SOON, blocked, held, judge, looks, machine_becomes, machine_of, orders, set_account,
+    suspended, with,
 };
 use lab::rig::{Fault, World, cluster, condition, eventually, server};
 
@@ -34,13 +34,15 @@ async fn policies_hold_orders_and_releases() {
             .await;
         let object = world.wait_ready("protected", SOON).await;
         world.delete("protected").await;
-        stuck(
+        blocked(
             &world,
             "protected",
             "Protected",
             &["spec.deletionProtection"],
         )
         .await;
+        let waits = world.get("protected").await.unwrap();
+        assert_eq!(condition(&waits, "Reconciling").unwrap()["status"], "True");
         looks(&world, 3).await;
         assert_eq!(machine_of(&world, &object).await["status"], "delivered");
         world
@@ -56,7 +58,9 @@ async fn policies_hold_orders_and_releases() {
                 &json!({"suspend": true, "hostname": "unheard-of"}),
             ))
             .await;
-        held(&world, "suspended", "Suspended", &["spec.suspend"]).await;
+        suspended(&world, "suspended", &["spec.suspend"]).await;
+        let new = world.get("suspended").await.unwrap();
+        assert_eq!(condition(&new, "Ready").unwrap()["reason"], "Pending");
         looks(&world, 3).await;
         let machines = world.simulator.machines().await;
         assert!(
@@ -68,12 +72,18 @@ async fn policies_hold_orders_and_releases() {
             .merge("suspended", &json!({"spec": {"suspend": false}}))
             .await;
         let object = world.wait_ready("suspended", SOON).await;
+        assert_eq!(condition(&object, "Suspended").unwrap()["status"], "False");
 
         world
             .merge("suspended", &json!({"spec": {"suspend": true}}))
             .await;
+        suspended(&world, "suspended", &["spec.suspend"]).await;
+        let ready = world.get("suspended").await.unwrap();
+        for kind in ["Ready", "Synced"] {
+            assert_eq!(condition(&ready, kind).unwrap()["status"], "True", "{kind}");
+        }
         world.delete("suspended").await;
-        held(&world, "suspended", "Suspended", &["nothing is released"]).await;
+        blocked(&world, "suspended", "Suspended", &["nothing is released"]).await;
         looks(&world, 3).await;
         assert_eq!(machine_of(&world, &object).await["status"], "delivered");
         world
@@ -87,7 +97,7 @@ async fn policies_hold_orders_and_releases() {
         world
             .create(&with("unborn", &json!({"suspend": true})))
             .await;
-        held(&world, "unborn", "Suspended", &[]).await;
+        suspended(&world, "unborn", &[]).await;
         world.delete("unborn").await;
         world.wait_gone("unborn", SOON).await;
     };
@@ -122,20 +132,20 @@ async fn a_suspended_account_stops_everything_through_it() {
         "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerTag", "metadata": {"name": "team"}, "spec": {},
     }))
     .await;
-    let words = [
-        "spec.suspend of ProviderAccount",
-        "kubectl patch provideraccount default",
-    ];
+    let words = ["spec.suspend of ProviderAccount", "set it to false there"];
     tokio::join!(
-        held(&world, "running", "Suspended", &words),
-        held(&world, "waiting", "Suspended", &words),
-        tags.wait_for_condition("team", "Ready", "False", Some("Suspended"), SOON),
+        blocked(&world, "running", "Suspended", &words),
+        suspended(&world, "waiting", &words),
+        tags.wait_for_condition("team", "Suspended", "True", Some("Suspended"), SOON),
     );
-    let account = super::account_says(&world, "default", "Ready", "False", "Suspended").await;
-    assert_eq!(
-        condition(&account, "KeyAccepted").unwrap()["status"],
-        "True"
-    );
+    let account = super::account_says(&world, "default", "Suspended", "True", "Suspended").await;
+    for kind in ["Ready", "Synced", "KeyAccepted"] {
+        assert_eq!(
+            condition(&account, kind).unwrap()["status"],
+            "True",
+            "{kind}"
+        );
+    }
     looks(&world, 3).await;
     assert_eq!(machine_of(&world, &running).await["status"], "delivered");
     assert_eq!((orders(&world).await, deletes(&world).await), (1, 0));
@@ -188,7 +198,7 @@ async fn a_release_that_the_provider_does_not_take_yet_is_asked_for_again() {
     world.create(&server("one")).await;
     held(&world, "one", "Provisioning", &[]).await;
     world.delete("one").await;
-    held(&world, "one", "WaitingForProvider", &["asking again"]).await;
+    held(&world, "one", "RequestRefused", &["asking again"]).await;
     assert_eq!(simulator.live_machines().await.len(), 1);
     simulator.advance(LONG).await;
     world.wait_gone("one", SOON).await;
@@ -286,7 +296,7 @@ async fn the_account_says_what_its_servers_leave_open() {
     let open = world.get("open").await.unwrap();
     world.delete("open").await;
     let words = ["spec.defaults of the account"];
-    stuck(&world, "open", "Protected", &words).await;
+    blocked(&world, "open", "Protected", &words).await;
     set_account(&world, "default", &json!({"defaults": null})).await;
     world.wait_gone("open", SOON).await;
     assert_eq!(machine_of(&world, &open).await["status"], "released");
@@ -295,7 +305,7 @@ async fn the_account_says_what_its_servers_leave_open() {
     let suspended = json!({"defaults": {"suspend": true}});
     set_account(&world, "default", &suspended).await;
     world.create(&server("suspended")).await;
-    held(&world, "suspended", "Suspended", &words).await;
+    super::suspended(&world, "suspended", &words).await;
     set_account(&world, "default", &json!({"defaults": null})).await;
     world.wait_ready("suspended", SOON).await;
     judge(&world).await;

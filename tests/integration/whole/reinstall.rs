@@ -72,7 +72,7 @@ async fn an_edit_wipes_nothing_and_a_higher_revision_installs_once() {
         "postInstallScript": {"valueFrom": {"secretKeyRef": {"name": "script", "key": "it"}}},
     });
     edit(&world, changes).await;
-    let edited = says(&world, "InstallUpToDate", "False", "ReinstallRequired").await;
+    let edited = says(&world, "InstallUpToDate", "False", "PendingChanges").await;
     let message = text(&condition(&edited, "InstallUpToDate").unwrap()["message"]);
     for field in [
         "spec.os.slug",
@@ -235,7 +235,7 @@ async fn protection_a_command_and_a_person_at_the_portal_stand_against_it() {
     let (status, _) = world.simulator.call("PATCH", &path, Some(&by_hand)).await;
     assert_eq!(status, 200);
     world.simulator.advance(5.0).await;
-    says(&world, "InstallUpToDate", "False", "ReinstallRequired").await;
+    says(&world, "InstallUpToDate", "False", "PendingChanges").await;
     edit(&world, json!({"install": {"revision": 3}})).await;
     came_to(&world, 3, "NotRepeated").await;
     assert_eq!(had(&world, &uuid).await, 2);

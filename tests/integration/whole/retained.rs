@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    ACKNOWLEDGE, ORDER_ANNOTATION, SOON, acknowledging, apply, is_acknowledged, judge, looks,
-    machine, machine_becomes, orders, pending, stuck, text, with, with_other_account,
+    ACKNOWLEDGE, ORDER_ANNOTATION, SOON, acknowledging, apply, blocked, is_acknowledged, judge,
+    looks, machine, machine_becomes, orders, pending, stuck, text, with, with_other_account,
 };
 use lab::rig::{World, cluster, condition, eventually, server};
 
@@ -61,7 +61,7 @@ async fn a_manifest_that_is_applied_again_orders_nothing_beside_the_machine_that
     world.create(&server("web")).await;
     let asked = token(&world, "web").await;
     let remedy = format!("set {ACKNOWLEDGE} to {asked}");
-    let back = format!("\"externalID\":\"{first}\"");
+    let back = format!("set spec.externalID to {first}");
     let words = ["still billed", &first, &remedy, &back];
     stuck(&world, "web", "RetainedMachine", &words).await;
     looks(&world, 5).await;
@@ -122,7 +122,7 @@ async fn a_deletion_that_is_held_is_taken_back_with_the_same_machine() {
     let kept = uuid(&before);
     world.delete("web").await;
     let words = [&*kept, "still billed", "RetainedMachine", "spec.externalID"];
-    stuck(&world, "web", "Protected", &words).await;
+    blocked(&world, "web", "Protected", &words).await;
     let manifest = saved(&world.get("web").await.unwrap());
     world
         .merge("web", &json!({"spec": {"deletionPolicy": "Retain"}}))
@@ -154,7 +154,7 @@ async fn a_deletion_that_is_held_is_taken_back_with_the_same_machine() {
 
     // It is protected as before, and released as any other once it is not.
     world.delete("web").await;
-    stuck(&world, "web", "Protected", &words).await;
+    blocked(&world, "web", "Protected", &words).await;
     looks(&world, 3).await;
     assert_eq!(changes(&world).await, (1, 0));
     world
@@ -198,7 +198,7 @@ async fn a_machine_that_another_account_of_the_namespace_keeps_counts_as_well() 
     world
         .write_account_as("other", "other-key", other.api(), &lab::rig::quick_timing())
         .await;
-    super::account_says(&world, "other", "Ready", "True", "AccountReady").await;
+    super::account_says(&world, "other", "Ready", "True", "Available").await;
     world.create(&server("web")).await;
     let kept = left_behind(&world, "web").await;
     let there = with("web", &json!({"accountRef": {"name": "other"}}));
@@ -222,8 +222,8 @@ async fn a_machine_that_another_account_of_the_namespace_keeps_counts_as_well() 
     eventually("what it waits for is told", SOON, async || {
         let object = world.get("web").await?;
         let ready = condition(&object, "Ready")?;
-        let command = "kubectl describe provideraccount default";
-        let is_told = text(&ready["message"]).contains(command);
+        let which = "look at the conditions of ProviderAccount";
+        let is_told = text(&ready["message"]).contains(which);
         (ready["reason"] == "WaitingForListing" && is_told).then_some(())
     })
     .await;

@@ -55,7 +55,7 @@ async fn it_is_stored_once_and_told_to_nobody() {
     let mut world = World::prepare(cluster(), "password", plan).await;
     world.start_operator();
     world.create(&windows("win", &json!({}))).await;
-    let stored = says(&world, "win", "True", "PasswordStored").await;
+    let stored = says(&world, "win", "True", "InSync").await;
     let uuid = text(&stored["status"]["uuid"]);
     let (kept, entries) = read_secret(&world, "win-password")
         .await
@@ -134,7 +134,7 @@ async fn until_it_can_be_had_it_is_asked_for_and_people_are_told_before_it_is_to
     let fault = Fault::new(none).on("GET", &PATH.replace("{uuid}", &near));
     world.simulator.fault(fault).await;
     take_on(&world, "near", &near).await;
-    let pending = says(&world, "near", "False", "PasswordPending").await;
+    let pending = says(&world, "near", "False", "Pending").await;
     let said = condition(&pending, "RootPasswordStored").expect("it is told");
     let until = text(&pending["status"]["rootPassword"]["availableUntil"]);
     assert!(text(&said["message"]).contains(&until), "{said}");
@@ -150,7 +150,7 @@ async fn until_it_can_be_had_it_is_asked_for_and_people_are_told_before_it_is_to
     })
     .await;
     world.simulator.clear_faults().await;
-    says(&world, "near", "True", "PasswordStored").await;
+    says(&world, "near", "True", "InSync").await;
     assert!(read_secret(&world, "near-password").await.is_some());
 
     // Of a window that is over it is asked once: the provider knows, and a clock does not.
@@ -202,7 +202,7 @@ async fn a_key_that_may_not_read_it_holds_up_nothing_else() {
     })
     .await;
     world.simulator.clear_faults().await;
-    says(&world, "win", "True", "PasswordStored").await;
+    says(&world, "win", "True", "InSync").await;
     judge(&world).await;
 }
 
@@ -215,9 +215,9 @@ async fn its_secret_goes_after_its_time_and_what_is_anothers_stays() {
         .create(&windows("short", &json!({"ttl": "10s"})))
         .await;
     world.create(&windows("taken", &json!({}))).await;
-    says(&world, "short", "True", "PasswordStored").await;
+    says(&world, "short", "True", "InSync").await;
     assert!(read_secret(&world, "short-password").await.is_some());
-    let taken = says(&world, "taken", "False", "OutputNotOwned").await;
+    let taken = says(&world, "taken", "False", "NameTaken").await;
     let said = condition(&taken, "RootPasswordStored").expect("it is told");
     assert!(
         text(&said["message"]).contains("Secret taken-password"),
@@ -232,14 +232,14 @@ async fn its_secret_goes_after_its_time_and_what_is_anothers_stays() {
     assert_eq!(entries["their"], "own");
     let free = json!({"spec": {"rootPassword": {"secretRef": {"name": "free"}}}});
     world.merge("taken", &free).await;
-    says(&world, "taken", "True", "PasswordStored").await;
+    says(&world, "taken", "True", "InSync").await;
     assert!(read_secret(&world, "free").await.is_some());
     // Nor does another field of the same object take its place: it cannot be had again.
     let moved = json!({"spec": {
         "rootPassword": {"secretRef": {"name": "elsewhere"}}, "outputs": {"secretRef": {"name": "free"}},
     }});
     world.merge("taken", &moved).await;
-    let reason = Some("OutputNotOwned");
+    let reason = Some("NameTaken");
     world
         .wait_for_condition("taken", "Synced", "False", reason, SOON)
         .await;
@@ -275,7 +275,7 @@ async fn a_suspended_server_asks_for_nothing() {
     world.wait_ready("win", SOON).await;
     let asleep = json!({"spec": {"suspend": true, "rootPassword": password}});
     world.merge("win", &asleep).await;
-    let pending = says(&world, "win", "False", "PasswordPending").await;
+    let pending = says(&world, "win", "False", "Pending").await;
     let said = condition(&pending, "RootPasswordStored").expect("it is told");
     assert!(text(&said["message"]).contains("suspend"), "{said}");
     looks(&world, 5).await;
@@ -283,7 +283,7 @@ async fn a_suspended_server_asks_for_nothing() {
     world
         .merge("win", &json!({"spec": {"suspend": false}}))
         .await;
-    says(&world, "win", "True", "PasswordStored").await;
+    says(&world, "win", "True", "InSync").await;
     assert_eq!(asked(&world).await, 1);
     judge(&world).await;
 }

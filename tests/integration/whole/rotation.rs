@@ -157,7 +157,11 @@ async fn a_bad_candidate_changes_nothing_until_a_restart() {
     )
     .await;
     let message = text(&condition(&account, "CandidateAccepted").unwrap()["message"]);
-    for words in ["account-key", "the key in use stays", "kubectl "] {
+    for words in [
+        "account-key",
+        "the key in use stays",
+        "put a valid key there",
+    ] {
         assert!(message.contains(words), "{words} is not in {message}");
     }
     assert!(!message.contains(revoked), "{message}");
@@ -258,7 +262,7 @@ async fn a_candidate_takes_over_from_a_revoked_key_while_an_order_is_open() {
     world.simulator.key(NEW, true).await;
     world.write_key(NEW).await;
     uses_another(&world, &former).await;
-    account_says(&world, "default", "Ready", "True", "AccountReady").await;
+    account_says(&world, "default", "Ready", "True", "Available").await;
     world.wait_ready("two", SOON).await;
     let now = world.wait_ready("one", SOON).await;
     assert_eq!(now["status"]["uuid"], one["status"]["uuid"]);
@@ -285,7 +289,7 @@ async fn a_key_without_an_entry_works_on_and_the_way_back_is_free() {
         "InvalidKey",
     )
     .await;
-    account_says(&world, "default", "Ready", "True", "AccountReady").await;
+    account_says(&world, "default", "Ready", "True", "Available").await;
     world.create(&server("two")).await;
     world.wait_ready("two", SOON).await;
 

@@ -208,7 +208,7 @@ async fn a_tag_that_somebody_takes_off_comes_back_and_again_and_again_is_told() 
     })
     .await;
     let synced = condition(&told, "Synced").unwrap();
-    assert_eq!(synced["reason"], "TagsDiffer");
+    assert_eq!(synced["reason"], "Progressing");
     assert_eq!(condition(&told, "Ready").unwrap()["status"], "True");
     let calls = sent(&world, &uuid).await.len();
     assert!((5..=6).contains(&calls), "it pauses: {calls}");
@@ -221,7 +221,10 @@ async fn a_suspended_server_and_one_without_room_change_no_tag_and_say_so() {
     let suspended = json!({"spec": {"suspend": true, "tags": ["a"]}});
     world.merge("one", &suspended).await;
     world
-        .wait_for_condition("one", "Synced", "False", Some("Suspended"), SOON)
+        .wait_for_condition("one", "Suspended", "True", Some("Suspended"), SOON)
+        .await;
+    world
+        .wait_for_condition("one", "Synced", "False", Some("Progressing"), SOON)
         .await;
     looks(&world, 3).await;
     assert_eq!(sent(&world, &uuid).await, [""; 0]);
@@ -237,7 +240,7 @@ async fn a_suspended_server_and_one_without_room_change_no_tag_and_say_so() {
     alter(&world, &uuid, &full).await;
     edit(&world, &["a", "b"]).await;
     let held = world
-        .wait_for_condition("one", "Synced", "False", Some("TagLimit"), SOON)
+        .wait_for_condition("one", "Synced", "False", Some("TooManyEntries"), SOON)
         .await;
     let message = text(&condition(&held, "Synced").unwrap()["message"]);
     assert!(message.contains("58 of at most 60"), "{message}");

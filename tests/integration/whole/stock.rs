@@ -147,11 +147,7 @@ async fn a_raised_limit_takes_effect_at_once() {
     set_limit(&world, 0).await;
     world.start_operator();
     world.create(&server("one")).await;
-    let words = [
-        "0 machines",
-        "spec.limits.maxServers is 0",
-        "kubectl patch provideraccount default",
-    ];
+    let words = ["0 machines", "spec.limits.maxServers is 0", "raise it"];
     stuck(&world, "one", "LimitReached", &words).await;
     set_account(&world, "default", &json!({"limits": {"maxServers": 1}})).await;
     is_ordered(&world).await;
@@ -173,11 +169,9 @@ pub(super) async fn raised_entry(host: &Host) -> World {
     world
         .create(&with("one", &json!({"accountRef": reference})))
         .await;
-    let message = stuck(&world, "one", "LimitReached", &["limits.maxServers is 0"]).await;
-    // The command of the message, as it stands there.
-    let (_, patch) = message.split_once("--type=json -p '").expect(&message);
-    let patch = patch.strip_suffix('\'').expect(&message);
-    let patch: Value = serde_json::from_str(patch).expect("a patch is JSON");
+    stuck(&world, "one", "LimitReached", &["limits.maxServers is 0"]).await;
+    let path = "/spec/allowedNamespaces/0/limits/maxServers";
+    let patch = json!([{"op": "replace", "path": path, "value": 1}]);
     let patch = serde_json::from_value(patch).expect("a JSON patch");
     api_of(&world.client, None, &account)
         .patch(name, &PatchParams::default(), &Patch::Json::<()>(patch))

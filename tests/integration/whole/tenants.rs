@@ -250,7 +250,7 @@ pub(super) async fn whitelist_outside(host: &Host) -> Teams {
         "the operator's own namespace",
         "use a ProviderAccount",
     ];
-    stuck(&ours, "outside", "NamespaceNotAllowed", &words).await;
+    stuck(&ours, "outside", "NotAllowed", &words).await;
     // A finalizer does not hold what was never done.
     ours.delete("outside").await;
     ours.wait_gone("outside", SOON).await;

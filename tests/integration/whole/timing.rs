@@ -34,7 +34,7 @@ async fn an_operator_keeps_to_the_minima_unless_it_is_told_not_to() {
         account["spec"]["timing"], written,
         "nothing is filled in, neither by the schema nor by the operator"
     );
-    account_says(&world, "default", "Ready", "True", "AccountReady").await;
+    account_says(&world, "default", "Ready", "True", "Available").await;
     let longer =
         json!({"spec": {"timing": {"activePollInterval": "2m", "orphanScanInterval": null}}});
     change_account(&world, "default", &longer).await;

@@ -157,7 +157,7 @@ async fn a_tool_that_strips_again_and_again_is_told() {
         &world,
         "one",
         "MetadataContested",
-        &["--show-managed-fields"],
+        &["metadata.managedFields"],
     )
     .await;
     world.wait_for("one", "marked", SOON, is_marked).await;

@@ -315,7 +315,7 @@ async fn two_objects_for_one_key_and_a_key_that_is_not_there_are_told() {
     let none = json!({"apiKeyID": 4711, "entries": [me()]});
     objects.create(&whitelist("none", &none)).await;
     objects
-        .wait_for_condition("none", "Stalled", "True", Some("ApiKeyNotFound"), SOON)
+        .wait_for_condition("none", "Stalled", "True", Some("ReferenceNotFound"), SOON)
         .await;
     objects.delete("none").await;
     objects.wait_gone("none", SOON).await;

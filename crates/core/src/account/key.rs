@@ -34,23 +34,6 @@ impl AccountKey {
     }
 }
 
-impl AccountKey {
-    /// The command of `kubectl` that a person types for this account.
-    pub fn command(&self, verb: &str, rest: &str) -> String {
-        let kind = self.kind.as_str().to_lowercase();
-        let mut words = format!("kubectl {verb} {kind} {}", self.name);
-        if let Some(namespace) = &self.namespace {
-            words.push_str(" -n ");
-            words.push_str(namespace);
-        }
-        if !rest.is_empty() {
-            words.push(' ');
-            words.push_str(rest);
-        }
-        words
-    }
-}
-
 impl fmt::Display for AccountKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind.as_str())?;
@@ -76,14 +59,6 @@ mod tests {
         assert_eq!(own.to_string(), "ProviderAccount n/a");
         let shared = AccountKey::of(&reference(AccountKind::ClusterProviderAccount), "n");
         assert_eq!(shared.to_string(), "ClusterProviderAccount a");
-        assert_eq!(
-            own.command("patch", "--type=merge"),
-            "kubectl patch provideraccount a -n n --type=merge"
-        );
-        assert_eq!(
-            shared.command("describe", ""),
-            "kubectl describe clusterprovideraccount a"
-        );
         assert_eq!(
             shared,
             AccountKey::named(AccountKind::ClusterProviderAccount, None, "a")

@@ -44,7 +44,7 @@ mod tests {
         let mut looks_for = Looks::default();
         let (mut now, mut looks) = (at(1000), Vec::new());
         for _ in 0..14 {
-            let rest = looks_for.rest(Some(Reason::SecretNotFound), at(2), now);
+            let rest = looks_for.rest(Some(Reason::ReferenceNotFound), at(2), now);
             looks.push(rest.as_secs());
             now += rest;
         }

@@ -103,7 +103,7 @@ pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &Decision) -
         };
         news.push(News {
             severity: Severity::Normal,
-            reason: Reason::KeyAccepted.as_str(),
+            reason: "KeyAccepted",
             action: "Connect",
             note: note.into(),
         });

@@ -6,7 +6,6 @@ use api::{
     limits::Limits,
     selector::Labels,
 };
-use serde_json::json;
 use std::sync::Arc;
 
 /// What an account object offers a namespace.
@@ -43,14 +42,11 @@ impl Terms {
                 "{key} selects namespaces by their labels, and those of namespace {namespace} are not known yet; if this stays, the operator cannot read namespaces: grant its ServiceAccount list and watch on namespaces"
             )),
             Allowed::Nowhere => Self::Refused(format!(
-                "{key} does not allow namespace {namespace}: whoever may change the account can add it to spec.allowedNamespaces, with limits: {}",
-                key.command("patch", &adding(entries, namespace))
+                "{key} does not allow namespace {namespace}; ask whoever may change the account to add it to spec.allowedNamespaces, with limits"
             )),
             Allowed::Twice(first, second) => Self::Refused(format!(
-                "{key} speaks of namespace {namespace} twice, in the entries {:?} and {:?} of spec.allowedNamespaces: take it out of one of them: {}",
-                first.name,
-                second.name,
-                key.command("edit", "")
+                "{key} speaks of namespace {namespace} twice, in the entries {:?} and {:?} of spec.allowedNamespaces; take it out of one of them",
+                first.name, second.name,
             )),
         }
     }
@@ -98,35 +94,4 @@ impl Terms {
             Self::Unknown(_) | Self::Refused(_) => false,
         }
     }
-}
-
-/// The patch that allows a namespace. A JSON patch adds to a list that is there, and a merge patch would
-/// drop its other entries; two entries of one name would be refused.
-fn adding(entries: &[AllowedNamespaces], namespace: &str) -> String {
-    let namesake = entries
-        .iter()
-        .enumerate()
-        .find(|(_, e)| e.name == namespace);
-    // A limit, so that nobody opens an account further than was asked for.
-    let own = json!({"name": namespace, "names": [namespace], "limits": {"maxServers": 1}});
-    let (path, value) = match namesake {
-        _ if entries.is_empty() => {
-            let merge = json!({"spec": {"allowedNamespaces": [own]}});
-            return format!("--type=merge -p '{merge}'");
-        }
-        None => ("-".to_owned(), own),
-        Some((at, entry)) if entry.names.is_empty() => (format!("{at}/names"), json!([namespace])),
-        Some((at, _)) => (format!("{at}/names/-"), json!(namespace)),
-    };
-    let add =
-        json!({"op": "add", "path": format!("/spec/allowedNamespaces/{path}"), "value": value});
-    // A place in a list that may have changed meanwhile: never into the entry of somebody else.
-    let patch = match namesake {
-        Some((at, entry)) => {
-            let path = format!("/spec/allowedNamespaces/{at}/name");
-            json!([{"op": "test", "path": path, "value": entry.name}, add])
-        }
-        None => json!([add]),
-    };
-    format!("--type=json -p '{patch}'")
 }

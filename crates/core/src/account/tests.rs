@@ -47,10 +47,8 @@ use std::{sync::Arc, time::Duration};
 const LINEAGE: &str = "11111111aaaa";
 const FRESH: &str = "22222222bbbb";
 const URL: &str = "https://api.example.com";
-/// The command that repairs the key.
-const PUT_KEY: &str = "kubectl create secret generic api -n n --type=flexmetal.dev/api-key --from-file=apiKey=FILE --dry-run=client -o yaml | kubectl patch secret api -n n --type=merge --patch-file=/dev/stdin";
-/// The command that makes the Secret.
-const CREATE: &str = "kubectl create secret generic api -n n --type=flexmetal.dev/api-key --from-literal=baseURL=https://api.example.com --from-file=apiKey=FILE";
+/// What repairs the key.
+const PUT_KEY: &str = "; put a ";
 
 fn endpoint(hash: &str) -> Endpoint {
     Endpoint {
@@ -237,7 +235,7 @@ fn an_account_that_works_is_ready_and_records_where_it_is() {
     assert_eq!(condition(&facts, Type::KeyAccepted).0, "True");
     assert_eq!(condition(&facts, Type::Stalled).0, "False");
     assert_eq!(condition(&facts, Type::Reconciling).0, "False");
-    assert_eq!(condition(&facts, Type::OrphansFound).1, Reason::NoOrphans);
+    assert_eq!(condition(&facts, Type::OrphansFound).1, Reason::InSync);
     assert_eq!(
         (decision.block, decision.no_orders, decision.effect),
         (None, None, None)
@@ -247,6 +245,30 @@ fn an_account_that_works_is_ready_and_records_where_it_is() {
     let servers = decision.servers.unwrap();
     assert_eq!((servers.objects, servers.live, servers.retained), (2, 2, 1));
     assert_eq!(servers.of_limit, "2");
+}
+
+#[test]
+fn a_suspended_account_shows_it_and_works() {
+    let mut facts = facts();
+    facts.spec.suspend = true;
+    let block = decide(&facts).block.unwrap();
+    assert_eq!(block.0, Reason::Suspended);
+    let (status, reason, message) = condition(&facts, Type::Suspended);
+    assert_eq!(
+        (status, reason, message),
+        ("True", Reason::Suspended, block.1)
+    );
+    assert_eq!(condition(&facts, Type::Ready).1, Reason::Available);
+    assert_eq!(condition(&facts, Type::Synced).0, "True");
+    write(&mut facts);
+    facts.spec.suspend = false;
+    assert_eq!(condition(&facts, Type::Suspended).0, "False");
+    // Its own trouble is told beside it.
+    facts.spec.suspend = true;
+    facts.report.as_mut().unwrap().key = rejected();
+    assert_eq!(condition(&facts, Type::Suspended).0, "True");
+    assert_eq!(condition(&facts, Type::Ready).1, Reason::KeyRejected);
+    assert_eq!(condition(&facts, Type::Synced).1, Reason::KeyRejected);
 }
 
 /// Each trouble: how it comes about, its reason, whether a person is needed, what the message names.
@@ -297,19 +319,26 @@ fn every_trouble_names_its_field_and_remedy() {
             |f| with_bundle(f, BundleFact::Unread("forbidden".into())),
         ),
         (
-            Reason::SecretNotFound,
+            Reason::ReferenceNotFound,
             true,
-            &["Secret n/api", "create it", "spec.apiKeySecretRef", CREATE],
+            &[
+                "Secret n/api",
+                "create it",
+                "spec.apiKeySecretRef",
+                "flexmetal.dev/api-key",
+                "\"apiKey\"",
+                "\"baseURL\"",
+            ],
             |f| f.secret = SecretFact::Missing,
         ),
         (
-            Reason::SecretNotFound,
+            Reason::ReferenceNotFound,
             true,
             &[
                 "Secret n/api",
                 "\"apiKey\"",
                 "spec.apiKeySecretRef",
-                PUT_KEY,
+                "add it",
             ],
             |f| secret(f, Err(KeyFault::Absent), false, true),
         ),
@@ -333,8 +362,7 @@ fn every_trouble_names_its_field_and_remedy() {
                 "Secret n/api",
                 "type flexmetal.dev/api-key",
                 "cannot be changed",
-                "kubectl delete secret api -n n && kubectl create secret generic api -n n --type=flexmetal.dev/api-key --from-literal=baseURL=https://api.example.com --from-file=apiKey=FILE",
-                "saved in FILE before",
+                "create it again",
             ],
             |f| secret(f, Err(KeyFault::OtherType), false, false),
         ),
@@ -384,7 +412,7 @@ fn every_trouble_names_its_field_and_remedy() {
             assert!(message.contains(word), "{reason}: {message}");
         }
         let flag = |is| if is { "True" } else { "False" };
-        if [Reason::SecretNotFound, Reason::ReferenceNotFound].contains(reason) {
+        if [Reason::ReferenceNotFound, Reason::ReferenceNotFound].contains(reason) {
             assert_eq!(condition(&facts, Type::Stalled).0, "False", "at first");
             let since = facts.now.saturating_sub(PATIENCE);
             facts.patience.note(Some(*reason), since);
@@ -466,9 +494,9 @@ fn a_secret_that_is_gone_stops_orders_and_the_last_good_key_goes_on_releasing() 
     facts.secret = SecretFact::Missing;
     let decision = decide(&facts);
     assert_eq!(decision.block, None);
-    assert_eq!(decision.no_orders.unwrap().0, Reason::SecretNotFound);
+    assert_eq!(decision.no_orders.unwrap().0, Reason::ReferenceNotFound);
     facts.connected = false;
-    assert_eq!(decide(&facts).block.unwrap().0, Reason::SecretNotFound);
+    assert_eq!(decide(&facts).block.unwrap().0, Reason::ReferenceNotFound);
 }
 
 #[test]
@@ -522,7 +550,7 @@ fn while_it_ends_nothing_is_ordered_and_releases_go_on() {
         assert_eq!(decision.effect, None, "two servers still use it");
         let (_, reason, message) = condition(&facts, Type::Ready);
         assert_eq!(reason, Reason::InUse);
-        assert!(message.ends_with("kubectl get flexmetal -n n"));
+        assert!(message.ends_with("delete what does"), "{message}");
     }
 }
 
@@ -698,7 +726,7 @@ fn machines_that_were_retained_are_named_where_no_other_is_lost() {
     };
     facts.report.as_mut().unwrap().proof = Some(Arc::new(proof));
     let (status, reason, message) = condition(&facts, Type::OrphansFound);
-    assert_eq!((status, reason), ("False", Reason::NoOrphans));
+    assert_eq!((status, reason), ("False", Reason::InSync));
     let ending = format!("but for 1 retained machine, billed: {}", uuid(7));
     assert!(message.ends_with(&ending), "{message}");
 }
@@ -780,14 +808,15 @@ pub(crate) fn readings() -> Vec<Reading> {
     };
     let deleted = || Some(Time(Timestamp::MIN));
     type Make<'a> = &'a dyn Fn(&mut Facts);
-    let cases: [(&str, Make); 15] = [
+    let cases: [(&str, Make); 16] = [
         ("in use", &|_| {}),
+        ("in use", &|f| f.spec.suspend = true),
         ("in use", &|f| f.report = None),
         ("in use", &missing),
         ("in use, for two minutes", &|f| {
             missing(f);
             f.patience
-                .note(Some(Reason::SecretNotFound), f.now - PATIENCE);
+                .note(Some(Reason::ReferenceNotFound), f.now - PATIENCE);
         }),
         ("in use", &|f| with_bundle(f, BundleFact::NoObject)),
         ("in use, for two minutes", &|f| {

@@ -3,14 +3,15 @@
 use super::Subject;
 use crate::{
     account::view::List,
-    cause::{AS_READY, Cause, Standing},
-    trouble::PERSISTS,
+    cause::{AS_READY, Cause, OUT_OF_TOUCH, Standing, fall_back},
+    trouble::{PERSISTS, is_accounts},
 };
 use api::{
     Kind, Reason,
-    conditions::{self, Wanted},
+    conditions::{self, Type, Wanted},
 };
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use std::time::Duration;
 
 /// How long an object that needs nothing sleeps.
@@ -24,6 +25,8 @@ pub struct Decision<S, E> {
     /// Why the object is as it is; None: nothing is said, and the conditions stay. The first steps of a new object
     /// are not worth a write.
     pub cause: Option<Cause>,
+    /// Why nothing is sent for the object, where a user has stopped it and not the account.
+    pub stopped: Option<String>,
     /// Conditions beside Ready, Reconciling, Stalled and Synced.
     pub conditions: Vec<Wanted>,
     /// At most one effect.
@@ -49,6 +52,7 @@ impl<S: Clone + Default, E> Decision<S, E> {
         Self {
             status,
             cause: None,
+            stopped: None,
             conditions: Vec::new(),
             effect: None,
             wants: None,
@@ -108,7 +112,10 @@ impl<S: Clone + Default, E> Decision<S, E> {
     }
 
     /// What the object waits for with [`Patience`](crate::patience::Patience).
-    pub fn patience_for(&self) -> Option<Reason> {
+    pub fn patience_for<K: Kind<Status = S>, T>(&self, subject: &Subject<K, T>) -> Option<Reason> {
+        if self.is_out_of_touch(subject) {
+            return Some(Reason::AccountNotReady);
+        }
         let awaited = self.cause.as_ref();
         let awaited = awaited.filter(|cause| cause.standing == Standing::Missing);
         awaited.map(|cause| cause.reason)
@@ -123,29 +130,94 @@ impl<S: Clone + Default, E> Decision<S, E> {
         let mut status = self.status.clone();
         let before = subject.object.status().map(K::conditions);
         let before = before.unwrap_or_default();
-        let Some(cause) = self.shown(subject) else {
-            return (status, None);
+        let (mut wanted, mut rest) = match self.shown(subject) {
+            Some(cause) => {
+                let patience = &subject.memory.patience;
+                let (cause, rest) = cause.judged(patience, subject.now.mono, before);
+                (cause.shown(None, before, subject.is_deleting()), rest)
+            }
+            None => (Vec::new(), None),
         };
-        let (cause, rest) = cause.judged(&subject.memory.patience, subject.now.mono, before);
-        let more = self.conditions.iter().cloned().map(|condition| Wanted {
-            message: match condition.message == cause.message && !cause.message.is_empty() {
-                true => AS_READY.to_owned(),
-                false => condition.message,
-            },
-            ..condition
-        });
-        let mut wanted: Vec<Wanted> = [cause.synced()].into_iter().chain(more).collect();
-        wanted.splice(0..0, cause.conditions());
+        if self.is_out_of_touch(subject) {
+            let (synced, until) = out_of_touch(subject, before);
+            rest = rest.into_iter().chain(until).min();
+            wanted.retain(|c| c.kind != Type::Synced || synced.is_none());
+            wanted.extend(synced);
+        }
+        if wanted.is_empty() && before.is_empty() {
+            let age = subject.now.mono.saturating_sub(subject.since());
+            let quiet = Cause::queued_after(age);
+            if subject.is_deleting() {
+                return (status, rest);
+            }
+            if !quiet.is_zero() {
+                return (status, Some(rest.map_or(quiet, |rest| rest.min(quiet))));
+            }
+            wanted = Cause::queued().shown(None, before, false);
+        }
+        wanted.extend(self.suspended(subject, before));
+        let is_live = !subject.is_deleting();
+        let stays = |cause: Cause| is_live && cause.standing == Standing::Suspended;
+        if self.told(subject).is_some_and(|cause| !stays(cause)) {
+            let ready = wanted.iter().find(|c| c.kind == Type::Ready);
+            let ready = ready.map_or("", |c| c.message.as_str()).to_owned();
+            wanted.extend(self.conditions.iter().cloned().map(|condition| Wanted {
+                message: match condition.message == ready && !ready.is_empty() {
+                    true => AS_READY.to_owned(),
+                    false => condition.message,
+                },
+                ..condition
+            }));
+        }
+        let is_told = wanted.iter().any(|c| c.kind == Type::Ready);
+        fall_back(&mut wanted, before);
         let generation = subject.object.meta().generation;
-        let merged = conditions::merge(before, &wanted, generation, now);
         let (observed, conditions) = K::conditions_mut(&mut status);
+        let generation = if is_told { generation } else { *observed };
         *observed = generation;
-        *conditions = merged;
+        *conditions = conditions::merge(before, &wanted, generation, now);
         (status, rest)
     }
 
-    /// The cause as people read it: an effect that keeps failing is one.
+    /// The condition Suspended; None: it is not known whether the account is, or nothing is to be said.
+    fn suspended<K: Kind<Status = S>, T>(
+        &self,
+        subject: &Subject<K, T>,
+        before: &[Condition],
+    ) -> Option<Wanted> {
+        let cause = self.cause.as_ref();
+        let cause = cause.filter(|cause| cause.standing == Standing::Suspended);
+        let own = cause.map(|cause| cause.message.as_str());
+        let why = own
+            .or(self.stopped.as_deref())
+            .or(subject.account.stopped());
+        if why.is_none() && !subject.account.is_stop_known() {
+            return None;
+        }
+        let why = why.map(|why| (Reason::Suspended, why.to_owned()));
+        Wanted::flag(Type::Suspended, why, before)
+    }
+
+    /// Whether the account does not answer as it should, and the object stands for something that is there.
+    fn is_out_of_touch<K: Kind<Status = S>, T>(&self, subject: &Subject<K, T>) -> bool {
+        let exists = subject.object.status().is_some_and(K::exists);
+        let is_accounts = || {
+            self.told(subject)
+                .is_some_and(|cause| is_accounts(cause.reason))
+        };
+        exists && !subject.is_deleting() && (subject.account.is_out_of_touch() || is_accounts())
+    }
+
+    /// The cause as people read it. That an account does not answer is no cause for what is there.
     fn shown<K: Kind<Status = S>, T>(&self, subject: &Subject<K, T>) -> Option<Cause> {
+        let is_blocked = subject.account.is_blocked();
+        let is_kept = |cause: &Cause| is_blocked || is_accounts(cause.reason);
+        self.told(subject)
+            .filter(|cause| !(self.is_out_of_touch(subject) && is_kept(cause)))
+    }
+
+    /// The cause: an effect that keeps failing is one.
+    fn told<K: Kind<Status = S>, T>(&self, subject: &Subject<K, T>) -> Option<Cause> {
         let memory = &subject.memory;
         let trouble = memory
             .trouble
@@ -159,4 +231,19 @@ impl<S: Clone + Default, E> Decision<S, E> {
             (_, cause) => cause.clone(),
         }
     }
+}
+
+/// What Synced says where the account does not answer as it should: nothing at first. With the time until then.
+fn out_of_touch<K: Kind, T>(
+    subject: &Subject<K, T>,
+    before: &[Condition],
+) -> (Option<Wanted>, Option<Duration>) {
+    let reason = Reason::AccountNotReady;
+    let rest = subject.memory.patience.rest(reason, subject.now.mono);
+    let is_told = |c: &Condition| c.type_ == Type::Synced.as_str() && c.reason == reason.as_str();
+    if !rest.is_zero() && !before.iter().any(is_told) {
+        return (None, Some(rest));
+    }
+    let synced = Wanted::new(Type::Synced, false, reason, OUT_OF_TOUCH);
+    (Some(synced), None)
 }

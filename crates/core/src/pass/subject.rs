@@ -13,7 +13,7 @@ use crate::{
     request::Asked,
     trouble::Trouble,
 };
-use api::{Kind, Reason, names::OBJECT_FINALIZER};
+use api::{Kind, Reason, conditions, names::OBJECT_FINALIZER};
 use std::{sync::Arc, time::Duration};
 
 /// How soon it is asked again whether the kind is being deleted.
@@ -165,7 +165,7 @@ impl<K: Kind, T> Subject<K, T> {
     /// Whether the object has had our finalizer before: it has a status.
     pub fn was_held(&self) -> bool {
         let status = self.object.status();
-        status.is_some_and(|status| !K::conditions(status).is_empty())
+        status.is_some_and(|status| !conditions::is_new(K::conditions(status)))
     }
 
     /// The decision of an object that lacks our finalizer: it is put on, again with growing pauses where

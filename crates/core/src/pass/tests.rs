@@ -4,7 +4,15 @@ mod ask;
 
 use super::*;
 use crate::{
-    account_facts::AccountFacts, cause::Cause, mark::ClusterId, moment::Moment, trouble::PERSISTS,
+    account::{
+        terms::Terms,
+        view::{State, View},
+    },
+    account_facts::AccountFacts,
+    cause::Cause,
+    mark::ClusterId,
+    moment::Moment,
+    trouble::PERSISTS,
 };
 use api::{
     Reason, ServerTag,
@@ -12,6 +20,7 @@ use api::{
     tag::ServerTagStatus,
 };
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 use std::sync::Arc;
 
@@ -31,7 +40,7 @@ fn subject() -> Tag {
             mono: NOW,
         },
         acting_since: Duration::from_secs(5),
-        first_seen: Duration::from_secs(9),
+        first_seen: NOW - Duration::from_secs(3),
         cluster: ClusterId::parse("0123456789abcdef").unwrap(),
         kind_deleting: Some(false),
         account: AccountFacts::Missing("ProviderAccount default".into()),
@@ -68,6 +77,26 @@ fn without_a_cause_nothing_is_said() {
 }
 
 #[test]
+fn a_new_object_says_in_time_that_it_waits_for_its_turn() {
+    let quiet = Decided::unchanged(&subject());
+    let (status, rest) = quiet.status(&subject(), Timestamp::UNIX_EPOCH);
+    assert_eq!(status, ServerTagStatus::default());
+    assert_eq!(rest, Some(Duration::from_secs(1)));
+    let mut late = subject();
+    late.first_seen = NOW - Duration::from_secs(4);
+    let told = shown(&quiet, &late);
+    assert_eq!(reason(&told, Type::Reconciling).unwrap(), "Queued");
+    Arc::make_mut(&mut late.object).status = Some(told.clone());
+    assert_eq!(shown(&Decided::unchanged(&late), &late), told, "once");
+    assert!(!late.was_held(), "nothing of ours was on it");
+    // One that is being deleted says what that waits for, or nothing.
+    let object = Arc::make_mut(&mut late.object);
+    object.status = None;
+    object.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    assert_eq!(shown(&quiet, &late), ServerTagStatus::default());
+}
+
+#[test]
 fn one_cause_makes_all_conditions_and_the_generation() {
     let ready = Decided::unchanged(&subject()).because(Cause::ready(Reason::Available, "there"));
     let status = shown(&ready, &subject());
@@ -101,7 +130,8 @@ fn an_effect_that_keeps_failing_is_told_unless_a_person_is_asked_already() {
 fn what_may_just_come_is_awaited_for_two_minutes() {
     let missing = Cause::missing(Reason::AccountNotFound, "create it");
     let decision = Decided::unchanged(&subject()).because(missing);
-    assert_eq!(decision.patience_for(), Some(Reason::AccountNotFound));
+    let awaited = decision.patience_for(&subject());
+    assert_eq!(awaited, Some(Reason::AccountNotFound));
     let (status, rest) = decision.status(&subject(), Timestamp::UNIX_EPOCH);
     assert_eq!(
         reason(&status, Type::Reconciling).unwrap(),
@@ -117,6 +147,93 @@ fn what_may_just_come_is_awaited_for_two_minutes() {
     let (status, rest) = decision.status(&waited, Timestamp::UNIX_EPOCH);
     assert_eq!(reason(&status, Type::Stalled).unwrap(), "AccountNotFound");
     assert_eq!(rest, None);
+}
+
+/// One that is there, and shows these conditions.
+fn there(conditions: &ServerTagStatus, view: View) -> Tag {
+    let mut there = subject();
+    let object = Arc::make_mut(&mut there.object);
+    let tag = Some("web".to_owned());
+    object.status = Some(ServerTagStatus {
+        tag,
+        ..conditions.clone()
+    });
+    there.account = AccountFacts::found(view, Terms::Own);
+    there
+}
+
+fn blocked(reason: Reason) -> View {
+    View {
+        state: State::Blocked(reason, "no; put a key".into()),
+        ..View::usable()
+    }
+}
+
+fn synced(status: &ServerTagStatus) -> (String, String) {
+    let mut all = status.conditions.iter();
+    let synced = all.find(|c| c.type_ == "Synced").unwrap();
+    (synced.status.clone(), synced.reason.clone())
+}
+
+#[test]
+fn an_account_that_does_not_answer_leaves_what_is_there_ready() {
+    let ready = Decided::unchanged(&subject()).because(Cause::ready(Reason::Available, "there"));
+    let before = shown(&ready, &subject());
+    let refused = || Cause::needs_person(Reason::KeyRejected, "no; put a key");
+    let held = Decided::unchanged(&subject()).because(refused());
+    let mut away = there(&before, blocked(Reason::KeyRejected));
+    let (status, rest) = held.status(&away, Timestamp::UNIX_EPOCH);
+    assert_eq!(status.conditions, before.conditions, "at first");
+    assert_eq!(rest, Some(Duration::from_secs(120)));
+    let awaited = held.patience_for(&away);
+    assert_eq!(awaited, Some(Reason::AccountNotReady));
+    away.memory
+        .patience
+        .note(awaited, NOW - Duration::from_secs(120));
+    let status = shown(&held, &away);
+    assert_eq!(reason(&status, Type::Ready).unwrap(), "Available");
+    let lost = ("False".into(), "AccountNotReady".into());
+    assert_eq!(synced(&status), lost);
+    // Another process has not waited yet, and says the same.
+    let again = there(&status, blocked(Reason::ProviderUnreachable));
+    assert_eq!(synced(&shown(&held, &again)), lost);
+    // It answers again.
+    let back = there(&status, View::usable());
+    assert_eq!(synced(&shown(&ready, &back)).1, "InSync");
+    // What is not there waits for the account.
+    let mut none = there(&before, blocked(Reason::KeyRejected));
+    Arc::make_mut(&mut none.object).status = None;
+    let status = shown(&held, &none);
+    assert_eq!(reason(&status, Type::Stalled).unwrap(), "KeyRejected");
+}
+
+#[test]
+fn a_suspended_account_is_a_condition_of_its_own() {
+    let ready = Decided::unchanged(&subject()).because(Cause::ready(Reason::Available, "there"));
+    let before = shown(&ready, &subject());
+    let held = Decided::unchanged(&subject()).because(Cause::suspended("stopped by a user"));
+    let mut stopped = there(&before, blocked(Reason::Suspended));
+    let status = shown(&held, &stopped);
+    assert_eq!(status.conditions[..4], before.conditions[..]);
+    assert_eq!(reason(&status, Type::Suspended).unwrap(), "Suspended");
+    // A deletion waits for that, and says so.
+    let object = Arc::make_mut(&mut stopped.object);
+    object.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    let ending = shown(&held, &stopped);
+    assert_eq!(reason(&ending, Type::DeletionBlocked).unwrap(), "Suspended");
+    assert_eq!(reason(&ending, Type::Reconciling).unwrap(), "Suspended");
+    // While nobody has read the account, what was known stays.
+    let start = there(&status, blocked(Reason::Pending));
+    let silent = Decided::unchanged(&subject());
+    assert_eq!(shown(&silent, &start).conditions, status.conditions);
+    let lifted = there(&status, View::usable());
+    let status = shown(&ready, &lifted);
+    assert_eq!(reason(&status, Type::Suspended), None);
+    assert_eq!(
+        status.conditions.len(),
+        5,
+        "it says that it is not any more"
+    );
 }
 
 #[test]
@@ -138,6 +255,7 @@ fn a_finalizer_that_is_taken_off_again_and_again_is_put_back_with_pauses_and_tol
 #[test]
 fn what_was_seen_before_this_process_knew_the_object_or_acted_for_it_does_not_count() {
     let mut subject = subject();
+    subject.first_seen = Duration::from_secs(9);
     assert_eq!(subject.since(), Duration::from_secs(9));
     subject.acting_since = Duration::from_secs(11);
     assert_eq!(subject.since(), Duration::from_secs(11));

@@ -18,7 +18,7 @@ use crate::{
     stored_keys::Found,
 };
 use api::{
-    BareMetalServer, PoliciesInForce, Reason,
+    BareMetalServer, PoliciesInForce, Reason, conditions,
     names::{ORDER_ANNOTATION, OUTPUT_FINALIZER, SERVER_FINALIZER},
     order::OrderNote,
     references::PinnedAccount,
@@ -222,6 +222,19 @@ impl Facts {
     /// The status, empty when there is none.
     pub fn status(&self) -> BareMetalServerStatus {
         self.object.status.clone().unwrap_or_default()
+    }
+
+    /// Whether nothing was said of the object yet but that it waits for its turn.
+    pub fn is_new(&self) -> bool {
+        let status = self.object.status.as_ref();
+        status.is_none_or(|s| s.uuid.is_none() && conditions::is_new(&s.conditions))
+    }
+
+    /// How long nothing is said of a new object; None: no longer.
+    pub fn until_told(&self) -> Option<Duration> {
+        let since = self.first_seen.max(self.acting_since);
+        let rest = Cause::queued_after(self.now.since(since));
+        (!rest.is_zero()).then_some(rest)
     }
 
     /// The host name that the spec asks for.

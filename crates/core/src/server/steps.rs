@@ -142,18 +142,41 @@ pub fn told(facts: &Facts, next: &BareMetalServerStatus) -> Vec<News> {
     };
     if is_stalled(next)
         && !is_stalled(&before)
-        && let Some(stalled) = of_type(&next.conditions, Type::Stalled)
-        && let Some(reason) = Reason::parse(&stalled.reason)
+        && let Some(ready) = of_type(&next.conditions, Type::Ready)
+        && let Some(reason) = Reason::parse(&ready.reason)
         && !is_told(reason)
     {
-        news.push(News {
-            severity: Severity::Warning,
-            reason: reason.as_str(),
-            action: "Hold",
-            note: stalled.message.clone(),
-        });
+        news.push(held(reason, &ready.message));
+    } else if let Some(reason) = held_back(next)
+        && held_back(&before) != Some(reason)
+        && let Some(ready) = of_type(&next.conditions, Type::Ready)
+    {
+        news.push(held(reason, &ready.message));
     }
     news
+}
+
+/// A user is needed, or has stopped it.
+fn held(reason: Reason, message: &str) -> News {
+    News {
+        severity: Severity::Warning,
+        reason: reason.as_str(),
+        action: "Hold",
+        note: message.to_owned(),
+    }
+}
+
+/// Why the deletion waits for a user, who has stopped it.
+fn held_back(status: &BareMetalServerStatus) -> Option<Reason> {
+    let blocked = conditions::found_true(&status.conditions, Type::DeletionBlocked)?;
+    let reason = Reason::parse(&blocked.reason)?;
+    let by_user = [
+        Reason::ObserveOnly,
+        Reason::Protected,
+        Reason::ReleaseHeld,
+        Reason::Suspended,
+    ];
+    by_user.contains(&reason).then_some(reason)
 }
 
 /// The machine whose release has to be told now: it is on record, and neither this process told it nor,

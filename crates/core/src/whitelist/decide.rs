@@ -68,7 +68,7 @@ fn keep(facts: &Facts) -> Decision {
     let needs_person = |reason, message: String| hold(facts, Cause::needs_person(reason, message));
     if !facts.is_home {
         let message = "spec.accountRef: a ClusterProviderAccount serves whitelists of the operator's own namespace only: create this one there, or use a ProviderAccount";
-        return needs_person(Reason::NamespaceNotAllowed, message.to_owned());
+        return needs_person(Reason::NotAllowed, message.to_owned());
     }
     if !facts.is_listed {
         return unlisted(facts);
@@ -96,11 +96,11 @@ fn keep(facts: &Facts) -> Decision {
             "spec.apiKeyID: the account has no API key {}: create this whitelist again with the number of one of its keys",
             facts.key()
         );
-        let cause = Cause::needs_person(Reason::ApiKeyNotFound, message);
+        let cause = Cause::needs_person(Reason::ReferenceNotFound, message);
         return look_at(facts, hold(facts, cause), next);
     }
     if let Some(seen) = own.too_long {
-        let cause = Cause::needs_person(Reason::ListTooLong, too_long(facts));
+        let cause = Cause::needs_person(Reason::TooManyEntries, too_long(facts));
         return look_at(facts, hold(facts, cause), seen + idle);
     }
     let Some(look) = facts.look() else {

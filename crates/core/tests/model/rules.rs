@@ -172,9 +172,16 @@ pub fn may_be_dropped(w: &World, kind_deleting: bool, object: &Obj) -> bool {
 /// Whether nothing is left to do for an object but what a person has to.
 fn at_rest(o: &Obj) -> bool {
     let Some(status) = o.status else { return false };
-    let suspended = real::reason_number(Reason::Suspended);
-    let is_suspended = o.suspend && status.ready.is_some_and(|r| r.reason == suspended);
-    status.stalled || is_suspended || (!o.deleting && status.ready.is_some_and(|r| r.on))
+    let says = |reasons: &[Reason]| {
+        let mut reasons = reasons.iter().map(|reason| real::reason_number(*reason));
+        status
+            .ready
+            .is_some_and(|r| reasons.any(|reason| r.reason == reason))
+    };
+    let is_suspended = o.suspend && says(&[Reason::Suspended, Reason::Pending]);
+    // A deletion that a user holds up waits for that user.
+    let is_held = o.deleting && says(&[Reason::ObserveOnly, Reason::ReleaseHeld]);
+    status.stalled || is_suspended || is_held || (!o.deleting && status.ready.is_some_and(|r| r.on))
 }
 
 fn ends(scene: &Scene, world: &World) -> bool {

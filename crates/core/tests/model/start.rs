@@ -41,7 +41,7 @@ pub fn world(scene: &Scene) -> World {
     let mut posts = Vec::new();
     let start = if scene.aged { 2 * GRACE } else { 0 };
     if scene.aged {
-        let reason = real::reason_number(Reason::Suspended);
+        let reason = real::reason_number(Reason::Pending);
         first.status = Some(StatusA {
             ready: Some(ReadyA { on: false, reason }),
             stalled: true,

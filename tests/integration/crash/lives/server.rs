@@ -37,11 +37,11 @@ impl Life for Server {
             ("Order", "cluster PATCH baremetalservers/status #3"),
             ("Order", "cluster POST events (Delivered) #1"),
             ("Release", "hosting GET servers/{uuid} #1"),
-            ("Release", "cluster PATCH baremetalservers #1"),
+            ("Release", "cluster PATCH baremetalservers/status #1"),
             ("Release", "hosting DELETE servers/{uuid} #1"),
             ("Release", "cluster POST events (ReleaseStarted) #1"),
-            ("Release", "cluster PATCH baremetalservers/status #1"),
-            ("Release", "cluster PATCH baremetalservers #2"),
+            ("Release", "cluster PATCH baremetalservers/status #2"),
+            ("Release", "cluster PATCH baremetalservers #1"),
             ("Release", "cluster POST events (Released) #1"),
         ]
     }

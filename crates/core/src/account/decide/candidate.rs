@@ -3,7 +3,7 @@
 
 use super::{
     super::facts::{Facts, KeyFault, SecretFact},
-    lineage, trouble,
+    lineage,
 };
 use crate::{account::on_record::OnRecord, acknowledgement::Situation, backoff::LONGEST_PAUSE};
 use api::{
@@ -216,19 +216,14 @@ fn candidate_word(facts: &Facts) -> Option<String> {
 fn unusable(facts: &Facts, fault: &KeyFault) -> Said {
     let why = match fault {
         KeyFault::Invalid(why) => format!("entry {API_KEY_ENTRY:?}: {why}"),
-        KeyFault::Absent | KeyFault::OtherType => format!("it has no entry {API_KEY_ENTRY:?}"),
+        KeyFault::Absent | KeyFault::OtherType => format!("it has no key {API_KEY_ENTRY:?}"),
     };
-    let text = format!(
-        "{}: {why}; {STAYS}; put a key there, read from FILE: {}",
-        facts.secret_name(),
-        trouble::put_key(facts)
-    );
+    let text = format!("{}: {why}; {STAYS}; put a key there", facts.secret_name(),);
     (Some(false), Reason::InvalidKey, text)
 }
 
 fn beside(facts: &Facts, candidate: &Candidate) -> Said {
     let key = format!("the key in {}", facts.secret_name());
-    let put = || trouble::put_key(facts);
     let most = Interval(LONGEST_PAUSE);
     let again = format!("tried again, at growing intervals of at most {most}");
     match &candidate.tried {
@@ -245,8 +240,7 @@ fn beside(facts: &Facts, candidate: &Candidate) -> Said {
         }
         Some(Tried::Refused(refusal)) => {
             let text = format!(
-                "the hosting API rejects {key} ({refusal}); {STAYS}; {again}; put a valid key there, read from FILE: {}",
-                put()
+                "the hosting API rejects {key} ({refusal}); {STAYS}; {again}; put a valid key there"
             );
             (Some(false), Reason::KeyRejected, text)
         }
@@ -258,8 +252,7 @@ fn beside(facts: &Facts, candidate: &Candidate) -> Said {
             let or =
                 format!("; or, if the change is meant and those servers are given up, {remedy}");
             let text = format!(
-                "{key} belongs to another account: it shows none of the servers on record that it was asked for; {STAYS}; {again}; put a key of this account there, read from FILE: {}{or}",
-                put()
+                "{key} belongs to another account: it shows none of the servers on record that it was asked for; {STAYS}; {again}; put a key of this account there{or}"
             );
             (Some(false), Reason::AccountChanged, text)
         }

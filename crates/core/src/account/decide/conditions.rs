@@ -1,7 +1,7 @@
 //! The conditions and counts of an account.
 
 use super::{
-    super::facts::{Facts, SecretFact},
+    super::facts::{BundleFact, Facts, SecretFact},
     orphans,
 };
 use crate::{
@@ -41,45 +41,41 @@ pub(super) fn conditions(
         None if deleting => Cause::waits(
             Reason::InUse,
             format!(
-                "the account or its Secret is being deleted; used by {}{}, and kept for that by the finalizer {ACCOUNT_FINALIZER}; it ends once nothing uses it; list what does: kubectl get flexmetal {}",
+                "the account or its Secret is being deleted; used by {}{}, and kept for that by the finalizer {ACCOUNT_FINALIZER}; it ends once nothing uses it; delete what does",
                 counted(users, "object"),
                 super::uses::named(facts),
-                match &facts.key.namespace {
-                    Some(namespace) => format!("-n {namespace}"),
-                    None => "-A".to_owned(),
-                }
             ),
         ),
-        None => match super::suspended(&facts.key, &facts.spec) {
-            Some(why) => Cause::suspended(why),
-            None => Cause::ready(Reason::AccountReady, "the account works"),
-        },
+        None => Cause::ready(Reason::Available, "the account works"),
     };
-    let mut conditions = cause.conditions().to_vec();
-    conditions.push(key_accepted(trouble, accepted));
+    let before = &facts.status.conditions;
+    let suspended = super::suspended(&facts.key, &facts.spec);
+    let suspended = suspended.map(|why| (Reason::Suspended, why));
+    let mut conditions = cause.shown(None, before, deleting);
+    conditions.extend(Wanted::flag(Type::Suspended, suspended, before));
+    conditions.push(key_accepted(facts, trouble, accepted));
     conditions.extend(super::candidate::condition(facts));
     conditions.push(orphans::condition(facts, own));
     conditions.extend(super::release_limit::condition(facts));
     conditions
 }
 
-fn key_accepted(trouble: Option<&Cause>, accepted: bool) -> Wanted {
-    let about_key = trouble.filter(|t| {
-        matches!(
-            t.reason,
-            Reason::KeyRejected
-                | Reason::AccountChanged
-                | Reason::InvalidKey
-                | Reason::SecretNotFound
-                | Reason::InvalidEndpoint
-        )
+fn key_accepted(facts: &Facts, trouble: Option<&Cause>, accepted: bool) -> Wanted {
+    let about_key = trouble.filter(|t| match t.reason {
+        Reason::KeyRejected
+        | Reason::AccountChanged
+        | Reason::InvalidKey
+        | Reason::InvalidEndpoint => true,
+        // What is missing may be the CA bundle.
+        Reason::ReferenceNotFound => facts.bundle == BundleFact::Known,
+        _ => false,
     });
     match about_key {
         Some(t) => Wanted::new(Type::KeyAccepted, false, t.reason, AS_READY),
         None if accepted => Wanted::new(
             Type::KeyAccepted,
             true,
-            Reason::KeyAccepted,
+            Reason::InSync,
             "the hosting API accepts the key",
         ),
         None => Wanted {

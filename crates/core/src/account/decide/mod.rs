@@ -176,9 +176,8 @@ pub fn decide(facts: &Facts) -> Decision {
 /// Why everything through an account is stopped; None: it is not.
 pub fn suspended(key: &AccountKey, spec: &AccountSpec) -> Option<String> {
     spec.suspend.then(|| {
-        let lift = key.command("patch", "--type=merge -p '{\"spec\":{\"suspend\":false}}'");
         format!(
-            "spec.suspend of {key} is true: nothing is ordered, changed or released through it; to go on: {lift}"
+            "spec.suspend of {key} is true: nothing is ordered, changed or released through it; to go on, set it to false there"
         )
     })
 }
@@ -222,8 +221,7 @@ fn is_ending(facts: &Facts) -> bool {
 fn repair_is_awaited(reason: Reason) -> bool {
     matches!(
         reason,
-        Reason::SecretNotFound
-            | Reason::ReferenceNotFound
+        Reason::ReferenceNotFound
             | Reason::InvalidKey
             | Reason::InvalidEndpoint
             | Reason::KeyRejected

@@ -10,12 +10,11 @@ use api::{
     conditions::{Type, Wanted},
     names::RETAINED_PREFIX,
     orphan::Orphan,
-    references::{AccountKind, is_object_name},
+    references::AccountKind,
 };
 use hosting_types::Server;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde_json::json;
 
 /// Most orphans in a message.
 const MOST_NAMED: usize = 8;
@@ -23,8 +22,6 @@ const MOST_NAMED: usize = 8;
 const CLOCK_SLACK: i64 = 3600;
 /// Most orphans in status.
 const MOST_LINES: usize = 20;
-/// Longest command that status gives.
-const LONGEST_COMMAND: usize = 1000;
 
 /// The oldest orphans, for status; None: as before.
 pub(super) fn lines(facts: &Facts, own: Option<&AccountReport>) -> Option<Vec<Orphan>> {
@@ -54,46 +51,7 @@ fn line(facts: &Facts, server: &Server) -> Orphan {
         since: since.or_else(|| Timestamp::from_second(facts.wall).ok().map(Time)),
         location: server.location.clone(),
         instance_type: server.instance_type.clone(),
-        adopt: adopt(facts, server),
     }
-}
-
-/// A command that makes an object for the machine. An account of the cluster lets none take on what bears a mark.
-fn adopt(facts: &Facts, server: &Server) -> Option<String> {
-    if facts.key.kind != AccountKind::ProviderAccount {
-        return None;
-    }
-    // What the provider does not say an object cannot say.
-    if [&server.location, &server.instance_type, &server.os_slug]
-        .iter()
-        .any(|word| word.is_empty())
-    {
-        return None;
-    }
-    let uuid = server.id.as_str();
-    let hostname = server.name.to_ascii_lowercase();
-    let name = match is_object_name(&hostname) {
-        true => hostname,
-        false => format!("machine-{}", uuid.get(..8)?.to_ascii_lowercase()),
-    };
-    let object = json!({
-        "apiVersion": "flexmetal.dev/v1alpha1",
-        "kind": "BareMetalServer",
-        "metadata": { "name": name, "namespace": facts.key.namespace },
-        "spec": {
-            "externalID": uuid,
-            "accountRef": { "name": facts.key.name },
-            "hostname": server.name,
-            "location": server.location,
-            "instanceType": server.instance_type,
-            "os": { "slug": server.os_slug },
-        },
-    });
-    let object = object.to_string();
-    // The provider's words stand between quotes of a shell, whose `echo` may read escapes, and are shown on a terminal.
-    let is_safe = |c: char| c.is_ascii_graphic() && !"'\\".contains(c) || c == ' ';
-    let command = format!("echo '{object}' | kubectl create -f -");
-    (object.chars().all(is_safe) && command.len() <= LONGEST_COMMAND).then_some(command)
 }
 
 /// Whether machines cost money that nobody claims.
@@ -101,7 +59,7 @@ pub(super) fn condition(facts: &Facts, own: Option<&AccountReport>) -> Wanted {
     let unknown = |message: &str| Wanted {
         kind: Type::OrphansFound,
         status: None,
-        reason: Reason::NotChecked,
+        reason: Reason::Pending,
         message: message.into(),
     };
     match own.map(|report| (report, &report.verdict)) {
@@ -111,7 +69,7 @@ pub(super) fn condition(facts: &Facts, own: Option<&AccountReport>) -> Wanted {
         Some((report, Verdict::Found(orphans))) if orphans.is_empty() => Wanted::new(
             Type::OrphansFound,
             false,
-            Reason::NoOrphans,
+            Reason::InSync,
             with_an_object(report),
         ),
         Some((_, Verdict::Found(orphans))) => {
@@ -145,10 +103,8 @@ pub(super) fn condition(facts: &Facts, own: Option<&AccountReport>) -> Wanted {
 fn how_to_adopt(facts: &Facts, one: &str) -> String {
     match facts.key.kind {
         AccountKind::ProviderAccount => {
-            let rest = "-o jsonpath='{range .status.orphans[*]}{.adopt}{\"\\n\"}{end}'";
             format!(
-                "to give {one} an object, run its command in status.orphans: {}",
-                facts.key.command("get", rest)
+                "to give {one} an object, create a BareMetalServer with its UUID in spec.externalID"
             )
         }
         AccountKind::ClusterProviderAccount => format!(

@@ -49,20 +49,16 @@ pub(super) fn condition(facts: &Facts) -> Option<Wanted> {
         .iter()
         .any(|c| c.type_ == kind.as_str());
     let Some(limit) = facts.spec.release_limit else {
-        return was_told.then(|| Wanted::new(kind, false, Reason::Settled, ""));
+        return was_told.then(|| Wanted::new(kind, false, Reason::InSync, ""));
     };
     let (Some(status), Some(held)) = (holding(facts), situation(facts)) else {
-        return Some(Wanted::new(kind, false, Reason::Settled, ""));
+        return Some(Wanted::new(kind, false, Reason::InSync, ""));
     };
     let message = format!(
-        "{} began within {}, as many as spec.releaseLimit lets; further ones are held, and their machines are billed; if they are meant, {}, which lets as many more begin; to keep the machines instead, set deletionPolicy Retain on their objects: kubectl get bms {}",
+        "{} began within {}, as many as spec.releaseLimit lets; further ones are held, and their machines are billed; if they are meant, {}, which lets as many more begin; to keep the machines instead, set spec.deletionPolicy of their objects to Retain",
         counted(status.releases.len(), "release"),
         limit.window,
         facts.acknowledgements().remedy(&held),
-        match &facts.key.namespace {
-            Some(namespace) => format!("-n {namespace}"),
-            None => "-A".to_owned(),
-        }
     );
     Some(Wanted::new(kind, true, Reason::ReleaseHeld, message))
 }

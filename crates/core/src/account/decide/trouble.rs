@@ -36,11 +36,10 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
         }
         SecretFact::Missing => {
             let text = format!(
-                "{} does not exist: correct spec.apiKeySecretRef, or create it with the API key in {entry:?}, read from FILE: {}",
+                "{} does not exist: correct spec.apiKeySecretRef, or create it, of the type {API_KEY_SECRET}, with the API key in {entry:?} and the base URL in {BASE_URL_ENTRY:?}",
                 facts.secret_name(),
-                create(facts)
             );
-            return awaits(Reason::SecretNotFound, text);
+            return awaits(Reason::ReferenceNotFound, text);
         }
         // The key in use goes on, and the condition of its candidate says it.
         SecretFact::Found { .. } if facts.keys.candidate.is_some() => {}
@@ -49,9 +48,8 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
             ..
         } => {
             let text = format!(
-                "{} is not of the type {API_KEY_SECRET}, and no other Secret is sent anywhere: correct spec.apiKeySecretRef, or make it again, since a type cannot be changed, with its key saved in FILE before: {}",
+                "{} is not of the type {API_KEY_SECRET}, and no other Secret is sent anywhere: correct spec.apiKeySecretRef, or create it again, since a type cannot be changed",
                 facts.secret_name(),
-                make_again(facts)
             );
             return needs_person(Reason::InvalidKey, text);
         }
@@ -60,20 +58,18 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
             ..
         } => {
             let text = format!(
-                "{} has no entry {entry:?}: correct spec.apiKeySecretRef, or add it, read from FILE: {}",
+                "{} has no key {entry:?}: correct spec.apiKeySecretRef, or add it with the API key",
                 facts.secret_name(),
-                put_key(facts)
             );
-            return awaits(Reason::SecretNotFound, text);
+            return awaits(Reason::ReferenceNotFound, text);
         }
         SecretFact::Found {
             key: Err(KeyFault::Invalid(why)),
             ..
         } => {
             let text = format!(
-                "entry {entry:?} of {}: {why}; to replace it by what is in FILE: {}",
+                "{entry:?} of {}: {why}; put a valid API key there",
                 facts.secret_name(),
-                put_key(facts)
             );
             return needs_person(Reason::InvalidKey, text);
         }
@@ -89,9 +85,8 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
             false => "the key",
         };
         let text = format!(
-            "the hosting API rejects {which} in {} ({refusal}): put a valid key into entry {entry:?}, read from FILE: {}",
+            "the hosting API rejects {which} in {} ({refusal}); put a valid key into {entry:?} there",
             facts.secret_name(),
-            put_key(facts)
         );
         return needs_person(Reason::KeyRejected, text);
     }
@@ -179,48 +174,6 @@ fn changed(facts: &Facts, identity: Identity) -> String {
     )
 }
 
-/// The command that puts a key into the Secret that there is, and leaves its other entries. The key comes from a file, so
-/// that it stands in no history of a shell and in no list of processes.
-pub(super) fn put_key(facts: &Facts) -> String {
-    let (namespace, secret) = (&facts.secret_namespace, &facts.spec.api_key_secret_ref);
-    let name = &secret.name;
-    format!(
-        "kubectl create secret generic {name} -n {namespace} --type={API_KEY_SECRET} --from-file={API_KEY_ENTRY}=FILE --dry-run=client -o yaml | kubectl patch secret {name} -n {namespace} --type=merge --patch-file=/dev/stdin"
-    )
-}
-
-/// The command that makes another Secret in the place of the one that there is.
-fn make_again(facts: &Facts) -> String {
-    let (namespace, secret) = (&facts.secret_namespace, &facts.spec.api_key_secret_ref);
-    format!(
-        "kubectl delete secret {} -n {namespace} && {}",
-        secret.name,
-        create(facts)
-    )
-}
-
-/// The base URL that a key of this account worked at; None where there was none that means itself in a shell. Not one
-/// that only the spec names: whoever may write accounts must not say where the key of somebody else goes.
-fn known_url(facts: &Facts) -> Option<&str> {
-    let url = facts.status.verified.as_ref()?.base_url.as_str();
-    let is_other = |spec: &String| spec.trim_end_matches('/') != url.trim_end_matches('/');
-    if facts.spec.base_url.as_ref().is_some_and(is_other) {
-        return None;
-    }
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
-    url.chars().all(is_plain).then_some(url)
-}
-
-/// The command that makes the Secret.
-fn create(facts: &Facts) -> String {
-    let base_url = known_url(facts).unwrap_or("https://HOST");
-    let (namespace, secret) = (&facts.secret_namespace, &facts.spec.api_key_secret_ref);
-    format!(
-        "kubectl create secret generic {} -n {namespace} --type={API_KEY_SECRET} --from-literal={BASE_URL_ENTRY}={base_url} --from-file={API_KEY_ENTRY}=FILE",
-        secret.name
-    )
-}
-
 /// Whether the trouble stops every change. A last good key goes on releasing; an account that cannot
 /// be reached is for the caller to find out.
 pub(super) fn blocks(
@@ -230,10 +183,9 @@ pub(super) fn blocks(
 ) -> Option<(Reason, String)> {
     let blocks = match trouble.reason {
         Reason::InvalidEndpoint | Reason::AccountChanged => true,
-        Reason::SecretNotFound
-        | Reason::ReferenceNotFound
-        | Reason::InvalidKey
-        | Reason::Pending => !facts.connected || !identity.is_settled(),
+        Reason::ReferenceNotFound | Reason::InvalidKey | Reason::Pending => {
+            !facts.connected || !identity.is_settled()
+        }
         Reason::ProviderUnreachable | Reason::RateLimited => !identity.is_settled(),
         // The breaker says it itself.
         _ => false,
@@ -253,13 +205,10 @@ pub(super) fn no_orders(
     }
     if let SecretFact::Found { deleting: true, .. } = facts.secret {
         let text = format!("{} is being deleted", facts.secret_name());
-        return Some((Reason::SecretNotFound, text));
+        return Some((Reason::ReferenceNotFound, text));
     }
     if let Some(t) = trouble
-        && matches!(
-            t.reason,
-            Reason::SecretNotFound | Reason::ReferenceNotFound | Reason::InvalidKey
-        )
+        && matches!(t.reason, Reason::ReferenceNotFound | Reason::InvalidKey)
     {
         return Some((t.reason, t.message.clone()));
     }

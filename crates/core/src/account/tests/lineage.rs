@@ -217,7 +217,7 @@ fn what_a_connection_showed_stays_open_while_the_secret_gives_no_key() {
     let mut facts = changed();
     facts.status.records.known_servers = vec![known()];
     facts.secret = SecretFact::Missing;
-    assert_eq!(verdict(&facts).0, Some(Reason::SecretNotFound));
+    assert_eq!(verdict(&facts).0, Some(Reason::ReferenceNotFound));
     facts.in_force = Some(endpoint("old"));
     assert_eq!(
         verdict(&facts).0,
@@ -226,7 +226,7 @@ fn what_a_connection_showed_stays_open_while_the_secret_gives_no_key() {
     );
     assert_eq!(
         verdict(&facts).1,
-        Some(Reason::SecretNotFound),
+        Some(Reason::ReferenceNotFound),
         "and orders nothing"
     );
 }

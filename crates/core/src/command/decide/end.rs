@@ -69,7 +69,7 @@ pub(super) fn late(facts: &Facts, what: &str) -> Decision {
     let message = format!(
         "{what} within {timeout} of its creation (spec.timeout); for another try, create another ServerCommand"
     );
-    failed(facts, Reason::CommandTimeout, message)
+    failed(facts, Reason::CommandFailed, message)
 }
 
 /// The object is over: nothing holds it, and it goes when its time has passed.

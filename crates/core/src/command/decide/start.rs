@@ -64,7 +64,7 @@ pub(super) fn start(facts: &Facts, following: Option<PowerAction>) -> Decision {
         let message = format!(
             "{name} is being deleted, so no command is sent for it any more; delete this command"
         );
-        return end::failed(facts, Reason::ServerEnding, message);
+        return end::failed(facts, Reason::Superseded, message);
     }
     if is_overtaken(target, &subject.object) {
         let message = format!(
@@ -191,7 +191,7 @@ fn stands_ready(facts: &Facts, target: &Target) -> Result<(), Cause> {
     let policies = target.policies().or(defaults.unwrap_or_default());
     if policies.suspend.unwrap_or_default() {
         let message = format!(
-            "{name} is suspended, so nothing is sent for it; the command follows when that is over, as long as spec.timeout lets it"
+            "{name} is suspended, so nothing is sent for it; the command waits, as long as spec.timeout lets it; set suspend there to false to go on"
         );
         return Err(Cause::suspended(message));
     }
@@ -222,7 +222,7 @@ fn is_delivered(name: &str, server: &BareMetalServer) -> Result<(), Cause> {
     let message = format!(
         "{name} takes no command now, {shown}; the command follows when its machine is delivered, as long as spec.timeout lets it"
     );
-    Err(Cause::waits(Reason::ServerNotReady, message))
+    Err(Cause::waits(Reason::ReferenceNotReady, message))
 }
 
 /// Whether a host is that of its object: it was seen in this account, which lets it have the host, and no other object has
@@ -258,7 +258,7 @@ fn is_its_host(facts: &Facts, name: &str, host: &DedicatedHost) -> Result<(), Ca
         let message = format!(
             "{name} was not seen in this account yet, so nothing is sent; the command follows when it is, as long as spec.timeout lets it"
         );
-        return Err(Cause::waits(Reason::ServerNotReady, message));
+        return Err(Cause::waits(Reason::ReferenceNotReady, message));
     }
     Ok(())
 }

@@ -19,9 +19,9 @@ use api::{
     conditions::Type,
     host::DedicatedHostStatus,
     host_install::{HostInstallHistory, HostInstallIntent, HostInstallRecord, HostLog},
+    install::{FinishedInstall, InstallEnd},
     order::OrderAccount,
     power::{PowerRecord, PowerState},
-    install::{FinishedInstall, InstallEnd},
 };
 use hosting_types::{
     host::{Host, InstallStatus},
@@ -33,11 +33,7 @@ use std::time::Duration;
 pub const TIMEOUT: Duration = Duration::from_secs(2 * 3600);
 
 /// The reasons with which a host is not the object's.
-const WITHHELD: [Reason; 3] = [
-    Reason::OwnershipConflict,
-    Reason::NotAllowed,
-    Reason::NamespaceNotAllowed,
-];
+const WITHHELD: [Reason; 2] = [Reason::OwnershipConflict, Reason::NotAllowed];
 /// How soon to look again whether a command is over.
 const COMMAND_RUNS: Duration = Duration::from_secs(5);
 
@@ -310,7 +306,7 @@ fn follow(
     );
     let cause = match is_late(facts, record) {
         true => Cause::needs_person(
-            Reason::ReinstallTimeout,
+            Reason::ReinstallFailed,
             format!(
                 "{what}; that takes longer than {} by now, and is looked at again every {every}; ask the provider, or raise spec.install.revision for another try",
                 Interval(TIMEOUT)
@@ -387,7 +383,7 @@ fn ended(facts: &Facts, last: &HostInstallRecord) -> Option<Cause> {
             ),
         ),
         InstallEnd::TimedOut => (
-            Reason::ReinstallTimeout,
+            Reason::ReinstallFailed,
             format!(
                 "the installation of host {host} did not end (spec.install.revision {revision}){why}"
             ),
@@ -453,7 +449,7 @@ fn start(
             Interval(COMMAND_RUNS)
         );
         return Step {
-            cause: Some(Cause::waits(Reason::CommandRunning, text)),
+            cause: Some(Cause::waits(Reason::Queued, text)),
             rest: Some(COMMAND_RUNS),
             ..Step::default()
         };
@@ -625,7 +621,7 @@ fn key(facts: &Facts, view: &View) -> Result<String, Cause> {
     let field = format!("spec.sshKeyRef: SshKey {}", reference.name);
     let waits = |why: &str| {
         let text = format!("{field} is not stored yet, {why}; the installation follows when it is");
-        Cause::waits(Reason::KeyNotStored, text)
+        Cause::waits(Reason::ReferenceNotReady, text)
     };
     match &facts.key {
         Some(Found::Ready(stored)) if stored.account != facts.subject.object.account() => {

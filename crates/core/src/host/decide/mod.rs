@@ -88,10 +88,15 @@ pub fn decide(facts: &Facts) -> Decision {
     if facts.subject.is_deleting() {
         return Decision::unchanged(&facts.subject);
     }
-    keep(facts).answering(&facts.subject, || match against_looking(facts) {
+    let mut decision = keep(facts).answering(&facts.subject, || match against_looking(facts) {
         Some(_) => Sight::Unneeded,
         None => Sight::List(List::Hosts),
-    })
+    });
+    decision.stopped = facts
+        .policies()
+        .suspend
+        .then(|| remedy::suspended(facts, "nothing is sent for the host"));
+    decision
 }
 
 /// Why the host is not even looked at, whatever the account says.
@@ -319,21 +324,15 @@ fn shown(
 
 /// Nothing is to be done.
 fn at_rest(facts: &Facts, host: &Host) -> Cause {
-    let policies = facts.policies();
-    if policies.suspend {
-        return Cause::suspended(remedy::suspended(facts, "nothing is sent for the host"));
-    }
     let says = match host.status.as_str() {
         "" => "the provider does not say whether it runs".to_owned(),
         word => format!("the provider calls it {word:?}"),
     };
-    match policies.observe_only() {
-        true => Cause::ready(
-            Reason::Observed,
-            format!("the host is there, {says}, and it is only looked at"),
-        ),
-        false => Cause::ready(Reason::Available, format!("the host is there, and {says}")),
-    }
+    let text = match facts.policies().observe_only() {
+        true => format!("the host is there, {says}, and it is only looked at"),
+        false => format!("the host is there, and {says}"),
+    };
+    Cause::ready(Reason::Available, text)
 }
 
 /// Whether something is asked for that would be sent.

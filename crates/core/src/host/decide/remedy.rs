@@ -1,4 +1,4 @@
-//! What holds back what would be sent, with the command that lets it go, for messages.
+//! What holds back what would be sent, and what lets it go, for messages.
 
 use super::super::facts::Facts;
 use crate::cause::Cause;
@@ -17,8 +17,7 @@ pub(super) fn held(facts: &Facts, what: &str) -> Option<Cause> {
     }
     policies.observe_only().then(|| {
         let text = format!(
-            "managementPolicy is ObserveOnly: {what}; to go on: {}",
-            set(facts, "managementPolicy", "\"Full\"")
+            "managementPolicy is ObserveOnly: {what}; to go on, set spec.managementPolicy to Full"
         );
         Cause::needs_person(Reason::ObserveOnly, text)
     })
@@ -33,16 +32,5 @@ pub(super) fn suspended(facts: &Facts, what: &str) -> String {
         Some(_) => "spec.suspend is true",
         None => "suspend is true in spec.defaults of the account",
     };
-    format!(
-        "{stated}: {what}; to go on: {}",
-        set(facts, "suspend", "false")
-    )
-}
-
-/// Set one field of the spec; `value` is JSON.
-fn set(facts: &Facts, field: &str, value: &str) -> String {
-    let (namespace, name) = (facts.subject.namespace(), facts.subject.name());
-    format!(
-        "kubectl patch dedicatedhost {name} -n {namespace} --type=merge -p '{{\"spec\":{{\"{field}\":{value}}}}}'"
-    )
+    format!("{stated}: {what}; to go on, set spec.suspend to false")
 }

@@ -28,6 +28,7 @@ use api::{
     command::{CommandOutcome, PowerAction},
     host::DedicatedHostSpec,
     host_install::{HostInstallRecord, HostLog, HostSystem},
+    install::{Install, InstallEnd},
     power::{Power, PowerCommand, PowerRecord, PowerState},
     references::{AccountKind, AccountRef, PinnedAccount, SshKeyRef},
 };

@@ -60,10 +60,9 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
     };
     if let Some(rival) = rivals::rival(facts, evidence, &live.server) {
         let text = format!(
-            "machine {} of an earlier object of this name has been taken on by another object (tag {}…), and none is ordered in its place; delete this object: {}",
+            "machine {} of an earlier object of this name has been taken on by another object (tag {}…), and none is ordered in its place; delete this object",
             live.server.id,
             rival.mark.tag_prefix(),
-            remedy::delete(facts)
         );
         return Decision::hold(facts, Cause::needs_person(Reason::OwnershipConflict, text));
     }

@@ -56,19 +56,23 @@ impl Draft {
         draft
     }
 
-    /// Sets the four conditions from one cause. `synced` overrides what Synced says.
+    /// Sets the conditions that every kind has from one cause. `synced` overrides what Synced says.
     pub fn set(&mut self, facts: &Facts, cause: Cause, synced: Option<(bool, Reason, String)>) {
         self.patience_for = (cause.standing == Standing::Missing).then_some(cause.reason);
         let before = &self.status.conditions;
         let (cause, rest) = cause.judged(&facts.memory.patience, facts.now.mono, before);
         self.patience = rest;
-        let synced = synced.map_or_else(
-            || cause.synced(),
-            |(in_sync, reason, message)| Wanted::new(Type::Synced, in_sync, reason, message),
-        );
-        self.conditions = cause.conditions().to_vec();
-        self.conditions.push(synced);
+        let synced = synced
+            .map(|(in_sync, reason, message)| Wanted::new(Type::Synced, in_sync, reason, message));
+        self.conditions = cause.shown(synced, &self.status.conditions, facts.deleting());
         self.status.observed_generation = facts.object.metadata.generation;
+    }
+
+    /// Says this in the condition Synced, whatever else was said of it.
+    pub fn unsync(&mut self, reason: Reason, message: impl Into<String>) {
+        self.conditions.retain(|c| c.kind != Type::Synced);
+        let synced = Wanted::new(Type::Synced, false, reason, message);
+        self.conditions.push(synced);
     }
 
     /// Takes over what the provider shows of the machine.

@@ -25,9 +25,8 @@ pub fn is_over(facts: &Facts) -> bool {
 pub fn against_order(facts: &Facts) -> Option<Cause> {
     let at = facts.expires_at().filter(|_| is_over(facts))?;
     let text = format!(
-        "spec.expiresAt was {}, so nothing is ordered for this object; set a later one, or delete this object: {}",
+        "spec.expiresAt was {}, so nothing is ordered for this object; set a later one, or delete this object",
         moment(at),
-        remedy::delete(facts)
     );
     Some(Cause::needs_person(Reason::Expired, text))
 }
@@ -63,12 +62,12 @@ fn end(facts: &Facts, at: i64, decision: &mut Decision) {
     }
     if policies.deletion_protection {
         let text = format!(
-            "spec.expiresAt was {}, and {}, so this object and its machine stay, and the machine is still billed; to let it end: {}; to keep it, set a later expiresAt",
+            "spec.expiresAt was {}, and {}, so this object and its machine stay, and the machine is still billed; to let it end, {}; to keep it, set a later expiresAt",
             moment(at),
             remedy::stated(facts, "deletionProtection", |p| p
                 .deletion_protection
                 .is_some()),
-            remedy::set(facts, "deletionProtection", "false"),
+            remedy::set("deletionProtection", "false"),
         );
         decision
             .draft

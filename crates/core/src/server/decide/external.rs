@@ -19,7 +19,7 @@ use crate::{
         view::{Sighting, View},
     },
     account_facts::Purpose,
-    cause::Cause,
+    cause::{Cause, OUT_OF_TOUCH},
 };
 use api::{
     Interval, Reason,
@@ -76,7 +76,7 @@ fn take_on(facts: &Facts, evidence: &Evidence, external: &External) -> Decision 
     let server = &shown.server;
     let again = view.times.idle_poll_interval;
     if facts.policies().suspend {
-        let cause = Cause::suspended(remedy::suspended(facts, "nothing is taken on"));
+        let cause = Cause::suspended(remedy::suspended(facts));
         return Decision::hold(facts, cause);
     }
     if let Some(cause) = expiry::against_order(facts) {
@@ -89,7 +89,7 @@ fn take_on(facts: &Facts, evidence: &Evidence, external: &External) -> Decision 
     }
     if let Some(rest) = unclaimed_rest(facts, view, server) {
         let cause = Cause::waits(
-            Reason::Adopting,
+            Reason::Progressing,
             format!(
                 "machine {} bears the tag of an object that is gone, and is taken on once no object has claimed it for {}",
                 server.id,
@@ -101,7 +101,7 @@ fn take_on(facts: &Facts, evidence: &Evidence, external: &External) -> Decision 
     let taking = Decision::hold(
         facts,
         Cause::waits(
-            Reason::Adopting,
+            Reason::Progressing,
             format!(
                 "machine {} is being taken on, which is done within seconds",
                 server.id
@@ -128,15 +128,25 @@ fn unclaimed_rest(facts: &Facts, view: &View, server: &Server) -> Option<Duratio
     (!rest.is_zero()).then_some(rest)
 }
 
+/// What is said where no list shows the machine any more.
+const UNLISTED: (Reason, &str) = (Reason::AccountNotReady, OUT_OF_TOUCH);
+
 /// Shows the machine, and sends nothing.
 fn show(facts: &Facts, external: &External) -> Decision {
+    let since = facts.first_seen.max(facts.acting_since);
     let Ok(view) = facts.account.usable(Purpose::End) else {
         return match facts.account.usable(Purpose::Order) {
             Err(cause) if facts.status().uuid.is_none() => Decision::hold(facts, cause),
-            _ => out_of_touch(facts, Draft::unchanged(facts)),
+            _ => {
+                let mut decision = out_of_touch(facts, Draft::unchanged(facts));
+                if let Some(view) = facts.view().filter(|_| facts.account.is_out_of_touch()) {
+                    let seen = external.shown.as_ref().map_or(since, |shown| shown.seen);
+                    machine::not_seen(facts, view, seen.max(since), &mut decision, UNLISTED);
+                }
+                decision
+            }
         };
     };
-    let since = facts.first_seen.max(facts.acting_since);
     let Some(shown) = external.shown.as_ref().filter(|s| s.seen >= since) else {
         return not_shown(facts, view, external, since);
     };
@@ -150,16 +160,15 @@ fn show(facts: &Facts, external: &External) -> Decision {
     };
     let mut draft = Draft::unchanged(facts);
     draft.show(server);
-    let mut cause = machine::cause(facts, &machine);
-    if cause.reason == Reason::Delivered {
-        cause.reason = Reason::Observed;
-    }
+    let cause = machine::cause(facts, &machine);
     let synced = match cause.is_in_sync() {
         true => machine::pending(facts, None, server),
         false => None,
     };
     draft.set(facts, cause, synced);
     let mut decision = out_of_touch(facts, draft);
+    // A list that fails shows nothing newer.
+    machine::not_seen(facts, view, shown.seen, &mut decision, UNLISTED);
     let interval = match server.status {
         ServerStatus::Delivered | ServerStatus::Failed | ServerStatus::Released => {
             view.times.idle_poll_interval
@@ -184,7 +193,15 @@ fn tick(now: Duration, interval: Duration) -> Duration {
 fn not_shown(facts: &Facts, view: &View, external: &External, since: Duration) -> Decision {
     let idle = view.times.idle_poll_interval;
     let Some(looked) = external.looked.filter(|at| *at >= since) else {
-        let mut wait = order::waiting(facts, view);
+        let is_shown = facts.policies().observe_only() && facts.status().uuid.is_some();
+        let mut wait = match is_shown {
+            true => {
+                let mut wait = out_of_touch(facts, Draft::unchanged(facts));
+                machine::not_seen(facts, view, since, &mut wait, UNLISTED);
+                wait
+            }
+            false => order::waiting(facts, view),
+        };
         wait.wants_servers = Some(since);
         return wait;
     };
@@ -229,8 +246,7 @@ pub fn against(facts: &Facts, server: &Server) -> Option<Cause> {
             return Some(Cause::needs_person(
                 Reason::ReleasedExternally,
                 format!(
-                    "spec.externalID: machine {uuid} is released, and none is ordered in its place; name another one, or delete this object: {}",
-                    remedy::delete(facts)
+                    "spec.externalID: machine {uuid} is released, and none is ordered in its place; name another one, or delete this object",
                 ),
             ));
         }
@@ -238,8 +254,7 @@ pub fn against(facts: &Facts, server: &Server) -> Option<Cause> {
             return Some(Cause::needs_person(
                 Reason::ProvisioningFailed,
                 format!(
-                    "spec.externalID: the provider could not deliver machine {uuid}, so it is not taken on; name another one, or delete this object: {}",
-                    remedy::delete(facts)
+                    "spec.externalID: the provider could not deliver machine {uuid}, so it is not taken on; name another one, or delete this object",
                 ),
             ));
         }

@@ -1,11 +1,12 @@
 //! An effect that keeps failing: status says why nothing moves on.
 
-use super::{super::facts::Facts, Decision, Effect};
+use super::{super::facts::Facts, Decision, Effect, machine::lose_touch};
 use crate::{
     cause::{AS_READY, Cause},
     trouble::PERSISTS,
 };
-use api::conditions::{Type, Wanted};
+use api::conditions::Type;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 /// Adds what keeps failing to a decision with an effect.
 pub fn show(facts: &Facts, decision: &mut Decision) {
@@ -13,7 +14,23 @@ pub fn show(facts: &Facts, decision: &mut Decision) {
     let Some(trouble) = &memory.trouble else {
         return;
     };
-    if decision.effect.is_none() || memory.backoff.failures() < PERSISTS {
+    if memory.backoff.failures() < PERSISTS {
+        return;
+    }
+    let is_synced = |c: &&Condition| c.type_ == Type::Synced.as_str();
+    let said = facts.status().conditions;
+    let was_told =
+        said.iter().find(is_synced).map(|c| c.reason.as_str()) == Some(trouble.reason.as_str());
+    let is_pending = decision
+        .draft
+        .condition(Type::Synced)
+        .is_some_and(|c| c.status == Some(false));
+    // What waits for its next try has not succeeded: the reason stays.
+    if decision.effect.is_none() && !(was_told && is_pending) {
+        return;
+    }
+    if trouble.is_accounts() && facts.status().uuid.is_some() && !facts.deleting() {
+        lose_touch(facts, &mut decision.draft);
         return;
     }
     let mut message = trouble.persistent();
@@ -25,7 +42,5 @@ pub fn show(facts: &Facts, decision: &mut Decision) {
         message = AS_READY.to_owned();
     }
     // Whatever the rest says, something is left to send.
-    let synced = Wanted::new(Type::Synced, false, trouble.reason, message);
-    draft.conditions.retain(|c| c.kind != Type::Synced);
-    draft.conditions.push(synced);
+    draft.unsync(trouble.reason, message);
 }

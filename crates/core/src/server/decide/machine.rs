@@ -8,15 +8,15 @@ use super::{
     evidence::{ADOPTED, Evidence, order_of},
     expiry,
     fence::TagProof,
-    leads_to, order_account, own_marks, power, reinstall, remedy, replace, rivals, sent,
+    leads_to, order_account, own_marks, power, reinstall, replace, rivals, sent,
     tags::{self, Said, Tags},
     terms::is_same,
 };
 use crate::{
-    account::view::{Sighting, State, View},
+    account::view::{Sighting, View},
     account_facts::Purpose,
     again::Again,
-    cause::{Cause, Standing},
+    cause::{Cause, OUT_OF_TOUCH, Standing},
     mark::marks_of,
     wording::listed,
 };
@@ -85,10 +85,6 @@ pub(crate) fn kept(facts: &Facts, evidence: &Evidence) -> Option<Machine> {
         })
 }
 
-/// What Ready says where all goes well and the spec was edited since.
-pub(super) const SEE_SYNCED: &str =
-    "the condition Synced says which changes of the spec the machine does not have";
-
 /// Decides for a living object with a machine.
 pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     let server = &machine.server;
@@ -130,24 +126,14 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     {
         cause = install;
     }
-    let held = install.unsynced.filter(|_| !facts.policies().suspend);
-    let is_held = held.is_some();
     let synced = match cause.is_in_sync() {
-        true => held
+        true => install
+            .unsynced
             .map(|(reason, message)| (false, reason, message))
             .or_else(|| unsynced(facts, differences, tags.said.as_ref()))
             .or_else(|| power::unsynced(draft.status.records.power.as_ref())),
         false => None,
     };
-    let lasts = match &synced {
-        Some((_, Reason::PendingChanges, _)) => true,
-        Some((_, Reason::Suspended, _)) | None => false,
-        Some(_) => is_held || tags.said.as_ref().is_some_and(|s| s.lasting.is_some()),
-    };
-    if lasts && cause.message.is_empty() {
-        // `kubectl get -o wide` shows the message of Ready and of no other condition.
-        cause.message = SEE_SYNCED.to_owned();
-    }
     let is_ordered = record.intent.attempt != ADOPTED;
     let ordered = Timestamp::from_second(record.intent.epoch).ok();
     draft.status.ordered_at = ordered.filter(|_| is_ordered).map(Time);
@@ -225,32 +211,68 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
 /// Nothing to do but to say so when the account has not been reached for a while: what is shown of the
 /// machine may not be true any more.
 pub(super) fn out_of_touch(facts: &Facts, mut draft: Draft) -> Decision {
-    let reason = Reason::AccountNotReady;
-    let is_failing = |view: &View| match &view.state {
-        // An operator that has just started has not tried the key yet.
-        State::Blocked(why, _) => *why != Reason::Pending,
-        State::Usable => view.is_unreachable,
-    };
-    if facts.view().is_none_or(is_failing) {
-        draft.patience_for = Some(reason);
-        let rest = facts.memory.patience.rest(reason, facts.now.mono);
-        let said = facts.status().conditions;
-        let is_told =
-            |c: &Condition| c.type_ == Type::Synced.as_str() && c.reason == reason.as_str();
-        if rest.is_zero() || said.iter().any(is_told) {
-            // No words of the failure: they may change with each, and every object would be written.
-            let message = format!(
-                "the account does not answer as it should, and this is what was seen last; why: {}",
-                remedy::describe_account(facts)
-            );
-            draft.conditions.retain(|c| c.kind != Type::Synced);
-            let synced = Wanted::new(Type::Synced, false, reason, message);
-            draft.conditions.push(synced);
-        } else {
-            draft.patience = Some(rest);
-        }
+    if facts.view().is_none() || facts.account.is_out_of_touch() {
+        lose_touch(facts, &mut draft);
     }
     Decision::of(draft)
+}
+
+/// The account does not answer as it should: Synced says so after a while, and Ready stays.
+pub(super) fn lose_touch(facts: &Facts, draft: &mut Draft) {
+    let reason = Reason::AccountNotReady;
+    draft.patience_for = Some(reason);
+    let rest = facts.memory.patience.rest(reason, facts.now.mono);
+    let said = facts.status().conditions;
+    let is_told = |c: &Condition| c.type_ == Type::Synced.as_str() && c.reason == reason.as_str();
+    if rest.is_zero() || said.iter().any(is_told) {
+        draft.unsync(reason, OUT_OF_TOUCH);
+    } else {
+        draft.patience = Some(rest);
+    }
+}
+
+/// What is said of a machine that reads do not find, while it is not certain that it is gone.
+const NOT_THERE: (Reason, &str) = (
+    Reason::MachineNotFound,
+    "The provider does not show this server, and this is what was seen last; look for it at the provider",
+);
+
+/// Reads say that there is no such machine, and nothing has shown it since.
+pub(super) fn tell_missed(facts: &Facts, decision: &mut Decision) {
+    let reads = &facts.memory.missing.reads;
+    let (Some(first), Some(last)) = (reads.first(), reads.last()) else {
+        return;
+    };
+    let Ok(view) = facts.account.usable(Purpose::End) else {
+        return;
+    };
+    let named = facts.external.iter().filter_map(|e| e.shown.as_ref());
+    let mut shown = facts.own.iter().chain(&facts.recorded).chain(named);
+    let is_told = |c: &Wanted| c.status == Some(false) && c.reason == Reason::MachineNotFound;
+    let is_told = decision.draft.condition(Type::Ready).is_some_and(is_told);
+    if facts.deleting() || is_told || facts.status().uuid.is_none() || shown.any(|s| s.seen > *last)
+    {
+        return;
+    }
+    not_seen(facts, view, *first, decision, NOT_THERE);
+}
+
+/// The machine was not seen since then. Synced says so after two idle intervals, and Ready stays.
+pub(super) fn not_seen(
+    facts: &Facts,
+    view: &View,
+    since: Duration,
+    decision: &mut Decision,
+    (reason, why): (Reason, &str),
+) {
+    let idle = view.times.idle_poll_interval;
+    let rest = (since + idle * 2).saturating_sub(facts.now.mono);
+    if !rest.is_zero() {
+        decision.look_within(rest);
+        return;
+    }
+    let text = format!("{why}; looked for again every {}", Interval(idle));
+    decision.draft.unsync(reason, text);
 }
 
 /// Whether status already names this machine as the outcome.
@@ -280,7 +302,7 @@ fn claim(
     let cause = against.unwrap_or_else(|| {
         let text =
             format!("machine {uuid} bears this object's tag, and is put on record within seconds");
-        Cause::waits(Reason::Adopting, text)
+        Cause::waits(Reason::Progressing, text)
     });
     let decision = Decision::hold(facts, cause);
     if !facts.has_finalizer() {
@@ -367,7 +389,7 @@ pub(super) fn cause(facts: &Facts, machine: &Machine) -> Cause {
     let said = said(server);
     match &server.status {
         ServerStatus::Delivered if server.addresses.is_empty() => Cause::waits(
-            Reason::WaitingForAddress,
+            Reason::Provisioning,
             format!(
                 "machine {} is delivered, and the provider shows no address yet; {}",
                 server.id,
@@ -380,23 +402,19 @@ pub(super) fn cause(facts: &Facts, machine: &Machine) -> Cause {
         }
         other if is_late(facts, server) == Some(true) => {
             let message = format!(
-                "machine {} is ordered and billed, and the provider says {:?}{said} for longer than {} (spec.provisioning.timeout); ask the provider, or delete this object to give it up: {}",
+                "machine {} is ordered and billed, and the provider says {:?}{said} for longer than {} (spec.provisioning.timeout); ask the provider, or delete this object to give it up",
                 server.id,
                 other.as_str(),
                 timeout(facts),
-                remedy::delete(facts)
             );
             Cause::needs_person(Reason::ProvisioningTimeout, message)
         }
         other => {
-            let next = match facts.policies().suspend {
-                true => remedy::suspended(facts, "nothing is sent"),
-                false => looked_again(facts),
-            };
             let message = format!(
-                "machine {} is ordered, and the provider says {:?}{said}; {next}",
+                "machine {} is ordered, and the provider says {:?}{said}; {}",
                 server.id,
-                other.as_str()
+                other.as_str(),
+                looked_again(facts)
             );
             Cause::waits(Reason::Provisioning, message)
         }
@@ -471,13 +489,6 @@ fn unsynced(
     differences: Differences,
     tags: Option<&Said>,
 ) -> Option<(bool, Reason, String)> {
-    if facts.policies().suspend {
-        return Some((
-            false,
-            Reason::Suspended,
-            remedy::suspended(facts, "nothing is sent for this object"),
-        ));
-    }
     let tags = tags.filter(|_| !facts.policies().observe_only());
     let Some((is_in_sync, reason, mut message)) = differences.pending() else {
         return tags.map(|said| (false, said.reason, said.message.clone()));

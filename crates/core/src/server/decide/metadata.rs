@@ -7,7 +7,6 @@ use super::{
     super::facts::Facts,
     Decision, Effect,
     evidence::{Attempt, Evidence},
-    remedy,
 };
 use crate::{again::Again, cause::Cause};
 use api::{Reason, order::OrderNote, server::OrderRecord};
@@ -40,10 +39,7 @@ pub fn keep(facts: &Facts, evidence: &Evidence, decision: &mut Decision) {
     if let Some(rest) = contest.contested_for(now) {
         let cause = Cause::needs_person(
             Reason::MetadataContested,
-            format!(
-                "something takes the operator's finalizer or order annotation off this object again and again, and without them a delete loses the machine; find what writes the object without them (such as a replace from a file, or a tool that does not merge) and stop it: {}",
-                remedy::show_writers(facts)
-            ),
+            "something takes the operator's finalizer or order annotation off this object again and again, and without them a delete loses the machine; find what writes the object without them (metadata.managedFields names the writers) and stop it",
         );
         decision.draft.set(facts, cause, None);
         decision.again = decision.again.within(rest);

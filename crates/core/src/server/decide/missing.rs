@@ -8,7 +8,6 @@ use super::{
     fence::{self, TagProof},
     leads_to,
     machine::out_of_touch,
-    remedy,
     resolve::ordered_hostname,
 };
 use crate::{
@@ -80,8 +79,7 @@ pub fn unproved(facts: &Facts, view: &View, attempt: &Attempt, why: &'static str
     };
     let text = match why {
         NOT_SHOWN => format!(
-            "machine {uuid} is not at the provider any more; nothing is ordered in its place; delete this object: {}{}",
-            remedy::delete(facts),
+            "machine {uuid} is not at the provider any more; nothing is ordered in its place; delete this object{}",
             or("; or, to order another one, ")
         ),
         ELSEWHERE => format!(

@@ -48,7 +48,7 @@ use crate::{
     account::{marks, view::View},
     account_facts::AccountFacts,
     again::Again,
-    cause::Cause,
+    cause::{Cause, fall_back},
 };
 use api::{
     Reason,
@@ -145,11 +145,15 @@ pub fn decide(facts: &Facts) -> Decision {
     outputs::look_for_deleted(facts, &mut decision);
     ask::handle(facts, &mut decision);
     failing::show(facts, &mut decision);
+    machine::tell_missed(facts, &mut decision);
+    decision.tell_new(facts);
     policies::show(facts, &mut decision.draft);
     if !decision.draft.is_silent() {
         decision.draft.show_spec(&facts.object.spec);
     }
     decision.draft.conditions.extend(password);
+    let draft = &mut decision.draft;
+    fall_back(&mut draft.conditions, &draft.status.conditions);
     if let Some(rest) = decision.draft.patience {
         decision.again = decision.again.within(rest);
     }
@@ -223,9 +227,7 @@ fn by_evidence(facts: &Facts, evidence: &Evidence) -> Decision {
             Cause::needs_person(
                 Reason::OwnershipConflict,
                 format!(
-                    "the annotation {} cannot be read ({text:?}); restore it, or remove it if this object has no machine: {}",
-                    ORDER_ANNOTATION,
-                    remedy::remove_annotation(facts)
+                    "the annotation {ORDER_ANNOTATION} cannot be read ({text:?}); restore it, or remove it if this object has no machine",
                 ),
             ),
         ),
@@ -241,15 +243,36 @@ impl Decision {
     /// Wait, and say so only where something was said before: the first steps of a new object are
     /// not worth a write.
     pub fn hold_quietly(facts: &Facts, cause: Cause) -> Self {
-        if facts
-            .object
-            .status
-            .as_ref()
-            .is_none_or(|s| s.conditions.is_empty())
-        {
+        if facts.is_new() {
             return Self::unchanged(facts);
         }
         Self::hold(facts, cause)
+    }
+
+    /// A new object of which nothing else is to be said waits for its turn, and says so in time.
+    fn tell_new(&mut self, facts: &Facts) {
+        if !self.draft.is_silent() || facts.deleting() || !facts.is_new() {
+            return;
+        }
+        match facts.until_told() {
+            Some(rest) => self.draft.patience = Some(rest),
+            None => self.draft.set(facts, Cause::queued(), None),
+        }
+    }
+
+    /// The account has no turn for the effect yet. Returns how long nothing is said of that.
+    pub fn queued(&mut self, facts: &Facts) -> Option<Duration> {
+        let is_order = matches!(self.effect, Some(Effect::Order(_)));
+        if !facts.is_new() && !is_order {
+            return None;
+        }
+        let is_silent = facts.status().conditions.is_empty();
+        if let Some(rest) = facts.until_told().filter(|_| is_silent) {
+            return Some(rest);
+        }
+        self.draft.set(facts, Cause::queued(), None);
+        policies::show(facts, &mut self.draft);
+        None
     }
 
     /// Keep the status as it is.

@@ -48,7 +48,7 @@ pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
     let is_remembered =
         facts.object.spec.suspend.is_none() && !matches!(facts.account, AccountFacts::Found { .. });
     if facts.policies().suspend && !is_remembered {
-        let cause = Cause::suspended(remedy::suspended(facts, "nothing is ordered"));
+        let cause = Cause::suspended(remedy::suspended(facts));
         return Decision::hold(facts, cause);
     }
     let view = match facts.account.usable(Purpose::Order) {
@@ -351,7 +351,7 @@ fn paced(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision> {
         OrderOutcome::NotSent => (
             backoff::delay(failures.saturating_sub(1), backoff::LONGEST_PAUSE)
                 .min(view.times.active_poll_interval),
-            Reason::OrderNotSent,
+            Reason::ProviderUnreachable,
             false,
         ),
         OrderOutcome::Created | OrderOutcome::Absent => return None,

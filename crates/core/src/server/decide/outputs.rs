@@ -9,7 +9,6 @@
 use super::{
     super::facts::{Facts, is_same_uuid},
     Decision, Effect,
-    machine::SEE_SYNCED,
 };
 use crate::account::view::Sighting;
 use api::{
@@ -123,7 +122,7 @@ pub fn keep(facts: &Facts, decision: &mut Decision) {
         };
         let last = facts.memory.outputs.last(&output);
         if last.is_some_and(|look| !look.is_ours) {
-            say(facts, decision, &output);
+            say(decision, &output);
         }
         let rest = last.and_then(|look| (look.at + LOOK_EVERY).checked_sub(facts.now.mono));
         match rest.filter(|rest| !rest.is_zero()) {
@@ -256,7 +255,7 @@ fn shows_delivered(facts: &Facts, decision: &Decision) -> bool {
 }
 
 /// Says whose the name is not, where all else is in order.
-fn say(facts: &Facts, decision: &mut Decision, output: &Output) {
+fn say(decision: &mut Decision, output: &Output) {
     let draft = &mut decision.draft;
     let is_synced = |c: &Wanted| c.kind == Type::Synced && c.status == Some(true);
     if !draft.conditions.iter().any(is_synced) {
@@ -264,20 +263,11 @@ fn say(facts: &Facts, decision: &mut Decision, output: &Output) {
     }
     let (kind, field, name) = (output.place.kind(), output.place.field(), &output.name);
     let message = format!(
-        "{field}: {kind} {name} is not this object's{}, so it stays as it is and nothing is written; name another one, or, if nobody needs it, delete it: kubectl delete {} {name} -n {}; looked at again every {}",
+        "{field}: {kind} {name} is not this object's{}, so it stays as it is and nothing is written; name another one, or, if nobody needs it, delete it; looked at again every {}",
         or_holds_password(output.place),
-        kind.to_ascii_lowercase(),
-        facts.namespace(),
         Interval(LOOK_EVERY)
     );
-    draft.conditions.retain(|c| c.kind != Type::Synced);
-    let synced = Wanted::new(Type::Synced, false, Reason::OutputNotOwned, message);
-    draft.conditions.push(synced);
-    for ready in &mut draft.conditions {
-        if ready.kind == Type::Ready && ready.message.is_empty() {
-            ready.message = SEE_SYNCED.to_owned();
-        }
-    }
+    draft.unsync(Reason::NameTaken, message);
 }
 
 /// A Secret of its own may hold what cannot be had again.

@@ -3,7 +3,7 @@
 
 use super::{super::facts::Facts, Effect, reinstall};
 use crate::power::{self, PowerFacts};
-use api::{Reason, power::PowerRecord, install::InstallHistory};
+use api::{Reason, install::InstallHistory, power::PowerRecord};
 use hosting_types::{Server, ServerStatus};
 
 /// What is to be recorded of the wish for a machine, and done.

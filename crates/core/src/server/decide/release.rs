@@ -105,7 +105,7 @@ fn remaining(facts: &Facts, done: &Server) -> Option<Arc<Server>> {
 
 fn finish(facts: &Facts, evidence: &Evidence, server: &Arc<Server>) -> Decision {
     if server.status == ServerStatus::Released {
-        return showing(facts, server, Cause::waits(Reason::Released, RELEASED))
+        return showing(facts, server, Cause::waits(Reason::Progressing, RELEASED))
             .with(Effect::LetGo);
     }
     let view = match facts.account.usable(Purpose::End) {
@@ -126,6 +126,8 @@ fn finish(facts: &Facts, evidence: &Evidence, server: &Arc<Server>) -> Decision 
     if let Some(cause) = remedy::held(facts, begun)
         && server.status != ServerStatus::Releasing
     {
+        // What a user stopped goes on when that user wants it.
+        let cause = Cause::waits(cause.reason, cause.message);
         return showing(facts, server, cause);
     }
     if let Some(effect) = unretain(server).filter(|_| server.status != ServerStatus::Releasing) {
@@ -215,16 +217,16 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
         return showing(
             facts,
             server,
-            Cause::needs_person(
+            Cause::waits(
                 Reason::Protected,
                 format!(
-                    "{}: machine {} stays and is still billed; to release it: {}; to keep it and let this object go: {}; what is then applied as {}/{} orders none (RetainedMachine); to take it back later, name it in spec.externalID",
+                    "{}: machine {} stays and is still billed; to release it, {}; to keep it and let this object go, {}; what is then applied as {}/{} orders none (RetainedMachine); to take it back later, name it in spec.externalID",
                     remedy::stated(facts, "deletionProtection", |p| p
                         .deletion_protection
                         .is_some()),
                     server.id,
-                    remedy::set(facts, "deletionProtection", "false"),
-                    remedy::set(facts, "deletionPolicy", "\"Retain\""),
+                    remedy::set("deletionProtection", "false"),
+                    remedy::set("deletionPolicy", "Retain"),
                     facts.namespace(),
                     facts.name(),
                 ),
@@ -250,7 +252,7 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
                     facts,
                     server,
                     Cause::waits(
-                        Reason::Retained,
+                        Reason::Progressing,
                         format!("{}; this object goes within seconds", left_behind(facts)),
                     ),
                 )
@@ -307,7 +309,7 @@ fn commanded(facts: &Facts, server: &Server) -> Option<Cause> {
             Interval(COMMAND_RUNS)
         ),
     };
-    Some(Cause::waits(Reason::CommandRunning, text))
+    Some(Cause::waits(Reason::Queued, text))
 }
 
 /// The release limit of the account holds the release.
@@ -318,14 +320,13 @@ fn over_release_limit(facts: &Facts, server: &Server) -> Option<Cause> {
         return None;
     }
     let text = format!(
-        "machine {} stays and is still billed: more releases were asked for within {} than spec.releaseLimit of its account lets begin ({}); to keep it and let this object go: {}; for the acknowledgement that lets more begin: {}",
+        "machine {} stays and is still billed: more releases were asked for within {} than spec.releaseLimit of its account lets begin ({}); to keep it and let this object go, {}; or look for the acknowledgement that lets more begin in the status of the account",
         server.id,
         limit.window,
         limit.max_releases,
-        remedy::set(facts, "deletionPolicy", "\"Retain\""),
-        remedy::describe_account(facts),
+        remedy::set("deletionPolicy", "Retain"),
     );
-    Some(Cause::needs_person(Reason::ReleaseHeld, text))
+    Some(Cause::waits(Reason::ReleaseHeld, text))
 }
 
 /// The delay of the release is not over.
@@ -343,10 +344,10 @@ fn delayed(facts: &Facts, server: &Arc<Server>, due: i64) -> Decision {
         false => "when its delay is over; the operator's clock was turned forward since it started, and that does not count".to_owned(),
     };
     let text = format!(
-        "machine {} is released {when} (releaseDelay), and is billed until then; to release it now: {}; to keep it and let this object go: {}",
+        "machine {} is released {when} (releaseDelay), and is billed until then; to release it now, {}; to keep it and let this object go, {}",
         server.id,
-        remedy::set(facts, "releaseDelay", "\"0s\""),
-        remedy::set(facts, "deletionPolicy", "\"Retain\""),
+        remedy::set("releaseDelay", "0s"),
+        remedy::set("deletionPolicy", "Retain"),
     );
     let cause = Cause::waits(Reason::ReleaseDelayed, text);
     showing(facts, server, cause).again(rest.min(LONGEST_SLEEP))
@@ -409,7 +410,7 @@ fn not_shown(facts: &Facts, attempt: &Attempt) -> Decision {
             return showing(
                 facts,
                 &sighting.server,
-                Cause::waits(Reason::Released, RELEASED),
+                Cause::waits(Reason::Progressing, RELEASED),
             )
             .with(Effect::LetGo);
         }

@@ -206,35 +206,28 @@ pub fn against_order(facts: &Facts) -> Option<Cause> {
     };
     if facts.object.spec.external_id.is_none() && !is_still_wished(facts, last) {
         let (field, word) = match is_failed {
-            true => ("failurePolicy", "\"Replace\""),
-            false => ("externalReleasePolicy", "\"Reorder\""),
+            true => ("failurePolicy", "Replace"),
+            false => ("externalReleasePolicy", "Reorder"),
         };
         let text = format!(
-            "machine {} is {:?}, and nothing is ordered in its place ({field} is Hold); to order another one: {}",
+            "machine {} is {:?}, and nothing is ordered in its place ({field} is Hold); to order another one, {}",
             last.uuid,
             last.provider_status,
-            remedy::set(facts, field, word)
+            remedy::set(field, word)
         );
         return Some(Cause::needs_person(reason, text));
     }
     (status.replaced.len() >= most(facts)).then(|| {
         let uuids = status.replaced.iter().map(|r| r.uuid.as_str());
-        Cause::needs_person(reason, spent(facts, uuids, status.replaced.len()))
+        Cause::needs_person(reason, spent(uuids, status.replaced.len()))
     })
 }
 
-fn spent<'a>(facts: &Facts, uuids: impl IntoIterator<Item = &'a str>, row: usize) -> String {
+fn spent<'a>(uuids: impl IntoIterator<Item = &'a str>, row: usize) -> String {
     let more = row.saturating_add(1);
     let next = match row < MOST_NOTED {
-        true => format!(
-            "to order one more, raise spec.provisioning.maxAttempts: {}",
-            remedy::set(
-                facts,
-                "provisioning",
-                &format!("{{\"maxAttempts\":{more}}}")
-            )
-        ),
-        false => format!("delete this object: {}", remedy::delete(facts)),
+        true => format!("to order one more, raise spec.provisioning.maxAttempts to {more}"),
+        false => "delete this object".to_owned(),
     };
     format!(
         "{} in a row came to nothing: {}; nothing is ordered in its place; {next}",
@@ -259,23 +252,22 @@ pub fn cause(facts: &Facts, server: &Server) -> Cause {
             format!("machine {} was released outside this object", server.id),
         ),
     };
-    let give_up = remedy::delete(facts);
     match wish(facts, server) {
         Wish::Hold => Cause::needs_person(
             reason,
             match server.status {
                 ServerStatus::Failed => format!(
-                    "{what}; nothing is ordered in its place; delete this object to give it up: {give_up}"
+                    "{what}; nothing is ordered in its place; delete this object to give it up"
                 ),
                 _ => format!(
-                    "{what}; nothing is ordered in its place; for another machine delete this object and create it again: {give_up}"
+                    "{what}; nothing is ordered in its place; for another machine, delete this object and create it again"
                 ),
             },
         ),
         Wish::WasDelivered => Cause::needs_person(
             reason,
             format!(
-                "{what}, although it was delivered before; so nothing is ordered in its place; ask the provider, or delete this object to give it up: {give_up}"
+                "{what}, although it was delivered before; so nothing is ordered in its place; ask the provider, or delete this object to give it up"
             ),
         ),
         Wish::Spent => {
@@ -283,7 +275,7 @@ pub fn cause(facts: &Facts, server: &Server) -> Cause {
             let others = status.replaced.iter().map(|r| r.uuid.as_str());
             let others = others.filter(|uuid| !is_same_uuid(uuid, server.id.as_str()));
             let row = row(facts, server);
-            let text = spent(facts, others.chain([server.id.as_str()]), row);
+            let text = spent(others.chain([server.id.as_str()]), row);
             Cause::needs_person(reason, format!("{what}; {text}"))
         }
         Wish::Replace => {

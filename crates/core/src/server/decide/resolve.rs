@@ -6,7 +6,7 @@
 
 use super::{
     super::facts::Facts, Decision, Effect, LookUp, absent, control, draft::Draft,
-    evidence::Evidence, fence, leads_to, remedy,
+    evidence::Evidence, fence, leads_to,
 };
 use crate::{
     account::view::{Proof, View},
@@ -301,10 +301,7 @@ fn proved(facts: &Facts, evidence: &Evidence, how: &str) -> Decision {
         return Decision::unchanged(facts);
     };
     if attempt.record.outcome == Some(OrderOutcome::Created) {
-        let text = format!(
-            "the machine of this object is not at the provider any more, and which it was is lost; nothing is ordered in its place; delete this object: {}",
-            remedy::delete(facts)
-        );
+        let text = "the machine of this object is not at the provider any more, and which it was is lost; nothing is ordered in its place; delete this object";
         return Decision::hold(facts, Cause::needs_person(Reason::MachineNotFound, text));
     }
     let mut draft = Draft::holding(

@@ -81,11 +81,10 @@ pub fn against_order(facts: &Facts, view: &View) -> Option<Decision> {
     let (namespace, name) = (facts.namespace(), facts.name());
     let are = if kept.len() == 1 { "is" } else { "are" };
     let message = format!(
-        "{} of an earlier {namespace}/{name} {are} kept and still billed: {}; nothing is ordered; to take one back: {}; if none is wanted, delete this object: {}; once they are released at the provider, looked at every {}, this object orders one{}",
+        "{} of an earlier {namespace}/{name} {are} kept and still billed: {}; nothing is ordered; to take one back, {}; if none is wanted, delete this object; once they are released at the provider, looked at every {}, this object orders one{}",
         counted(kept.len(), "machine"),
         listed(kept.iter().map(String::as_str)),
-        remedy::set(facts, "externalID", &format!("{first:?}")),
-        remedy::delete(facts),
+        remedy::set("externalID", first),
         Interval(view.times.idle_poll_interval),
         or_acknowledge(facts, "to pay for another one now"),
     );
@@ -98,12 +97,11 @@ pub fn unlisted(facts: &Facts, view: &View) -> Option<Decision> {
     let first = facts.unlisted.first().filter(|_| !is_given(facts))?;
     let accounts: Vec<String> = facts.unlisted.iter().map(ToString::to_string).collect();
     let message = format!(
-        "nothing is ordered: {} may keep a machine of an earlier {}/{}, and no listing of it that can be believed is there yet; looked at every {}; if this stays, see why: {}{}",
+        "nothing is ordered: {} may keep a machine of an earlier {}/{}, and no listing of it that can be believed is there yet; looked at every {}; if this stays, look at the conditions of {first}{}",
         listed(accounts.iter().map(String::as_str)),
         facts.namespace(),
         facts.name(),
         Interval(view.times.active_poll_interval),
-        first.command("describe", ""),
         or_acknowledge(facts, "to order without knowing it"),
     );
     let cause = Cause::missing(Reason::WaitingForListing, message);

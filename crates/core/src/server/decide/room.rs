@@ -33,7 +33,7 @@ pub fn check(facts: &Facts, decision: &mut Decision) {
         .iter()
         .filter(|t| !t.starts_with(RESERVED_PREFIX));
     let cause = Cause::needs_person(
-        Reason::TagLimit,
+        Reason::TooManyEntries,
         format!(
             "machine {} has {}, as many as it can have, and the operator has to add {tag}; remove one of its other tags at the provider: {}",
             server.id,

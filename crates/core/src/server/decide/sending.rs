@@ -10,10 +10,9 @@ use super::{
     Decision, Effect,
     machine::said,
     release::showing,
-    remedy,
 };
 use crate::{account::view::View, cause::Cause};
-use api::{Interval, Reason};
+use api::{Interval, Reason, names::SERVER_FINALIZER};
 use hosting_types::{Server, ServerStatus};
 use std::{sync::Arc, time::Duration};
 
@@ -35,7 +34,7 @@ pub fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
         .with(effect),
         Some((ReleaseAnswer::Refused, at)) => {
             let cause = Cause::waits(
-                Reason::WaitingForProvider,
+                Reason::RequestRefused,
                 format!(
                     "the provider does not release the machine while it is {:?}; asking again every {}",
                     server.status.as_str(),
@@ -98,10 +97,9 @@ pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
             facts,
             server,
             Cause::needs_person(
-                Reason::FailedNotReleased,
+                Reason::RequestRefused,
                 format!(
-                    "the machine failed{said}, and {why}; ask the provider to release it; if the record stays as it is, take the finalizer off this object: {}",
-                    remedy::remove_finalizer(facts)
+                    "the machine failed{said}, and {why}; ask the provider to release it; if the record stays as it is, take the finalizer {SERVER_FINALIZER} off this object"
                 ),
             ),
         )
@@ -147,7 +145,7 @@ pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
                     facts,
                     server,
                     Cause::waits(
-                        Reason::Released,
+                        Reason::Progressing,
                         "the machine failed before it was delivered, and the provider keeps the record; this object ends within seconds",
                     ),
                 )

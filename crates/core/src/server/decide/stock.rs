@@ -8,7 +8,6 @@ use super::{
     Decision,
     candidates::{Candidate, in_order, ordered},
     order::waiting,
-    remedy,
     terms::{self, is_same},
 };
 use crate::{
@@ -123,11 +122,9 @@ pub(super) fn cause(facts: &Facts, first: &Candidate<'_>, lack: Lack) -> Cause {
         Lack::Stock { mut elsewhere } => {
             elsewhere.retain(|there| terms::allow_location(facts, there) && !is_same(there, place));
             let choice = match elsewhere.is_empty() {
-                // Which one, only a person knows, and the provider's words do not belong in a command.
                 false => format!(
-                    "it has some at {}; to order at one of these, put its name for PLACE, and into the manifest as well, since an older one is refused once a machine is ordered: {}",
+                    "it has some at {}; to order at one of these, set spec.location to it, in the manifest too",
                     listed(elsewhere.iter().map(String::as_str)),
-                    remedy::set(facts, "location", "\"PLACE\"")
                 ),
                 true => "no other place that you may use has one either: set another spec.instanceType, or wait".into(),
             };

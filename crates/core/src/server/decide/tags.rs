@@ -205,7 +205,7 @@ impl<'a> Changes<'a> {
                 "spec.tags: the machine has {} of at most {MOST_TAGS} tags; remove some at the provider",
                 server.tags.len()
             );
-            return Some(said(Reason::TagLimit, message, Some(short)));
+            return Some(said(Reason::TooManyEntries, message, Some(short)));
         }
         let undone: Vec<&str> = contested(facts, self, server).map(|(tag, _)| tag).collect();
         if !undone.is_empty() {
@@ -215,14 +215,14 @@ impl<'a> Changes<'a> {
                 Interval(LONGEST_PAUSE),
             );
             let short = "spec.tags: something changes tags back again and again; find what does it";
-            return Some(said(Reason::TagsDiffer, message, Some(short.to_owned())));
+            return Some(said(Reason::Progressing, message, Some(short.to_owned())));
         }
         // No names: each change of one would be a write.
         differ.then(|| {
             let message = format!(
                 "machine {uuid} has not the tags of spec.tags yet; they are changed one by one, as soon as the account takes each call"
             );
-            said(Reason::TagsDiffer, message, None)
+            said(Reason::Progressing, message, None)
         })
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     public_key::{Fingerprint, PublicKey},
     ssh_key::facts::Posting,
 };
-use api::{Reason, ssh_key::StoredKeyNote};
+use api::{Reason, conditions, ssh_key::StoredKeyNote};
 use std::time::Duration;
 
 /// So often a key is stored that no look shows.
@@ -159,7 +159,9 @@ fn store(
             decision
         }
         // Nothing was said of a new object, and the answer comes soon.
-        None if facts.subject.status().conditions.is_empty() => Decision::unchanged(&facts.subject),
+        None if conditions::is_new(&facts.subject.status().conditions) => {
+            Decision::unchanged(&facts.subject)
+        }
         None => {
             let text = "the key is being stored; looked at again within seconds";
             hold(facts, Cause::waits(Reason::Progressing, text))

@@ -19,7 +19,7 @@ use crate::{
     public_key::Fingerprint,
 };
 use api::{
-    Reason,
+    Reason, conditions,
     ssh_key::{SshKeyStatus, StoredKeyNote},
 };
 use std::time::Duration;
@@ -73,7 +73,7 @@ pub fn decide(facts: &Facts) -> Decision {
 
 /// The status as it is, with this cause.
 fn hold(facts: &Facts, cause: Cause) -> Decision {
-    let is_new = facts.subject.status().conditions.is_empty();
+    let is_new = conditions::is_new(&facts.subject.status().conditions);
     let decision = Decision::unchanged(&facts.subject);
     // The first steps of a new object are not worth a write.
     if is_new && cause.reason == Reason::Pending {

@@ -475,10 +475,7 @@ fn an_account_that_does_not_answer_changes_nothing() {
             *terms = crate::account::terms::Terms::Refused("no".into());
         }
     });
-    assert_eq!(
-        reason(&forbidden.decide()),
-        Some(Reason::NamespaceNotAllowed)
-    );
+    assert_eq!(reason(&forbidden.decide()), Some(Reason::NotAllowed));
 }
 
 #[test]

@@ -608,7 +608,7 @@ fn a_blocked_account_holds_it() {
             *terms = crate::account::terms::Terms::Refused("no".into());
         }
     });
-    assert_eq!(not_allowed.outcome().1, Some(Reason::NamespaceNotAllowed));
+    assert_eq!(not_allowed.outcome().1, Some(Reason::NotAllowed));
     // What ends is not held by it.
     let ends = not_allowed.made("web").tags(&[("web", 0)]).deleted();
     assert_eq!(ends.outcome().0, delete("web", true));

@@ -39,11 +39,11 @@ pub(super) fn condition(facts: &Facts, list: &List, target: &Target, plan: &Plan
     let nothing_counts = list.is_open() && (plan.steps.is_empty() || then.is_empty());
     if nothing_counts {
         let message = "no entry counts, so the key may be used from everywhere".to_owned();
-        return is(Some(true), Reason::EgressCovered, message);
+        return is(Some(true), Reason::InSync, message);
     }
     let missing = egress.not_covered_by(&then);
     match (missing.is_empty(), list.is_open() || now.covers_all(egress)) {
-        (true, true) => is(Some(true), Reason::EgressCovered, String::new()),
+        (true, true) => is(Some(true), Reason::InSync, String::new()),
         (true, false) => {
             let missing = named(&egress.not_covered_by(&now));
             let message = format!("not admitted until the plan is done: {missing}");

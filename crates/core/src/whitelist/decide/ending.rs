@@ -27,7 +27,7 @@ pub(super) fn end(facts: &Facts) -> Decision {
         return unlisted(facts);
     }
     if let Err(mut cause) = subject.account.usable(Purpose::End) {
-        cause.message = format!("{}; {}", cause.message, by_hand(facts));
+        cause.message = format!("{}; {}", cause.message, by_hand());
         return hold(facts, cause);
     }
     let Ok(target) = facts.target() else {
@@ -38,7 +38,7 @@ pub(super) fn end(facts: &Facts) -> Decision {
         return match own.missing.len() {
             1 => {
                 let message = "the account shows no such API key; looked at again after timing.absenceCheckInterval, and this object ends if it is not there then either";
-                let cause = Cause::waits(Reason::ApiKeyNotFound, message);
+                let cause = Cause::waits(Reason::ReferenceNotFound, message);
                 let next = *last + facts.times().absence_check_interval;
                 look_at(facts, hold(facts, cause), next)
             }
@@ -46,8 +46,8 @@ pub(super) fn end(facts: &Facts) -> Decision {
         };
     }
     if let Some(seen) = own.too_long {
-        let message = format!("{}; {}", too_long(facts), by_hand(facts));
-        let cause = Cause::needs_person(Reason::ListTooLong, message);
+        let message = format!("{}; {}", too_long(facts), by_hand());
+        let cause = Cause::needs_person(Reason::TooManyEntries, message);
         let next = seen + facts.times().idle_poll_interval;
         return look_at(facts, hold(facts, cause), next);
     }
@@ -67,10 +67,9 @@ pub(super) fn end(facts: &Facts) -> Decision {
     }
 }
 
-/// How a person lets the object go without the provider.
-fn by_hand(facts: &Facts) -> String {
-    let (name, namespace) = (facts.subject.name(), facts.subject.namespace());
+/// How a user lets the object go without the provider.
+fn by_hand() -> String {
     format!(
-        "to let the object go and its entries stay, take the finalizer {OBJECT_FINALIZER} off: kubectl edit ipwhitelist {name} -n {namespace}"
+        "to let the object go and its entries stay, take the finalizer {OBJECT_FINALIZER} off it"
     )
 }

@@ -98,7 +98,7 @@ fn is_settled(scene: &Scene, state: &State) -> bool {
         return false;
     }
     if said.open().is_some() {
-        return scene.never_ends && decided.ready == Some(Reason::ReinstallTimeout);
+        return scene.never_ends && decided.ready == Some(Reason::ReinstallFailed);
     }
     let is_performed = i64::from(object.revision) <= said.performed();
     is_performed || decided.synced == Some(Reason::Protected)

@@ -119,6 +119,7 @@ fn status(s: &StatusA) -> BareMetalServerStatus {
         let reason = Reason::ALL[usize::from(r.reason)];
         vec![
             condition(Type::Ready, r.on, reason),
+            condition(Type::Reconciling, !r.on && !s.stalled, reason),
             condition(Type::Stalled, s.stalled, reason),
         ]
     });
@@ -147,10 +148,13 @@ pub fn status_of(s: &BareMetalServerStatus) -> StatusA {
         order: s.records.order.as_ref().map(record_of),
         uuid: s.uuid.as_deref().map(machine_of),
         over: s.uuid.is_some() && s.provider_status.as_deref().is_some_and(is_over),
-        ready: find(Type::Ready).map(|c| ReadyA {
-            on: c.status == "True",
-            reason: reason_index(&c.reason),
-        }),
+        // No decision is another one because it was said that the object waits for its turn.
+        ready: find(Type::Ready)
+            .filter(|c| c.reason != Reason::Queued.as_str())
+            .map(|c| ReadyA {
+                on: c.status == "True",
+                reason: reason_index(&c.reason),
+            }),
         stalled: find(Type::Stalled).is_some_and(|c| c.status == "True"),
         replaced: {
             let mut all = s.replaced.iter().map(|r| {

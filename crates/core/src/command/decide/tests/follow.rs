@@ -100,7 +100,7 @@ fn a_command_is_followed_to_its_end() {
         let never = case.late();
         assert_eq!(
             never.short(),
-            (None, Some(Reason::CommandTimeout), Some(false))
+            (None, Some(Reason::CommandFailed), Some(false))
         );
     }
 }

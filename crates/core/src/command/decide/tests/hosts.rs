@@ -5,8 +5,9 @@ use crate::{
     account::{key::AccountKey, terms::Terms},
     ownership::Claimant,
 };
-use api::{DedicatedHost, allowed::AllowedNamespaces, target::TargetKind};
-use serde_json::Value;
+use api::{
+    DedicatedHost, allowed::AllowedNamespaces, host::DedicatedHostStatus, target::TargetKind,
+};
 
 /// A host that was seen in its account.
 fn host() -> DedicatedHost {
@@ -62,10 +63,8 @@ impl Case {
     }
 }
 
-fn status(host: &mut DedicatedHost, field: &str, value: Value) {
-    let mut status = serde_json::to_value(&host.status).unwrap();
-    status[field] = value;
-    host.status = serde_json::from_value(status).unwrap();
+fn status(host: &mut DedicatedHost) -> &mut DedicatedHostStatus {
+    host.status.as_mut().unwrap()
 }
 
 /// It is being installed.
@@ -76,13 +75,13 @@ fn installing(host: &mut DedicatedHost) {
         "account": account(), "log": {}, "isSeen": false,
     });
     let install = json!({"uid": "host-1", "revision": 0, "last": last});
-    status(host, "install", install);
+    status(host).records.install = serde_json::from_value(install).unwrap();
 }
 
 /// It was seen in another account.
 fn in_lineage_0() -> DedicatedHost {
     let mut host = host();
-    status(&mut host, "accountID", json!("lineage-0"));
+    status(&mut host).records.account_id = Some("lineage-0".into());
     host
 }
 
@@ -103,19 +102,19 @@ fn held() -> Vec<(Case, Reason, Option<bool>)> {
         ),
         (
             reboot().terms(Terms::Refused("no".into())),
-            Reason::NamespaceNotAllowed,
+            Reason::NotAllowed,
             None,
         ),
         (
-            reboot().host(|h| h.status.as_mut().unwrap().records.account_id = None),
-            Reason::ServerNotReady,
+            reboot().host(|h| status(h).records.account_id = None),
+            Reason::ReferenceNotReady,
             None,
         ),
         (
             reboot()
                 .first_saw(in_lineage_0())
                 .host(|h| *h = in_lineage_0()),
-            Reason::ServerNotReady,
+            Reason::ReferenceNotReady,
             None,
         ),
         // It was seen in that account, and comes back in another one with the same numbers, or is made again.
@@ -147,7 +146,7 @@ fn held() -> Vec<(Case, Reason, Option<bool>)> {
         ),
         (
             reboot().host(|h| h.metadata.deletion_timestamp = moment(WALL)),
-            Reason::ServerEnding,
+            Reason::Superseded,
             Some(false),
         ),
         (reboot().host(installing), Reason::Reinstalling, None),
@@ -197,7 +196,7 @@ fn after_its_intent_was_noted_it_is_sent_to_that_host_alone() {
         ("another number", reboot().host(|h| h.spec.host_id = 8)),
         (
             "another machine behind it",
-            reboot().host(|h| status(h, "serverID", json!(71))),
+            reboot().host(|h| status(h).server_id = Some(71)),
         ),
         (
             "another account",
@@ -263,7 +262,7 @@ fn the_power_of_the_host_shows_the_end() {
     assert_eq!(due.short().0, Some("look"));
     assert_eq!(
         due.late().short(),
-        (None, Some(Reason::CommandTimeout), Some(false))
+        (None, Some(Reason::CommandFailed), Some(false))
     );
 }
 

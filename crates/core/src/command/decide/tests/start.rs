@@ -38,17 +38,17 @@ fn a_command_is_sent_to_a_delivered_machine_of_a_server_that_lets_it() {
         (
             "not delivered",
             word("created"),
-            waits(Reason::ServerNotReady),
+            waits(Reason::ReferenceNotReady),
         ),
         (
             "released by others",
             word("released"),
-            waits(Reason::ServerNotReady),
+            waits(Reason::ReferenceNotReady),
         ),
         (
             "being deleted",
             reboot().server(|s| s.metadata.deletion_timestamp = moment(WALL)),
-            fails(Reason::ServerEnding),
+            fails(Reason::Superseded),
         ),
         ("only looked at", observed, waits(Reason::ObserveOnly)),
         (
@@ -64,7 +64,7 @@ fn a_command_is_sent_to_a_delivered_machine_of_a_server_that_lets_it() {
         ("behind another one", behind, waits(Reason::Queued)),
         ("a busy machine", busy, waits(Reason::Queued)),
         ("it was busy", was_busy, due),
-        ("too late", reboot().late(), fails(Reason::CommandTimeout)),
+        ("too late", reboot().late(), fails(Reason::CommandFailed)),
         ("deleted", reboot().deleted(), (None, None, None)),
     ] {
         assert_eq!(case.short(), expected, "{what}");
@@ -110,7 +110,7 @@ fn a_command_is_for_the_server_that_it_first_saw_and_for_no_other_one() {
     assert_eq!(replaced.short(), over);
     // What it has lost for now is no other one.
     let none = reboot().server(|s| s.status.as_mut().unwrap().uuid = None);
-    assert_eq!(none.short().1, Some(Reason::ServerNotReady));
+    assert_eq!(none.short().1, Some(Reason::ReferenceNotReady));
 }
 
 #[test]

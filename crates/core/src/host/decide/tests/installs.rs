@@ -81,7 +81,7 @@ fn what_stands_against_an_installation_is_told_and_the_consent_stays() {
         ),
         (
             wished().facts(|f| f.key = Some(Found::NotReady("no".into()))),
-            Reason::KeyNotStored,
+            Reason::ReferenceNotReady,
             Some(Standing::Reconciling),
         ),
         (
@@ -507,7 +507,7 @@ fn one_that_takes_long_says_so_and_is_looked_at_further() {
     let late = runs.facts(|f| f.subject.now.wall += 7200);
     assert_eq!(
         late.stands(),
-        (Some(Reason::ReinstallTimeout), Some(Standing::Stalled))
+        (Some(Reason::ReinstallFailed), Some(Standing::Stalled))
     );
     assert_eq!(
         late.decide().wants,

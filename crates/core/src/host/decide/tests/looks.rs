@@ -142,7 +142,7 @@ fn withheld() -> [Withheld; 3] {
         (Reason::NotAllowed, |case| {
             case.terms(Terms::Entry(Arc::default()))
         }),
-        (Reason::NamespaceNotAllowed, |case| {
+        (Reason::NotAllowed, |case| {
             case.terms(Terms::Refused("no; have it added".into()))
         }),
     ]

@@ -184,7 +184,7 @@ fn an_installation_waits_for_a_command_that_may_be_under_way() {
             .facts(|f| f.commands = commands.clone());
         assert_eq!(
             (case.effect(), case.reason()),
-            (None, Some(Reason::CommandRunning)),
+            (None, Some(Reason::Queued)),
             "{commands:?}"
         );
         assert_eq!(case.written().install_status().performed(), 0);
@@ -203,14 +203,14 @@ fn an_installation_waits_for_a_command_of_the_same_edit() {
     };
     let noted = listed(both);
     assert_eq!(due(&noted), Some(PowerAction::PowerOff));
-    assert_eq!(noted.reason(), Some(Reason::CommandRunning));
+    assert_eq!(noted.reason(), Some(Reason::Queued));
     let name = last(&noted).name;
     let created = noted
         .own(|own| own.note(Observation::Powered(name)))
         .written();
     assert_eq!(
         (created.effect(), created.reason()),
-        (None, Some(Reason::CommandRunning))
+        (None, Some(Reason::Queued))
     );
     let over = created.facts(|f| f.power = KnownCommand::Ended(true, "Completed".into()));
     let over = over.list(NOW + secs(1), &[host()]).written();

@@ -75,7 +75,7 @@ pub(crate) fn every() -> Vec<Reading> {
     let running = powers::commanded(Power::PoweredOff, KnownCommand::Running);
     let unswitched = powers::commanded(
         Power::PoweredOff,
-        KnownCommand::Ended(false, "CommandTimeout".into()),
+        KnownCommand::Ended(false, "CommandFailed".into()),
     );
     let unswitched = unswitched.list(NOW + secs(1), &[host()]).recalled();
     let commanded = wished().facts(|f| f.commands = UnderWay::Command("off".into()));

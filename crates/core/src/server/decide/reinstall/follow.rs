@@ -125,7 +125,7 @@ pub(super) fn follow(facts: &Facts, record: &InstallRecord) -> Reinstallation {
     );
     found.cause = Some(match is_late {
         true => Cause::needs_person(
-            Reason::ReinstallTimeout,
+            Reason::ReinstallFailed,
             format!(
                 "{what}, for longer than {} (spec.provisioning.timeout); {again}; ask the provider, raise spec.install.revision for another try, or set it back to take the machine as it is",
                 facts.object.spec.provisioning.unwrap_or_default().timeout()

@@ -205,7 +205,7 @@ fn ended(last: &InstallRecord) -> Reinstallation {
             let message = format!(
                 "the re-installation of machine {machine} (spec.install.revision {wished}) had not ended within spec.provisioning.timeout; {next}"
             );
-            found.cause = Some(Cause::needs_person(Reason::ReinstallTimeout, message));
+            found.cause = Some(Cause::needs_person(Reason::ReinstallFailed, message));
         }
         Some(InstallEnd::Unknown) => {
             let message = format!(
@@ -273,7 +273,7 @@ pub fn condition(facts: &Facts, found: &Reinstallation, differences: &[String]) 
         });
     }
     if differences.is_empty() {
-        return of(true, Reason::Installed, lower);
+        return of(true, Reason::InSync, lower);
     }
     let consent = match lower.as_str() {
         "" => format!(
@@ -285,7 +285,7 @@ pub fn condition(facts: &Facts, found: &Reinstallation, differences: &[String]) 
     };
     of(
         false,
-        Reason::ReinstallRequired,
+        Reason::PendingChanges,
         format!("{}; {consent}", differences.join("; ")),
     )
 }

@@ -12,9 +12,8 @@ use crate::{
 };
 use api::{
     Interval, Reason,
-    install::{InstallIntent, InstallRecord, InstallStatus},
-    order::OrderAccount,
     install::{InstallHistory, InstallIntent, InstallRecord},
+    order::OrderAccount,
     server::OrderOutcome,
 };
 use hosting_types::server::Reinstall;
@@ -70,10 +69,8 @@ pub(super) fn start(facts: &Facts, known: &InstallHistory) -> Reinstallation {
         );
     }
     if policies.suspend {
-        return against(
-            Reason::Suspended,
-            remedy::suspended(facts, "the machine is not installed again"),
-        );
+        let text = format!("{what}; the condition Suspended says why that waits, and how to go on");
+        return against(Reason::PendingChanges, text);
     }
     if policies.deletion_protection {
         let stated = remedy::stated(facts, "deletionProtection", |p| {
@@ -82,8 +79,8 @@ pub(super) fn start(facts: &Facts, known: &InstallHistory) -> Reinstallation {
         return against(
             Reason::Protected,
             format!(
-                "{what}, and {stated}, so its data stays; to install it again: {}; else set the number back to {} or below",
-                remedy::set(facts, "deletionProtection", "false"),
+                "{what}, and {stated}, so its data stays; to install it again, {}; else set the number back to {} or below",
+                remedy::set("deletionProtection", "false"),
                 known.performed()
             ),
         );
@@ -105,11 +102,11 @@ pub(super) fn start(facts: &Facts, known: &InstallHistory) -> Reinstallation {
         UnderWay::NotListed => {
             let why =
                 "the operator has not listed the ServerCommands yet, of which one may be under way";
-            return waits(COMMAND_RUNS, Reason::CommandRunning, why.into());
+            return waits(COMMAND_RUNS, Reason::Queued, why.into());
         }
         UnderWay::Command(name) => {
             let why = format!("ServerCommand {name}, which may be under way, goes first");
-            return waits(COMMAND_RUNS, Reason::CommandRunning, why);
+            return waits(COMMAND_RUNS, Reason::Queued, why);
         }
     }
     let every = view.times.active_poll_interval;

@@ -39,7 +39,7 @@ pub(super) fn fetch(
         let text = format!(
             "machine {machine} has {slug}, and only Windows has a root password; it is asked for once Windows is installed: raise spec.install.revision for that, which wipes the machine, or take spec.rootPassword out"
         );
-        return not_yet(Reason::PasswordPending, text);
+        return not_yet(Reason::Pending, text);
     }
     let until = record.available_until.0;
     let rest = until.as_second().saturating_sub(facts.steady_wall());
@@ -167,16 +167,16 @@ fn said(
     until: Timestamp,
     obstacle: Option<&Obstacle>,
 ) -> Wanted {
-    let (name, namespace) = (&wanted.secret_ref.name, facts.namespace());
+    let name = &wanted.secret_ref.name;
     let again = "it is asked for again, at growing intervals";
     let why = match obstacle {
         None => "it is asked for".to_owned(),
         Some(Obstacle::Taken) => {
             let text = format!(
-                "spec.rootPassword.secretRef: Secret {name} is not this object's, so it stays as it is and nothing is written; name another one before {until}, when the password cannot be had any more, or, if nobody needs that one, delete it: kubectl delete secret {name} -n {namespace}; looked at again every {}",
+                "spec.rootPassword.secretRef: Secret {name} is not this object's, so it stays as it is and nothing is written; name another one before {until}, when the password cannot be had any more, or, if nobody needs that one, delete it; looked at again every {}",
                 Interval(LONGEST_SLEEP)
             );
-            return not_yet(Reason::OutputNotOwned, text);
+            return not_yet(Reason::NameTaken, text);
         }
         Some(Obstacle::Held(why)) => why.clone(),
         Some(Obstacle::Reinstalling) => {
@@ -193,7 +193,7 @@ fn said(
     let text = format!(
         "the password of machine {machine} is not stored yet, and {can} be had until {until}: {why}"
     );
-    not_yet(Reason::PasswordPending, text)
+    not_yet(Reason::Pending, text)
 }
 
 fn not_yet(reason: Reason, text: String) -> Wanted {

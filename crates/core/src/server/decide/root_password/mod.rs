@@ -158,7 +158,7 @@ fn stored(
             "; whether re-installation {revision}, of which the end is not known, gave it another one nobody can say: see status.install.last"
         );
     }
-    Wanted::new(Type::RootPasswordStored, true, Reason::PasswordStored, text)
+    Wanted::new(Type::RootPasswordStored, true, Reason::InSync, text)
 }
 
 /// Why the Secret is still there, although its time is over.

@@ -88,6 +88,7 @@ fn the_spec_is_shown_until_the_server_is() {
 #[test]
 fn an_object_that_says_nothing_yet_shows_no_spec() {
     let unlisted = Case::new().view(|v| v.proof = None);
+    let unlisted = unlisted.facts(|f| f.first_seen = RUNNING);
     let draft = unlisted.decide().draft;
     assert!(draft.is_silent());
     assert_eq!(draft.status, BareMetalServerStatus::default());

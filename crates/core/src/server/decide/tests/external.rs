@@ -87,14 +87,14 @@ fn a_machine_that_is_named_is_taken_on_or_none() {
             "nobody's: the finalizer first",
             named(&[]),
             Some("HoldObject"),
-            Some(Reason::Adopting),
+            Some(Reason::Progressing),
             false,
         ),
         (
             "then the mark",
             named(&["web"]).held(),
             Some("AddTag"),
-            Some(Reason::Adopting),
+            Some(Reason::Progressing),
             false,
         ),
         (
@@ -154,7 +154,7 @@ fn a_machine_that_is_named_is_taken_on_or_none() {
             "on its way",
             over(ServerStatus::Provisioning).held(),
             Some("AddTag"),
-            Some(Reason::Adopting),
+            Some(Reason::Progressing),
             false,
         ),
         (
@@ -209,14 +209,14 @@ fn a_machine_that_is_named_is_taken_on_or_none() {
             "of an object that has just gone",
             unclaimed(985).held(),
             None,
-            Some(Reason::Adopting),
+            Some(Reason::Progressing),
             false,
         ),
         (
             "of one that is gone",
             unclaimed(970).held(),
             Some("AddTag"),
-            Some(Reason::Adopting),
+            Some(Reason::Progressing),
             false,
         ),
         (
@@ -226,7 +226,7 @@ fn a_machine_that_is_named_is_taken_on_or_none() {
                 named(&tags.iter().map(String::as_str).collect::<Vec<_>>()).held()
             },
             None,
-            Some(Reason::TagLimit),
+            Some(Reason::TooManyEntries),
             true,
         ),
         (
@@ -240,14 +240,14 @@ fn a_machine_that_is_named_is_taken_on_or_none() {
             "one that lets it",
             through_cluster_account(named(&[]).held(), Some(true)),
             Some("AddTag"),
-            Some(Reason::Adopting),
+            Some(Reason::Progressing),
             false,
         ),
         (
             "retained here",
             through_cluster_account(kept("shop").held(), None),
             Some("AddTag"),
-            Some(Reason::Adopting),
+            Some(Reason::Progressing),
             false,
         ),
         (
@@ -573,7 +573,7 @@ fn what_is_observed_is_shown_and_gets_nothing() {
     for case in [named(&[]), living] {
         assert_eq!(
             shows(&observed(case)),
-            (true, Some(Reason::Observed), Some(uuid(5)))
+            (true, Some(Reason::Delivered), Some(uuid(5)))
         );
     }
     let moving = Case::new().named(5, Some(server(5, ServerStatus::Provisioning, &[])));
@@ -586,7 +586,7 @@ fn what_is_observed_is_shown_and_gets_nothing() {
     let tenant = through_cluster_account(observed(named(&[])), None);
     assert_eq!(shows(&tenant), (true, Some(Reason::NotAllowed), None));
     let tenant = through_cluster_account(observed(named(&[])), Some(true));
-    assert_eq!(shows(&tenant).1, Some(Reason::Observed));
+    assert_eq!(shows(&tenant).1, Some(Reason::Delivered));
     // One that asks for another is told so, and gets no change either.
     let differs = observed(named(&[])).spec(|s| s.instance_type = Some("large".into()));
     let synced = differs
@@ -630,7 +630,7 @@ fn what_is_observed_is_shown_and_gets_nothing() {
             .deleting(),
             None,
             Some(Reason::ObserveOnly),
-            true,
+            false,
         ),
         (
             "a release that has begun",
@@ -643,7 +643,7 @@ fn what_is_observed_is_shown_and_gets_nothing() {
             .begun(1),
             None,
             Some(Reason::ObserveOnly),
-            true,
+            false,
         ),
     ]);
 }
@@ -697,4 +697,47 @@ fn a_machine_of_a_namespace_is_known_by_its_tag() {
     let kept: Vec<&str> = marks::retained_in(&machine).collect();
     assert_eq!(kept, [marks::namespace_mark(cluster().as_str(), "shop")]);
     assert!(external::against(&named(&[]).0, &delivered(&[&tag])).is_none());
+}
+
+#[test]
+fn what_is_observed_and_not_seen_any_more_is_not_synced_after_two_idle_intervals() {
+    // Seen at 990, and two idle intervals are 240 s.
+    let shown = || observed(named(&[])).written();
+    let at = |case: Case, now: u64| {
+        let decision = case.facts(|f| f.now.mono = secs(now)).decide();
+        let said = |kind| {
+            let found = decision.draft.condition(kind).cloned();
+            found
+                .or_else(|| api::conditions::Wanted::shown(kind, &decision.draft.status.conditions))
+        };
+        let (ready, synced) = (said(Type::Ready).unwrap(), said(Type::Synced).unwrap());
+        assert_eq!(
+            (ready.status, ready.reason),
+            (Some(true), Reason::Delivered)
+        );
+        assert_eq!(ready.message, synced.message);
+        (synced.status, synced.reason)
+    };
+    let synced = (Some(true), Reason::InSync);
+    let lost = (Some(false), Reason::AccountNotReady);
+    assert_eq!(at(shown(), 1229), synced);
+    assert_eq!(at(shown(), 1230), lost);
+    // After a restart no list came at all.
+    let unlisted = || {
+        shown().facts(|f| {
+            f.external.as_mut().unwrap().looked = None;
+            f.external.as_mut().unwrap().shown = None;
+            f.first_seen = secs(1000);
+        })
+    };
+    assert_eq!(at(unlisted(), 1239), synced);
+    assert_eq!(at(unlisted(), 1240), lost);
+    let blocked = || unlisted().blocked(Reason::ProviderUnreachable);
+    assert_eq!(at(blocked(), 1240), lost);
+    // Reads say that it is not there, and no list has shown it since.
+    let missed = |read: u64| shown().memory(move |m| m.missing.reads = vec![secs(read)]);
+    assert_eq!(at(missed(985), 1000), synced);
+    let gone = (Some(false), Reason::MachineNotFound);
+    assert_eq!(at(missed(995), 1235), gone);
+    assert_eq!(at(missed(985), 1226), synced, "a later list shows it");
 }

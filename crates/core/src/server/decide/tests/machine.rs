@@ -75,7 +75,7 @@ fn each_state_of_the_machine_has_its_reason() {
                     f.own = vec![seen(bare)];
                 }),
             None,
-            Some(Reason::WaitingForAddress),
+            Some(Reason::Provisioning),
             false,
         ),
         (
@@ -124,14 +124,14 @@ fn each_state_of_the_machine_has_its_reason() {
             "found after the object lost every trace",
             Case::new().with(1, ServerStatus::Delivered),
             Some("HoldObject"),
-            Some(Reason::Adopting),
+            Some(Reason::Progressing),
             false,
         ),
         (
             "found so, and the finalizer is there",
             Case::new().with(1, ServerStatus::Delivered).held(),
             Some("Claim"),
-            Some(Reason::Adopting),
+            Some(Reason::Progressing),
             false,
         ),
         (
@@ -227,22 +227,96 @@ fn edits_after_the_order_send_nothing_and_are_named() {
             synced.message
         );
     }
-    // What `kubectl get` shows leads there; without such an edit it is quiet, and a wait keeps its own words.
-    let ready = |case: Case| {
+    // `kubectl get` shows the same; without such an edit it is quiet, and a wait keeps its own words.
+    let told = |case: Case| {
         let draft = case.decide().draft;
-        draft.condition(Type::Ready).unwrap().message.clone()
+        [Type::Ready, Type::Synced].map(|kind| draft.condition(kind).unwrap().message.clone())
     };
     let edited = |status| kept(status).spec(|s| s.os.as_mut().unwrap().slug = "other-os".into());
-    assert!(ready(edited(ServerStatus::Delivered)).contains("Synced"));
-    assert_eq!(ready(kept(ServerStatus::Delivered)), "");
-    assert!(!ready(edited(ServerStatus::Provisioning)).contains("Synced"));
-    let suspended = kept(ServerStatus::Delivered)
-        .spec(|s| s.suspend = Some(true))
-        .decide();
-    assert_eq!(
-        suspended.draft.condition(Type::Synced).unwrap().reason,
-        Reason::Suspended
-    );
+    let [ready, synced] = told(edited(ServerStatus::Delivered));
+    assert!(ready.contains("spec.os.slug"), "{ready}");
+    assert_eq!(ready, synced);
+    assert_eq!(told(kept(ServerStatus::Delivered)), ["", ""]);
+    let [ready, synced] = told(edited(ServerStatus::Provisioning));
+    assert_ne!(ready, synced);
+}
+
+/// Reading goes on, and what it shows is told: that the object is suspended is a condition of its own.
+#[test]
+fn a_suspended_server_shows_its_machine_as_any_other() {
+    let told = |case: Case, change: fn(&mut BareMetalServerSpec)| {
+        let mut conditions = case.spec(change).decide().draft.conditions;
+        let suspended = conditions.iter().position(|c| c.kind == Type::Suspended);
+        let suspended = suspended.map(|at| conditions.remove(at));
+        (conditions, suspended.map(|c| (c.status, c.reason)))
+    };
+    for status in [
+        ServerStatus::Provisioning,
+        ServerStatus::Delivered,
+        ServerStatus::Released,
+    ] {
+        let (as_ever, none) = told(kept(status.clone()), |_| {});
+        let (shown, suspended) = told(kept(status), |s| s.suspend = Some(true));
+        assert_eq!(shown, as_ever);
+        assert_eq!(none, None);
+        assert_eq!(suspended, Some((Some(true), Reason::Suspended)));
+    }
+    // Once it was suspended it says that it is not any more.
+    let suspended = kept(ServerStatus::Delivered).spec(|s| s.suspend = Some(true));
+    let shown = suspended.decide().draft.finish(Timestamp::UNIX_EPOCH);
+    let lifted = suspended.object(|o| {
+        o.spec.suspend = None;
+        o.status = Some(shown.clone());
+    });
+    let draft = lifted.decide().draft;
+    let now = draft.condition(Type::Suspended).unwrap();
+    assert_eq!((now.status, now.reason), (Some(false), Reason::InSync));
+}
+
+#[test]
+fn a_suspended_server_without_a_machine_keeps_what_it_said() {
+    let no_account = Case::new().facts(|f| f.account = unsaid("default"));
+    let no_account = no_account.waited_for(Reason::AccountNotFound);
+    let shown = no_account.decide().draft.finish(Timestamp::UNIX_EPOCH);
+    let suspended = Case::new().spec(|s| s.suspend = Some(true));
+    let draft = suspended
+        .object(|o| o.status = Some(shown.clone()))
+        .decide()
+        .draft;
+    let ready = draft.condition(Type::Ready).unwrap();
+    assert_eq!(ready.reason, Reason::AccountNotFound);
+    assert_eq!(draft.condition(Type::Suspended).unwrap().status, Some(true));
+}
+
+/// Neither what keeps failing for that nor what is not sent for it turns Ready.
+#[test]
+fn calls_that_a_lost_account_fails_leave_ready() {
+    for reason in [
+        Reason::KeyRejected,
+        Reason::ProviderUnreachable,
+        Reason::RateLimited,
+    ] {
+        let failing = kept(ServerStatus::Delivered)
+            .spec(|s| s.tags = vec!["later".into()])
+            .memory(|m| {
+                for _ in 0..3 {
+                    m.backoff.fail(RUNNING - secs(600), secs(1));
+                }
+                m.trouble = Some(crate::trouble::Trouble {
+                    reason,
+                    message: "no".into(),
+                });
+            });
+        let told = |case: &Case| {
+            let draft = case.decide().draft;
+            let of = |kind| draft.condition(kind).map(|c| (c.status, c.reason)).unwrap();
+            assert_eq!(of(Type::Ready), (Some(true), Reason::Delivered));
+            of(Type::Synced)
+        };
+        assert_eq!(told(&failing).1, Reason::Progressing, "at first");
+        let waited = failing.waited_for(Reason::AccountNotReady);
+        assert_eq!(told(&waited), (Some(false), Reason::AccountNotReady));
+    }
 }
 
 /// What is shown of a machine is what was seen last, and after two minutes of silence says so.
@@ -302,9 +376,7 @@ fn an_account_that_does_not_answer_is_told_by_synced_alone() {
     let other =
         |case: Case| away(case).view(|v| v.last_error = Some((Reason::RateLimited, "no".into())));
     assert_eq!(text(waited(away(ready()))), text(waited(other(ready()))));
-    assert!(
-        text(waited(away(ready()))).contains("kubectl describe provideraccount default -n shop")
-    );
+    assert!(text(waited(away(ready()))).contains("conditions of the account"));
 }
 
 #[test]

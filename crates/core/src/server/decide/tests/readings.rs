@@ -154,8 +154,9 @@ fn without_a_machine() -> Vec<Case> {
     let limit = (Reason::LimitReached, "no room; raise the limit".to_owned());
     let missing = |message: &str| Cause::missing(Reason::ReferenceNotFound, message);
     let no_account = || Case::new().facts(|f| f.account = unsaid("default"));
-    let no_secret = || blocked(Reason::SecretNotFound);
+    let no_secret = || blocked(Reason::ReferenceNotFound);
     vec![
+        Case::new().view(|v| v.proof = None),
         blocked(Reason::Pending),
         in_doubt(),
         Case::new()
@@ -166,11 +167,11 @@ fn without_a_machine() -> Vec<Case> {
         no_account(),
         no_account().waited_for(Reason::AccountNotFound),
         no_secret(),
-        no_secret().waited_for(Reason::SecretNotFound),
+        no_secret().waited_for(Reason::ReferenceNotFound),
         keys(missing("no Secret; create it")),
         keys(missing("no Secret; create it")).waited_for(Reason::ReferenceNotFound),
         keys(Cause::waits(
-            Reason::KeyNotStored,
+            Reason::ReferenceNotReady,
             "not yet; the order follows when it is",
         )),
         Case::new().facts(|f| {
@@ -181,14 +182,14 @@ fn without_a_machine() -> Vec<Case> {
         on_terms(Case::new(), &json!({"locations": ["Elsewhere"]})),
         Case::new().facts(|f| f.account = AccountFacts::NotServed("its name".into())),
         no_orders(Reason::AccountNotReady),
-        no_orders(Reason::SecretNotFound),
-        no_orders(Reason::SecretNotFound).waited_for(Reason::SecretNotFound),
+        no_orders(Reason::ReferenceNotFound),
+        no_orders(Reason::ReferenceNotFound).waited_for(Reason::ReferenceNotFound),
         no_orders(Reason::InvalidKey),
         blocked(Reason::InvalidKey),
         blocked(Reason::InvalidEndpoint),
         blocked(Reason::KeyRejected),
         blocked(Reason::AccountChanged),
-        blocked(Reason::Undecodable),
+        blocked(Reason::InvalidSpec),
         blocked(Reason::ProviderUnreachable),
         blocked(Reason::RateLimited),
         Case::new().spec(|s| s.hostname = Some("a_b".into())),

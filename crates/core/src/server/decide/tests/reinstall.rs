@@ -180,7 +180,7 @@ fn an_edit_alone_sends_nothing_and_says_what_consent_would_lose() {
     let condition = up_to_date(&edited);
     assert_eq!(
         (condition.status, condition.reason),
-        (Some(false), Reason::ReinstallRequired)
+        (Some(false), Reason::PendingChanges)
     );
     for part in [
         "spec.os.slug",
@@ -193,7 +193,7 @@ fn an_edit_alone_sends_nothing_and_says_what_consent_would_lose() {
     let kept = edited.spec(|s| s.install.as_mut().unwrap().wipe_disk = Some(false));
     assert!(up_to_date(&kept).message.contains("lost all the same"));
     let same = up_to_date(&delivered(3));
-    assert_eq!((same.status, same.reason), (Some(true), Reason::Installed));
+    assert_eq!((same.status, same.reason), (Some(true), Reason::InSync));
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn protection_observation_and_suspension_refuse_it_and_say_so() {
             |s| s.management_policy = Some(api::ManagementPolicy::ObserveOnly),
             Reason::ObserveOnly,
         ),
-        (|s| s.suspend = Some(true), Reason::Suspended),
+        (|s| s.suspend = Some(true), Reason::PendingChanges),
     ];
     for (change, reason) in against {
         let due_then = due(&wishes(delivered(1), 2));
@@ -274,7 +274,7 @@ fn it_waits_for_a_command_that_may_be_under_way() {
     for under_way in [UnderWay::Command("reboot".into()), UnderWay::NotListed] {
         let case = wishes(delivered(1), 2).facts(|f| f.commands = under_way.clone());
         assert_eq!(case.decide().effect, None);
-        assert_eq!(of(&case.decide(), Type::Synced).1, Reason::CommandRunning);
+        assert_eq!(of(&case.decide(), Type::Synced).1, Reason::Queued);
     }
 }
 
@@ -441,7 +441,7 @@ fn what_was_not_sent_is_tried_again_and_what_was_refused_is_not() {
 #[test]
 fn one_that_takes_too_long_is_told_and_followed_and_makes_way_for_a_higher_revision() {
     let case = late();
-    assert_eq!(ready(&case), (Some(false), Reason::ReinstallTimeout));
+    assert_eq!(ready(&case), (Some(false), Reason::ReinstallFailed));
     assert!(case.decide().effect.is_some(), "it is still looked at");
     let raised = wishes(case, 3);
     assert_eq!(shown(&raised).last.unwrap().end, Some(InstallEnd::TimedOut));

@@ -209,7 +209,7 @@ fn an_account_that_may_keep_one_is_looked_at_before_anything_is_ordered() {
     for words in [
         "shop/web",
         "ProviderAccount shop/other",
-        "kubectl describe provideraccount other -n shop",
+        "look at the conditions of ProviderAccount shop/other",
         "set flexmetal.dev/acknowledge to ",
     ] {
         assert!(said.contains(words), "{words:?} is not in {said:?}");
@@ -308,9 +308,9 @@ fn the_message_says_what_is_kept_and_what_to_do() {
     let remedy = format!("set flexmetal.dev/acknowledge to {}", asked[0].token);
     for words in [
         &format!("2 machines of an earlier shop/web are kept and still billed: {one}, {other}"),
-        "\"externalID\":\"",
+        &format!("set spec.externalID to {one}"),
         "once they are released at the provider",
-        "delete this object: kubectl delete baremetalserver web -n shop",
+        "delete this object",
         "every 2m",
     ] {
         assert!(message.contains(words), "{words:?} is not in {message:?}");

@@ -19,9 +19,8 @@ use api::{
     ManagementPolicy,
     command::{CommandOutcome, ListedCommands},
     conditions::Wanted,
-    install::{FinishedInstall, InstallEnd, InstallIntent, InstallRecord, InstallStatus},
-    outputs::{OutputRef, Outputs},
     install::{FinishedInstall, InstallEnd, InstallHistory, InstallIntent, InstallRecord},
+    outputs::{OutputRef, Outputs},
     root_password::{Installed, PasswordWarning, RootPassword},
 };
 
@@ -154,12 +153,12 @@ fn it_is_looked_for_then_asked_for_and_never_after_it_was_stored() {
         Some(Effect::FetchPassword { of: asked, secret }) if asked == of() && secret == "pass"
     ));
     let said_first = said(&wanted());
-    assert_eq!(said_first.reason, Reason::PasswordPending);
+    assert_eq!(said_first.reason, Reason::Pending);
     let until = Timestamp::from_second(INSTALLED + 86_400).unwrap();
     assert!(said_first.message.contains(&until.to_string()));
     let stored = kept_in(wanted(), "pass");
     assert_eq!(step(&stored), "none");
-    assert_eq!(said(&stored).reason, Reason::PasswordStored);
+    assert_eq!(said(&stored).reason, Reason::InSync);
     assert_eq!(said(&stored).status, Some(true));
     // By the note alone, in another process, under another name, and after the window.
     let noted = restarted(stored);
@@ -168,10 +167,7 @@ fn it_is_looked_for_then_asked_for_and_never_after_it_was_stored() {
     assert_eq!(step(&moved), "none");
     assert!(said(&moved).message.contains("Secret pass"));
     let late = at(noted.clone(), 90_000);
-    assert_eq!(
-        (step(&late), said(&late).reason),
-        ("none", Reason::PasswordStored)
-    );
+    assert_eq!((step(&late), said(&late).reason), ("none", Reason::InSync));
     // What an earlier object of this name had in its status was restored, and its Secret went with it.
     let restored = noted.object(|o| {
         let order = o.status.as_mut().unwrap().records.order.as_mut().unwrap();
@@ -198,7 +194,7 @@ fn nothing_is_asked_while_it_must_not_be_and_people_are_told_why() {
     ] {
         assert_eq!(step(&case), "none", "{words}");
         let told = said(&case);
-        assert_eq!(told.reason, Reason::PasswordPending);
+        assert_eq!(told.reason, Reason::Pending);
         assert!(told.message.contains(words), "{}", told.message);
         // Whatever it is, people hear of it in time.
         for (seconds, warning) in [(18, PasswordWarning::SixHours), (23, PasswordWarning::Hour)] {
@@ -208,7 +204,7 @@ fn nothing_is_asked_while_it_must_not_be_and_people_are_told_why() {
         }
         // And that it cannot be had any more is not known while nobody may ask.
         let over = at(case, 25 * HOUR);
-        assert_eq!(said(&over).reason, Reason::PasswordPending, "{words}");
+        assert_eq!(said(&over).reason, Reason::Pending, "{words}");
     }
     assert_eq!(step(&kept(ServerStatus::Delivered)), "none");
     for case in [
@@ -228,7 +224,7 @@ fn nothing_is_asked_while_it_must_not_be_and_people_are_told_why() {
         let linux = has(at(wanted(), seconds), "ubuntu-2404-lts");
         assert_eq!(
             (step(&linux), said(&linux).reason),
-            ("none", Reason::PasswordPending)
+            ("none", Reason::Pending)
         );
         let record = linux.decide().draft.status.records.root_password.unwrap();
         assert_eq!(record.warned, None);
@@ -303,7 +299,7 @@ fn each_installation_has_a_password_of_its_own() {
     let stored = kept_in(wanted(), "pass");
     let open = installed_again(stored.clone(), None);
     assert!(!may_fetch(&open.0, &of(), "pass"), "while it goes on");
-    assert_eq!(said(&open).reason, Reason::PasswordStored);
+    assert_eq!(said(&open).reason, Reason::InSync);
     let anew = written(later(
         installed_again(stored.clone(), Some(InstallEnd::Finished)),
         60,
@@ -324,7 +320,7 @@ fn each_installation_has_a_password_of_its_own() {
         let failed = installed_again(anew.clone(), Some(end));
         let (last, _) = Installed::last(&failed.0.status()).unwrap();
         assert_eq!(last, next);
-        assert_eq!(said(&failed).reason, Reason::PasswordPending);
+        assert_eq!(said(&failed).reason, Reason::Pending);
     }
     // Clocks play no part in which it is: the next one has another, although this one seemed later.
     let second = kept_in(free(anew), "pass");
@@ -337,7 +333,7 @@ fn each_installation_has_a_password_of_its_own() {
         InstallEnd::NotRepeated,
     ] {
         let doubted = said(&installed_again(stored.clone(), Some(end)));
-        assert_eq!(doubted.reason, Reason::PasswordStored);
+        assert_eq!(doubted.reason, Reason::InSync);
         assert!(
             doubted.message.contains("status.install.last"),
             "{}",
@@ -353,7 +349,7 @@ fn a_machine_of_which_no_delivery_is_known_has_its_day_all_the_same() {
         unknown.object(|o| o.status.as_mut().unwrap().delivered_at = None),
     ));
     assert_eq!(step(&unknown), "fetch");
-    assert_eq!(said(&unknown).reason, Reason::PasswordPending);
+    assert_eq!(said(&unknown).reason, Reason::Pending);
     // Until the provider says when it was.
     let told = unknown.facts(|f| {
         Arc::make_mut(&mut f.own[0].server).delivered_at = Some(INSTALLED);

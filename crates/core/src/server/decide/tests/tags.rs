@@ -294,7 +294,7 @@ fn two_places_are_left_to_the_operator() {
     let crowded = full(56, &["a", "b"], &[]);
     assert_eq!(change(&crowded), None);
     let (status, reason, message) = synced(&crowded);
-    assert_eq!((status, reason), (Some(false), Reason::TagLimit));
+    assert_eq!((status, reason), (Some(false), Reason::TooManyEntries));
     for words in ["spec.tags", "2 tags", "a, b", "58 of at most 60", "remove"] {
         assert!(message.contains(words), "{words}: {message}");
     }
@@ -308,7 +308,7 @@ fn two_places_are_left_to_the_operator() {
         (ready.status, ready.reason),
         (Some(true), Reason::Delivered)
     );
-    assert!(ready.message.contains("Synced"), "{}", ready.message);
+    assert_eq!(ready.message, synced(&crowded).2, "kubectl shows it");
 
     // What goes makes room.
     assert_eq!(
@@ -347,10 +347,10 @@ fn a_tag_is_changed_once_in_an_interval_and_less_often_if_it_is_undone_each_time
     assert_eq!(change(&once), None);
     assert_eq!(once.decide().again, Again::After(secs(15)));
     let (status, reason, message) = synced(&once);
-    assert_eq!((status, reason), (Some(false), Reason::TagsDiffer));
+    assert_eq!((status, reason), (Some(false), Reason::Progressing));
     assert!(!message.contains("again and again"), "{message}");
     let ready = once.decide().draft.condition(Type::Ready).cloned().unwrap();
-    assert_eq!((ready.status, ready.message.as_str()), (Some(true), ""));
+    assert_eq!((ready.status, ready.message), (Some(true), message));
     let later = |case: Case, rest: u64| case.facts(|f| f.now.mono += secs(rest));
     assert_eq!(change(&later(once, 15)).as_deref(), Some("+a"));
 
@@ -362,12 +362,12 @@ fn a_tag_is_changed_once_in_an_interval_and_less_often_if_it_is_undone_each_time
     assert_eq!(change(&later(often.clone(), 31)), None);
     assert_eq!(change(&later(often.clone(), 32)).as_deref(), Some("+a"));
     let (status, reason, message) = synced(&often);
-    assert_eq!((status, reason), (Some(false), Reason::TagsDiffer));
+    assert_eq!((status, reason), (Some(false), Reason::Progressing));
     assert!(message.contains("again and again: a; find"), "{message}");
     let is_there = made(bearing(&["a"], &["a"], &["a"]), "a", true, 6);
     assert_eq!(
         synced(&is_there).1,
-        Reason::TagsDiffer,
+        Reason::Progressing,
         "told while it has just been put on, too"
     );
     let over = later(is_there, 600);
@@ -386,7 +386,7 @@ fn a_tag_is_changed_once_in_an_interval_and_less_often_if_it_is_undone_each_time
 fn a_change_that_fails_says_why_and_one_that_waits_says_that_it_comes() {
     let edited = || bearing(&[], &["a"], &[]);
     let (status, reason, message) = synced(&edited());
-    assert_eq!((status, reason), (Some(false), Reason::TagsDiffer));
+    assert_eq!((status, reason), (Some(false), Reason::Progressing));
     assert!(message.contains(&uuid(1)), "{message}");
     let failing = edited().memory(|m| {
         for _ in 0..3 {
@@ -400,14 +400,31 @@ fn a_change_that_fails_says_why_and_one_that_waits_says_that_it_comes() {
     });
     assert_eq!(change(&failing).as_deref(), Some("+a"), "it is tried on");
     assert_eq!(synced(&failing).1, Reason::RequestRefused);
+    // Between two tries it is the same: the reason does not flip.
+    let between = failing.clone().written().memory(|m| {
+        let trouble = Trouble {
+            reason: Reason::RequestRefused,
+            message: "no".into(),
+        };
+        m.note(
+            changed("a", true, TagEnd::Refused(trouble)),
+            RUNNING,
+            secs(60),
+        );
+    });
+    assert_eq!(change(&between), None);
+    assert_eq!(synced(&between).1, Reason::RequestRefused);
     let suspended = edited().spec(|s| s.suspend = Some(true));
-    assert_eq!(synced(&suspended).1, Reason::Suspended);
+    assert_eq!(synced(&suspended).1, Reason::Progressing);
+    let decision = suspended.decide();
+    let told = decision.draft.condition(Type::Suspended).unwrap();
+    assert_eq!((told.status, decision.effect), (Some(true), None));
     let unserved = edited().facts(|f| {
         if let AccountFacts::Found { terms, .. } = &mut f.account {
             *terms = Terms::Refused("no; add it".into());
         }
     });
-    assert_eq!(synced(&unserved).1, Reason::NamespaceNotAllowed);
+    assert_eq!(synced(&unserved).1, Reason::NotAllowed);
 }
 
 #[test]

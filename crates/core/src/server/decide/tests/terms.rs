@@ -146,7 +146,7 @@ fn terms_that_are_not_known_hold_an_order_and_are_no_refusal() {
     let later = case.waited_for(Reason::Pending);
     assert_eq!(short(&later.decide()), (None, pending, true));
     let refused = not_served(Case::new()).decide();
-    assert_eq!(ready(&refused).reason, Reason::NamespaceNotAllowed);
+    assert_eq!(ready(&refused).reason, Reason::NotAllowed);
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn a_forged_annotation_puts_nothing_on_record_where_the_namespace_is_not_served(
     assert!(!recorded(&closed));
     let decision = closed.decide();
     assert_eq!(decision.effect, None);
-    assert_eq!(ready(&decision).reason, Reason::NamespaceNotAllowed);
+    assert_eq!(ready(&decision).reason, Reason::NotAllowed);
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn a_deleted_object_of_a_namespace_that_is_not_served_ends() {
     // One that is on record in status is looked after at the account, so it never gets here.
     let begun = || copied("web", "uid-1");
     let bare = || not_served(Case::new().held().deleting());
-    let no = Some(Reason::NamespaceNotAllowed);
+    let no = Some(Reason::NotAllowed);
     let unlisted = |case: Case| {
         case.facts(|f| {
             if let AccountFacts::Closed { view, .. } = &mut f.account {

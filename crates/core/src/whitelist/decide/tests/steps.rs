@@ -293,10 +293,7 @@ fn two_objects_for_one_key_are_the_older_ones() {
     );
     case.0.rivals = Rivals::default();
     case.0.is_home = false;
-    assert_eq!(
-        (case.cause().0, case.sends()),
-        (Reason::NamespaceNotAllowed, None)
-    );
+    assert_eq!((case.cause().0, case.sends()), (Reason::NotAllowed, None));
 }
 
 #[test]
@@ -309,7 +306,7 @@ fn a_list_over_another_connection_says_nothing() {
     let case = Case::new(&plain(), &[entry(5, &all())])
         .own(|own| own.found_no_key(NOW, secs(60), connection().as_deref()));
     let (reason, message) = case.cause();
-    assert_eq!(reason, Reason::ApiKeyNotFound);
+    assert_eq!(reason, Reason::ReferenceNotFound);
     assert!(
         message.contains("spec.apiKeyID") && message.contains('7'),
         "{message}"
@@ -426,7 +423,7 @@ fn a_key_that_is_not_there_is_looked_for_ever_less_often() {
 #[test]
 fn a_list_too_long_is_not_changed_and_not_read_all_the_time() {
     let case = Case::new(&plain(), &[]).own(|own| own.found_too_long(NOW));
-    assert_eq!(case.cause().0, Reason::ListTooLong);
+    assert_eq!(case.cause().0, Reason::TooManyEntries);
     assert_eq!(case.decide().again, secs(300));
     assert!(is_work(&case.at(NOW + secs(300)).decide()));
 }

@@ -46,7 +46,7 @@ fn it_is_missed_once_the_provider_says_so_and_not_by_a_clock() {
     let over = at(wanted(), 25 * HOUR);
     assert_eq!(
         (step(&over), said(&over).reason),
-        ("fetch", Reason::PasswordPending)
+        ("fetch", Reason::Pending)
     );
     // What was said before the end says nothing of it.
     let before = at(
@@ -55,7 +55,7 @@ fn it_is_missed_once_the_provider_says_so_and_not_by_a_clock() {
     );
     assert_eq!(
         (step(&before), said(&before).reason),
-        ("fetch", Reason::PasswordPending)
+        ("fetch", Reason::Pending)
     );
     let missed = written(failed(over.clone(), PasswordFailure::Absent));
     let told = said(&missed);
@@ -80,7 +80,7 @@ fn it_is_missed_once_the_provider_says_so_and_not_by_a_clock() {
     let doubted = installed_again(later(missed.clone(), HOUR), Some(InstallEnd::Unknown));
     assert_eq!(
         (step(&doubted), said(&doubted).reason),
-        ("fetch", Reason::PasswordPending)
+        ("fetch", Reason::Pending)
     );
     let none = failed(later(doubted, 60), PasswordFailure::Absent);
     assert_eq!(
@@ -100,11 +100,11 @@ fn it_is_missed_once_the_provider_says_so_and_not_by_a_clock() {
     let once_more = at(silent, 48 * HOUR);
     assert_eq!(
         (step(&once_more), said(&once_more).reason),
-        ("fetch", Reason::PasswordPending)
+        ("fetch", Reason::Pending)
     );
     // One that this process stored, or found stored, is not missed.
     let stored = kept_in(over, "pass");
-    assert_eq!(said(&stored).reason, Reason::PasswordStored);
+    assert_eq!(said(&stored).reason, Reason::InSync);
 }
 
 #[test]
@@ -113,14 +113,8 @@ fn a_name_that_is_taken_is_told_and_another_one_is_tried_at_once() {
     let taken = failed(absent, PasswordFailure::Taken("pass".into()));
     assert_eq!(step(&taken), "none");
     let told = said(&taken);
-    assert_eq!(
-        (told.status, told.reason),
-        (Some(false), Reason::OutputNotOwned)
-    );
-    for word in [
-        "spec.rootPassword.secretRef",
-        "kubectl delete secret pass -n shop",
-    ] {
+    assert_eq!((told.status, told.reason), (Some(false), Reason::NameTaken));
+    for word in ["spec.rootPassword.secretRef", "delete it"] {
         assert!(told.message.contains(word), "{}", told.message);
     }
     assert_eq!(step(&named(taken.clone(), "free")), "find");

@@ -63,7 +63,7 @@ fn the_secret_goes_when_its_time_is_over_and_only_then() {
     let noted = restarted(written(gone));
     assert_eq!(
         (step(&noted), said(&noted).reason),
-        ("none", Reason::PasswordStored)
+        ("none", Reason::InSync)
     );
 }
 
