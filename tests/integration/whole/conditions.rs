@@ -62,7 +62,7 @@ async fn a_new_object_has_a_status_within_five_seconds() {
         assert!((0..=6).contains(&took), "{kind}: {took} s");
     }
     let web = world.get("web").await.unwrap();
-    assert_eq!(condition(&web, "Ready").unwrap()["reason"], "Queued");
+    assert_eq!(condition(&web, "Ready").unwrap()["reason"], "Pending");
     assert_eq!(condition(&web, "Reconciling").unwrap()["status"], "True");
 }
 

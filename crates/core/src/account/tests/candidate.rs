@@ -185,7 +185,7 @@ fn every_state_of_a_candidate_says_what_comes_next_and_stops_nothing() {
             broken(KeyFault::Absent),
             "False",
             Reason::InvalidKey,
-            &["no entry \"apiKey\"", stays, PUT_KEY],
+            &["no key \"apiKey\"", stays, PUT_KEY],
         ),
         (
             draining,

@@ -240,10 +240,9 @@ impl Decision {
         Self::of(Draft::holding(facts, cause)).again(IDLE)
     }
 
-    /// Wait, and say so only where something was said before: the first steps of a new object are
-    /// not worth a write.
+    /// Wait, and of a new object say so only after a while: its first steps are not worth a write.
     pub fn hold_quietly(facts: &Facts, cause: Cause) -> Self {
-        if facts.is_new() {
+        if facts.is_new() && facts.until_told().is_some() {
             return Self::unchanged(facts);
         }
         Self::hold(facts, cause)

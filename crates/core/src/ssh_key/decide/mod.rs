@@ -73,10 +73,13 @@ pub fn decide(facts: &Facts) -> Decision {
 
 /// The status as it is, with this cause.
 fn hold(facts: &Facts, cause: Cause) -> Decision {
-    let is_new = conditions::is_new(&facts.subject.status().conditions);
-    let decision = Decision::unchanged(&facts.subject);
+    let subject = &facts.subject;
+    let is_new = conditions::is_new(&subject.status().conditions);
+    let decision = Decision::unchanged(subject);
     // The first steps of a new object are not worth a write.
-    if is_new && cause.reason == Reason::Pending {
+    let age = subject.now.mono.saturating_sub(subject.since());
+    let is_early = !Cause::queued_after(age).is_zero();
+    if is_new && is_early && cause.reason == Reason::Pending {
         return decision;
     }
     decision.because(cause)

@@ -280,6 +280,14 @@ fn a_key_is_stored_on_a_look_of_its_own_time_only() {
 }
 
 #[test]
+fn a_new_object_says_in_time_what_its_account_waits_for() {
+    let blocked = || Case::new().blocked(Reason::Pending);
+    let early = blocked().facts(|f| f.subject.first_seen = secs(NOW - 3));
+    assert_eq!(reason(&early.decide()), None);
+    assert_eq!(reason(&blocked().decide()), Some(Reason::Pending));
+}
+
+#[test]
 fn while_a_call_is_under_way_no_look_is_asked_for_and_it_is_asked_ever_more_rarely() {
     for (since, pause) in [(1000, 1), (999, 1), (980, 20), (100, 60)] {
         let case = Case::new().facts(|f| f.posting = Posting::InFlight(secs(since)));

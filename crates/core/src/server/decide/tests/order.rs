@@ -701,9 +701,12 @@ fn a_new_object_says_in_time_that_it_waits_for_its_turn() {
     assert_eq!(ready(&told.decide()), queued);
     let told = told.written();
     assert_eq!(ready(&told.decide()), None, "it is told once");
+    // What the account waits for is told as well, in time.
     let blocked = |case: Case| case.blocked(Reason::Pending).decide();
-    assert_eq!(ready(&blocked(seen(Case::new(), 4))), queued);
-    assert_eq!(ready(&blocked(told)), None);
+    assert_eq!(ready(&blocked(seen(Case::new(), 3))), None);
+    let pending = Some((Some(false), Reason::Pending));
+    assert_eq!(ready(&blocked(seen(Case::new(), 4))), pending);
+    assert_eq!(ready(&blocked(told)), pending);
 
     // The order has no turn.
     let waits = |case: &Case| {
