@@ -150,6 +150,29 @@ impl<'a> InForce<'a> {
 }
 
 impl Person<'_> {
+    /// Lets somebody write accounts of the cluster and their status, as far as rights go.
+    pub(super) async fn may_write_cluster_accounts(&self) {
+        let (user, name) = (
+            self.user.as_ref().unwrap(),
+            format!("{}-accounts", self.on.namespace),
+        );
+        let resources = ["clusterprovideraccounts", "clusterprovideraccounts/status"];
+        let role = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": name},
+            "rules": [{"apiGroups": ["flexmetal.dev"], "resources": resources, "verbs": ["*"]}],
+        });
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+        });
+        for object in [role, binding] {
+            self.on.admin().apply(&object).await.unwrap();
+        }
+    }
+
     pub(super) async fn kubectl(&self, arguments: &[&str], input: &str) -> Result<(), String> {
         let mut all = vec!["-n", &self.on.namespace];
         if let Some(user) = &self.user {

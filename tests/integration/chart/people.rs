@@ -40,6 +40,10 @@ pub(super) fn object(resource: &str) -> Value {
             "ProviderAccount",
             json!({"apiKeySecretRef": {"name": "key"}}),
         ),
+        "clusterprovideraccounts" => (
+            "ClusterProviderAccount",
+            json!({"baseURL": "https://api.example.com", "apiKeySecretRef": {"name": "key"}}),
+        ),
         "ipwhitelists" => {
             let entries = json!([{"name": "here", "cidr": "127.0.0.0/8"}]);
             let egress = json!(["127.0.0.1/32"]);
