@@ -51,7 +51,7 @@ use serde::{Deserialize, Serialize};
         description = "The provider's number of the host."
     ),
     printcolumn(
-        name = "Name",
+        name = "Hostname",
         type_ = "string",
         json_path = ".status.name",
         description = "The provider's name of the host."
@@ -74,13 +74,6 @@ use serde::{Deserialize, Serialize};
         json_path = ".status.addresses[0].address",
         priority = 1,
         description = "The first address of the host."
-    ),
-    printcolumn(
-        name = "Power",
-        type_ = "string",
-        json_path = ".spec.power",
-        priority = 1,
-        description = "Power state that the spec asks for."
     ),
     printcolumn(
         name = "Message",

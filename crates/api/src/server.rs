@@ -98,7 +98,7 @@ use serde::{Deserialize, Serialize};
         description = "Whether the last exchange with the provider worked and nothing is left to send."
     ),
     printcolumn(
-        name = "Power",
+        name = "Wanted Power",
         type_ = "string",
         json_path = ".spec.power",
         priority = 1,

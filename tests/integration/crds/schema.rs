@@ -102,8 +102,6 @@ fn records_are_open_at_every_level() {
     assert_eq!(kinds, 6);
 }
 
-/// Without a list type, server-side apply takes a list for one value, and two who write it overwrite each
-/// other; with one, that is said and not left to chance.
 #[test]
 fn columns_begin_with_ready_and_reason_and_end_with_age() {
     for crd in crds() {
@@ -116,6 +114,9 @@ fn columns_begin_with_ready_and_reason_and_end_with_age() {
         let kind = &crd["spec"]["names"]["kind"];
         assert_eq!(names[..2], ["Ready", "Reason"], "{kind}");
         assert_eq!(names[names.len() - 2..], ["Message", "Age"], "{kind}");
+        // kubectl puts the name of the object before them.
+        let distinct: BTreeSet<&str> = names.iter().copied().chain(["Name"]).collect();
+        assert_eq!(distinct.len(), names.len() + 1, "{kind}: {names:?}");
         // kubectl shows those of `-o wide` where they are defined, so none may follow Age.
         let always = columns
             .iter()
@@ -124,6 +125,8 @@ fn columns_begin_with_ready_and_reason_and_end_with_age() {
     }
 }
 
+/// Without a list type, server-side apply takes a list for one value, and two who write it overwrite each
+/// other; with one, that is said and not left to chance.
 #[test]
 fn every_list_and_every_reference_says_how_it_is_merged() {
     let mut wrong = BTreeSet::new();

@@ -132,8 +132,8 @@ async fn columns(world: &World, ready: &Value) {
     let mut lines = table.lines();
     let head: Vec<&str> = lines.next().unwrap().split_whitespace().collect();
     let shown = [
-        "NAME", "READY", "REASON", "STATUS", "IP", "TYPE", "LOCATION", "OS", "SYNCED", "POWER",
-        "EXPIRES", "CONTRACT", "UUID", "MESSAGE", "AGE",
+        "NAME", "READY", "REASON", "STATUS", "IP", "TYPE", "LOCATION", "OS", "SYNCED", "WANTED",
+        "POWER", "EXPIRES", "CONTRACT", "UUID", "MESSAGE", "AGE",
     ];
     assert_eq!(head, shown, "{table}");
     let row = lines.next().unwrap();
