@@ -48,7 +48,7 @@ const LINEAGE: &str = "11111111aaaa";
 const FRESH: &str = "22222222bbbb";
 const URL: &str = "https://api.example.com";
 /// What repairs the key.
-const PUT_KEY: &str = "; put a ";
+const PUT_KEY: &str = "; put a valid API key ";
 
 fn endpoint(hash: &str) -> Endpoint {
     Endpoint {
@@ -412,7 +412,7 @@ fn every_trouble_names_its_field_and_remedy() {
             assert!(message.contains(word), "{reason}: {message}");
         }
         let flag = |is| if is { "True" } else { "False" };
-        if [Reason::ReferenceNotFound, Reason::ReferenceNotFound].contains(reason) {
+        if *reason == Reason::ReferenceNotFound {
             assert_eq!(condition(&facts, Type::Stalled).0, "False", "at first");
             let since = facts.now.saturating_sub(PATIENCE);
             facts.patience.note(Some(*reason), since);

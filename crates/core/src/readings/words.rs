@@ -18,7 +18,7 @@ const EMPTY: [&str; 4] = [
 ];
 
 /// What is typed into a shell stands in the docs.
-const COMMANDS: [&str; 4] = ["kubectl", "--type=", "=FILE", "curl "];
+const COMMANDS: [&str; 6] = ["kubectl", "helm ", "--type=", "=FILE", "curl ", " | "];
 
 /// What goes on by itself says when, or after what.
 const NEXT: [&str; 14] = [
@@ -144,6 +144,8 @@ fn a_bad_message_is_found() {
         ("remove it\nand go", "is not one clean line"),
         ("say so; delete it: kubectl delete bms web", "has a command"),
         ("say so; delete it: --type=merge -p", "has a command"),
+        ("say so; remove it by helm uninstall web", "has a command"),
+        ("say so; remove it: get web | delete", "has a command"),
     ] {
         assert_eq!(of(Type::Stalled, true, message), [why], "{message}");
     }

@@ -218,7 +218,10 @@ fn unusable(facts: &Facts, fault: &KeyFault) -> Said {
         KeyFault::Invalid(why) => format!("entry {API_KEY_ENTRY:?}: {why}"),
         KeyFault::Absent | KeyFault::OtherType => format!("it has no key {API_KEY_ENTRY:?}"),
     };
-    let text = format!("{}: {why}; {STAYS}; put a key there", facts.secret_name(),);
+    let text = format!(
+        "{}: {why}; {STAYS}; put a valid API key there",
+        facts.secret_name(),
+    );
     (Some(false), Reason::InvalidKey, text)
 }
 
@@ -240,7 +243,7 @@ fn beside(facts: &Facts, candidate: &Candidate) -> Said {
         }
         Some(Tried::Refused(refusal)) => {
             let text = format!(
-                "the hosting API rejects {key} ({refusal}); {STAYS}; {again}; put a valid key there"
+                "the hosting API rejects {key} ({refusal}); {STAYS}; {again}; put a valid API key there"
             );
             (Some(false), Reason::KeyRejected, text)
         }
@@ -252,7 +255,7 @@ fn beside(facts: &Facts, candidate: &Candidate) -> Said {
             let or =
                 format!("; or, if the change is meant and those servers are given up, {remedy}");
             let text = format!(
-                "{key} belongs to another account: it shows none of the servers on record that it was asked for; {STAYS}; {again}; put a key of this account there{or}"
+                "{key} belongs to another account: it shows none of the servers on record that it was asked for; {STAYS}; {again}; put a valid API key of this account there{or}"
             );
             (Some(false), Reason::AccountChanged, text)
         }

@@ -85,7 +85,7 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
             false => "the key",
         };
         let text = format!(
-            "the hosting API rejects {which} in {} ({refusal}); put a valid key into {entry:?} there",
+            "the hosting API rejects {which} in {} ({refusal}); put a valid API key into {entry:?} there",
             facts.secret_name(),
         );
         return needs_person(Reason::KeyRejected, text);
