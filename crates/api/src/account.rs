@@ -324,7 +324,7 @@ pub struct AccountStatus {
 
     /// Ready, Reconciling, Stalled, Synced, KeyAccepted, OrphansFound; while the key Secret has another key than the one in use,
     /// or calls with a former key end, CandidateAccepted; with a release limit ReleasesHeld.
-    /// Suspended and DeletionBlocked are shown from the first time on that they are True.
+    /// Suspended and DeletionBlocked: absent until first True.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

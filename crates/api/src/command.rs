@@ -163,7 +163,7 @@ pub struct ServerCommandStatus {
     pub observed_generation: Option<i64>,
 
     /// Complete and Failed as a Job has them; Ready, Reconciling, Stalled and Synced, as kstatus reads them.
-    /// Suspended and DeletionBlocked are shown from the first time on that they are True.
+    /// Suspended and DeletionBlocked: absent until first True.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -181,11 +181,11 @@ pub struct ServerCommandStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
 
-    /// When the first command was started, by the operator's clock.
+    /// Time at which the operator started the first command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,
 
-    /// When the object came to its end, well or badly, by the operator's clock.
+    /// Time at which the object ended, well or badly, by the operator's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
 

@@ -15,9 +15,9 @@ pub enum Type {
     Stalled,
     /// The last exchange with the provider worked and nothing is left to send.
     Synced,
-    /// A user stopped what is sent for the object (`suspend`, its own or its account's). Shown from the first time on.
+    /// A user stopped what is sent for the object (`suspend`, its own or its account's). Absent until first True.
     Suspended,
-    /// The object is being deleted, and that waits (True: bad). Shown from the first time on.
+    /// The object is being deleted, and that waits (True: bad). Absent until first True.
     DeletionBlocked,
     /// The provider accepts the account's key.
     KeyAccepted,

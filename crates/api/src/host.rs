@@ -183,7 +183,7 @@ pub struct DedicatedHostStatus {
     pub observed_generation: Option<i64>,
 
     /// Ready, Reconciling, Stalled and Synced, as kstatus reads them.
-    /// Suspended is shown from the first time on that it is True.
+    /// Suspended: absent until first True.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

@@ -61,7 +61,7 @@ pub struct PowerRecord {
 pub struct PowerCommand {
     /// Name of the ServerCommand.
     pub name: String,
-    /// When it was decided, by the operator's clock.
+    /// Time at which the operator started it.
     pub started_at: Time,
     /// How far it is.
     pub state: PowerState,

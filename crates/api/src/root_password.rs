@@ -34,21 +34,22 @@ pub struct RootPasswordStatus {
     /// The `spec.install.revision` that installed the system. Unset: the system came with the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
-    /// When the system was installed: when the server was delivered, by the provider's clock, or when the last re-installation
-    /// was seen to be finished, by the operator's.
+    /// Time at which the system was installed: the provider delivered the server, by its clock, or the operator saw that the
+    /// last re-installation had finished.
     pub installed_at: Time,
-    /// Until when the provider gives the password away, at the latest: 24 hours after that.
+    /// Time until which the provider gives the password away, at the latest: 24 hours after `installedAt`.
     pub available_until: Time,
-    /// When it was stored, by the API server's clock. It is not asked for again, whatever becomes of the Secret.
+    /// Time at which the operator stored the password, by the API server's clock. The operator does not ask for it again,
+    /// whatever becomes of the Secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored_at: Option<Time>,
     /// Name of the Secret that it was stored in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
-    /// When that Secret is to be deleted, by `ttl`, also where the spec does not say so any more.
+    /// Time at which the operator deletes the Secret, by `ttl`, also where the spec no longer has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delete_at: Option<Time>,
-    /// When it was deleted, or was seen to hold another password or none, once its `ttl` was over.
+    /// Time at which the operator deleted the Secret or found another password in it, or none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted_at: Option<Time>,
 }

@@ -132,7 +132,7 @@ pub struct ServerTagStatus {
     pub observed_generation: Option<i64>,
 
     /// Ready, Reconciling, Stalled and Synced, as kstatus reads them.
-    /// Suspended and DeletionBlocked are shown from the first time on that they are True.
+    /// Suspended and DeletionBlocked: absent until first True.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

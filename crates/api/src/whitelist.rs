@@ -171,7 +171,7 @@ pub struct IpWhitelistStatus {
 
     /// Ready, Reconciling, Stalled and Synced, as kstatus reads them, and SelfCovered: whether the operator's own
     /// addresses are admitted and stay so.
-    /// Suspended and DeletionBlocked are shown from the first time on that they are True.
+    /// Suspended and DeletionBlocked: absent until first True.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -202,7 +202,7 @@ pub struct IpWhitelistStatus {
     #[schemars(length(max = 5), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["token"]))]
     pub acknowledged: Vec<Acknowledged>,
 
-    /// Numbers of the entries of other objects that `RemoveOthersEntries` in `pendingAcknowledgements` stands for.
+    /// IDs of entries that other objects added and that acknowledging `RemoveOthersEntries` removes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 500), extend("x-kubernetes-list-type" = "atomic"))]
     pub others_entries: Vec<i64>,
