@@ -206,7 +206,7 @@ pub struct AccountSpec {
     pub api_key_secret_ref: ApiKeySecretRef,
 
     /// How often to look and how long to wait. Default: each time has its own, which status.timing shows. Mutable.
-    #[serde(default, skip_serializing_if = "is_unset")]
+    #[serde(default, skip_serializing_if = "records::is_unset")]
     pub timing: Timing,
 
     /// Policies of the servers and hosts that use this account, where they do not say them themselves. Default: none, the
@@ -235,13 +235,8 @@ pub struct AccountSpec {
     pub release_limit: Option<ReleaseLimit>,
 
     /// Limits on what is ordered through this account. They stop orders, never releases. Default: none. Mutable.
-    #[serde(default, skip_serializing_if = "is_unset")]
+    #[serde(default, skip_serializing_if = "records::is_unset")]
     pub limits: Limits,
-}
-
-/// What is not written stays out of the object: neither the schema nor a write of ours fills it in.
-fn is_unset<T: Default + PartialEq>(part: &T) -> bool {
-    *part == T::default()
 }
 
 /// Names the Secret that holds the API key.

@@ -2,6 +2,7 @@
 
 use super::{
     limits::Limits,
+    records,
     selector::{Labels, NamespaceSelector},
 };
 use schemars::JsonSchema;
@@ -45,12 +46,8 @@ pub struct AllowedNamespaces {
     pub hosts: Vec<i64>,
     /// Limits on what these namespaces order together, in addition to those of the account. They stop orders, never
     /// releases. Default: none. Mutable.
-    #[serde(default, skip_serializing_if = "is_unset")]
+    #[serde(default, skip_serializing_if = "records::is_unset")]
     pub limits: Limits,
-}
-
-fn is_unset(limits: &Limits) -> bool {
-    *limits == Limits::default()
 }
 
 /// Which entries speak of a namespace.

@@ -2,8 +2,8 @@
 
 use super::{
     address::Address,
-    host_install::{HostInstallHistory, HostKernelParam, HostSystem, texts_fit},
-    install::{Install, InstallStatus, installs_with},
+    host_install::{HostInstallHistory, HostInstallStatus, HostKernelParam, HostSystem, texts_fit},
+    install::{Install, installs_with},
     installation::{TextSource, script_is_run},
     kind::Kind,
     policies::{ManagementPolicy, Policies},
@@ -248,7 +248,7 @@ pub struct DedicatedHostStatus {
 
     /// The last installation, and which revision of `spec.install` counts as performed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub install: Option<InstallStatus>,
+    pub install: Option<HostInstallStatus>,
 
     /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
     /// which the object was last looked at.

@@ -3,7 +3,7 @@
 use super::{
     command::CommandOutcome,
     host::DedicatedHostSpec,
-    install::{FinishedInstall, InstallEnd, InstallStatus, LastInstall},
+    install::{FinishedInstall, InstallEnd, LastInstall},
     installation::{MOST_TEXT, TALOS, is_of, params_are_read},
     order::OrderAccount,
     references::ValueLocation,
@@ -148,6 +148,17 @@ impl HostLog {
     }
 }
 
+/// What users read of the installations of a host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HostInstallStatus {
+    /// The highest `spec.install.revision` that counts as performed.
+    pub revision: i64,
+    /// The last installation. Unset before the first one that a revision asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<LastInstall>,
+}
+
 /// One installation as it was started, and what came of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -224,6 +235,19 @@ impl DedicatedHostSpec {
     }
 }
 
+impl From<&HostInstallRecord> for LastInstall {
+    fn from(record: &HostInstallRecord) -> Self {
+        Self {
+            revision: record.intent.revision,
+            started_at: rfc3339::time(record.intent.started_at),
+            outcome: record.outcome,
+            end: record.end,
+            ended_at: record.ended_at.and_then(rfc3339::time),
+            message: record.message.clone(),
+        }
+    }
+}
+
 impl HostInstallRecord {
     /// One of which nobody knows yet what came of it.
     pub fn open(intent: HostInstallIntent) -> Self {
@@ -234,20 +258,6 @@ impl HostInstallRecord {
             end: None,
             ended_at: None,
             message: None,
-        }
-    }
-
-    /// What users read of it.
-    fn shown(&self) -> LastInstall {
-        LastInstall {
-            revision: self.intent.revision,
-            started_at: rfc3339::time(self.intent.started_at),
-            outcome: self.outcome,
-            command_id: None,
-            state: None,
-            end: self.end,
-            ended_at: self.ended_at.and_then(rfc3339::time),
-            message: self.message.clone(),
         }
     }
 
@@ -284,10 +294,10 @@ impl HostInstallHistory {
     }
 
     /// What users read of it.
-    pub fn shown(&self) -> InstallStatus {
-        InstallStatus {
+    pub fn shown(&self) -> HostInstallStatus {
+        HostInstallStatus {
             revision: self.revision,
-            last: self.last.as_ref().map(HostInstallRecord::shown),
+            last: self.last.as_ref().map(LastInstall::from),
         }
     }
 

@@ -48,7 +48,7 @@ impl Install {
     }
 }
 
-/// What users read of the installations of a server or host.
+/// What users read of the re-installations of a server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InstallStatus {
@@ -56,10 +56,25 @@ pub struct InstallStatus {
     pub revision: i64,
     /// The last installation. Unset before the first one that a revision asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last: Option<LastInstall>,
+    pub last: Option<LastReinstall>,
 }
 
-/// The last installation, and what came of it.
+/// The last re-installation of a server, and what came of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LastReinstall {
+    /// What a host has, too.
+    #[serde(flatten)]
+    pub install: LastInstall,
+    /// The provider's ID of the command that installs the server. Unset until it is known.
+    #[serde(default, rename = "commandID", skip_serializing_if = "Option::is_none")]
+    pub command_id: Option<String>,
+    /// The provider's word for the state of that command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+}
+
+/// The last installation of a server or host, and what came of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LastInstall {
@@ -73,12 +88,6 @@ pub struct LastInstall {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "CommandOutcome")]
     pub outcome: Option<CommandOutcome>,
-    /// The provider's ID of the command that installs the server. Unset until it is known, and for a DedicatedHost.
-    #[serde(default, rename = "commandID", skip_serializing_if = "Option::is_none")]
-    pub command_id: Option<String>,
-    /// The provider's word for the state of that command.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<String>,
     /// How it ended. Unset until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "InstallEnd")]
@@ -143,7 +152,7 @@ impl InstallHistory {
     pub fn shown(&self) -> InstallStatus {
         InstallStatus {
             revision: self.revision,
-            last: self.last.as_ref().map(InstallRecord::shown),
+            last: self.last.as_ref().map(LastReinstall::from),
         }
     }
 
@@ -195,6 +204,23 @@ pub struct InstallRecord {
     pub message: Option<String>,
 }
 
+impl From<&InstallRecord> for LastReinstall {
+    fn from(record: &InstallRecord) -> Self {
+        Self {
+            install: LastInstall {
+                revision: record.intent.revision,
+                started_at: rfc3339::time(record.intent.started_at),
+                outcome: record.outcome,
+                end: record.end,
+                ended_at: record.ended_at.and_then(rfc3339::time),
+                message: record.message.clone(),
+            },
+            command_id: record.command_id.clone(),
+            state: record.state.clone(),
+        }
+    }
+}
+
 impl InstallRecord {
     /// One of which nobody knows yet what came of it.
     pub fn open(intent: InstallIntent) -> Self {
@@ -206,20 +232,6 @@ impl InstallRecord {
             end: None,
             ended_at: None,
             message: None,
-        }
-    }
-
-    /// What users read of it.
-    fn shown(&self) -> LastInstall {
-        LastInstall {
-            revision: self.intent.revision,
-            started_at: rfc3339::time(self.intent.started_at),
-            outcome: self.outcome,
-            command_id: self.command_id.clone(),
-            state: self.state.clone(),
-            end: self.end,
-            ended_at: self.ended_at.and_then(rfc3339::time),
-            message: self.message.clone(),
         }
     }
 

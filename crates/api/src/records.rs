@@ -132,7 +132,7 @@ pub(super) fn schema_of_server(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Whether there is nothing to write down.
-pub(super) fn is_unset<T: Default + PartialEq>(records: &T) -> bool {
-    *records == T::default()
+/// What has no value stays out of the object: neither the schema nor a write of ours fills it in.
+pub(super) fn is_unset<T: Default + PartialEq>(part: &T) -> bool {
+    *part == T::default()
 }
