@@ -311,14 +311,14 @@ async fn what_of_a_value_is_missing_is_told_apart_and_its_content_never() {
         let value = async || floor.ctx.values("n", &[(source, 64)]).await.swap_remove(0);
         assert_eq!(value().await.unwrap(), CANARY.as_bytes());
         let no_object = value().await.unwrap_err();
-        let no_entry = value().await.unwrap_err();
-        let no_entries = value().await.unwrap_err();
+        let no_key = value().await.unwrap_err();
+        let no_keys = value().await.unwrap_err();
         let failed = value().await.unwrap_err();
         let dropped = value().await.unwrap_err();
         let odd = value().await.unwrap_err();
         assert!(matches!(no_object, ValueError::NoObject { .. }));
-        assert!(matches!(no_entry, ValueError::NoEntry { .. }));
-        assert!(matches!(no_entries, ValueError::NoEntry { .. }));
+        assert!(matches!(no_key, ValueError::NoKey { .. }));
+        assert!(matches!(no_keys, ValueError::NoKey { .. }));
         assert!(matches!(failed, ValueError::Unreadable { .. }));
         assert!(matches!(dropped, ValueError::Unreadable { .. }));
         // Its cause quotes what was read, so that alone is not for people.
@@ -330,7 +330,7 @@ async fn what_of_a_value_is_missing_is_told_apart_and_its_content_never() {
                 .concat()
                 .contains(CANARY)
         );
-        for error in [no_object, no_entry, no_entries, failed, dropped] {
+        for error in [no_object, no_key, no_keys, failed, dropped] {
             let text = text(&error);
             assert!(text.contains(&format!("{} s ", source.kind())), "{text}");
             for content in [CANARY, hidden.as_str().unwrap()] {
@@ -360,7 +360,7 @@ async fn what_lies_side_by_side_is_of_one_moment_and_no_longer_than_its_use_allo
     assert_eq!((&first[..], &again[..]), (&b"x"[..], &b"x"[..]));
     let words = "ConfigMap s, key \"b\", has 3 bytes, more than 2; shorten it";
     assert_eq!(long.to_string(), words);
-    assert!(matches!(missing, ValueError::NoEntry { .. }), "{missing}");
+    assert!(matches!(missing, ValueError::NoKey { .. }), "{missing}");
     assert_eq!(floor.calls().len(), 1);
 }
 

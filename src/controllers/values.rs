@@ -22,9 +22,9 @@ type Entries = BTreeMap<String, Vec<u8>>;
 /// Where a value lies.
 #[derive(Clone, Copy, Debug)]
 pub enum ValueSource<'a> {
-    /// An entry of a Secret.
+    /// A key of a Secret.
     Secret(&'a KeySelector),
-    /// An entry of a ConfigMap.
+    /// A key of a ConfigMap.
     ConfigMap(&'a KeySelector),
 }
 
@@ -83,7 +83,7 @@ impl<'a> ValueSource<'a> {
             }
         };
         match entries.get(&self.selector().key) {
-            None => Err(self.no_entry()),
+            None => Err(self.no_key()),
             Some(value) if value.len() > most => Err(ValueError::TooLong {
                 place: self.to_string(),
                 bytes: value.len(),
@@ -102,9 +102,9 @@ impl<'a> ValueSource<'a> {
         }
     }
 
-    fn no_entry(&self) -> ValueError {
+    fn no_key(&self) -> ValueError {
         let KeySelector { name, key } = self.selector();
-        ValueError::NoEntry {
+        ValueError::NoKey {
             kind: self.kind(),
             name: name.clone(),
             key: key.clone(),
@@ -125,14 +125,14 @@ pub enum ValueError {
         /// The key that is wanted in it.
         key: String,
     },
-    /// The object has no such entry.
+    /// The object has no such key.
     #[error("{kind} {name} has no key {key:?}; add it")]
-    NoEntry {
+    NoKey {
         /// Secret or ConfigMap.
         kind: &'static str,
         /// Its name.
         name: String,
-        /// The entry.
+        /// The key.
         key: String,
     },
     /// The API server did not give it.
@@ -146,7 +146,7 @@ pub enum ValueError {
         #[source]
         failure: Arc<Failure>,
     },
-    /// The entry is longer than its use allows.
+    /// The value is longer than its use allows.
     #[error("{place} has {bytes} bytes, more than {most}; shorten it")]
     TooLong {
         /// Where it lies.
@@ -242,7 +242,7 @@ mod tests {
             r#"ConfigMap keys does not exist; create it with the key "id.pub""#
         );
         assert_eq!(
-            ValueSource::Secret(&map).no_entry().to_string(),
+            ValueSource::Secret(&map).no_key().to_string(),
             r#"Secret keys has no key "id.pub"; add it"#
         );
     }

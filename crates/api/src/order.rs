@@ -2,7 +2,7 @@
 
 use super::{names::ORDER_TAG, references::AccountKind, rfc3339};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Not};
 
 /// The intent to order, written before the order is sent, in metadata and in status.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -110,9 +110,9 @@ pub struct OrderRecord {
         skip_serializing_if = "Option::is_none"
     )]
     pub outcome_at: Option<i64>,
-    /// `Acknowledged` where a user acknowledged the outcome `Absent`. Unset where the operator found the outcome out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outcome_basis: Option<OutcomeBasis>,
+    /// Whether a user acknowledged the outcome `Absent`. The operator found any other outcome out itself.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub acknowledged: bool,
     /// Details of the outcome, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -145,7 +145,7 @@ impl OrderRecord {
             intent,
             outcome: None,
             outcome_at: None,
-            outcome_basis: None,
+            acknowledged: false,
             message: None,
             failures: 0,
             acknowledgement: None,
@@ -168,11 +168,4 @@ pub enum OrderOutcome {
     NotSent,
     /// The outcome was unknown, and it was proved that no machine was made.
     Absent,
-}
-
-/// What an outcome rests on besides what the operator found out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum OutcomeBasis {
-    /// A user acknowledged it.
-    Acknowledged,
 }

@@ -87,7 +87,7 @@ pub struct CommandRecords {
 /// The records of an SSH key.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct KeyRecords {
+pub struct SshKeyRecords {
     /// ID of the account that stores the key (`status.accountID` there). In another account it is of no use.
     #[serde(rename = "accountID", skip_serializing_if = "Option::is_none")]
     pub account_id: Option<String>,

@@ -3,7 +3,7 @@
 pub use super::address::{Address, AddressType};
 pub use super::installation::{OperatingSystem, TextSource, UserData};
 pub use super::lifetime::{ExpiryWarning, Provisioning, Replaced};
-pub use super::order::{Intent, OrderOutcome, OrderRecord, OutcomeBasis};
+pub use super::order::{Intent, OrderOutcome, OrderRecord};
 pub use super::policies::{DeletionPolicy, ExternalReleasePolicy, FailurePolicy, ManagementPolicy};
 pub use super::references::PinnedAccount;
 use super::{

@@ -2,7 +2,7 @@
 
 use super::{
     kind::Kind,
-    records::{self, KeyRecords},
+    records::{self, SshKeyRecords},
     references::{AccountRef, PinnedAccount, account_stays},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -139,7 +139,7 @@ pub struct SshKeyStatus {
     /// The operator's own records, for the operator alone: their form changes without notice. Do not change them.
     #[serde(skip_serializing_if = "records::is_unset")]
     #[schemars(schema_with = "records::schema")]
-    pub records: KeyRecords,
+    pub records: SshKeyRecords,
 }
 
 /// The operator's note on an object, written before it stores a key: the call may have been made.

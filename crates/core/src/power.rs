@@ -59,8 +59,8 @@ pub struct PowerFacts<'a> {
     pub generation: i64,
     /// `spec.power`.
     pub wish: Option<Power>,
-    /// `status.power`, where this very object wrote it.
-    pub status: Option<PowerRecord>,
+    /// What is on record, where this very object wrote it.
+    pub record: Option<PowerRecord>,
     /// The provider's identifier of the server, or the number of the host.
     pub machine: &'a str,
     /// Whether it is there to be switched: only then the wish is heard.
@@ -78,15 +78,15 @@ pub struct PowerFacts<'a> {
 /// What a change of the wish comes to.
 pub struct Wished {
     /// What is recorded of it.
-    pub status: Option<PowerRecord>,
+    pub record: Option<PowerRecord>,
     /// The command to create, once that is recorded: its name, and what it does.
     pub due: Option<(String, PowerAction)>,
 }
 
 /// What is to be recorded and done.
 pub fn wished(facts: &PowerFacts<'_>) -> Wished {
-    let nothing = |status| Wished { status, due: None };
-    let shown = facts.status.clone().map(|mut power| {
+    let nothing = |record| Wished { record, due: None };
+    let shown = facts.record.clone().map(|mut power| {
         if let Some(command) = &mut power.command {
             follow(facts, command);
         }
@@ -128,7 +128,7 @@ pub fn wished(facts: &PowerFacts<'_>) -> Wished {
     let noted = noted.filter(|_| facts.may_send && known.wish == Some(wish));
     Wished {
         due: noted.map(|c| (c.name.clone(), wish.action())),
-        status: Some(known),
+        record: Some(known),
     }
 }
 
@@ -159,7 +159,7 @@ fn is_late(facts: &PowerFacts<'_>, command: &PowerCommand) -> bool {
 
 /// Whether a command may still be created: judged again on the object as it is right before.
 pub fn may_create(fresh: &PowerFacts<'_>, name: &str) -> bool {
-    let Some(power) = &fresh.status else {
+    let Some(power) = &fresh.record else {
         return false;
     };
     let is_it =
@@ -172,8 +172,8 @@ pub fn may_create(fresh: &PowerFacts<'_>, name: &str) -> bool {
 }
 
 /// Why the wish came to nothing, if it did.
-pub fn failed(status: Option<&PowerRecord>) -> Option<String> {
-    let command = status?.command.as_ref()?;
+pub fn failed(record: Option<&PowerRecord>) -> Option<String> {
+    let command = record?.command.as_ref()?;
     let why = match command.state {
         PowerState::Failed => command.reason.as_deref().unwrap_or("Failed"),
         PowerState::NotCreated => "it was not created within a day",

@@ -72,7 +72,7 @@ pub(super) async fn read(process: &Process, namespace: &str, of: &CaBundleRef) -
 fn fact(error: &ValueError) -> BundleFact {
     match error {
         ValueError::NoObject { .. } => BundleFact::NoObject,
-        ValueError::NoEntry { .. } => BundleFact::NoKey,
+        ValueError::NoKey { .. } => BundleFact::NoKey,
         ValueError::Unreadable { failure, .. } => {
             let why = failure.explain();
             BundleFact::Unread(match failure.code() {

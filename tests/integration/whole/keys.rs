@@ -184,7 +184,7 @@ async fn a_secret_that_names_no_url_is_not_used_where_none_is_listed() {
     let public = json!({"spec": {"baseURL": "https://192.0.1.1"}});
     change_account(&world, "default", &public).await;
     world.start_operator();
-    let words = ["Secret", "no entry \"baseURL\"", "https://HOST"];
+    let words = ["Secret", "no key \"baseURL\"", "https://HOST"];
     refused(&world, "default", "InvalidEndpoint", &words).await;
 }
 

@@ -112,9 +112,9 @@ pub enum SecretFact {
 pub enum KeyFault {
     /// The Secret is of another type than key Secrets.
     OtherType,
-    /// It has no such entry.
+    /// It has no such key.
     Absent,
-    /// The entry is no key. Says why, without the entry.
+    /// What is under it is no API key. Says why, without the text.
     Invalid(String),
 }
 

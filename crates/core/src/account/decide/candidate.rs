@@ -215,7 +215,7 @@ fn candidate_word(facts: &Facts) -> Option<String> {
 
 fn unusable(facts: &Facts, fault: &KeyFault) -> Said {
     let why = match fault {
-        KeyFault::Invalid(why) => format!("entry {API_KEY_ENTRY:?}: {why}"),
+        KeyFault::Invalid(why) => format!("key {API_KEY_ENTRY:?}: {why}"),
         KeyFault::Absent | KeyFault::OtherType => format!("it has no key {API_KEY_ENTRY:?}"),
     };
     let text = format!(

@@ -27,7 +27,7 @@ pub(super) fn step(
         may_send: !is_busy && lets_send(facts),
         ..power_facts(facts, &number, status.records.power.take())
     });
-    status.records.power = wished.status;
+    status.records.power = wished.record;
     let effect = wished
         .due
         .map(|(name, action)| Effect::Power { name, action });
@@ -79,7 +79,7 @@ fn power_facts<'a>(
         generation: facts.subject.object.metadata.generation.unwrap_or_default(),
         wish: facts.subject.object.spec.power,
         // First sight is over once the installations are on record.
-        status: known.filter(|_| install.is_some()),
+        record: known.filter(|_| install.is_some()),
         machine: number,
         is_there: true,
         may_send: lets_send(facts) && !is_installing,

@@ -11,11 +11,7 @@ use super::{
     order,
 };
 use crate::{acknowledgement::Situation, cause::Cause};
-use api::{
-    Reason,
-    acknowledgement::AcknowledgementEffect::AssumeAbsent,
-    server::{OrderOutcome, OutcomeBasis},
-};
+use api::{Reason, acknowledgement::AcknowledgementEffect::AssumeAbsent, server::OrderOutcome};
 
 /// Said of an order that was closed by an acknowledgement.
 const ACKNOWLEDGED: &str = "acknowledged by a user";
@@ -79,7 +75,7 @@ pub fn close(facts: &Facts, attempt: &Attempt) -> Decision {
     let mut record = attempt.record.clone();
     record.outcome = Some(OrderOutcome::Absent);
     record.outcome_at = Some(facts.now.wall);
-    record.outcome_basis = Some(OutcomeBasis::Acknowledged);
+    record.acknowledged = true;
     record.message = Some(ACKNOWLEDGED.into());
     draft.forget_machine();
     draft.status.records.order = Some(record);

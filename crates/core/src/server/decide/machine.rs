@@ -112,10 +112,10 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
         .status
         .account
         .get_or_insert_with(|| account_of(&facts.object));
-    let (power_status, power_effect) = power::wished(facts, server);
-    draft.status.records.power = power_status;
+    let (power_record, power_effect) = power::wished(facts, server);
+    draft.status.records.power = power_record;
     let install = reinstall::reinstall(facts, server);
-    draft.status.records.install.clone_from(&install.status);
+    draft.status.records.install.clone_from(&install.record);
     let differences = differences(facts, Some(&record), server);
     let up_to_date = reinstall::condition(facts, &install, &differences.install);
     let tags = tags::tags(facts, &record, server);
@@ -345,7 +345,7 @@ fn record(facts: &Facts, on_record: Option<OrderRecord>, server: &Server) -> Ord
     if record.outcome != Some(OrderOutcome::Created) {
         record.outcome = Some(OrderOutcome::Created);
         record.outcome_at = Some(facts.now.wall);
-        record.outcome_basis = None;
+        record.acknowledged = false;
         record.message = None;
         record.failures = 0;
     }

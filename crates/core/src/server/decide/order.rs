@@ -26,7 +26,7 @@ use crate::{
 use api::{
     Interval, Reason,
     names::ACKNOWLEDGE,
-    server::{OrderOutcome, OrderRecord, OutcomeBasis},
+    server::{OrderOutcome, OrderRecord},
 };
 use hosting_types::Order;
 use jiff::Timestamp;
@@ -154,7 +154,7 @@ fn start(facts: &Facts, evidence: &Evidence, order: Order, sent: Hashes) -> Deci
                 _ => 0,
             };
             // An acknowledgement breaks the row of unknown outcomes, and another request that of refusals.
-            let acknowledged = attempt.record.outcome_basis == Some(OutcomeBasis::Acknowledged);
+            let acknowledged = attempt.record.acknowledged;
             let changed = is_changed(facts, &attempt.record);
             (
                 if acknowledged { 0 } else { unknown },

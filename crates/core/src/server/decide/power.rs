@@ -11,7 +11,7 @@ pub fn wished(facts: &Facts, server: &Server) -> (Option<PowerRecord>, Option<Ef
     let is_delivered = server.status == ServerStatus::Delivered;
     let wished = power::wished(&power_facts(facts, server.id.as_str(), is_delivered));
     let effect = |(name, action)| Effect::Command { name, action };
-    (wished.status, wished.due.map(effect))
+    (wished.record, wished.due.map(effect))
 }
 
 fn power_facts<'a>(facts: &'a Facts, machine: &'a str, is_there: bool) -> PowerFacts<'a> {
@@ -23,7 +23,7 @@ fn power_facts<'a>(facts: &'a Facts, machine: &'a str, is_there: bool) -> PowerF
         generation: facts.object.metadata.generation.unwrap_or_default(),
         wish: facts.object.spec.power,
         // That of an earlier object is no wish of this one.
-        status: facts
+        record: facts
             .status()
             .records
             .power
@@ -44,6 +44,6 @@ pub fn may_create(fresh: &Facts, name: &str) -> bool {
 }
 
 /// What Synced says where the wish came to nothing.
-pub fn unsynced(status: Option<&PowerRecord>) -> Option<(bool, Reason, String)> {
-    power::failed(status).map(|text| (false, Reason::CommandFailed, text))
+pub fn unsynced(record: Option<&PowerRecord>) -> Option<(bool, Reason, String)> {
+    power::failed(record).map(|text| (false, Reason::CommandFailed, text))
 }

@@ -13,7 +13,7 @@ use api::{
         BareMetalServerSpec, BareMetalServerStatus, DeletionPolicy, ExternalReleasePolicy,
         FailurePolicy, Intent,
         OrderOutcome::{NotSent, Refused},
-        OrderRecord, OutcomeBasis, Replaced,
+        OrderRecord, Replaced,
     },
 };
 use hosting_types::ServerStatus;
@@ -83,7 +83,7 @@ pub fn record(r: &RecordA) -> OrderRecord {
         outcome: r.outcome,
         outcome_at: r.outcome.map(|_| BASE + i64::from(r.settled)),
         failures: i32::from(r.failures),
-        outcome_basis: r.acknowledged.then_some(OutcomeBasis::Acknowledged),
+        acknowledged: r.acknowledged,
         acknowledgement: (r.token != 0).then(|| TEXTS.get(r.token)),
         ..OrderRecord::open(intent(&r.intent))
     }
@@ -100,7 +100,7 @@ pub fn record_of(r: &OrderRecord) -> RecordA {
             0
         },
         failures: u8::try_from(r.failures).unwrap(),
-        acknowledged: r.outcome_basis.is_some(),
+        acknowledged: r.acknowledged,
         token: (r.acknowledgement.as_ref())
             .map_or(0, |token| TEXTS.put(token.clone(), || token.clone())),
     }

@@ -26,8 +26,8 @@ use std::{collections::BTreeMap, time::Duration};
 /// What the wish, and what was done about it, come to.
 #[derive(Default)]
 pub struct Reinstallation {
-    /// What is noted of it.
-    pub status: Option<InstallHistory>,
+    /// What is recorded of it.
+    pub record: Option<InstallHistory>,
     /// What is due, once that is on record.
     pub effect: Option<Effect>,
     /// How the server stands, in the place of a machine with which all goes well.
@@ -44,9 +44,9 @@ pub struct Reinstallation {
 pub fn reinstall(facts: &Facts, server: &Server) -> Reinstallation {
     let id = server.id.as_str();
     if server.status != ServerStatus::Delivered {
-        let status = known(facts, id).or_else(|| facts.status().records.install);
+        let record = known(facts, id).or_else(|| facts.status().records.install);
         return Reinstallation {
-            status,
+            record,
             ..Reinstallation::default()
         };
     }
@@ -55,7 +55,7 @@ pub fn reinstall(facts: &Facts, server: &Server) -> Reinstallation {
         // A process that sent one knows of it, although the object lost its status.
         first.last = remembered(facts, id);
         return Reinstallation {
-            status: Some(first),
+            record: Some(first),
             ..Reinstallation::default()
         };
     };
@@ -71,7 +71,7 @@ pub fn reinstall(facts: &Facts, server: &Server) -> Reinstallation {
     if facts.status().records.install.as_ref() != Some(&known) {
         found.effect = None;
     }
-    found.status = Some(known);
+    found.record = Some(known);
     found
 }
 
@@ -232,7 +232,7 @@ fn ended(last: &InstallRecord) -> Reinstallation {
 
 /// The condition `InstallUpToDate`. `differences`: what the spec asks for and the machine is not installed with, in words.
 pub fn condition(facts: &Facts, found: &Reinstallation, differences: &[String]) -> Option<Wanted> {
-    let known = found.status.as_ref()?;
+    let known = found.record.as_ref()?;
     if known.open().is_some() && found.cause.is_none() {
         // The machine is not shown as delivered: nothing is known of what is on it.
         return None;
