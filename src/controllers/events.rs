@@ -52,7 +52,7 @@ impl Events {
     /// Says that something happened to an object. Repeats within some minutes are counted in one
     /// series, whatever their note.
     pub async fn publish(&self, news: &News, object: &ObjectReference) {
-        let reason = news.reason;
+        let reason = news.reason.as_str();
         match tokio::time::timeout(DEADLINE, self.send(news, object)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!(
@@ -104,7 +104,7 @@ impl Events {
                 ..ObjectMeta::default()
             },
             type_: Some(severity.into()),
-            reason: Some(news.reason.into()),
+            reason: Some(news.reason.as_str().into()),
             note: Some(capped(&news.note).into()),
             action: Some(news.action.into()),
             regarding: Some(object.clone()),

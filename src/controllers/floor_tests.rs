@@ -457,7 +457,7 @@ fn finalizers_of_others_stay_and_ours_is_there_once() {
 fn some_news(_: &[Condition], _: &[Condition]) -> Vec<News> {
     vec![News {
         severity: Severity::Normal,
-        reason: Reason::Delivered.as_str(),
+        reason: Reason::Delivered.into(),
         action: "Check",
         note: "news".into(),
     }]

@@ -65,7 +65,9 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
                 };
                 let all = news(before, after);
                 if let Some(change) = change(before, after)
-                    && all.iter().all(|news| news.reason != change.reason)
+                    && all
+                        .iter()
+                        .all(|news| news.reason.as_str() != change.reason.as_str())
                 {
                     log(&object.object_ref(&()), &machine, &change);
                 }
@@ -135,7 +137,7 @@ fn log(reference: &ObjectReference, machine: &Machine, news: &News) {
     let kind = reference.kind.as_deref();
     let (namespace, name) = (reference.namespace.as_deref(), reference.name.as_deref());
     let (uuid, order) = (machine.uuid.as_deref(), machine.order.as_deref());
-    let (reason, action) = (news.reason, news.action);
+    let (reason, action) = (news.reason.as_str(), news.action);
     let end = news.note.floor_char_boundary(MOST_LOGGED);
     let why = Some(&news.note[..end]).filter(|why| !why.is_empty());
     match news.severity {
@@ -166,7 +168,7 @@ fn change(before: &[Condition], after: &[Condition]) -> Option<News> {
             true => Severity::Warning,
             false => Severity::Normal,
         },
-        reason: Reason::parse(&now.reason)?.as_str(),
+        reason: Reason::parse(&now.reason)?.into(),
         action: "Report",
         note: now.message,
     })
@@ -176,6 +178,7 @@ fn change(before: &[Condition], after: &[Condition]) -> Option<News> {
 mod tests {
     use super::*;
     use crate::runtime::telemetry::{LogFormat, tests::Written};
+    use flexmetal_core::report::Step;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     fn ready(status: &str, reason: Reason) -> Vec<Condition> {
@@ -198,7 +201,7 @@ mod tests {
         let stalled = ready("stalled", Reason::InvalidSpec);
         assert_eq!(change(&waits, &waits), None);
         let line = |before: &[Condition], after: &[Condition]| {
-            change(before, after).map(|news| (news.reason, news.severity))
+            change(before, after).map(|news| (news.reason.as_str(), news.severity))
         };
         assert_eq!(line(&[], &waits), Some(("NoStock", Severity::Normal)));
         assert_eq!(
@@ -221,7 +224,7 @@ mod tests {
         };
         let news = News {
             severity: Severity::Warning,
-            reason: "Refused",
+            reason: Step::Refused.into(),
             action: "Order",
             note: format!("no\n INFO forged\u{1b}[31m {}", "x".repeat(5000)),
         };

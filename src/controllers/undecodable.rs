@@ -75,7 +75,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
         );
         let news = News {
             severity: Severity::Warning,
-            reason: Reason::InvalidSpec.as_str(),
+            reason: Reason::InvalidSpec.into(),
             action: "Hold",
             note: note.clone(),
         };

@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use api::{Reason, timing::BOUNDS};
+use flexmetal_core::report::{EventReason, Step};
 use serde_json::{Value, json};
 
 use crate::crds;
@@ -177,8 +178,10 @@ fn every_reason_has_its_entry_and_no_entry_is_left_over() {
         .lines()
         .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
         .collect();
-    let reasons: BTreeSet<&str> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
-    assert_eq!(entries, reasons);
+    let reasons = Reason::ALL.iter().map(|reason| reason.as_str());
+    let others = EventReason::OTHERS.iter().map(|reason| reason.as_str());
+    let words: BTreeSet<&str> = reasons.chain(others).collect();
+    assert_eq!(entries, words);
     for line in page.lines().filter(|line| line.starts_with("| `")) {
         let columns: Vec<&str> = line.split('|').map(str::trim).collect();
         assert!(
@@ -186,6 +189,18 @@ fn every_reason_has_its_entry_and_no_entry_is_left_over() {
             "meaning and remedy: {line}"
         );
     }
+}
+
+#[test]
+fn every_step_of_a_server_has_its_entry_and_no_entry_is_left_over() {
+    let page = fs::read_to_string(Path::new(ROOT).join("docs/kinds/baremetalserver.md")).unwrap();
+    let (_, section) = page.split_once("\n## Events\n").expect("the section");
+    let section = section.split("\n## ").next().unwrap();
+    let entries: Vec<&str> = section
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
+        .collect();
+    assert_eq!(entries, Step::ALL.map(Step::as_str));
 }
 
 /// Fields of Kubernetes' own kinds that pages speak of.

@@ -12,8 +12,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 pub struct News {
     /// Whether it is a warning.
     pub severity: Severity,
-    /// Why, or what happened: a fixed word.
-    pub reason: &'static str,
+    /// Why, or what happened.
+    pub reason: EventReason,
     /// What was done or tried: a word such as `Order`.
     pub action: &'static str,
     /// In words.
@@ -39,7 +39,7 @@ pub fn turned(
         };
         Some(News {
             severity: *severity,
-            reason: Reason::parse(&condition.reason)?.as_str(),
+            reason: Reason::parse(&condition.reason)?.into(),
             action,
             note: told.message.clone(),
         })
@@ -48,6 +48,179 @@ pub fn turned(
     // A deletion that needs a user waits, too.
     news.dedup_by(|a, b| (a.reason, &a.note) == (b.reason, &b.note));
     news
+}
+
+/// Why an event is published, or what happened. Each has an entry in the pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EventReason {
+    /// A condition has this reason now.
+    Condition(Reason),
+    /// A step of a machine's life.
+    Step(Step),
+    /// An account uses another base URL or key.
+    KeyAccepted,
+    /// Another operator serves the account.
+    OperatorConflict,
+    /// Entries of a whitelist that was deleted may stay at the provider.
+    Retained,
+    /// Servers or hosts still name an SshKey that was deleted.
+    StillReferenced,
+}
+
+impl EventReason {
+    /// Those that are neither the reason of a condition nor a step, for documentation and tests.
+    pub const OTHERS: [Self; 4] = [
+        Self::KeyAccepted,
+        Self::OperatorConflict,
+        Self::Retained,
+        Self::StillReferenced,
+    ];
+
+    /// The name as it appears in events and logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Condition(reason) => reason.as_str(),
+            Self::Step(step) => step.as_str(),
+            Self::KeyAccepted => "KeyAccepted",
+            Self::OperatorConflict => "OperatorConflict",
+            Self::Retained => "Retained",
+            Self::StillReferenced => "StillReferenced",
+        }
+    }
+}
+
+impl From<Reason> for EventReason {
+    fn from(reason: Reason) -> Self {
+        Self::Condition(reason)
+    }
+}
+
+impl From<Step> for EventReason {
+    fn from(step: Step) -> Self {
+        Self::Step(step)
+    }
+}
+
+/// A step of a machine's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// The provider took the order.
+    Ordered,
+    /// The answer to the order was lost, so it is not known yet whether there is a machine.
+    AnswerLost,
+    /// A machine was found by the tag of the order, or of the object.
+    FoundByMark,
+    /// The machine of an earlier object of the same name is this object's now.
+    TakenOver,
+    /// The machine that `spec.externalID` names is this object's now.
+    Adopted,
+    /// The machine is delivered and has an address.
+    Delivered,
+    /// The provider refused the order.
+    Refused,
+    /// The spec asks for something else than the machine has, and nothing acts on that.
+    PendingChanges,
+    /// The provider took a re-installation.
+    Reinstalling,
+    /// The machine is installed again.
+    Reinstalled,
+    /// A re-installation that was asked for did not take place.
+    NotReinstalled,
+    /// The machine came to nothing, and another one is ordered in its place.
+    Replaced,
+    /// The object deletes itself within a day, or within an hour.
+    Expiring,
+    /// The object deleted itself.
+    Expired,
+    /// The root password is not stored, and can be had for six hours at most, or for one.
+    PasswordExpiring,
+    /// The root password was not stored, and cannot be had any more.
+    PasswordMissed,
+    /// The object is deleted, and the release of its machine begins after a delay.
+    ReleaseDelayed,
+    /// The release of the machine is noted on the object: from now on it goes on to its end.
+    ReleaseStarted,
+    /// The machine is released.
+    Released,
+    /// The machine stays at the provider, by policy.
+    Retained,
+}
+
+impl Step {
+    /// Every step, for documentation and tests.
+    pub const ALL: [Self; 20] = [
+        Self::Ordered,
+        Self::AnswerLost,
+        Self::FoundByMark,
+        Self::TakenOver,
+        Self::Adopted,
+        Self::Delivered,
+        Self::Refused,
+        Self::PendingChanges,
+        Self::Reinstalling,
+        Self::Reinstalled,
+        Self::NotReinstalled,
+        Self::Replaced,
+        Self::Expiring,
+        Self::Expired,
+        Self::PasswordExpiring,
+        Self::PasswordMissed,
+        Self::ReleaseDelayed,
+        Self::ReleaseStarted,
+        Self::Released,
+        Self::Retained,
+    ];
+
+    /// The reason of its event.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ordered => "Ordered",
+            Self::AnswerLost => "AnswerLost",
+            Self::FoundByMark => "FoundByMark",
+            Self::TakenOver => "TakenOver",
+            Self::Adopted => "Adopted",
+            Self::Delivered => "Delivered",
+            Self::Refused => "Refused",
+            Self::PendingChanges => "PendingChanges",
+            Self::Reinstalling => "Reinstalling",
+            Self::Reinstalled => "Reinstalled",
+            Self::NotReinstalled => "NotReinstalled",
+            Self::Replaced => "Replaced",
+            Self::Expiring => "Expiring",
+            Self::Expired => "Expired",
+            Self::PasswordExpiring => "PasswordExpiring",
+            Self::PasswordMissed => "PasswordMissed",
+            Self::ReleaseDelayed => "ReleaseDelayed",
+            Self::ReleaseStarted => "ReleaseStarted",
+            Self::Released => "Released",
+            Self::Retained => "Retained",
+        }
+    }
+
+    /// As news: a warning where money or a person is concerned.
+    pub fn news(self, note: impl Into<String>) -> News {
+        let (severity, action) = match self {
+            Self::Ordered | Self::FoundByMark => (Severity::Normal, "Order"),
+            Self::AnswerLost | Self::Refused => (Severity::Warning, "Order"),
+            Self::TakenOver => (Severity::Normal, "TakeOver"),
+            Self::Adopted => (Severity::Normal, "Adopt"),
+            Self::Delivered => (Severity::Normal, "Deliver"),
+            Self::PendingChanges => (Severity::Warning, "Compare"),
+            Self::Reinstalling | Self::NotReinstalled => (Severity::Warning, "Reinstall"),
+            Self::Reinstalled => (Severity::Normal, "Reinstall"),
+            Self::Replaced => (Severity::Warning, "Replace"),
+            Self::Expiring | Self::Expired => (Severity::Warning, "Expire"),
+            Self::PasswordExpiring | Self::PasswordMissed => (Severity::Warning, "StorePassword"),
+            Self::ReleaseDelayed => (Severity::Warning, "Release"),
+            Self::ReleaseStarted | Self::Released | Self::Retained => (Severity::Normal, "Release"),
+        };
+        News {
+            severity,
+            reason: self.into(),
+            action,
+            note: note.into(),
+        }
+    }
 }
 
 /// Whether an event is a warning.

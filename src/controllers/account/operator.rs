@@ -13,7 +13,7 @@ use api::account::AccountStatus;
 use flexmetal_core::{
     account::operator::{self, Look, Step},
     again::Again,
-    report::{News, Severity},
+    report::{EventReason, News, Severity},
 };
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, ResourceExt as _};
@@ -80,7 +80,7 @@ pub(super) async fn claim<K: AccountObject>(
                 memory.conflict = Some(recorded.to_owned());
                 let news = News {
                     severity: Severity::Warning,
-                    reason: "OperatorConflict",
+                    reason: EventReason::OperatorConflict,
                     action: "Serve",
                     note: operator::conflict(&key.to_string(), recorded, &look),
                 };

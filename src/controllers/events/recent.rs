@@ -87,7 +87,7 @@ impl Recent {
     /// random, so nobody can make two objects share one.
     fn key(&self, news: &News, object: &ObjectReference) -> u64 {
         let mut hash = self.state.build_hasher();
-        (news.severity as u8, news.reason, news.action).hash(&mut hash);
+        (news.severity as u8, news.reason.as_str(), news.action).hash(&mut hash);
         (&object.kind, &object.namespace, &object.name, &object.uid).hash(&mut hash);
         hash.finish()
     }
@@ -109,7 +109,7 @@ mod tests {
     fn news(note: &str) -> News {
         News {
             severity: Severity::Warning,
-            reason: Reason::WriteFailed.as_str(),
+            reason: Reason::WriteFailed.into(),
             action: "Hold",
             note: note.into(),
         }
@@ -140,7 +140,7 @@ mod tests {
         );
         assert_eq!(recent.repeated(&news("1"), &object("b"), secs(600)), None);
         let other = News {
-            reason: Reason::InvalidSpec.as_str(),
+            reason: Reason::InvalidSpec.into(),
             ..news("1")
         };
         assert_eq!(recent.repeated(&other, &object("a"), secs(600)), None);

@@ -4,10 +4,11 @@ use super::ServerContext;
 use crate::controllers::report::{Machine, Reported};
 use api::target::TargetKind;
 use flexmetal_core::{
+    report::Step,
     server::{
         decide::{Decision, expiry, fence},
         facts::Facts,
-        steps::{self, Step},
+        steps,
     },
     wording::listed,
 };

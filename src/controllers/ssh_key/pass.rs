@@ -8,7 +8,7 @@ use crate::controllers::{
 use api::{SshKey, conditions::Type};
 use flexmetal_core::{
     again::Again,
-    report::{News, Severity},
+    report::{EventReason, News, Severity},
     ssh_key::decide::{decide, turn},
     stored_keys::still_referring,
 };
@@ -72,7 +72,7 @@ async fn report_referrers(ctx: &KeyContext, object: &SshKey) {
     if let Some(note) = still_referring(namespace, &users) {
         let news = News {
             severity: Severity::Warning,
-            reason: "StillReferenced",
+            reason: EventReason::StillReferenced,
             action: "Delete",
             note,
         };

@@ -4,7 +4,7 @@ use super::WhitelistContext;
 use crate::{account::Permit, runtime::clock};
 use flexmetal_core::{
     pass::Ended,
-    report::{News, Severity},
+    report::{EventReason, News, Severity},
     trouble::Trouble,
     whitelist::{
         decide::{
@@ -226,7 +226,7 @@ async fn tell_what_stays(ctx: &WhitelistContext, facts: &Facts) {
     let named = left.get(..left.len().min(MOST_NAMED)).unwrap_or_default();
     let news = News {
         severity: Severity::Warning,
-        reason: "Retained",
+        reason: EventReason::Retained,
         action: "Delete",
         note: format!(
             "{}{more} of API key {} may stay at the provider, to lock nobody out: remove them there once they are not needed",

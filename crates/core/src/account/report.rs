@@ -4,7 +4,7 @@ use super::{
     decide::Decision,
     facts::{Facts, SecretFact},
 };
-use crate::report::{News, Severity};
+use crate::report::{EventReason, News, Severity};
 use api::{
     Reason,
     account::AccountStatus,
@@ -103,7 +103,7 @@ pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &Decision) -
         };
         news.push(News {
             severity: Severity::Normal,
-            reason: "KeyAccepted",
+            reason: EventReason::KeyAccepted,
             action: "Connect",
             note: note.into(),
         });
@@ -116,7 +116,7 @@ pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &Decision) -
         let is_news = was.is_none_or(|c| c.reason != wanted.reason.as_str());
         let of = |severity, action, note| News {
             severity,
-            reason: wanted.reason.as_str(),
+            reason: wanted.reason.into(),
             action,
             note,
         };
@@ -151,7 +151,7 @@ pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &Decision) -
 pub fn forbidden(why: &str) -> News {
     News {
         severity: Severity::Warning,
-        reason: Reason::Pending.as_str(),
+        reason: Reason::Pending.into(),
         action: "Hold",
         note: why.to_owned(),
     }

@@ -10,7 +10,7 @@ use super::{
     },
     facts::{Facts, is_same_uuid},
 };
-use crate::report::{News, Severity};
+use crate::report::{News, Severity, Step};
 use api::{
     Reason,
     conditions::{self, Type},
@@ -21,104 +21,6 @@ use api::{
 use evidence::{Evidence, evidence};
 use hosting_types::ServerStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-
-/// A step of a machine's life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// The provider took the order.
-    Ordered,
-    /// The answer to the order was lost, so it is not known yet whether there is a machine.
-    AnswerLost,
-    /// A machine was found by the tag of the order, or of the object.
-    FoundByMark,
-    /// The machine of an earlier object of the same name is this object's now.
-    TakenOver,
-    /// The machine that `spec.externalID` names is this object's now.
-    Adopted,
-    /// The machine is delivered and has an address.
-    Delivered,
-    /// The provider refused the order.
-    Refused,
-    /// The spec asks for something else than the machine has, and nothing acts on that.
-    PendingChanges,
-    /// The provider took a re-installation.
-    Reinstalling,
-    /// The machine is installed again.
-    Reinstalled,
-    /// A re-installation that was asked for did not take place.
-    NotReinstalled,
-    /// The machine came to nothing, and another one is ordered in its place.
-    Replaced,
-    /// The object deletes itself within a day, or within an hour.
-    Expiring,
-    /// The object deleted itself.
-    Expired,
-    /// The root password is not stored, and can be had for six hours at most, or for one.
-    PasswordExpiring,
-    /// The root password was not stored, and cannot be had any more.
-    PasswordMissed,
-    /// The object is deleted, and the release of its machine begins after a delay.
-    ReleaseDelayed,
-    /// The release of the machine is noted on the object: from now on it goes on to its end.
-    ReleaseStarted,
-    /// The machine is released.
-    Released,
-    /// The machine stays at the provider, by policy.
-    Retained,
-}
-
-impl Step {
-    /// The reason of its event.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ordered => "Ordered",
-            Self::AnswerLost => "AnswerLost",
-            Self::FoundByMark => "FoundByMark",
-            Self::TakenOver => "TakenOver",
-            Self::Adopted => "Adopted",
-            Self::Delivered => "Delivered",
-            Self::Refused => "Refused",
-            Self::PendingChanges => "PendingChanges",
-            Self::Reinstalling => "Reinstalling",
-            Self::Reinstalled => "Reinstalled",
-            Self::NotReinstalled => "NotReinstalled",
-            Self::Replaced => "Replaced",
-            Self::Expiring => "Expiring",
-            Self::Expired => "Expired",
-            Self::PasswordExpiring => "PasswordExpiring",
-            Self::PasswordMissed => "PasswordMissed",
-            Self::ReleaseDelayed => "ReleaseDelayed",
-            Self::ReleaseStarted => "ReleaseStarted",
-            Self::Released => "Released",
-            Self::Retained => "Retained",
-        }
-    }
-
-    /// As news: a warning where money or a person is concerned.
-    pub fn news(self, note: impl Into<String>) -> News {
-        let (severity, action) = match self {
-            Self::Ordered | Self::FoundByMark => (Severity::Normal, "Order"),
-            Self::AnswerLost | Self::Refused => (Severity::Warning, "Order"),
-            Self::TakenOver => (Severity::Normal, "TakeOver"),
-            Self::Adopted => (Severity::Normal, "Adopt"),
-            Self::Delivered => (Severity::Normal, "Deliver"),
-            Self::PendingChanges => (Severity::Warning, "Compare"),
-            Self::Reinstalling | Self::NotReinstalled => (Severity::Warning, "Reinstall"),
-            Self::Reinstalled => (Severity::Normal, "Reinstall"),
-            Self::Replaced => (Severity::Warning, "Replace"),
-            Self::Expiring | Self::Expired => (Severity::Warning, "Expire"),
-            Self::PasswordExpiring | Self::PasswordMissed => (Severity::Warning, "StorePassword"),
-            Self::ReleaseDelayed => (Severity::Warning, "Release"),
-            Self::ReleaseStarted | Self::Released | Self::Retained => (Severity::Normal, "Release"),
-        };
-        News {
-            severity,
-            reason: self.as_str(),
-            action,
-            note: note.into(),
-        }
-    }
-}
 
 /// What a status tells that the one before it did not.
 pub fn told(facts: &Facts, next: &BareMetalServerStatus) -> Vec<News> {
@@ -138,7 +40,10 @@ pub fn told(facts: &Facts, next: &BareMetalServerStatus) -> Vec<News> {
         |status: &BareMetalServerStatus| conditions::is_true(&status.conditions, Type::Stalled);
     // A refusal is told as such.
     let is_told = |reason: Reason| {
-        reason == Reason::OrderRefused && news.iter().any(|n| n.reason == Step::Refused.as_str())
+        reason == Reason::OrderRefused
+            && news
+                .iter()
+                .any(|n| n.reason.as_str() == Step::Refused.as_str())
     };
     if is_stalled(next)
         && !is_stalled(&before)
@@ -160,7 +65,7 @@ pub fn told(facts: &Facts, next: &BareMetalServerStatus) -> Vec<News> {
 fn held(reason: Reason, message: &str) -> News {
     News {
         severity: Severity::Warning,
-        reason: reason.as_str(),
+        reason: reason.into(),
         action: "Hold",
         note: message.to_owned(),
     }

@@ -17,7 +17,7 @@ fn events(case: &Case) -> (Vec<&'static str>, String) {
         .finish(Timestamp::from_second(START).unwrap());
     let news = told(&case.0, &status);
     let notes: Vec<&str> = news.iter().map(|n| n.note.as_str()).collect();
-    (news.iter().map(|n| n.reason).collect(), notes.join("\n"))
+    (news.iter().map(|n| n.reason.as_str()).collect(), notes.join("\n"))
 }
 
 /// The case once what it decided stands in its status.
@@ -86,7 +86,7 @@ fn a_lost_answer_and_a_refusal_are_warnings() {
     let refused = answered(OrderOutcome::Refused, None);
     let status = refused.decide().draft.finish(Timestamp::MIN);
     let news = told(&refused.0, &status);
-    let news: Vec<_> = news.iter().map(|n| (n.reason, n.severity)).collect();
+    let news: Vec<_> = news.iter().map(|n| (n.reason.as_str(), n.severity)).collect();
     assert_eq!(
         news,
         [("Refused", Severity::Warning)],
