@@ -76,9 +76,10 @@ async fn act_here(
         Effect::Command { name, action } => command(ctx, facts, name, *action).await,
         Effect::WriteOutput(output) => Box::pin(outputs::write(ctx, facts, output)).await,
         Effect::RecordOutput(output) => Box::pin(outputs::record_output(ctx, facts, output)).await,
-        Effect::FreeOutputs { outputs, is_end } => {
-            Box::pin(outputs::free_outputs(ctx, facts, outputs, *is_end)).await
+        Effect::CheckDeletedOutputs(outputs) => {
+            Box::pin(outputs::check_deleted(ctx, facts, outputs)).await
         }
+        Effect::ReleaseOutputs(outputs) => Box::pin(outputs::release(ctx, facts, outputs)).await,
         Effect::FindPassword { of, secret } => {
             Box::pin(root_password::find(ctx, facts, of, secret)).await
         }
@@ -139,7 +140,8 @@ async fn act_there(
         | Effect::Command { .. }
         | Effect::WriteOutput(_)
         | Effect::RecordOutput(_)
-        | Effect::FreeOutputs { .. }
+        | Effect::CheckDeletedOutputs(_)
+        | Effect::ReleaseOutputs(_)
         | Effect::FindPassword { .. }
         | Effect::ForgetPassword { .. }
         | Effect::Expire { .. }
@@ -200,7 +202,8 @@ async fn act_there(
         | Effect::Command { .. }
         | Effect::WriteOutput(_)
         | Effect::RecordOutput(_)
-        | Effect::FreeOutputs { .. }
+        | Effect::CheckDeletedOutputs(_)
+        | Effect::ReleaseOutputs(_)
         | Effect::FetchPassword { .. }
         | Effect::FindPassword { .. }
         | Effect::ForgetPassword { .. }

@@ -2,7 +2,7 @@
 
 use super::{
     ServerContext, act,
-    owned::{self, Kept, SecretEntries},
+    owned::{self, Kept, SecretEntries, Which},
     writes,
 };
 use crate::controllers::writes::Written;
@@ -37,7 +37,7 @@ pub(super) async fn record_output(
     }
     let (status, former) = outputs::with_record(&fresh, output);
     if let Some(former) = former
-        && let Err(observation) = free_output(ctx, &fresh, &former, true).await
+        && let Err(observation) = remove_finalizers(ctx, &fresh, &[former], Which::Always).await
     {
         return observation;
     }
@@ -47,44 +47,58 @@ pub(super) async fn record_output(
     }
 }
 
-/// Takes our finalizer off outputs: off these at the end of the server, else off those that somebody deleted.
-pub(super) async fn free_outputs(
+/// Takes our finalizer off those of the outputs of a living server that somebody deleted.
+pub(super) async fn check_deleted(
     ctx: &ServerContext,
     facts: &Facts,
     outputs: &[OutputRecord],
-    is_end: bool,
 ) -> Observation {
     match act::reread(ctx, facts).await {
-        Ok(fresh) if fresh.deleting() == is_end => {}
+        Ok(fresh) if !fresh.deleting() => {}
         Ok(_) => return Observation::Stale,
         Err(observation) => return observation,
     }
-    for output in outputs {
-        if let Err(observation) = free_output(ctx, facts, output, is_end).await {
-            return observation;
-        }
-    }
-    Observation::OutputsFreed {
-        outputs: outputs.to_vec(),
-        is_end,
+    match remove_finalizers(ctx, facts, outputs, Which::IfDeleted).await {
+        Ok(()) => Observation::DeletedOutputsChecked,
+        Err(observation) => observation,
     }
 }
 
-async fn free_output(
+/// Takes our finalizer off these outputs, at the end of the server.
+pub(super) async fn release(
     ctx: &ServerContext,
     facts: &Facts,
-    output: &OutputRecord,
-    is_end: bool,
+    outputs: &[OutputRecord],
+) -> Observation {
+    match act::reread(ctx, facts).await {
+        Ok(fresh) if fresh.deleting() => {}
+        Ok(_) => return Observation::Stale,
+        Err(observation) => return observation,
+    }
+    match remove_finalizers(ctx, facts, outputs, Which::Always).await {
+        Ok(()) => Observation::OutputsReleased(outputs.to_vec()),
+        Err(observation) => observation,
+    }
+}
+
+async fn remove_finalizers(
+    ctx: &ServerContext,
+    facts: &Facts,
+    outputs: &[OutputRecord],
+    which: Which,
 ) -> Result<(), Observation> {
-    match owned::free_output(ctx, &facts.object, output, is_end).await {
-        Kept::Written | Kept::Stands | Kept::NotOurs => Ok(()),
-        Kept::Stale => Err(Observation::Stale),
-        Kept::Failed(why) => {
-            let (kind, name) = (output.kind.kind(), &output.name);
-            let message = format!("{kind} {name}: its finalizer cannot be removed: {why}");
-            Err(Observation::Failed(Trouble::of_write(message)))
+    for output in outputs {
+        match owned::remove_output_finalizer(ctx, &facts.object, output, which).await {
+            Kept::Written | Kept::Stands | Kept::NotOurs => {}
+            Kept::Stale => return Err(Observation::Stale),
+            Kept::Failed(why) => {
+                let (kind, name) = (output.kind.kind(), &output.name);
+                let message = format!("{kind} {name}: its finalizer cannot be removed: {why}");
+                return Err(Observation::Failed(Trouble::of_write(message)));
+            }
         }
     }
+    Ok(())
 }
 
 /// Brings it about that the ConfigMap or the Secret holds what it should. It is read first: one that belongs to another is

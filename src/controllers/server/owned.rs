@@ -40,6 +40,15 @@ pub(super) enum Kept {
     Failed(String),
 }
 
+/// Off which our finalizer is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Which {
+    /// Off any.
+    Always,
+    /// Off one that somebody deleted.
+    IfDeleted,
+}
+
 /// The key of a root password in the Secret that holds one.
 pub(super) const PASSWORD: &str = "password";
 
@@ -140,25 +149,30 @@ where
     }
 }
 
-/// Takes our finalizer off one, where the server ends or somebody deleted it.
-pub(super) async fn free_output(
+/// Takes our finalizer off one of the server's.
+pub(super) async fn remove_output_finalizer(
     ctx: &ServerContext,
     server: &BareMetalServer,
     output: &OutputRecord,
-    is_end: bool,
+    which: Which,
 ) -> Kept {
     let name = &output.name;
     match output.kind {
         OutputPlace::ConfigMap => {
-            free_output_of::<ConfigMap>(api(ctx, server), server, name, is_end).await
+            remove_finalizer_of::<ConfigMap>(api(ctx, server), server, name, which).await
         }
         OutputPlace::Secret => {
-            free_output_of::<Secret>(api(ctx, server), server, name, is_end).await
+            remove_finalizer_of::<Secret>(api(ctx, server), server, name, which).await
         }
     }
 }
 
-async fn free_output_of<K>(api: Api<K>, server: &BareMetalServer, name: &str, is_end: bool) -> Kept
+async fn remove_finalizer_of<K>(
+    api: Api<K>,
+    server: &BareMetalServer,
+    name: &str,
+    which: Which,
+) -> Kept
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
 {
@@ -167,11 +181,10 @@ where
         Ok(None) => return Kept::Stands,
         Err(failure) => return failed(&failure),
     };
-    let is_due = is_end || found.meta().deletion_timestamp.is_some();
     if !is_held(server, found.meta()) {
         return Kept::NotOurs;
     }
-    if !is_due {
+    if which == Which::IfDeleted && found.meta().deletion_timestamp.is_none() {
         return Kept::Stands;
     }
     match remove_finalizer(&api, name, found).await {

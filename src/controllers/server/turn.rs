@@ -49,7 +49,8 @@ pub(super) fn ask(facts: &Facts, account: Option<&Account>, effect: &Effect) -> 
         | Effect::Command { .. }
         | Effect::WriteOutput(_)
         | Effect::RecordOutput(_)
-        | Effect::FreeOutputs { .. }
+        | Effect::CheckDeletedOutputs(_)
+        | Effect::ReleaseOutputs(_)
         | Effect::FindPassword { .. }
         | Effect::ForgetPassword { .. }
         | Effect::Expire { .. }

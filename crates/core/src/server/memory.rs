@@ -275,13 +275,10 @@ pub enum Observation {
         /// Whether it is this object's.
         is_ours: bool,
     },
-    /// Our finalizer was taken off these ConfigMaps and Secrets, where it was due.
-    OutputsFreed {
-        /// Which.
-        outputs: Vec<OutputRecord>,
-        /// Whether that was for the end of the object.
-        is_end: bool,
-    },
+    /// No ConfigMap and no Secret on record waits for us, deleted by somebody.
+    DeletedOutputsChecked,
+    /// Our finalizer is off these ConfigMaps and Secrets, for the end of the object.
+    OutputsReleased(Vec<OutputRecord>),
     /// A step with the root password ended.
     Password {
         /// Of which installation.
@@ -397,8 +394,12 @@ impl Memory {
                 self.outputs.note(place, content, is_ours, now);
                 self.succeed();
             }
-            Observation::OutputsFreed { outputs, is_end } => {
-                self.outputs.note_freed(outputs, is_end, now);
+            Observation::DeletedOutputsChecked => {
+                self.outputs.set_checked(now);
+                self.succeed();
+            }
+            Observation::OutputsReleased(outputs) => {
+                self.outputs.set_released(outputs);
                 self.succeed();
             }
             Observation::Password { of, end } => {

@@ -300,7 +300,8 @@ impl Hand<'_> {
             Effect::Command { .. }
             | Effect::WriteOutput(_)
             | Effect::RecordOutput(_)
-            | Effect::FreeOutputs { .. }
+            | Effect::CheckDeletedOutputs(_)
+            | Effect::ReleaseOutputs(_)
             | Effect::Reinstall(_)
             | Effect::LookAtInstall { .. }
             | Effect::FindPassword { .. }

@@ -94,13 +94,10 @@ pub enum Effect {
     WriteOutput(Output),
     /// Put on record that the object has this ConfigMap or Secret, before it is created.
     RecordOutput(OutputRecord),
-    /// Take our finalizer off ConfigMaps and Secrets of the object.
-    FreeOutputs {
-        /// Which.
-        outputs: Vec<OutputRecord>,
-        /// Whether the object ends; else it is taken off those that somebody deleted.
-        is_end: bool,
-    },
+    /// Take our finalizer off those of these ConfigMaps and Secrets that somebody deleted.
+    CheckDeletedOutputs(Vec<OutputRecord>),
+    /// Take our finalizer off these ConfigMaps and Secrets: the object ends.
+    ReleaseOutputs(Vec<OutputRecord>),
     /// Look whether the Secret for a root password is free, or holds it already.
     FindPassword {
         /// Of which installation.

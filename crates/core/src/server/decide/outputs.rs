@@ -55,10 +55,10 @@ impl Output {
 pub struct Outputs {
     config_map: Option<Look>,
     secret: Option<Look>,
-    /// When it was last looked whether somebody deleted what is on record.
-    looked: Option<Duration>,
+    /// When it was last checked whether somebody deleted what is on record.
+    checked: Option<Duration>,
     /// What has our finalizer no more, at the end of the object.
-    freed: Vec<OutputRecord>,
+    released: Vec<OutputRecord>,
 }
 
 /// A look at one of them, after which it held what it should, or was seen to be another's.
@@ -83,12 +83,14 @@ impl Outputs {
         }
     }
 
-    /// Takes in that our finalizer was taken off: off these at the end of the object, else off those that somebody deleted.
-    pub fn note_freed(&mut self, outputs: Vec<OutputRecord>, is_end: bool, at: Duration) {
-        match is_end {
-            true => self.freed = outputs,
-            false => self.looked = Some(at),
-        }
+    /// Takes in that none is left that somebody deleted.
+    pub fn set_checked(&mut self, at: Duration) {
+        self.checked = Some(at);
+    }
+
+    /// Takes in that our finalizer is off these, at the end of the object.
+    pub fn set_released(&mut self, outputs: Vec<OutputRecord>) {
+        self.released = outputs;
     }
 
     /// The last look at what is to be written.
@@ -144,16 +146,13 @@ pub fn look_for_deleted(facts: &Facts, decision: &mut Decision) {
     if facts.deleting() || outputs.is_empty() {
         return;
     }
-    let looked = facts.memory.outputs.looked;
-    let rest = looked.and_then(|at| (at + LOOK_EVERY).checked_sub(facts.now.mono));
+    let checked = facts.memory.outputs.checked;
+    let rest = checked.and_then(|at| (at + LOOK_EVERY).checked_sub(facts.now.mono));
     match rest.filter(|rest| !rest.is_zero()) {
         Some(rest) => decision.look_within(rest),
         None => {
-            let look = Effect::FreeOutputs {
-                outputs: outputs.to_vec(),
-                is_end: false,
-            };
-            decision.effect.get_or_insert(look);
+            let check = Effect::CheckDeletedOutputs(outputs.to_vec());
+            decision.effect.get_or_insert(check);
         }
     }
 }
@@ -175,10 +174,9 @@ fn free_at_the_end(facts: &Facts, decision: &mut Decision) {
             outputs.push(output);
         }
     }
-    outputs.retain(|output| !facts.memory.outputs.freed.contains(output));
+    outputs.retain(|output| !facts.memory.outputs.released.contains(output));
     if !outputs.is_empty() {
-        let is_end = true;
-        decision.effect = Some(Effect::FreeOutputs { outputs, is_end });
+        decision.effect = Some(Effect::ReleaseOutputs(outputs));
     } else if !facts.has_finalizer() && facts.has_output_finalizer() {
         decision.effect = Some(Effect::LetGo);
     }

@@ -30,7 +30,7 @@ fn due(case: &Case) -> Option<Output> {
     match case.decide().effect {
         Some(Effect::WriteOutput(output)) => Some(output),
         // A look whether somebody deleted one comes last.
-        None | Some(Effect::FreeOutputs { is_end: false, .. }) => None,
+        None | Some(Effect::CheckDeletedOutputs(_)) => None,
         other => panic!("{other:?}"),
     }
 }
@@ -154,9 +154,8 @@ fn a_name_that_is_taken_is_told_and_all_else_goes_on() {
 /// Our finalizer is taken off, as the decision says.
 fn free(case: &Case) -> Observation {
     match case.decide().effect {
-        Some(Effect::FreeOutputs { outputs, is_end }) => {
-            Observation::OutputsFreed { outputs, is_end }
-        }
+        Some(Effect::CheckDeletedOutputs(_)) => Observation::DeletedOutputsChecked,
+        Some(Effect::ReleaseOutputs(outputs)) => Observation::OutputsReleased(outputs),
         other => panic!("{other:?}"),
     }
 }
@@ -206,10 +205,9 @@ fn an_output_is_on_record_before_it_is_created() {
 #[test]
 fn outputs_are_freed_before_the_finalizer_goes() {
     let names = |case: &Case| match case.decide().effect {
-        Some(Effect::FreeOutputs {
-            outputs,
-            is_end: true,
-        }) => outputs.into_iter().map(|output| output.name).collect(),
+        Some(Effect::ReleaseOutputs(outputs)) => {
+            outputs.into_iter().map(|output| output.name).collect()
+        }
         _ => Vec::new(),
     };
     let effect = |case: &Case| short(&case.decide()).0;
@@ -268,10 +266,10 @@ fn what_somebody_deleted_is_freed_at_the_next_look() {
     assert_eq!(short(&looked.decide()).0, None);
     let later = later(looked, 600);
     let again = seen(seen(later, true), true);
-    assert_eq!(short(&again.decide()).0, Some("FreeOutputs"));
+    assert_eq!(short(&again.decide()).0, Some("CheckDeletedOutputs"));
     // Suspended, nothing is written, and what is deleted goes.
     let suspended = both.spec(|s| s.suspend = Some(true));
-    assert_eq!(short(&suspended.decide()).0, Some("FreeOutputs"));
+    assert_eq!(short(&suspended.decide()).0, Some("CheckDeletedOutputs"));
 }
 
 #[test]

@@ -127,7 +127,7 @@ fn said(case: &Case) -> Wanted {
 fn step(case: &Case) -> &'static str {
     match case.decide().effect {
         // A look whether somebody deleted it comes last.
-        None | Some(Effect::FreeOutputs { is_end: false, .. }) => "none",
+        None | Some(Effect::CheckDeletedOutputs(_)) => "none",
         Some(Effect::RecordOutput(_)) => "record",
         Some(Effect::FindPassword { .. }) => "find",
         Some(Effect::FetchPassword { .. }) => "fetch",
