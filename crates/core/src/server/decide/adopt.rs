@@ -2,7 +2,8 @@
 
 use super::{
     super::facts::{Facts, Former},
-    Decision, Effect, absent,
+    Decision, Effect,
+    absent::{self, NoProof},
     evidence::Evidence,
     fence::TagProof,
     order, remedy, rivals,
@@ -15,9 +16,6 @@ use crate::{
 };
 use api::{Interval, Reason, names::ORDER_ANNOTATION, server::Intent};
 use std::time::Duration;
-
-/// Why the order of an earlier object is not taken over.
-const UNSHOWN: &str = "no machine with its tag is shown";
 
 /// The mark comes out with this namespace and name: an earlier life of this very object.
 ///
@@ -47,7 +45,7 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
             );
         }
         if machines.is_empty() {
-            return absent::unless_given(facts, evidence, UNSHOWN, |remedy| {
+            return absent::unless_given(facts, evidence, &NoProof::FormerNotShown, |remedy| {
                 let text = format!(
                     "the annotation {ORDER_ANNOTATION} or the status tells of an order of an earlier object of this name, and no machine with its tag {}… is shown; if it has none and this object shall order one, {remedy}",
                     mark.tag_prefix()
@@ -143,7 +141,7 @@ pub fn stranger(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark
     if is_copy(facts, known) {
         return order::next(facts, evidence);
     }
-    let why = format!("made by the object with UID {}", intent.uid);
+    let why = NoProof::OfObject(intent.uid.clone());
     absent::unless_given(facts, evidence, &why, |remedy| {
         let text = format!(
             "the annotation {ORDER_ANNOTATION} or the status tells of an order of another object (UID {}, tag {}…) whose machine may have no other owner; if this object shall order a machine of its own all the same, {remedy}",

@@ -2,7 +2,9 @@
 
 use super::{
     super::facts::Facts,
-    Again, Decision, Effect, absent, control,
+    Again, Decision, Effect,
+    absent::{self, NoProof},
+    control,
     draft::Draft,
     evidence::{Attempt, Evidence},
     fence::{self, TagProof},
@@ -20,14 +22,6 @@ use api::{Reason, names::ORDER_TAG};
 use hosting_types::Server;
 use std::{sync::Arc, time::Duration};
 
-/// Why what is seen says nothing of the machine.
-const ELSEWHERE: &str =
-    "recorded in an account that the present base URL and key are not known to lead to";
-/// Why nobody can prove that the machine is gone.
-const NO_OTHER: &str = "no other known machine shows that the listings are complete";
-/// What reads and listings say for the absence grace period.
-const NOT_SHOWN: &str = "not shown for the absence grace period";
-
 /// How far the search for the recorded machine is.
 pub enum Disappearance {
     /// It is proved that there is no such machine.
@@ -35,7 +29,7 @@ pub enum Disappearance {
     /// A user acknowledges that there is none.
     Acknowledged,
     /// Nothing proves it, and why: a user must acknowledge it.
-    Unproved(&'static str),
+    Unproved(NoProof),
     /// Look, or wait: the effect if one is due, and the moment from which a new listing counts.
     Looking(Option<Effect>, Option<Duration>),
 }
@@ -50,12 +44,12 @@ pub fn look(facts: &Facts, attempt: &Attempt) -> Decision {
     };
     match progress(facts, view, attempt) {
         // Nothing is ordered in its place, unless a user acknowledges that.
-        Disappearance::Gone if is_acknowledged(facts, view, attempt, NOT_SHOWN) => {
+        Disappearance::Gone if is_acknowledged(facts, view, attempt, &NoProof::NotShown) => {
             absent::close(facts, attempt)
         }
-        Disappearance::Gone => unproved(facts, view, attempt, NOT_SHOWN),
+        Disappearance::Gone => unproved(facts, view, attempt, &NoProof::NotShown),
         Disappearance::Acknowledged => absent::close(facts, attempt),
-        Disappearance::Unproved(why) => unproved(facts, view, attempt, why),
+        Disappearance::Unproved(why) => unproved(facts, view, attempt, &why),
         Disappearance::Looking(effect, proof) => {
             let mut decision = out_of_touch(facts, Draft::unchanged(facts))
                 .again(view.times.absence_check_interval);
@@ -68,7 +62,7 @@ pub fn look(facts: &Facts, attempt: &Attempt) -> Decision {
 
 /// A user has to acknowledge that the machine is gone. It is asked for once nothing shows the machine for the absence
 /// grace period, and counts while that is so: until then it is looked for.
-pub fn unproved(facts: &Facts, view: &View, attempt: &Attempt, why: &'static str) -> Decision {
+pub fn unproved(facts: &Facts, view: &View, attempt: &Attempt, why: &NoProof) -> Decision {
     let uuid = attempt.uuid.as_deref().unwrap_or("unknown");
     let asked = situation(facts, attempt, why);
     let given = facts.acknowledgements();
@@ -78,16 +72,18 @@ pub fn unproved(facts: &Facts, view: &View, attempt: &Attempt, why: &'static str
         false => String::new(),
     };
     let text = match why {
-        NOT_SHOWN => format!(
+        NoProof::NotShown => format!(
             "machine {uuid} is not at the provider any more; nothing is ordered in its place; delete this object{}",
             or("; or, to order another one, ")
         ),
-        ELSEWHERE => format!(
-            "machine {uuid} was {ELSEWHERE}, so that it is not shown says nothing; put the former ones back{}",
+        NoProof::OtherAccount => format!(
+            "machine {uuid} was {}, so that it is not shown says nothing; put the former ones back{}",
+            why.text(),
             or(", or, if it is gone, ")
         ),
         _ => format!(
-            "machine {uuid} is not shown, and {why}{}",
+            "machine {uuid} is not shown, and {}{}",
+            why.text(),
             or("; if it is gone, ")
         ),
     };
@@ -109,12 +105,12 @@ pub fn unproved(facts: &Facts, view: &View, attempt: &Attempt, why: &'static str
     decision
 }
 
-fn situation(facts: &Facts, attempt: &Attempt, why: &str) -> Situation {
+fn situation(facts: &Facts, attempt: &Attempt, why: &NoProof) -> Situation {
     absent::situation(facts, &Evidence::Own(attempt.clone()), why)
 }
 
 /// Whether a user acknowledges that the machine is gone, and reads and listings of late still do not show it.
-fn is_acknowledged(facts: &Facts, view: &View, attempt: &Attempt, why: &str) -> bool {
+fn is_acknowledged(facts: &Facts, view: &View, attempt: &Attempt, why: &NoProof) -> bool {
     let asked = situation(facts, attempt, why);
     is_long(facts, view, attempt)
         && is_recent(facts, view)
@@ -122,7 +118,7 @@ fn is_acknowledged(facts: &Facts, view: &View, attempt: &Attempt, why: &str) -> 
 }
 
 /// Whether a user is asked: a provider may show a new machine late.
-fn is_asked(facts: &Facts, view: &View, attempt: &Attempt, why: &str) -> bool {
+fn is_asked(facts: &Facts, view: &View, attempt: &Attempt, why: &NoProof) -> bool {
     let asked = situation(facts, attempt, why);
     is_long(facts, view, attempt) || facts.acknowledgements().is_pending(&asked)
 }
@@ -158,10 +154,10 @@ pub fn progress(facts: &Facts, view: &View, attempt: &Attempt) -> Disappearance 
                     return Disappearance::Gone;
                 }
             }
-            Some(why) if is_acknowledged(facts, view, attempt, why) => {
+            Some(why) if is_acknowledged(facts, view, attempt, &why) => {
                 return Disappearance::Acknowledged;
             }
-            Some(why) if why == ELSEWHERE || is_asked(facts, view, attempt, why) => {
+            Some(why) if why == NoProof::OtherAccount || is_asked(facts, view, attempt, &why) => {
                 return Disappearance::Unproved(why);
             }
             Some(_) => {}
@@ -172,11 +168,11 @@ pub fn progress(facts: &Facts, view: &View, attempt: &Attempt) -> Disappearance 
 }
 
 /// Why nothing that is seen now can prove that the machine is gone.
-fn against_proof(view: &View, attempt: &Attempt) -> Option<&'static str> {
+fn against_proof(view: &View, attempt: &Attempt) -> Option<NoProof> {
     if !leads_to(view, attempt.record.intent.account.as_ref()) {
-        return Some(ELSEWHERE);
+        return Some(NoProof::OtherAccount);
     }
-    (view.proof.is_some() && control(view).is_none()).then_some(NO_OTHER)
+    (view.proof.is_some() && control(view).is_none()).then_some(NoProof::NoKnownServer)
 }
 
 /// The read that is due, and the moment from which a new listing counts.

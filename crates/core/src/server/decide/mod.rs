@@ -214,7 +214,7 @@ fn by_evidence(facts: &Facts, evidence: &Evidence) -> Decision {
         Evidence::Stranger(intent, mark) => adopt::stranger(facts, evidence, intent, mark),
         Evidence::Foreign(intent) => {
             let cluster = &intent.cluster;
-            let why = format!("written by cluster {cluster}");
+            let why = absent::NoProof::OfCluster(cluster.clone());
             absent::unless_given(facts, evidence, &why, |remedy| {
                 let text = format!(
                     "the order on record was written by cluster {cluster}, and its machine may be in use there; if this object shall order a machine of its own all the same, {remedy}"

@@ -5,7 +5,8 @@
 
 use super::{
     super::facts::Facts,
-    Decision, Effect, absent,
+    Decision, Effect,
+    absent::{self, NoProof},
     draft::Draft,
     evidence::{Attempt, Evidence, order_of},
     external,
@@ -425,7 +426,7 @@ fn not_shown(facts: &Facts, attempt: &Attempt) -> Decision {
         missing::Disappearance::Gone | missing::Disappearance::Acknowledged => {
             Decision::unchanged(facts).with(Effect::LetGo)
         }
-        missing::Disappearance::Unproved(why) => missing::unproved(facts, view, attempt, why),
+        missing::Disappearance::Unproved(why) => missing::unproved(facts, view, attempt, &why),
         // Retain needs the same proof: a machine that is only not shown would be let go without its tag.
         missing::Disappearance::Looking(effect, proof) => {
             let spacing = view.times.absence_check_interval;
@@ -489,7 +490,7 @@ fn not_served(facts: &Facts, evidence: &Evidence, view: &View, cause: &Cause) ->
     if view.proof.is_none() || is_recorded {
         return Decision::hold(facts, cause.clone());
     }
-    let asked = absent::situation(facts, evidence, "the account does not serve this namespace");
+    let asked = absent::situation(facts, evidence, &NoProof::NotServed);
     let is_given = facts.acknowledgements().is_given(&asked);
     if order::never_ordered(facts, view, evidence) || is_given {
         return Decision::unchanged(facts).with(Effect::LetGo);

@@ -5,8 +5,13 @@
 //! machine that we know. Without a control, or after two unknown outcomes in a row, a user acknowledges it.
 
 use super::{
-    super::facts::Facts, Decision, Effect, LookUp, absent, control, draft::Draft,
-    evidence::Evidence, fence, leads_to,
+    super::facts::Facts,
+    Decision, Effect, LookUp,
+    absent::{self, NoProof},
+    control,
+    draft::Draft,
+    evidence::Evidence,
+    fence, leads_to,
 };
 use crate::{
     account::view::{Proof, View},
@@ -23,11 +28,6 @@ use api::{
 };
 use std::time::Duration;
 
-/// Why nobody can prove anything of an order of which only the finalizer is left.
-const NO_TRACE: &str = "only the finalizer shows that there was an order";
-/// Why an absence is not believed a second time.
-const TWICE: &str = "two orders in a row had an unknown outcome";
-
 /// How far the search is.
 pub enum Absence {
     /// Complete listings prove that the order made no machine.
@@ -43,7 +43,7 @@ pub enum Absence {
     /// Wait for a list of every machine of the account that starts at or after this moment.
     List(Duration),
     /// A user must acknowledge it; why.
-    Stuck(String),
+    Stuck(NoProof),
 }
 
 /// What a user may acknowledge meanwhile.
@@ -58,7 +58,7 @@ fn asked(facts: &Facts, evidence: &Evidence, absence: &Absence) -> Asked {
     if matches!(absence, Absence::Arriving(_)) {
         return Asked::AsBefore;
     }
-    let this = |why: &str| Asked::This(absent::situation(facts, evidence, why));
+    let this = |why: &NoProof| Asked::This(absent::situation(facts, evidence, why));
     if let Some(why) = obstacle(facts, absence) {
         return this(&why);
     }
@@ -68,7 +68,7 @@ fn asked(facts: &Facts, evidence: &Evidence, absence: &Absence) -> Asked {
         Evidence::Own(attempt) if search.is_some_and(|s| s.looked.is_some()) => {
             match attempt.record.intent.unknown_before {
                 0 => Asked::Nothing,
-                _ => this(TWICE),
+                _ => this(&NoProof::UnknownTwice),
             }
         }
         _ => Asked::AsBefore,
@@ -76,21 +76,15 @@ fn asked(facts: &Facts, evidence: &Evidence, absence: &Absence) -> Asked {
 }
 
 /// What stands in the way of a proof.
-fn obstacle(facts: &Facts, absence: &Absence) -> Option<String> {
+fn obstacle(facts: &Facts, absence: &Absence) -> Option<NoProof> {
     if let Absence::Stuck(why) = absence {
         return Some(why.clone());
     }
     let search = facts.memory.search.as_ref();
     Some(match search?.obstacle.as_ref()? {
-        Obstacle::NoControl => {
-            "the tag of a known machine is not shown, so the answers are not believed".to_owned()
-        }
-        Obstacle::TagExists => {
-            "that tag exists in the account, and no machine with it is shown".to_owned()
-        }
-        Obstacle::Unmarked(uuid) => {
-            format!("machine {uuid} has this host name, was made since, and bears no order's tag")
-        }
+        Obstacle::NoControl => NoProof::KnownTagNotShown,
+        Obstacle::TagExists => NoProof::TagExists,
+        Obstacle::Unmarked(uuid) => NoProof::Untagged(uuid.clone()),
     })
 }
 
@@ -123,17 +117,14 @@ pub fn progress(facts: &Facts, view: &View, evidence: &Evidence) -> Absence {
 fn looked_for(facts: &Facts, view: &View, evidence: &Evidence, proof: &Proof) -> Absence {
     // There is no attempt to look for, so no look can end this: a user must.
     let Evidence::Own(attempt) = evidence else {
-        return Absence::Stuck(NO_TRACE.into());
+        return Absence::Stuck(NoProof::FinalizerOnly);
     };
     let Some(search) = &facts.memory.search else {
         return Absence::Wait(facts.now.mono);
     };
     let intent = &attempt.record.intent;
     if !leads_to(view, intent.account.as_ref()) {
-        return Absence::Stuck(
-            "the present base URL and key are not known to lead to the account that the order went to, so what they show proves nothing; put the former ones back"
-                .into(),
-        );
+        return Absence::Stuck(NoProof::OrderedElsewhere);
     }
     let times = &view.times;
     if search.samples.len() >= 3
@@ -143,7 +134,7 @@ fn looked_for(facts: &Facts, view: &View, evidence: &Evidence, proof: &Proof) ->
             .is_some_and(|s| *s >= search.first_seen + times.absence_grace_period)
     {
         return if intent.unknown_before >= 1 {
-            Absence::Stuck(TWICE.into())
+            Absence::Stuck(NoProof::UnknownTwice)
         } else {
             Absence::Proved("three complete listings showed no machine")
         };
@@ -158,9 +149,7 @@ fn looked_for(facts: &Facts, view: &View, evidence: &Evidence, proof: &Proof) ->
         return Absence::Wait(not_before);
     }
     let Some(known) = control(view) else {
-        return Absence::Stuck(
-            "no known machine is there to show that the listings are complete".into(),
-        );
+        return Absence::Stuck(NoProof::NoKnownServer);
     };
     // The listing shows only machines with our mark. What lost it is on the list of all, which must
     // not be older than what it goes with.
@@ -194,7 +183,7 @@ pub fn resolve(facts: &Facts, evidence: &Evidence) -> Decision {
         Err(cause) => return Decision::hold(facts, cause),
     };
     if matches!(evidence, Evidence::Bare) {
-        let asked = absent::situation(facts, evidence, NO_TRACE);
+        let asked = absent::situation(facts, evidence, &NoProof::FinalizerOnly);
         if facts.acknowledgements().is_given(&asked) {
             return absent::order_anyway(facts, evidence, &asked);
         }
@@ -221,7 +210,8 @@ pub fn waiting(facts: &Facts, view: &View, evidence: &Evidence, absence: Absence
         (_, Some(why), Asked::This(asked)) => Cause::needs_person(
             Reason::OutcomeUnknown,
             format!(
-                "{unknown}: {why}; if the provider shows no machine for it, {}",
+                "{unknown}: {}; if the provider shows no machine for it, {}",
+                why.text(),
                 facts.acknowledgements().remedy(asked)
             ),
         ),
