@@ -53,9 +53,9 @@ pub const MARK_START: &str = "[fmo-";
         description = "Whether the operator's own addresses stay admitted."
     ),
     printcolumn(
-        name = "Unmanaged",
+        name = "Others",
         type_ = "integer",
-        json_path = ".status.unmanaged",
+        json_path = ".status.others",
         description = "Entries that this object did not add."
     ),
     printcolumn(
@@ -183,7 +183,7 @@ pub struct IpWhitelistStatus {
 
     /// Number of entries at the provider that this object did not add.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub unmanaged: Option<i32>,
+    pub others: Option<i32>,
 
     /// The steps that are left to do, in their order, the first 16. Written before the first of them is sent, and empty
     /// once the last one is known to have had its effect.
@@ -262,7 +262,7 @@ impl Kind for IpWhitelist {
     }
 
     fn exists(status: &Self::Status) -> bool {
-        status.unmanaged.is_some()
+        status.others.is_some()
     }
 
     fn handled(status: &mut Self::Status) -> &mut Option<String> {

@@ -106,7 +106,7 @@ async fn a_whitelist_is_added_to_changed_and_given_up_without_a_refused_call() {
     // The one that admits the operator came first.
     let both = ["127.0.0.0/8", "192.0.2.10-192.0.2.19 Office, 2nd floor"];
     assert_eq!(listed(&world).await, both);
-    assert_eq!(ready["status"]["unmanaged"], 0);
+    assert_eq!(ready["status"]["others"], 0);
     assert_eq!(
         ready["status"]["plan"],
         Value::Null,
@@ -145,7 +145,7 @@ async fn a_whitelist_is_added_to_changed_and_given_up_without_a_refused_call() {
         listed(&world).await,
         ["198.51.100.0/24 by hand", "127.0.0.0/8"]
     );
-    assert_eq!(additive["status"]["unmanaged"], 1);
+    assert_eq!(additive["status"]["others"], 1);
     set(&world, "wl", &json!({"mode": "Exclusive"})).await;
     assert_eq!(listed(&world).await, ["127.0.0.0/8"]);
 

@@ -269,7 +269,7 @@ fn status(facts: &Facts, look: &Look, target: &Target, plan: &Plan) -> IpWhiteli
     if !target.is_end {
         status.entries = entries.collect();
     }
-    status.unmanaged = i32::try_from(look.list.unmanaged().count()).ok();
+    status.others = i32::try_from(look.list.others().count()).ok();
     status.plan = words::shown(plan, &look.list);
     if !plan.steps.is_empty() {
         status.account = Some(facts.subject.object.account());

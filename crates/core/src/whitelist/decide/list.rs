@@ -129,7 +129,7 @@ impl List {
     }
 
     /// Entries that this object did not add, those of other objects among them.
-    pub fn unmanaged(&self) -> impl Iterator<Item = &Entry> {
+    pub fn others(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| entry.name.is_none())
     }
 }

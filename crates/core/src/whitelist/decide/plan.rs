@@ -1,7 +1,7 @@
 //! The steps from the list that there is to the one that is wished for, and which of them is next. Pure.
 //!
 //! Derived from the list alone, so that a process that dies anywhere leaves nothing behind that the next one would
-//! have to know. Added first, then changed, then removed; what is unmanaged goes last.
+//! have to know. Added first, then changed, then removed; what no object added goes last.
 
 use super::{
     guard::{Step, permits},
@@ -63,17 +63,23 @@ pub fn plan(list: &List, target: &Target, allowed: Allowed) -> Plan {
     };
     let next = next.cloned();
     let of_others = || {
-        let others = [&work.build_up, &work.surplus, &work.unmanaged];
+        let others = [&work.build_up, &work.surplus, &work.without_owner];
         let is_all = !allowed.others && others.into_iter().all(Vec::is_empty);
         is_all.then(|| Held::OfOthers(list.of_others().map(|entry| entry.id).collect()))
     };
     let is_held = |next: &Option<Step>| next.is_none() && !work.is_done();
     let held = is_held(&next).then(|| of_others().unwrap_or_else(|| why_held(list, target)));
-    let steps = [work.build_up, work.surplus, work.unmanaged, work.of_others].concat();
+    let steps = [
+        work.build_up,
+        work.surplus,
+        work.without_owner,
+        work.of_others,
+    ]
+    .concat();
     Plan { steps, next, held }
 }
 
-/// The entry to remove now. What belongs to other objects goes by an acknowledgement only, and what is unmanaged only where
+/// The entry to remove now. What belongs to other objects goes by an acknowledgement only, and what no object added only where
 /// the rest admits the operator: before that, it may be what keeps the operator in.
 fn removal<'a>(
     list: &List,
@@ -85,15 +91,15 @@ fn removal<'a>(
     let egress = target.egress.as_ref();
     let may = |step: &&Step| permits(list, egress, step);
     let is_end_covered = egress.is_none_or(|egress| end(list, target).covers_all(egress));
-    let unmanaged: &[Step] = match is_end_covered || is_free {
-        true => &work.unmanaged,
+    let without_owner: &[Step] = match is_end_covered || is_free {
+        true => &work.without_owner,
         false => &[],
     };
     let of_others: &[Step] = match may_remove_others {
         true => &work.of_others,
         false => &[],
     };
-    let all = || work.surplus.iter().chain(unmanaged).chain(of_others);
+    let all = || work.surplus.iter().chain(without_owner).chain(of_others);
     all().find(may).or_else(|| all().next().filter(|_| is_free))
 }
 
@@ -104,7 +110,7 @@ struct Work {
     /// Entries of ours that are not wished for.
     surplus: Vec<Step>,
     /// Entries that no object added.
-    unmanaged: Vec<Step>,
+    without_owner: Vec<Step>,
     /// Entries of other objects.
     of_others: Vec<Step>,
 }
@@ -114,7 +120,7 @@ impl Work {
         let all = [
             &self.build_up,
             &self.surplus,
-            &self.unmanaged,
+            &self.without_owner,
             &self.of_others,
         ];
         all.into_iter().all(Vec::is_empty)
@@ -149,14 +155,14 @@ impl Work {
             .collect();
         surplus.sort_by_key(|entry| leaves_at(entry, target.egress.as_ref()));
         let is_exclusive = target.mode == WhitelistMode::Exclusive && !target.is_end;
-        let mut others: Vec<&Entry> = list.unmanaged().filter(|_| is_exclusive).collect();
+        let mut others: Vec<&Entry> = list.others().filter(|_| is_exclusive).collect();
         others.sort_by_key(|entry| leaves_at(entry, target.egress.as_ref()));
-        let (of_others, unmanaged) = others.into_iter().partition(|entry| entry.is_of_other);
+        let (of_others, without_owner) = others.into_iter().partition(|entry| entry.is_of_other);
         let remove = |entries: Vec<&Entry>| entries.iter().map(|e| Step::Remove(e.id)).collect();
         Self {
             build_up: [adds, changes].concat(),
             surplus: remove(surplus),
-            unmanaged: remove(unmanaged),
+            without_owner: remove(without_owner),
             of_others: remove(of_others),
         }
     }

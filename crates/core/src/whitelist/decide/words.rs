@@ -51,7 +51,10 @@ pub fn of_step(step: &Step, list: &List) -> String {
                     "remove {} (entry {id}){words}",
                     name.chars().take(32).collect::<String>()
                 ),
-                None => format!("remove the unmanaged entry {id}{words}"),
+                None if entry.is_some_and(|entry| entry.is_of_other) => {
+                    format!("remove entry {id} of another object{words}")
+                }
+                None => format!("remove entry {id}, which no object added{words}"),
             }
         }
     }
@@ -75,12 +78,12 @@ pub fn lockout(key: ApiKeyId, list: &List, target: &Target) -> Situation {
     let egress = target.egress.iter().flat_map(|egress| egress.ranges());
     parts.extend(egress.map(|range| format!("egress {range}")));
     if target.mode == WhitelistMode::Additive || target.is_end {
-        let mut unmanaged: Vec<String> = list
-            .unmanaged()
-            .map(|entry| format!("unmanaged {} {:?}", range(&entry.range), entry.active))
+        let mut others: Vec<String> = list
+            .others()
+            .map(|entry| format!("other {} {:?}", range(&entry.range), entry.active))
             .collect();
-        unmanaged.sort_unstable();
-        parts.append(&mut unmanaged);
+        others.sort_unstable();
+        parts.append(&mut others);
     }
     let entries = target.entries.iter();
     let entries: Vec<String> = entries.map(|w| format!("{} {}", w.name, w.range)).collect();

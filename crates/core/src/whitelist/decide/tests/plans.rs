@@ -142,7 +142,7 @@ fn without_knowing_the_operators_addresses_only_what_locks_nobody_out_is_done() 
 }
 
 #[test]
-fn what_is_unmanaged_goes_last_and_only_in_exclusive_mode() {
+fn what_no_object_added_goes_last_and_only_in_exclusive_mode() {
     let me = wished("me", range(0, 15));
     let there = [foreign(1, range(0, 255)), foreign(2, range(50, 60))];
     let mut target = target(&[me], &[range(8, 8)]);
@@ -154,14 +154,14 @@ fn what_is_unmanaged_goes_last_and_only_in_exclusive_mode() {
         done,
         [
             "add me: 192.0.2.0/28",
-            "remove the unmanaged entry 2: 192.0.2.50-192.0.2.60",
-            "remove the unmanaged entry 1: 192.0.2.0/24",
+            "remove entry 2, which no object added: 192.0.2.50-192.0.2.60",
+            "remove entry 1, which no object added: 192.0.2.0/24",
         ]
     );
     assert_eq!((end.entries.len(), held), (1, None));
     target.egress = None;
     let (end, _, held) = walk(list(&there), &target, false);
-    let left: Vec<u64> = end.unmanaged().map(|entry| entry.id.0).collect();
+    let left: Vec<u64> = end.others().map(|entry| entry.id.0).collect();
     assert_eq!((left, held), (vec![1], Some(Held::EgressUnknown)));
 }
 
@@ -178,7 +178,10 @@ fn entries_of_other_objects_admit_nobody_for_certain_and_stay() {
     target.mode = WhitelistMode::Exclusive;
     let foreign = [foreign(3, range(8, 8))];
     let (end, done, held) = walk(list(&[&there[..], &foreign].concat()), &target, false);
-    assert_eq!(done, ["remove the unmanaged entry 3: 192.0.2.8/32"]);
+    assert_eq!(
+        done,
+        ["remove entry 3, which no object added: 192.0.2.8/32"]
+    );
     assert_eq!(end.of_others().count(), 1);
     assert_eq!(held, Some(Held::OfOthers(vec![WhitelistEntryId(2)])));
     // Neither does a guard that is off remove them: only an acknowledgement does.
@@ -189,24 +192,26 @@ fn entries_of_other_objects_admit_nobody_for_certain_and_stay() {
         lockout: true,
         others: false,
     };
-    let held = plan(&list(&there), &target, only_lockout).held;
-    assert_eq!(held, Some(Held::OfOthers(vec![WhitelistEntryId(2)])));
+    let left = plan(&list(&there), &target, only_lockout);
+    let told = words::of_step(&left.steps[0], &list(&there));
+    assert_eq!(told, "remove entry 2 of another object: 192.0.2.0/24");
+    assert_eq!(left.held, Some(Held::OfOthers(vec![WhitelistEntryId(2)])));
     let (end, _, held) = walk(list(&there), &target, true);
     assert_eq!((end.entries.len(), held), (1, None));
 }
 
 #[test]
-fn what_is_unmanaged_stays_while_the_rest_does_not_admit_the_operator() {
+fn what_no_object_added_stays_while_the_rest_does_not_admit_the_operator() {
     let there = [foreign(1, range(0, 255)), foreign(2, range(50, 60))];
     let me = wished("me", range(0, 7));
     let mut target = target(&[me], &[range(8, 8)]);
     target.mode = WhitelistMode::Exclusive;
     let (end, done, held) = walk(list(&there), &target, false);
     assert_eq!(done, ["add me: 192.0.2.0/29"]);
-    assert_eq!(end.unmanaged().count(), 2);
+    assert_eq!(end.others().count(), 2);
     assert_eq!(held, Some(Held::NotCovered(vec![range(8, 8)])));
     let (end, _, held) = walk(list(&there), &target, true);
-    assert_eq!((end.unmanaged().count(), held), (0, None));
+    assert_eq!((end.others().count(), held), (0, None));
 }
 
 #[test]
@@ -372,7 +377,7 @@ proptest! {
             let is_met = target.entries.iter().all(|w| end.own().any(|e| w.is_met_by(e)));
             prop_assert!(is_met, "{end:?}");
             prop_assert_eq!(end.own().count(), target.entries.len());
-            let has_foreign = end.unmanaged().next().is_some();
+            let has_foreign = end.others().next().is_some();
             prop_assert!(!has_foreign || is_end || !is_exclusive);
         }
         prop_assert!(!is_acknowledged || held.is_none(), "an acknowledgement counts");
