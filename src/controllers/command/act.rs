@@ -12,7 +12,7 @@ use crate::{
     runtime::clock,
 };
 use api::{
-    BareMetalServer,
+    BareMetalServer, Reason,
     command::{CommandOutcome, CommandRecord, ListedCommands, PowerAction},
     target::{Target, TargetKind},
 };
@@ -174,7 +174,13 @@ async fn look_at_machine(
     new: &NewCommand,
     permit: &mut Permit,
 ) -> Result<ListedCommands, Outcome> {
-    let busy = |why: String| (Ended::Done, Observation::Busy(why, clock::now().mono));
+    let not_now = |reason, why| {
+        (
+            Ended::Done,
+            Observation::Busy(reason, why, clock::now().mono),
+        )
+    };
+    let busy = |why: String| not_now(Reason::Queued, why);
     let Ok(id) = ServerId::parse(&new.machine) else {
         return Err(failed("what is recorded is no UUID of a machine"));
     };
@@ -182,8 +188,8 @@ async fn look_at_machine(
         Ok(record) => not_its_machine(ctx, server, &record),
         Err(error) => return Err(not_done(&error)),
     };
-    if let Some(why) = kept_back {
-        return Err(busy(why));
+    if let Some((reason, why)) = kept_back {
+        return Err(not_now(reason, why));
     }
     let commands = commands_of(permit, &id, new.pages).await?;
     if listed::is_done(&commands, &fresh.records()) {
@@ -211,7 +217,10 @@ async fn look_at_host(new: &NewCommand, permit: &mut Permit) -> Result<ListedCom
     let host = answer.await.map_err(|error| not_done(&error))?;
     match against(&host, id.0, new.server_id) {
         None => Ok(ListedCommands::default()),
-        Some(why) => Err((Ended::Done, Observation::Busy(why, clock::now().mono))),
+        Some(why) => {
+            let busy = Observation::Busy(Reason::Queued, why, clock::now().mono);
+            Err((Ended::Done, busy))
+        }
     }
 }
 
@@ -230,7 +239,7 @@ fn not_its_machine(
     ctx: &CommandContext,
     server: &BareMetalServer,
     record: &Server,
-) -> Option<String> {
+) -> Option<(Reason, String)> {
     let meta = &server.metadata;
     let of = |text: &Option<String>| text.clone().unwrap_or_default();
     let (namespace, name, uid) = (of(&meta.namespace), of(&meta.name), of(&meta.uid));
@@ -240,13 +249,16 @@ fn not_its_machine(
     let is_its = marks.next() == Some(true) && marks.all(|is_own| is_own);
     let id = &record.id;
     match &record.status {
-        _ if !is_its => Some(format!(
-            "machine {id} does not bear the tag of BareMetalServer {name} alone"
+        _ if !is_its => Some((
+            Reason::MarksMissing,
+            format!(
+                "machine {id} does not bear the tag of BareMetalServer {name} alone; put its tags right at the provider"
+            ),
         )),
         ServerStatus::Delivered => None,
-        other => Some(format!(
-            "the provider says of machine {id}: {}",
-            other.as_str()
+        other => Some((
+            Reason::Queued,
+            format!("the provider says of machine {id}: {}", other.as_str()),
         )),
     }
 }

@@ -4,6 +4,7 @@ use crate::{
     machine_commands as pages, machine_commands::Search, ownership::Rivals, pass::Subject,
 };
 use api::{
+    Reason,
     command::{CommandIntent, CommandOutcome, CommandRecord, ServerCommand},
     conditions::{self, Type},
     host_install::HostInstallHistory,
@@ -52,8 +53,8 @@ pub struct CommandMemory {
     pub search: Option<Search>,
     /// When the last command was last looked at.
     pub looked: Option<Duration>,
-    /// The machine was running a command of somebody else, or had too many of them: when, and in words.
-    pub busy: Option<(Duration, String)>,
+    /// The machine took no command: when, why, and in words.
+    pub busy: Option<(Duration, Reason, String)>,
     /// So many pages of its commands were too few to read all of them.
     pub too_few_pages: Option<u32>,
 }
@@ -66,8 +67,8 @@ pub const MOST_RECORDS: usize = 2;
 pub enum Observation {
     /// Nothing.
     Nothing,
-    /// The machine cannot take a command now: in words.
-    Busy(String, Duration),
+    /// The machine cannot take a command now: why, and in words.
+    Busy(Reason, String, Duration),
     /// A command was sent, or was about to be, with what came of it by then.
     Sent(CommandRecord, Duration),
     /// A command was looked at.
@@ -85,7 +86,7 @@ impl CommandMemory {
     pub fn note(&mut self, observation: Observation) {
         match observation {
             Observation::Nothing => {}
-            Observation::Busy(why, at) => self.busy = Some((at, why)),
+            Observation::Busy(reason, why, at) => self.busy = Some((at, reason, why)),
             Observation::Sent(record, at) => {
                 self.sent = Some(record);
                 self.is_in_status = false;

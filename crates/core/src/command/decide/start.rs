@@ -116,11 +116,11 @@ pub(super) fn start(facts: &Facts, following: Option<PowerAction>) -> Decision {
         return end::wait(facts, cause);
     }
     let every = view.times.active_poll_interval;
-    if let Some((at, why)) = &subject.memory.own.busy {
+    if let Some((at, reason, why)) = &subject.memory.own.busy {
         let rest = (*at + every).saturating_sub(subject.now.mono);
         if !rest.is_zero() {
             let message = format!("{why}; looked at again every {}", Interval(every));
-            return hold(facts, Cause::waits(Reason::Queued, message)).again(rest);
+            return hold(facts, Cause::waits(*reason, message)).again(rest);
         }
     }
     let (Some(machine), Some(account)) = (target.machine(), order_account(facts, target)) else {

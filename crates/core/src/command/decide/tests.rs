@@ -271,6 +271,12 @@ fn what_is_over_is_held_by_nothing_and_goes_when_its_time_has_passed() {
     assert_eq!(turned.short().0, None, "its clock was turned");
 }
 
+/// The machine does not have the tag of its server.
+fn untagged() -> Case {
+    let why = "machine u1 does not bear the tag of BareMetalServer web alone; put it right".into();
+    reboot().own(|own| own.note(Observation::Busy(Reason::MarksMissing, why, NOW)))
+}
+
 /// A command of a change of `spec.power`, of which the server says nothing any more.
 fn overtaken() -> Case {
     of_power(None)

@@ -34,7 +34,7 @@ pub fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
         .with(effect),
         Some((ReleaseAnswer::Refused, at)) => {
             let cause = Cause::waits(
-                Reason::RequestRefused,
+                Reason::Releasing,
                 format!(
                     "the provider does not release the machine while it is {:?}; asking again every {}",
                     server.status.as_str(),

@@ -37,6 +37,7 @@ pub(crate) fn every() -> Vec<Reading> {
     let rows = [
         ("not sent", &reboot()),
         ("not sent", &behind),
+        ("not sent", &untagged()),
         ("not sent", &missing),
         ("not sent", &waited),
         ("not sent", &not_ready),

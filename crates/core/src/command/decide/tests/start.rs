@@ -18,9 +18,19 @@ fn a_command_is_sent_to_a_delivered_machine_of_a_server_that_lets_it() {
         reboot().server(move |s| s.status.as_mut().unwrap().provider_status = Some(word.into()))
     };
     let behind = reboot().facts(|f| f.is_first = false);
-    let busy = reboot().own(|own| own.note(Observation::Busy("it runs another".into(), NOW)));
+    let busy = reboot().own(|own| {
+        own.note(Observation::Busy(
+            Reason::Queued,
+            "it runs another".into(),
+            NOW,
+        ))
+    });
     let was_busy = reboot().own(|own| {
-        own.note(Observation::Busy("it runs another".into(), NOW - secs(30)));
+        own.note(Observation::Busy(
+            Reason::Queued,
+            "it runs another".into(),
+            NOW - secs(30),
+        ));
     });
     let observed = reboot().server(|s| {
         s.spec.management_policy = Some(ManagementPolicy::ObserveOnly);
@@ -63,6 +73,7 @@ fn a_command_is_sent_to_a_delivered_machine_of_a_server_that_lets_it() {
         ),
         ("behind another one", behind, waits(Reason::Queued)),
         ("a busy machine", busy, waits(Reason::Queued)),
+        ("without its tag", untagged(), waits(Reason::MarksMissing)),
         ("it was busy", was_busy, due),
         ("too late", reboot().late(), fails(Reason::CommandFailed)),
         ("deleted", reboot().deleted(), (None, None, None)),

@@ -414,7 +414,6 @@ fn a_release_takes_its_steps_in_order() {
 fn a_delete_is_asked_again_in_its_time() {
     use ReleaseAnswer::{Accepted, Refused, Unknown};
     let releasing = Some(Reason::Releasing);
-    let waiting = Some(Reason::RequestRefused);
     let delivered = |answer, ago| answered(ServerStatus::Delivered, answer, ago);
     table(vec![
         (
@@ -456,14 +455,14 @@ fn a_delete_is_asked_again_in_its_time() {
             "refused a moment ago",
             delivered(Refused, 14),
             None,
-            waiting,
+            releasing,
             false,
         ),
         (
             "refused",
             delivered(Refused, 15),
             Some("Release"),
-            waiting,
+            releasing,
             false,
         ),
     ]);
