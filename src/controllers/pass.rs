@@ -48,10 +48,11 @@ pub enum Next<'a, E> {
 }
 
 /// The turns that people wait for or must act on, of a kind that has no words of its own for them.
-pub const TURNS: [(Type, Severity, &str); 3] = [
+pub const TURNS: [(Type, Severity, &str); 4] = [
     (Type::Ready, Severity::Normal, "Apply"),
     (Type::Stalled, Severity::Warning, "Hold"),
     (Type::DeletionBlocked, Severity::Warning, "Hold"),
+    (Type::Suspended, Severity::Normal, "Suspend"),
 ];
 
 impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {

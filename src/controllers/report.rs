@@ -64,7 +64,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
                     order: K::order_tag(status),
                 };
                 let all = news(before, after);
-                if let Some(change) = change(before, after)
+                if let Some(change) = change(before, after).or_else(|| sync(before, after))
                     && all
                         .iter()
                         .all(|news| news.reason.as_str() != change.reason.as_str())
@@ -150,16 +150,30 @@ fn log(reference: &ObjectReference, machine: &Machine, news: &News) {
     }
 }
 
+/// A condition whose reason is another one than before.
+fn changed<'a>(kind: Type, before: &[Condition], after: &'a [Condition]) -> Option<&'a Condition> {
+    let now = after.iter().find(|c| c.type_ == kind.as_str())?;
+    let is_same = |was: &Condition| was.type_ == now.type_ && was.reason == now.reason;
+    (!before.iter().any(is_same)).then_some(now)
+}
+
+/// What Synced says, where Ready stays and its own reason is another one than before.
+fn sync(before: &[Condition], after: &[Condition]) -> Option<News> {
+    let now = changed(Type::Synced, before, after)?;
+    Some(News {
+        severity: Severity::Normal,
+        reason: Reason::parse(&now.reason)?.into(),
+        action: "Report",
+        note: match now.message.is_empty() {
+            true => "Synced".to_owned(),
+            false => format!("Synced: {}", now.message),
+        },
+    })
+}
+
 /// The reason of an object, where it is another one than before: a warning where a person is needed.
 fn change(before: &[Condition], after: &[Condition]) -> Option<News> {
-    let ready = |conditions: &[Condition]| {
-        let mut found = conditions.iter();
-        found.find(|c| c.type_ == Type::Ready.as_str()).cloned()
-    };
-    let now = ready(after)?;
-    if ready(before).is_some_and(|was| was.reason == now.reason) {
-        return None;
-    }
+    let now = changed(Type::Ready, before, after)?;
     Some(News {
         severity: match [Type::Stalled, Type::DeletionBlocked]
             .iter()
@@ -170,7 +184,7 @@ fn change(before: &[Condition], after: &[Condition]) -> Option<News> {
         },
         reason: Reason::parse(&now.reason)?.into(),
         action: "Report",
-        note: now.message,
+        note: now.message.clone(),
     })
 }
 
@@ -209,6 +223,28 @@ mod tests {
             Some(("InvalidSpec", Severity::Warning))
         );
         assert_eq!(line(&stalled, &[]), None);
+    }
+
+    #[test]
+    fn a_lost_account_is_a_line_of_the_log_where_ready_stays() {
+        let with = |reason: Reason| {
+            let mut all = ready("ready", Reason::Delivered);
+            let synced = Condition {
+                type_: "Synced".into(),
+                reason: reason.as_str().into(),
+                ..all[1].clone()
+            };
+            all.push(synced);
+            all
+        };
+        let (well, lost) = (with(Reason::InSync), with(Reason::AccountNotReady));
+        assert_eq!((change(&well, &lost), sync(&well, &well)), (None, None));
+        let line = |before: &[Condition], after: &[Condition]| {
+            sync(before, after).map(|news| (news.reason.as_str(), news.note))
+        };
+        let told = |reason| Some((reason, "Synced: m".to_owned()));
+        assert_eq!(line(&well, &lost), told("AccountNotReady"));
+        assert_eq!(line(&lost, &well), told("InSync"));
     }
 
     #[test]

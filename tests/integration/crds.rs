@@ -223,7 +223,7 @@ async fn fresh_object_reads_as_not_yet_seen_and_can_be_found() {
         assert_eq!(columns, shown, "{kind}");
         let wide = get(&[kind, "-o", "wide"]).await;
         let columns: Vec<&str> = wide.lines().next().unwrap().split_whitespace().collect();
-        assert_eq!(columns[5..], ["URL", "MESSAGE", "AGE"], "{kind}");
+        assert_eq!(columns[5..], ["SYNCED", "URL", "MESSAGE", "AGE"], "{kind}");
         // Others make accounts of the cluster, too.
         for (selector, is_found) in [
             ("spec.apiKeySecretRef.name=key", true),

@@ -68,6 +68,13 @@ pub const LONGEST_CA_BUNDLE: usize = 32_768;
         description = "Live servers of this cluster that no object claims."
     ),
     printcolumn(
+        name = "Synced",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Synced\")].status",
+        priority = 1,
+        description = "Whether the last exchange with the provider worked and nothing is left to send."
+    ),
+    printcolumn(
         name = "URL",
         type_ = "string",
         json_path = ".status.verified.baseURL",
@@ -135,6 +142,13 @@ pub struct ProviderAccountSpec {
         type_ = "integer",
         json_path = ".status.servers.orphans",
         description = "Live servers of this cluster that no object claims."
+    ),
+    printcolumn(
+        name = "Synced",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Synced\")].status",
+        priority = 1,
+        description = "Whether the last exchange with the provider worked and nothing is left to send."
     ),
     printcolumn(
         name = "URL",

@@ -63,6 +63,13 @@ use std::time::Duration;
         description = "The provider's word for the command's state; of a dedicated host: whether it runs."
     ),
     printcolumn(
+        name = "Synced",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Synced\")].status",
+        priority = 1,
+        description = "Whether the last exchange with the provider worked and nothing is left to send."
+    ),
+    printcolumn(
         name = "Command",
         type_ = "string",
         json_path = ".status.commandID",

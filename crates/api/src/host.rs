@@ -69,6 +69,13 @@ use serde::{Deserialize, Serialize};
         description = "The provider's word for the last installation."
     ),
     printcolumn(
+        name = "Synced",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Synced\")].status",
+        priority = 1,
+        description = "Whether the last exchange with the provider worked and nothing is left to send."
+    ),
+    printcolumn(
         name = "Address",
         type_ = "string",
         json_path = ".status.addresses[0].address",

@@ -46,6 +46,13 @@ use serde::{Deserialize, Serialize};
         description = "Fingerprint of the stored key, as ssh-keygen shows it."
     ),
     printcolumn(
+        name = "Synced",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Synced\")].status",
+        priority = 1,
+        description = "Whether the last exchange with the provider worked and nothing is left to send."
+    ),
+    printcolumn(
         name = "UUID",
         type_ = "string",
         json_path = ".status.uuid",

@@ -50,6 +50,13 @@ use serde::{Deserialize, Serialize};
         description = "How many servers bear the tag."
     ),
     printcolumn(
+        name = "Synced",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Synced\")].status",
+        priority = 1,
+        description = "Whether the last exchange with the provider worked and nothing is left to send."
+    ),
+    printcolumn(
         name = "Created",
         type_ = "boolean",
         json_path = ".status.created",

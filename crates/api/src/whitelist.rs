@@ -59,6 +59,13 @@ pub const MARK_START: &str = "[fmo-";
         description = "Entries that this object did not add."
     ),
     printcolumn(
+        name = "Synced",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Synced\")].status",
+        priority = 1,
+        description = "Whether the last exchange with the provider worked and nothing is left to send."
+    ),
+    printcolumn(
         name = "Message",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].message",

@@ -108,6 +108,19 @@ impl AccountFacts {
         }
     }
 
+    /// Says that the object is suspended, what follows from it, and how to go on. `is_own`: by its own spec, where the
+    /// account is not.
+    pub fn describe_suspension(&self, is_own: bool, what: &str) -> String {
+        if let Some(why) = self.stopped() {
+            return why.to_owned();
+        }
+        let stated = match is_own {
+            true => "spec.suspend is true",
+            false => "suspend is true in spec.defaults of the account",
+        };
+        format!("{stated}: {what}; to go on, set spec.suspend to false")
+    }
+
     /// What the account offers the namespace, where there is one that may be asked.
     pub fn terms(&self) -> Option<&Terms> {
         match self {
@@ -186,7 +199,11 @@ pub fn held(reason: Reason, message: String) -> Cause {
         | Reason::RateLimited
         | Reason::WaitingForListing
         | Reason::AccountNotReady => Cause::waits(reason, message),
-        Reason::Suspended => Cause::suspended(message),
+        // A deletion that waits for that says why.
+        Reason::Suspended => Cause {
+            message,
+            ..Cause::suspended()
+        },
         _ => Cause::needs_person(reason, message),
     }
 }

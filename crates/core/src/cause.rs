@@ -42,9 +42,11 @@ pub const AS_SYNCED: &str = "the condition Synced says why";
 /// What Synced says while the account does not answer. No words of the failure: they may change with each, and every object
 /// would be written.
 pub const OUT_OF_TOUCH: &str = "The account does not answer as it should, and this is what was seen last. Look at the conditions of the account";
-/// What a new object says that is suspended.
+/// What an object says that is suspended before it is as declared.
 const AS_SUSPENDED: &str =
     "Nothing is done yet; this goes on once suspend is lifted, see the condition Suspended";
+/// What Synced says of a suspended object that has changes to be sent, or a spec that nobody has compared.
+const UNSENT: &str = "The spec has changes that are not sent; they follow once suspend is lifted, see the condition Suspended";
 
 /// How long a new object says nothing: the first steps of most are not worth a write.
 const FIRST_STATUS: Duration = Duration::from_secs(4);
@@ -82,9 +84,18 @@ impl Cause {
         FIRST_STATUS.saturating_sub(age)
     }
 
-    /// Stopped by a person.
-    pub fn suspended(message: impl Into<String>) -> Self {
-        Self::new(Standing::Suspended, Reason::Suspended, message)
+    /// Stopped by a user. Why is said by the condition Suspended.
+    pub fn suspended() -> Self {
+        Self::new(Standing::Suspended, Reason::Suspended, "")
+    }
+
+    /// Whether a suspended object keeps Ready, Reconciling and Stalled as they are, and the generation that they speak of:
+    /// nobody compares its spec. What was going on is not any more.
+    pub fn is_kept(&self, before: &[Condition], is_deleting: bool) -> bool {
+        self.standing == Standing::Suspended
+            && !is_deleting
+            && Wanted::shown(Type::Ready, before).is_some()
+            && !is_true(before, Type::Reconciling)
     }
 
     /// Waiting for a person.
@@ -143,22 +154,24 @@ impl Cause {
     }
 
     /// What an object says for this cause that has these conditions: Ready, Reconciling, Stalled and Synced, and of one
-    /// that is being deleted, what that waits for. `synced`: what Synced says in the place of the cause.
+    /// that is being deleted, what that waits for. `synced`: what Synced says in the place of the cause, or of before.
     pub fn shown(
         self,
         synced: Option<Wanted>,
         before: &[Condition],
         is_deleting: bool,
     ) -> Vec<Wanted> {
+        if self.is_kept(before, is_deleting) {
+            let mut kept = kept(before);
+            if let Some(synced) = synced {
+                kept.retain(|c| c.kind != Type::Synced);
+                kept.push(synced);
+            }
+            return kept;
+        }
         let is_suspended = self.standing == Standing::Suspended;
         if is_suspended && !is_deleting {
-            // What was going on is not any more.
-            let is_kept =
-                Wanted::shown(Type::Ready, before).is_some() && !is_true(before, Type::Reconciling);
-            return match is_kept {
-                true => kept(before),
-                false => Self::waits(Reason::Pending, AS_SUSPENDED).shown(None, before, false),
-            };
+            return Self::waits(Reason::Suspended, AS_SUSPENDED).shown(None, before, false);
         }
         let synced = synced.unwrap_or_else(|| self.synced());
         let why = (self.reason, self.message.clone());
@@ -234,6 +247,17 @@ pub fn fall_back(wanted: &mut Vec<Wanted>, before: &[Condition]) {
     }
 }
 
+/// What Synced says of a suspended object that has changes to be sent, or a spec that nobody has compared.
+pub fn unsent() -> Wanted {
+    Wanted::new(Type::Synced, false, Reason::PendingChanges, UNSENT)
+}
+
+/// The condition Suspended, of every kind: why nothing is sent for the object, where a user has stopped that.
+pub fn suspension(why: Option<String>, before: &[Condition]) -> Option<Wanted> {
+    let why = why.map(|why| (Reason::Suspended, why));
+    Wanted::flag(Type::Suspended, why, before)
+}
+
 /// The conditions that every kind has, as they are.
 fn kept(before: &[Condition]) -> Vec<Wanted> {
     let types = [Type::Ready, Type::Reconciling, Type::Stalled, Type::Synced];
@@ -254,8 +278,13 @@ mod tests {
     fn a_suspended_object_keeps_its_conditions() {
         let ready = Cause::ready(Reason::Delivered, "m").shown(None, &[], false);
         let before = api::conditions::merge(&[], &ready, None, jiff::Timestamp::MIN);
-        let suspended = || Cause::suspended("stopped by a user");
+        let suspended = Cause::suspended;
         assert_eq!(suspended().shown(None, &before, false), ready);
+        // What is to be sent is said in Synced alone.
+        let mut unsynced = ready.clone();
+        unsynced[3] = unsent();
+        let shown = suspended().shown(Some(unsent()), &before, false);
+        assert_eq!(shown, unsynced);
         let stuck = Cause::needs_person(Reason::LimitReached, "m").shown(None, &[], false);
         let before = api::conditions::merge(&[], &stuck, None, jiff::Timestamp::MIN);
         assert_eq!(suspended().shown(None, &before, false), stuck);
@@ -264,7 +293,7 @@ mod tests {
         let waits = api::conditions::merge(&[], &waits, None, jiff::Timestamp::MIN);
         for before in [&waits[..], &[]] {
             let shown = suspended().shown(None, before, false);
-            assert_eq!(on(&shown), [(Type::Reconciling, Reason::Pending)]);
+            assert_eq!(on(&shown), [(Type::Reconciling, Reason::Suspended)]);
         }
     }
 
@@ -302,7 +331,7 @@ mod tests {
     fn a_deletion_that_waits_says_why_and_is_in_progress() {
         use Type::{DeletionBlocked, Reconciling, Stalled};
         let shown = |cause: Cause| cause.shown(None, &[], true);
-        let suspended = shown(Cause::suspended("stopped by a user"));
+        let suspended = shown(Cause::suspended());
         let why = Reason::Suspended;
         assert_eq!(on(&suspended), [(Reconciling, why), (DeletionBlocked, why)]);
         let waits = shown(Cause::waits(Reason::Protected, "protected"));
@@ -332,7 +361,7 @@ mod tests {
                 Cause::missing(Reason::ReferenceNotFound, "m"),
                 [false, true, false],
             ),
-            (Cause::suspended("m"), [false, false, false]),
+            (Cause::suspended(), [false, false, false]),
             (
                 Cause::needs_person(Reason::InvalidSpec, "m"),
                 [false, false, true],

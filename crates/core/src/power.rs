@@ -171,6 +171,14 @@ pub fn may_create(fresh: &PowerFacts<'_>, name: &str) -> bool {
         && fresh.may_send
 }
 
+/// Whether the wish has changed, and no command was created for that yet.
+pub fn is_unsent(wish: Option<Power>, status: Option<&PowerRecord>) -> bool {
+    let is_noted = |command: &PowerCommand| command.state == PowerState::Noted;
+    wish.is_some()
+        && status
+            .is_some_and(|known| known.wish != wish || known.command.as_ref().is_some_and(is_noted))
+}
+
 /// Why the wish came to nothing, if it did.
 pub fn failed(record: Option<&PowerRecord>) -> Option<String> {
     let command = record?.command.as_ref()?;

@@ -22,7 +22,13 @@ const BESIDE: [Reason; 4] = [
 ];
 
 /// One line of a table: a stage of life, the conditions that were decided, and what they read as.
-pub(crate) fn row(stage: &str, conditions: &[Wanted], is_deleting: bool) -> String {
+fn row(reading: &Reading) -> String {
+    let Reading {
+        stage,
+        conditions,
+        is_deleting,
+        is_observed,
+    } = reading;
     let find = |kind| conditions.iter().find(|c| c.kind == kind);
     let state = |kind| find(kind).map_or("", Wanted::status_word);
     let shown: Vec<Value> = conditions
@@ -30,10 +36,11 @@ pub(crate) fn row(stage: &str, conditions: &[Wanted], is_deleting: bool) -> Stri
         .map(|c| json!({"type": c.kind.as_str(), "status": c.status_word()}))
         .collect();
     let mut metadata = json!({"generation": 3});
-    if is_deleting {
+    if *is_deleting {
         metadata["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     }
-    let status = json!({"observedGeneration": 3, "conditions": shown});
+    let observed = if *is_observed { 3 } else { 2 };
+    let status = json!({"observedGeneration": observed, "conditions": shown});
     let read = match health(&json!({"metadata": metadata, "status": status})) {
         Health::Current => "Current",
         Health::InProgress => "InProgress",
@@ -59,11 +66,13 @@ pub(crate) fn row(stage: &str, conditions: &[Wanted], is_deleting: bool) -> Stri
     )
 }
 
-/// A case of a kind: its stage of life, the conditions that were decided, and whether the object is being deleted.
+/// A case of a kind: its stage of life, the conditions that were decided, whether the object is being deleted, and whether
+/// they are of its generation.
 pub(crate) struct Reading {
     stage: &'static str,
     conditions: Vec<Wanted>,
     is_deleting: bool,
+    is_observed: bool,
 }
 
 impl Reading {
@@ -73,6 +82,15 @@ impl Reading {
             stage,
             conditions: conditions.to_vec(),
             is_deleting,
+            is_observed: true,
+        }
+    }
+
+    /// With the generation that the status speaks of, and that of the object.
+    pub(crate) fn of_generation(self, observed: Option<i64>, generation: Option<i64>) -> Self {
+        Self {
+            is_observed: observed == generation,
+            ..self
         }
     }
 
@@ -104,7 +122,7 @@ fn every_reason_reads_as_the_page_says() {
     for (heading, readings) in readings_of_every_kind() {
         let mut rows: Vec<String> = Vec::new();
         for reading in readings {
-            let row = row(reading.stage, &reading.conditions, reading.is_deleting);
+            let row = row(&reading);
             // Two cases may differ in their messages alone.
             if !rows.contains(&row) {
                 rows.push(row);

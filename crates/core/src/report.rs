@@ -45,7 +45,7 @@ pub fn turned(
         })
     });
     let mut news: Vec<News> = news.collect();
-    // A deletion that needs a user waits, too.
+    // A deletion that needs a user waits, too, and one that is suspended says no more than that.
     news.dedup_by(|a, b| (a.reason, &a.note) == (b.reason, &b.note));
     news
 }

@@ -9,7 +9,7 @@ use crate::controllers::writes::Written;
 use api::outputs::{OutputPlace, OutputRecord};
 use flexmetal_core::{
     server::{
-        decide::outputs::{self, Output},
+        decide::outputs::{self, Output, OutputSight},
         facts::Facts,
         memory::Observation,
     },
@@ -89,7 +89,7 @@ async fn remove_finalizers(
 ) -> Result<(), Observation> {
     for output in outputs {
         match owned::remove_output_finalizer(ctx, &facts.object, output, which).await {
-            Kept::Written | Kept::Stands | Kept::NotOurs => {}
+            Kept::Written | Kept::Stands | Kept::NotOurs | Kept::WithoutFinalizer => {}
             Kept::Stale => return Err(Observation::Stale),
             Kept::Failed(why) => {
                 let (kind, name) = (output.kind.kind(), &output.name);
@@ -125,10 +125,10 @@ pub(super) async fn write(ctx: &ServerContext, facts: &Facts, output: &Output) -
             owned::keep_secret(ctx, server, name, &secret).await
         }
     };
-    let seen = |is_ours| Observation::Output {
+    let seen = |sight| Observation::Output {
         place: *place,
         content: output.content(),
-        is_ours,
+        sight,
     };
     match kept {
         Kept::Written => {
@@ -139,10 +139,11 @@ pub(super) async fn write(ctx: &ServerContext, facts: &Facts, output: &Output) -
                 output = name,
                 "wrote an output"
             );
-            seen(true)
+            seen(OutputSight::Written)
         }
-        Kept::Stands => seen(true),
-        Kept::NotOurs => seen(false),
+        Kept::Stands => seen(OutputSight::Written),
+        Kept::NotOurs => seen(OutputSight::NotOurs),
+        Kept::WithoutFinalizer => seen(OutputSight::WithoutFinalizer),
         Kept::Stale => Observation::Stale,
         Kept::Failed(why) => {
             let field = place.field();

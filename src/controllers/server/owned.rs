@@ -34,6 +34,8 @@ pub(super) enum Kept {
     Stands,
     /// The name belongs to somebody else, or to nobody; nothing was sent.
     NotOurs,
+    /// It is the server's, and somebody took our finalizer off; nothing was sent.
+    WithoutFinalizer,
     /// It changed in between. The next try sees how it is.
     Stale,
     /// Not done, or nobody knows; in the API server's words.
@@ -74,7 +76,7 @@ pub(super) async fn keep_config_map(
         metadata: found.metadata,
         ..wanted
     };
-    let is_ours = |found: &ConfigMap| is_held(server, &found.metadata);
+    let is_ours = |found: &ConfigMap| is_controlled(server, &found.metadata);
     keep(api(ctx, server), wanted, is_ours, is_same, take).await
 }
 
@@ -92,7 +94,10 @@ pub(super) async fn keep_secret(
         ..wanted
     };
     // A password cannot be had again, so it gives way to none of this.
-    let is_ours = |found: &Secret| is_our_secret(server, found) && !holds_password(found);
+    let is_ours = |found: &Secret| {
+        let is_output = found.type_.as_deref() == Some(OUTPUT_SECRET);
+        is_controlled(server, &found.metadata) && is_output && !holds_password(found)
+    };
     keep(api(ctx, server), wanted, is_ours, is_same, take).await
 }
 
@@ -132,6 +137,7 @@ where
     let written = match found {
         None => bounded(api.create(&params, &wanted)).await,
         Some(found) if !is_ours(&found) => return Kept::NotOurs,
+        Some(found) if !has_finalizer(found.meta()) => return Kept::WithoutFinalizer,
         // Somebody deleted it: it is created again once it is gone.
         Some(found) if found.meta().deletion_timestamp.is_some() => {
             return match remove_finalizer(&api, &name, found).await {
@@ -228,11 +234,18 @@ pub(super) fn metadata(server: &BareMetalServer, name: &str) -> ObjectMeta {
 
 /// Whether the server is the controller of what has these metadata, and our finalizer is on it.
 fn is_held(server: &BareMetalServer, metadata: &ObjectMeta) -> bool {
+    is_controlled(server, metadata) && has_finalizer(metadata)
+}
+
+fn is_controlled(server: &BareMetalServer, metadata: &ObjectMeta) -> bool {
     let uid = server.metadata.uid.as_ref();
     let mut owners = metadata.owner_references.iter().flatten();
-    let mut finalizers = metadata.finalizers.iter().flatten();
     owners.any(|owner| owner.controller == Some(true) && Some(&owner.uid) == uid)
-        && finalizers.any(|finalizer| finalizer == OUTPUT_FINALIZER)
+}
+
+fn has_finalizer(metadata: &ObjectMeta) -> bool {
+    let mut finalizers = metadata.finalizers.iter().flatten();
+    finalizers.any(|finalizer| finalizer == OUTPUT_FINALIZER)
 }
 
 pub(super) fn is_our_secret(server: &BareMetalServer, found: &Secret) -> bool {

@@ -15,10 +15,11 @@ use flexmetal_core::{
 use std::sync::Arc;
 
 /// The turns that people wait for or must act on.
-const TURNS: [(Type, Severity, &str); 3] = [
+const TURNS: [(Type, Severity, &str); 4] = [
     (Type::Ready, Severity::Normal, "Store"),
     (Type::Stalled, Severity::Warning, "Hold"),
     (Type::DeletionBlocked, Severity::Warning, "Hold"),
+    (Type::Suspended, Severity::Normal, "Suspend"),
 ];
 
 /// One pass.

@@ -117,6 +117,7 @@ fn columns_begin_with_ready_and_reason_and_end_with_age() {
         // kubectl puts the name of the object before them.
         let distinct: BTreeSet<&str> = names.iter().copied().chain(["Name"]).collect();
         assert_eq!(distinct.len(), names.len() + 1, "{kind}: {names:?}");
+        assert!(names.contains(&"Synced"), "{kind}");
         // kubectl shows those of `-o wide` where they are defined, so none may follow Age.
         let always = columns
             .iter()

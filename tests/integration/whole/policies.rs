@@ -60,7 +60,7 @@ async fn policies_hold_orders_and_releases() {
             .await;
         suspended(&world, "suspended", &["spec.suspend"]).await;
         let new = world.get("suspended").await.unwrap();
-        assert_eq!(condition(&new, "Ready").unwrap()["reason"], "Pending");
+        assert_eq!(condition(&new, "Ready").unwrap()["reason"], "Suspended");
         looks(&world, 3).await;
         let machines = world.simulator.machines().await;
         assert!(

@@ -286,7 +286,7 @@ async fn a_key_without_an_entry_works_on_and_the_way_back_is_free() {
         "default",
         "CandidateAccepted",
         "False",
-        "InvalidKey",
+        "ReferenceNotFound",
     )
     .await;
     account_says(&world, "default", "Ready", "True", "Available").await;

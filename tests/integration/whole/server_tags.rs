@@ -223,9 +223,12 @@ async fn a_suspended_server_and_one_without_room_change_no_tag_and_say_so() {
     world
         .wait_for_condition("one", "Suspended", "True", Some("Suspended"), SOON)
         .await;
-    world
-        .wait_for_condition("one", "Synced", "False", Some("Progressing"), SOON)
+    let held = world
+        .wait_for_condition("one", "Synced", "False", Some("PendingChanges"), SOON)
         .await;
+    // Whoever waits for the edit does not go on.
+    let observed = held["status"]["observedGeneration"].as_i64();
+    assert!(observed < held["metadata"]["generation"].as_i64());
     looks(&world, 3).await;
     assert_eq!(sent(&world, &uuid).await, [""; 0]);
     world

@@ -128,6 +128,12 @@ pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &Decision) -
                 };
                 news.push(of(severity, "Check", wanted.message.clone()));
             }
+            Type::Suspended
+                if wanted.status == Some(true)
+                    && !conditions::is_true(&before.conditions, Type::Suspended) =>
+            {
+                news.push(of(Severity::Normal, "Suspend", wanted.message.clone()));
+            }
             Type::CandidateAccepted if is_news && wanted.status.is_some() => {
                 let severity = match wanted.status {
                     Some(true) => Severity::Normal,

@@ -24,8 +24,10 @@ use crate::{
         orphans::Verdict,
         view::Proof,
     },
+    cause::AS_READY,
     patience::{PATIENCE, Patience},
     readings::Reading,
+    report::Severity,
     request::Asked,
 };
 use api::{
@@ -260,7 +262,18 @@ fn a_suspended_account_shows_it_and_works() {
     );
     assert_eq!(condition(&facts, Type::Ready).1, Reason::Available);
     assert_eq!(condition(&facts, Type::Synced).0, "True");
+    let told = |facts: &Facts| {
+        let decision = decide(facts);
+        let next = report::next_status(facts, &decision, Timestamp::MIN);
+        let news = report::news(&facts.status, &next, &decision);
+        let mut suspended = news
+            .into_iter()
+            .filter(|n| n.reason.as_str() == "Suspended");
+        suspended.next().map(|n| n.severity)
+    };
+    assert_eq!(told(&facts), Some(Severity::Normal));
     write(&mut facts);
+    assert_eq!(told(&facts), None);
     facts.spec.suspend = false;
     assert_eq!(condition(&facts, Type::Suspended).0, "False");
     // Its own trouble is told beside it.
@@ -552,6 +565,56 @@ fn while_it_ends_nothing_is_ordered_and_releases_go_on() {
         assert_eq!(reason, Reason::InUse);
         assert!(message.ends_with("delete what does"), "{message}");
     }
+}
+
+/// Only its users hold up the end of an account: neither its Secret nor any trouble does.
+#[test]
+fn the_end_of_an_account_waits_for_its_users_alone() {
+    let blocked = |facts: &Facts| {
+        let all = decide(facts).conditions;
+        let found = all.into_iter().find(|c| c.kind == Type::DeletionBlocked);
+        found.map(|c| (c.status, c.reason))
+    };
+    let mut secret_ending = facts();
+    secret(&mut secret_ending, Ok("a".into()), true, true);
+    assert_eq!(
+        blocked(&secret_ending),
+        None,
+        "the account itself is not deleted"
+    );
+    let mut ending = facts();
+    ending.meta.deletion_timestamp = Some(Time(Timestamp::MIN));
+    let in_use = Some((Some(true), Reason::InUse));
+    assert_eq!(blocked(&ending), in_use);
+    ending.secret = SecretFact::Missing;
+    assert_eq!(blocked(&ending), in_use, "whatever its trouble is");
+    assert_eq!(condition(&ending, Type::Ready).1, Reason::ReferenceNotFound);
+    let (.., message) = condition(&ending, Type::DeletionBlocked);
+    assert!(message.contains("used by 2 objects"), "{message}");
+    ending.users = Some(0);
+    assert_eq!(blocked(&ending), None);
+    ending.users = Some(2);
+    write(&mut ending);
+    ending.users = Some(0);
+    let over = Some((Some(false), Reason::InSync));
+    assert_eq!(blocked(&ending), over);
+    secret(&mut ending, Ok("a".into()), false, true);
+    assert_eq!(blocked(&ending), over);
+    assert_eq!(condition(&ending, Type::Ready).1, Reason::Progressing);
+}
+
+/// What is wrong with the certificates says nothing of the key, and hides nothing of it.
+#[test]
+fn key_accepted_is_of_the_key_alone() {
+    let mut facts = facts();
+    with_bundle(&mut facts, BundleFact::NoObject);
+    assert_eq!(condition(&facts, Type::KeyAccepted).0, "True");
+    facts.secret = SecretFact::Missing;
+    let (status, reason, message) = condition(&facts, Type::KeyAccepted);
+    assert_eq!((status, reason), ("False", Reason::ReferenceNotFound));
+    assert!(message.contains("Secret n/api does not exist"), "{message}");
+    facts.bundle = BundleFact::Known;
+    assert_eq!(condition(&facts, Type::KeyAccepted).2, AS_READY);
 }
 
 #[test]

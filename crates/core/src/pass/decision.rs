@@ -3,7 +3,7 @@
 use super::Subject;
 use crate::{
     account::view::List,
-    cause::{AS_READY, Cause, OUT_OF_TOUCH, Standing, fall_back},
+    cause::{AS_READY, Cause, OUT_OF_TOUCH, Standing, fall_back, suspension, unsent},
     trouble::{PERSISTS, is_accounts},
 };
 use api::{
@@ -26,7 +26,7 @@ pub struct Decision<S, E> {
     /// are not worth a write.
     pub cause: Option<Cause>,
     /// Why nothing is sent for the object, where a user has stopped it and not the account.
-    pub stopped: Option<String>,
+    pub suspended: Option<String>,
     /// Conditions beside Ready, Reconciling, Stalled and Synced.
     pub conditions: Vec<Wanted>,
     /// At most one effect.
@@ -52,7 +52,7 @@ impl<S: Clone + Default, E> Decision<S, E> {
         Self {
             status,
             cause: None,
-            stopped: None,
+            suspended: None,
             conditions: Vec::new(),
             effect: None,
             wants: None,
@@ -130,11 +130,14 @@ impl<S: Clone + Default, E> Decision<S, E> {
         let mut status = self.status.clone();
         let before = subject.object.status().map(K::conditions);
         let before = before.unwrap_or_default();
+        let mut is_kept = false;
         let (mut wanted, mut rest) = match self.shown(subject) {
             Some(cause) => {
                 let patience = &subject.memory.patience;
                 let (cause, rest) = cause.judged(patience, subject.now.mono, before);
-                (cause.shown(None, before, subject.is_deleting()), rest)
+                is_kept = cause.is_kept(before, subject.is_deleting());
+                let synced = (is_kept && self.is_unsent(subject)).then(unsent);
+                (cause.shown(synced, before, subject.is_deleting()), rest)
             }
             None => (Vec::new(), None),
         };
@@ -155,7 +158,7 @@ impl<S: Clone + Default, E> Decision<S, E> {
             }
             wanted = Cause::queued().shown(None, before, false);
         }
-        wanted.extend(self.suspended(subject, before));
+        wanted.extend(self.suspension(subject, before));
         let is_live = !subject.is_deleting();
         let stays = |cause: Cause| is_live && cause.standing == Standing::Suspended;
         if self.told(subject).is_some_and(|cause| !stays(cause)) {
@@ -169,7 +172,7 @@ impl<S: Clone + Default, E> Decision<S, E> {
                 ..condition
             }));
         }
-        let is_told = wanted.iter().any(|c| c.kind == Type::Ready);
+        let is_told = !is_kept && wanted.iter().any(|c| c.kind == Type::Ready);
         fall_back(&mut wanted, before);
         let generation = subject.object.meta().generation;
         let (observed, conditions) = K::conditions_mut(&mut status);
@@ -180,22 +183,25 @@ impl<S: Clone + Default, E> Decision<S, E> {
     }
 
     /// The condition Suspended; None: it is not known whether the account is, or nothing is to be said.
-    fn suspended<K: Kind<Status = S>, T>(
+    fn suspension<K: Kind<Status = S>, T>(
         &self,
         subject: &Subject<K, T>,
         before: &[Condition],
     ) -> Option<Wanted> {
-        let cause = self.cause.as_ref();
-        let cause = cause.filter(|cause| cause.standing == Standing::Suspended);
-        let own = cause.map(|cause| cause.message.as_str());
-        let why = own
-            .or(self.stopped.as_deref())
-            .or(subject.account.stopped());
+        let why = self.suspended.as_deref().or(subject.account.stopped());
         if why.is_none() && !subject.account.is_stop_known() {
             return None;
         }
-        let why = why.map(|why| (Reason::Suspended, why.to_owned()));
-        Wanted::flag(Type::Suspended, why, before)
+        suspension(why.map(str::to_owned), before)
+    }
+
+    /// Whether a suspended object has a spec that nobody has compared, or changes to be sent: the kind says that it is
+    /// suspended where the account is not only then.
+    fn is_unsent<K: Kind<Status = S>, T>(&self, subject: &Subject<K, T>) -> bool {
+        let mut status = subject.status();
+        let (observed, _) = K::conditions_mut(&mut status);
+        let is_compared = *observed == subject.object.meta().generation;
+        !is_compared || subject.account.stopped().is_none()
     }
 
     /// Whether the account does not answer as it should, and the object stands for something that is there.

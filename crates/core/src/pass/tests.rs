@@ -12,6 +12,7 @@ use crate::{
     cause::Cause,
     mark::ClusterId,
     moment::Moment,
+    report::{Severity, turned},
     trouble::PERSISTS,
 };
 use api::{
@@ -211,11 +212,23 @@ fn an_account_that_does_not_answer_leaves_what_is_there_ready() {
 fn a_suspended_account_is_a_condition_of_its_own() {
     let ready = Decided::unchanged(&subject()).because(Cause::ready(Reason::Available, "there"));
     let before = shown(&ready, &subject());
-    let held = Decided::unchanged(&subject()).because(Cause::suspended("stopped by a user"));
     let mut stopped = there(&before, blocked(Reason::Suspended));
+    let held = Decided::unchanged(&stopped).because(Cause::suspended());
     let status = shown(&held, &stopped);
     assert_eq!(status.conditions[..4], before.conditions[..]);
     assert_eq!(reason(&status, Type::Suspended).unwrap(), "Suspended");
+    let why = status.conditions.last().map(|c| c.message.as_str());
+    assert_eq!(why, Some("no; put a key"), "what the account says");
+    let watched = [
+        (Type::DeletionBlocked, Severity::Warning, "Hold"),
+        (Type::Suspended, Severity::Normal, "Suspend"),
+    ];
+    let told = |before: &ServerTagStatus, after: &ServerTagStatus| {
+        let news = turned(&before.conditions, &after.conditions, &watched);
+        let news: Vec<_> = news.iter().map(|n| (n.reason.as_str(), n.action)).collect();
+        news
+    };
+    assert_eq!(told(&before, &status), [("Suspended", "Suspend")]);
     // A deletion waits for that, and says so.
     let object = Arc::make_mut(&mut stopped.object);
     object.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
@@ -234,6 +247,43 @@ fn a_suspended_account_is_a_condition_of_its_own() {
         5,
         "it says that it is not any more"
     );
+}
+
+/// Nobody has compared the new spec, so nothing that waits for it goes on: not by Ready, nor by the generation.
+#[test]
+fn an_edit_while_the_account_is_suspended_is_no_success() {
+    let ready = Decided::unchanged(&subject()).because(Cause::ready(Reason::Available, "there"));
+    let before = shown(&ready, &subject());
+    let mut edited = there(&before, blocked(Reason::Suspended));
+    Arc::make_mut(&mut edited.object).metadata.generation = Some(8);
+    let held = Decided::unchanged(&edited).because(Cause::suspended());
+    let status = shown(&held, &edited);
+    assert_eq!(status.observed_generation, Some(7));
+    let told = &status.conditions[0];
+    let as_before = &before.conditions[0];
+    assert_eq!(told, as_before, "Ready is that of the former generation");
+    let unsent = ("False".into(), "PendingChanges".into());
+    assert_eq!(synced(&status), unsent);
+    Arc::make_mut(&mut edited.object).status = Some(status.clone());
+    let held = Decided::unchanged(&edited).because(Cause::suspended());
+    assert_eq!(shown(&held, &edited), status, "once");
+    // Once it is lifted the spec is compared.
+    let mut lifted = there(&status, View::usable());
+    Arc::make_mut(&mut lifted.object).metadata.generation = Some(8);
+    let status = shown(&ready, &lifted);
+    assert_eq!(status.observed_generation, Some(8));
+    assert_eq!(synced(&status).1, "InSync");
+    // What the kind knows to be pending, of whatever generation.
+    let mut own = there(&before, View::usable());
+    let waits = Decided {
+        suspended: Some("spec.suspend is true: nothing is sent".into()),
+        ..Decided::unchanged(&own).because(Cause::suspended())
+    };
+    assert_eq!(synced(&shown(&waits, &own)), unsent);
+    // One that was not as declared waits, and says for what.
+    Arc::make_mut(&mut own.object).status = None;
+    let status = shown(&waits, &own);
+    assert_eq!(reason(&status, Type::Reconciling).unwrap(), "Suspended");
 }
 
 #[test]

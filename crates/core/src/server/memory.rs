@@ -3,7 +3,11 @@
 //! Losing it is always safe: every proof that is collected here starts again after a restart.
 
 use super::{
-    decide::{Effect, outputs::Outputs, sent::Hashes},
+    decide::{
+        Effect,
+        outputs::{OutputSight, Outputs},
+        sent::Hashes,
+    },
     install_memory::{InstallMemory, InstallObservation},
     password_memory::{PasswordEnd, PasswordMemory},
     tag_changes::{TagChange, TagChanges, TagEnd},
@@ -272,8 +276,8 @@ pub enum Observation {
         place: OutputPlace,
         /// A short form of what it should hold.
         content: u64,
-        /// Whether it is this object's.
-        is_ours: bool,
+        /// How it was found, or left.
+        sight: OutputSight,
     },
     /// No ConfigMap and no Secret on record waits for us, deleted by somebody.
     DeletedOutputsChecked,
@@ -389,9 +393,9 @@ impl Memory {
             Observation::Output {
                 place,
                 content,
-                is_ours,
+                sight,
             } => {
-                self.outputs.note(place, content, is_ours, now);
+                self.outputs.note(place, content, sight, now);
                 self.succeed();
             }
             Observation::DeletedOutputsChecked => {

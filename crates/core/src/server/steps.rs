@@ -58,6 +58,17 @@ pub fn told(facts: &Facts, next: &BareMetalServerStatus) -> Vec<News> {
     {
         news.push(held(reason, &ready.message));
     }
+    if let Some(suspended) = conditions::found_true(&next.conditions, Type::Suspended)
+        && !conditions::is_true(&before.conditions, Type::Suspended)
+        && held_back(next) != Some(Reason::Suspended)
+    {
+        news.push(News {
+            severity: Severity::Normal,
+            reason: Reason::Suspended.into(),
+            action: "Suspend",
+            note: suspended.message.clone(),
+        });
+    }
     news
 }
 

@@ -10,7 +10,7 @@ use api::{
     Interval, Reason,
     account::{AccountStatus, Credentials, Endpoint},
     conditions::{Type, Wanted},
-    names::API_KEY_ENTRY,
+    names::{API_KEY_ENTRY, API_KEY_SECRET},
 };
 use hosting_types::{Refusal, ServerId};
 use jiff::Timestamp;
@@ -214,15 +214,22 @@ fn candidate_word(facts: &Facts) -> Option<String> {
 }
 
 fn unusable(facts: &Facts, fault: &KeyFault) -> Said {
-    let why = match fault {
-        KeyFault::Invalid(why) => format!("key {API_KEY_ENTRY:?}: {why}"),
-        KeyFault::Absent | KeyFault::OtherType => format!("it has no key {API_KEY_ENTRY:?}"),
+    let (reason, why) = match fault {
+        KeyFault::Invalid(why) => (Reason::InvalidKey, format!("key {API_KEY_ENTRY:?}: {why}")),
+        KeyFault::Absent => {
+            let why = format!("it has no key {API_KEY_ENTRY:?}");
+            (Reason::ReferenceNotFound, why)
+        }
+        KeyFault::OtherType => {
+            let why = format!("it is not of the type {API_KEY_SECRET}");
+            (Reason::InvalidKey, why)
+        }
     };
     let text = format!(
         "{}: {why}; {STAYS}; put a valid API key there",
         facts.secret_name(),
     );
-    (Some(false), Reason::InvalidKey, text)
+    (Some(false), reason, text)
 }
 
 fn beside(facts: &Facts, candidate: &Candidate) -> Said {

@@ -1,12 +1,14 @@
 //! The conditions and counts of an account.
 
 use super::{
-    super::facts::{BundleFact, Facts, SecretFact},
+    super::facts::Facts,
+    lineage::Identity,
     orphans,
+    trouble::{self, UNTRIED},
 };
 use crate::{
     account::{facts::AccountReport, orphans::Verdict},
-    cause::{AS_READY, Cause},
+    cause::{AS_READY, Cause, suspension},
     wording::counted,
 };
 use api::{
@@ -20,58 +22,58 @@ use api::{
 pub(super) fn conditions(
     facts: &Facts,
     trouble: Option<&Cause>,
+    identity: Identity,
     accepted: bool,
     own: Option<&AccountReport>,
 ) -> Vec<Wanted> {
-    let deleting =
-        facts.deleting() || matches!(facts.secret, SecretFact::Found { deleting: true, .. });
     let users = facts.users.unwrap_or_default();
+    let in_use = format!(
+        "the account or its Secret is being deleted; used by {}{}, and kept for that by the finalizer {ACCOUNT_FINALIZER}; it ends once nothing uses it; delete what does",
+        counted(users, "object"),
+        super::uses::named(facts),
+    );
     let cause = match trouble {
-        // Whoever waits for its end reads beside the trouble what it waits for.
-        Some(trouble) if deleting && users > 0 => Cause {
-            message: format!(
-                "{}; the account or its Secret is being deleted, and used by {}{}",
-                trouble.message,
-                counted(users, "object"),
-                super::uses::named(facts),
-            ),
-            ..trouble.clone()
-        },
         Some(trouble) => trouble.clone(),
-        None if deleting => Cause::waits(
-            Reason::InUse,
-            format!(
-                "the account or its Secret is being deleted; used by {}{}, and kept for that by the finalizer {ACCOUNT_FINALIZER}; it ends once nothing uses it; delete what does",
-                counted(users, "object"),
-                super::uses::named(facts),
-            ),
+        None if super::is_ending(facts) && users > 0 => {
+            Cause::waits(Reason::InUse, in_use.as_str())
+        }
+        None if super::is_ending(facts) => Cause::waits(
+            Reason::Progressing,
+            "the account or its Secret is being deleted; it ends within seconds once nothing uses it",
         ),
         None => Cause::ready(Reason::Available, "the account works"),
     };
     let before = &facts.status.conditions;
     let suspended = super::suspended(&facts.key, &facts.spec);
-    let suspended = suspended.map(|why| (Reason::Suspended, why));
-    let mut conditions = cause.shown(None, before, deleting);
-    conditions.extend(Wanted::flag(Type::Suspended, suspended, before));
-    conditions.push(key_accepted(facts, trouble, accepted));
+    // The end of an account waits for its users, whatever else is wrong with it.
+    let blocked = (facts.deleting() && users > 0).then_some((Reason::InUse, in_use));
+    let is_said = cause.reason == Reason::InUse;
+    let mut conditions = cause.shown(None, before, facts.deleting() && is_said);
+    if !is_said {
+        conditions.retain(|c| c.kind != Type::DeletionBlocked);
+        conditions.extend(Wanted::flag(Type::DeletionBlocked, blocked, before));
+    }
+    conditions.extend(suspension(suspended, before));
+    conditions.push(key_accepted(facts, trouble, identity, accepted));
     conditions.extend(super::candidate::condition(facts));
     conditions.push(orphans::condition(facts, own));
     conditions.extend(super::release_limit::condition(facts));
     conditions
 }
 
-fn key_accepted(facts: &Facts, trouble: Option<&Cause>, accepted: bool) -> Wanted {
-    let about_key = trouble.filter(|t| match t.reason {
-        Reason::KeyRejected
-        | Reason::AccountChanged
-        | Reason::InvalidKey
-        | Reason::InvalidEndpoint => true,
-        // What is missing may be the CA bundle.
-        Reason::ReferenceNotFound => facts.bundle == BundleFact::Known,
-        _ => false,
-    });
-    match about_key {
-        Some(t) => Wanted::new(Type::KeyAccepted, false, t.reason, AS_READY),
+fn key_accepted(
+    facts: &Facts,
+    trouble: Option<&Cause>,
+    identity: Identity,
+    accepted: bool,
+) -> Wanted {
+    // The certificates may be missing, too, and Ready says that alone.
+    let said = |message: String| match trouble.is_some_and(|trouble| trouble.message == message) {
+        true => AS_READY.to_owned(),
+        false => message,
+    };
+    match trouble::of_key(facts, identity) {
+        Some(cause) => Wanted::new(Type::KeyAccepted, false, cause.reason, said(cause.message)),
         None if accepted => Wanted::new(
             Type::KeyAccepted,
             true,
@@ -82,7 +84,7 @@ fn key_accepted(facts: &Facts, trouble: Option<&Cause>, accepted: bool) -> Wante
             kind: Type::KeyAccepted,
             status: None,
             reason: Reason::Pending,
-            message: "the key was not tried yet; Ready says when it is".into(),
+            message: said(UNTRIED.into()),
         },
     }
 }

@@ -151,7 +151,7 @@ pub fn decide(facts: &Facts) -> Decision {
         no_orders,
         held,
         effect,
-        conditions: conditions::conditions(facts, trouble.as_ref(), accepted, own),
+        conditions: conditions::conditions(facts, trouble.as_ref(), identity, accepted, own),
         servers: conditions::counts(facts, own),
         users: uses::users(facts),
         offer: catalog::offer(facts, own),

@@ -43,13 +43,8 @@ fn holding(facts: &Facts) -> Option<&ReleaseLimitStatus> {
 /// The condition of an account that has a release limit, or had one.
 pub(super) fn condition(facts: &Facts) -> Option<Wanted> {
     let kind = Type::ReleasesHeld;
-    let was_told = facts
-        .status
-        .conditions
-        .iter()
-        .any(|c| c.type_ == kind.as_str());
     let Some(limit) = facts.spec.release_limit else {
-        return was_told.then(|| Wanted::new(kind, false, Reason::InSync, ""));
+        return Wanted::flag(kind, None, &facts.status.conditions);
     };
     let (Some(status), Some(held)) = (holding(facts), situation(facts)) else {
         return Some(Wanted::new(kind, false, Reason::InSync, ""));

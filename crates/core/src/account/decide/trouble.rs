@@ -11,29 +11,60 @@ use api::{
 };
 
 /// A key of which nothing is known yet.
-const UNTRIED: &str = "the key was not tried yet; that follows within a minute";
+pub(super) const UNTRIED: &str = "the key was not tried yet; that follows within a minute";
 
 /// The first thing that is wrong, in the order in which a person would repair it.
 pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
-    let needs_person = |reason, message: String| Some(Cause::needs_person(reason, message));
     let waits = |reason, message: String| Some(Cause::waits(reason, message));
-    let awaits = |reason, message: String| Some(Cause::missing(reason, message));
-    if let Err(message) = &facts.endpoint {
-        return needs_person(Reason::InvalidEndpoint, message.clone());
+    if facts.endpoint.is_err() {
+        return of_key(facts, identity);
     }
     let bundle = unusable_bundle(facts);
     if bundle.is_some() {
         return bundle;
     }
+    if let SecretFact::Unread(why) = &facts.secret {
+        let text = format!(
+            "{} could not be read: {why}; tried again within a minute",
+            facts.secret_name()
+        );
+        return waits(Reason::Pending, text);
+    }
+    let fault = of_key(facts, identity);
+    if fault.is_some() {
+        return fault;
+    }
+    let Some(report) = &facts.report else {
+        return waits(Reason::Pending, UNTRIED.into());
+    };
+    if identity == Identity::Unchecked {
+        let error = report.error.clone();
+        let text = || {
+            format!(
+                "checking whether the new base URL or key leads to the same account; looked at again every {}",
+                Interval(facts.times().absence_check_interval)
+            )
+        };
+        let (reason, message) = error.unwrap_or_else(|| (Reason::Pending, text()));
+        return waits(reason, message);
+    }
+    match (&report.error, &report.key) {
+        (Some((reason, message)), _) => waits(*reason, message.clone()),
+        (None, KeyState::Untried) => waits(Reason::Pending, UNTRIED.into()),
+        (None, _) => failing(facts),
+    }
+}
+
+/// What is wrong with the key, its Secret or the URL in it, whatever else is: the condition KeyAccepted is of that alone.
+pub(super) fn of_key(facts: &Facts, identity: Identity) -> Option<Cause> {
+    let needs_person = |reason, message: String| Some(Cause::needs_person(reason, message));
+    let awaits = |reason, message: String| Some(Cause::missing(reason, message));
+    if let Err(message) = &facts.endpoint {
+        return needs_person(Reason::InvalidEndpoint, message.clone());
+    }
     let entry = API_KEY_ENTRY;
     match &facts.secret {
-        SecretFact::Unread(why) => {
-            let text = format!(
-                "{} could not be read: {why}; tried again within a minute",
-                facts.secret_name()
-            );
-            return waits(Reason::Pending, text);
-        }
+        SecretFact::Unread(_) => return None,
         SecretFact::Missing => {
             let text = format!(
                 "{} does not exist: correct spec.apiKeySecretRef, or create it, of the type {API_KEY_SECRET}, with the API key in {entry:?} and the base URL in {BASE_URL_ENTRY:?}",
@@ -75,9 +106,7 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
         }
         SecretFact::Found { key: Ok(_), .. } => {}
     }
-    let Some(report) = &facts.report else {
-        return waits(Reason::Pending, UNTRIED.into());
-    };
+    let report = facts.report.as_ref()?;
     // A refused key says more than what was not seen with it.
     if let KeyState::Rejected(refusal) = &report.key {
         let which = match facts.keys.candidate.is_some() {
@@ -90,28 +119,8 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
         );
         return needs_person(Reason::KeyRejected, text);
     }
-    match identity {
-        Identity::Same | Identity::New => {}
-        Identity::Changed => {
-            return needs_person(Reason::AccountChanged, changed(facts, identity));
-        }
-        Identity::Unchecked => {
-            let error = report.error.clone();
-            let text = || {
-                format!(
-                    "checking whether the new base URL or key leads to the same account; looked at again every {}",
-                    Interval(facts.times().absence_check_interval)
-                )
-            };
-            let (reason, message) = error.unwrap_or_else(|| (Reason::Pending, text()));
-            return waits(reason, message);
-        }
-    }
-    match (&report.error, &report.key) {
-        (Some((reason, message)), _) => waits(*reason, message.clone()),
-        (None, KeyState::Untried) => waits(Reason::Pending, UNTRIED.into()),
-        (None, _) => failing(facts),
-    }
+    let is_changed = identity == Identity::Changed;
+    is_changed.then(|| Cause::needs_person(Reason::AccountChanged, changed(facts, identity)))
 }
 
 /// What is wrong with the CA bundle that the spec refers to.

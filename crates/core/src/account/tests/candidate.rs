@@ -144,7 +144,7 @@ fn every_state_of_a_candidate_says_what_comes_next_and_stops_nothing() {
     let invalid = KeyFault::Invalid("has a line break".into());
     type Case<'a> = (Facts, &'a str, Reason, &'a [&'a str]);
     let stays = "the key in use stays";
-    let cases: [Case<'_>; 9] = [
+    let cases: [Case<'_>; 10] = [
         (
             with_candidate(None),
             "Unknown",
@@ -184,8 +184,14 @@ fn every_state_of_a_candidate_says_what_comes_next_and_stops_nothing() {
         (
             broken(KeyFault::Absent),
             "False",
-            Reason::InvalidKey,
+            Reason::ReferenceNotFound,
             &["no key \"apiKey\"", stays, PUT_KEY],
+        ),
+        (
+            broken(KeyFault::OtherType),
+            "False",
+            Reason::InvalidKey,
+            &["type flexmetal.dev/api-key", stays, PUT_KEY],
         ),
         (
             draining,

@@ -4,7 +4,10 @@ use super::{
     super::facts::{Facts, TargetFact, is_ending, is_installing},
     Decision, Effect, NewCommand, end, hold, status,
 };
-use crate::{account_facts::Purpose, cause::Cause};
+use crate::{
+    account_facts::Purpose,
+    cause::{Cause, Standing},
+};
 use api::{
     BareMetalServer, DedicatedHost, Interval, ManagementPolicy, Reason,
     command::{CommandTarget, PowerAction},
@@ -106,7 +109,12 @@ pub(super) fn start(facts: &Facts, following: Option<PowerAction>) -> Decision {
         };
     }
     if let Err(cause) = stands_ready(facts, target) {
-        return end::wait(facts, cause);
+        let is_suspended = cause.standing == Standing::Suspended;
+        let suspended = is_suspended.then(|| cause.message.clone());
+        return Decision {
+            suspended,
+            ..end::wait(facts, cause)
+        };
     }
     let view = match subject.account.usable(Purpose::Change) {
         Ok(view) => view,
@@ -193,7 +201,10 @@ fn stands_ready(facts: &Facts, target: &Target) -> Result<(), Cause> {
         let message = format!(
             "{name} is suspended, so nothing is sent for it; the command waits, as long as spec.timeout lets it; set suspend there to false to go on"
         );
-        return Err(Cause::suspended(message));
+        return Err(Cause {
+            message,
+            ..Cause::suspended()
+        });
     }
     if policies.management_policy == Some(ManagementPolicy::ObserveOnly) {
         let message = format!(

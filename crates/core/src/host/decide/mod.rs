@@ -92,10 +92,11 @@ pub fn decide(facts: &Facts) -> Decision {
         Some(_) => Sight::Unneeded,
         None => Sight::List(List::Hosts),
     });
-    decision.stopped = facts
-        .policies()
-        .suspend
-        .then(|| remedy::suspended(facts, "nothing is sent for the host"));
+    decision.suspended = facts.policies().suspend.then(|| {
+        let is_own = facts.subject.object.spec.suspend.is_some();
+        let account = &facts.subject.account;
+        account.describe_suspension(is_own, "nothing is sent for the host")
+    });
     decision
 }
 

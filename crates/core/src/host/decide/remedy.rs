@@ -13,7 +13,7 @@ pub(super) fn held(facts: &Facts, what: &str) -> Option<Cause> {
         return Some(Cause::waits(Reason::Pending, text));
     };
     if policies.suspend {
-        return Some(Cause::suspended(suspended(facts, what)));
+        return Some(Cause::suspended());
     }
     policies.observe_only().then(|| {
         let text = format!(
@@ -21,16 +21,4 @@ pub(super) fn held(facts: &Facts, what: &str) -> Option<Cause> {
         );
         Cause::needs_person(Reason::ObserveOnly, text)
     })
-}
-
-/// Says that the object is suspended, what follows from it, and how to go on.
-pub(super) fn suspended(facts: &Facts, what: &str) -> String {
-    if let Some(why) = facts.subject.account.stopped() {
-        return why.to_owned();
-    }
-    let stated = match facts.subject.object.spec.suspend {
-        Some(_) => "spec.suspend is true",
-        None => "suspend is true in spec.defaults of the account",
-    };
-    format!("{stated}: {what}; to go on, set spec.suspend to false")
 }

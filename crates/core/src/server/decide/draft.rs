@@ -64,8 +64,11 @@ impl Draft {
         self.patience = rest;
         let synced = synced
             .map(|(in_sync, reason, message)| Wanted::new(Type::Synced, in_sync, reason, message));
-        self.conditions = cause.shown(synced, &self.status.conditions, facts.deleting());
-        self.status.observed_generation = facts.object.metadata.generation;
+        let before = &self.status.conditions;
+        if !cause.is_kept(before, facts.deleting()) {
+            self.status.observed_generation = facts.object.metadata.generation;
+        }
+        self.conditions = cause.shown(synced, before, facts.deleting());
     }
 
     /// Says this in the condition Synced, whatever else was said of it.

@@ -11,7 +11,7 @@ use super::{
     expiry,
     fence::TagProof,
     machine::{self, Machine, out_of_touch},
-    order, remedy,
+    order,
 };
 use crate::{
     account::{
@@ -76,8 +76,7 @@ fn take_on(facts: &Facts, evidence: &Evidence, external: &External) -> Decision 
     let server = &shown.server;
     let again = view.times.idle_poll_interval;
     if facts.policies().suspend {
-        let cause = Cause::suspended(remedy::suspended(facts));
-        return Decision::hold(facts, cause);
+        return Decision::hold(facts, Cause::suspended());
     }
     if let Some(cause) = expiry::against_order(facts) {
         return Decision::hold(facts, cause);

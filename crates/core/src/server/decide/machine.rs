@@ -126,12 +126,22 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     {
         cause = install;
     }
+    let power = power::unsynced(facts, draft.status.records.power.as_ref());
+    let unsent = [
+        install.unsynced.as_ref().map(|(reason, _)| *reason),
+        tags.said.as_ref().map(|said| said.reason),
+        power.as_ref().map(|(_, reason, _)| *reason),
+    ];
+    // What the suspension keeps from being sent. Of the object without it, tools read on while that goes on.
+    let is_unsent = facts.policies().suspend
+        && cause.is_in_sync()
+        && unsent.contains(&Some(Reason::PendingChanges));
     let synced = match cause.is_in_sync() {
         true => install
             .unsynced
             .map(|(reason, message)| (false, reason, message))
             .or_else(|| unsynced(facts, differences, tags.said.as_ref()))
-            .or_else(|| power::unsynced(draft.status.records.power.as_ref())),
+            .or(power),
         false => None,
     };
     let is_ordered = record.intent.attempt != ADOPTED;
@@ -139,6 +149,9 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     draft.status.ordered_at = ordered.filter(|_| is_ordered).map(Time);
     draft.status.records.order = Some(record.clone());
     draft.set(facts, cause, synced);
+    if is_unsent {
+        draft.status.observed_generation = facts.status().observed_generation;
+    }
     draft.conditions.extend(up_to_date);
 
     let decision = Decision::of(draft);

@@ -48,8 +48,7 @@ pub fn next(facts: &Facts, evidence: &Evidence) -> Decision {
     let is_remembered =
         facts.object.spec.suspend.is_none() && !matches!(facts.account, AccountFacts::Found { .. });
     if facts.policies().suspend && !is_remembered {
-        let cause = Cause::suspended(remedy::suspended(facts));
-        return Decision::hold(facts, cause);
+        return Decision::hold(facts, Cause::suspended());
     }
     let view = match facts.account.usable(Purpose::Order) {
         Ok(view) => view,

@@ -14,6 +14,7 @@ use crate::account::view::Sighting;
 use api::{
     Interval, Reason,
     conditions::{Type, Wanted},
+    names::OUTPUT_FINALIZER,
     outputs::{OutputPlace, OutputRecord, entries},
     server::BareMetalServerStatus,
 };
@@ -50,6 +51,17 @@ impl Output {
     }
 }
 
+/// What was found under the name of one, or left there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OutputSight {
+    /// It holds what it should.
+    Written,
+    /// It is this server's and lacks our finalizer: nothing was written, and the next one may be created once it is gone.
+    WithoutFinalizer,
+    /// The name belongs to somebody else, or to nobody.
+    NotOurs,
+}
+
 /// What this process knows of the ConfigMap and the Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Outputs {
@@ -66,17 +78,13 @@ pub struct Outputs {
 struct Look {
     content: u64,
     at: Duration,
-    is_ours: bool,
+    sight: OutputSight,
 }
 
 impl Outputs {
     /// Takes in how it was found, or left.
-    pub fn note(&mut self, place: OutputPlace, content: u64, is_ours: bool, at: Duration) {
-        let look = Some(Look {
-            content,
-            at,
-            is_ours,
-        });
+    pub fn note(&mut self, place: OutputPlace, content: u64, sight: OutputSight, at: Duration) {
+        let look = Some(Look { content, at, sight });
         match place {
             OutputPlace::ConfigMap => self.config_map = look,
             OutputPlace::Secret => self.secret = look,
@@ -123,8 +131,8 @@ pub fn keep(facts: &Facts, decision: &mut Decision) {
             entries: entries.clone(),
         };
         let last = facts.memory.outputs.last(&output);
-        if last.is_some_and(|look| !look.is_ours) {
-            say(decision, &output);
+        if let Some(look) = last {
+            say(decision, &output, look.sight);
         }
         let rest = last.and_then(|look| (look.at + LOOK_EVERY).checked_sub(facts.now.mono));
         match rest.filter(|rest| !rest.is_zero()) {
@@ -252,19 +260,25 @@ fn shows_delivered(facts: &Facts, decision: &Decision) -> bool {
     shown == Some(ServerStatus::Delivered.as_str()) && facts.own.iter().chain(named).any(is_it)
 }
 
-/// Says whose the name is not, where all else is in order.
-fn say(decision: &mut Decision, output: &Output) {
+/// Says why nothing is written, where all else is in order.
+fn say(decision: &mut Decision, output: &Output, sight: OutputSight) {
     let draft = &mut decision.draft;
     let is_synced = |c: &Wanted| c.kind == Type::Synced && c.status == Some(true);
     if !draft.conditions.iter().any(is_synced) {
         return;
     }
     let (kind, field, name) = (output.place.kind(), output.place.field(), &output.name);
-    let message = format!(
-        "{field}: {kind} {name} is not this object's{}, so it stays as it is and nothing is written; name another one, or, if nobody needs it, delete it; looked at again every {}",
-        or_holds_password(output.place),
-        Interval(LOOK_EVERY)
-    );
+    let again = format!("looked at again every {}", Interval(LOOK_EVERY));
+    let message = match sight {
+        OutputSight::Written => return,
+        OutputSight::WithoutFinalizer => format!(
+            "{field}: {kind} {name} lost the finalizer {OUTPUT_FINALIZER}, so nothing is written into it; delete it, and the operator writes it again; {again}"
+        ),
+        OutputSight::NotOurs => format!(
+            "{field}: {kind} {name} is not this object's{}, so it stays as it is and nothing is written; name another one, or, if nobody needs it, delete it; {again}",
+            or_holds_password(output.place),
+        ),
+    };
     draft.unsync(Reason::NameTaken, message);
 }
 

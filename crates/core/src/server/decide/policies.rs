@@ -1,6 +1,7 @@
 //! The policies in force, as status shows them, and whether the object is suspended.
 
-use super::{super::facts::Facts, draft::Draft, remedy};
+use super::{super::facts::Facts, draft::Draft};
+use crate::cause::{suspension, unsent};
 use api::{
     Reason,
     conditions::{Type, Wanted},
@@ -15,7 +16,30 @@ pub fn show(facts: &Facts, draft: &mut Draft) {
     let Some(policies) = draft.status.policies else {
         return;
     };
-    let why = (policies.suspend).then(|| (Reason::Suspended, remedy::suspended(facts)));
-    let suspended = Wanted::flag(Type::Suspended, why, &draft.status.conditions);
+    if policies.suspend && !facts.deleting() && is_unsent(facts, draft) {
+        let Wanted {
+            reason, message, ..
+        } = unsent();
+        draft.unsync(reason, message);
+    }
+    let why = policies.suspend.then(|| {
+        let is_own = facts.object.spec.suspend.is_some();
+        let what = "nothing is ordered, changed or released for this object";
+        facts.account.describe_suspension(is_own, what)
+    });
+    let suspended = suspension(why, &draft.status.conditions);
     draft.conditions.extend(suspended);
+}
+
+/// Whether nobody has compared the spec, or changes of it were being sent, and Synced says nothing of that.
+fn is_unsent(facts: &Facts, draft: &Draft) -> bool {
+    let is_compared = draft.status.observed_generation == facts.object.metadata.generation;
+    match draft.condition(Type::Synced) {
+        Some(synced) => synced.status == Some(true) && !is_compared,
+        None => match Wanted::shown(Type::Synced, &draft.status.conditions) {
+            Some(synced) if synced.reason == Reason::PendingChanges => false,
+            Some(synced) if synced.reason == Reason::Progressing => true,
+            _ => !is_compared,
+        },
+    }
 }

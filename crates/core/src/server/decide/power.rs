@@ -43,7 +43,11 @@ pub fn may_create(fresh: &Facts, name: &str) -> bool {
     !fresh.deleting() && power::may_create(&power_facts(fresh, &machine, true), name)
 }
 
-/// What Synced says where the wish came to nothing.
-pub fn unsynced(record: Option<&PowerRecord>) -> Option<(bool, Reason, String)> {
+/// What Synced says where the wish came to nothing, or waits until the object is suspended no more.
+pub fn unsynced(facts: &Facts, record: Option<&PowerRecord>) -> Option<(bool, Reason, String)> {
+    if facts.policies().suspend && power::is_unsent(facts.object.spec.power, record) {
+        let text = "spec.power has changed, and no command is created; that follows once suspend is lifted, see the condition Suspended";
+        return Some((false, Reason::PendingChanges, text.to_owned()));
+    }
     power::failed(record).map(|text| (false, Reason::CommandFailed, text))
 }

@@ -19,23 +19,6 @@ fn set_all(fields: &[(&str, &str)]) -> String {
     format!("set {}{at_once}", fields.join(" and "))
 }
 
-/// Says that the object is suspended, what follows from it, and how to go on.
-pub fn suspended(facts: &Facts) -> String {
-    suspended_so(
-        facts,
-        "nothing is ordered, changed or released for this object",
-    )
-}
-
-fn suspended_so(facts: &Facts, what: &str) -> String {
-    if let Some(why) = facts.account.stopped() {
-        return why.to_owned();
-    }
-    let stated = stated(facts, "suspend", |p| p.suspend.is_some());
-    let go_on = set("suspend", "false");
-    format!("{stated}: {what}; to go on, {go_on}")
-}
-
 /// Says that the object's machine is only looked at, what follows from it, and how to go on.
 pub fn observed(facts: &Facts, what: &str) -> Cause {
     let stated = observe_only(facts);
@@ -55,7 +38,11 @@ fn observe_only(facts: &Facts) -> &'static str {
 pub fn held(facts: &Facts, what: &str) -> Option<Cause> {
     let policies = facts.policies();
     if policies.suspend {
-        return Some(Cause::suspended(suspended_so(facts, what)));
+        let is_own = facts.object.spec.suspend.is_some();
+        return Some(Cause {
+            message: facts.account.describe_suspension(is_own, what),
+            ..Cause::suspended()
+        });
     }
     policies.observe_only().then(|| observed(facts, what))
 }
@@ -64,7 +51,8 @@ pub fn held(facts: &Facts, what: &str) -> Option<Cause> {
 pub fn held_at_the_end(facts: &Facts, machine: &str) -> Option<Cause> {
     let policies = facts.policies();
     if policies.suspend {
-        return Some(Cause::suspended(suspended_at_the_end(facts, machine)));
+        let text = suspended_at_the_end(facts, machine);
+        return Some(Cause::waits(Reason::Suspended, text));
     }
     policies.observe_only().then(|| {
         let stated = observe_only(facts);

@@ -194,6 +194,17 @@ impl<'a> Changes<'a> {
             return differ.then(|| said(cause.reason, cause.message, None));
         }
         let uuid = server.id.as_str();
+        if differ && facts.policies().suspend {
+            let message = format!(
+                "machine {uuid} has not the tags of spec.tags; they follow once suspend is lifted, see the condition Suspended"
+            );
+            let short = "spec.tags follows once suspend is lifted, see the condition Suspended";
+            return Some(said(
+                Reason::PendingChanges,
+                message,
+                Some(short.to_owned()),
+            ));
+        }
         if self.are_too_many(server) {
             let message = format!(
                 "spec.tags has {} that machine {uuid} has not: {}; it has {} of at most {MOST_TAGS}, and {KEPT_FREE} places are left to the operator; remove tags from it at the provider, or take some out of spec.tags",

@@ -490,11 +490,9 @@ fn short(decision: &Decision) -> (Option<&'static str>, Option<Reason>, bool) {
         Effect::ForgetPassword { .. } => "ForgetPassword",
         Effect::LetGo => "LetGo",
     });
-    let is_on = |kind| decision.draft.condition(kind).map(|c| c.status) == Some(Some(true));
     let reason = decision.draft.condition(Type::Ready).map(|c| c.reason);
-    // What is suspended from the first says nothing else, and what waits for its turn says no more than before.
+    // What waits for its turn says no more than before.
     let reason = match reason {
-        Some(Reason::Pending) if is_on(Type::Suspended) => Some(Reason::Suspended),
         Some(Reason::Queued) if !decision.draft.status.conditions.is_empty() => {
             Some(Reason::Queued)
         }

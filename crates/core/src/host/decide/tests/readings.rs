@@ -7,7 +7,11 @@ use crate::readings::Reading;
 fn read(stage: &'static str, case: &Case) -> Reading {
     let subject = &case.0.subject;
     let (status, _) = case.decide().status(subject, jiff::Timestamp::UNIX_EPOCH);
-    Reading::of_status(stage, &status.conditions, subject.is_deleting())
+    let reading = Reading::of_status(stage, &status.conditions, subject.is_deleting());
+    reading.of_generation(
+        status.observed_generation,
+        subject.object.metadata.generation,
+    )
 }
 
 /// It has waited for this for two minutes.
@@ -34,7 +38,11 @@ pub(crate) fn every() -> Vec<Reading> {
     let observed = Case::known().spec(|s| {
         s.management_policy = Some(ManagementPolicy::ObserveOnly);
     });
-    let suspended = Case::known().spec(|s| s.suspend = Some(true));
+    let suspends = |case: Case| {
+        let case = case.spec(|s| s.suspend = Some(true));
+        case.object(|o| o.metadata.generation = Some(2))
+    };
+    let suspended = suspends(Case::known());
     let wished = || Case::known().installs(1);
     let key = |found| wished().facts(|f| f.key = Some(found));
     let unshown = Case::known().list(NOW - secs(1), &[]).recalled();
@@ -97,16 +105,10 @@ pub(crate) fn every() -> Vec<Reading> {
         ("at rest", &missing),
         ("at rest", &waited(missing.clone(), Reason::AccountNotFound)),
         ("switched", &running),
-        (
-            "switched",
-            &switched.clone().spec(|s| s.suspend = Some(true)),
-        ),
+        ("switched", &suspends(switched.clone())),
         ("switched", &unswitched),
         ("to be installed", &wished()),
-        (
-            "to be installed",
-            &wished().spec(|s| s.suspend = Some(true)),
-        ),
+        ("to be installed", &suspends(wished())),
         (
             "to be installed",
             &wished().spec(|s| s.management_policy = Some(ManagementPolicy::ObserveOnly)),

@@ -69,7 +69,8 @@ pub(super) fn start(facts: &Facts, known: &InstallHistory) -> Reinstallation {
         );
     }
     if policies.suspend {
-        let text = format!("{what}; the condition Suspended says why that waits, and how to go on");
+        let text =
+            format!("{what}; that follows once suspend is lifted, see the condition Suspended");
         return against(Reason::PendingChanges, text);
     }
     if policies.deletion_protection {

@@ -288,6 +288,55 @@ fn a_suspended_server_without_a_machine_keeps_what_it_said() {
     assert_eq!(draft.condition(Type::Suspended).unwrap().status, Some(true));
 }
 
+/// Whoever waits for the edit goes on neither by the conditions nor by the generation, whoever stopped what it asks for.
+#[test]
+fn an_edit_of_a_suspended_server_is_no_success() {
+    let edits: [fn(&mut BareMetalServerSpec); 3] = [
+        |s| s.tags = vec!["later".into()],
+        |s| s.power = Some(api::power::Power::PoweredOff),
+        |s| s.expires_at = Some(time(START + 9_000)),
+    ];
+    let ready = kept(ServerStatus::Delivered).object(|o| o.metadata.generation = Some(7));
+    let mut shown = ready.clone();
+    for _ in 0..3 {
+        let status = shown.decide().draft.finish(Timestamp::UNIX_EPOCH);
+        shown = shown.object(|o| o.status = Some(status));
+    }
+    assert_eq!(shown.0.status().observed_generation, Some(7));
+    let edited = |edit: fn(&mut BareMetalServerSpec)| {
+        let case = shown.clone().spec(edit);
+        case.object(|o| o.metadata.generation = Some(8))
+    };
+    let told = |case: &Case| {
+        let draft = case.decide().draft;
+        let status = draft.finish(Timestamp::UNIX_EPOCH);
+        let of = |kind: Type| {
+            let mut all = status.conditions.iter();
+            all.find(|c| c.type_ == kind.as_str()).cloned().unwrap()
+        };
+        let (ready, synced) = (of(Type::Ready), of(Type::Synced));
+        assert_eq!((&*ready.status, &*ready.reason), ("True", "Delivered"));
+        (status.observed_generation, synced.reason)
+    };
+    let unsent = (Some(7), Reason::PendingChanges.to_string());
+    for edit in edits {
+        let stopped = edited(edit).blocked(Reason::Suspended);
+        assert_eq!(told(&stopped), unsent, "by the account");
+    }
+    let own = |edit| edited(edit).spec(|s| s.suspend = Some(true));
+    assert_eq!(told(&own(edits[0])), unsent);
+    assert_eq!(told(&own(edits[1])), unsent);
+    let compared = (Some(8), Reason::InSync.to_string());
+    assert_eq!(told(&own(edits[2])), compared, "nothing is to be sent");
+    // What was being sent when the account was suspended.
+    let begun = edited(edits[0]);
+    let status = begun.decide().draft.finish(Timestamp::UNIX_EPOCH);
+    let begun = begun.object(|o| o.status = Some(status.clone()));
+    assert_eq!(told(&begun), (Some(8), Reason::Progressing.to_string()));
+    let stopped = begun.blocked(Reason::Suspended);
+    assert_eq!(told(&stopped).1, Reason::PendingChanges.to_string());
+}
+
 /// Neither what keeps failing for that nor what is not sent for it turns Ready.
 #[test]
 fn calls_that_a_lost_account_fails_leave_ready() {

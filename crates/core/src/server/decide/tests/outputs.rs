@@ -2,7 +2,7 @@
 
 use super::{machine::kept, *};
 use crate::server::{
-    decide::outputs::{self, Output},
+    decide::outputs::{self, Output, OutputSight},
     memory::{Observation, ReleaseAnswer},
 };
 use api::{
@@ -37,17 +37,17 @@ fn due(case: &Case) -> Option<Output> {
 
 /// The name belongs to something else.
 pub(super) fn taken() -> Case {
-    seen(wanted(), false)
+    seen(wanted(), OutputSight::NotOurs)
 }
 
 /// What is due was found, or left, like this.
-fn seen(case: Case, is_ours: bool) -> Case {
+fn seen(case: Case, sight: OutputSight) -> Case {
     let output = due(&case).expect("something is due");
     let now = case.0.now.mono;
     let noted = Observation::Output {
         place: output.place,
         content: output.content(),
-        is_ours,
+        sight,
     };
     case.memory(|m| m.note(noted, now, secs(60)))
 }
@@ -71,9 +71,9 @@ fn both_are_written_once_and_looked_at_now_and_then() {
     let output = due(&first).unwrap();
     assert_eq!(output.place, OutputPlace::ConfigMap);
     assert_eq!(output.name, "out");
-    let one = seen(first, true);
+    let one = seen(first, OutputSight::Written);
     assert_eq!(due(&one).unwrap().place, OutputPlace::Secret);
-    let both = seen(one, true);
+    let both = seen(one, OutputSight::Written);
     assert_eq!(due(&both), None);
     let (looked, now) = (free(&both), both.0.now.mono);
     let both = both.memory(|m| m.note(looked, now, secs(60)));
@@ -129,7 +129,7 @@ fn nothing_is_written_of_a_machine_that_is_not_there_or_while_it_must_not_be() {
 
 #[test]
 fn a_name_that_is_taken_is_told_and_all_else_goes_on() {
-    let taken = seen(seen(wanted(), false), true);
+    let taken = seen(seen(wanted(), OutputSight::NotOurs), OutputSight::Written);
     assert_eq!(due(&taken), None);
     let (status, reason, message) = synced(&taken);
     assert_eq!((status, reason), (Some(false), Reason::NameTaken));
@@ -140,6 +140,16 @@ fn a_name_that_is_taken_is_told_and_all_else_goes_on() {
     let ready = decision.draft.condition(Type::Ready).unwrap();
     assert_eq!(ready.status, Some(true));
     assert_eq!(ready.message, message);
+    // The same of one that lost our finalizer, which another one takes the place of once it is deleted.
+    let bare = seen(
+        seen(wanted(), OutputSight::WithoutFinalizer),
+        OutputSight::Written,
+    );
+    let (status, reason, message) = synced(&bare);
+    assert_eq!((status, reason), (Some(false), Reason::NameTaken));
+    let lost = "ConfigMap out lost the finalizer flexmetal.dev/output";
+    assert!(message.contains(lost), "{message}");
+    assert!(!message.contains("is not this object's"), "{message}");
     // Looked at again, and by another name at once.
     assert!(due(&later(taken.clone(), 600)).is_some());
     assert_eq!(due(&named(taken.clone(), "free")).unwrap().name, "free");
@@ -261,11 +271,11 @@ fn seen_as(tags: &[&str]) -> Sighting {
 
 #[test]
 fn what_somebody_deleted_is_freed_at_the_next_look() {
-    let both = seen(seen(wanted(), true), true);
+    let both = seen(seen(wanted(), OutputSight::Written), OutputSight::Written);
     let looked = freed(both.clone());
     assert_eq!(short(&looked.decide()).0, None);
     let later = later(looked, 600);
-    let again = seen(seen(later, true), true);
+    let again = seen(seen(later, OutputSight::Written), OutputSight::Written);
     assert_eq!(short(&again.decide()).0, Some("CheckDeletedOutputs"));
     // Suspended, nothing is written, and what is deleted goes.
     let suspended = both.spec(|s| s.suspend = Some(true));

@@ -148,10 +148,13 @@ fn every_change_counts_once() {
 fn who_is_held_back_sends_nothing_and_late_words_come_to_nothing() {
     let suspended = wishes(delivered(), Some(Power::PoweredOff)).spec(|s| s.suspend = Some(true));
     assert_eq!(command(&suspended), None);
+    let synced = |case: &Case| case.decide().draft.condition(Type::Synced).unwrap().reason;
+    assert_eq!(synced(&suspended), Reason::PendingChanges);
     let noted = written(wishes(delivered(), Some(Power::PoweredOff)));
     let name = command(&noted).unwrap().name;
     let held = noted.clone().spec(|s| s.suspend = Some(true));
     assert_eq!(held.decide().effect, None);
+    assert_eq!(synced(&held), Reason::PendingChanges);
     assert!(!power::may_create(&held.0, &name));
     assert!(!power::may_create(&noted.clone().deleting().0, &name));
     assert!(!power::may_create(&noted.0, "another"));

@@ -243,6 +243,7 @@ fn with_a_machine() -> Vec<Case> {
         undone(ready().spec(|s| s.tags = vec!["later".into()])),
         without_room(ready().spec(|s| s.tags = vec!["later".into()])),
         ready().spec(|s| s.suspend = Some(true)),
+        ready().spec(|s| (s.suspend, s.tags) = (Some(true), vec!["later".into()])),
         outputs::taken(),
         installing(),
         late(),
@@ -357,12 +358,16 @@ pub(crate) fn every() -> Vec<Reading> {
     let mut readings = Vec::new();
     for (stage, cases) in stages {
         for case in cases {
-            let conditions = case.decide().draft.conditions;
+            let draft = case.decide().draft;
+            let conditions = draft.conditions;
             assert!(
                 conditions.iter().any(|c| c.kind == Type::Ready),
                 "{stage}: says nothing: {case:?}"
             );
-            readings.push(Reading::new(stage, &conditions, case.0.deleting()));
+            let reading = Reading::new(stage, &conditions, case.0.deleting());
+            let observed = draft.status.observed_generation;
+            let generation = case.0.object.metadata.generation;
+            readings.push(reading.of_generation(observed, generation));
         }
     }
     readings

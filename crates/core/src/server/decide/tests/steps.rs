@@ -17,7 +17,10 @@ fn events(case: &Case) -> (Vec<&'static str>, String) {
         .finish(Timestamp::from_second(START).unwrap());
     let news = told(&case.0, &status);
     let notes: Vec<&str> = news.iter().map(|n| n.note.as_str()).collect();
-    (news.iter().map(|n| n.reason.as_str()).collect(), notes.join("\n"))
+    (
+        news.iter().map(|n| n.reason.as_str()).collect(),
+        notes.join("\n"),
+    )
 }
 
 /// The case once what it decided stands in its status.
@@ -86,7 +89,10 @@ fn a_lost_answer_and_a_refusal_are_warnings() {
     let refused = answered(OrderOutcome::Refused, None);
     let status = refused.decide().draft.finish(Timestamp::MIN);
     let news = told(&refused.0, &status);
-    let news: Vec<_> = news.iter().map(|n| (n.reason.as_str(), n.severity)).collect();
+    let news: Vec<_> = news
+        .iter()
+        .map(|n| (n.reason.as_str(), n.severity))
+        .collect();
     assert_eq!(
         news,
         [("Refused", Severity::Warning)],
@@ -114,6 +120,20 @@ fn delivery_is_told_once_whatever_holds_the_object_meanwhile() {
         status.conditions = api::conditions::merge(&[], &held, Some(3), Timestamp::MIN);
     });
     assert_eq!(events(&back).0, [""; 0]);
+}
+
+#[test]
+fn a_suspension_is_told_once_and_is_no_warning() {
+    let shown = written(kept(ServerStatus::Delivered));
+    let suspended = shown.spec(|s| s.suspend = Some(true));
+    let status = suspended.decide().draft.finish(Timestamp::MIN);
+    let news = told(&suspended.0, &status);
+    let news: Vec<_> = news
+        .iter()
+        .map(|n| (n.reason.as_str(), n.severity))
+        .collect();
+    assert_eq!(news, [("Suspended", Severity::Normal)]);
+    assert_eq!(events(&written(suspended)).0, [""; 0]);
 }
 
 #[test]

@@ -415,7 +415,7 @@ fn a_change_that_fails_says_why_and_one_that_waits_says_that_it_comes() {
     assert_eq!(change(&between), None);
     assert_eq!(synced(&between).1, Reason::RequestRefused);
     let suspended = edited().spec(|s| s.suspend = Some(true));
-    assert_eq!(synced(&suspended).1, Reason::Progressing);
+    assert_eq!(synced(&suspended).1, Reason::PendingChanges);
     let decision = suspended.decide();
     let told = decision.draft.condition(Type::Suspended).unwrap();
     assert_eq!((told.status, decision.effect), (Some(true), None));
