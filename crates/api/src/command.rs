@@ -341,7 +341,8 @@ impl Kind for ServerCommand {
     }
 
     fn exists(status: &Self::Status) -> bool {
-        status.started_at.is_some()
+        // What is over stays as it ended.
+        status.started_at.is_some() && status.finished_at.is_none()
     }
 
     fn handled(status: &mut Self::Status) -> &mut Option<String> {

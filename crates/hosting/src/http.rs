@@ -119,6 +119,15 @@ impl HttpTransport {
     }
 }
 
+/// Whether a CA bundle can be used.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_ca_bundle(bundle: &[u8]) -> Result<(), ClientError> {
+    let client = reqwest::Client::builder().tls_certs_only(certificates(bundle)?);
+    client.build().map(drop).map_err(ClientError::CaBundle)
+}
+
 fn certificates(bundle: &[u8]) -> Result<Vec<Certificate>, ClientError> {
     let certificates = Certificate::from_pem_bundle(bundle).map_err(ClientError::CaBundle)?;
     if certificates.is_empty() {

@@ -52,5 +52,5 @@ mod tests;
 pub use client::{Client, ClientOptions};
 pub use dial::Dial;
 pub use gate::Gates;
-pub use http::ClientError;
+pub use http::{ClientError, check_ca_bundle};
 pub use transport::Transport;

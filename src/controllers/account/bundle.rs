@@ -7,6 +7,7 @@ use crate::controllers::{
 };
 use api::account::{AccountSpec, CaBundleKind, CaBundleRef, LONGEST_CA_BUNDLE};
 use flexmetal_core::account::facts::BundleFact;
+use hosting::check_ca_bundle;
 
 /// A CA bundle, as far as it is known.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,8 +36,8 @@ impl Bundle {
         matches!(self.fact, BundleFact::Unread(_))
     }
 
-    /// With the PEM text that was in use before, where it cannot be had now: an object that is gone must not keep servers
-    /// from being released.
+    /// With the PEM text that was in use before, where it cannot be had now: an object that is gone, or emptied for a moment,
+    /// must not keep servers from being released.
     pub(super) fn or_former(self, former: Option<Vec<u8>>) -> Self {
         match self.fact {
             BundleFact::Known => self,
@@ -60,10 +61,22 @@ pub(super) async fn read(process: &Process, namespace: &str, of: &CaBundleRef) -
     let wanted = [(source, LONGEST_CA_BUNDLE)];
     let read = process.values(namespace, &wanted).await;
     match read.into_iter().next() {
-        Some(Ok(text)) => Bundle {
-            fact: BundleFact::Known,
-            pem: Some(certificates(&text).into_bytes()),
-        },
+        Some(Ok(text)) => {
+            let pem = certificates(&text).into_bytes();
+            match check_ca_bundle(&pem) {
+                Ok(()) => Bundle {
+                    fact: BundleFact::Known,
+                    pem: Some(pem),
+                },
+                // What lies in the object is in no message.
+                Err(_) => Bundle::none(BundleFact::Unusable(format!(
+                    "{} {namespace}/{}, key {:?}, holds no readable certificates: put the PEM text of the root there",
+                    of.kind.as_str(),
+                    selector.name,
+                    selector.key
+                ))),
+            }
+        }
         Some(Err(error)) => Bundle::none(fact(&error)),
         None => Bundle::none(BundleFact::NoObject),
     }
@@ -136,7 +149,8 @@ mod tests {
             pem: Some(b"new".to_vec()),
         };
         assert_eq!(known.clone().or_former(former()), known);
-        for fact in [BundleFact::NoObject, BundleFact::NoKey] {
+        let unusable = BundleFact::Unusable("no certificate".into());
+        for fact in [BundleFact::NoObject, BundleFact::NoKey, unusable] {
             let gone = Bundle::none(fact);
             assert!(!gone.is_usable());
             let kept = gone.or_former(former());

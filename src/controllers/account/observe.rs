@@ -27,7 +27,7 @@ use flexmetal_core::{
     acknowledgement::Acknowledgements,
     request,
 };
-use hosting::{Client, ClientError, ClientOptions};
+use hosting::{Client, ClientOptions};
 use hosting_types::{ApiKey, BaseUrl};
 use kube::ResourceExt as _;
 use std::time::Duration;
@@ -69,12 +69,10 @@ pub async fn observe<K: AccountObject>(
     let keys = Found {
         key: &key,
         uid: &uid,
-        spec,
         status: &status,
         times: Times::from(timing),
         destination,
         bundle,
-        secret_namespace: &secret_namespace,
         acknowledgements: acknowledgements(object.meta(), &status, clock::steady_wall()),
     };
     let (endpoint, connection) = connect(ctx, memory, &keys, &reading, now);
@@ -241,13 +239,10 @@ fn disconnect<K: AccountObject>(
 struct Found<'a> {
     key: &'a AccountKey,
     uid: &'a str,
-    spec: &'a AccountSpec,
     status: &'a AccountStatus,
     times: Times,
     destination: Destination,
     bundle: Bundle,
-    /// Where Secret and CA bundle lie.
-    secret_namespace: &'a str,
     acknowledgements: Acknowledgements<'a>,
 }
 
@@ -278,7 +273,7 @@ impl Found<'_> {
         options.dial = ctx.reach.dial(self.key.namespace.as_deref());
         options.ca_bundle = self.bundle.pem.clone();
         options.order_timeout = self.times.order_timeout;
-        let client = Client::new(options).map_err(|error| self.explain(&error))?;
+        let client = Client::new(options).map_err(|error| format!("spec.{}", explain(&error)))?;
         let connection = Connection {
             base_url: base_url.clone(),
             key: key.clone(),
@@ -289,23 +284,6 @@ impl Found<'_> {
             ingredients,
             connection,
         })
-    }
-
-    /// Why no client can be made. What lies in the object with the CA bundle is in no message.
-    fn explain(&self, error: &ClientError) -> String {
-        match (&self.spec.ca_bundle_ref, error) {
-            (Some(of), ClientError::CaBundle(_) | ClientError::CaBundleEmpty) => {
-                let selector = of.selector();
-                format!(
-                    "spec.caBundleRef: {} {}/{}, key {:?}, holds no readable certificates: put the PEM text of the root there",
-                    of.kind.as_str(),
-                    self.secret_namespace,
-                    selector.name,
-                    selector.key
-                )
-            }
-            _ => format!("spec.{}", explain(error)),
-        }
     }
 
     /// Whether a connection with this key is the one that there is.
@@ -512,12 +490,10 @@ mod tests {
             let found = Found {
                 key: &self.key,
                 uid: UID,
-                spec: &self.spec,
                 status: &self.status,
                 times: Times::from(self.spec.timing.in_force(ctx.minimum)),
                 destination: Destination::To(BaseUrl::parse(URL).unwrap()),
                 bundle,
-                secret_namespace: "n",
                 acknowledgements: Acknowledgements {
                     uid: UID,
                     annotation: None,
@@ -558,6 +534,16 @@ mod tests {
         assert_eq!(case.in_use(), (hash.clone(), other.clone().into_bytes()));
         assert!(!case.connect(bundle(BundleFact::Known, &other), "key-number-two"));
         assert_eq!(case.in_use(), (hash, other.into_bytes()));
+    }
+
+    #[tokio::test]
+    async fn an_unusable_bundle_leaves_the_former_one_in_use() {
+        let (mut case, one) = (Case::start().await, root());
+        assert!(case.connect(bundle(BundleFact::Known, &one), "key-number-one"));
+        let unusable = Bundle::none(BundleFact::Unusable("no certificate".into()));
+        let former = case.memory.connected.clone().unwrap().ca_bundle;
+        assert!(!case.connect(unusable.or_former(former), "key-number-one"));
+        assert_eq!(case.in_use().1, one.into_bytes());
     }
 
     #[tokio::test]

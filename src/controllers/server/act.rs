@@ -72,14 +72,13 @@ async fn act_here(
             other => other,
         },
         Effect::HoldObject => written(writes::hold(ctx, object).await),
-        Effect::LetGo => written(writes::let_go(ctx, object).await),
+        Effect::LetGo => Box::pin(outputs::let_go(ctx, facts)).await,
         Effect::Command { name, action } => command(ctx, facts, name, *action).await,
         Effect::WriteOutput(output) => Box::pin(outputs::write(ctx, facts, output)).await,
         Effect::RecordOutput(output) => Box::pin(outputs::record_output(ctx, facts, output)).await,
         Effect::CheckDeletedOutputs(outputs) => {
             Box::pin(outputs::check_deleted(ctx, facts, outputs)).await
         }
-        Effect::ReleaseOutputs(outputs) => Box::pin(outputs::release(ctx, facts, outputs)).await,
         Effect::FindPassword { of, secret } => {
             Box::pin(root_password::find(ctx, facts, of, secret)).await
         }
@@ -141,7 +140,6 @@ async fn act_there(
         | Effect::WriteOutput(_)
         | Effect::RecordOutput(_)
         | Effect::CheckDeletedOutputs(_)
-        | Effect::ReleaseOutputs(_)
         | Effect::FindPassword { .. }
         | Effect::ForgetPassword { .. }
         | Effect::Expire { .. }
@@ -203,7 +201,6 @@ async fn act_there(
         | Effect::WriteOutput(_)
         | Effect::RecordOutput(_)
         | Effect::CheckDeletedOutputs(_)
-        | Effect::ReleaseOutputs(_)
         | Effect::FetchPassword { .. }
         | Effect::FindPassword { .. }
         | Effect::ForgetPassword { .. }

@@ -9,7 +9,7 @@ use crate::controllers::writes::Written;
 use api::outputs::{OutputPlace, OutputRecord};
 use flexmetal_core::{
     server::{
-        decide::outputs::{self, Output, OutputSight},
+        decide::outputs::{self, Output, OutputState},
         facts::Facts,
         memory::Observation,
     },
@@ -17,7 +17,8 @@ use flexmetal_core::{
 };
 use hosting_types::SecretText;
 
-/// Puts on record that the server has this output, with a finalizer that keeps the server until it is freed.
+/// Puts on record that the server has this output, with a finalizer that keeps the server until it is freed. A user may take
+/// the other one off, where the provider keeps the record of a failed machine.
 pub(super) async fn record_output(
     ctx: &ServerContext,
     facts: &Facts,
@@ -29,17 +30,18 @@ pub(super) async fn record_output(
         Err(observation) => return observation,
     };
     let mut object = fresh.object.clone();
-    if !fresh.has_finalizer() && !fresh.has_output_finalizer() {
+    if !fresh.has_output_finalizer() {
         match writes::hold_outputs(ctx, &object).await {
             Written::Done(held) => object = held,
             other => return act::written(other),
         }
     }
     let (status, former) = outputs::with_record(&fresh, output);
-    if let Some(former) = former
-        && let Err(observation) = remove_finalizers(ctx, &fresh, &[former], Which::Always).await
-    {
-        return observation;
+    if let Some(former) = former {
+        let may_write = may_write(ctx, facts, |fresh| !fresh.deleting());
+        if let Err(observation) = free(ctx, &fresh, &former, Which::Any, may_write).await {
+            return observation;
+        }
     }
     match ctx.write_status(&object, &status).await {
         Some(written) => act::written(written),
@@ -47,88 +49,100 @@ pub(super) async fn record_output(
     }
 }
 
-/// Takes our finalizer off those of the outputs of a living server that somebody deleted.
+/// Takes our finalizer off those of these outputs that somebody deleted. What cannot be freed is tried again at the next
+/// check.
 pub(super) async fn check_deleted(
     ctx: &ServerContext,
     facts: &Facts,
     outputs: &[OutputRecord],
 ) -> Observation {
-    match act::reread(ctx, facts).await {
-        Ok(fresh) if !fresh.deleting() => {}
-        Ok(_) => return Observation::Stale,
-        Err(observation) => return observation,
-    }
-    match remove_finalizers(ctx, facts, outputs, Which::IfDeleted).await {
-        Ok(()) => Observation::DeletedOutputsChecked,
-        Err(observation) => observation,
-    }
-}
-
-/// Takes our finalizer off these outputs, at the end of the server.
-pub(super) async fn release(
-    ctx: &ServerContext,
-    facts: &Facts,
-    outputs: &[OutputRecord],
-) -> Observation {
-    match act::reread(ctx, facts).await {
-        Ok(fresh) if fresh.deleting() => {}
-        Ok(_) => return Observation::Stale,
-        Err(observation) => return observation,
-    }
-    match remove_finalizers(ctx, facts, outputs, Which::Always).await {
-        Ok(()) => Observation::OutputsReleased(outputs.to_vec()),
-        Err(observation) => observation,
-    }
-}
-
-async fn remove_finalizers(
-    ctx: &ServerContext,
-    facts: &Facts,
-    outputs: &[OutputRecord],
-    which: Which,
-) -> Result<(), Observation> {
     for output in outputs {
-        match owned::remove_output_finalizer(ctx, &facts.object, output, which).await {
-            Kept::Written | Kept::Stands | Kept::NotOurs | Kept::WithoutFinalizer => {}
-            Kept::Stale => return Err(Observation::Stale),
-            Kept::Failed(why) => {
-                let (kind, name) = (output.kind.kind(), &output.name);
-                let message = format!("{kind} {name}: its finalizer cannot be removed: {why}");
-                return Err(Observation::Failed(Trouble::of_write(message)));
-            }
+        let may_write = may_write(ctx, facts, |fresh| !fresh.deleting());
+        match free(ctx, facts, output, Which::Deleted, may_write).await {
+            Ok(()) => {}
+            Err(Observation::Failed(trouble)) => tracing::warn!(
+                namespace = facts.namespace(),
+                name = facts.name(),
+                error = trouble.message,
+                "a deleted output is not freed"
+            ),
+            Err(observation) => return observation,
         }
     }
-    Ok(())
+    Observation::OutputsChecked(outputs.to_vec())
+}
+
+/// Takes our finalizer off all outputs of a server that ends, and then our finalizers off the server. Nothing is remembered in
+/// between: the spec may name another one by the next try.
+pub(super) async fn let_go(ctx: &ServerContext, facts: &Facts) -> Observation {
+    let version = |of: &Facts| of.object.metadata.resource_version.clone();
+    for output in outputs::at_the_end(facts) {
+        let is_as_decided = |fresh: &Facts| fresh.deleting() && version(fresh) == version(facts);
+        let may_write = may_write(ctx, facts, is_as_decided);
+        if let Err(observation) = free(ctx, facts, &output, Which::Any, may_write).await {
+            return observation;
+        }
+    }
+    act::written(writes::let_go(ctx, &facts.object).await)
+}
+
+/// Asks the object as it is right before a write. What only looks needs no answer.
+async fn may_write(
+    ctx: &ServerContext,
+    facts: &Facts,
+    may_write: impl FnOnce(&Facts) -> bool,
+) -> Result<(), Observation> {
+    match may_write(&Box::pin(act::reread(ctx, facts)).await?) {
+        true => Ok(()),
+        false => Err(Observation::Stale),
+    }
+}
+
+async fn free(
+    ctx: &ServerContext,
+    facts: &Facts,
+    output: &OutputRecord,
+    which: Which,
+    may_write: impl Future<Output = Result<(), Observation>>,
+) -> Result<(), Observation> {
+    match owned::free_output(ctx, &facts.object, output, which, may_write).await {
+        Kept::Written | Kept::Stands | Kept::NotOurs | Kept::WithoutFinalizer => Ok(()),
+        Kept::Stale => Err(Observation::Stale),
+        Kept::NotNow(observation) => Err(*observation),
+        Kept::Failed(why) => {
+            let (kind, name) = (output.kind.kind(), &output.name);
+            let message = format!("{kind} {name}: its finalizer cannot be removed: {why}");
+            Err(Observation::Failed(Trouble::of_write(message)))
+        }
+    }
 }
 
 /// Brings it about that the ConfigMap or the Secret holds what it should. It is read first: one that belongs to another is
 /// left alone.
 pub(super) async fn write(ctx: &ServerContext, facts: &Facts, output: &Output) -> Observation {
-    match act::reread(ctx, facts).await {
-        Ok(fresh) if outputs::may_write(&fresh, output) => {}
-        Ok(_) => return Observation::Stale,
-        Err(observation) => return observation,
-    }
     let Output {
         place,
         name,
         entries,
     } = output;
     let server = &facts.object;
+    let may_write = may_write(ctx, facts, |fresh| outputs::may_write(fresh, output));
     let kept = match place {
-        OutputPlace::ConfigMap => owned::keep_config_map(ctx, server, name, entries.clone()).await,
+        OutputPlace::ConfigMap => {
+            owned::keep_config_map(ctx, server, name, entries.clone(), may_write).await
+        }
         OutputPlace::Secret => {
             let entries = entries.iter();
             let secret: SecretEntries = entries
                 .map(|(key, value)| (key.clone(), SecretText::new(value.clone())))
                 .collect();
-            owned::keep_secret(ctx, server, name, &secret).await
+            owned::keep_secret(ctx, server, name, &secret, may_write).await
         }
     };
-    let seen = |sight| Observation::Output {
+    let seen = |state| Observation::Output {
         place: *place,
         content: output.content(),
-        sight,
+        state,
     };
     match kept {
         Kept::Written => {
@@ -139,12 +153,13 @@ pub(super) async fn write(ctx: &ServerContext, facts: &Facts, output: &Output) -
                 output = name,
                 "wrote an output"
             );
-            seen(OutputSight::Written)
+            seen(OutputState::Written)
         }
-        Kept::Stands => seen(OutputSight::Written),
-        Kept::NotOurs => seen(OutputSight::NotOurs),
-        Kept::WithoutFinalizer => seen(OutputSight::WithoutFinalizer),
+        Kept::Stands => seen(OutputState::Written),
+        Kept::NotOurs => seen(OutputState::NotOurs),
+        Kept::WithoutFinalizer => seen(OutputState::WithoutFinalizer),
         Kept::Stale => Observation::Stale,
+        Kept::NotNow(observation) => *observation,
         Kept::Failed(why) => {
             let field = place.field();
             Observation::Failed(Trouble::of_write(format!("{field}: {why}")))

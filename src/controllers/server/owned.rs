@@ -3,7 +3,8 @@
 //!
 //! One is the server's where its controller is this very object, by UID, and it has our finalizer; a Secret must also have
 //! our type, which nobody can change afterwards. What belongs to somebody else, or to nobody, is never touched, whatever its
-//! name. Once the finalizer is off they go with the server, as the garbage collector has it.
+//! name, but for our finalizer: where nobody who is there controls what has it, it comes off, since nobody else would take it
+//! off. Once the finalizer is off they go with the server, as the garbage collector has it.
 
 use super::ServerContext;
 use crate::{
@@ -15,11 +16,12 @@ use api::{
     names::{MANAGED_BY, MANAGER, OUTPUT_FINALIZER, OUTPUT_SECRET},
     outputs::{OutputPlace, OutputRecord},
 };
+use flexmetal_core::server::memory::Observation;
 use hosting_types::SecretText;
 use k8s_openapi::{
     ByteString, NamespaceResourceScope,
     api::core::v1::{ConfigMap, Secret},
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 use kube::{Api, Resource};
 use serde::{Serialize, de::DeserializeOwned};
@@ -36,33 +38,50 @@ pub(super) enum Kept {
     NotOurs,
     /// It is the server's, and somebody took our finalizer off; nothing was sent.
     WithoutFinalizer,
+    /// The server is not any more as it was; nothing was sent.
+    NotNow(Box<Observation>),
     /// It changed in between. The next try sees how it is.
     Stale,
     /// Not done, or nobody knows; in the API server's words.
     Failed(String),
 }
 
-/// Off which our finalizer is taken.
+/// Which outputs our finalizer comes off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Which {
-    /// Off any.
-    Always,
-    /// Off one that somebody deleted.
-    IfDeleted,
+    /// All of them.
+    Any,
+    /// Those that somebody deleted.
+    Deleted,
 }
 
 /// The key of a root password in the Secret that holds one.
 pub(super) const PASSWORD: &str = "password";
 
+/// A ConfigMap or a Secret.
+pub(super) trait Output:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + Serialize
+{
+}
+
+impl Output for ConfigMap {}
+impl Output for Secret {}
+
 /// What a Secret holds, by its keys. Without `Debug`, as what is in it.
 pub(super) type SecretEntries = BTreeMap<String, SecretText>;
 
-/// Brings it about that the server's ConfigMap of this name holds this and nothing else. Costs one GET where it does.
+/// Brings it about that the server's ConfigMap of this name holds this and nothing else. Costs one GET where it does;
+/// `may_write` is asked only where it does not.
 pub(super) async fn keep_config_map(
     ctx: &ServerContext,
     server: &BareMetalServer,
     name: &str,
     data: BTreeMap<String, String>,
+    may_write: impl Future<Output = Result<(), Observation>>,
 ) -> Kept {
     let wanted = ConfigMap {
         metadata: metadata(server, name),
@@ -76,8 +95,8 @@ pub(super) async fn keep_config_map(
         metadata: found.metadata,
         ..wanted
     };
-    let is_ours = |found: &ConfigMap| is_controlled(server, &found.metadata);
-    keep(api(ctx, server), wanted, is_ours, is_same, take).await
+    let fits = |_: &ConfigMap| true;
+    keep(ctx, server, wanted, fits, is_same, take, may_write).await
 }
 
 /// The same for a Secret, which has our type.
@@ -86,6 +105,7 @@ pub(super) async fn keep_secret(
     server: &BareMetalServer,
     name: &str,
     entries: &SecretEntries,
+    may_write: impl Future<Output = Result<(), Observation>>,
 ) -> Kept {
     let wanted = secret(metadata(server, name), entries);
     let is_same = |found: &Secret, wanted: &Secret| found.data == wanted.data;
@@ -94,11 +114,8 @@ pub(super) async fn keep_secret(
         ..wanted
     };
     // A password cannot be had again, so it gives way to none of this.
-    let is_ours = |found: &Secret| {
-        let is_output = found.type_.as_deref() == Some(OUTPUT_SECRET);
-        is_controlled(server, &found.metadata) && is_output && !holds_password(found)
-    };
-    keep(api(ctx, server), wanted, is_ours, is_same, take).await
+    let fits = |found: &Secret| is_of_our_type(found) && !holds_password(found);
+    keep(ctx, server, wanted, fits, is_same, take, may_write).await
 }
 
 /// A Secret of our type.
@@ -119,25 +136,40 @@ pub(super) fn holds_password(found: &Secret) -> bool {
 }
 
 async fn keep<K>(
-    api: Api<K>,
+    ctx: &ServerContext,
+    server: &BareMetalServer,
     wanted: K,
-    is_ours: impl Fn(&K) -> bool,
+    fits: impl Fn(&K) -> bool,
     is_same: impl Fn(&K, &K) -> bool,
     take: impl Fn(K, K) -> K,
+    may_write: impl Future<Output = Result<(), Observation>>,
 ) -> Kept
 where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
+    K: Output,
 {
+    let api: Api<K> = api(ctx, server);
     let name = wanted.meta().name.clone().unwrap_or_default();
     let found = match bounded(api.get_opt(&name)).await {
         Ok(found) => found,
         Err(failure) => return failed(&failure),
     };
+    if let Some(found) = &found {
+        let is_ours = is_controlled(server, found.meta()) && fits(found);
+        let is_deleted = found.meta().deletion_timestamp.is_some();
+        match is_ours {
+            true if is_deleted => {}
+            true if !has_output_finalizer(found.meta()) => return Kept::WithoutFinalizer,
+            true if is_same(found, &wanted) => return Kept::Stands,
+            true => {}
+            false => return leave(ctx, server, found.clone(), may_write).await,
+        }
+    }
+    if let Err(observation) = may_write.await {
+        return Kept::NotNow(Box::new(observation));
+    }
     let params = post_params();
     let written = match found {
         None => bounded(api.create(&params, &wanted)).await,
-        Some(found) if !is_ours(&found) => return Kept::NotOurs,
-        Some(found) if !has_finalizer(found.meta()) => return Kept::WithoutFinalizer,
         // Somebody deleted it: it is created again once it is gone.
         Some(found) if found.meta().deletion_timestamp.is_some() => {
             return match remove_finalizer(&api, &name, found).await {
@@ -145,7 +177,6 @@ where
                 Err(failure) => failed(&failure),
             };
         }
-        Some(found) if is_same(&found, &wanted) => return Kept::Stands,
         // On the version that was read.
         Some(found) => bounded(api.replace(&name, &params, &take(found, wanted))).await,
     };
@@ -155,48 +186,116 @@ where
     }
 }
 
-/// Takes our finalizer off one of the server's.
-pub(super) async fn remove_output_finalizer(
+/// Leaves alone what is not the server's, but for our finalizer, where nobody else would take it off.
+pub(super) async fn leave<K>(
+    ctx: &ServerContext,
+    server: &BareMetalServer,
+    found: K,
+    may_write: impl Future<Output = Result<(), Observation>>,
+) -> Kept
+where
+    K: Output,
+{
+    let is_deleted = found.meta().deletion_timestamp.is_some();
+    // What the server has of another form, such as its root password, it keeps to the end.
+    if !is_deleted && is_controlled(server, found.meta()) {
+        return Kept::NotOurs;
+    }
+    match free(ctx, server, found, may_write).await {
+        // Once it is gone the name is free.
+        Kept::Written if is_deleted => Kept::Stale,
+        Kept::Written => Kept::NotOurs,
+        kept => kept,
+    }
+}
+
+/// Takes our finalizer off one, where the server ends or somebody deleted it.
+pub(super) async fn free_output(
     ctx: &ServerContext,
     server: &BareMetalServer,
     output: &OutputRecord,
     which: Which,
+    may_write: impl Future<Output = Result<(), Observation>>,
 ) -> Kept {
     let name = &output.name;
     match output.kind {
         OutputPlace::ConfigMap => {
-            remove_finalizer_of::<ConfigMap>(api(ctx, server), server, name, which).await
+            free_output_of::<ConfigMap>(ctx, server, name, which, may_write).await
         }
-        OutputPlace::Secret => {
-            remove_finalizer_of::<Secret>(api(ctx, server), server, name, which).await
-        }
+        OutputPlace::Secret => free_output_of::<Secret>(ctx, server, name, which, may_write).await,
     }
 }
 
-async fn remove_finalizer_of<K>(
-    api: Api<K>,
+async fn free_output_of<K>(
+    ctx: &ServerContext,
     server: &BareMetalServer,
     name: &str,
     which: Which,
+    may_write: impl Future<Output = Result<(), Observation>>,
 ) -> Kept
 where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
+    K: Output,
 {
+    let api: Api<K> = api(ctx, server);
     let found = match bounded(api.get_opt(name)).await {
         Ok(Some(found)) => found,
         Ok(None) => return Kept::Stands,
         Err(failure) => return failed(&failure),
     };
-    if !is_held(server, found.meta()) {
-        return Kept::NotOurs;
-    }
-    if which == Which::IfDeleted && found.meta().deletion_timestamp.is_none() {
+    if which == Which::Deleted && found.meta().deletion_timestamp.is_none() {
         return Kept::Stands;
     }
-    match remove_finalizer(&api, name, found).await {
+    free(ctx, server, found, may_write).await
+}
+
+/// Takes our finalizer off what the server controls, or nobody who is there.
+async fn free<K>(
+    ctx: &ServerContext,
+    server: &BareMetalServer,
+    found: K,
+    may_write: impl Future<Output = Result<(), Observation>>,
+) -> Kept
+where
+    K: Output,
+{
+    match is_free(ctx, server, found.meta()).await {
+        Ok(true) => {}
+        Ok(false) => return Kept::NotOurs,
+        Err(failure) => return failed(&failure),
+    }
+    if let Err(observation) = may_write.await {
+        return Kept::NotNow(Box::new(observation));
+    }
+    let name = found.meta().name.clone().unwrap_or_default();
+    match remove_finalizer(&api(ctx, server), &name, found).await {
         Ok(()) => Kept::Written,
         Err(failure) => failed(&failure),
     }
+}
+
+/// Whether our finalizer is on what has these metadata, and nobody but the server is there to take it off: its controller is
+/// this very object, or nobody, such as after a deletion with `--cascade=orphan`, or a server that is gone.
+async fn is_free(
+    ctx: &ServerContext,
+    server: &BareMetalServer,
+    metadata: &ObjectMeta,
+) -> Result<bool, Failure> {
+    if !has_output_finalizer(metadata) {
+        return Ok(false);
+    }
+    let Some(owner) = controller(metadata) else {
+        return Ok(true);
+    };
+    if is_controlled(server, metadata) {
+        return Ok(true);
+    }
+    let group = owner.api_version.split('/').next();
+    if group != Some(&*BareMetalServer::group(&())) || owner.kind != BareMetalServer::kind(&()) {
+        return Ok(false);
+    }
+    let servers: Api<BareMetalServer> = api(ctx, server);
+    let found = bounded(servers.get_metadata_opt(&owner.name)).await?;
+    Ok(found.is_none_or(|found| found.metadata.uid.as_ref() != Some(&owner.uid)))
 }
 
 /// Takes our finalizer off, on the version that was read.
@@ -206,7 +305,7 @@ pub(super) async fn remove_finalizer<K>(
     mut found: K,
 ) -> Result<(), Failure>
 where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
+    K: Output,
 {
     let others = without_finalizer(&found, OUTPUT_FINALIZER);
     found.meta_mut().finalizers = Some(others);
@@ -232,24 +331,28 @@ pub(super) fn metadata(server: &BareMetalServer, name: &str) -> ObjectMeta {
     }
 }
 
-/// Whether the server is the controller of what has these metadata, and our finalizer is on it.
-fn is_held(server: &BareMetalServer, metadata: &ObjectMeta) -> bool {
-    is_controlled(server, metadata) && has_finalizer(metadata)
-}
-
-fn is_controlled(server: &BareMetalServer, metadata: &ObjectMeta) -> bool {
-    let uid = server.metadata.uid.as_ref();
+fn controller(metadata: &ObjectMeta) -> Option<&OwnerReference> {
     let mut owners = metadata.owner_references.iter().flatten();
-    owners.any(|owner| owner.controller == Some(true) && Some(&owner.uid) == uid)
+    owners.find(|owner| owner.controller == Some(true))
 }
 
-fn has_finalizer(metadata: &ObjectMeta) -> bool {
+/// Whether the server is the controller of what has these metadata.
+fn is_controlled(server: &BareMetalServer, metadata: &ObjectMeta) -> bool {
+    controller(metadata).is_some_and(|owner| Some(&owner.uid) == server.metadata.uid.as_ref())
+}
+
+fn has_output_finalizer(metadata: &ObjectMeta) -> bool {
     let mut finalizers = metadata.finalizers.iter().flatten();
     finalizers.any(|finalizer| finalizer == OUTPUT_FINALIZER)
 }
 
+fn is_of_our_type(found: &Secret) -> bool {
+    found.type_.as_deref() == Some(OUTPUT_SECRET)
+}
+
 pub(super) fn is_our_secret(server: &BareMetalServer, found: &Secret) -> bool {
-    is_held(server, &found.metadata) && found.type_.as_deref() == Some(OUTPUT_SECRET)
+    let metadata = &found.metadata;
+    is_controlled(server, metadata) && has_output_finalizer(metadata) && is_of_our_type(found)
 }
 
 fn failed(failure: &Failure) -> Kept {

@@ -62,7 +62,7 @@ async fn tend(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
 async fn go_on(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
     let gathered = observe(ctx, object).await;
     tell_release(ctx, &gathered.facts).await;
-    carry_out(ctx, gathered).await
+    Box::pin(carry_out(ctx, gathered)).await
 }
 
 async fn carry_out(ctx: &ServerContext, gathered: Gathered) -> Again {

@@ -5,8 +5,8 @@
 use super::{
     ServerContext,
     owned::{
-        PASSWORD, SecretEntries, api, holds_password, is_our_secret, metadata, remove_finalizer,
-        secret,
+        Kept, PASSWORD, SecretEntries, api, holds_password, is_our_secret, leave, metadata,
+        remove_finalizer, secret,
     },
 };
 use crate::{
@@ -102,7 +102,10 @@ pub(super) async fn find(
     let api: Api<Secret> = api(ctx, server);
     match bounded(api.get_opt(name)).await {
         Ok(Some(found)) if !is_our_secret(server, &found) => {
-            Err(PasswordEnd::Failed(PasswordFailure::Taken(name.to_owned())))
+            match leave(ctx, server, found, async { Ok(()) }).await {
+                Kept::Stale => Err(trouble(name, "it is being deleted")),
+                _ => Err(PasswordEnd::Failed(PasswordFailure::Taken(name.to_owned()))),
+            }
         }
         Ok(Some(found)) if found.metadata.deletion_timestamp.is_some() => {
             // Somebody deleted it. What becomes of that is seen at the next look.

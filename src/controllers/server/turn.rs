@@ -50,7 +50,6 @@ pub(super) fn ask(facts: &Facts, account: Option<&Account>, effect: &Effect) -> 
         | Effect::WriteOutput(_)
         | Effect::RecordOutput(_)
         | Effect::CheckDeletedOutputs(_)
-        | Effect::ReleaseOutputs(_)
         | Effect::FindPassword { .. }
         | Effect::ForgetPassword { .. }
         | Effect::Expire { .. }

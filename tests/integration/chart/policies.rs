@@ -99,6 +99,13 @@ fn output(kind: &str, name: &str, owner: &str) -> Value {
     object
 }
 
+/// Replaces whatever version is there.
+fn without_version(object: &Value) -> Value {
+    let mut object = object.clone();
+    object["metadata"]["resourceVersion"].take();
+    object
+}
+
 #[tokio::test]
 async fn the_operator_writes_no_secret_and_no_config_map_but_those_that_a_server_owns() {
     let in_force = InForce::start().await;
@@ -213,6 +220,38 @@ async fn the_operator_writes_no_secret_and_no_config_map_but_those_that_a_server
         for changed in [labelled(&freed), output(kind, "freed")] {
             let refused = replace(&changed, &[]).await.expect_err(words);
             assert!(refused.contains(words), "{changed} {refused}");
+        }
+        // Nor is it in the way of what no server owns any more, or of a Secret of another type: this finalizer it takes off
+        // anything, with nothing else. One that a server owns would be an output with it.
+        let is_held = |o: &&Value| o["metadata"]["finalizers"][0].is_string();
+        for object in others.iter().filter(stays).filter(is_held) {
+            let name = object["metadata"]["name"].as_str().unwrap();
+            let get = ["get", kind, name, "-n", &in_force.namespace, "-o", "json"];
+            let theirs = finalizers(&["example.com/theirs", OUTPUT_FINALIZER]);
+            admin.patch(kind, name, &theirs).await.unwrap();
+            let found = in_force.cluster.kubectl_ok(&get).await;
+            let found: Value = serde_json::from_str(&found).unwrap();
+            let with = |finalizers: Value| {
+                let mut object = found.clone();
+                object["metadata"]["finalizers"] = finalizers;
+                object
+            };
+            let mut emptied = with(json!(["example.com/theirs"]));
+            emptied["data"] = json!({});
+            let theirs = with(json!([OUTPUT_FINALIZER]));
+            let relabelled = labelled(&with(json!(["example.com/theirs"])));
+            for changed in [with(json!([])), theirs, emptied, relabelled] {
+                let refused = replace(&changed, &[]).await.expect_err(words);
+                assert!(refused.contains(words), "{changed} {refused}");
+            }
+            let freed = with(json!(["example.com/theirs"]));
+            replace(&freed, &[]).await.unwrap();
+            // And puts it on nothing.
+            let refused = replace(&without_version(&found), &[])
+                .await
+                .expect_err(words);
+            assert!(refused.contains(words), "{refused}");
+            admin.patch(kind, name, &finalizers(&[])).await.unwrap();
         }
     }
 }

@@ -119,10 +119,10 @@ fn columns_begin_with_ready_and_reason_and_end_with_age() {
         assert_eq!(distinct.len(), names.len() + 1, "{kind}: {names:?}");
         assert!(names.contains(&"Synced"), "{kind}");
         // kubectl shows those of `-o wide` where they are defined, so none may follow Age.
-        let always = columns
+        let mut always = columns
             .iter()
             .filter(|c| c["priority"].as_i64().unwrap_or(0) == 0);
-        assert_eq!(always.last().unwrap()["name"], "Age", "{kind}");
+        assert_eq!(always.next_back().unwrap()["name"], "Age", "{kind}");
     }
 }
 

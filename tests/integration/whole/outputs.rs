@@ -185,9 +185,90 @@ async fn outputs_outlast_a_foreground_deletion_until_the_release() {
     judge(&world).await;
 }
 
+/// The garbage collector takes the owners off with `--cascade=orphan`, and a backup may have brought back what a server had
+/// that is gone: nobody but the operator takes the finalizer off then.
+#[tokio::test]
+async fn no_output_without_its_server_is_there_for_ever() {
+    let world = World::start(cluster(), "orphaned").await;
+    let mut spec = both("web-outputs");
+    spec["os"] = json!({"slug": "windows-2022"});
+    spec["sshKeys"] = json!([]);
+    spec["rootPassword"] = json!({"secretRef": {"name": "web-password"}});
+    world.create(&with("web", &spec)).await;
+    world.wait_ready("web", SOON).await;
+    world
+        .wait_for_condition("web", "RootPasswordStored", "True", None, SOON)
+        .await;
+    let web = world.get("web").await.expect("it is there");
+    let finalizers = web["metadata"]["finalizers"].as_array().expect("a list");
+    assert!(finalizers.contains(&json!(OUTPUT_FINALIZER)), "{web}");
+    let orphaned = Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
+    let params = PatchParams::default();
+    let secrets = world.secrets();
+    let patched = maps(&world).patch("web-outputs", &params, &orphaned).await;
+    patched.expect("it can be changed");
+    for name in ["web-outputs", "web-password"] {
+        let patched = secrets.patch(name, &params, &orphaned).await;
+        patched.expect("it can be changed");
+    }
+    world.delete("web").await;
+    world.wait_gone("web", SOON).await;
+    let delete = DeleteParams::default();
+    let deleted = maps(&world).delete("web-outputs", &delete).await;
+    deleted.expect("it can be deleted");
+    for name in ["web-outputs", "web-password"] {
+        let deleted = secrets.delete(name, &delete).await;
+        deleted.expect("it can be deleted");
+    }
+    eventually("all of them are gone", SOON, async || {
+        let map = map(&world, "web-outputs").await;
+        let outputs = read_secret(&world, "web-outputs").await;
+        let password = read_secret(&world, "web-password").await;
+        (map.is_none() && outputs.is_none() && password.is_none()).then_some(())
+    })
+    .await;
+
+    // Of a server that is gone, and deleted: a server that names it gets one of its own.
+    let owner = json!({"apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer", "name": "web",
+        "uid": web["metadata"]["uid"], "controller": true});
+    let metadata = |name: &str, owners: Value| json!({"name": name, "finalizers": [OUTPUT_FINALIZER], "ownerReferences": owners});
+    let restored = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"uuid": "former"},
+        "metadata": metadata("restored", json!([owner]))});
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+        "metadata": metadata("restored", json!([owner]))});
+    // That of nobody stays, since it is not deleted, and loses the finalizer.
+    let nobodys = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"their": "own"},
+        "metadata": metadata("nobodys", json!([]))});
+    for object in [&restored, &secret, &nobodys] {
+        apply(&world.client, Some(&world.namespace), object).await;
+    }
+    let deleted = maps(&world).delete("restored", &delete).await;
+    deleted.expect("it can be deleted");
+    let deleted = secrets.delete("restored", &delete).await;
+    deleted.expect("it can be deleted");
+    assert!(map(&world, "restored").await.is_some(), "the finalizer");
+    world.create(&with("next", &both("restored"))).await;
+    let next = world.wait_ready("next", SOON).await;
+    let uuid = text(&next["status"]["uuid"]);
+    holds(&world, "restored", "uuid", &uuid).await;
+    eventually("the Secret is its own", SOON, async || {
+        let (_, entries) = read_secret(&world, "restored").await?;
+        (entries.get("uuid")? == &uuid).then_some(())
+    })
+    .await;
+    world.merge("next", &json!({"spec": both("nobodys")})).await;
+    world
+        .wait_for_condition("next", "Synced", "False", Some("NameTaken"), SOON)
+        .await;
+    let nobodys = maps(&world).get("nobodys").await.expect("it is there");
+    assert_eq!(nobodys.metadata.finalizers.unwrap_or_default(), [""; 0]);
+    assert_eq!(nobodys.data.expect("data")["their"], "own");
+    judge(&world).await;
+}
+
 #[tokio::test]
 async fn what_belongs_to_another_is_never_touched_and_told() {
-    let world = World::start(cluster(), "taken").await;
+    let mut world = World::start(cluster(), "taken").await;
     let theirs = json!({"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "taken"}, "data": {"their": "own"}});
     apply(&world.client, Some(&world.namespace), &theirs).await;
@@ -245,6 +326,30 @@ async fn what_belongs_to_another_is_never_touched_and_told() {
         .wait_for_condition("one", "Synced", "True", None, SOON)
         .await;
     holds(&world, "free", "uuid", &uuid).await;
+
+    // What is its own and lost the finalizer is not written any more either, and has a remedy of its own.
+    let stripped = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    let params = PatchParams::default();
+    let patched = maps(&world).patch("free", &params, &stripped).await;
+    patched.expect("it can be changed");
+    world.operator().kill9();
+    world.operator().restart();
+    let lost = world
+        .wait_for_condition("one", "Synced", "False", Some("NameTaken"), SOON)
+        .await;
+    let message = text(&condition(&lost, "Synced").expect("it is told")["message"]);
+    assert!(
+        message.contains("ConfigMap free lost the finalizer"),
+        "{message}"
+    );
+    let deleted = maps(&world).delete("free", &DeleteParams::default()).await;
+    deleted.expect("it can be deleted");
+    world.operator().kill9();
+    world.operator().restart();
+    holds(&world, "free", "uuid", &uuid).await;
+    world
+        .wait_for_condition("one", "Synced", "True", None, SOON)
+        .await;
     judge(&world).await;
 }
 

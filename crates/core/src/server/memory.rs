@@ -5,7 +5,7 @@
 use super::{
     decide::{
         Effect,
-        outputs::{OutputSight, Outputs},
+        outputs::{OutputState, Outputs},
         sent::Hashes,
     },
     install_memory::{InstallMemory, InstallObservation},
@@ -277,12 +277,10 @@ pub enum Observation {
         /// A short form of what it should hold.
         content: u64,
         /// How it was found, or left.
-        sight: OutputSight,
+        state: OutputState,
     },
-    /// No ConfigMap and no Secret on record waits for us, deleted by somebody.
-    DeletedOutputsChecked,
-    /// Our finalizer is off these ConfigMaps and Secrets, for the end of the object.
-    OutputsReleased(Vec<OutputRecord>),
+    /// It was checked whether somebody deleted these ConfigMaps and Secrets, and our finalizer was taken off those.
+    OutputsChecked(Vec<OutputRecord>),
     /// A step with the root password ended.
     Password {
         /// Of which installation.
@@ -301,12 +299,13 @@ pub enum Observation {
 impl Memory {
     /// How long an effect waits after failures; None: not at all. What the object lost is put back whatever the calls to
     /// the provider do: without it a deletion would be over at once. The steps with a root password have pauses of their
-    /// own: its day passes, whatever else of the object fails.
+    /// own: its day passes, whatever else of the object fails. So has the check of outputs that somebody deleted.
     pub fn holds_back(&self, effect: &Effect, now: Duration) -> Option<Duration> {
         let is_providers = self.trouble.as_ref().is_some_and(Trouble::is_providers);
         match effect {
             Effect::PutBack(_) | Effect::RecordOutput(_) if is_providers => None,
-            Effect::FindPassword { .. }
+            Effect::CheckDeletedOutputs(_)
+            | Effect::FindPassword { .. }
             | Effect::FetchPassword { .. }
             | Effect::ForgetPassword { .. } => None,
             _ => self.backoff.rest(now),
@@ -393,19 +392,13 @@ impl Memory {
             Observation::Output {
                 place,
                 content,
-                sight,
+                state,
             } => {
-                self.outputs.note(place, content, sight, now);
+                self.outputs.note(place, content, state, now);
                 self.succeed();
             }
-            Observation::DeletedOutputsChecked => {
-                self.outputs.set_checked(now);
-                self.succeed();
-            }
-            Observation::OutputsReleased(outputs) => {
-                self.outputs.set_released(outputs);
-                self.succeed();
-            }
+            // It says nothing of what else may fail.
+            Observation::OutputsChecked(outputs) => self.outputs.note_checked(outputs, now),
             Observation::Password { of, end } => {
                 // It says nothing of what else may fail.
                 self.root_password.note(&of, end, now);

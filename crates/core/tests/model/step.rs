@@ -301,7 +301,6 @@ impl Hand<'_> {
             | Effect::WriteOutput(_)
             | Effect::RecordOutput(_)
             | Effect::CheckDeletedOutputs(_)
-            | Effect::ReleaseOutputs(_)
             | Effect::Reinstall(_)
             | Effect::LookAtInstall { .. }
             | Effect::FindPassword { .. }

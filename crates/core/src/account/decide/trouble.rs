@@ -143,10 +143,7 @@ fn unusable_bundle(facts: &Facts) -> Option<Cause> {
         BundleFact::NoKey => missing(format!(
             "{object} has no key {key:?}: add it with the PEM certificates, or correct spec.caBundleRef.key{goes_on}"
         )),
-        BundleFact::Unusable(why) => Some(Cause::needs_person(
-            Reason::InvalidEndpoint,
-            format!("spec.caBundleRef: {why}"),
-        )),
+        BundleFact::Unusable(why) => missing(format!("spec.caBundleRef: {why}{goes_on}")),
     }
 }
 

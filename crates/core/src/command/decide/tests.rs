@@ -8,7 +8,7 @@ mod world;
 
 use super::*;
 use crate::{
-    account::view::View,
+    account::view::{State, View},
     account_facts::{AccountFacts, stop},
     command::facts::{CommandMemory, Observation, TargetFact},
     mark::ClusterId,
@@ -275,6 +275,38 @@ fn what_is_over_is_held_by_nothing_and_goes_when_its_time_has_passed() {
 fn untagged() -> Case {
     let why = "machine u1 does not bear the tag of BareMetalServer web alone; put it right".into();
     reboot().own(|own| own.note(Observation::Busy(Reason::MarksMissing, why, NOW)))
+}
+
+#[test]
+fn what_is_over_says_nothing_new_of_its_account() {
+    let over = reboot()
+        .sent(&[accepted(PowerAction::Reboot, "finished", 9)])
+        .object(|o| {
+            let status = o.status.get_or_insert_default();
+            (status.started_at, status.finished_at) = (moment(WALL - 9), moment(WALL - 5));
+            let done = conditions::Wanted::new(Type::Complete, true, Reason::Completed, "");
+            let synced = conditions::Wanted::new(Type::Synced, true, Reason::InSync, "");
+            let now = jiff::Timestamp::UNIX_EPOCH;
+            status.conditions = conditions::merge(&[], &[done, synced], Some(1), now);
+        });
+    let away = |case: &Case| {
+        case.clone().facts(|f| {
+            if let AccountFacts::Found { view, .. } = &mut f.subject.account {
+                view.state = State::Blocked(Reason::KeyRejected, "no".into());
+            }
+            let patience = &mut f.subject.memory.patience;
+            patience.note(Some(Reason::AccountNotReady), NOW - secs(120));
+        })
+    };
+    let written = |case: &Case| {
+        let subject = &case.0.subject;
+        let (status, _) = case.decide().status(subject, jiff::Timestamp::UNIX_EPOCH);
+        (status != *subject.object.status.as_ref().unwrap(), status)
+    };
+    assert!(!written(&away(&over)).0, "{:?}", written(&away(&over)).1);
+    // One that is under way does.
+    let running = over.object(|o| o.status.as_mut().unwrap().finished_at = None);
+    assert!(written(&away(&running)).0);
 }
 
 /// A command of a change of `spec.power`, of which the server says nothing any more.

@@ -94,10 +94,8 @@ pub enum Effect {
     WriteOutput(Output),
     /// Put on record that the object has this ConfigMap or Secret, before it is created.
     RecordOutput(OutputRecord),
-    /// Take our finalizer off those of these ConfigMaps and Secrets that somebody deleted.
+    /// Look whether somebody deleted one of these ConfigMaps and Secrets, and take our finalizer off it then.
     CheckDeletedOutputs(Vec<OutputRecord>),
-    /// Take our finalizer off these ConfigMaps and Secrets: the object ends.
-    ReleaseOutputs(Vec<OutputRecord>),
     /// Look whether the Secret for a root password is free, or holds it already.
     FindPassword {
         /// Of which installation.
@@ -124,7 +122,7 @@ pub enum Effect {
         /// That moment.
         at: i64,
     },
-    /// Take our finalizer off: the end.
+    /// Take our finalizer off the outputs of the object, and then off the object itself: the end.
     LetGo,
 }
 

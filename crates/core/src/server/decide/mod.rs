@@ -140,9 +140,9 @@ pub fn decide(facts: &Facts) -> Decision {
     settle_acknowledgements(facts, &evidence, &mut decision.draft);
     room::check(facts, &mut decision);
     metadata::keep(facts, &evidence, &mut decision);
-    outputs::keep(facts, &mut decision);
+    let looked_at = outputs::keep(facts, &mut decision);
     let password = root_password::keep(facts, &mut decision);
-    outputs::look_for_deleted(facts, &mut decision);
+    outputs::check_deleted(facts, &mut decision, &looked_at);
     ask::handle(facts, &mut decision);
     failing::show(facts, &mut decision);
     machine::tell_missed(facts, &mut decision);
@@ -246,6 +246,20 @@ impl Decision {
             return Self::unchanged(facts);
         }
         Self::hold(facts, cause)
+    }
+
+    /// An effect after a pause. It goes before what waits after failures, which may fail for ever; all else goes before it.
+    fn due_after(&mut self, facts: &Facts, pause: Duration, effect: Effect) {
+        if !pause.is_zero() {
+            return self.look_within(pause.min(IDLE));
+        }
+        if let Some(other) = &self.effect {
+            let Some(rest) = facts.memory.holds_back(other, facts.now.mono) else {
+                return;
+            };
+            self.look_within(rest.min(IDLE));
+        }
+        self.effect = Some(effect);
     }
 
     /// A new object of which nothing else is to be said waits for its turn, and says so in time.

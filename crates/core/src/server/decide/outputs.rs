@@ -51,15 +51,15 @@ impl Output {
     }
 }
 
-/// What was found under the name of one, or left there.
+/// How an output was found, or left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum OutputSight {
+pub enum OutputState {
     /// It holds what it should.
     Written,
-    /// It is this server's and lacks our finalizer: nothing was written, and the next one may be created once it is gone.
-    WithoutFinalizer,
-    /// The name belongs to somebody else, or to nobody.
+    /// The name belongs to something else.
     NotOurs,
+    /// It is this object's, and somebody took our finalizer off.
+    WithoutFinalizer,
 }
 
 /// What this process knows of the ConfigMap and the Secret.
@@ -67,38 +67,31 @@ pub enum OutputSight {
 pub struct Outputs {
     config_map: Option<Look>,
     secret: Option<Look>,
-    /// When it was last checked whether somebody deleted what is on record.
-    checked: Option<Duration>,
-    /// What has our finalizer no more, at the end of the object.
-    released: Vec<OutputRecord>,
+    /// The last check whether somebody deleted what is on record: of which, and when.
+    checked: Option<(Vec<OutputRecord>, Duration)>,
 }
 
-/// A look at one of them, after which it held what it should, or was seen to be another's.
+/// A look at one of them, and how it was left.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Look {
     content: u64,
     at: Duration,
-    sight: OutputSight,
+    state: OutputState,
 }
 
 impl Outputs {
     /// Takes in how it was found, or left.
-    pub fn note(&mut self, place: OutputPlace, content: u64, sight: OutputSight, at: Duration) {
-        let look = Some(Look { content, at, sight });
+    pub fn note(&mut self, place: OutputPlace, content: u64, state: OutputState, at: Duration) {
+        let look = Some(Look { content, at, state });
         match place {
             OutputPlace::ConfigMap => self.config_map = look,
             OutputPlace::Secret => self.secret = look,
         }
     }
 
-    /// Takes in that none is left that somebody deleted.
-    pub fn set_checked(&mut self, at: Duration) {
-        self.checked = Some(at);
-    }
-
-    /// Takes in that our finalizer is off these, at the end of the object.
-    pub fn set_released(&mut self, outputs: Vec<OutputRecord>) {
-        self.released = outputs;
+    /// Takes in that it was checked whether somebody deleted these.
+    pub fn note_checked(&mut self, outputs: Vec<OutputRecord>, at: Duration) {
+        self.checked = Some((outputs, at));
     }
 
     /// The last look at what is to be written.
@@ -110,18 +103,32 @@ impl Outputs {
         look.as_ref()
             .filter(|look| look.content == output.content())
     }
+
+    /// When all of these were last checked.
+    fn checked(&self, outputs: &[OutputRecord]) -> Option<Duration> {
+        let (checked, at) = self.checked.as_ref()?;
+        let all = outputs.iter().all(|output| checked.contains(output));
+        all.then_some(*at)
+    }
 }
 
-/// Adds to a decision what is due, where nothing else is, and says what cannot be written.
-pub fn keep(facts: &Facts, decision: &mut Decision) {
+/// Adds to a decision what is due, where nothing else is, and says what cannot be written. Returns what was looked at
+/// lately, and so is not deleted.
+pub fn keep(facts: &Facts, decision: &mut Decision) -> Vec<OutputRecord> {
+    let mut looked_at = Vec::new();
     if facts.deleting() {
-        return free_at_the_end(facts, decision);
+        // It stays for its outputs alone: a user took the other finalizer off, or it never had one.
+        let is_last = !facts.has_finalizer() && facts.has_output_finalizer();
+        if is_last && decision.effect.is_none() {
+            decision.effect = Some(Effect::LetGo);
+        }
+        return looked_at;
     }
     let Some(outputs) = &facts.object.spec.outputs else {
-        return;
+        return looked_at;
     };
     if facts.policies().suspend || !shows_delivered(facts, decision) {
-        return;
+        return looked_at;
     }
     let entries = entries(&decision.draft.status);
     for (place, name) in outputs.named() {
@@ -132,11 +139,14 @@ pub fn keep(facts: &Facts, decision: &mut Decision) {
         };
         let last = facts.memory.outputs.last(&output);
         if let Some(look) = last {
-            say(decision, &output, look.sight);
+            say(decision, &output, look.state);
         }
         let rest = last.and_then(|look| (look.at + LOOK_EVERY).checked_sub(facts.now.mono));
         match rest.filter(|rest| !rest.is_zero()) {
-            Some(rest) => decision.look_within(rest),
+            Some(rest) => {
+                decision.look_within(rest);
+                looked_at.push(record_of(place, name));
+            }
             None => {
                 let effect = match is_held(facts, place, name) {
                     true => Effect::WriteOutput(output),
@@ -146,48 +156,33 @@ pub fn keep(facts: &Facts, decision: &mut Decision) {
             }
         }
     }
+    looked_at
 }
 
-/// Adds a look, where nothing else is due, whether somebody deleted what is on record: our finalizer keeps it until then.
-pub fn look_for_deleted(facts: &Facts, decision: &mut Decision) {
-    let outputs = recorded(facts);
+/// Adds a check, where nothing else can be done, whether somebody deleted what is on record and was not looked at anyway:
+/// our finalizer keeps it until then.
+pub fn check_deleted(facts: &Facts, decision: &mut Decision, looked_at: &[OutputRecord]) {
+    let mut outputs = recorded(facts).to_vec();
+    outputs.retain(|output| !looked_at.contains(output));
     if facts.deleting() || outputs.is_empty() {
         return;
     }
-    let checked = facts.memory.outputs.checked;
+    let checked = facts.memory.outputs.checked(&outputs);
     let rest = checked.and_then(|at| (at + LOOK_EVERY).checked_sub(facts.now.mono));
-    match rest.filter(|rest| !rest.is_zero()) {
-        Some(rest) => decision.look_within(rest),
-        None => {
-            let check = Effect::CheckDeletedOutputs(outputs.to_vec());
-            decision.effect.get_or_insert(check);
-        }
-    }
+    let check = Effect::CheckDeletedOutputs(outputs);
+    decision.due_after(facts, rest.unwrap_or_default(), check);
 }
 
-/// Before the finalizer of the object goes, that of its outputs does: nobody would take it off afterwards.
-fn free_at_the_end(facts: &Facts, decision: &mut Decision) {
-    let is_last = decision.effect == Some(Effect::LetGo);
-    // The provider may keep the record of a failed server, and a user takes the finalizer off then.
-    let shown = decision.draft.status.provider_status.as_deref();
-    let is_failed = shown == Some(ServerStatus::Failed.as_str());
-    let is_held = facts.has_finalizer() && !is_failed;
-    if !is_last && (is_held || decision.effect.is_some()) {
-        return;
-    }
+/// What has to be freed before the finalizers of the object go, since nobody would do it afterwards: what is on record, and
+/// what the spec names, should the status be lost.
+pub fn at_the_end(facts: &Facts) -> Vec<OutputRecord> {
     let mut outputs = recorded(facts).to_vec();
-    // Where the status was lost.
     for output in named(facts) {
         if !outputs.contains(&output) {
             outputs.push(output);
         }
     }
-    outputs.retain(|output| !facts.memory.outputs.released.contains(output));
-    if !outputs.is_empty() {
-        decision.effect = Some(Effect::ReleaseOutputs(outputs));
-    } else if !facts.has_finalizer() && facts.has_output_finalizer() {
-        decision.effect = Some(Effect::LetGo);
-    }
+    outputs
 }
 
 fn record_of(kind: OutputPlace, name: &str) -> OutputRecord {
@@ -260,25 +255,26 @@ fn shows_delivered(facts: &Facts, decision: &Decision) -> bool {
     shown == Some(ServerStatus::Delivered.as_str()) && facts.own.iter().chain(named).any(is_it)
 }
 
-/// Says why nothing is written, where all else is in order.
-fn say(decision: &mut Decision, output: &Output, sight: OutputSight) {
+/// Says why one is not written, where all else is in order.
+fn say(decision: &mut Decision, output: &Output, state: OutputState) {
+    let (kind, field, name) = (output.place.kind(), output.place.field(), &output.name);
+    let why = match state {
+        OutputState::Written => return,
+        OutputState::NotOurs => format!(
+            "is not this object's{}, so it stays as it is and nothing is written; name another one, or, if nobody needs it, delete it",
+            or_holds_password(output.place)
+        ),
+        OutputState::WithoutFinalizer => format!(
+            "lost the finalizer {OUTPUT_FINALIZER}, so nothing is written; delete it, and the operator writes it again"
+        ),
+    };
     let draft = &mut decision.draft;
     let is_synced = |c: &Wanted| c.kind == Type::Synced && c.status == Some(true);
     if !draft.conditions.iter().any(is_synced) {
         return;
     }
-    let (kind, field, name) = (output.place.kind(), output.place.field(), &output.name);
-    let again = format!("looked at again every {}", Interval(LOOK_EVERY));
-    let message = match sight {
-        OutputSight::Written => return,
-        OutputSight::WithoutFinalizer => format!(
-            "{field}: {kind} {name} lost the finalizer {OUTPUT_FINALIZER}, so nothing is written into it; delete it, and the operator writes it again; {again}"
-        ),
-        OutputSight::NotOurs => format!(
-            "{field}: {kind} {name} is not this object's{}, so it stays as it is and nothing is written; name another one, or, if nobody needs it, delete it; {again}",
-            or_holds_password(output.place),
-        ),
-    };
+    let every = Interval(LOOK_EVERY);
+    let message = format!("{field}: {kind} {name} {why}; looked at again every {every}");
     draft.unsync(Reason::NameTaken, message);
 }
 

@@ -484,7 +484,6 @@ fn short(decision: &Decision) -> (Option<&'static str>, Option<Reason>, bool) {
         Effect::WriteOutput(_) => "WriteOutput",
         Effect::RecordOutput(_) => "RecordOutput",
         Effect::CheckDeletedOutputs(_) => "CheckDeletedOutputs",
-        Effect::ReleaseOutputs(_) => "ReleaseOutputs",
         Effect::FindPassword { .. } => "FindPassword",
         Effect::FetchPassword { .. } => "FetchPassword",
         Effect::ForgetPassword { .. } => "ForgetPassword",

@@ -8,7 +8,7 @@ use super::{
         },
         Decision, Effect, outputs, remedy,
     },
-    LONGEST_SLEEP, due_after,
+    LONGEST_SLEEP,
     fresh::shows_delivered,
     in_doubt, pause, seconds,
 };
@@ -79,7 +79,7 @@ pub(super) fn fetch(
             Some(Obstacle::Taken) => until_looked_again(facts, known),
             _ => pause(facts, known),
         };
-        due_after(facts, decision, pause, step);
+        decision.due_after(facts, pause, step);
     }
     let is_under_way = !facts.memory.queued
         && matches!(

@@ -133,7 +133,7 @@ fn forget(
         of: record.of(),
         secret: secret.clone(),
     };
-    due_after(facts, decision, rest, forget);
+    decision.due_after(facts, rest, forget);
 }
 
 /// What is said of a password that is stored.
@@ -200,21 +200,6 @@ fn in_doubt(decision: &Decision, record: &RootPasswordRecord) -> Option<(i64, i6
 fn pause(facts: &Facts, known: Option<&PasswordMemory>) -> Duration {
     let rest = known.and_then(|known| known.backoff.rest(facts.now.mono));
     rest.unwrap_or_default()
-}
-
-/// An effect after a pause. It goes before what is held back after failures, which may fail for ever while the day of the
-/// password passes; all else goes before it.
-fn due_after(facts: &Facts, decision: &mut Decision, pause: Duration, effect: Effect) {
-    if !pause.is_zero() {
-        return decision.look_within(pause.min(LONGEST_SLEEP));
-    }
-    if let Some(other) = &decision.effect {
-        let Some(held) = facts.memory.holds_back(other, facts.now.mono) else {
-            return;
-        };
-        decision.look_within(held.min(LONGEST_SLEEP));
-    }
-    decision.effect = Some(effect);
 }
 
 fn seconds(rest: i64) -> Duration {

@@ -1,14 +1,18 @@
 //! `spec.outputs`: written when it differs, looked at now and then, never over another's.
 
 use super::{machine::kept, *};
-use crate::server::{
-    decide::outputs::{self, Output, OutputSight},
-    memory::{Observation, ReleaseAnswer},
+use crate::{
+    server::{
+        decide::outputs::{self, Output, OutputState},
+        memory::{Observation, ReleaseAnswer},
+    },
+    trouble::Trouble,
 };
 use api::{
     names::OUTPUT_FINALIZER,
     outputs::{OutputRef, Outputs, entries},
 };
+use serde_json::json;
 
 /// A delivered server of which both are to be written.
 fn wanted() -> Case {
@@ -29,7 +33,7 @@ fn named(case: Case, name: &str) -> Case {
 fn due(case: &Case) -> Option<Output> {
     match case.decide().effect {
         Some(Effect::WriteOutput(output)) => Some(output),
-        // A look whether somebody deleted one comes last.
+        // A check whether somebody deleted one comes last.
         None | Some(Effect::CheckDeletedOutputs(_)) => None,
         other => panic!("{other:?}"),
     }
@@ -37,17 +41,28 @@ fn due(case: &Case) -> Option<Output> {
 
 /// The name belongs to something else.
 pub(super) fn taken() -> Case {
-    seen(wanted(), OutputSight::NotOurs)
+    left(wanted(), OutputState::NotOurs)
+}
+
+/// What is due holds what it should, or is another's.
+fn seen(case: Case, is_ours: bool) -> Case {
+    left(
+        case,
+        match is_ours {
+            true => OutputState::Written,
+            false => OutputState::NotOurs,
+        },
+    )
 }
 
 /// What is due was found, or left, like this.
-fn seen(case: Case, sight: OutputSight) -> Case {
+fn left(case: Case, state: OutputState) -> Case {
     let output = due(&case).expect("something is due");
     let now = case.0.now.mono;
     let noted = Observation::Output {
         place: output.place,
         content: output.content(),
-        sight,
+        state,
     };
     case.memory(|m| m.note(noted, now, secs(60)))
 }
@@ -71,12 +86,11 @@ fn both_are_written_once_and_looked_at_now_and_then() {
     let output = due(&first).unwrap();
     assert_eq!(output.place, OutputPlace::ConfigMap);
     assert_eq!(output.name, "out");
-    let one = seen(first, OutputSight::Written);
+    let one = seen(first, true);
     assert_eq!(due(&one).unwrap().place, OutputPlace::Secret);
-    let both = seen(one, OutputSight::Written);
-    assert_eq!(due(&both), None);
-    let (looked, now) = (free(&both), both.0.now.mono);
-    let both = both.memory(|m| m.note(looked, now, secs(60)));
+    let both = seen(one, true);
+    // What was looked at is not checked once more.
+    assert_eq!(short(&both.decide()).0, None);
     assert_eq!(both.decide().again, Again::After(secs(600)));
     assert_eq!(due(&later(both.clone(), 599)), None);
     assert!(
@@ -129,7 +143,7 @@ fn nothing_is_written_of_a_machine_that_is_not_there_or_while_it_must_not_be() {
 
 #[test]
 fn a_name_that_is_taken_is_told_and_all_else_goes_on() {
-    let taken = seen(seen(wanted(), OutputSight::NotOurs), OutputSight::Written);
+    let taken = seen(seen(wanted(), false), true);
     assert_eq!(due(&taken), None);
     let (status, reason, message) = synced(&taken);
     assert_eq!((status, reason), (Some(false), Reason::NameTaken));
@@ -140,19 +154,21 @@ fn a_name_that_is_taken_is_told_and_all_else_goes_on() {
     let ready = decision.draft.condition(Type::Ready).unwrap();
     assert_eq!(ready.status, Some(true));
     assert_eq!(ready.message, message);
-    // The same of one that lost our finalizer, which another one takes the place of once it is deleted.
-    let bare = seen(
-        seen(wanted(), OutputSight::WithoutFinalizer),
-        OutputSight::Written,
-    );
-    let (status, reason, message) = synced(&bare);
-    assert_eq!((status, reason), (Some(false), Reason::NameTaken));
-    let lost = "ConfigMap out lost the finalizer flexmetal.dev/output";
-    assert!(message.contains(lost), "{message}");
-    assert!(!message.contains("is not this object's"), "{message}");
     // Looked at again, and by another name at once.
     assert!(due(&later(taken.clone(), 600)).is_some());
     assert_eq!(due(&named(taken.clone(), "free")).unwrap().name, "free");
+    // What is its own, and has our finalizer no more, has another remedy.
+    let lost = seen(left(wanted(), OutputState::WithoutFinalizer), true);
+    let (status, reason, message) = synced(&lost);
+    assert_eq!((status, reason), (Some(false), Reason::NameTaken));
+    for word in [
+        "ConfigMap out",
+        "lost the finalizer flexmetal.dev/output",
+        "writes it again",
+    ] {
+        assert!(message.contains(word), "{message}");
+    }
+    assert!(!message.contains("not this object's"), "{message}");
     // Tags are changed all the same.
     let tagged = taken.spec(|s| s.tags = vec!["team:web".into()]);
     assert!(matches!(
@@ -161,18 +177,18 @@ fn a_name_that_is_taken_is_told_and_all_else_goes_on() {
     ));
 }
 
-/// Our finalizer is taken off, as the decision says.
-fn free(case: &Case) -> Observation {
+/// What is checked whether somebody deleted it.
+fn check(case: &Case) -> Option<Vec<OutputRecord>> {
     match case.decide().effect {
-        Some(Effect::CheckDeletedOutputs(_)) => Observation::DeletedOutputsChecked,
-        Some(Effect::ReleaseOutputs(outputs)) => Observation::OutputsReleased(outputs),
-        other => panic!("{other:?}"),
+        Some(Effect::CheckDeletedOutputs(outputs)) => Some(outputs),
+        _ => None,
     }
 }
 
-fn freed(case: Case) -> Case {
-    let (freed, now) = (free(&case), case.0.now.mono);
-    case.memory(|m| m.note(freed, now, secs(60)))
+fn checked(case: Case) -> Case {
+    let outputs = check(&case).expect("a check is due");
+    let now = case.0.now.mono;
+    case.memory(|m| m.note(Observation::OutputsChecked(outputs), now, secs(60)))
 }
 
 #[test]
@@ -213,12 +229,10 @@ fn an_output_is_on_record_before_it_is_created() {
 }
 
 #[test]
-fn outputs_are_freed_before_the_finalizer_goes() {
-    let names = |case: &Case| match case.decide().effect {
-        Some(Effect::ReleaseOutputs(outputs)) => {
-            outputs.into_iter().map(|output| output.name).collect()
-        }
-        _ => Vec::new(),
+fn outputs_are_freed_with_the_finalizer_at_the_end_alone() {
+    let names = |case: &Case| -> Vec<String> {
+        let outputs = outputs::at_the_end(&case.0);
+        outputs.into_iter().map(|output| output.name).collect()
     };
     let effect = |case: &Case| short(&case.decide()).0;
     let released = || {
@@ -227,12 +241,14 @@ fn outputs_are_freed_before_the_finalizer_goes() {
             .deleting()
     };
     assert_eq!(names(&released()), ["out", "out", "former"]);
-    assert_eq!(effect(&freed(released())), Some("LetGo"));
-    // Another process does it again, and so does one that lost the record.
-    let again = freed(released()).memory(|m| *m = Memory::default());
-    assert_eq!(names(&again).len(), 3);
+    assert_eq!(effect(&released()), Some("LetGo"));
+    // Where the record is lost, what the spec names.
     let lost = released().object(|o| o.status.as_mut().unwrap().records.outputs.clear());
     assert_eq!(names(&lost), ["out", "out"]);
+    let password = lost.spec(|s| {
+        s.root_password = serde_json::from_value(json!({"secretRef": {"name": "pass"}})).unwrap();
+    });
+    assert_eq!(names(&password), ["out", "out", "pass"]);
     // Under Retain, and with a deleted kind.
     let tags = [
         cluster().tag(),
@@ -245,24 +261,36 @@ fn outputs_are_freed_before_the_finalizer_goes() {
     let retained = delivered().spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain));
     let gone = delivered().facts(|f| f.kind_deleting = Some(true));
     for case in [retained, gone] {
-        assert_eq!(names(&case).len(), 2);
-        assert_eq!(effect(&freed(case)), Some("LetGo"));
+        assert_eq!(effect(&case), Some("LetGo"));
     }
     // Not before the end: with foreground deletion they outlast the delay of the release.
     let delayed = wanted().deleting();
     let delayed = delayed.spec(|s| s.release_delay = Some(Interval::seconds(999)));
     assert_eq!(effect(&delayed), None);
-    // What the provider may keep on record for ever, a user lets go by hand.
-    let failed = super::release::answered(ServerStatus::Failed, ReleaseAnswer::Accepted, 0);
-    assert_eq!(names(&named(failed, "out")).len(), 2);
-    // An object that has no server of its own stays for them alone.
-    let shown = wanted().deleting().facts(|f| f.own.clear()).object(|o| {
+    // Nor of a failed machine, whose record the provider may keep for ever, whatever the spec names next.
+    let failed = || super::release::answered(ServerStatus::Failed, ReleaseAnswer::Accepted, 0);
+    for name in ["out", "next", "out"] {
+        let waits = effect(&named(failed(), name));
+        assert_ne!(waits, Some("LetGo"));
+        assert_ne!(waits, Some("CheckDeletedOutputs"));
+    }
+    // A user takes the finalizer off then, and the object stays for its outputs alone.
+    let stripped = named(failed(), "out").object(|o| {
         o.metadata.finalizers = Some(vec![OUTPUT_FINALIZER.into()]);
-        o.metadata.annotations = None;
-        o.status.as_mut().unwrap().records.order = None;
     });
-    assert_eq!(names(&shown).len(), 2);
-    assert_eq!(effect(&freed(shown)), Some("LetGo"));
+    assert_eq!(effect(&stripped), Some("LetGo"));
+    // And so does one that has no server of its own.
+    let shown = || {
+        wanted().facts(|f| f.own.clear()).object(|o| {
+            o.metadata.finalizers = Some(vec![OUTPUT_FINALIZER.into()]);
+            o.metadata.annotations = None;
+            o.status.as_mut().unwrap().records.order = None;
+        })
+    };
+    assert_eq!(effect(&shown().deleting()), Some("LetGo"));
+    // What others hold beyond that is not touched again.
+    let held = shown().object(|o| o.metadata.finalizers = Some(vec!["example.com/theirs".into()]));
+    assert_eq!(effect(&held.deleting()), None);
 }
 
 fn seen_as(tags: &[&str]) -> Sighting {
@@ -270,16 +298,48 @@ fn seen_as(tags: &[&str]) -> Sighting {
 }
 
 #[test]
-fn what_somebody_deleted_is_freed_at_the_next_look() {
-    let both = seen(seen(wanted(), OutputSight::Written), OutputSight::Written);
-    let looked = freed(both.clone());
+fn what_somebody_deleted_is_freed_within_ten_minutes() {
+    let both = seen(seen(wanted(), true), true);
+    assert_eq!(check(&both), None, "it was looked at");
+    // What is on record and not written any more is checked.
+    let former = both.clone().holding(OutputPlace::Secret, "former");
+    let of = check(&former).expect("it is checked");
+    assert_eq!((of.len(), &*of[0].name), (1, "former"));
+    let looked = checked(former);
     assert_eq!(short(&looked.decide()).0, None);
-    let later = later(looked, 600);
-    let again = seen(seen(later, OutputSight::Written), OutputSight::Written);
-    assert_eq!(short(&again.decide()).0, Some("CheckDeletedOutputs"));
+    assert_eq!(check(&later(looked.clone(), 599)), None);
+    let again = seen(seen(later(looked, 600), true), true);
+    assert!(check(&again).is_some());
     // Suspended, nothing is written, and what is deleted goes.
     let suspended = both.spec(|s| s.suspend = Some(true));
-    assert_eq!(short(&suspended.decide()).0, Some("CheckDeletedOutputs"));
+    assert_eq!(check(&suspended).map(|of| of.len()), Some(2));
+}
+
+#[test]
+fn a_failing_effect_keeps_no_deleted_output() {
+    let both = seen(seen(wanted(), true), true);
+    let refused = later(both, 600).spec(|s| s.tags = vec!["team:web".into()]);
+    assert_eq!(short(&refused.decide()).0, Some("AddTag"));
+    let now = refused.0.now.mono;
+    let failing = refused.memory(|m| {
+        for _ in 0..9 {
+            let reason = Reason::RequestRefused;
+            let message = "no".into();
+            m.note(
+                Observation::Failed(Trouble { reason, message }),
+                now,
+                secs(1),
+            );
+        }
+    });
+    assert_eq!(check(&failing).map(|of| of.len()), Some(2));
+    let effect = failing.decide().effect.unwrap();
+    assert_eq!(failing.0.memory.holds_back(&effect, now), None);
+    // It says nothing of what fails, which goes on afterwards.
+    let failures = failing.0.memory.backoff.failures();
+    let failing = checked(failing);
+    assert_eq!(failing.0.memory.backoff.failures(), failures);
+    assert_eq!(short(&failing.decide()).0, Some("AddTag"));
 }
 
 #[test]
