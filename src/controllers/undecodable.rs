@@ -97,7 +97,7 @@ fn status_patch(meta: &ObjectMeta, before: &[Condition], note: &str) -> Option<P
     let cause = Cause::needs_person(Reason::InvalidSpec, note);
     let now = jiff::Timestamp::now();
     let shown = cause.shown(None, before, meta.deletion_timestamp.is_some());
-    let conditions = conditions::merge(before, &shown, meta.generation, now);
+    let conditions = conditions::merge(before, &shown, meta.generation, meta.generation, now);
     (conditions != before).then(|| {
         Patch::Merge(json!({
             "metadata": { "resourceVersion": meta.resource_version },

@@ -40,6 +40,9 @@ pub enum Type {
 }
 
 impl Type {
+    /// Those that tools read with `status.observedGeneration`: all of them speak of that generation.
+    pub const STANDING: [Self; 4] = [Self::Ready, Self::Reconciling, Self::Stalled, Self::Synced];
+
     /// Every type, in the order in which conditions are shown.
     pub const ALL: [Self; 15] = [
         Self::Ready,
@@ -142,11 +145,13 @@ impl Wanted {
 
 /// Merges wanted conditions into the existing ones: the transition time changes only with the status,
 /// and types that are not wanted stay as they are. Returns the list in the order of [`Type`], others last: whatever part is
-/// wanted, what is the same is written the same.
+/// wanted, what is the same is written the same. `observed`: the generation that [`Type::STANDING`] speaks of; the others speak
+/// of the `current` one.
 pub fn merge(
     existing: &[Condition],
     wanted: &[Wanted],
-    generation: Option<i64>,
+    observed: Option<i64>,
+    current: Option<i64>,
     now: Timestamp,
 ) -> Vec<Condition> {
     let mut merged: Vec<Condition> = wanted
@@ -162,7 +167,10 @@ pub fn merge(
                 status: w.status_word().into(),
                 reason: w.reason.as_str().into(),
                 message: w.message.clone(),
-                observed_generation: generation,
+                observed_generation: match Type::STANDING.contains(&w.kind) {
+                    true => observed,
+                    false => current,
+                },
                 last_transition_time,
             }
         })

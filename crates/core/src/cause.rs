@@ -55,6 +55,14 @@ const FIRST_STATUS: Duration = Duration::from_secs(4);
 const QUEUED: &str =
     "Waiting for the account, which takes its objects in turn; this goes on as soon as it can";
 
+/// What is said of what an object refers to.
+const REFERENCES: [Reason; 4] = [
+    Reason::AccountNotFound,
+    Reason::NotAllowed,
+    Reason::ReferenceNotFound,
+    Reason::ReferenceNotReady,
+];
+
 /// What a deleted object says that is not held up.
 const ENDS: [Reason; 2] = [Reason::Releasing, Reason::Progressing];
 
@@ -90,11 +98,12 @@ impl Cause {
     }
 
     /// Whether a suspended object keeps Ready, Reconciling and Stalled as they are, and the generation that they speak of:
-    /// nobody compares its spec. What was going on is not any more.
+    /// nobody compares its spec. What was going on is not any more, and nobody looks for what it refers to.
     pub fn is_kept(&self, before: &[Condition], is_deleting: bool) -> bool {
+        let is_reference = |reason: &Reason| REFERENCES.contains(reason);
         self.standing == Standing::Suspended
             && !is_deleting
-            && Wanted::shown(Type::Ready, before).is_some()
+            && Wanted::shown(Type::Ready, before).is_some_and(|ready| !is_reference(&ready.reason))
             && !is_true(before, Type::Reconciling)
     }
 
@@ -260,9 +269,8 @@ pub fn suspension(why: Option<String>, before: &[Condition]) -> Option<Wanted> {
 
 /// The conditions that every kind has, as they are.
 fn kept(before: &[Condition]) -> Vec<Wanted> {
-    let types = [Type::Ready, Type::Reconciling, Type::Stalled, Type::Synced];
     let of = |kind| Wanted::shown(kind, before);
-    types.into_iter().filter_map(of).collect()
+    Type::STANDING.into_iter().filter_map(of).collect()
 }
 
 #[cfg(test)]
@@ -277,7 +285,7 @@ mod tests {
     #[test]
     fn a_suspended_object_keeps_its_conditions() {
         let ready = Cause::ready(Reason::Delivered, "m").shown(None, &[], false);
-        let before = api::conditions::merge(&[], &ready, None, jiff::Timestamp::MIN);
+        let before = api::conditions::merge(&[], &ready, None, None, jiff::Timestamp::MIN);
         let suspended = Cause::suspended;
         assert_eq!(suspended().shown(None, &before, false), ready);
         // What is to be sent is said in Synced alone.
@@ -286,12 +294,16 @@ mod tests {
         let shown = suspended().shown(Some(unsent()), &before, false);
         assert_eq!(shown, unsynced);
         let stuck = Cause::needs_person(Reason::LimitReached, "m").shown(None, &[], false);
-        let before = api::conditions::merge(&[], &stuck, None, jiff::Timestamp::MIN);
+        let before = api::conditions::merge(&[], &stuck, None, None, jiff::Timestamp::MIN);
         assert_eq!(suspended().shown(None, &before, false), stuck);
-        // What was going on is not any more.
-        let waits = Cause::waits(Reason::NoStock, "m").shown(None, &[], false);
-        let waits = api::conditions::merge(&[], &waits, None, jiff::Timestamp::MIN);
-        for before in [&waits[..], &[]] {
+        // What was going on is not any more, and what was missing may be there by now.
+        let said = |cause: Cause| {
+            let shown = cause.shown(None, &[], false);
+            api::conditions::merge(&[], &shown, None, None, jiff::Timestamp::MIN)
+        };
+        let waits = said(Cause::waits(Reason::NoStock, "m"));
+        let missing = said(Cause::needs_person(Reason::AccountNotFound, "m"));
+        for before in [&waits[..], &missing, &[]] {
             let shown = suspended().shown(None, before, false);
             assert_eq!(on(&shown), [(Type::Reconciling, Reason::Suspended)]);
         }
@@ -313,14 +325,14 @@ mod tests {
         let (text, shown) = shown(ready(), Some(pending("other-os")));
         assert_eq!(text, "other-os");
         // Synced alone is written.
-        let before = api::conditions::merge(&[], &shown, None, jiff::Timestamp::MIN);
+        let before = api::conditions::merge(&[], &shown, None, None, jiff::Timestamp::MIN);
         let mut alone = vec![pending("later")];
         fall_back(&mut alone, &before);
         assert_eq!(alone[1].message, "later");
         let mut alone = vec![Wanted::new(Type::Synced, true, Reason::InSync, "")];
         fall_back(&mut alone, &before);
         assert_eq!(alone[1].message, "");
-        let own = api::conditions::merge(&[], &own, None, jiff::Timestamp::MIN);
+        let own = api::conditions::merge(&[], &own, None, None, jiff::Timestamp::MIN);
         let mut alone = vec![Wanted::new(Type::Synced, false, Reason::Progressing, "x")];
         let own: Vec<Condition> = own.into_iter().filter(|c| c.type_ != "Synced").collect();
         fall_back(&mut alone, &own);
@@ -343,7 +355,7 @@ mod tests {
         let why = Reason::MarksMissing;
         assert_eq!(on(&stuck), [(Stalled, why), (DeletionBlocked, why)]);
 
-        let before = api::conditions::merge(&[], &waits, None, jiff::Timestamp::MIN);
+        let before = api::conditions::merge(&[], &waits, None, None, jiff::Timestamp::MIN);
         let goes_on = || Cause::waits(Reason::Releasing, "m");
         let ended = goes_on().shown(None, &before, true);
         assert_eq!(on(&ended), [(Reconciling, Reason::Releasing)]);
@@ -396,7 +408,7 @@ mod tests {
         assert_eq!((last.standing, rest), (Standing::Stalled, None));
 
         let shown = last.conditions();
-        let shown = api::conditions::merge(&[], &shown, None, jiff::Timestamp::MIN);
+        let shown = api::conditions::merge(&[], &shown, None, None, jiff::Timestamp::MIN);
         let (again, _) = cause().judged(&Patience::default(), at(1), &shown);
         assert_eq!(again.standing, Standing::Stalled);
         let other = Cause::missing(Reason::AccountNotFound, "m");

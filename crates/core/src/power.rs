@@ -90,6 +90,12 @@ pub fn wished(facts: &PowerFacts<'_>) -> Wished {
         if let Some(command) = &mut power.command {
             follow(facts, command);
         }
+        // The change is noted anew once it may be sent.
+        let is_held = |c: &PowerCommand| c.state == PowerState::Noted && is_late(facts, c);
+        let may_be_there = facts.may_send || *facts.command != KnownCommand::Missing;
+        if !may_be_there && power.command.as_ref().is_some_and(is_held) {
+            return PowerRecord::new(&power.machine);
+        }
         power
     });
     let is_it = |power: &PowerRecord| power.machine == facts.machine && facts.is_there;
@@ -145,7 +151,7 @@ fn follow(facts: &PowerFacts<'_>, command: &mut PowerCommand) {
         }
         (PowerState::Noted, KnownCommand::Running) => command.state = PowerState::Created,
         (PowerState::Noted, _) if is_created => command.state = PowerState::Created,
-        (PowerState::Noted, KnownCommand::Missing) if is_late(facts, command) => {
+        (PowerState::Noted, KnownCommand::Missing) if facts.may_send && is_late(facts, command) => {
             command.state = PowerState::NotCreated;
         }
         (PowerState::Created, KnownCommand::Missing) => command.state = PowerState::Deleted,

@@ -17,8 +17,8 @@ use flexmetal_core::{
 };
 use hosting_types::SecretText;
 
-/// Puts on record that the server has this output, with a finalizer that keeps the server until it is freed. A user may take
-/// the other one off, where the provider keeps the record of a failed machine.
+/// Puts on record that the server has this output, with a finalizer that keeps the server until it is freed, or puts that
+/// back. A user may take the other one off, where the provider keeps the record of a failed machine.
 pub(super) async fn record_output(
     ctx: &ServerContext,
     facts: &Facts,
@@ -45,7 +45,8 @@ pub(super) async fn record_output(
     }
     match ctx.write_status(&object, &status).await {
         Some(written) => act::written(written),
-        None => Observation::Done,
+        None if fresh.has_output_finalizer() => Observation::Done,
+        None => Observation::PutBack,
     }
 }
 

@@ -370,6 +370,18 @@ async fn nobody_of_a_namespace_takes_off_what_shows_an_order() {
             .is_refused("bms", name, &finalizers(&["example.com/theirs"]), words)
             .await;
     }
+    // Nor what keeps the object until its outputs are freed.
+    let both = finalizers(&[SERVER_FINALIZER, OUTPUT_FINALIZER]);
+    operator.patch("bms", "unordered", &both).await.unwrap();
+    let words = "finalizer flexmetal.dev/output stays";
+    let without = finalizers(&[SERVER_FINALIZER]);
+    tenant.is_refused("bms", "unordered", &without, words).await;
+    let only = finalizers(&[OUTPUT_FINALIZER]);
+    tenant.patch("bms", "unordered", &only).await.unwrap();
+    operator
+        .patch("bms", "unordered", &finalizers(&[]))
+        .await
+        .unwrap();
     // Where no machine can be, people help themselves.
     for name in ["closed", "copied", "refused", "unordered"] {
         tenant.patch("bms", name, &finalizers(&[])).await.unwrap();

@@ -18,8 +18,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> AccountStatus {
     let before = &facts.status;
     let generation = facts.meta.generation;
-    let mut conditions =
-        conditions::merge(&before.conditions, &decision.conditions, generation, now);
+    let mut conditions = conditions::merge(
+        &before.conditions,
+        &decision.conditions,
+        generation,
+        generation,
+        now,
+    );
     // It speaks of a key that may be gone. While the Secret is not read it stays.
     let is_read = !matches!(facts.secret, SecretFact::Unread(_));
     let speaks = |kind: Type| decision.conditions.iter().any(|c| c.kind == kind);

@@ -594,6 +594,9 @@ fn the_end_of_an_account_waits_for_its_users_alone() {
     assert_eq!(blocked(&ending), None);
     ending.users = Some(2);
     write(&mut ending);
+    // A process that has just started has not listed all of them.
+    ending.users = None;
+    assert_eq!(blocked(&ending), in_use);
     ending.users = Some(0);
     let over = Some((Some(false), Reason::InSync));
     assert_eq!(blocked(&ending), over);

@@ -174,22 +174,24 @@ impl<S: Clone + Default, E> Decision<S, E> {
         }
         let is_told = !is_kept && wanted.iter().any(|c| c.kind == Type::Ready);
         fall_back(&mut wanted, before);
-        let generation = subject.object.meta().generation;
+        let current = subject.object.meta().generation;
         let (observed, conditions) = K::conditions_mut(&mut status);
-        let generation = if is_told { generation } else { *observed };
-        *observed = generation;
-        *conditions = conditions::merge(before, &wanted, generation, now);
+        if is_told {
+            *observed = current;
+        }
+        *conditions = conditions::merge(before, &wanted, *observed, current, now);
         (status, rest)
     }
 
-    /// The condition Suspended; None: it is not known whether the account is, or nothing is to be said.
+    /// The condition Suspended; None: it is not known whether the account is, or nothing is to be said, as of what is over.
     fn suspension<K: Kind<Status = S>, T>(
         &self,
         subject: &Subject<K, T>,
         before: &[Condition],
     ) -> Option<Wanted> {
         let why = self.suspended.as_deref().or(subject.account.stopped());
-        if why.is_none() && !subject.account.is_stop_known() {
+        let is_unknown = why.is_none() && !subject.account.is_stop_known();
+        if is_unknown || self.cause.is_none() && !before.is_empty() {
             return None;
         }
         suspension(why.map(str::to_owned), before)

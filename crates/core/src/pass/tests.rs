@@ -262,6 +262,13 @@ fn an_edit_while_the_account_is_suspended_is_no_success() {
     let told = &status.conditions[0];
     let as_before = &before.conditions[0];
     assert_eq!(told, as_before, "Ready is that of the former generation");
+    let suspended = status.conditions.last().unwrap();
+    assert_eq!(suspended.type_, Type::Suspended.as_str());
+    assert_eq!(
+        suspended.observed_generation,
+        Some(8),
+        "that is of this one"
+    );
     let unsent = ("False".into(), "PendingChanges".into());
     assert_eq!(synced(&status), unsent);
     Arc::make_mut(&mut edited.object).status = Some(status.clone());

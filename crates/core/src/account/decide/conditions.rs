@@ -26,27 +26,21 @@ pub(super) fn conditions(
     accepted: bool,
     own: Option<&AccountReport>,
 ) -> Vec<Wanted> {
-    let users = facts.users.unwrap_or_default();
-    let in_use = format!(
-        "the account or its Secret is being deleted; used by {}{}, and kept for that by the finalizer {ACCOUNT_FINALIZER}; it ends once nothing uses it; delete what does",
-        counted(users, "object"),
-        super::uses::named(facts),
-    );
-    let cause = match trouble {
-        Some(trouble) => trouble.clone(),
-        None if super::is_ending(facts) && users > 0 => {
-            Cause::waits(Reason::InUse, in_use.as_str())
-        }
-        None if super::is_ending(facts) => Cause::waits(
+    let before = &facts.status.conditions;
+    let in_use = in_use(facts);
+    let cause = match (trouble, &in_use) {
+        (Some(trouble), _) => trouble.clone(),
+        (None, Some(why)) if super::is_ending(facts) => Cause::waits(Reason::InUse, why.as_str()),
+        (None, None) if super::is_ending(facts) => Cause::waits(
             Reason::Progressing,
             "the account or its Secret is being deleted; it ends within seconds once nothing uses it",
         ),
-        None => Cause::ready(Reason::Available, "the account works"),
+        (None, _) => Cause::ready(Reason::Available, "the account works"),
     };
-    let before = &facts.status.conditions;
     let suspended = super::suspended(&facts.key, &facts.spec);
     // The end of an account waits for its users, whatever else is wrong with it.
-    let blocked = (facts.deleting() && users > 0).then_some((Reason::InUse, in_use));
+    let blocked = in_use.filter(|_| facts.deleting());
+    let blocked = blocked.map(|why| (Reason::InUse, why));
     let is_said = cause.reason == Reason::InUse;
     let mut conditions = cause.shown(None, before, facts.deleting() && is_said);
     if !is_said {
@@ -59,6 +53,23 @@ pub(super) fn conditions(
     conditions.push(orphans::condition(facts, own));
     conditions.extend(super::release_limit::condition(facts));
     conditions
+}
+
+/// Who uses the account, where it is to end; None: nobody. Until all objects have been listed it is as it was said.
+fn in_use(facts: &Facts) -> Option<String> {
+    match facts.users {
+        Some(0) => None,
+        Some(users) => Some(format!(
+            "the account or its Secret is being deleted; used by {}{}, and kept for that by the finalizer {ACCOUNT_FINALIZER}; it ends once nothing uses it; delete what does",
+            counted(users, "object"),
+            super::uses::named(facts),
+        )),
+        None => {
+            let mut said = facts.status.conditions.iter();
+            let said = said.find(|c| c.reason == Reason::InUse.as_str() && c.message != AS_READY);
+            said.map(|c| c.message.clone())
+        }
+    }
 }
 
 fn key_accepted(

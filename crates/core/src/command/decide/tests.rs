@@ -251,7 +251,7 @@ fn what_is_over_is_held_by_nothing_and_goes_when_its_time_has_passed() {
             status.finished_at = moment(WALL - ago);
             let done = conditions::Wanted::new(Type::Complete, true, Reason::Completed, "");
             status.conditions =
-                conditions::merge(&[], &[done], Some(1), jiff::Timestamp::UNIX_EPOCH);
+                conditions::merge(&[], &[done], Some(1), Some(1), jiff::Timestamp::UNIX_EPOCH);
         })
     };
     let held = over(Some(0), 9).object(|o| {
@@ -287,12 +287,12 @@ fn what_is_over_says_nothing_new_of_its_account() {
             let done = conditions::Wanted::new(Type::Complete, true, Reason::Completed, "");
             let synced = conditions::Wanted::new(Type::Synced, true, Reason::InSync, "");
             let now = jiff::Timestamp::UNIX_EPOCH;
-            status.conditions = conditions::merge(&[], &[done, synced], Some(1), now);
+            status.conditions = conditions::merge(&[], &[done, synced], Some(1), Some(1), now);
         });
-    let away = |case: &Case| {
+    let blocked = |case: &Case, reason| {
         case.clone().facts(|f| {
             if let AccountFacts::Found { view, .. } = &mut f.subject.account {
-                view.state = State::Blocked(Reason::KeyRejected, "no".into());
+                view.state = State::Blocked(reason, "no".into());
             }
             let patience = &mut f.subject.memory.patience;
             patience.note(Some(Reason::AccountNotReady), NOW - secs(120));
@@ -303,10 +303,19 @@ fn what_is_over_says_nothing_new_of_its_account() {
         let (status, _) = case.decide().status(subject, jiff::Timestamp::UNIX_EPOCH);
         (status != *subject.object.status.as_ref().unwrap(), status)
     };
-    assert!(!written(&away(&over)).0, "{:?}", written(&away(&over)).1);
     // One that is under way does.
-    let running = over.object(|o| o.status.as_mut().unwrap().finished_at = None);
-    assert!(written(&away(&running)).0);
+    let running = over
+        .clone()
+        .object(|o| o.status.as_mut().unwrap().finished_at = None);
+    let unsent = reboot().object(|o| o.status = Some(ServerCommandStatus::default()));
+    for (reason, live) in [
+        (Reason::KeyRejected, &running),
+        (Reason::Suspended, &unsent),
+    ] {
+        let (is_news, status) = written(&blocked(&over, reason));
+        assert!(!is_news, "{status:?}");
+        assert!(written(&blocked(live, reason)).0);
+    }
 }
 
 /// A command of a change of `spec.power`, of which the server says nothing any more.

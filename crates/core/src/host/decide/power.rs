@@ -10,7 +10,7 @@ use api::{
     Interval, PoliciesInForce, Reason,
     host::DedicatedHostStatus,
     host_install::HostInstallHistory,
-    power::{Power, PowerRecord, PowerState},
+    power::{Power, PowerCommand, PowerRecord, PowerState},
 };
 
 /// What is to be recorded of the wish for a host that is shown, and done. `is_busy`: it is being installed, or about to be, and
@@ -32,7 +32,9 @@ pub(super) fn step(
         .due
         .map(|(name, action)| Effect::Power { name, action });
     let known = status.records.power.as_ref();
-    if let Some(command) = known.and_then(PowerRecord::awaited) {
+    let is_held = |c: &&PowerCommand| c.state == PowerState::Noted && !lets_send(facts);
+    let awaited = known.and_then(PowerRecord::awaited);
+    if let Some(command) = awaited.filter(|c| !is_held(c)) {
         let every = view.times.active_poll_interval;
         let does = match command.state {
             PowerState::Noted => "is created within seconds".to_owned(),
@@ -48,7 +50,7 @@ pub(super) fn step(
         };
     }
     if let Some(wish) = facts.subject.object.spec.power
-        && known.is_some_and(|known| known.wish != Some(wish))
+        && power::is_unsent(Some(wish), known)
     {
         let to = match wish {
             Power::PoweredOn => "on",

@@ -31,6 +31,8 @@ pub struct Draft {
     pub patience_for: Option<Reason>,
     /// What is left of the patience, where that changes what is said.
     pub patience: Option<Duration>,
+    /// Generation of the object.
+    generation: Option<i64>,
 }
 
 impl Draft {
@@ -46,6 +48,7 @@ impl Draft {
             conditions: Vec::new(),
             patience_for: None,
             patience: None,
+            generation: facts.object.metadata.generation,
         }
     }
 
@@ -188,6 +191,7 @@ impl Draft {
                 &self.status.conditions,
                 &self.conditions,
                 status.observed_generation,
+                self.generation,
                 now,
             );
         }

@@ -124,6 +124,13 @@ pub fn keep(facts: &Facts, decision: &mut Decision) -> Vec<OutputRecord> {
         }
         return looked_at;
     }
+    let has_lost = !facts.has_output_finalizer();
+    if let Some(output) = recorded(facts).first().filter(|_| has_lost) {
+        // Nobody would free them at the end.
+        let rest = facts.memory.contest.rest(facts.now.mono);
+        let effect = Effect::RecordOutput(output.clone());
+        decision.due_after(facts, rest.unwrap_or_default(), effect);
+    }
     let Some(outputs) = &facts.object.spec.outputs else {
         return looked_at;
     };
@@ -208,12 +215,24 @@ fn named(facts: &Facts) -> Vec<OutputRecord> {
 /// Whether this may be created: it is on record, and a finalizer of ours keeps the object until it is freed.
 pub fn is_held(facts: &Facts, kind: OutputPlace, name: &str) -> bool {
     let is_on_record = recorded(facts).contains(&record_of(kind, name));
-    is_on_record && (facts.has_finalizer() || facts.has_output_finalizer())
+    is_on_record && facts.has_output_finalizer()
+}
+
+/// What Synced says where suspension holds back an output that the spec names: it was never put on record.
+pub fn unsynced(facts: &Facts) -> Option<(bool, Reason, String)> {
+    let outputs = facts.object.spec.outputs.as_ref()?;
+    let is_held_back = |(kind, name)| !recorded(facts).contains(&record_of(kind, name));
+    let mut named = outputs.named();
+    if !facts.policies().suspend || !named.any(is_held_back) {
+        return None;
+    }
+    let text = "spec.outputs is not written; that follows once suspend is lifted, see the condition Suspended";
+    Some((false, Reason::PendingChanges, text.to_owned()))
 }
 
 /// Whether this may be put on record, judged on the object as it is right before.
 pub fn may_record(fresh: &Facts, output: &OutputRecord) -> bool {
-    !fresh.deleting() && named(fresh).contains(output)
+    !fresh.deleting() && (named(fresh).contains(output) || recorded(fresh).contains(output))
 }
 
 /// Whether an output may be written, likewise.

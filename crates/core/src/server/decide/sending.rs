@@ -33,8 +33,13 @@ pub fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
         ))
         .with(effect),
         Some((ReleaseAnswer::Refused, at)) => {
+            let reason = match server.status {
+                ServerStatus::Delivered => Reason::RequestRefused,
+                // One that is delivered, or failed, can be released.
+                _ => Reason::Releasing,
+            };
             let cause = Cause::waits(
-                Reason::Releasing,
+                reason,
                 format!(
                     "the provider does not release the machine while it is {:?}; asking again every {}",
                     server.status.as_str(),

@@ -50,7 +50,7 @@ use api::{
     BareMetalServer, Interval, Policies, PoliciesInForce,
     acknowledgement::AcknowledgementEffect,
     conditions::Type,
-    names::{ACKNOWLEDGE, ORDER_ANNOTATION, RETAINED_PREFIX, SERVER_FINALIZER},
+    names::{ACKNOWLEDGE, ORDER_ANNOTATION, OUTPUT_FINALIZER, RETAINED_PREFIX, SERVER_FINALIZER},
     order::{OrderAccount, OrderNote},
     outputs::{OutputPlace, OutputRecord},
     records::{ReleaseRecord, ServerRecords},
@@ -276,6 +276,10 @@ impl Case {
             let records = &mut o.status.get_or_insert_default().records;
             if !records.outputs.contains(&output) {
                 records.outputs.push(output);
+            }
+            let finalizers = o.metadata.finalizers.get_or_insert_default();
+            if !finalizers.iter().any(|f| f == OUTPUT_FINALIZER) {
+                finalizers.push(OUTPUT_FINALIZER.into());
             }
         })
     }

@@ -186,7 +186,7 @@ impl Case {
             status.records.account_id = Some(LINEAGE.into());
             status.account = Some(api::references::PinnedAccount::of(None));
             status.observed_generation = Some(3);
-            let shown = api::conditions::merge(&[], &ready, Some(3), Timestamp::MIN);
+            let shown = api::conditions::merge(&[], &ready, Some(3), Some(3), Timestamp::MIN);
             status.conditions = shown;
         })
     }

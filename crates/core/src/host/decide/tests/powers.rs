@@ -138,6 +138,13 @@ fn what_holds_back_an_installation_holds_back_a_command() {
             "the wish stays"
         );
     }
+    // One that is on record already, and not created.
+    let noted = wish(Power::PoweredOff).written();
+    let held = noted.spec(|s| s.suspend = Some(true));
+    assert_eq!(
+        (held.effect(), held.reason()),
+        (None, Some(Reason::Suspended))
+    );
 }
 
 #[test]

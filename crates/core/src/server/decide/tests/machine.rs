@@ -275,25 +275,35 @@ fn a_suspended_server_shows_its_machine_as_any_other() {
 
 #[test]
 fn a_suspended_server_without_a_machine_keeps_what_it_said() {
-    let no_account = Case::new().facts(|f| f.account = unsaid("default"));
-    let no_account = no_account.waited_for(Reason::AccountNotFound);
-    let shown = no_account.decide().draft.finish(Timestamp::UNIX_EPOCH);
-    let suspended = Case::new().spec(|s| s.suspend = Some(true));
-    let draft = suspended
-        .object(|o| o.status = Some(shown.clone()))
-        .decide()
-        .draft;
-    let ready = draft.condition(Type::Ready).unwrap();
-    assert_eq!(ready.reason, Reason::AccountNotFound);
-    assert_eq!(draft.condition(Type::Suspended).unwrap().status, Some(true));
+    let told = |reason: Reason| {
+        let cause = Cause::needs_person(reason, "m").shown(None, &[], false);
+        let conditions = api::conditions::merge(&[], &cause, Some(3), Some(3), Timestamp::MIN);
+        let suspended = Case::new().spec(|s| s.suspend = Some(true));
+        let case = suspended.object(|o| {
+            o.status
+                .get_or_insert_default()
+                .conditions
+                .clone_from(&conditions);
+        });
+        let draft = case.decide().draft;
+        assert_eq!(draft.condition(Type::Suspended).unwrap().status, Some(true));
+        draft.condition(Type::Ready).unwrap().reason
+    };
+    assert_eq!(told(Reason::LimitReached), Reason::LimitReached);
+    let why = "the account may be there by now, and nobody looks";
+    assert_eq!(told(Reason::AccountNotFound), Reason::Suspended, "{why}");
 }
 
 /// Whoever waits for the edit goes on neither by the conditions nor by the generation, whoever stopped what it asks for.
 #[test]
 fn an_edit_of_a_suspended_server_is_no_success() {
-    let edits: [fn(&mut BareMetalServerSpec); 3] = [
+    let edits: [fn(&mut BareMetalServerSpec); 4] = [
         |s| s.tags = vec!["later".into()],
         |s| s.power = Some(api::power::Power::PoweredOff),
+        |s| {
+            let outputs = serde_json::json!({"configMapRef": {"name": "out"}});
+            s.outputs = serde_json::from_value(outputs).unwrap();
+        },
         |s| s.expires_at = Some(time(START + 9_000)),
     ];
     let ready = kept(ServerStatus::Delivered).object(|o| o.metadata.generation = Some(7));
@@ -316,6 +326,12 @@ fn an_edit_of_a_suspended_server_is_no_success() {
         };
         let (ready, synced) = (of(Type::Ready), of(Type::Synced));
         assert_eq!((&*ready.status, &*ready.reason), ("True", "Delivered"));
+        assert_eq!(ready.observed_generation, status.observed_generation);
+        let mut all = status.conditions.iter();
+        if let Some(suspended) = all.find(|c| c.type_ == Type::Suspended.as_str()) {
+            let why = "somebody waits for it to be suspended";
+            assert_eq!(suspended.observed_generation, Some(8), "{why}");
+        }
         (status.observed_generation, synced.reason)
     };
     let unsent = (Some(7), Reason::PendingChanges.to_string());
@@ -326,8 +342,11 @@ fn an_edit_of_a_suspended_server_is_no_success() {
     let own = |edit| edited(edit).spec(|s| s.suspend = Some(true));
     assert_eq!(told(&own(edits[0])), unsent);
     assert_eq!(told(&own(edits[1])), unsent);
+    assert_eq!(told(&own(edits[2])), unsent);
+    let recorded = |case: Case| case.holding(OutputPlace::ConfigMap, "out");
     let compared = (Some(8), Reason::InSync.to_string());
-    assert_eq!(told(&own(edits[2])), compared, "nothing is to be sent");
+    assert_eq!(told(&recorded(own(edits[2]))), compared, "it was written");
+    assert_eq!(told(&own(edits[3])), compared, "nothing is to be sent");
     // What was being sent when the account was suspended.
     let begun = edited(edits[0]);
     let status = begun.decide().draft.finish(Timestamp::UNIX_EPOCH);

@@ -9,7 +9,7 @@ use crate::{
     trouble::Trouble,
 };
 use api::{
-    names::OUTPUT_FINALIZER,
+    names::{OUTPUT_FINALIZER, SERVER_FINALIZER},
     outputs::{OutputRef, Outputs, entries},
 };
 use serde_json::json;
@@ -207,10 +207,10 @@ fn an_output_is_on_record_before_it_is_created() {
     assert!(outputs::may_write(&wanted().0, &output));
     assert!(!outputs::may_write(&unheld.0, &output));
     assert!(!outputs::may_write(&wanted().deleting().0, &output));
-    let loose = wanted().object(|o| o.metadata.finalizers = None);
-    assert!(!outputs::may_write(&loose.0, &output));
-    let only = loose.object(|o| o.metadata.finalizers = Some(vec![OUTPUT_FINALIZER.into()]));
-    assert!(outputs::may_write(&only.0, &output));
+    let only =
+        |finalizer: &str| wanted().object(|o| o.metadata.finalizers = Some(vec![finalizer.into()]));
+    assert!(!outputs::may_write(&only(SERVER_FINALIZER).0, &output));
+    assert!(outputs::may_write(&only(OUTPUT_FINALIZER).0, &output));
     // Of too many the oldest goes that the spec names no more.
     let mut many = wanted();
     for number in 0..14 {
@@ -226,6 +226,33 @@ fn an_output_is_on_record_before_it_is_created() {
     assert_eq!(status.records.outputs.len(), full);
     assert_eq!(former.map(|former| former.name).as_deref(), Some("out"));
     assert_eq!(status.records.outputs.last(), Some(&next));
+}
+
+/// Without it an object that is deleted is gone before its outputs are freed, which then nobody does.
+#[test]
+fn the_finalizer_for_outputs_is_put_back_whatever_else_rests() {
+    let stripped =
+        |case: Case| case.object(|o| o.metadata.finalizers = Some(vec![SERVER_FINALIZER.into()]));
+    let seen = seen(seen(wanted(), true), true);
+    assert_eq!(due(&seen), None, "both were looked at");
+    let suspended = wanted().spec(|s| s.suspend = Some(true));
+    let unnamed = wanted().spec(|s| s.outputs = None);
+    for case in [seen, suspended, unnamed] {
+        let Some(Effect::RecordOutput(output)) = stripped(case.clone()).decide().effect else {
+            panic!("{:?}", stripped(case).decide().effect);
+        };
+        let lost = stripped(case);
+        assert!(outputs::may_record(&lost.0, &output));
+        let (status, former) = outputs::with_record(&lost.0, &output);
+        assert_eq!((status, former), (lost.0.status(), None));
+        // Somebody takes it off again and again.
+        let now = lost.0.now.mono;
+        let again = lost.memory(|m| {
+            m.note(Observation::PutBack, now, secs(60));
+            m.note(Observation::PutBack, now, secs(60));
+        });
+        assert_ne!(short(&again.decide()).0, Some("RecordOutput"));
+    }
 }
 
 #[test]

@@ -158,6 +158,18 @@ fn who_is_held_back_sends_nothing_and_late_words_come_to_nothing() {
     assert!(!power::may_create(&held.0, &name));
     assert!(!power::may_create(&noted.clone().deleting().0, &name));
     assert!(!power::may_create(&noted.0, "another"));
+    // What was held back for more than a day is noted anew, however long that was.
+    let gone = |f: &mut Facts| {
+        f.now.wall += 90_000;
+        f.power = Known::Missing;
+    };
+    let held = written(held.facts(gone));
+    assert_eq!(
+        (command(&held), synced(&held)),
+        (None, Reason::PendingChanges)
+    );
+    let lifted = written(held.spec(|s| s.suspend = None));
+    assert_eq!(command(&lifted).unwrap().state, PowerState::Noted);
     let turned = wishes(noted.clone(), Some(Power::PoweredOn));
     assert!(!power::may_create(&turned.0, &name), "another wish by now");
     let old = noted.clone().facts(|f| f.now.wall += 86_401);

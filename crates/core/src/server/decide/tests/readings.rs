@@ -34,7 +34,7 @@ use serde_json::json;
 /// Something was said of it before, so that waiting is worth a word.
 fn told(case: Case) -> Case {
     let wanted = Cause::waits(Reason::Pending, "").conditions();
-    let shown = api::conditions::merge(&[], &wanted, Some(3), Timestamp::MIN);
+    let shown = api::conditions::merge(&[], &wanted, Some(3), Some(3), Timestamp::MIN);
     case.object(|o| o.status.get_or_insert_default().conditions = shown)
 }
 
@@ -317,6 +317,7 @@ fn being_deleted() -> Vec<Case> {
         delivered().facts(|f| f.commands = UnderWay::Command("reboot".into())),
         deleted(ServerStatus::Releasing).begun(1),
         answered(ServerStatus::Provisioning, ReleaseAnswer::Refused, 0),
+        answered(ServerStatus::Delivered, ReleaseAnswer::Refused, 0),
         deleted(ServerStatus::Released),
         retained(),
         on_terms(

@@ -455,14 +455,14 @@ fn a_delete_is_asked_again_in_its_time() {
             "refused a moment ago",
             delivered(Refused, 14),
             None,
-            releasing,
+            Some(Reason::RequestRefused),
             false,
         ),
         (
             "refused",
             delivered(Refused, 15),
             Some("Release"),
-            releasing,
+            Some(Reason::RequestRefused),
             false,
         ),
     ]);
