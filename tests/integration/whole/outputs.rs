@@ -7,7 +7,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::{SOON, apply, judge, looks, read_secret, text, with};
+use super::{SOON, apply, judge, looks, read_secret, stuck, text, with};
 use api::names::OUTPUT_FINALIZER;
 use lab::rig::{World, cluster, condition, eventually};
 
@@ -263,6 +263,38 @@ async fn no_output_without_its_server_is_there_for_ever() {
     let nobodys = maps(&world).get("nobodys").await.expect("it is there");
     assert_eq!(nobodys.metadata.finalizers.unwrap_or_default(), [""; 0]);
     assert_eq!(nobodys.data.expect("data")["their"], "own");
+    judge(&world).await;
+}
+
+/// The remedy of docs/troubleshooting.md, as it stands there.
+#[tokio::test]
+async fn the_remedy_for_a_failed_server_that_the_provider_keeps_frees_its_outputs() {
+    let world = World::start(cluster(), "kept-failed").await;
+    world.create(&with("web", &both("web-outputs"))).await;
+    let ready = world.wait_ready("web", SOON).await;
+    let uuid = text(&ready["status"]["uuid"]);
+    let failed = json!({"status": "failed"});
+    world.simulator.alter(&uuid, &failed).await;
+    stuck(&world, "web", "ProvisioningFailed", &[&uuid]).await;
+    world.delete("web").await;
+    let words = ["take the finalizer flexmetal.dev/server off"];
+    stuck(&world, "web", "RequestRefused", &words).await;
+    holds(&world, "web-outputs", "uuid", &uuid).await;
+
+    let page = include_str!("../../../docs/troubleshooting.md");
+    let mut rows = page.lines();
+    let row = rows.find(|row| row.starts_with("| `RequestRefused`"));
+    let (_, patch) = row.and_then(|row| row.split_once("-p '")).expect("a patch");
+    let patch = patch.split('\'').next().unwrap_or_default();
+    let patch = serde_json::from_str(patch).expect("JSON");
+    world.merge("web", &patch).await;
+    world.wait_gone("web", SOON).await;
+    eventually("the outputs are gone", SOON, async || {
+        let map = map(&world, "web-outputs").await;
+        let secret = read_secret(&world, "web-outputs").await;
+        (map.is_none() && secret.is_none()).then_some(())
+    })
+    .await;
     judge(&world).await;
 }
 
