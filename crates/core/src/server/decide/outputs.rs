@@ -117,11 +117,6 @@ impl Outputs {
 pub fn keep(facts: &Facts, decision: &mut Decision) -> Vec<OutputRecord> {
     let mut looked_at = Vec::new();
     if facts.deleting() {
-        // It stays for its outputs alone: a user took the other finalizer off, or it never had one.
-        let is_last = !facts.has_finalizer() && facts.has_output_finalizer();
-        if is_last && decision.effect.is_none() {
-            decision.effect = Some(Effect::LetGo);
-        }
         return looked_at;
     }
     let has_lost = !facts.has_output_finalizer();

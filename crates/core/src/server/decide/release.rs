@@ -42,17 +42,28 @@ const CANNOT_SEE: Duration = Duration::from_secs(5);
 
 /// Decides for a deleted object.
 pub fn release(facts: &Facts, evidence: &Evidence) -> Decision {
-    if !facts.has_finalizer() && !matches!(evidence, Evidence::Own(_)) {
-        // Nothing of ours holds it; others may.
-        return Decision::unchanged(facts);
-    }
-    let mut decision = toward_the_end(facts, evidence);
+    let is_held = facts.has_finalizer();
+    let mut decision = match is_held || matches!(evidence, Evidence::Own(_)) {
+        true => toward_the_end(facts, evidence),
+        false => Decision::unchanged(facts).with(Effect::LetGo),
+    };
     decision.draft.withdraw(OrderAnother);
-    if decision.effect == Some(Effect::LetGo) && !facts.has_finalizer() {
-        // Somebody stripped it; others still hold the object, and its machine is dealt with.
-        decision.effect = None;
+    let is_over = match &decision.effect {
+        Some(effect) => *effect == Effect::LetGo,
+        None => has_failed(facts, &decision.draft),
+    };
+    if is_over && !is_held {
+        // Somebody stripped it, or it never had one: its outputs hold it, or only others do.
+        decision.effect = facts.has_output_finalizer().then_some(Effect::LetGo);
     }
     decision
+}
+
+/// Whether nothing but a failed server is left, whose record the provider may keep for ever.
+fn has_failed(facts: &Facts, draft: &Draft) -> bool {
+    let shown = draft.status.provider_status.as_deref();
+    let is_live = facts.own.iter().any(|s| s.server.status.is_live());
+    shown == Some(ServerStatus::Failed.as_str()) && !is_live
 }
 
 fn toward_the_end(facts: &Facts, evidence: &Evidence) -> Decision {

@@ -306,6 +306,35 @@ fn outputs_are_freed_with_the_finalizer_at_the_end_alone() {
         o.metadata.finalizers = Some(vec![OUTPUT_FINALIZER.into()]);
     });
     assert_eq!(effect(&stripped), Some("LetGo"));
+    // But not while a release that is to come only waits.
+    let loose =
+        |case: Case| case.object(|o| o.metadata.finalizers = Some(vec![OUTPUT_FINALIZER.into()]));
+    let waits = loose(wanted().deleting());
+    let blocked = waits.clone().view(|v| {
+        v.state = State::Blocked(Reason::ProviderUnreachable, "away".into());
+    });
+    let delayed = waits
+        .clone()
+        .spec(|s| s.release_delay = Some(Interval::seconds(999)));
+    let protected = waits.clone().spec(|s| s.deletion_protection = Some(true));
+    let suspended = waits.clone().spec(|s| s.suspend = Some(true));
+    let sent = super::release::answered(ServerStatus::Delivered, ReleaseAnswer::Accepted, 0);
+    let both = loose(named(failed(), "out")).facts(|f| {
+        let live = super::seen(server(2, ServerStatus::Delivered, &[]));
+        f.own.push(live);
+    });
+    for case in [
+        blocked,
+        delayed,
+        protected,
+        suspended,
+        loose(named(sent, "out")),
+        both,
+    ] {
+        assert_eq!(effect(&case), None, "{case:?}");
+    }
+    assert_eq!(effect(&waits), Some("BeginRelease"));
+    assert_eq!(effect(&loose(released())), Some("LetGo"));
     // And so does one that has no server of its own.
     let shown = || {
         wanted().facts(|f| f.own.clear()).object(|o| {
