@@ -11,6 +11,8 @@ mod observe;
 mod orders;
 mod outputs;
 mod owned;
+#[cfg(test)]
+mod owned_tests;
 mod pass;
 mod password_secret;
 mod reinstalls;

@@ -2,18 +2,15 @@
 
 use super::{
     ServerContext, act,
-    owned::{self, Kept, SecretEntries, Which},
+    owned::{Owned, SecretEntries, Which},
     writes,
 };
 use crate::controllers::writes::Written;
 use api::outputs::{OutputPlace, OutputRecord};
-use flexmetal_core::{
-    server::{
-        decide::outputs::{self, Output, OutputState},
-        facts::Facts,
-        memory::Observation,
-    },
-    trouble::Trouble,
+use flexmetal_core::server::{
+    decide::outputs::{self, Output},
+    facts::Facts,
+    memory::Observation,
 };
 use hosting_types::SecretText;
 
@@ -38,8 +35,12 @@ pub(super) async fn record_output(
     }
     let (status, former) = outputs::with_record(&fresh, output);
     if let Some(former) = former {
-        let may_write = may_write(ctx, facts, |fresh| !fresh.deleting());
-        if let Err(observation) = free(ctx, &fresh, &former, Which::Any, may_write).await {
+        let owned = Owned {
+            ctx,
+            facts: &fresh,
+            may_write: &|fresh| !fresh.deleting(),
+        };
+        if let Err(observation) = owned.free_output(&former, Which::Any).await {
             return observation;
         }
     }
@@ -57,9 +58,13 @@ pub(super) async fn check_deleted(
     facts: &Facts,
     outputs: &[OutputRecord],
 ) -> Observation {
+    let owned = Owned {
+        ctx,
+        facts,
+        may_write: &|fresh| !fresh.deleting(),
+    };
     for output in outputs {
-        let may_write = may_write(ctx, facts, |fresh| !fresh.deleting());
-        match free(ctx, facts, output, Which::Deleted, may_write).await {
+        match owned.free_output(output, Which::Deleted).await {
             Ok(()) => {}
             Err(Observation::Failed(trouble)) => tracing::warn!(
                 namespace = facts.namespace(),
@@ -77,45 +82,17 @@ pub(super) async fn check_deleted(
 /// between: the spec may name another one by the next try.
 pub(super) async fn let_go(ctx: &ServerContext, facts: &Facts) -> Observation {
     let version = |of: &Facts| of.object.metadata.resource_version.clone();
+    let owned = Owned {
+        ctx,
+        facts,
+        may_write: &|fresh| fresh.deleting() && version(fresh) == version(facts),
+    };
     for output in outputs::at_the_end(facts) {
-        let is_as_decided = |fresh: &Facts| fresh.deleting() && version(fresh) == version(facts);
-        let may_write = may_write(ctx, facts, is_as_decided);
-        if let Err(observation) = free(ctx, facts, &output, Which::Any, may_write).await {
+        if let Err(observation) = owned.free_output(&output, Which::Any).await {
             return observation;
         }
     }
     act::written(writes::let_go(ctx, &facts.object).await)
-}
-
-/// Asks the object as it is right before a write. What only looks needs no answer.
-async fn may_write(
-    ctx: &ServerContext,
-    facts: &Facts,
-    may_write: impl FnOnce(&Facts) -> bool,
-) -> Result<(), Observation> {
-    match may_write(&Box::pin(act::reread(ctx, facts)).await?) {
-        true => Ok(()),
-        false => Err(Observation::Stale),
-    }
-}
-
-async fn free(
-    ctx: &ServerContext,
-    facts: &Facts,
-    output: &OutputRecord,
-    which: Which,
-    may_write: impl Future<Output = Result<(), Observation>>,
-) -> Result<(), Observation> {
-    match owned::free_output(ctx, &facts.object, output, which, may_write).await {
-        Kept::Written | Kept::Stands | Kept::NotOurs | Kept::WithoutFinalizer => Ok(()),
-        Kept::Stale => Err(Observation::Stale),
-        Kept::NotNow(observation) => Err(*observation),
-        Kept::Failed(why) => {
-            let (kind, name) = (output.kind.kind(), &output.name);
-            let message = format!("{kind} {name}: its finalizer cannot be removed: {why}");
-            Err(Observation::Failed(Trouble::of_write(message)))
-        }
-    }
 }
 
 /// Brings it about that the ConfigMap or the Secret holds what it should. It is read first: one that belongs to another is
@@ -126,44 +103,27 @@ pub(super) async fn write(ctx: &ServerContext, facts: &Facts, output: &Output) -
         name,
         entries,
     } = output;
-    let server = &facts.object;
-    let may_write = may_write(ctx, facts, |fresh| outputs::may_write(fresh, output));
+    let owned = Owned {
+        ctx,
+        facts,
+        may_write: &|fresh| outputs::may_write(fresh, output),
+    };
     let kept = match place {
-        OutputPlace::ConfigMap => {
-            owned::keep_config_map(ctx, server, name, entries.clone(), may_write).await
-        }
+        OutputPlace::ConfigMap => owned.keep_config_map(name, entries.clone()).await,
         OutputPlace::Secret => {
             let entries = entries.iter();
             let secret: SecretEntries = entries
                 .map(|(key, value)| (key.clone(), SecretText::new(value.clone())))
                 .collect();
-            owned::keep_secret(ctx, server, name, &secret, may_write).await
+            owned.keep_secret(name, &secret).await
         }
-    };
-    let seen = |state| Observation::Output {
-        place: *place,
-        content: output.content(),
-        state,
     };
     match kept {
-        Kept::Written => {
-            tracing::debug!(
-                namespace = facts.namespace(),
-                name = facts.name(),
-                kind = place.kind(),
-                output = name,
-                "wrote an output"
-            );
-            seen(OutputState::Written)
-        }
-        Kept::Stands => seen(OutputState::Written),
-        Kept::NotOurs => seen(OutputState::NotOurs),
-        Kept::WithoutFinalizer => seen(OutputState::WithoutFinalizer),
-        Kept::Stale => Observation::Stale,
-        Kept::NotNow(observation) => *observation,
-        Kept::Failed(why) => {
-            let field = place.field();
-            Observation::Failed(Trouble::of_write(format!("{field}: {why}")))
-        }
+        Ok(state) => Observation::Output {
+            place: *place,
+            content: output.content(),
+            state,
+        },
+        Err(undone) => undone.observed(place.field()),
     }
 }

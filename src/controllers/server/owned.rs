@@ -6,7 +6,7 @@
 //! name, but for our finalizer: where nobody who is there controls what has it, it comes off, since nobody else would take it
 //! off. Once the finalizer is off they go with the server, as the garbage collector has it.
 
-use super::ServerContext;
+use super::{ServerContext, act};
 use crate::{
     controllers::writes::{Failure, bounded, without_finalizer},
     runtime::clients::post_params,
@@ -16,7 +16,10 @@ use api::{
     names::{MANAGED_BY, MANAGER, OUTPUT_FINALIZER, OUTPUT_SECRET},
     outputs::{OutputPlace, OutputRecord},
 };
-use flexmetal_core::server::memory::Observation;
+use flexmetal_core::{
+    server::{decide::outputs::OutputState, facts::Facts, memory::Observation},
+    trouble::Trouble,
+};
 use hosting_types::SecretText;
 use k8s_openapi::{
     ByteString, NamespaceResourceScope,
@@ -27,23 +30,36 @@ use kube::{Api, Resource};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{collections::BTreeMap, fmt::Debug};
 
-/// How it ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kept {
-    /// Written.
-    Written,
-    /// It is so already, and nothing was sent.
-    Stands,
-    /// The name belongs to somebody else, or to nobody; nothing was sent.
-    NotOurs,
-    /// It is the server's, and somebody took our finalizer off; nothing was sent.
-    WithoutFinalizer,
+/// Why something is not done, or why nobody knows.
+#[derive(Debug)]
+pub(super) enum Undone {
     /// The server is not any more as it was; nothing was sent.
     NotNow(Box<Observation>),
-    /// It changed in between. The next try sees how it is.
-    Stale,
-    /// Not done, or nobody knows; in the API server's words.
-    Failed(String),
+    /// The API server did not do it.
+    Failed(Failure),
+}
+
+impl Undone {
+    /// `what`: what was not done.
+    pub(super) fn observed(self, what: &str) -> Observation {
+        match self {
+            Self::NotNow(observation) => *observation,
+            // It changed in between. The next try sees how it is.
+            Self::Failed(failure) if matches!(failure.code(), Some(404 | 409)) => {
+                Observation::Stale
+            }
+            Self::Failed(failure) => {
+                let why = failure.explain();
+                Observation::Failed(Trouble::of_write(format!("{what}: {why}")))
+            }
+        }
+    }
+}
+
+impl From<Failure> for Undone {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
 }
 
 /// Which outputs our finalizer comes off.
@@ -66,57 +82,36 @@ pub(super) trait Output:
     + DeserializeOwned
     + Serialize
 {
+    /// Whether one that the server controls may be written over.
+    fn fits(&self) -> bool;
+
+    /// Whether it holds what this one does, and nothing else.
+    fn is_same(&self, wanted: &Self) -> bool;
 }
 
-impl Output for ConfigMap {}
-impl Output for Secret {}
+impl Output for ConfigMap {
+    fn fits(&self) -> bool {
+        true
+    }
+
+    fn is_same(&self, wanted: &Self) -> bool {
+        self.data == wanted.data && self.binary_data.as_ref().is_none_or(BTreeMap::is_empty)
+    }
+}
+
+impl Output for Secret {
+    fn fits(&self) -> bool {
+        // A password cannot be had again, so it gives way to none of this.
+        is_of_our_type(self) && !holds_password(self)
+    }
+
+    fn is_same(&self, wanted: &Self) -> bool {
+        self.data == wanted.data
+    }
+}
 
 /// What a Secret holds, by its keys. Without `Debug`, as what is in it.
 pub(super) type SecretEntries = BTreeMap<String, SecretText>;
-
-/// Brings it about that the server's ConfigMap of this name holds this and nothing else. Costs one GET where it does;
-/// `may_write` is asked only where it does not.
-pub(super) async fn keep_config_map(
-    ctx: &ServerContext,
-    server: &BareMetalServer,
-    name: &str,
-    data: BTreeMap<String, String>,
-    may_write: impl Future<Output = Result<(), Observation>>,
-) -> Kept {
-    let wanted = ConfigMap {
-        metadata: metadata(server, name),
-        data: Some(data),
-        ..ConfigMap::default()
-    };
-    let is_same = |found: &ConfigMap, wanted: &ConfigMap| {
-        found.data == wanted.data && found.binary_data.as_ref().is_none_or(BTreeMap::is_empty)
-    };
-    let take = |found: ConfigMap, wanted: ConfigMap| ConfigMap {
-        metadata: found.metadata,
-        ..wanted
-    };
-    let fits = |_: &ConfigMap| true;
-    keep(ctx, server, wanted, fits, is_same, take, may_write).await
-}
-
-/// The same for a Secret, which has our type.
-pub(super) async fn keep_secret(
-    ctx: &ServerContext,
-    server: &BareMetalServer,
-    name: &str,
-    entries: &SecretEntries,
-    may_write: impl Future<Output = Result<(), Observation>>,
-) -> Kept {
-    let wanted = secret(metadata(server, name), entries);
-    let is_same = |found: &Secret, wanted: &Secret| found.data == wanted.data;
-    let take = |found: Secret, wanted: Secret| Secret {
-        metadata: found.metadata,
-        ..wanted
-    };
-    // A password cannot be had again, so it gives way to none of this.
-    let fits = |found: &Secret| is_of_our_type(found) && !holds_password(found);
-    keep(ctx, server, wanted, fits, is_same, take, may_write).await
-}
 
 /// A Secret of our type.
 pub(super) fn secret(metadata: ObjectMeta, entries: &SecretEntries) -> Secret {
@@ -135,199 +130,193 @@ pub(super) fn holds_password(found: &Secret) -> bool {
     data.is_some_and(|data| data.contains_key(PASSWORD))
 }
 
-async fn keep<K>(
-    ctx: &ServerContext,
-    server: &BareMetalServer,
-    wanted: K,
-    fits: impl Fn(&K) -> bool,
-    is_same: impl Fn(&K, &K) -> bool,
-    take: impl Fn(K, K) -> K,
-    may_write: impl Future<Output = Result<(), Observation>>,
-) -> Kept
-where
-    K: Output,
-{
-    let api: Api<K> = api(ctx, server);
-    let name = wanted.meta().name.clone().unwrap_or_default();
-    let found = match bounded(api.get_opt(&name)).await {
-        Ok(found) => found,
-        Err(failure) => return failed(&failure),
-    };
-    if let Some(found) = &found {
-        let is_ours = is_controlled(server, found.meta()) && fits(found);
-        let is_deleted = found.meta().deletion_timestamp.is_some();
-        match is_ours {
-            true if is_deleted => {}
-            true if !has_output_finalizer(found.meta()) => return Kept::WithoutFinalizer,
-            true if is_same(found, &wanted) => return Kept::Stands,
-            true => {}
-            false => return leave(ctx, server, found.clone(), may_write).await,
+/// What belongs to a server.
+pub(super) struct Owned<'a> {
+    pub(super) ctx: &'a ServerContext,
+    /// The server.
+    pub(super) facts: &'a Facts,
+    /// Asked of the server as it is right before each write. What only looks needs no answer.
+    pub(super) may_write: &'a (dyn Fn(&Facts) -> bool + Sync),
+}
+
+impl Owned<'_> {
+    /// Brings it about that the server's ConfigMap of this name holds this and nothing else. Costs one GET where it does.
+    pub(super) async fn keep_config_map(
+        &self,
+        name: &str,
+        data: BTreeMap<String, String>,
+    ) -> Result<OutputState, Undone> {
+        let wanted = ConfigMap {
+            metadata: self.metadata(name),
+            data: Some(data),
+            ..ConfigMap::default()
+        };
+        self.keep(wanted).await
+    }
+
+    /// The same for a Secret, which has our type.
+    pub(super) async fn keep_secret(
+        &self,
+        name: &str,
+        entries: &SecretEntries,
+    ) -> Result<OutputState, Undone> {
+        self.keep(secret(self.metadata(name), entries)).await
+    }
+
+    async fn keep<K: Output>(&self, mut wanted: K) -> Result<OutputState, Undone> {
+        let api: Api<K> = self.api();
+        let name = wanted.meta().name.clone().unwrap_or_default();
+        let mut found = bounded(api.get_opt(&name)).await?;
+        let is_other =
+            |found: &mut K| is_deleted(found) || !self.controls(found.meta()) || !found.fits();
+        if let Some(other) = found.take_if(is_other)
+            && let Some(state) = self.leave(other).await?
+        {
+            return Ok(state);
+        }
+        let params = post_params();
+        match found {
+            None => {
+                self.check().await?;
+                bounded(api.create(&params, &wanted)).await?;
+            }
+            Some(found) if !has_output_finalizer(found.meta()) => {
+                return Ok(OutputState::WithoutFinalizer);
+            }
+            Some(found) if found.is_same(&wanted) => return Ok(OutputState::Written),
+            Some(found) => {
+                self.check().await?;
+                // On the version that was read.
+                wanted.meta_mut().clone_from(found.meta());
+                bounded(api.replace(&name, &params, &wanted)).await?;
+            }
+        }
+        tracing::debug!(
+            namespace = self.facts.namespace(),
+            name = self.facts.name(),
+            kind = &*K::kind(&()),
+            output = name,
+            "wrote an output"
+        );
+        Ok(OutputState::Written)
+    }
+
+    /// Leaves alone what is not the server's, or is being deleted, but for our finalizer, where nobody else would take it off.
+    /// None: it is gone, and the name is free.
+    pub(super) async fn leave<K: Output>(&self, found: K) -> Result<Option<OutputState>, Undone> {
+        let (is_deleted, is_its) = (is_deleted(&found), self.controls(found.meta()));
+        // What the server has of another form, such as its root password, it keeps to the end.
+        if is_its && !is_deleted {
+            return Ok(Some(OutputState::NotOurs));
+        }
+        let is_last = without_finalizer(&found, OUTPUT_FINALIZER).is_empty();
+        let is_freed = self.free(found).await?;
+        Ok(match is_deleted && (is_freed || is_its) {
+            true if is_freed && is_last => None,
+            true => Some(OutputState::Deleted),
+            false => Some(OutputState::NotOurs),
+        })
+    }
+
+    /// Takes our finalizer off one, where the server ends or somebody deleted it.
+    pub(super) async fn free_output(
+        &self,
+        output: &OutputRecord,
+        which: Which,
+    ) -> Result<(), Observation> {
+        let (kind, name) = (output.kind.kind(), &output.name);
+        let freed = match output.kind {
+            OutputPlace::ConfigMap => self.free_named::<ConfigMap>(name, which).await,
+            OutputPlace::Secret => self.free_named::<Secret>(name, which).await,
+        };
+        let what = || format!("{kind} {name}: its finalizer cannot be removed");
+        freed.map_err(|undone| undone.observed(&what()))
+    }
+
+    async fn free_named<K: Output>(&self, name: &str, which: Which) -> Result<(), Undone> {
+        let found = bounded(self.api::<K>().get_opt(name)).await?;
+        match found.filter(|found| which == Which::Any || is_deleted(found)) {
+            Some(found) => self.free(found).await.map(drop),
+            None => Ok(()),
         }
     }
-    if let Err(observation) = may_write.await {
-        return Kept::NotNow(Box::new(observation));
-    }
-    let params = post_params();
-    let written = match found {
-        None => bounded(api.create(&params, &wanted)).await,
-        // Somebody deleted it: it is created again once it is gone.
-        Some(found) if found.meta().deletion_timestamp.is_some() => {
-            return match remove_finalizer(&api, &name, found).await {
-                Ok(()) => Kept::Stale,
-                Err(failure) => failed(&failure),
-            };
+
+    /// Takes our finalizer off what the server controls, or nobody who is there. Returns whether it did.
+    async fn free<K: Output>(&self, found: K) -> Result<bool, Undone> {
+        let is_free = self.is_free(found.meta()).await?;
+        if is_free {
+            self.remove_finalizer(found).await?;
         }
-        // On the version that was read.
-        Some(found) => bounded(api.replace(&name, &params, &take(found, wanted))).await,
-    };
-    match written {
-        Ok(_) => Kept::Written,
-        Err(failure) => failed(&failure),
+        Ok(is_free)
     }
-}
 
-/// Leaves alone what is not the server's, but for our finalizer, where nobody else would take it off.
-pub(super) async fn leave<K>(
-    ctx: &ServerContext,
-    server: &BareMetalServer,
-    found: K,
-    may_write: impl Future<Output = Result<(), Observation>>,
-) -> Kept
-where
-    K: Output,
-{
-    let is_deleted = found.meta().deletion_timestamp.is_some();
-    // What the server has of another form, such as its root password, it keeps to the end.
-    if !is_deleted && is_controlled(server, found.meta()) {
-        return Kept::NotOurs;
-    }
-    match free(ctx, server, found, may_write).await {
-        // Once it is gone the name is free.
-        Kept::Written if is_deleted => Kept::Stale,
-        Kept::Written => Kept::NotOurs,
-        kept => kept,
-    }
-}
-
-/// Takes our finalizer off one, where the server ends or somebody deleted it.
-pub(super) async fn free_output(
-    ctx: &ServerContext,
-    server: &BareMetalServer,
-    output: &OutputRecord,
-    which: Which,
-    may_write: impl Future<Output = Result<(), Observation>>,
-) -> Kept {
-    let name = &output.name;
-    match output.kind {
-        OutputPlace::ConfigMap => {
-            free_output_of::<ConfigMap>(ctx, server, name, which, may_write).await
+    /// Whether our finalizer is on what has these metadata, and nobody but the server is there to take it off: its controller
+    /// is this very object, or nobody, such as after a deletion with `--cascade=orphan`, or a server that is gone.
+    async fn is_free(&self, metadata: &ObjectMeta) -> Result<bool, Failure> {
+        if !has_output_finalizer(metadata) {
+            return Ok(false);
         }
-        OutputPlace::Secret => free_output_of::<Secret>(ctx, server, name, which, may_write).await,
+        let Some(owner) = controller(metadata).filter(|_| !self.controls(metadata)) else {
+            return Ok(true);
+        };
+        let group = owner.api_version.split('/').next();
+        if group != Some(&*BareMetalServer::group(&())) || owner.kind != BareMetalServer::kind(&())
+        {
+            return Ok(false);
+        }
+        let servers: Api<BareMetalServer> = self.api();
+        let found = bounded(servers.get_metadata_opt(&owner.name)).await?;
+        Ok(found.is_none_or(|found| found.metadata.uid.as_ref() != Some(&owner.uid)))
     }
-}
 
-async fn free_output_of<K>(
-    ctx: &ServerContext,
-    server: &BareMetalServer,
-    name: &str,
-    which: Which,
-    may_write: impl Future<Output = Result<(), Observation>>,
-) -> Kept
-where
-    K: Output,
-{
-    let api: Api<K> = api(ctx, server);
-    let found = match bounded(api.get_opt(name)).await {
-        Ok(Some(found)) => found,
-        Ok(None) => return Kept::Stands,
-        Err(failure) => return failed(&failure),
-    };
-    if which == Which::Deleted && found.meta().deletion_timestamp.is_none() {
-        return Kept::Stands;
+    /// Takes our finalizer off, on the version that was read.
+    pub(super) async fn remove_finalizer<K: Output>(&self, mut found: K) -> Result<(), Undone> {
+        self.check().await?;
+        let others = without_finalizer(&found, OUTPUT_FINALIZER);
+        found.meta_mut().finalizers = Some(others);
+        let name = found.meta().name.clone().unwrap_or_default();
+        let params = post_params();
+        bounded(self.api().replace(&name, &params, &found)).await?;
+        Ok(())
     }
-    free(ctx, server, found, may_write).await
-}
 
-/// Takes our finalizer off what the server controls, or nobody who is there.
-async fn free<K>(
-    ctx: &ServerContext,
-    server: &BareMetalServer,
-    found: K,
-    may_write: impl Future<Output = Result<(), Observation>>,
-) -> Kept
-where
-    K: Output,
-{
-    match is_free(ctx, server, found.meta()).await {
-        Ok(true) => {}
-        Ok(false) => return Kept::NotOurs,
-        Err(failure) => return failed(&failure),
+    async fn check(&self) -> Result<(), Undone> {
+        let not_now = |observation| Undone::NotNow(Box::new(observation));
+        let fresh = Box::pin(act::reread(self.ctx, self.facts)).await;
+        match (self.may_write)(&fresh.map_err(not_now)?) {
+            true => Ok(()),
+            false => Err(not_now(Observation::Stale)),
+        }
     }
-    if let Err(observation) = may_write.await {
-        return Kept::NotNow(Box::new(observation));
-    }
-    let name = found.meta().name.clone().unwrap_or_default();
-    match remove_finalizer(&api(ctx, server), &name, found).await {
-        Ok(()) => Kept::Written,
-        Err(failure) => failed(&failure),
-    }
-}
 
-/// Whether our finalizer is on what has these metadata, and nobody but the server is there to take it off: its controller is
-/// this very object, or nobody, such as after a deletion with `--cascade=orphan`, or a server that is gone.
-async fn is_free(
-    ctx: &ServerContext,
-    server: &BareMetalServer,
-    metadata: &ObjectMeta,
-) -> Result<bool, Failure> {
-    if !has_output_finalizer(metadata) {
-        return Ok(false);
+    pub(super) fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.ctx.client.clone(), self.facts.namespace())
     }
-    let Some(owner) = controller(metadata) else {
-        return Ok(true);
-    };
-    if is_controlled(server, metadata) {
-        return Ok(true);
+
+    /// What one of this name is created with.
+    pub(super) fn metadata(&self, name: &str) -> ObjectMeta {
+        let owner = self.facts.object.controller_owner_ref(&());
+        ObjectMeta {
+            name: Some(name.to_owned()),
+            labels: Some(BTreeMap::from([(MANAGED_BY.into(), MANAGER.into())])),
+            finalizers: Some(vec![OUTPUT_FINALIZER.into()]),
+            owner_references: owner.map(|owner| vec![owner]),
+            ..ObjectMeta::default()
+        }
     }
-    let group = owner.api_version.split('/').next();
-    if group != Some(&*BareMetalServer::group(&())) || owner.kind != BareMetalServer::kind(&()) {
-        return Ok(false);
+
+    /// Whether the server is the controller of what has these metadata.
+    fn controls(&self, metadata: &ObjectMeta) -> bool {
+        let uid = self.facts.object.metadata.uid.as_ref();
+        controller(metadata).is_some_and(|owner| Some(&owner.uid) == uid)
     }
-    let servers: Api<BareMetalServer> = api(ctx, server);
-    let found = bounded(servers.get_metadata_opt(&owner.name)).await?;
-    Ok(found.is_none_or(|found| found.metadata.uid.as_ref() != Some(&owner.uid)))
-}
 
-/// Takes our finalizer off, on the version that was read.
-pub(super) async fn remove_finalizer<K>(
-    api: &Api<K>,
-    name: &str,
-    mut found: K,
-) -> Result<(), Failure>
-where
-    K: Output,
-{
-    let others = without_finalizer(&found, OUTPUT_FINALIZER);
-    found.meta_mut().finalizers = Some(others);
-    let params = post_params();
-    bounded(api.replace(name, &params, &found)).await.map(drop)
-}
-
-pub(super) fn api<K>(ctx: &ServerContext, server: &BareMetalServer) -> Api<K>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-{
-    let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
-    Api::namespaced(ctx.client.clone(), namespace)
-}
-
-pub(super) fn metadata(server: &BareMetalServer, name: &str) -> ObjectMeta {
-    ObjectMeta {
-        name: Some(name.to_owned()),
-        labels: Some(BTreeMap::from([(MANAGED_BY.into(), MANAGER.into())])),
-        finalizers: Some(vec![OUTPUT_FINALIZER.into()]),
-        owner_references: server.controller_owner_ref(&()).map(|owner| vec![owner]),
-        ..ObjectMeta::default()
+    pub(super) fn is_our_secret(&self, found: &Secret) -> bool {
+        let metadata = &found.metadata;
+        self.controls(metadata) && has_output_finalizer(metadata) && is_of_our_type(found)
     }
 }
 
@@ -336,9 +325,8 @@ fn controller(metadata: &ObjectMeta) -> Option<&OwnerReference> {
     owners.find(|owner| owner.controller == Some(true))
 }
 
-/// Whether the server is the controller of what has these metadata.
-fn is_controlled(server: &BareMetalServer, metadata: &ObjectMeta) -> bool {
-    controller(metadata).is_some_and(|owner| Some(&owner.uid) == server.metadata.uid.as_ref())
+pub(super) fn is_deleted<K: Output>(found: &K) -> bool {
+    found.meta().deletion_timestamp.is_some()
 }
 
 fn has_output_finalizer(metadata: &ObjectMeta) -> bool {
@@ -348,16 +336,4 @@ fn has_output_finalizer(metadata: &ObjectMeta) -> bool {
 
 fn is_of_our_type(found: &Secret) -> bool {
     found.type_.as_deref() == Some(OUTPUT_SECRET)
-}
-
-pub(super) fn is_our_secret(server: &BareMetalServer, found: &Secret) -> bool {
-    let metadata = &found.metadata;
-    is_controlled(server, metadata) && has_output_finalizer(metadata) && is_of_our_type(found)
-}
-
-fn failed(failure: &Failure) -> Kept {
-    match failure.code() {
-        Some(404 | 409) => Kept::Stale,
-        _ => Kept::Failed(failure.explain()),
-    }
 }

@@ -2,23 +2,20 @@
 //!
 //! What is said of a failure is without the words of the API server: whoever refuses an object may quote it.
 
-use super::{
-    ServerContext,
-    owned::{
-        Kept, PASSWORD, SecretEntries, api, holds_password, is_our_secret, leave, metadata,
-        remove_finalizer, secret,
-    },
-};
+use super::owned::{Owned, PASSWORD, SecretEntries, Undone, holds_password, is_deleted, secret};
 use crate::{
     controllers::writes::{Failure, bounded, without_finalizer},
     runtime::{clients::post_params, clock},
 };
 use api::{
-    BareMetalServer,
     names::{MANAGER, OUTPUT_FINALIZER},
     root_password::Installed,
 };
-use flexmetal_core::server::password_memory::{PasswordEnd, PasswordFailure};
+use flexmetal_core::server::{
+    decide::outputs::OutputState,
+    memory::Observation,
+    password_memory::{PasswordEnd, PasswordFailure},
+};
 use hosting_types::SecretText;
 use k8s_openapi::{
     api::core::v1::Secret,
@@ -34,6 +31,7 @@ const UUID: &str = "uuid";
 const HOSTNAME: &str = "hostname";
 /// What the API server's clock is asked with; it is never kept.
 const CLOCK_ANNOTATION: &str = "flexmetal.dev/clock";
+const KEPT_BY_OTHERS: &str = "it is being deleted, and a finalizer keeps it";
 
 /// A name that a password may be written to: nobody has it, or it is a Secret of the server's, as it was then. Another
 /// process may have written a newer password since, so nothing else than that version is replaced.
@@ -89,66 +87,59 @@ impl Free {
     }
 }
 
-/// Looks whether a name is free for the password of this installation. Nothing is written.
+/// Looks whether a name is free for the password of this installation. Nothing is written, but that our finalizer comes off
+/// what somebody deleted, or left behind.
 ///
 /// # Errors
 /// What the look came to instead: it is stored there already, the name is another's, or it cannot be seen.
 pub(super) async fn find(
-    ctx: &ServerContext,
-    server: &BareMetalServer,
+    owned: &Owned<'_>,
     name: &str,
     of: &Installed,
 ) -> Result<Free, PasswordEnd> {
-    let api: Api<Secret> = api(ctx, server);
-    match bounded(api.get_opt(name)).await {
-        Ok(Some(found)) if !is_our_secret(server, &found) => {
-            match leave(ctx, server, found, async { Ok(()) }).await {
-                Kept::Stale => Err(trouble(name, "it is being deleted")),
-                _ => Err(PasswordEnd::Failed(PasswordFailure::Taken(name.to_owned()))),
-            }
+    let api: Api<Secret> = owned.api();
+    let found = bounded(api.get_opt(name)).await;
+    let mut found = found.map_err(|failure| unanswered(name, &failure))?;
+    let other = found.take_if(|found| is_deleted(found) || !owned.is_our_secret(found));
+    if let Some(other) = other {
+        let left = owned.leave(other).await;
+        match left.map_err(|undone| not_done(name, undone))? {
+            None => {}
+            Some(OutputState::Deleted) => return Err(trouble(name, KEPT_BY_OTHERS)),
+            Some(_) => return Err(PasswordEnd::Failed(PasswordFailure::Taken(name.to_owned()))),
         }
-        Ok(Some(found)) if found.metadata.deletion_timestamp.is_some() => {
-            // Somebody deleted it. What becomes of that is seen at the next look.
-            let _ = remove_finalizer(&api, name, found).await;
-            Err(trouble(name, "it is being deleted"))
-        }
-        Ok(Some(found)) if holds(&found, of) => {
+    }
+    match found {
+        Some(found) if holds(&found, of) => {
             Err(PasswordEnd::Stored(name.to_owned(), newest(&found)))
         }
-        Ok(Some(found)) if found.immutable == Some(true) => {
+        Some(found) if found.immutable == Some(true) => {
             Err(trouble(name, "it is immutable: delete it"))
         }
-        Ok(found) => Ok(Free {
+        found => Ok(Free {
             is_there: found.is_some(),
-            metadata: found.map_or_else(|| metadata(server, name), |found| found.metadata),
+            metadata: found.map_or_else(|| owned.metadata(name), |found| found.metadata),
             api,
             name: name.to_owned(),
             of: of.clone(),
         }),
-        Err(failure) => Err(unanswered(name, &failure)),
     }
 }
 
 /// Deletes the server's Secret of this name, as it is read right before, where it holds the password of this installation,
 /// and this moment, in seconds since 1970, is over by the API server's clock.
-pub(super) async fn delete(
-    ctx: &ServerContext,
-    server: &BareMetalServer,
-    name: &str,
-    of: &Installed,
-    at: i64,
-) -> PasswordEnd {
-    let api: Api<Secret> = api(ctx, server);
+pub(super) async fn delete(owned: &Owned<'_>, name: &str, of: &Installed, at: i64) -> PasswordEnd {
+    let api: Api<Secret> = owned.api();
     let found = match bounded(api.get_opt(name)).await {
         Ok(Some(found)) if holds(&found, of) => found,
         Ok(_) => return PasswordEnd::Deleted,
         Err(failure) => return unanswered(name, &failure),
     };
-    if !is_our_secret(server, &found) {
+    if !owned.is_our_secret(&found) {
         return trouble(name, "it is not this object's any more: delete it");
     }
-    if found.metadata.deletion_timestamp.is_some() {
-        return finish_deletion(&api, name, found).await;
+    if is_deleted(&found) {
+        return finish_deletion(owned, name, found).await;
     }
     match clock_of_api_server(&api, name, found.clone()).await {
         Ok(Some(now)) if now >= at => {}
@@ -171,7 +162,7 @@ pub(super) async fn delete(
     };
     match bounded(api.delete(name, &params)).await {
         Ok(deleted) => match deleted.left() {
-            Some(deleted) => finish_deletion(&api, name, deleted).await,
+            Some(deleted) => finish_deletion(owned, name, deleted).await,
             None => PasswordEnd::Deleted,
         },
         Err(failure) => unanswered(name, &failure),
@@ -179,13 +170,13 @@ pub(super) async fn delete(
 }
 
 /// Takes our finalizer off the deleted Secret, which is the end of it, unless another finalizer keeps it.
-async fn finish_deletion(api: &Api<Secret>, name: &str, deleted: Secret) -> PasswordEnd {
+async fn finish_deletion(owned: &Owned<'_>, name: &str, deleted: Secret) -> PasswordEnd {
     let is_kept = !without_finalizer(&deleted, OUTPUT_FINALIZER).is_empty();
-    match remove_finalizer(api, name, deleted).await {
-        Ok(()) if is_kept => trouble(name, "it is being deleted, and a finalizer keeps it"),
+    match owned.remove_finalizer(deleted).await {
+        Ok(()) if is_kept => trouble(name, KEPT_BY_OTHERS),
         Ok(()) => PasswordEnd::Deleted,
-        Err(failure) if failure.code() == Some(404) => PasswordEnd::Deleted,
-        Err(failure) => unanswered(name, &failure),
+        Err(Undone::Failed(failure)) if failure.code() == Some(404) => PasswordEnd::Deleted,
+        Err(undone) => not_done(name, undone),
     }
 }
 
@@ -229,6 +220,22 @@ fn holds(found: &Secret, of: &Installed) -> bool {
 
 fn trouble(name: &str, why: &str) -> PasswordEnd {
     PasswordEnd::Failed(PasswordFailure::Trouble(format!("Secret {name}: {why}")))
+}
+
+fn not_done(name: &str, undone: Undone) -> PasswordEnd {
+    match undone {
+        Undone::NotNow(observation) => not_now(Some(*observation)),
+        Undone::Failed(failure) => unanswered(name, &failure),
+    }
+}
+
+/// The object changed in between, or could not be read.
+pub(super) fn not_now(observation: Option<Observation>) -> PasswordEnd {
+    let why = match observation {
+        Some(Observation::Failed(trouble)) => trouble.message,
+        _ => "the object changed in between".to_owned(),
+    };
+    PasswordEnd::Failed(PasswordFailure::Trouble(why))
 }
 
 fn unanswered(name: &str, failure: &Failure) -> PasswordEnd {

@@ -2,7 +2,11 @@
 //!
 //! Whatever fails is noted with the password, and holds up nothing else of the object.
 
-use super::{ServerContext, act, password_secret};
+use super::{
+    ServerContext, act,
+    owned::Owned,
+    password_secret::{self, not_now},
+};
 use crate::account::{Account, Permit};
 use api::root_password::Installed;
 use flexmetal_core::{
@@ -26,7 +30,12 @@ pub(super) async fn find(
 ) -> Observation {
     let end = match act::reread(ctx, facts).await {
         Ok(fresh) if root_password::may_find(&fresh, of, secret) => {
-            match password_secret::find(ctx, &fresh.object, secret, of).await {
+            let owned = Owned {
+                ctx,
+                facts: &fresh,
+                may_write: &|fresh| root_password::may_find(fresh, of, secret),
+            };
+            match password_secret::find(&owned, secret, of).await {
                 Ok(_) => PasswordEnd::Free(secret.to_owned()),
                 Err(end) => end,
             }
@@ -72,7 +81,12 @@ async fn fetch_for(
     secret: &str,
 ) -> PasswordEnd {
     // What nobody could be given is not asked for.
-    let free = match password_secret::find(ctx, &fresh.object, secret, of).await {
+    let owned = Owned {
+        ctx,
+        facts: fresh,
+        may_write: &|fresh| root_password::may_fetch(fresh, of, secret),
+    };
+    let free = match password_secret::find(&owned, secret, of).await {
         Ok(free) => free,
         Err(end) => return end,
     };
@@ -121,14 +135,20 @@ pub(super) async fn forget(
     of: &Installed,
     secret: &str,
 ) -> Observation {
-    let fresh = act::reread(ctx, facts).await;
-    let due = fresh.map(|fresh| {
-        let at = root_password::forgotten_at(&fresh, of, secret);
-        (fresh, at)
-    });
-    let end = match due {
-        Ok((fresh, Some(at))) => password_secret::delete(ctx, &fresh.object, secret, of, at).await,
-        other => not_now(other.err()),
+    let due = |fresh: &Facts| root_password::forgotten_at(fresh, of, secret);
+    let end = match act::reread(ctx, facts).await {
+        Ok(fresh) => match due(&fresh) {
+            Some(at) => {
+                let owned = Owned {
+                    ctx,
+                    facts: &fresh,
+                    may_write: &|fresh| due(fresh).is_some(),
+                };
+                password_secret::delete(&owned, secret, of, at).await
+            }
+            None => not_now(None),
+        },
+        Err(observation) => not_now(Some(observation)),
     };
     noted(of, end)
 }
@@ -139,15 +159,6 @@ pub(super) fn refused(effect: &Effect, observation: Observation) -> Observation 
         Effect::FetchPassword { of, .. } => noted(of, not_now(Some(observation))),
         _ => observation,
     }
-}
-
-/// The object changed in between, or could not be read. That has a pause of its own as well.
-fn not_now(observation: Option<Observation>) -> PasswordEnd {
-    let why = match observation {
-        Some(Observation::Failed(trouble)) => trouble.message,
-        _ => "the object changed in between".to_owned(),
-    };
-    PasswordEnd::Failed(PasswordFailure::Trouble(why))
 }
 
 fn noted(of: &Installed, end: PasswordEnd) -> Observation {

@@ -27,6 +27,8 @@ use std::{
 
 /// What others did to it is mended within this time.
 const LOOK_EVERY: Duration = Duration::from_secs(600);
+/// What is about to go is looked at again after this.
+const LOOK_SOON: Duration = Duration::from_secs(60);
 
 /// The most that are on record.
 const MOST_OUTPUTS: usize = 16;
@@ -60,6 +62,18 @@ pub enum OutputState {
     NotOurs,
     /// It is this object's, and somebody took our finalizer off.
     WithoutFinalizer,
+    /// Somebody deleted it, and a finalizer of others keeps it.
+    Deleted,
+}
+
+impl OutputState {
+    /// It is looked at again after this time.
+    fn pause(self) -> Duration {
+        match self {
+            Self::Written | Self::NotOurs | Self::WithoutFinalizer => LOOK_EVERY,
+            Self::Deleted => LOOK_SOON,
+        }
+    }
 }
 
 /// What this process knows of the ConfigMap and the Secret.
@@ -143,7 +157,10 @@ pub fn keep(facts: &Facts, decision: &mut Decision) -> Vec<OutputRecord> {
         if let Some(look) = last {
             say(decision, &output, look.state);
         }
-        let rest = last.and_then(|look| (look.at + LOOK_EVERY).checked_sub(facts.now.mono));
+        let rest = last.and_then(|look| {
+            let due = look.at + look.state.pause();
+            due.checked_sub(facts.now.mono)
+        });
         match rest.filter(|rest| !rest.is_zero()) {
             Some(rest) => {
                 decision.look_within(rest);
@@ -281,13 +298,16 @@ fn say(decision: &mut Decision, output: &Output, state: OutputState) {
         OutputState::WithoutFinalizer => format!(
             "lost the finalizer {OUTPUT_FINALIZER}, so nothing is written; delete it, and the operator writes it again"
         ),
+        OutputState::Deleted => {
+            "is being deleted and a finalizer keeps it, so nothing is written; once it is gone the operator writes it again".to_owned()
+        }
     };
     let draft = &mut decision.draft;
     let is_synced = |c: &Wanted| c.kind == Type::Synced && c.status == Some(true);
     if !draft.conditions.iter().any(is_synced) {
         return;
     }
-    let every = Interval(LOOK_EVERY);
+    let every = Interval(state.pause());
     let message = format!("{field}: {kind} {name} {why}; looked at again every {every}");
     draft.unsync(Reason::NameTaken, message);
 }

@@ -169,6 +169,19 @@ fn a_name_that_is_taken_is_told_and_all_else_goes_on() {
         assert!(message.contains(word), "{message}");
     }
     assert!(!message.contains("not this object's"), "{message}");
+    // What is about to go is looked at sooner.
+    let kept = seen(left(wanted(), OutputState::Deleted), true);
+    let (status, reason, message) = synced(&kept);
+    assert_eq!((status, reason), (Some(false), Reason::NameTaken));
+    for word in ["ConfigMap out is being deleted", "every 1m"] {
+        assert!(message.contains(word), "{message}");
+    }
+    assert_eq!(kept.decide().again, Again::After(secs(60)));
+    assert_eq!(due(&later(kept.clone(), 59)), None);
+    assert_eq!(
+        due(&later(kept, 60)).map(|output| output.place),
+        Some(OutputPlace::ConfigMap)
+    );
     // Tags are changed all the same.
     let tagged = taken.spec(|s| s.tags = vec!["team:web".into()]);
     assert!(matches!(

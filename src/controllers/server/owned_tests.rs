@@ -1,0 +1,187 @@
+//! What is sent of the ConfigMaps and Secrets of a server, against an API server of canned answers.
+
+use super::{
+    ServerContext, ServerObjects, observe::observe, outputs, owned::Owned, password_secret, traits,
+};
+use crate::controllers::floor_tests::{Answer, Floor, no};
+use api::{
+    BareMetalServer,
+    names::{OUTPUT_FINALIZER, OUTPUT_SECRET, SERVER_FINALIZER},
+    outputs::OutputPlace,
+    root_password::Installed,
+};
+use flexmetal_core::server::{
+    decide::{
+        Effect,
+        fence::TagProof,
+        outputs::{Output, OutputState},
+    },
+    facts::Facts,
+    memory::{Memory, Observation},
+    password_memory::{PasswordEnd, PasswordFailure},
+};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+const READ: &str = "GET /api/v1/namespaces/shop/configmaps/out";
+const WRITE: &str = "PUT /api/v1/namespaces/shop/configmaps/out";
+const CREATE: &str = "POST /api/v1/namespaces/shop/configmaps";
+const SERVER: &str = "GET /apis/flexmetal.dev/v1alpha1/namespaces/shop/baremetalservers/web";
+const KIND: &str =
+    "GET /apis/apiextensions.k8s.io/v1/customresourcedefinitions/baremetalservers.flexmetal.dev";
+
+fn server() -> Value {
+    json!({
+        "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
+        "metadata": {"name": "web", "namespace": "shop", "uid": "1", "resourceVersion": "1",
+            "finalizers": [SERVER_FINALIZER, OUTPUT_FINALIZER]},
+        "spec": {"location": "here", "instanceType": "small", "os": {"slug": "some-os"}},
+        "status": {"records": {"outputs": [{"kind": "ConfigMap", "name": "out"}]}},
+    })
+}
+
+/// What is asked of the server right before a write.
+fn reread() -> [Answer; 2] {
+    let kind = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+        "metadata": {"name": "baremetalservers.flexmetal.dev"}});
+    [Answer::Says(200, server()), Answer::Says(200, kind)]
+}
+
+/// The metadata of something deleted that the server of this name and UID controls.
+fn deleted(name: &str, owner: (&str, &str), finalizers: &[&str]) -> Value {
+    json!({
+        "name": name, "namespace": "shop", "resourceVersion": "7", "finalizers": finalizers,
+        "deletionTimestamp": "2026-01-01T00:00:00Z",
+        "ownerReferences": [{"apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
+            "name": owner.0, "uid": owner.1, "controller": true}],
+    })
+}
+
+fn config_map(finalizers: &[&str]) -> Answer {
+    let metadata = deleted("out", ("web", "1"), finalizers);
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+    Answer::Says(200, map)
+}
+
+async fn start(answers: impl IntoIterator<Item = Answer>) -> (Floor, ServerContext, Facts) {
+    let floor = Floor::start(answers).await;
+    let objects = ServerObjects::new(traits(&floor.ctx), 1);
+    let ctx = ServerContext::new(&floor.ctx, Arc::new(objects));
+    let object: BareMetalServer = serde_json::from_value(server()).unwrap();
+    let facts = observe(&ctx, Arc::new(object)).await.facts;
+    (floor, ctx, facts)
+}
+
+/// Writes the ConfigMap. Returns how that ended, and what was sent.
+async fn written(answers: impl IntoIterator<Item = Answer>) -> (Observation, Vec<String>) {
+    let (floor, ctx, facts) = start(answers).await;
+    let output = Output {
+        place: OutputPlace::ConfigMap,
+        name: "out".into(),
+        entries: BTreeMap::from([("uuid".into(), "u".into())]),
+    };
+    let observation = outputs::write(&ctx, &facts, &output).await;
+    (observation, floor.asked())
+}
+
+fn is_deleted(observation: &Observation) -> bool {
+    let state = match observation {
+        Observation::Output { state, .. } => state,
+        other => panic!("{other:?}"),
+    };
+    *state == OutputState::Deleted
+}
+
+#[tokio::test]
+async fn a_deleted_output_that_others_hold_is_not_written_and_no_failure() {
+    let (observation, asked) = written([config_map(&["x/y"])]).await;
+    assert!(is_deleted(&observation), "{observation:?}");
+    assert_eq!(asked, [READ]);
+    let (now, spacing) = (Duration::from_secs(9), Duration::from_secs(60));
+    let mut memory = Memory::default();
+    memory.note(observation, now, spacing);
+    let tag = Effect::AddTag {
+        uuid: "u".into(),
+        tag: "team:web".into(),
+        when: TagProof::OwnMark,
+    };
+    assert_eq!(memory.holds_back(&tag, now), None);
+
+    let mut answers = vec![config_map(&["x/y", OUTPUT_FINALIZER])];
+    answers.extend(reread());
+    answers.push(config_map(&["x/y"]));
+    let (observation, asked) = written(answers).await;
+    assert!(is_deleted(&observation), "{observation:?}");
+    assert_eq!(asked, [READ, SERVER, KIND, WRITE]);
+}
+
+#[tokio::test]
+async fn a_deleted_output_that_nobody_holds_is_created_again() {
+    let mut answers = vec![config_map(&[OUTPUT_FINALIZER])];
+    answers.extend(reread());
+    answers.push(config_map(&[]));
+    answers.extend(reread());
+    answers.push(config_map(&[]));
+    let (observation, asked) = written(answers).await;
+    assert!(!is_deleted(&observation), "{observation:?}");
+    assert_eq!(asked, [READ, SERVER, KIND, WRITE, SERVER, KIND, CREATE]);
+}
+
+#[tokio::test]
+async fn nothing_is_written_for_a_server_that_changed() {
+    let mut ending = server();
+    ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let absent = || no(404, "gone");
+    for found in [absent(), config_map(&[OUTPUT_FINALIZER])] {
+        let answers = [found, Answer::Says(200, ending.clone()), no(500, "no")];
+        let (observation, asked) = written(answers).await;
+        assert_eq!(observation, Observation::Stale);
+        assert_eq!(asked, [READ, SERVER, KIND]);
+    }
+}
+
+/// What another server had, and was deleted.
+fn secret(finalizers: &[&str]) -> Answer {
+    let metadata = deleted("out", ("former", "2"), finalizers);
+    let secret =
+        json!({"apiVersion": "v1", "kind": "Secret", "type": OUTPUT_SECRET, "metadata": metadata});
+    Answer::Says(200, secret)
+}
+
+/// Looks for a name for a password that a server that may be gone has. Returns the end, and the last call.
+async fn found(answers: impl IntoIterator<Item = Answer>) -> (PasswordEnd, String) {
+    let first = secret(&[OUTPUT_FINALIZER]);
+    let (floor, ctx, facts) = start([first].into_iter().chain(answers)).await;
+    let owned = Owned {
+        ctx: &ctx,
+        facts: &facts,
+        may_write: &|fresh| !fresh.deleting(),
+    };
+    let end = match password_secret::find(&owned, "out", &Installed::default()).await {
+        Ok(_) => PasswordEnd::Free("out".into()),
+        Err(end) => end,
+    };
+    (end, floor.asked().pop().unwrap())
+}
+
+#[tokio::test]
+async fn a_name_that_cannot_be_judged_is_not_called_taken() {
+    let trouble = |end: &PasswordEnd| match end {
+        PasswordEnd::Failed(PasswordFailure::Trouble(why)) => why.clone(),
+        other => panic!("{other:?}"),
+    };
+    let (end, last) = found([no(500, "canary")]).await;
+    assert_eq!(trouble(&end), "Secret out: the API server answers 500");
+    assert_eq!(last, SERVER.replace("web", "former"));
+    // The server is being deleted by then.
+    let mut ending = server();
+    ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let (end, last) = found([no(404, "gone"), Answer::Says(200, ending), no(500, "no")]).await;
+    assert_eq!(trouble(&end), "the object changed in between");
+    assert_eq!(last, KIND);
+    // What its server left is not in the way.
+    let gone = [no(404, "gone")].into_iter().chain(reread());
+    let (end, last) = found(gone.chain([secret(&[])])).await;
+    assert_eq!(end, PasswordEnd::Free("out".into()));
+    assert_eq!(last, "PUT /api/v1/namespaces/shop/secrets/out");
+}
