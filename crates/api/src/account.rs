@@ -411,7 +411,7 @@ pub struct AccountStatus {
     /// When the last complete search for orphans ended, as known when this status was last written: a search that
     /// changes nothing is not recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_orphan_scan: Option<Time>,
+    pub last_orphan_scan_at: Option<Time>,
 
     /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
     /// which the servers of the account were last listed.

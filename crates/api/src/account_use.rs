@@ -20,5 +20,5 @@ pub struct CallBudget {
     /// Calls a minute, while the hosting API does not ask for fewer.
     pub per_minute: i32,
     /// Calls a minute at present. It is halved when the hosting API refuses a call for its rate, and recovers by itself.
-    pub in_force: i32,
+    pub per_minute_in_force: i32,
 }

@@ -93,7 +93,7 @@ pub struct IpWhitelistSpec {
     #[schemars(range(min = 1, max = 9007199254740991_i64))]
     pub api_key_id: i64,
 
-    /// Whether entries of others are left alone (`Additive`) or removed (`Exclusive`). Default: `Additive`. Mutable.
+    /// Whether entries of others are left alone (`Additive`) or removed (`Exact`). Default: `Additive`. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "WhitelistMode")]
     pub mode: Option<WhitelistMode>,
@@ -105,11 +105,11 @@ pub struct IpWhitelistSpec {
 
     /// The addresses from which the operator calls the provider, as the provider sees them, in CIDR notation, at most 16.
     /// They stay admitted at every step. Default: what `spec.egressCIDRs` of the account says. Mutable.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, rename = "egressCIDRs", skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(min = 1, max = 43)))]
     #[x_kube(merge_strategy = ListMerge::Set)]
-    #[x_kube(validation = Rule::new("self.all(c, isCIDR(c) && cidr(c).masked() == cidr(c))").message("each of operatorEgress must be a network in CIDR notation without bits outside of its prefix, such as 192.0.2.0/24, or 192.0.2.7/32 for one address"))]
-    pub operator_egress: Vec<String>,
+    #[x_kube(validation = Rule::new("self.all(c, isCIDR(c) && cidr(c).masked() == cidr(c))").message("each of egressCIDRs must be a network in CIDR notation without bits outside of its prefix, such as 192.0.2.0/24, or 192.0.2.7/32 for one address"))]
+    pub egress_cidrs: Vec<String>,
 
     /// Whether every step that could lock the operator out is held. Default: true. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,7 +123,7 @@ pub enum WhitelistMode {
     #[default]
     Additive,
     /// They are removed, last of all.
-    Exclusive,
+    Exact,
 }
 
 /// One entry: a network, or the first and the last address of a range.

@@ -49,7 +49,7 @@ pub(super) fn object(resource: &str) -> Value {
             let egress = json!(["127.0.0.1/32"]);
             (
                 "IpWhitelist",
-                json!({"apiKeyID": 1, "entries": entries, "operatorEgress": egress}),
+                json!({"apiKeyID": 1, "entries": entries, "egressCIDRs": egress}),
             )
         }
         other => panic!("{other}"),

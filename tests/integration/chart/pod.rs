@@ -315,7 +315,7 @@ impl Release<'_> {
         items.push(flexmetal("DedicatedHost", "host", host));
         let entries = json!([{"name": "here", "cidr": "127.0.0.0/8"}]);
         let egress = json!(["127.0.0.1/32"]);
-        let list = json!({"apiKeyID": 1, "entries": entries, "operatorEgress": egress});
+        let list = json!({"apiKeyID": 1, "entries": entries, "egressCIDRs": egress});
         items.push(flexmetal("IpWhitelist", "list", list));
         json!({"apiVersion": "v1", "kind": "List", "items": items})
     }

@@ -80,7 +80,7 @@ async fn what_cannot_be_says_which_field_and_its_neighbours_go_on() {
                 json!({"apiKeyID": 2, "entries": [{"name": "office", "cidr": "192.0.2.0/24"}]}),
             ),
             "EgressNotCovered",
-            &["127.0.0.1", "spec.operatorEgress"],
+            &["127.0.0.1", "spec.egressCIDRs"],
         ),
         (
             "IpWhitelist",

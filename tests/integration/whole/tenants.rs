@@ -238,7 +238,7 @@ pub(super) async fn whitelist_outside(host: &Host) -> Teams {
         let entries = json!([{"name": "me", "cidr": "127.0.0.0/8"}]);
         let mut object = whitelist(
             name,
-            &json!({"entries": entries, "mode": "Exclusive", "lockoutGuard": false}),
+            &json!({"entries": entries, "mode": "Exact", "lockoutGuard": false}),
         );
         object["spec"] = teams.spec(object["spec"].take());
         object

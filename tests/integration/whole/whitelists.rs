@@ -14,7 +14,7 @@ const ENTRIES: &str = "/v3/account/apiKey/1/whitelist*";
 pub(super) fn whitelist(name: &str, spec: &Value) -> Value {
     let mut object = json!({
         "apiVersion": "flexmetal.dev/v1alpha1", "kind": "IpWhitelist",
-        "metadata": {"name": name}, "spec": {"apiKeyID": 1, "operatorEgress": ["127.0.0.1/32"]},
+        "metadata": {"name": name}, "spec": {"apiKeyID": 1, "egressCIDRs": ["127.0.0.1/32"]},
     });
     for (field, value) in spec.as_object().expect("fields of a spec") {
         object["spec"][field] = value.clone();
@@ -146,7 +146,7 @@ async fn a_whitelist_is_added_to_changed_and_given_up_without_a_refused_call() {
         ["198.51.100.0/24 by hand", "127.0.0.0/8"]
     );
     assert_eq!(additive["status"]["others"], 1);
-    set(&world, "wl", &json!({"mode": "Exclusive"})).await;
+    set(&world, "wl", &json!({"mode": "Exact"})).await;
     assert_eq!(listed(&world).await, ["127.0.0.0/8"]);
 
     // What a person takes away comes back.
@@ -226,7 +226,7 @@ async fn no_lost_answer_locks_out_or_leaves_anything_twice() {
 async fn while_nobody_says_from_where_the_operator_calls_nothing_that_could_lock_it_out_is_done() {
     let world = World::start(cluster(), "ipwl-egress").await;
     let objects = whitelists(&world);
-    let spec = json!({"entries": [office()], "operatorEgress": null});
+    let spec = json!({"entries": [office()], "egressCIDRs": null});
     objects.create(&whitelist("wl", &spec)).await;
     let held = objects
         .wait_for_condition("wl", "Stalled", "True", Some("EgressUnknown"), SOON)

@@ -54,7 +54,7 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
         account_id: (decision.account_id.clone()).or_else(|| before.account_id.clone()),
         timing: Some(facts.timing),
         release_limit: decision.release_limit.clone(),
-        last_orphan_scan: before.last_orphan_scan.clone(),
+        last_orphan_scan_at: before.last_orphan_scan_at.clone(),
         last_handled_reconcile_at: (decision.handled.clone())
             .or_else(|| before.last_handled_reconcile_at.clone()),
         records: AccountRecords {
@@ -75,7 +75,7 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
         if let Some(servers) = &mut next.servers {
             servers.counted_at.clone_from(&ended);
         }
-        next.last_orphan_scan = ended;
+        next.last_orphan_scan_at = ended;
     }
     next
 }
@@ -90,7 +90,8 @@ pub fn may_wait(before: &AccountStatus, next: &AccountStatus) -> bool {
     same.records
         .known_servers
         .clone_from(&before.records.known_servers);
-    same.last_orphan_scan.clone_from(&before.last_orphan_scan);
+    same.last_orphan_scan_at
+        .clone_from(&before.last_orphan_scan_at);
     // The first machines to be known by are what a search rests on.
     same == *before
         && (next.records.known_servers.is_empty() || !before.records.known_servers.is_empty())

@@ -840,7 +840,7 @@ fn a_quiet_world_writes_no_status() {
     let mut facts = facts();
     let now = Timestamp::from_second(1_800_000_000).unwrap();
     facts.status = report::next_status(&facts, &decide(&facts), now);
-    assert!(facts.status.last_orphan_scan.is_some());
+    assert!(facts.status.last_orphan_scan_at.is_some());
     // An hour later, after two more orphan scans.
     facts.now += Duration::from_secs(3600);
     let proof = Proof {

@@ -89,7 +89,7 @@ impl Facts {
 
     /// Whether the object removes what it did not add.
     pub fn removes_others(&self, target: &Target) -> bool {
-        target.mode == WhitelistMode::Exclusive && !target.is_end
+        target.mode == WhitelistMode::Exact && !target.is_end
     }
 
     /// The entries of other objects that a user is asked about. Those that are removed since stay among them, so that each

@@ -202,7 +202,7 @@ fn batches(arguments: &Arguments) -> Vec<Batch> {
     });
     let mut entries = vec![json!({"name": "me", "cidr": "127.0.0.0/8"})];
     entries.extend(nets);
-    let list = json!({"apiKeyID": 1, "operatorEgress": ["127.0.0.0/8"], "entries": entries});
+    let list = json!({"apiKeyID": 1, "egressCIDRs": ["127.0.0.0/8"], "entries": entries});
     vec![
         Batch {
             kind: "ServerTag",

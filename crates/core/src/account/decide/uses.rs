@@ -38,7 +38,7 @@ pub(super) fn calls(facts: &Facts) -> Option<CallBudget> {
     let int = |calls: u32| i32::try_from(calls).unwrap_or(i32::MAX);
     let next = CallBudget {
         per_minute: int(calls.full),
-        in_force: int(calls.in_force),
+        per_minute_in_force: int(calls.in_force),
     };
     (facts.figures_are_due || facts.status.calls.is_none()).then_some(next)
 }

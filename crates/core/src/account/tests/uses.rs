@@ -76,7 +76,7 @@ fn figures_are_written_again_only_when_they_are_due_and_say_something_else() {
     assert_eq!(as_of(&after), 1_790_000_000 - 10, "of the same look");
     let calls = CallBudget {
         per_minute: 1200,
-        in_force: 600,
+        per_minute_in_force: 600,
     };
     assert_eq!(after.calls, Some(calls));
     assert!(report::may_wait(&before, &after));

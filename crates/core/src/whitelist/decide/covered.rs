@@ -61,7 +61,7 @@ pub(super) fn condition(facts: &Facts, list: &List, target: &Target, plan: &Plan
 
 const UNKNOWN: &str = "it is not known from which addresses the operator calls the provider";
 const REMEDY: &str =
-    "set spec.operatorEgress, or spec.egressCIDRs of the account, to those that the provider sees";
+    "set spec.egressCIDRs of the object or of the account to those that the provider sees";
 
 /// Why steps are held, and what a person can do.
 pub(super) fn held(
@@ -76,7 +76,7 @@ pub(super) fn held(
         Held::NotCovered(missing) => (
             Reason::EgressNotCovered,
             format!(
-                "the declared entries do not admit {}, from where the operator calls the provider, and those of other objects do not count; add an entry for that, or correct spec.operatorEgress",
+                "the declared entries do not admit {}, from where the operator calls the provider, and those of other objects do not count; add an entry for that, or correct spec.egressCIDRs",
                 named(missing)
             ),
         ),
@@ -86,7 +86,7 @@ pub(super) fn held(
         ),
         Held::NoFirstEntry => (
             Reason::EgressNotCovered,
-            "no single entry covers the operator, and the list may not be enforced yet; add an entry that covers the operator, or set spec.operatorEgress to addresses of one family".to_owned(),
+            "no single entry covers the operator, and the list may not be enforced yet; add an entry that covers the operator, or set spec.egressCIDRs to addresses of one family".to_owned(),
         ),
         Held::OfOthers(ids) => {
             let named: Vec<String> = ids
@@ -101,7 +101,7 @@ pub(super) fn held(
             (
                 Reason::OwnershipConflict,
                 format!(
-                    "{}{more} on the list bear the tag of another IpWhitelist in their comments, maybe of another cluster, and mode Exclusive would remove them: remove that object or these entries, or use mode Additive",
+                    "{}{more} on the list bear the tag of another IpWhitelist in their comments, maybe of another cluster, and mode Exact would remove them: remove that object or these entries, or use mode Additive",
                     named.join(", ")
                 ),
             )

@@ -154,7 +154,7 @@ impl Work {
             .filter(|entry| !kept.contains(&entry.id) && !changed.contains(&entry.id))
             .collect();
         surplus.sort_by_key(|entry| leaves_at(entry, target.egress.as_ref()));
-        let is_exclusive = target.mode == WhitelistMode::Exclusive && !target.is_end;
+        let is_exclusive = target.mode == WhitelistMode::Exact && !target.is_end;
         let mut others: Vec<&Entry> = list.others().filter(|_| is_exclusive).collect();
         others.sort_by_key(|entry| leaves_at(entry, target.egress.as_ref()));
         let (of_others, without_owner) = others.into_iter().partition(|entry| entry.is_of_other);

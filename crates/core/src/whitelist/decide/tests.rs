@@ -262,7 +262,7 @@ fn plain() -> Value {
     json!({
         "apiKeyID": 7,
         "entries": [{"name": "all", "cidr": "192.0.2.0/24"}],
-        "operatorEgress": ["192.0.2.8/32"],
+        "egressCIDRs": ["192.0.2.8/32"],
     })
 }
 

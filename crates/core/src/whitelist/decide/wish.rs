@@ -194,8 +194,8 @@ fn is_mapped(address: IpAddr) -> bool {
 /// # Errors
 /// The first text that is no network.
 pub fn egress(spec: &IpWhitelistSpec, account: &[String]) -> Result<Option<Addresses>, Invalid> {
-    let (field, texts) = match spec.operator_egress.is_empty() {
-        false => ("spec.operatorEgress", spec.operator_egress.as_slice()),
+    let (field, texts) = match spec.egress_cidrs.is_empty() {
+        false => ("spec.egressCIDRs", spec.egress_cidrs.as_slice()),
         true => ("spec.egressCIDRs of the account", account),
     };
     let at = |why| Invalid(format!("{field}: {why}"));
@@ -260,7 +260,7 @@ mod tests {
             api_key_id: 1,
             mode: None,
             entries,
-            operator_egress: Vec::new(),
+            egress_cidrs: Vec::new(),
             lockout_guard: None,
         }
     }
@@ -368,14 +368,14 @@ mod tests {
                 .collect()
         };
         assert_eq!(egress(&spec, &account), Ok(Some(of(&["198.51.100.0/24"]))));
-        spec.operator_egress = vec!["192.0.2.7/32".into(), "2001:db8::/64".into()];
+        spec.egress_cidrs = vec!["192.0.2.7/32".into(), "2001:db8::/64".into()];
         assert_eq!(
             egress(&spec, &account),
             Ok(Some(of(&["192.0.2.7/32", "2001:db8::/64"])))
         );
-        spec.operator_egress = vec!["192.0.2.7/24".into()];
+        spec.egress_cidrs = vec!["192.0.2.7/24".into()];
         let expected =
-            "spec.operatorEgress: 192.0.2.7/24 has bits outside of its prefix: write 192.0.2.0/24";
+            "spec.egressCIDRs: 192.0.2.7/24 has bits outside of its prefix: write 192.0.2.0/24";
         assert_eq!(egress(&spec, &account), Err(Invalid(expected.into())));
     }
 }

@@ -215,7 +215,7 @@ impl Scene {
         let there = state.list.iter().find(|there| there.id == id.0);
         let of = there.and_then(|there| there.of.as_ref());
         let is_exclusive = state.objects[slot].as_ref().is_some_and(|object| {
-            !object.deleting && self.specs[object.spec].mode == Some(WhitelistMode::Exclusive)
+            !object.deleting && self.specs[object.spec].mode == Some(WhitelistMode::Exact)
         });
         match (there, of) {
             (None, _) => true,
@@ -294,14 +294,14 @@ fn spec(entries: &[(&str, u8, u8)]) -> IpWhitelistSpec {
         api_key_id: 7,
         mode: None,
         entries: entries.iter().map(entry).collect(),
-        operator_egress: Vec::new(),
+        egress_cidrs: Vec::new(),
         lockout_guard: None,
     }
 }
 
 fn exclusive(spec: IpWhitelistSpec) -> IpWhitelistSpec {
     IpWhitelistSpec {
-        mode: Some(WhitelistMode::Exclusive),
+        mode: Some(WhitelistMode::Exact),
         ..spec
     }
 }

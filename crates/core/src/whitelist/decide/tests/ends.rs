@@ -28,7 +28,7 @@ fn it_goes_whole_where_others_admit_the_operator() {
 fn it_goes_whole_without_the_guard_alone() {
     let there = [entry(5, &all())];
     // What is acknowledged of a living object says nothing of its end.
-    let spec = json!({"apiKeyID": 7, "operatorEgress": ["192.0.2.8/32"]});
+    let spec = json!({"apiKeyID": 7, "egressCIDRs": ["192.0.2.8/32"]});
     let held = Case::new(&spec, &there).written();
     let token = held.pending().expect("it is held");
     let given = held.annotated(ACKNOWLEDGE, &token).written();
@@ -57,7 +57,7 @@ fn a_spec_that_cannot_be_used_keeps_nobody_from_going() {
     let case = Case::new(&plain(), &[foreign(1, range(0, 255))]);
     let case = case.object(|object| {
         object.spec.entries[0].cidr = Some("192.0.2.7/24".into());
-        object.spec.operator_egress = vec!["nonsense".into()];
+        object.spec.egress_cidrs = vec!["nonsense".into()];
     });
     assert_eq!(
         case.decide().cause.map(|c| c.reason),

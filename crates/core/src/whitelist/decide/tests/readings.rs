@@ -25,9 +25,9 @@ pub(crate) fn every() -> Vec<Reading> {
     let lost = case().written().sent(&Step::Add(all()), false, NOW);
     let lost = lost.shows(&[], NOW + secs(1)).at(NOW + secs(1));
     let unkept = case().own(|own| own.unkept = Some((3, "no; remove it".into())));
-    let unknown = case().object(|object| object.spec.operator_egress.clear());
+    let unknown = case().object(|object| object.spec.egress_cidrs.clear());
     let uncovered = case().object(|object| {
-        object.spec.operator_egress = vec!["198.51.100.1/32".into()];
+        object.spec.egress_cidrs = vec!["198.51.100.1/32".into()];
     });
     let invalid = case().object(|object| object.spec.entries[0].cidr = None);
     let mut elsewhere = case();

@@ -201,7 +201,7 @@ fn a_hold_is_lifted_by_the_token_that_status_shows_which_is_used_once() {
 
 #[test]
 fn entries_of_other_objects_go_by_a_token_for_exactly_those() {
-    let spec = json!({"apiKeyID": 7, "mode": "Exclusive", "operatorEgress": ["192.0.2.8/32"],
+    let spec = json!({"apiKeyID": 7, "mode": "Exact", "egressCIDRs": ["192.0.2.8/32"],
         "entries": [{"name": "all", "cidr": "192.0.2.0/24"}]});
     let there = |ids: &[u64]| {
         let others = ids.iter().map(|id| of_other(*id, range(8, 8)));
@@ -274,7 +274,7 @@ fn what_the_account_says_of_its_addresses_counts_and_what_the_object_says_goes_b
         view.egress = vec!["192.0.2.1/32".into()];
     }
     assert_eq!(case.cause().0, Reason::Progressing);
-    let case = case.object(|object| object.spec.operator_egress = vec!["198.51.100.0/24".into()]);
+    let case = case.object(|object| object.spec.egress_cidrs = vec!["198.51.100.0/24".into()]);
     let (reason, message) = case.cause();
     assert_eq!(reason, Reason::EgressNotCovered);
     assert!(message.contains("198.51.100.0/24"), "{message}");
@@ -318,7 +318,7 @@ fn two_hundred_entries_are_told_in_parts() {
     let entries: Vec<Value> = (0..200)
         .map(|n| json!({"name": format!("e{n}"), "cidr": format!("10.0.{n}.0/24")}))
         .collect();
-    let spec = json!({"apiKeyID": 7, "entries": entries, "operatorEgress": ["10.0.150.1/32"]});
+    let spec = json!({"apiKeyID": 7, "entries": entries, "egressCIDRs": ["10.0.150.1/32"]});
     let case = Case::new(&spec, &[]);
     let plan = case.decide().status.plan;
     assert_eq!(plan.len(), 17);
