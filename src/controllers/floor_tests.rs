@@ -475,6 +475,33 @@ async fn a_status_that_stands_already_is_not_sent() {
 }
 
 #[tokio::test]
+async fn a_long_status_is_cut_before_it_is_sent_and_not_sent_again() {
+    let long = AccountStatus {
+        operator: Some("n".repeat(5000)),
+        ..status(2)
+    };
+    let mut written = form("1", "6");
+    written["status"] = json!({});
+    let floor = Floor::start([Answer::Says(200, written)]).await;
+    list(&floor.ctx.objects, form("1", "5"));
+    let reported = floor.ctx.report(&object("5"), &long, some_news).await;
+    assert_eq!(reported, Reported::Written);
+    let sent = &floor.calls()[0].body["status"];
+    let operator = sent["operator"].as_str().unwrap();
+    assert!(
+        operator.len() == 317 && operator.ends_with('…'),
+        "{operator}"
+    );
+
+    let floor = Floor::start([]).await;
+    let mut shown = form("1", "5");
+    shown["status"] = sent.clone();
+    let object = Arc::new(serde_json::from_value(shown).unwrap());
+    let reported = floor.ctx.report(&object, &long, some_news).await;
+    assert_eq!(reported, Reported::Stands);
+}
+
+#[tokio::test]
 async fn a_status_that_was_written_is_kept_and_its_news_are_published() {
     let mut written = form("1", "6");
     written["status"] = serde_json::to_value(status(2)).unwrap();

@@ -2,7 +2,7 @@
 
 use super::{context::Context, writes::bounded};
 use crate::runtime::{clients::patch_params, kind_api::KindApi};
-use api::{Reason, conditions};
+use api::{Reason, bounds::cut_status, conditions};
 use flexmetal_core::{
     again::Again,
     cause::Cause,
@@ -43,7 +43,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
         let error: String = error.chars().take(MOST_QUOTED).collect();
         let note = format!("the object does not decode: {error}; {REMEDY}");
         let before = read.as_ref().map(shown_conditions).unwrap_or_default();
-        let Some(patch) = status_patch(metadata, &before, &note) else {
+        let Some(patch) = status_patch::<K>(metadata, &before, &note) else {
             self.objects.tell_of(uid, metadata, &note);
             return (note, Again::After(BACKSTOP));
         };
@@ -93,15 +93,21 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
 }
 
 /// The status to write; None when it stands already.
-fn status_patch(meta: &ObjectMeta, before: &[Condition], note: &str) -> Option<Patch<Value>> {
+fn status_patch<K: KindApi>(
+    meta: &ObjectMeta,
+    before: &[Condition],
+    note: &str,
+) -> Option<Patch<Value>> {
     let cause = Cause::needs_person(Reason::InvalidSpec, note);
     let now = jiff::Timestamp::now();
     let shown = cause.shown(None, before, meta.deletion_timestamp.is_some());
     let conditions = conditions::merge(before, &shown, meta.generation, meta.generation, now);
     (conditions != before).then(|| {
+        let mut status = json!({ "conditions": conditions, "observedGeneration": meta.generation });
+        cut_status::<K>(&mut status);
         Patch::Merge(json!({
             "metadata": { "resourceVersion": meta.resource_version },
-            "status": { "conditions": conditions, "observedGeneration": meta.generation },
+            "status": status,
         }))
     })
 }

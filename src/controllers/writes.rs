@@ -4,7 +4,7 @@
 
 use super::context::{Context, Process};
 use crate::runtime::{clients::patch_params, kind_api::KindApi};
-use api::Kind;
+use api::{Kind, bounds::cut_status};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, ResourceExt as _,
@@ -134,12 +134,14 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
         }
     }
 
-    /// Writes the status, with what users read of its records, as the difference to what is there. None when there is none.
+    /// Writes the status, with what users read of its records and cut to the bounds of its schema, as the difference to what
+    /// is there. None when there is none.
     pub async fn write_status(&self, object: &K, status: &K::Status) -> Option<Written<K>> {
         let before = serde_json::to_value(object.status()).ok()?;
         let mut status = status.clone();
         K::show_records(&mut status);
-        let after = serde_json::to_value(status).ok()?;
+        let mut after = serde_json::to_value(status).ok()?;
+        cut_status::<K>(&mut after);
         let version = object.meta().resource_version.as_deref();
         let patch = Patch::Merge(status_patch(&before, &after, version)?);
         let params = patch_params();

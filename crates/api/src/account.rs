@@ -345,7 +345,7 @@ pub struct AccountStatus {
     /// How many objects of each kind use the account. The condition Ready names the first ones while the account is being
     /// deleted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["kind"]))]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["kind"]))]
     pub users: Vec<KindUsers>,
 
     /// What can be ordered. The operator asks the provider every `timing.orphanScanInterval`, never more often than every
@@ -364,12 +364,13 @@ pub struct AccountStatus {
 
     /// Live servers of this cluster that no object claims, the oldest 20.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = 20), extend("x-kubernetes-list-type" = "atomic"))]
     pub orphans: Vec<Orphan>,
 
     /// Random identifier of the account at the provider. A new base URL or key keeps it only if it shows a server that
     /// identifies the account.
     #[serde(rename = "accountID", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
     pub account_id: Option<String>,
 
     /// What waits for an acknowledgement, at most 8. To acknowledge one, set the annotation `flexmetal.dev/acknowledge` to its
@@ -391,12 +392,13 @@ pub struct AccountStatus {
     /// Namespace and name of the Lease of the operator that serves this account, as `namespace/name`. Written once; another
     /// operator does nothing while that Lease is held. Unset before an operator served it, and once that ended.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 317))]
     pub operator: Option<String>,
 
     /// Certificates in use that `spec.caBundleRef` gave, as PEM. They stay in use while that object or its key is missing.
     /// Unset without `spec.caBundleRef`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = LONGEST_CA_BUNDLE))]
+    #[schemars(length(max = 2 * LONGEST_CA_BUNDLE))]
     pub ca_bundle: Option<String>,
 
     /// The key that all calls are made with: no call with a former key is under way any more. Unset before the first key was
@@ -461,6 +463,7 @@ pub struct ServerCounts {
 #[serde(rename_all = "camelCase")]
 pub struct Credentials {
     /// Hash of this key: the first 12 hex digits of its SHA-256.
+    #[schemars(length(max = 12))]
     pub hash: String,
     /// Time since which all calls are made with this key. From then on you can revoke a former key.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -473,8 +476,10 @@ pub struct Credentials {
 pub struct Endpoint {
     /// Base URL.
     #[serde(rename = "baseURL")]
+    #[schemars(length(max = 2048))]
     pub base_url: String,
     /// Hash of the verified key: the first 12 hex digits of its SHA-256.
+    #[schemars(length(max = 12))]
     pub credentials_hash: String,
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 pub struct KindUsers {
     /// The kind.
+    #[schemars(length(max = 64))]
     pub kind: String,
     /// How many objects of it use the account.
     pub count: i32,

@@ -13,6 +13,7 @@ pub struct Address {
     #[serde(rename = "type")]
     pub kind: AddressType,
     /// IPv4 or IPv6 address, or a host name.
+    #[schemars(length(max = 64))]
     pub address: String,
 }
 

@@ -10,22 +10,22 @@ use serde::{Deserialize, Serialize};
 pub struct Catalog {
     /// Locations, by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = 256), extend("x-kubernetes-list-type" = "atomic"))]
     pub locations: Vec<CatalogLocation>,
     /// Instance types, by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = 512), extend("x-kubernetes-list-type" = "atomic"))]
     pub instance_types: Vec<CatalogInstanceType>,
     /// Operating systems of servers, by slug.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = 256), extend("x-kubernetes-list-type" = "atomic"))]
     pub systems: Vec<CatalogSystem>,
     /// Quotas by location, instance type and contract, at most 20.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 20), extend("x-kubernetes-list-type" = "atomic"))]
     pub quotas: Vec<QuotaUse>,
     /// Number of locations, instance types, systems and quotas that are left out: for want of space, or because their name
-    /// has more than 64 characters or one that cannot be shown.
+    /// takes more than 64 bytes or has a character that cannot be shown.
     pub omitted: i32,
     /// Time at which the provider was asked, as of the last write of the catalog: an answer that changes nothing is not
     /// recorded.
@@ -58,7 +58,7 @@ pub struct CatalogInstanceType {
     pub hardware: String,
     /// Stock, by availability.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub stock: Vec<CatalogStock>,
 }
 
@@ -70,7 +70,7 @@ pub struct CatalogStock {
     #[schemars(length(max = 64))]
     pub availability: String,
     /// Names of the locations.
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = 256), inner(length(max = 64)), extend("x-kubernetes-list-type" = "atomic"))]
     pub locations: Vec<String>,
 }
 

@@ -181,11 +181,13 @@ pub struct ServerCommandStatus {
 
     /// The provider's identifier of the last command. Unset for a DedicatedHost, whose commands have none.
     #[serde(rename = "commandID", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 36))]
     pub command_id: Option<String>,
 
     /// The provider's word for the state of the last command, unchanged. An unknown word counts as under way. For a
     /// DedicatedHost: the word for whether it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
     pub state: Option<String>,
 
     /// Time at which the operator started the first command.

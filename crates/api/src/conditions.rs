@@ -1,6 +1,6 @@
 //! Conditions in the form that kstatus, `kubectl wait` and GitOps tools read.
 
-use super::Reason;
+use super::{Reason, bounds::cut_message};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
@@ -166,7 +166,7 @@ pub fn merge(
                 type_: w.kind.as_str().into(),
                 status: w.status_word().into(),
                 reason: w.reason.as_str().into(),
-                message: w.message.clone(),
+                message: cut_message(&w.message),
                 observed_generation: match Type::STANDING.contains(&w.kind) {
                     true => observed,
                     false => current,

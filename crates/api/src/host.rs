@@ -205,10 +205,12 @@ pub struct DedicatedHostStatus {
 
     /// The provider's name of the host.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
     pub name: Option<String>,
 
     /// The host name that it runs under.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
     pub hostname: Option<String>,
 
     /// The provider's number of the machine behind the host. With another one it is not the same host any more.
@@ -217,11 +219,13 @@ pub struct DedicatedHostStatus {
 
     /// Whether the host runs, in the provider's word, unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
     pub provider_status: Option<String>,
 
     /// The provider's word for the last installation, unchanged: `created`, `installing`, `finished`, `failed`. An unknown
     /// word counts as under way. Unset where nothing was ever installed through the API.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 192))]
     pub install_status: Option<String>,
 
     /// Since when the host runs, to some minutes.
@@ -238,12 +242,17 @@ pub struct DedicatedHostStatus {
 
     /// Its instance type.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
     pub instance_type: Option<String>,
 
     /// Its addresses, at most 64, without those of its console.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
     pub addresses: Vec<Address>,
+
+    /// Number of addresses that `addresses` leaves out. Unset if none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub addresses_omitted: Option<i32>,
 
     /// Its hardware, in short.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -285,15 +294,19 @@ pub struct HostPolicies {
 pub struct HostHardware {
     /// The manufacturer.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
     pub brand: Option<String>,
     /// The model.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
     pub model: Option<String>,
     /// The rack that it stands in.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
     pub rack: Option<String>,
     /// The processors, in the provider's words.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
     pub cpu: Option<String>,
     /// How many processors there are.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -311,6 +324,9 @@ pub struct HostHardware {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "atomic"))]
     pub disks: Vec<HostDisk>,
+    /// Number of disks that `disks` leaves out. Unset if none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disks_omitted: Option<i32>,
 }
 
 /// A disk of a host.
@@ -319,9 +335,11 @@ pub struct HostHardware {
 pub struct HostDisk {
     /// Its medium and kind, in the provider's words.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
     pub kind: Option<String>,
     /// Its model.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
     pub model: Option<String>,
     /// How large it is, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]

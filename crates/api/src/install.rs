@@ -68,9 +68,11 @@ pub struct LastReinstall {
     pub install: LastInstall,
     /// The provider's ID of the command that installs the server. Unset until it is known.
     #[serde(default, rename = "commandID", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 36))]
     pub command_id: Option<String>,
     /// The provider's word for the state of that command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
     pub state: Option<String>,
 }
 
@@ -97,6 +99,7 @@ pub struct LastInstall {
     pub ended_at: Option<Time>,
     /// Why it failed, was refused or was not sent, in the provider's words where it said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
     pub message: Option<String>,
 }
 

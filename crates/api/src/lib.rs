@@ -19,6 +19,7 @@ pub mod account_use;
 pub mod acknowledgement;
 pub mod address;
 pub mod allowed;
+pub mod bounds;
 pub mod catalog;
 pub mod command;
 pub mod conditions;

@@ -48,12 +48,16 @@ impl Provisioning {
 #[serde(rename_all = "camelCase")]
 pub struct Replaced {
     /// The provider's identifier.
+    #[schemars(length(max = 36))]
     pub uuid: String,
     /// The provider's word for its state then: `failed`, `releasing` or `released`.
+    #[schemars(length(max = 64))]
     pub provider_status: String,
     /// Where it was ordered.
+    #[schemars(length(max = 64))]
     pub location: String,
     /// As what it was ordered.
+    #[schemars(length(max = 64))]
     pub instance_type: String,
     /// When that was noted.
     pub noted_at: Time,

@@ -1,5 +1,6 @@
 //! Names in metadata and at the provider: finalizers, annotations, tags.
 
+use super::bounds::bound_status;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
@@ -70,9 +71,9 @@ pub const KEY_MARK: &str = "fmo-key:";
 pub const RETAINED_PREFIX: &str = "fmo-retained";
 
 /// Adds what each of our definitions needs and the derive cannot express: the
-/// status default that makes a new object read as "not yet seen" instead of "done".
+/// status default that makes a new object read as "not yet seen" instead of "done", and bounds.
 ///
-/// It also removes `nullable`. An explicit null then means what everybody
+/// In a status no other field has a default. It also removes `nullable`. An explicit null then means what everybody
 /// expects, "not given", because the API server drops it before it runs the rules;
 /// if it were kept, `has()` would be true for it and a rule would count it as set.
 pub fn with_conventions(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
@@ -86,7 +87,9 @@ pub fn with_conventions(mut crd: CustomResourceDefinition) -> CustomResourceDefi
         };
         without_nullable(schema);
         if let Some(status) = schema.properties.as_mut().and_then(|p| p.get_mut("status")) {
+            without_defaults(status);
             status.default = Some(JSON(serde_json::json!({"observedGeneration": -1})));
+            bound_status(status);
         }
     }
     crd
@@ -120,13 +123,25 @@ fn whole_numbers(value: &mut Value) {
 
 fn without_nullable(schema: &mut JSONSchemaProps) {
     schema.nullable = None;
-    for property in schema.properties.iter_mut().flat_map(|p| p.values_mut()) {
-        without_nullable(property);
-    }
-    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
-        without_nullable(items);
-    }
-    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
-        without_nullable(values);
-    }
+    parts_of(schema).for_each(without_nullable);
+}
+
+/// The API server would write them into what the operator has left out.
+fn without_defaults(schema: &mut JSONSchemaProps) {
+    schema.default = None;
+    parts_of(schema).for_each(without_defaults);
+}
+
+/// The schemas of fields, items and values.
+pub(super) fn parts_of(schema: &mut JSONSchemaProps) -> impl Iterator<Item = &mut JSONSchemaProps> {
+    let fields = schema.properties.iter_mut().flat_map(|p| p.values_mut());
+    let items = match &mut schema.items {
+        Some(JSONSchemaPropsOrArray::Schema(items)) => Some(&mut **items),
+        _ => None,
+    };
+    let values = match &mut schema.additional_properties {
+        Some(JSONSchemaPropsOrBool::Schema(values)) => Some(&mut **values),
+        _ => None,
+    };
+    fields.chain(items).chain(values)
 }

@@ -9,19 +9,24 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 pub struct Orphan {
     /// The provider's identifier.
+    #[schemars(length(max = 36))]
     pub uuid: String,
     /// Host name.
+    #[schemars(length(max = 64))]
     pub hostname: String,
     /// Order tag of the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
     pub order_tag: Option<String>,
     /// Since when it was listed without an object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
     /// Where it is.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 64))]
     pub location: String,
     /// What type of machine it is.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 64))]
     pub instance_type: String,
 }

@@ -60,6 +60,7 @@ pub struct PowerRecord {
 #[serde(rename_all = "camelCase")]
 pub struct PowerCommand {
     /// Name of the ServerCommand.
+    #[schemars(length(max = 253))]
     pub name: String,
     /// Time at which the operator started it.
     pub started_at: Time,
@@ -67,6 +68,7 @@ pub struct PowerCommand {
     pub state: PowerState,
     /// The reason of its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
     pub reason: Option<String>,
 }
 

@@ -98,6 +98,7 @@ pub struct PinnedAccount {
     /// Kind of the account.
     pub kind: AccountKind,
     /// Name of the account.
+    #[schemars(length(max = 253))]
     pub name: String,
 }
 

@@ -40,6 +40,7 @@ pub struct ReleaseLimitStatus {
 #[serde(rename_all = "camelCase")]
 pub struct CountedRelease {
     /// UUID of the server.
+    #[schemars(length(max = 36))]
     pub uuid: String,
     /// Time at which the release was counted, right before it began.
     pub at: Time,

@@ -45,6 +45,7 @@ pub struct RootPasswordStatus {
     pub stored_at: Option<Time>,
     /// Name of the Secret that it was stored in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
     pub secret: Option<String>,
     /// Time at which the operator deletes the Secret, by `ttl`, also where the spec no longer has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -441,43 +441,56 @@ pub struct BareMetalServerStatus {
 
     /// The provider's word for the server's state, unchanged. An unknown word counts as in progress.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
     pub provider_status: Option<String>,
 
     /// The provider's message for that state, unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
     pub status_message: Option<String>,
 
     /// The provider's identifier of the server.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 36))]
     pub uuid: Option<String>,
 
     /// The identifier of the machine as a Node of a cluster bears it (`spec.providerID`): `flexmetal://`, then `uuid`.
     #[serde(rename = "providerID", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
     pub provider_id: Option<String>,
 
-    /// Addresses of the server, in the provider's order.
+    /// Addresses of the server, in the provider's order, at most 32.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "atomic"))]
     pub addresses: Vec<Address>,
+
+    /// Number of addresses that `addresses` leaves out. Unset if none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub addresses_omitted: Option<i32>,
 
     /// Name of the location. It is that of the spec until the provider shows the server, then the provider's.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
     pub location: Option<String>,
 
     /// Name of the instance type. It is that of the spec until the provider shows the server, then the provider's.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
     pub instance_type: Option<String>,
 
     /// Short name of the operating system. It is `spec.os.slug` until the provider shows the server, then the provider's.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
     pub os: Option<String>,
 
     /// Host name of the server, as the provider shows it. Unset until then.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
     pub hostname: Option<String>,
 
     /// Contract whose committed quota the server came from, as the provider shows it. Unset for the on-demand pool.
     #[serde(rename = "contractID", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 240))]
     pub contract_id: Option<String>,
 
     /// What waits for an acknowledgement, at most 8. To acknowledge one, set the annotation `flexmetal.dev/acknowledge` to its
@@ -521,10 +534,14 @@ pub struct BareMetalServerStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub released_at: Option<Time>,
 
-    /// Other live machines that bear this object's mark, by identifier. Normally empty.
+    /// UUIDs of other live servers with this object's order tag, at most 20. Normally empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = 20), inner(length(max = 36)), extend("x-kubernetes-list-type" = "atomic"))]
     pub duplicates: Vec<String>,
+
+    /// Number of servers that `duplicates` leaves out. Unset if none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duplicates_omitted: Option<i32>,
 
     /// Machines in whose place another one was ordered, or is about to be; at most 10, the oldest first. Forgotten once
     /// the present machine has been delivered for a day.

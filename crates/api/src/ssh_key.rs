@@ -127,10 +127,12 @@ pub struct SshKeyStatus {
 
     /// The provider's identifier of the stored key, which orders of servers name.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 36))]
     pub uuid: Option<String>,
 
     /// Fingerprint of the key with this identifier, as `ssh-keygen -l` shows it: `SHA256:` and 43 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
     pub fingerprint: Option<String>,
 
     /// Whether this object stored the key. One that was there before is used and never deleted.

@@ -150,6 +150,7 @@ pub struct ServerTagStatus {
 
     /// The tag as the account has it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
     pub tag: Option<String>,
 
     /// Whether this object made the tag; false for one that was there.

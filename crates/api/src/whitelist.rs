@@ -183,10 +183,15 @@ pub struct IpWhitelistStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 
-    /// The entries of the spec, as the provider showed them last.
+    /// The entries of the spec, as the provider showed them last. Of more than 120 those that are as declared are left out
+    /// first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[schemars(length(max = 120), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub entries: Vec<EntryStatus>,
+
+    /// Number of entries that `entries` leaves out. Unset if none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entries_omitted: Option<i32>,
 
     /// Number of entries at the provider that this object did not add.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -195,7 +200,7 @@ pub struct IpWhitelistStatus {
     /// The steps that are left to do, in their order, the first 16. Written before the first of them is sent, and empty
     /// once the last one is known to have had its effect.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = 18), inner(length(max = 384)), extend("x-kubernetes-list-type" = "atomic"))]
     pub plan: Vec<String>,
 
     /// What waits for an acknowledgement, at most 8. To acknowledge one, set the annotation `flexmetal.dev/acknowledge` to its
@@ -230,6 +235,7 @@ pub struct IpWhitelistStatus {
 #[serde(rename_all = "camelCase")]
 pub struct EntryStatus {
     /// Name of the entry.
+    #[schemars(length(max = 32))]
     pub name: String,
     /// The provider's number of the entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]

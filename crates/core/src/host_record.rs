@@ -35,15 +35,17 @@ pub fn against(host: &Host, number: u64, server_id: Option<i64>) -> Option<Strin
     })
 }
 
-/// The provider's word for the last installation.
+/// The provider's word for the last installation, no longer than status holds: it is compared with what stands there.
 pub fn word(status: &InstallStatus) -> Option<&str> {
+    /// Most bytes of the word, so that it is never cut in status, not even where each of them is stored as six.
+    const MOST: usize = 32;
     match status {
         InstallStatus::None => None,
         InstallStatus::Created => Some("created"),
         InstallStatus::Installing => Some("installing"),
         InstallStatus::Finished => Some("finished"),
         InstallStatus::Failed => Some("failed"),
-        InstallStatus::Other(word) => Some(word),
+        InstallStatus::Other(word) => Some(&word[..word.floor_char_boundary(MOST)]),
     }
 }
 

@@ -13,6 +13,12 @@ pub fn counted(number: usize, one: &str) -> String {
     }
 }
 
+/// How many of so many items a list leaves out that holds this many at most; None: none.
+pub fn omitted(number: usize, most: usize) -> Option<i32> {
+    let omitted = number.checked_sub(most).filter(|omitted| *omitted > 0)?;
+    Some(i32::try_from(omitted).unwrap_or(i32::MAX))
+}
+
 /// The first names in order, and how many more there are.
 pub fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut names: Vec<&str> = names.into_iter().collect();
@@ -46,6 +52,13 @@ mod tests {
         assert_eq!(counted(0, "server"), "0 servers");
         assert_eq!(counted(1, "server"), "1 server");
         assert_eq!(counted(2, "server"), "2 servers");
+    }
+
+    #[test]
+    fn only_what_is_left_out_is_counted() {
+        let counts = [(0, 2), (2, 2), (3, 2), (usize::MAX, 2)];
+        let counted = counts.map(|(number, most)| omitted(number, most));
+        assert_eq!(counted, [None, None, Some(1), Some(i32::MAX)]);
     }
 
     #[test]

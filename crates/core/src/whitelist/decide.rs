@@ -21,7 +21,7 @@ use crate::{
     acknowledgement::{Situation, withdraw},
     cause::Cause,
     pass::{self, Sight},
-    wording::counted,
+    wording::{counted, omitted},
 };
 use api::{
     Interval, Reason,
@@ -37,6 +37,8 @@ use wish::Target;
 /// Most entries of a list that is judged. Each step is judged on all of them, each time; no list that people keep is
 /// near that.
 pub const MOST_ENTRIES: usize = 500;
+/// Most entries of the spec that status shows, less one for four of other objects that it asks for.
+const MOST_SHOWN: usize = 120;
 
 /// A decision about a whitelist.
 pub type Decision = pass::Decision<IpWhitelistStatus, Effect>;
@@ -275,7 +277,31 @@ fn status(facts: &Facts, look: &Look, target: &Target, plan: &Plan) -> IpWhiteli
         status.account = Some(facts.subject.object.account());
     }
     acknowledge(facts, &look.list, target, plan, &mut status);
+    if !target.is_end {
+        show_part(&mut status);
+    }
     status
+}
+
+/// Leaves out entries that are too many to be shown, first those that are as declared. Where any is at the provider, one of
+/// those stays: [`Facts::had_entries`] asks for that.
+fn show_part(status: &mut IpWhitelistStatus) {
+    let most = MOST_SHOWN.saturating_sub(status.others_entries.len().div_ceil(4));
+    let most = most.max(1);
+    status.entries_omitted = omitted(status.entries.len(), most);
+    if status.entries_omitted.is_none() {
+        return;
+    }
+    status.entries.sort_by_key(|entry| match entry.state {
+        EntryState::Different => 0,
+        EntryState::Missing => 1,
+        EntryState::Active | EntryState::Inactive => 2,
+    });
+    let there = status.entries.iter().position(|entry| entry.id.is_some());
+    if let Some(there) = there.filter(|there| *there >= most) {
+        status.entries.swap(there, most - 1);
+    }
+    status.entries.truncate(most);
 }
 
 /// What a user may acknowledge: what would be held otherwise, until it is done.

@@ -2,8 +2,11 @@
 
 use super::super::facts::Facts;
 use crate::account::{facts::AccountReport, view::Catalogue};
-use api::catalog::{
-    Catalog, CatalogInstanceType, CatalogLocation, CatalogStock, CatalogSystem, QuotaUse,
+use api::{
+    bounds::{cut_text, stored_size},
+    catalog::{
+        Catalog, CatalogInstanceType, CatalogLocation, CatalogStock, CatalogSystem, QuotaUse,
+    },
 };
 use hosting_types::{
     catalogue::{Location, OperatingSystem, Plan},
@@ -16,17 +19,21 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// Most bytes of a catalog as JSON, as the API server stores it.
 const MOST: usize = 24 * 1024;
-/// What of that locations, systems and quotas may take: stock, which people look for, has the rest.
-const OF_LOCATIONS: usize = 4 * 1024;
-const OF_SYSTEMS: usize = 6 * 1024;
-const OF_QUOTAS: usize = 4 * 1024;
+/// What of a catalog locations, systems and quotas may take: one part of so many. Stock, which users look for, has the rest.
+const LOCATIONS_PER: usize = 6;
+const SYSTEMS_PER: usize = 4;
+const QUOTAS_PER: usize = 6;
+/// Most locations and systems, most instance types, and most availabilities of one of these.
+const MOST_NAMES: usize = 256;
+const MOST_TYPES: usize = 512;
+const MOST_AVAILABILITIES: usize = 16;
 /// What the names of the fields, `omitted` and `asOf` take at most.
 const FRAME: usize = 180;
 /// Most quotas.
 const MOST_QUOTAS: usize = 20;
 /// Least time between two looks that nobody waits for.
 const LEAST_REFRESH: Duration = Duration::from_secs(300);
-/// Most characters of a name, and of the hardware of a type.
+/// Most bytes of a name, and of the hardware of a type.
 const LONGEST_NAME: usize = 64;
 const LONGEST_HARDWARE: usize = 160;
 
@@ -55,7 +62,7 @@ pub(super) fn offer(facts: &Facts, own: Option<&AccountReport>) -> Offer {
     }
     let catalog = Catalog {
         as_of: before.and_then(|before| before.as_of.clone()),
-        ..of(catalogue)
+        ..of(catalogue, MOST)
     };
     // The moment of a look alone is not worth a write.
     if before == Some(&catalog) {
@@ -91,8 +98,9 @@ struct Bounded<T> {
 }
 
 impl<T: Serialize + Ord> Bounded<T> {
-    /// Those that fit, in order; one that does not leaves its place to the next, and so does one without a name.
-    fn of(all: impl Iterator<Item = Option<T>>, bytes: usize, most: usize) -> Self {
+    /// Those that fit, so many at most, in order; one that does not fit leaves its place to the next, and so does one without
+    /// a name.
+    fn of(all: impl Iterator<Item = Option<T>>, most_items: usize, most_bytes: usize) -> Self {
         let all: Vec<Option<T>> = all.collect();
         let unnamed = all.iter().filter(|item| item.is_none()).count();
         let mut named: Vec<T> = all.into_iter().flatten().collect();
@@ -100,13 +108,13 @@ impl<T: Serialize + Ord> Bounded<T> {
         named.dedup();
         let mut bounded = Self {
             items: Vec::new(),
-            left: bytes,
+            left: most_bytes,
             omitted: unnamed,
         };
         for item in named {
             // With the comma behind it.
             let left = bounded.left.checked_sub(stored_size(&item) + 1);
-            match left.filter(|_| bounded.items.len() < most) {
+            match left.filter(|_| bounded.items.len() < most_items) {
                 Some(left) => {
                     bounded.left = left;
                     bounded.items.push(item);
@@ -118,31 +126,21 @@ impl<T: Serialize + Ord> Bounded<T> {
     }
 }
 
-/// How many bytes the API server stores for this: Go's encoder writes some characters of HTML and two ends of lines as
-/// `\u003c` and the like.
-fn stored_size(item: &impl Serialize) -> usize {
-    let json = serde_json::to_string(item).unwrap_or_default();
-    let is_escaped = |c: &char| matches!(c, '<' | '>' | '&' | '\u{2028}' | '\u{2029}');
-    let escaped = json.chars().filter(is_escaped);
-    json.len() + escaped.map(|c| 6 - c.len_utf8()).sum::<usize>()
-}
-
-/// The catalog of a catalogue, without its moment.
-fn of(catalogue: &Catalogue) -> Catalog {
-    const ALL: usize = usize::MAX;
+/// The catalog of a catalogue, without its moment, of so many bytes at most.
+fn of(catalogue: &Catalogue, most: usize) -> Catalog {
     let locations = catalogue.locations.iter().map(location);
-    let locations = Bounded::of(locations, OF_LOCATIONS, ALL);
+    let locations = Bounded::of(locations, MOST_NAMES, most / LOCATIONS_PER);
     let orderable = catalogue
         .systems
         .iter()
         .filter(|s| s.for_servers && s.active);
-    let systems = Bounded::of(orderable.map(system), OF_SYSTEMS, ALL);
+    let systems = Bounded::of(orderable.map(system), MOST_NAMES, most / SYSTEMS_PER);
     let quotas = catalogue.quotas.iter().flat_map(quotas);
-    let quotas = Bounded::of(quotas, OF_QUOTAS, MOST_QUOTAS);
-    let left = locations.left + systems.left + quotas.left;
-    let taken = OF_LOCATIONS + OF_SYSTEMS + OF_QUOTAS - left;
+    let quotas = Bounded::of(quotas, MOST_QUOTAS, most / QUOTAS_PER);
+    let shares = most / LOCATIONS_PER + most / SYSTEMS_PER + most / QUOTAS_PER;
+    let taken = shares - locations.left - systems.left - quotas.left;
     let types = catalogue.plans.iter().map(instance_type);
-    let types = Bounded::of(types, MOST - FRAME - taken, ALL);
+    let types = Bounded::of(types, MOST_TYPES, most.saturating_sub(FRAME + taken));
     let omitted = locations.omitted + systems.omitted + quotas.omitted + types.omitted;
     Catalog {
         locations: locations.items,
@@ -207,6 +205,7 @@ fn instance_type(plan: &Plan) -> Option<CatalogInstanceType> {
     let stock = stock.into_iter().map(|((_, availability), mut locations)| {
         locations.sort_unstable();
         locations.dedup();
+        locations.truncate(MOST_NAMES);
         CatalogStock {
             availability,
             locations,
@@ -215,7 +214,7 @@ fn instance_type(plan: &Plan) -> Option<CatalogInstanceType> {
     Some(CatalogInstanceType {
         name: named(&plan.name)?,
         hardware: cut(&hardware(plan), LONGEST_HARDWARE),
-        stock: stock.collect(),
+        stock: stock.take(MOST_AVAILABILITIES).collect(),
     })
 }
 
@@ -265,9 +264,9 @@ fn named(text: &str) -> Option<String> {
 }
 
 /// A text of the provider without characters that cannot be shown, cut.
-fn cut(text: &str, most: usize) -> String {
-    let plain = text.trim().chars().filter(|c| !is_hidden(*c));
-    plain.take(most).collect()
+pub(super) fn cut(text: &str, most: usize) -> String {
+    let plain: String = text.trim().chars().filter(|c| !is_hidden(*c)).collect();
+    cut_text(&plain, most).unwrap_or(plain)
 }
 
 /// Whether a terminal shows nothing for it, or something else than it is: control characters, those without width, and those

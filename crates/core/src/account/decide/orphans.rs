@@ -1,6 +1,6 @@
 //! Machines of this cluster that no object claims: what status says of them.
 
-use super::super::facts::Facts;
+use super::{super::facts::Facts, catalog::cut};
 use crate::{
     account::{facts::AccountReport, marks, orphans::Verdict},
     wording::{counted, listed},
@@ -22,6 +22,8 @@ const MOST_NAMED: usize = 8;
 const CLOCK_SLACK: i64 = 3600;
 /// Most orphans in status.
 const MOST_LINES: usize = 20;
+/// Most bytes of a provider's name in status, which is compared with what stands there.
+const LONGEST_NAME: usize = 64;
 
 /// The oldest orphans, for status; None: as before.
 pub(super) fn lines(facts: &Facts, own: Option<&AccountReport>) -> Option<Vec<Orphan>> {
@@ -46,11 +48,11 @@ fn line(facts: &Facts, server: &Server) -> Orphan {
     let since = since.filter(|since| since.0.as_second() >= created.saturating_sub(CLOCK_SLACK));
     Orphan {
         uuid: uuid.to_owned(),
-        hostname: server.name.clone(),
+        hostname: cut(&server.name, LONGEST_NAME),
         order_tag: marks::order_tag(server).map(str::to_owned),
         since: since.or_else(|| Timestamp::from_second(facts.wall).ok().map(Time)),
-        location: server.location.clone(),
-        instance_type: server.instance_type.clone(),
+        location: cut(&server.location, LONGEST_NAME),
+        instance_type: cut(&server.instance_type, LONGEST_NAME),
     }
 }
 

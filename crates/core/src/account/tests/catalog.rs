@@ -96,7 +96,7 @@ fn plan(name: &str, stock: &[(&str, &str)]) -> Plan {
 }
 
 /// A catalogue of so many locations, systems and types, each type at each location; names of this length.
-fn large(locations: usize, systems: usize, types: usize, long: usize) -> Catalogue {
+pub(super) fn large(locations: usize, systems: usize, types: usize, long: usize) -> Catalogue {
     let named = |what: &str, number: usize| format!("{what}{number:04}{}", "n".repeat(long));
     let places: Vec<String> = (0..locations).map(|n| named("place ", n)).collect();
     let words = ["high", "medium", "low", "unavailable", "soon"];

@@ -1,7 +1,7 @@
 //! What status shows of a host: its record in short.
 
 use super::super::facts::Facts;
-use crate::host_record::word;
+use crate::{host_record::word, wording::omitted};
 use api::{
     address::{Address, AddressType},
     host::{DedicatedHostStatus, HostDisk, HostHardware},
@@ -37,6 +37,7 @@ pub(super) fn fill(status: &mut DedicatedHostStatus, facts: &Facts, began: Durat
     status.instance_type = text(&host.instance_type);
     let addresses = host.addresses.iter();
     let addresses = addresses.filter(|address| address.kind != Some(CONSOLE));
+    status.addresses_omitted = omitted(addresses.clone().count(), MOST_ADDRESSES);
     status.addresses = addresses.take(MOST_ADDRESSES).map(address).collect();
     status.hardware = Some(hardware(host)).filter(|it| *it != HostHardware::default());
 }
@@ -93,5 +94,6 @@ fn hardware(host: &Host) -> HostHardware {
         threads: shown.threads,
         memory_bytes: (memory > 0).then_some(memory),
         disks: disks.collect(),
+        disks_omitted: omitted(shown.disks.len(), MOST_DISKS),
     }
 }

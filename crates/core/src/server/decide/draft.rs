@@ -4,6 +4,7 @@ use super::super::facts::Facts;
 use crate::{
     acknowledgement::{Situation, withdraw},
     cause::{Cause, Standing},
+    wording::omitted,
 };
 use api::{
     Reason,
@@ -17,6 +18,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 
+/// Most addresses that status shows.
+const MOST_ADDRESSES: usize = 32;
 /// What the identifier of a Node's machine begins with.
 const PROVIDER_ID: &str = "flexmetal://";
 
@@ -88,7 +91,9 @@ impl Draft {
         status.provider_id = Some(format!("{PROVIDER_ID}{}", server.id));
         status.provider_status = Some(server.status.as_str().into());
         status.status_message = Some(server.status_message.clone()).filter(|m| !m.is_empty());
-        status.addresses = server.addresses.iter().map(|a| Address::of(a)).collect();
+        let addresses = server.addresses.iter().take(MOST_ADDRESSES);
+        status.addresses = addresses.map(|a| Address::of(a)).collect();
+        status.addresses_omitted = omitted(server.addresses.len(), MOST_ADDRESSES);
         status.created_at = server.created_at.and_then(time);
         status.delivered_at = server.delivered_at.and_then(time);
         status.released_at = server.released_at.and_then(time);

@@ -18,7 +18,7 @@ use crate::{
     again::Again,
     cause::{Cause, OUT_OF_TOUCH, Standing},
     mark::marks_of,
-    wording::listed,
+    wording::{listed, omitted},
 };
 use api::{
     Interval, Reason,
@@ -32,6 +32,9 @@ use hosting_types::{Server, ServerStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use std::{sync::Arc, time::Duration};
+
+/// Most other servers with the object's tag that status shows.
+const MOST_DUPLICATES: usize = 20;
 
 /// The machine that an object keeps.
 #[derive(Clone, Debug)]
@@ -103,7 +106,9 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     let record = record(facts, on_record, server);
     let mut draft = Draft::unchanged(facts);
     draft.show(server);
-    draft.status.duplicates.clone_from(&machine.others);
+    let others = machine.others.iter().take(MOST_DUPLICATES);
+    draft.status.duplicates = others.cloned().collect();
+    draft.status.duplicates_omitted = omitted(machine.others.len(), MOST_DUPLICATES);
     if server.status.is_live() {
         draft.withdraw(OrderAnother);
     }
@@ -396,7 +401,7 @@ pub(super) fn cause(facts: &Facts, machine: &Machine) -> Cause {
         return Cause::needs_person(
             Reason::DuplicateServers,
             format!(
-                "machine {} is this object's; these bear its tag as well, and are billed: {}; release them at the provider (status.duplicates has the whole list)",
+                "machine {} is this object's; these bear its tag as well, and are billed: {}; release them at the provider (status.duplicates has the first {MOST_DUPLICATES})",
                 server.id,
                 listed(machine.others.iter().map(String::as_str))
             ),

@@ -184,6 +184,15 @@ fn the_oldest_live_machine_is_kept_and_the_others_are_named() {
         .decide();
     assert_eq!(decision.draft.status.uuid, Some(uuid(2)));
     assert_eq!(decision.draft.status.duplicates, [uuid(3)]);
+    assert_eq!(decision.draft.status.duplicates_omitted, None);
+    let many = (3..33).fold(kept(ServerStatus::Delivered), |case, number| {
+        case.with(number, ServerStatus::Delivered)
+    });
+    let shown = many.decide().draft.status;
+    assert_eq!(
+        (shown.duplicates.len(), shown.duplicates_omitted),
+        (20, Some(10))
+    );
 }
 
 #[test]

@@ -1,0 +1,296 @@
+//! What a status may hold: the bounds in the schema of its kind, and the one place that cuts a status to them.
+//!
+//! The API server refuses a status with a text that is too long, and the object would stand still. So each status is cut
+//! right before it is written, whatever a provider answered.
+
+use super::{all_crds, kind::Kind, names::parts_of};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
+use serde::Serialize;
+use serde_json::Value;
+use std::{collections::BTreeMap, sync::LazyLock};
+
+/// Longest text of a status whose field does not say anything else, and of the operator's records. What these compare later
+/// is never that long: identifiers, tags and names.
+const LONGEST_TEXT: i64 = 1024;
+/// Most values of a map.
+const MOST_VALUES: i64 = 16;
+/// Most conditions of an object.
+const MOST_CONDITIONS: i64 = 12;
+/// Longest type or reason of a condition.
+const LONGEST_WORD: i64 = 64;
+/// Longest message of a condition.
+const LONGEST_MESSAGE: usize = 1024;
+
+/// What stands at the end of a text that was cut.
+const CUT: char = '…';
+
+/// The bounds of each kind's status, by the name of the kind.
+static BOUNDS: LazyLock<BTreeMap<String, Bounds>> = LazyLock::new(|| {
+    let crds = all_crds().into_iter();
+    crds.map(|crd| (crd.spec.names.kind.clone(), Bounds::of_status(&crd)))
+        .collect()
+});
+
+/// The bounds of what a schema leaves open.
+static OPEN: LazyLock<Bounds> = LazyLock::new(|| Bounds {
+    length: usize::try_from(LONGEST_TEXT).ok(),
+    is_open: true,
+    ..Bounds::default()
+});
+
+/// The bounds of a value and of what is in it.
+#[derive(Debug, Default)]
+struct Bounds {
+    length: Option<usize>,
+    items: Option<usize>,
+    properties: Option<usize>,
+    fields: BTreeMap<String, Bounds>,
+    /// Of each item of a list, or each value of a map.
+    each: Option<Box<Bounds>>,
+    /// Whether it may hold what the schema does not name.
+    is_open: bool,
+}
+
+impl Bounds {
+    fn of_status(crd: &CustomResourceDefinition) -> Self {
+        let schema = crd.spec.versions.first().and_then(|v| v.schema.as_ref());
+        let schema = schema.and_then(|s| s.open_api_v3_schema.as_ref());
+        let status = schema.and_then(|s| s.properties.as_ref()?.get("status"));
+        status.map(Self::of_schema).unwrap_or_default()
+    }
+
+    fn of_schema(schema: &JSONSchemaProps) -> Self {
+        let number = |bound: Option<i64>| bound.and_then(|bound| usize::try_from(bound).ok());
+        let fields = schema.properties.iter().flatten();
+        let items = match &schema.items {
+            Some(JSONSchemaPropsOrArray::Schema(items)) => Some(items),
+            _ => None,
+        };
+        let values = match &schema.additional_properties {
+            Some(JSONSchemaPropsOrBool::Schema(values)) => Some(values),
+            _ => None,
+        };
+        let each = items.or(values);
+        Self {
+            length: number(schema.max_length),
+            items: number(schema.max_items),
+            properties: number(schema.max_properties),
+            fields: fields
+                .map(|(name, field)| (name.clone(), Self::of_schema(field)))
+                .collect(),
+            each: each.map(|each| Box::new(Self::of_schema(each))),
+            is_open: schema.x_kubernetes_preserve_unknown_fields == Some(true),
+        }
+    }
+
+    /// The bounds of the items of a list, or of the values that have no bounds of their own.
+    fn of_each(&self) -> Option<&Self> {
+        self.each
+            .as_deref()
+            .or_else(|| self.is_open.then(|| &*OPEN))
+    }
+
+    fn cut(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                if let Some(cut) = self.length.and_then(|most| cut_text(text, most)) {
+                    *text = cut;
+                }
+            }
+            Value::Array(items) => {
+                items.truncate(self.items.unwrap_or(usize::MAX));
+                if let Some(each) = self.of_each() {
+                    items.iter_mut().for_each(|item| each.cut(item));
+                }
+            }
+            Value::Object(fields) => {
+                let most = self.properties.unwrap_or(usize::MAX);
+                if fields.len() > most {
+                    *fields = std::mem::take(fields).into_iter().take(most).collect();
+                }
+                for (name, field) in fields {
+                    if let Some(bounds) = self.fields.get(name).or_else(|| self.of_each()) {
+                        bounds.cut(field);
+                    }
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+}
+
+/// Cuts a status, as JSON, to the bounds of its schema. Of a list the first items stay.
+pub fn cut_status<K: Kind>(status: &mut Value) {
+    if let Some(bounds) = BOUNDS.get(&*K::kind(&())) {
+        bounds.cut(status);
+    }
+}
+
+/// The message of a condition as it is written.
+pub(super) fn cut_message(message: &str) -> String {
+    cut_text(message, LONGEST_MESSAGE).unwrap_or_else(|| message.to_owned())
+}
+
+/// The begin of a text that takes more than so many bytes as the API server stores it, with an ellipsis; None: it fits. A
+/// schema counts characters, which are never more.
+pub fn cut_text(text: &str, most: usize) -> Option<String> {
+    let mut taken = 0;
+    let mut end = 0;
+    for (at, letter) in text.char_indices() {
+        if taken + CUT.len_utf8() <= most {
+            end = at;
+        }
+        taken += bytes_of(letter);
+        if taken > most {
+            return Some(format!("{}{CUT}", &text[..end]));
+        }
+    }
+    None
+}
+
+/// How many bytes the API server stores for this.
+pub fn stored_size(part: &impl Serialize) -> usize {
+    let json = serde_json::to_string(part).unwrap_or_default();
+    let escaped = json.chars().filter(|letter| is_escaped(*letter));
+    json.len() + escaped.map(|letter| 6 - letter.len_utf8()).sum::<usize>()
+}
+
+/// How many bytes a character takes within a stored text.
+fn bytes_of(letter: char) -> usize {
+    match letter {
+        '"' | '\\' | '\n' | '\r' | '\t' => 2,
+        _ if letter < ' ' || is_escaped(letter) => 6,
+        _ => letter.len_utf8(),
+    }
+}
+
+/// Go's encoder writes some characters of HTML and two ends of lines as `\u003c` and the like.
+fn is_escaped(letter: char) -> bool {
+    matches!(letter, '<' | '>' | '&' | '\u{2028}' | '\u{2029}')
+}
+
+/// Gives everything in the schema of a status its bounds that has none of its own, but for lists: those say their own.
+pub(super) fn bound_status(status: &mut JSONSchemaProps) {
+    bound_conditions(status);
+    bound_texts(status);
+}
+
+fn bound_texts(schema: &mut JSONSchemaProps) {
+    let is_date = schema.format.as_deref() == Some("date-time");
+    if schema.type_.as_deref() == Some("string") && schema.enum_.is_none() && !is_date {
+        schema.max_length.get_or_insert(LONGEST_TEXT);
+    }
+    if schema.additional_properties.is_some() {
+        schema.max_properties.get_or_insert(MOST_VALUES);
+    }
+    parts_of(schema).for_each(bound_texts);
+}
+
+/// The type of conditions is that of Kubernetes, which has looser bounds.
+fn bound_conditions(status: &mut JSONSchemaProps) {
+    let properties = status.properties.as_mut();
+    let Some(conditions) = properties.and_then(|p| p.get_mut("conditions")) else {
+        return;
+    };
+    conditions.max_items = Some(MOST_CONDITIONS);
+    let Some(JSONSchemaPropsOrArray::Schema(condition)) = &mut conditions.items else {
+        return;
+    };
+    for (name, field) in condition.properties.iter_mut().flatten() {
+        match name.as_str() {
+            "type" | "reason" => field.max_length = Some(LONGEST_WORD),
+            "message" => field.max_length = i64::try_from(LONGEST_MESSAGE).ok(),
+            "status" => {
+                let words = ["True", "False", "Unknown"];
+                field.enum_ = Some(words.map(|word| JSON(word.into())).into());
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::BareMetalServer;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    #[test]
+    fn long_texts_end_with_an_ellipsis_at_a_character() {
+        for (text, most, cut) in [
+            ("", 0, None),
+            ("short", 5, None),
+            ("longer", 5, Some("lo…")),
+            ("ééé", 6, None),
+            ("éééé", 6, Some("é…")),
+            ("a\"b", 4, None),
+            ("a\"\"\"", 6, Some("a\"…")),
+            ("a\u{1}\u{1}", 12, Some("a\u{1}…")),
+            ("a<b", 8, None),
+            ("<b>", 10, Some("<b…")),
+        ] {
+            assert_eq!(cut_text(text, most).as_deref(), cut, "{text:?} {most}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_cut_fits_and_is_not_cut_again(text in "[\\PC<>&\"\n\u{1}\u{2028}]{0,40}", most in 3_usize..60) {
+            let cut = cut_text(&text, most);
+            let shown = cut.as_deref().unwrap_or(&text);
+            prop_assert!(stored_size(&shown) <= most + 2, "{shown}");
+            prop_assert_eq!(cut_text(shown, most), None);
+        }
+    }
+
+    #[test]
+    fn what_a_schema_leaves_open_is_cut_too() {
+        let long = "x".repeat(5000);
+        let open = json!({
+            "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+            "properties": {"word": {"type": "string", "maxLength": 8}},
+        });
+        let bounds = Bounds::of_schema(&serde_json::from_value(open).unwrap());
+        let mut records =
+            json!({"word": long, "number": 1, "of": [{"any": {"depth": long}}, long]});
+        bounds.cut(&mut records);
+        assert_eq!(records["word"], "xxxxx…");
+        assert_eq!(records["number"], 1);
+        for text in [&records["of"][0]["any"]["depth"], &records["of"][1]] {
+            let text = text.as_str().unwrap();
+            assert!(text.ends_with('…') && text.len() == 1024, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_status_is_cut_wherever_its_schema_has_a_bound() {
+        let long = "x".repeat(5000);
+        let mut status = json!({
+            "observedGeneration": 7,
+            "uuid": "00000000-0000-4000-8000-000000000001",
+            "statusMessage": long,
+            "addresses": vec![json!({"type": "ExternalIP", "address": long}); 100],
+            "conditions": [{"type": "Ready", "status": "True", "reason": "R", "message": long}],
+        });
+        cut_status::<BareMetalServer>(&mut status);
+        assert_eq!(status["observedGeneration"], 7);
+        assert_eq!(status["uuid"], "00000000-0000-4000-8000-000000000001");
+        let addresses = status["addresses"].as_array().unwrap();
+        assert_eq!(addresses.len(), 32);
+        let texts = [
+            &status["statusMessage"],
+            &addresses[31]["address"],
+            &status["conditions"][0]["message"],
+        ];
+        for (text, most) in texts.into_iter().zip([512, 64, 1024]) {
+            let text = text.as_str().unwrap();
+            assert!(text.ends_with("x…") && text.len() == most, "{text}");
+        }
+        let before = status.clone();
+        cut_status::<BareMetalServer>(&mut status);
+        assert_eq!(status, before);
+    }
+}
