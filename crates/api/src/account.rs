@@ -1,9 +1,10 @@
 //! `ProviderAccount` and `ClusterProviderAccount`: where the hosting API is, and with which key.
 
 use super::{
+    account_sizes::{LARGEST_CA_BUNDLE, LONGEST_CA_BUNDLE},
     account_use::{CallBudget, KindUsers},
     acknowledgement::{Acknowledged, PendingAcknowledgement},
-    allowed::AllowedNamespaces,
+    allowed::{AllowedNamespaces, entries_fit},
     catalog::Catalog,
     host_install::RequestForm,
     kind::Kind,
@@ -22,9 +23,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::ops::Not;
-
-/// Most bytes of a CA bundle. PEM is ASCII, so these are characters, too.
-pub const LONGEST_CA_BUNDLE: usize = 32_768;
 
 /// An account of the hosting API for the servers of its own namespace.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -177,11 +175,12 @@ pub struct ClusterProviderAccountSpec {
     /// Where the account is and how to talk to it.
     #[serde(flatten)]
     pub account: AccountSpec,
-    /// Which namespaces may use the account, by named entries, at most 16. A namespace that two entries match is served
-    /// by neither. Default: none. Mutable; it stops orders, never releases.
+    /// Which namespaces may use the account, by named entries, at most 16. Their names, labels and limits have at most
+    /// 8192 characters together. A namespace that two entries match is served by neither. Default: none. Mutable; it stops
+    /// orders, never releases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
-    #[x_kube(validation = Rule::new(names_of_limits(12_000)).message("the limits of the entries name more than 12000 characters of instance types, locations and contracts together: use several accounts of the cluster"))]
+    #[x_kube(validation = entries_fit())]
     #[x_kube(validation = Rule::new("self.map(e, has(e.hosts) ? e.hosts.size() : 0).sum() <= 128").message("the entries list more than 128 hosts together: use several accounts of the cluster, or a ProviderAccount in the namespace of the hosts"))]
     pub allowed_namespaces: Vec<AllowedNamespaces>,
 }
@@ -194,7 +193,7 @@ pub struct AccountSpec {
     /// Secret. Where both say one, they must be equal. Https to a public address, or one that the operator's
     /// `--allowed-base-url` lists. No user information, query or fragment. Mutable.
     #[serde(default, rename = "baseURL", skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 2048))]
+    #[schemars(length(min = 1, max = 1024))]
     pub base_url: Option<String>,
 
     /// Stops everything through this account: nothing is ordered, changed or released, whatever the objects say; reads go
@@ -202,13 +201,13 @@ pub struct AccountSpec {
     #[serde(default, skip_serializing_if = "Not::not")]
     pub suspend: bool,
 
-    /// PEM certificates to trust in addition to the system's, for a private root, at most 32768 bytes. Not with
+    /// PEM certificates to trust in addition to the system's, for a private root, at most 10240 bytes. Not with
     /// `caBundleRef`. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = LONGEST_CA_BUNDLE))]
     pub ca_bundle: Option<String>,
 
-    /// ConfigMap or Secret that holds such certificates, at most 32768 bytes. It is read by name and never listed. Not with
+    /// ConfigMap or Secret that holds such certificates, at most 10240 bytes. It is read by name and never listed. Not with
     /// `caBundle`. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "CaBundleRef")]
@@ -313,16 +312,6 @@ fn one_ca_bundle() -> Rule {
         .message("set at most one of spec.caBundle and spec.caBundleRef")
 }
 
-/// The rule of the entries that keeps an account below 64 KiB, whatever their limits name.
-fn names_of_limits(most: usize) -> String {
-    let lists = ["instanceTypes", "locations", "contractIDs"].map(|list| {
-        let list = format!("e.limits.{list}");
-        format!("(has({list}) ? {list}.map(n, n.size()).sum() : 0)")
-    });
-    let all = lists.join(" + ");
-    format!("self.map(e, has(e.limits) ? {all} : 0).sum() <= {most}")
-}
-
 /// What is known about the account. Written by the operator only.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -398,7 +387,7 @@ pub struct AccountStatus {
     /// Certificates in use that `spec.caBundleRef` gave, as PEM. They stay in use while that object or its key is missing.
     /// Unset without `spec.caBundleRef`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 2 * LONGEST_CA_BUNDLE))]
+    #[schemars(length(max = LARGEST_CA_BUNDLE))]
     pub ca_bundle: Option<String>,
 
     /// The key that all calls are made with: no call with a former key is under way any more. Unset before the first key was
@@ -476,7 +465,7 @@ pub struct Credentials {
 pub struct Endpoint {
     /// Base URL.
     #[serde(rename = "baseURL")]
-    #[schemars(length(max = 2048))]
+    #[schemars(length(max = 1024))]
     pub base_url: String,
     /// Hash of the verified key: the first 12 hex digits of its SHA-256.
     #[schemars(length(max = 12))]

@@ -1,13 +1,36 @@
 //! Which namespaces a cluster account serves, and within which limits.
 
 use super::{
+    account_sizes::LONGEST_ENTRIES,
     limits::Limits,
     records,
     selector::{Labels, NamespaceSelector},
 };
+use kube_core::Rule;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Not;
+
+/// The rule of the entries: their texts leave room for the rest of the object.
+pub(super) fn entries_fit() -> Rule {
+    let texts = |list: &str| format!("(has({list}) ? {list}.map(t, t.size()).sum() : 0)");
+    let names = texts("e.names");
+    let [types, locations, contracts] = ["instanceTypes", "locations", "contractIDs"]
+        .map(|field| texts(&format!("e.limits.{field}")));
+    let limits = format!("(has(e.limits) ? {types} + {locations} + {contracts} : 0)");
+    let labels = "(has(e.selector.matchLabels) ? e.selector.matchLabels.map(k, k.size() + e.selector.matchLabels[k].size()).sum() : 0)";
+    let values = texts("x.values");
+    let expressions = format!(
+        "(has(e.selector.matchExpressions) ? e.selector.matchExpressions.map(x, x.key.size() + {values}).sum() : 0)"
+    );
+    let selector = format!("(has(e.selector) ? {labels} + {expressions} : 0)");
+    Rule::new(format!(
+        "self.map(e, e.name.size() + {names} + {limits} + {selector}).sum() <= {LONGEST_ENTRIES}"
+    ))
+    .message(&*format!(
+        "the names, labels and limits of the entries have more than {LONGEST_ENTRIES} characters together: select namespaces by a label, or use several accounts of the cluster"
+    ))
+}
 
 /// Namespaces that may use a cluster account.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -4,7 +4,7 @@ use super::{
     command::CommandOutcome,
     host::DedicatedHostSpec,
     install::{FinishedInstall, InstallEnd, LastInstall},
-    installation::{MOST_TEXT, TALOS, is_of, params_are_read},
+    installation::{MOST_TEXT, TALOS, is_of, params_are_read, params_size, script_size},
     order::OrderAccount,
     references::ValueLocation,
     rfc3339,
@@ -16,11 +16,9 @@ use serde::{Deserialize, Serialize};
 
 /// The rule of a spec: its texts leave room for the rest of the object.
 pub(super) fn texts_fit() -> Rule {
-    Rule::new(format!(
-        "(has(self.os) && has(self.os.kernelParams) ? self.os.kernelParams.map(p, has(p.value) ? bytes(p.value).size() : 0).sum() : 0) + (has(self.postInstallScript) && has(self.postInstallScript.value) ? bytes(self.postInstallScript.value).size() : 0) <= {MOST_TEXT}"
-    ))
-    .message(&*format!(
-        "the texts in os.kernelParams and postInstallScript have more than {MOST_TEXT} bytes together: put the long ones into a Secret or a ConfigMap and refer to them (valueFrom)"
+    let (params, script) = (params_size(), script_size());
+    Rule::new(format!("{params} + {script} <= {MOST_TEXT}")).message(&*format!(
+        "the texts and names in os.kernelParams and postInstallScript have more than {MOST_TEXT} bytes together: put the long ones into a Secret or a ConfigMap and refer to them (valueFrom)"
     ))
 }
 

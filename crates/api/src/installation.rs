@@ -65,20 +65,52 @@ pub(super) fn keys_are_installed() -> Rule {
 /// The most bytes of the texts that a spec holds itself, together: it keeps an object below 64 KiB.
 pub(super) const MOST_TEXT: u32 = 16_384;
 
+/// A CEL term: the bytes of a text that may be unset.
+fn text_size(text: &str) -> String {
+    format!("(has({text}) ? bytes({text}).size() : 0)")
+}
+
+/// A CEL term: the bytes of name and key of a reference that may be unset.
+fn reference_size(reference: &str) -> String {
+    format!("(has({reference}) ? {reference}.name.size() + {reference}.key.size() : 0)")
+}
+
+/// A CEL term: the bytes of the kernel parameters of a spec.
+pub(super) fn params_size() -> String {
+    let value = text_size("p.value");
+    let [secret, config_map] =
+        ["secretKeyRef", "configMapKeyRef"].map(|of| reference_size(&format!("p.valueFrom.{of}")));
+    format!(
+        "(has(self.os) && has(self.os.kernelParams) ? self.os.kernelParams.map(p, p.key.size() + {value} + (has(p.valueFrom) ? {secret} + {config_map} : 0)).sum() : 0)"
+    )
+}
+
+/// A CEL term: the bytes of the script of a spec.
+pub(super) fn script_size() -> String {
+    let text = text_size("self.postInstallScript.value");
+    format!("(has(self.postInstallScript) ? {text} : 0)")
+}
+
 /// The rule of a spec: its texts leave room for the rest of the object.
 pub(super) fn texts_fit() -> Rule {
-    let one = |place: &str| {
-        format!("(has({place}) && has({place}.value) ? bytes({place}.value).size() : 0)")
-    };
-    let keys = "(has(self.sshKeys) ? self.sshKeys.map(k, has(k.publicKey) ? bytes(k.publicKey).size() : 0).sum() : 0)";
-    let params = "(has(self.os) && has(self.os.kernelParams) ? self.os.kernelParams.map(p, has(p.value) ? bytes(p.value).size() : 0).sum() : 0)";
-    let data = "(has(self.userData) && has(self.userData.data.value) ? bytes(self.userData.data.value).size() : 0)";
-    let script = one("self.postInstallScript");
+    let key = text_size("k.publicKey");
+    let [secret, config_map] =
+        ["secretKeyRef", "configMapKeyRef"].map(|of| reference_size(&format!("k.{of}")));
+    let keys = format!(
+        "(has(self.sshKeys) ? self.sshKeys.map(k, {key} + {secret} + {config_map} + (has(k.sshKeyRef) ? k.sshKeyRef.name.size() : 0)).sum() : 0)"
+    );
+    let data = text_size("self.userData.data.value");
+    let data = format!("(has(self.userData) ? {data} : 0)");
+    let url = text_size("self.os.ipxeScriptURL");
+    let system = format!(
+        "(has(self.os) ? {url} + (has(self.os.partitions) ? self.os.partitions.map(p, p.target.size()).sum() : 0) : 0)"
+    );
+    let (params, script) = (params_size(), script_size());
     Rule::new(format!(
-        "{keys} + {params} + {data} + {script} <= {MOST_TEXT}"
+        "{keys} + {params} + {system} + {data} + {script} <= {MOST_TEXT}"
     ))
     .message(&*format!(
-        "the texts in sshKeys, os.kernelParams, postInstallScript and userData have more than {MOST_TEXT} bytes together: put the long ones into a Secret or a ConfigMap and refer to them (valueFrom), and make SshKey objects of the keys"
+        "the texts and names in sshKeys, os, postInstallScript and userData have more than {MOST_TEXT} bytes together: put the long ones into a Secret or a ConfigMap and refer to them (valueFrom), and make SshKey objects of the keys"
     ))
 }
 

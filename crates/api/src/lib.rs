@@ -15,6 +15,7 @@ use kube_core as core;
 use kube_derive::KubeSchema;
 
 pub mod account;
+pub mod account_sizes;
 pub mod account_use;
 pub mod acknowledgement;
 pub mod address;

@@ -36,6 +36,8 @@ pub mod wording;
 
 #[cfg(test)]
 mod readings;
+#[cfg(test)]
+mod sizes;
 
 pub use backoff::Backoff;
 pub use moment::Moment;

@@ -5,7 +5,7 @@ use std::fmt;
 use url::{Host, Url};
 
 /// The longest base URL that is accepted, in bytes: it is shown in status.
-const LONGEST: usize = 2048;
+const LONGEST: usize = 1024;
 
 /// The base URL of the hosting API, without the version: `https://host[/prefix]`.
 ///
@@ -27,7 +27,7 @@ pub enum BaseUrlError {
     /// Neither https nor http.
     #[error("baseURL has a scheme other than https: write it as https://host")]
     Scheme,
-    /// More than 2048 bytes.
+    /// More than 1024 bytes.
     #[error("baseURL is longer than {LONGEST} bytes: write it as https://host")]
     TooLong,
     /// A user name or password in front of the host.
@@ -69,6 +69,10 @@ impl BaseUrl {
         }
         url.set_path(&path);
         let text = url.as_str().trim_end_matches('/').to_owned();
+        // What is not ASCII takes more than was written, and the API server stores `&` as six bytes.
+        if text.len() + 5 * text.matches('&').count() > LONGEST {
+            return Err(BaseUrlError::TooLong);
+        }
         Ok(Self { url, text })
     }
 

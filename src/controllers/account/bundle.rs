@@ -5,7 +5,11 @@ use crate::controllers::{
     context::Process,
     values::{ValueError, ValueSource},
 };
-use api::account::{AccountSpec, CaBundleKind, CaBundleRef, LONGEST_CA_BUNDLE};
+use api::{
+    account::{AccountSpec, CaBundleKind, CaBundleRef},
+    account_sizes::{LARGEST_CA_BUNDLE, LONGEST_CA_BUNDLE},
+    bounds::stored_size,
+};
 use flexmetal_core::account::facts::BundleFact;
 use hosting::check_ca_bundle;
 
@@ -62,19 +66,28 @@ pub(super) async fn read(process: &Process, namespace: &str, of: &CaBundleRef) -
     let read = process.values(namespace, &wanted).await;
     match read.into_iter().next() {
         Some(Ok(text)) => {
-            let pem = certificates(&text).into_bytes();
-            match check_ca_bundle(&pem) {
-                Ok(()) => Bundle {
-                    fact: BundleFact::Known,
-                    pem: Some(pem),
-                },
-                // What lies in the object is in no message.
-                Err(_) => Bundle::none(BundleFact::Unusable(format!(
-                    "{} {namespace}/{}, key {:?}, holds no readable certificates: put the PEM text of the root there",
+            let pem = certificates(&text);
+            // What lies in the object is in no message.
+            let unusable = |why: &str| {
+                Bundle::none(BundleFact::Unusable(format!(
+                    "{} {namespace}/{}, key {:?}, {why}",
                     of.kind.as_str(),
                     selector.name,
                     selector.key
-                ))),
+                )))
+            };
+            match check_ca_bundle(pem.as_bytes()) {
+                // The status of the account has it as it is.
+                Ok(()) if stored_size(&pem) > LARGEST_CA_BUNDLE => unusable(
+                    "has certificates in short lines: put them there in lines of 64 characters",
+                ),
+                Ok(()) => Bundle {
+                    fact: BundleFact::Known,
+                    pem: Some(pem.into_bytes()),
+                },
+                Err(_) => {
+                    unusable("holds no readable certificates: put the PEM text of the root there")
+                }
             }
         }
         Some(Err(error)) => Bundle::none(fact(&error)),

@@ -154,9 +154,9 @@ mod tests {
             ),
             (
                 None,
-                to(&format!("{ONE}/{}", "x".repeat(2048))),
+                to(&format!("{ONE}/{}", "x".repeat(1024))),
                 &[],
-                &["Secret n/api: baseURL", "longer than 2048 bytes"],
+                &["Secret n/api: baseURL", "longer than 1024 bytes"],
             ),
             (
                 None,

@@ -12,6 +12,7 @@ use super::{
 use crate::{account::Connection, controllers::context::Process, runtime::clock};
 use api::{
     account::{AccountSpec, AccountStatus},
+    bounds::stored_size,
     names::HELD_SECRET,
 };
 use flexmetal_core::{
@@ -124,6 +125,7 @@ pub async fn observe<K: AccountObject>(
         fresh_word,
         meta: object.meta().clone(),
         spec: spec.clone(),
+        spec_size: stored_size(spec) + stored_size(&object.allowed()),
         timing,
         status,
         secret: reading.fact,

@@ -199,7 +199,7 @@ async fn a_secret_that_is_deleted_ends_the_session_and_keeps_every_object() {
     judge(&world).await;
 }
 
-fn certificate() -> CertifiedKey<KeyPair> {
+pub(super) fn certificate() -> CertifiedKey<KeyPair> {
     generate_simple_self_signed(["localhost".to_owned()]).unwrap()
 }
 

@@ -15,6 +15,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
+use super::ssh_keys::public_key;
+
 /// The longest answer that the operator reads of any kind.
 const LONGEST: usize = 8 << 20;
 /// The longest record that the operator reads.
@@ -88,8 +90,9 @@ async fn answer(State(api): State<Api>, request: Request) -> Response {
                 true => record_of_short_texts,
                 false => large_record,
             };
-            page(request.headers(), |number| record(&api, number))
+            page(request.headers(), usize::MAX, |number| record(&api, number))
         }
+        "largest" => largest(&api, path, request.headers()),
         "slow" if is_listing => a_byte_now_and_then(),
         // A list of nothing, so that the rest is asked for.
         _ if is_listing => json_of("[]".into()),
@@ -127,8 +130,8 @@ fn parts(way: &str) -> String {
     format!("[{}{part}]", format!("{part},").repeat(times - 1))
 }
 
-/// A page of a list that never ends.
-fn page(headers: &HeaderMap, record: impl Fn(usize) -> Value) -> Response {
+/// A page of a list of so many records.
+fn page(headers: &HeaderMap, most: usize, record: impl Fn(usize) -> Value) -> Response {
     let range = headers.get("ranged-data").and_then(|it| it.to_str().ok());
     let range = range.unwrap_or("start=0,results=50");
     let mut numbers = range.split(',').map(|part| {
@@ -137,8 +140,95 @@ fn page(headers: &HeaderMap, record: impl Fn(usize) -> Value) -> Response {
     });
     let start = numbers.next().unwrap_or(0);
     let count = numbers.next().unwrap_or(50);
-    let records: Vec<Value> = (start..start + count).map(record).collect();
+    let end = most.min(start + count);
+    let records: Vec<Value> = (start..end).map(record).collect();
     json_of(Value::from(records).to_string().into())
+}
+
+/// The hosts that such an API shows, and the number of the first one.
+pub(super) const HOSTS: usize = 150;
+pub(super) const FIRST_HOST: usize = 1000;
+
+/// Some of everything, each record as large as the operator's status could ever need it.
+fn largest(api: &Api, path: &str, headers: &HeaderMap) -> Response {
+    let long = "l".repeat(1000);
+    // The longest names that a catalog shows begin with a number.
+    let name = |number: usize| format!("{number:l>64}");
+    let list = |most: usize, record: &dyn Fn(usize) -> Value| {
+        let records: Vec<Value> = (0..most).map(record).collect();
+        json_of(Value::from(records).to_string().into())
+    };
+    let one = |record: Value| json_of(record.to_string().into());
+    let parts: Vec<&str> = path.split('/').skip(1).collect();
+    match parts[..] {
+        ["flexMetal", "servers"] => page(headers, 40, |number| large_record(api, number)),
+        ["flexMetal", "servers", uuid] => {
+            let number = uuid.rsplit('-').next().unwrap_or_default();
+            one(large_record(
+                api,
+                usize::from_str_radix(number, 16).unwrap_or(0),
+            ))
+        }
+        ["host"] => page(headers, HOSTS, large_host),
+        ["host", number] => {
+            let number = number.parse().unwrap_or(FIRST_HOST);
+            one(large_host(number - FIRST_HOST))
+        }
+        ["flexMetal", "tags"] => page(
+            headers,
+            50,
+            |number| json!({"tag": format!("{number:0>64}"), "resources": {"count": 1}}),
+        ),
+        ["sshKey"] => list(1, &|_| {
+            let uuid = "00000000-0000-4000-8000-00000000000a";
+            json!({"uuid": uuid, "name": long, "publicKey": public_key('A')})
+        }),
+        ["account", "apiKey", _, "whitelist"] => page(headers, 250, |number| {
+            let address = format!("2001:db8:2222:2222:2222:2222:{number:x}:2222");
+            json!({"id": usize::MAX / 2 - number, "ipStart": address, "ipEnd": address, "comments": long})
+        }),
+        ["flexMetal", "location"] => list(
+            200,
+            &|number| json!({"id": number, "name": name(number), "countryShortName": long}),
+        ),
+        ["operatingsystem"] => list(
+            200,
+            &|number| json!({"id": number, "name": long, "slug": name(number)}),
+        ),
+        ["flexMetal", "plans"] => list(100, &|number| {
+            let places = (0..50).map(|n| json!({"name": name(n), "availability": &long[..100]}));
+            json!({
+                "name": name(number), "locations": places.collect::<Vec<_>>(),
+                "hardwareDetails": {"cpu": {"name": long, "cpuCount": 2}},
+            })
+        }),
+        ["flexMetal", "quota", "usage"] => list(50, &|number| {
+            let usage = json!({
+                "instanceType": {"name": name(number)}, "quotaType": "onDemand",
+                "contractId": name(number), "quota": 2_147_483_647, "usage": 2_147_483_647,
+            });
+            json!({"location": {"name": name(number)}, "quotaUsage": [usage]})
+        }),
+        _ => json_of("[]".into()),
+    }
+}
+
+/// A host with texts that are longer, and addresses and disks that are more, than a status holds. 150 larger ones would be
+/// more than the accounts of one namespace may hold.
+fn large_host(number: usize) -> Value {
+    let long = "h".repeat(1000);
+    let addresses = (0..70).map(|n| json!({"ipAddress": format!("{n:0>500}"), "private": true}));
+    let disks =
+        (0..40).map(|n| json!({"diskType": format!("{n:0>250}"), "model": format!("{n:0>250}")}));
+    json!({
+        "id": FIRST_HOST + number, "serverType": 1, "serverId": usize::MAX / 2,
+        "serverName": long, "liveHostName": long, "osId": usize::MAX / 2, "dcLocationId": usize::MAX / 2,
+        "instanceType": {"name": long}, "brand": long, "model": long, "rackName": long,
+        "cpu": {"info": long, "socket": 8, "cores": 1024, "threads": 2048},
+        "memory": vec![json!({"size": 1_099_511_627_776_u64}); 128],
+        "disk": disks.collect::<Vec<_>>(), "ipAddress": addresses.collect::<Vec<_>>(),
+        "status": long, "installStatus": long, "uptime": 100_000,
+    })
 }
 
 /// A record of as many texts as can be, which take much more memory than they have letters.

@@ -47,6 +47,7 @@ mod rotation;
 mod scale;
 mod server_tags;
 mod shared_accounts;
+mod sizes;
 mod ssh_keys;
 mod stock;
 mod tags;

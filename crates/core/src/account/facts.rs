@@ -39,6 +39,8 @@ pub struct Facts {
     pub meta: ObjectMeta,
     /// What it asks for.
     pub spec: AccountSpec,
+    /// How many bytes the API server stores for its whole spec.
+    pub spec_size: usize,
     /// The times in force.
     pub timing: TimingInForce,
     /// What was last written of it.

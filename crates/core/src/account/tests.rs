@@ -7,6 +7,7 @@ mod order_tags;
 mod orphans;
 mod release_limit;
 mod request;
+mod sizes;
 mod uses;
 
 use super::{
@@ -160,6 +161,7 @@ fn facts() -> Facts {
             egress_cidrs: Vec::new(),
             limits: Limits::default(),
         },
+        spec_size: 500,
         timing: TimingInForce::default(),
         status: AccountStatus {
             account_id: Some(LINEAGE.into()),

@@ -98,12 +98,16 @@ fn base_urls_are_absolute_and_of_the_web() {
     for text in accepted {
         BaseUrl::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
     }
-    let long = format!("https://api.example.com/{}", "x".repeat(2048));
+    let long = format!("https://api.example.com/{}", "x".repeat(1024));
+    let grows = format!("https://api.example.com/{}", "ä".repeat(200));
+    let escaped = format!("https://api.example.com/{}", "&".repeat(200));
     let refused = HashMap::from([
         ("", BaseUrlError::NotAUrl),
         ("api.example.com", BaseUrlError::NotAUrl),
         ("https://", BaseUrlError::NotAUrl),
         (&*long, BaseUrlError::TooLong),
+        (&*grows, BaseUrlError::TooLong),
+        (&*escaped, BaseUrlError::TooLong),
         ("ftp://api.example.com", BaseUrlError::Scheme),
         ("file:///etc/passwd", BaseUrlError::Scheme),
         ("mailto:me@example.com", BaseUrlError::Scheme),

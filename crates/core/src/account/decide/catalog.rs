@@ -1,8 +1,10 @@
-//! What can be ordered through an account, for its status: within 24 KiB, and the same for the same catalogue.
+//! What can be ordered through an account, for its status: within 24 KiB, or less where the spec is large, and the same for
+//! the same catalogue.
 
 use super::super::facts::Facts;
 use crate::account::{facts::AccountReport, view::Catalogue};
 use api::{
+    account_sizes::SPEC_AND_CATALOG,
     bounds::{cut_text, stored_size},
     catalog::{
         Catalog, CatalogInstanceType, CatalogLocation, CatalogStock, CatalogSystem, QuotaUse,
@@ -60,9 +62,10 @@ pub(super) fn offer(facts: &Facts, own: Option<&AccountReport>) -> Offer {
     if before.is_some() && is_told {
         return as_before;
     }
+    let taken = facts.spec_size + stored_size(&facts.ca_bundle());
     let catalog = Catalog {
         as_of: before.and_then(|before| before.as_of.clone()),
-        ..of(catalogue, MOST)
+        ..of(catalogue, MOST.min(SPEC_AND_CATALOG.saturating_sub(taken)))
     };
     // The moment of a look alone is not worth a write.
     if before == Some(&catalog) {

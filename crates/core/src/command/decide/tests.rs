@@ -3,6 +3,7 @@
 mod follow;
 mod hosts;
 pub(crate) mod readings;
+mod sizes;
 mod start;
 mod world;
 

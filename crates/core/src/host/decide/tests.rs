@@ -4,6 +4,7 @@ mod installs;
 mod looks;
 mod powers;
 pub(crate) mod readings;
+mod sizes;
 mod world;
 
 use super::*;

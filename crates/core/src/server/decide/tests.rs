@@ -25,6 +25,7 @@ mod replace;
 mod resolve;
 mod retained;
 mod root_password;
+mod sizes;
 mod steps;
 mod tags;
 mod terms;

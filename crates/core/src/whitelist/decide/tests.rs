@@ -4,6 +4,7 @@ mod asks;
 mod ends;
 mod plans;
 pub(crate) mod readings;
+mod sizes;
 mod steps;
 
 use super::{

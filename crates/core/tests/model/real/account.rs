@@ -203,6 +203,7 @@ pub fn account(a: &Account) -> Facts {
             release_limit: a.status.release_limit.map(|_| RELEASE_LIMIT),
             ..SPEC.clone()
         },
+        spec_size: 0,
         timing: timing(),
         missed_since: None,
         status,

@@ -1,0 +1,50 @@
+//! The largest status of a command, whatever the provider shows.
+
+use super::*;
+use crate::sizes::{largest, lengthen, long, written};
+use api::bounds::stored_size;
+
+/// Most bytes of the records of a command. Their schema is open; `tests/integration/crds/schema.rs` counts on this.
+const MOST_OF_RECORDS: usize = 20 * 1024;
+
+/// One that the provider took, with the longest texts.
+fn taken(action: PowerAction) -> CommandRecord {
+    let mut record = accepted(action, &long(), 100);
+    record.message = Some(long());
+    record.intent.attempt = largest::text(32);
+    record.intent.account.name = largest::text(253);
+    record.intent.account.uid = largest::text(36);
+    record.intent.account.lineage = largest::text(32);
+    record.intent.account.connection = largest::text(12);
+    record.intent.listed = ListedCommands {
+        since: Some(WALL),
+        recent: largest::words(crate::machine_commands::MOST_NOTED, 8),
+    };
+    record
+}
+
+#[test]
+fn the_largest_command_has_less_than_64_kib() {
+    let spec = json!({
+        "targetRef": {"kind": "BareMetalServer", "name": largest::text(253)},
+        "action": "Shutdown", "timeout": "23h59m59.999s", "escalateAfter": "23h59m59.998s",
+        "ttlSecondsAfterFinished": 31_536_000,
+    });
+    let sent = [taken(PowerAction::Shutdown), taken(PowerAction::PowerOff)];
+    let case = Case::new(PowerAction::Shutdown).sent(&sent).object(|o| {
+        let status = o.status.as_mut().unwrap();
+        status.last_handled_reconcile_at = Some(largest::text(128));
+    });
+    let decision = case.decide();
+    let (mut status, _) = decision.status(&case.0.subject, jiff::Timestamp::UNIX_EPOCH);
+    lengthen(&mut status.conditions);
+    let status = written::<ServerCommand>(&spec, &status);
+    let records = &status["records"];
+    assert_eq!(records["sent"].as_array().map(Vec::len), Some(2));
+    assert!(
+        stored_size(records) < MOST_OF_RECORDS,
+        "{} bytes",
+        stored_size(records)
+    );
+    assert!(status["state"].as_str().unwrap().ends_with('…'));
+}

@@ -1,0 +1,42 @@
+//! What tests of sizes share: an object with the largest spec and the largest status has less than 64 KiB.
+
+#[path = "../../../tests/fixtures/largest.rs"]
+pub(crate) mod largest;
+
+use api::{
+    Kind,
+    bounds::{cut_status, stored_size},
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde_json::{Value, json};
+
+/// Most bytes of spec and status of an object, as the API server stores them.
+const MOST: usize = 64 * 1024;
+
+/// The status as it is written; with this spec it has less than 64 KiB.
+pub(crate) fn written<K: Kind>(spec: &Value, status: &K::Status) -> Value {
+    let mut status = status.clone();
+    K::show_records(&mut status);
+    let mut status = serde_json::to_value(status).unwrap();
+    cut_status::<K>(&mut status);
+    let both = stored_size(&json!({"spec": spec, "status": status}));
+    let (spec, of_status) = (stored_size(spec), stored_size(&status));
+    let kind = K::kind(&());
+    println!("{kind}: {spec} bytes of spec, {of_status} of status");
+    assert!(
+        both < MOST,
+        "{kind}: {both} bytes: {spec} of spec, {of_status} of status"
+    );
+    status
+}
+
+/// Conditions with messages as long as can be, where they have any.
+pub(crate) fn lengthen(conditions: &mut [Condition]) {
+    let said = conditions.iter_mut().filter(|c| !c.message.is_empty());
+    said.for_each(|c| c.message = largest::text(1024));
+}
+
+/// A text of a provider, as long as the client lets it be, of letters that are stored as six bytes.
+pub(crate) fn long() -> String {
+    "<".repeat(1024)
+}
