@@ -66,28 +66,18 @@ pub(super) async fn read(process: &Process, namespace: &str, of: &CaBundleRef) -
     let read = process.values(namespace, &wanted).await;
     match read.into_iter().next() {
         Some(Ok(text)) => {
-            let pem = certificates(&text);
-            // What lies in the object is in no message.
-            let unusable = |why: &str| {
-                Bundle::none(BundleFact::Unusable(format!(
+            match usable(&text) {
+                Ok(pem) => Bundle {
+                    fact: BundleFact::Known,
+                    pem: Some(pem.into_bytes()),
+                },
+                // What lies in the object is in no message.
+                Err(why) => Bundle::none(BundleFact::Unusable(format!(
                     "{} {namespace}/{}, key {:?}, {why}",
                     of.kind.as_str(),
                     selector.name,
                     selector.key
-                )))
-            };
-            match check_ca_bundle(pem.as_bytes()) {
-                // The status of the account has it as it is.
-                Ok(()) if stored_size(&pem) > LARGEST_CA_BUNDLE => unusable(
-                    "has certificates in short lines: put them there in lines of 64 characters",
-                ),
-                Ok(()) => Bundle {
-                    fact: BundleFact::Known,
-                    pem: Some(pem.into_bytes()),
-                },
-                Err(_) => {
-                    unusable("holds no readable certificates: put the PEM text of the root there")
-                }
+                ))),
             }
         }
         Some(Err(error)) => Bundle::none(fact(&error)),
@@ -108,6 +98,19 @@ fn fact(error: &ValueError) -> BundleFact {
         }
         ValueError::TooLong { .. } => BundleFact::Unusable(error.to_string()),
     }
+}
+
+/// The certificates in a PEM text, or why they cannot be used.
+fn usable(text: &[u8]) -> Result<String, &'static str> {
+    let pem = certificates(text);
+    if check_ca_bundle(pem.as_bytes()).is_err() {
+        return Err("holds no readable certificates: put the PEM text of the root there");
+    }
+    // The status of the account has it as it is.
+    if stored_size(&pem) > LARGEST_CA_BUNDLE {
+        return Err("has certificates in short lines: put them there in lines of 64 characters");
+    }
+    Ok(pem)
 }
 
 /// The certificates in a PEM text. What else is next to them, such as a private key, is not kept: the certificates in use
@@ -152,6 +155,40 @@ mod tests {
             assert_eq!(kept, format!("{one}{other}"), "{text}");
         }
         assert_eq!(certificates(b"no certificate"), "");
+    }
+
+    #[test]
+    fn certificates_in_too_many_short_lines_are_refused() {
+        let own = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let pem = own.cert.pem();
+        let lines: Vec<&str> = pem.lines().collect();
+        let [begin, body @ .., end] = &lines[..] else {
+            panic!("{pem}")
+        };
+        let body = body.concat();
+        // The certificate again and again, with so many line breaks in its text.
+        let text = |breaks: usize| {
+            let (mut text, mut left) = (String::new(), breaks);
+            for _ in 0..9_000 / pem.len() {
+                let (short, rest) = body.split_at(left.min(body.len() - 1));
+                left -= short.len();
+                let short: String = short.chars().flat_map(|letter| [letter, '\n']).collect();
+                text.push_str(&format!("{begin}\n{short}{rest}\n{end}\n"));
+            }
+            text
+        };
+        let most = (LARGEST_CA_BUNDLE - stored_size(&text(0))) / 2;
+        for breaks in [0, most] {
+            assert_eq!(
+                usable(text(breaks).as_bytes()),
+                Ok(text(breaks)),
+                "{breaks}"
+            );
+        }
+        let larger = text(most + 1);
+        assert!(larger.len() <= LONGEST_CA_BUNDLE, "it is read");
+        let why = usable(larger.as_bytes()).unwrap_err();
+        assert!(why.contains("lines of 64 characters"), "{why}");
     }
 
     #[test]
