@@ -4,11 +4,11 @@ use super::WhitelistContext;
 use crate::{account::Permit, runtime::clock};
 use flexmetal_core::{
     pass::Ended,
-    report::{EventReason, News, Severity},
     trouble::Trouble,
     whitelist::{
         decide::{
             Effect, MOST_ENTRIES,
+            ending::what_stays,
             guard::Step,
             list::{Entry, List},
             sendable,
@@ -30,9 +30,6 @@ use std::{
 };
 use tokio::sync::Mutex;
 
-/// Most entries that an event names.
-const MOST_NAMED: usize = 10;
-
 /// Carries out an effect.
 pub(super) async fn act(
     ctx: &WhitelistContext,
@@ -46,8 +43,10 @@ pub(super) async fn act(
         (Effect::Hold, _) => ctx.hold(subject, json!({})).await,
         (Effect::LetGo, _) => {
             let ended = ctx.let_go(subject).await;
-            if ended == Ended::Done {
-                tell_what_stays(ctx, facts).await;
+            if ended == Ended::Done
+                && let Some(news) = what_stays(facts)
+            {
+                ctx.publish(&*subject.object, news).await;
             }
             ended
         }
@@ -197,42 +196,4 @@ async fn send(permit: &Mutex<Permit>, key: ApiKeyId, step: &Step) -> Result<(), 
             answer.await
         }
     }
-}
-
-/// The object is gone: which of its entries are not.
-async fn tell_what_stays(ctx: &WhitelistContext, facts: &Facts) {
-    let own = |look: &Look| -> Vec<String> {
-        let own = look.list.own();
-        own.map(|entry| format!("entry {} ({})", entry.id, entry.words()))
-            .collect()
-    };
-    let recorded = || {
-        let status = facts.subject.status();
-        let ids = status.entries.into_iter().filter_map(|entry| entry.id);
-        ids.map(|id| format!("entry {id}")).collect()
-    };
-    let mut left = facts.look().map_or_else(recorded, own);
-    // A list that shows none of them does not say where they are, unless they were removed.
-    if left.is_empty() && !facts.subject.memory.own.has_emptied() {
-        left = recorded();
-    }
-    if left.is_empty() {
-        return;
-    }
-    let more = match left.len().saturating_sub(MOST_NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let named = left.get(..left.len().min(MOST_NAMED)).unwrap_or_default();
-    let news = News {
-        severity: Severity::Warning,
-        reason: EventReason::Retained,
-        action: "Delete",
-        note: format!(
-            "{}{more} of API key {} may stay at the provider, to lock nobody out: remove them there once they are not needed",
-            named.join(", "),
-            facts.key()
-        ),
-    };
-    ctx.publish(&*facts.subject.object, news).await;
 }

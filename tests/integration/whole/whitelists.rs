@@ -1,5 +1,9 @@
 //! Whitelists, against a simulator that enforces them: not one call of the operator is refused for its address.
 
+use std::time::Duration;
+
+use k8s_openapi::api::events::v1::Event;
+use kube::{Api, api::ListParams};
 use serde_json::{Value, json};
 
 use super::{SOON, set_account, told};
@@ -9,6 +13,9 @@ use lab::rig::{Fault, Things, World, cluster, condition, eventually};
 const LIST: &str = "/v3/account/apiKey/1/whitelist";
 /// The same, with its entries.
 const ENTRIES: &str = "/v3/account/apiKey/1/whitelist*";
+
+/// How long the operator may take to remove 130 entries, one in each reconcile.
+const MANY_STEPS: Duration = Duration::from_secs(120);
 
 /// A whitelist of the key, with these fields beside its number.
 pub(super) fn whitelist(name: &str, spec: &Value) -> Value {
@@ -84,6 +91,25 @@ async fn set(world: &World, name: &str, spec: &Value) -> Value {
         .merge(name, &json!({ "spec": spec }))
         .await;
     settled(world, name).await
+}
+
+/// The events of whitelists: reason, note, and how often.
+async fn events_of_lists(world: &World) -> Vec<(String, String, i32)> {
+    let events: Api<Event> = Api::namespaced(world.client.clone(), &world.namespace);
+    let events = events.list(&ListParams::default()).await.unwrap();
+    let of_lists = events.into_iter().filter(|event| {
+        let regarding = event.regarding.as_ref();
+        regarding.and_then(|object| object.kind.as_deref()) == Some("IpWhitelist")
+    });
+    let told = of_lists.map(|event| {
+        let times = event.series.map_or(1, |series| series.count);
+        (
+            event.reason.unwrap_or_default(),
+            event.note.unwrap_or_default(),
+            times,
+        )
+    });
+    told.collect()
 }
 
 /// No request was refused for its address, or for anything else.
@@ -180,6 +206,51 @@ async fn a_whitelist_is_added_to_changed_and_given_up_without_a_refused_call() {
     objects.delete("wl").await;
     objects.wait_gone("wl", SOON).await;
     assert!(listed(&world).await.is_empty());
+    nobody_was_locked_out(&world).await;
+}
+
+#[tokio::test]
+async fn the_end_of_a_list_that_status_shows_in_part_is_one_event() {
+    let world = World::start(cluster(), "ipwl-many").await;
+    let objects = whitelists(&world);
+    objects
+        .create(&whitelist("wl", &json!({"entries": [me()]})))
+        .await;
+    settled(&world, "wl").await;
+    // The others are there already, as if an object of this name had added them.
+    let (_, answer) = world.simulator.call("GET", LIST, None).await;
+    let mark = super::text(&answer[0]["comments"]);
+    let mut entries = vec![me()];
+    for n in 0..130 {
+        let (name, cidr) = (format!("e{n}"), format!("10.0.{n}.0/24"));
+        let comments = mark.replace(":me]", &format!(":{name}]"));
+        let entry = json!({"ipRange": cidr, "comments": comments, "active": 1});
+        let (status, answer) = world.simulator.call("POST", LIST, Some(&entry)).await;
+        assert_eq!(status, 200, "{answer}");
+        entries.push(json!({"name": name, "cidr": cidr}));
+    }
+    let all = set(&world, "wl", &json!({ "entries": entries })).await;
+    assert_eq!(all["status"]["entriesOmitted"], 11, "{all:#}");
+    assert_eq!(all["status"]["entries"].as_array().map(Vec::len), Some(120));
+    let keys = world.simulator.keys().await;
+    let there = keys[0]["whitelist"].as_array().map(Vec::len);
+    assert_eq!(there, Some(131), "none was added twice");
+
+    objects.delete("wl").await;
+    objects.wait_gone("wl", MANY_STEPS).await;
+    assert_eq!(listed(&world).await, ["127.0.0.0/8"]);
+    told(&world, "Retained").await;
+    let mut events = events_of_lists(&world).await;
+    let ended = events.iter().position(|event| event.0 == "Retained");
+    let (_, note, times) = events.remove(ended.expect("it was told"));
+    assert!(
+        note.starts_with("entry ") && !note.contains(" more of "),
+        "{note}"
+    );
+    assert_eq!(times, 1);
+    // It was ready before; not one of its 130 steps is an event.
+    let reasons: Vec<_> = events.iter().map(|event| event.0.as_str()).collect();
+    assert_eq!(reasons, ["Available"], "{events:#?}");
     nobody_was_locked_out(&world).await;
 }
 

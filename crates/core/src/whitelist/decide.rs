@@ -4,7 +4,7 @@
 //! list alone; the next pass reads it again, and calls the key once more, before anything else is sent.
 
 mod covered;
-mod ending;
+pub mod ending;
 pub mod guard;
 pub mod list;
 pub mod plan;

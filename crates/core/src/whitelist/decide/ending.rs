@@ -4,8 +4,17 @@ use super::{
     super::facts::Facts, Decision, Effect, going_on, hold, look_at, status, too_long, unlisted,
     unsettled, work,
 };
-use crate::{account_facts::Purpose, cause::Cause, pass::KIND_UNSEEN};
+use crate::{
+    account_facts::Purpose,
+    cause::Cause,
+    pass::KIND_UNSEEN,
+    report::{EventReason, News, Severity},
+    whitelist::memory::Look,
+};
 use api::{Reason, names::OBJECT_FINALIZER};
+
+/// Most entries that an event names.
+const MOST_NAMED: usize = 10;
 
 /// Decides what to do for an object that is being deleted.
 pub(super) fn end(facts: &Facts) -> Decision {
@@ -65,6 +74,51 @@ pub(super) fn end(facts: &Facts) -> Decision {
         }
         None => let_go(),
     }
+}
+
+/// The event for an object that is gone and whose entries may not be.
+pub fn what_stays(facts: &Facts) -> Option<News> {
+    let own = |look: &Look| -> Vec<String> {
+        let own = look.list.own();
+        own.map(|entry| format!("entry {} ({})", entry.id, entry.words()))
+            .collect()
+    };
+    let has_emptied = facts.subject.memory.own.has_emptied();
+    let shown = facts.look().map(own);
+    let (mut left, omitted) = match shown.filter(|own| !own.is_empty() || has_emptied) {
+        Some(own) => (own, None),
+        // A list that shows none of them does not say where they are, unless they were removed.
+        None => {
+            let status = facts.subject.status();
+            let ids = status.entries.into_iter().filter_map(|entry| entry.id);
+            let recorded = ids.map(|id| format!("entry {id}")).collect();
+            (recorded, status.entries_omitted)
+        }
+    };
+    if left.is_empty() {
+        return None;
+    }
+    let unnamed = left.len().saturating_sub(MOST_NAMED);
+    left.truncate(MOST_NAMED);
+    // Entries that status leaves out may be at the provider, or were never added.
+    let more = match (
+        unnamed,
+        omitted.and_then(|omitted| usize::try_from(omitted).ok()),
+    ) {
+        (0, None) => String::new(),
+        (more, None) => format!(" and {more} more"),
+        (more, Some(omitted)) => format!(" and up to {} more", more + omitted),
+    };
+    Some(News {
+        severity: Severity::Warning,
+        reason: EventReason::Retained,
+        action: "Delete",
+        note: format!(
+            "{}{more} of API key {} may stay at the provider, to lock nobody out: remove them there once they are not needed",
+            left.join(", "),
+            facts.key()
+        ),
+    })
 }
 
 /// How a user lets the object go without the provider.

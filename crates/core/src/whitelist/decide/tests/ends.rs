@@ -1,6 +1,6 @@
 //! How an object ends.
 
-use super::*;
+use super::{super::ending::what_stays, *};
 use api::names::ACKNOWLEDGE;
 
 #[test]
@@ -133,4 +133,44 @@ fn without_the_account_the_message_names_how_to_let_go() {
     case.0.subject.account = AccountFacts::Missing("ProviderAccount default".into());
     let (_, message) = case.cause();
     assert!(message.contains(OBJECT_FINALIZER), "{message}");
+}
+
+/// A spec of so many entries, and these entries at the provider.
+fn many(number: u64) -> (Value, Vec<Entry>) {
+    let name = |n: u64| format!("e{n}");
+    let entries: Vec<Value> = (0..number)
+        .map(|n| json!({"name": name(n), "cidr": "192.0.2.7/32"}))
+        .collect();
+    let spec = json!({"apiKeyID": 7, "entries": entries, "egressCIDRs": ["192.0.2.7/32"]});
+    let there = (0..number).map(|n| entry(n, &wished(&name(n), range(7, 7))));
+    (spec, there.collect())
+}
+
+#[test]
+fn what_stays_of_a_list_that_status_shows_in_part_is_counted() {
+    let (spec, there) = many(200);
+    let noted = |case: &Case| what_stays(&case.0).map(|news| news.note);
+    let case = Case::new(&spec, &there).written().deleted();
+    assert_eq!(case.0.subject.status().entries_omitted, Some(80));
+    let note = noted(&case).expect("all of them stay");
+    assert!(note.starts_with("entry 0 (192.0.2.7/32), "), "{note}");
+    assert!(
+        note.contains("entry 9 (192.0.2.7/32) and 190 more of API key 7"),
+        "{note}"
+    );
+    // Without a list only those are known that status shows.
+    let lost = case.clone().shows(&[], NOW + secs(1));
+    for case in [lost, case.own(|own| *own = Own::default())] {
+        let note = noted(&case).expect("some of them may stay");
+        assert!(note.contains("entry 9 and up to 190 more of"), "{note}");
+    }
+
+    let (spec, there) = many(11);
+    let case = Case::new(&spec, &there).written().deleted();
+    let lost = case.clone().shows(&[], NOW + secs(1));
+    for case in [case, lost] {
+        let note = noted(&case).expect("all of them stay");
+        assert!(note.contains(" and 1 more of"), "{note}");
+    }
+    assert_eq!(noted(&Case::new(&spec, &[]).written().deleted()), None);
 }
