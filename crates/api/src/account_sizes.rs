@@ -9,7 +9,8 @@
 //! | catalog | what the others leave, 24,576 at most | who builds it |
 //!
 //! Of the status, conditions take 7,680 at most, orphans 7,680, counted releases 7,680, and all else 4,608. The tests of sizes
-//! in `crates/core` measure each part.
+//! in `crates/core` measure each part. Of a spec the schema counts characters as they are: one of characters that JSON escapes
+//! can pass 64 KiB.
 
 /// Most bytes of spec and status.
 const MOST: usize = 64 * 1024;
