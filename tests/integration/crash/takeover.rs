@@ -13,7 +13,7 @@ use super::{
     judge,
     proxied_world::{AT_ITS_END, ProxiedWorld},
 };
-use lab::rig::{Operator, Start, World, cluster, eventually, server};
+use lab::rig::{Operator, Start, World, cluster, condition, eventually, server};
 
 /// The promise: from the end or loss of one process until the next one acts.
 const TAKES_OVER_WITHIN: Duration = Duration::from_secs(30);
@@ -83,9 +83,7 @@ async fn lost_on_the_way(loss: Loss) {
     );
     caught.release(Release::Forward);
     let one = proxied.world.wait_ready("one", AT_ITS_END).await;
-    // Made after the listing that follows the gain: an older one would wait out the grace period.
-    proxied.world.create(&server("two")).await;
-    let two = proxied.world.wait_ready("two", AT_ITS_END).await;
+    let two = ordered_after_the_listing(&proxied.world).await;
     for object in [&one, &two] {
         let findings = judge::after_order(&proxied.world, object).await;
         assert!(findings.is_empty(), "{loss:?}: {findings:#?}");
@@ -111,6 +109,28 @@ async fn lost_on_the_way(loss: Loss) {
         let findings = judge::after_release(&proxied.world, &three).await;
         assert!(findings.is_empty(), "{loss:?}: {findings:#?}");
     }
+}
+
+/// Makes servers until one is newer than the listing that follows the gain, and waits for that one. An older one waits out
+/// the grace period.
+async fn ordered_after_the_listing(world: &World) -> Value {
+    let servers = world.things("BareMetalServer");
+    let begun = Instant::now();
+    for number in 0.. {
+        let name = format!("two-{number}");
+        world.create(&server(&name)).await;
+        let is_older = servers.wait_for(&name, "ordered or not", AT_ITS_END, |object| {
+            let ready = condition(object, "Ready")?;
+            let message = ready["message"].as_str()?;
+            let is_older = message.contains("older than the operator's process");
+            (is_older || object["status"]["uuid"].is_string()).then_some(is_older)
+        });
+        if !is_older.await {
+            return world.wait_ready(&name, AT_ITS_END).await;
+        }
+        assert!(begun.elapsed() < AT_ITS_END, "the listing never comes");
+    }
+    unreachable!("numbers do not end")
 }
 
 /// The first process ends as it should, and gives its lease back.
