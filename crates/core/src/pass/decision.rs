@@ -25,6 +25,8 @@ pub struct Decision<S, E> {
     /// Why the object is as it is; None: nothing is said, and the conditions stay. The first steps of a new object
     /// are not worth a write.
     pub cause: Option<Cause>,
+    /// Nothing more is sent for the object, whatever becomes of it and of its account.
+    pub is_over: bool,
     /// Why nothing is sent for the object, where a user has stopped it and not the account.
     pub suspended: Option<String>,
     /// Conditions beside Ready, Reconciling, Stalled and Synced.
@@ -52,6 +54,7 @@ impl<S: Clone + Default, E> Decision<S, E> {
         Self {
             status,
             cause: None,
+            is_over: false,
             suspended: None,
             conditions: Vec::new(),
             effect: None,
@@ -73,6 +76,13 @@ impl<S: Clone + Default, E> Decision<S, E> {
     #[must_use]
     pub fn and(mut self, condition: Wanted) -> Self {
         self.conditions.push(condition);
+        self
+    }
+
+    /// Nothing more is sent for the object.
+    #[must_use]
+    pub fn over(mut self) -> Self {
+        self.is_over = true;
         self
     }
 
@@ -183,15 +193,17 @@ impl<S: Clone + Default, E> Decision<S, E> {
         (status, rest)
     }
 
-    /// The condition Suspended; None: it is not known whether the account is, or nothing is to be said, as of what is over.
+    /// The condition Suspended; None: it is not known whether the account is. What is over is not.
     fn suspension<K: Kind<Status = S>, T>(
         &self,
         subject: &Subject<K, T>,
         before: &[Condition],
     ) -> Option<Wanted> {
+        if self.is_over {
+            return suspension(None, before);
+        }
         let why = self.suspended.as_deref().or(subject.account.stopped());
-        let is_unknown = why.is_none() && !subject.account.is_stop_known();
-        if is_unknown || self.cause.is_none() && !before.is_empty() {
+        if why.is_none() && !subject.account.is_stop_known() {
             return None;
         }
         suspension(why.map(str::to_owned), before)

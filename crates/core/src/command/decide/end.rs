@@ -47,6 +47,7 @@ fn over(facts: &Facts, cause: Cause, condition: Wanted) -> Decision {
     status.finished_at = moment(facts.subject.now.wall);
     // The finalizer goes with the next pass.
     Decision::of(status)
+        .over()
         .because(cause)
         .and(condition)
         .going_on()
@@ -74,7 +75,7 @@ pub(super) fn late(facts: &Facts, what: &str) -> Decision {
 
 /// The object is over: nothing holds it, and it goes when its time has passed.
 pub(super) fn finished(facts: &Facts) -> Decision {
-    let decision = Decision::unchanged(&facts.subject);
+    let decision = Decision::unchanged(&facts.subject).over();
     if facts.subject.has_finalizer() {
         // What puts it on again and again, such as another operator, must not be answered without a pause.
         let rest = facts.subject.memory.holds.rest(facts.subject.now.mono);

@@ -319,6 +319,48 @@ fn what_is_over_says_nothing_new_of_its_account() {
     }
 }
 
+#[test]
+fn command_that_ends_is_not_suspended() {
+    let shown = |case: &Case, account: Option<Reason>| {
+        let case = case.clone().facts(|f| {
+            if let (AccountFacts::Found { view, .. }, Some(reason)) =
+                (&mut f.subject.account, account)
+            {
+                view.state = State::Blocked(reason, "stopped".into());
+            }
+        });
+        let (status, _) = case
+            .decide()
+            .status(&case.0.subject, jiff::Timestamp::UNIX_EPOCH);
+        let mut suspended = status.conditions.iter();
+        let suspended = suspended.find(|c| c.type_ == Type::Suspended.as_str());
+        let word = suspended.map(|c| c.status.clone());
+        (word, case.object(|o| o.status = Some(status)))
+    };
+    let waits = reboot().object(|o| o.status = Some(ServerCommandStatus::default()));
+    let (word, waits) = shown(&waits, Some(Reason::Suspended));
+    assert_eq!(word.as_deref(), Some("True"));
+    let late = waits.object(|o| o.metadata.creation_timestamp = moment(WALL - 90_000));
+    let late = late.facts(|f| f.steady = WALL);
+    let (word, over) = shown(&late, Some(Reason::Suspended));
+    assert!(
+        over.0
+            .subject
+            .object
+            .status
+            .as_ref()
+            .unwrap()
+            .finished_at
+            .is_some()
+    );
+    assert_eq!(word.as_deref(), Some("False"));
+    for account in [None, Some(Reason::Suspended), Some(Reason::Pending)] {
+        let (word, after) = shown(&over, account);
+        assert_eq!(word.as_deref(), Some("False"));
+        assert_eq!(after.0.subject.object.status, over.0.subject.object.status);
+    }
+}
+
 /// A command of a change of `spec.power`, of which the server says nothing any more.
 fn overtaken() -> Case {
     of_power(None)

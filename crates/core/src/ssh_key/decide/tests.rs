@@ -695,3 +695,31 @@ fn a_look_that_is_asked_for_is_one_at_the_stored_keys_and_nobody_looks_through_a
     assert!(Case::at_rest().decide().wants > Some((List::SshKeys, next)));
     assert_eq!(asked().blocked(Reason::KeyRejected).decide().wants, None);
 }
+
+#[test]
+fn ready_key_says_that_its_account_is_suspended() {
+    let ready = Case::new().facts(|f| {
+        let object = Arc::make_mut(&mut f.subject.object);
+        let ready = conditions::Wanted::new(conditions::Type::Ready, true, Reason::Available, "");
+        let now = Timestamp::UNIX_EPOCH;
+        let status = object.status.get_or_insert_default();
+        status.conditions = conditions::merge(&[], &[ready], Some(3), Some(3), now);
+        (status.uuid, status.observed_generation) = (Some(uuid(1)), Some(3));
+    });
+    let shown = |case: &Case| {
+        let (status, _) = case
+            .clone()
+            .decide()
+            .status(&case.0.subject, Timestamp::UNIX_EPOCH);
+        let shown = status.conditions.iter().find(|c| c.type_ == "Suspended");
+        (shown.map(|c| c.status.clone()), status)
+    };
+    let suspended = ready.clone().blocked(Reason::Suspended);
+    let (is_suspended, status) = shown(&suspended);
+    assert_eq!(is_suspended.as_deref(), Some("True"));
+    // It goes on, and no list is in yet.
+    let resumed = ready
+        .view(|v| v.ssh_keys = None)
+        .object(|o| o.status = Some(status));
+    assert_eq!(shown(&resumed).0.as_deref(), Some("False"));
+}
