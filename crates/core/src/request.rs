@@ -3,19 +3,24 @@
 //! Whoever may write the object may ask as often as he likes. So a request only says from which moment on a look
 //! counts, and no look follows the last one sooner than the account's pace.
 
-use api::names::{FLUX_REQUEST, RECONCILE_REQUEST};
+use api::{
+    bounds::cut_text,
+    names::{FLUX_REQUEST, RECONCILE_REQUEST},
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::time::Duration;
 
-/// The most bytes of a request: a moment in any form has room.
+/// The most bytes of a request, as status stores it: a moment in any form has room.
 const LONGEST_REQUEST: usize = 128;
 
-/// The word by which somebody asks for a look now. One that is longer than any that is meant is none.
+/// The word by which somebody asks for a look now. One that is too long to be shown whole
+/// in status is none.
 pub fn word(meta: &ObjectMeta) -> Option<&str> {
     let annotations = meta.annotations.as_ref()?;
     let of = |name| annotations.get(name).map(String::as_str);
     let asked = of(RECONCILE_REQUEST).or_else(|| of(FLUX_REQUEST))?;
-    (!asked.is_empty() && asked.len() <= LONGEST_REQUEST).then_some(asked)
+    let is_cut = cut_text(asked, LONGEST_REQUEST).is_some();
+    (!asked.is_empty() && !is_cut).then_some(asked)
 }
 
 /// By which word somebody asks, and since when this process has known it.
@@ -84,6 +89,21 @@ mod tests {
         assert_eq!(of(&[(RECONCILE_REQUEST, String::new())]), None);
         assert_eq!(of(&[(RECONCILE_REQUEST, "x".repeat(128))]), Some(128));
         assert_eq!(of(&[(RECONCILE_REQUEST, "x".repeat(129))]), None);
+        // Status has bounds in bytes as they are stored.
+        assert_eq!(of(&[(RECONCILE_REQUEST, "&".repeat(21))]), Some(21));
+        assert_eq!(of(&[(RECONCILE_REQUEST, "&".repeat(22))]), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn every_request_is_shown_whole(asked in "[a-z<&\"\n\u{1}é]{0,130}") {
+            let meta = meta(&[(RECONCILE_REQUEST, asked)]);
+            if let Some(word) = word(&meta) {
+                let mut status = serde_json::json!({"lastHandledReconcileAt": word});
+                api::bounds::cut_status::<api::BareMetalServer>(&mut status);
+                proptest::prop_assert_eq!(&status["lastHandledReconcileAt"], word);
+            }
+        }
     }
 
     #[test]
