@@ -133,12 +133,9 @@ pub fn keep(facts: &Facts, decision: &mut Decision) -> Vec<OutputRecord> {
     if facts.deleting() {
         return looked_at;
     }
-    let has_lost = !facts.has_output_finalizer();
-    if let Some(output) = recorded(facts).first().filter(|_| has_lost) {
-        // Nobody would free them at the end.
-        let rest = facts.memory.contest.rest(facts.now.mono);
-        let effect = Effect::RecordOutput(output.clone());
-        decision.due_after(facts, rest.unwrap_or_default(), effect);
+    if let Some(output) = recorded(facts).first() {
+        // Without our finalizer nobody would free them at the end.
+        ensure_recorded(facts, decision, output);
     }
     let Some(outputs) = &facts.object.spec.outputs else {
         return looked_at;
@@ -167,15 +164,26 @@ pub fn keep(facts: &Facts, decision: &mut Decision) -> Vec<OutputRecord> {
                 looked_at.push(record_of(place, name));
             }
             None => {
-                let effect = match is_held(facts, place, name) {
-                    true => Effect::WriteOutput(output),
-                    false => Effect::RecordOutput(record_of(place, name)),
-                };
-                decision.effect.get_or_insert(effect);
+                if ensure_recorded(facts, decision, &record_of(place, name)) {
+                    let effect = Effect::WriteOutput(output);
+                    decision.effect.get_or_insert(effect);
+                }
             }
         }
     }
     looked_at
+}
+
+/// Whether this may be created. If not, it is put on record first, or our finalizer back: with pauses, where something takes
+/// that off again and again.
+pub fn ensure_recorded(facts: &Facts, decision: &mut Decision, output: &OutputRecord) -> bool {
+    if is_held(facts, output) {
+        return true;
+    }
+    let rest = facts.memory.contest.rest(facts.now.mono);
+    let effect = Effect::RecordOutput(output.clone());
+    decision.due_after(facts, rest.unwrap_or_default(), effect);
+    false
 }
 
 /// Adds a check, where nothing else can be done, whether somebody deleted what is on record and was not looked at anyway:
@@ -204,7 +212,8 @@ pub fn at_the_end(facts: &Facts) -> Vec<OutputRecord> {
     outputs
 }
 
-fn record_of(kind: OutputPlace, name: &str) -> OutputRecord {
+/// The record of an output.
+pub fn record_of(kind: OutputPlace, name: &str) -> OutputRecord {
     let name = name.to_owned();
     OutputRecord { kind, name }
 }
@@ -225,9 +234,8 @@ fn named(facts: &Facts) -> Vec<OutputRecord> {
 }
 
 /// Whether this may be created: it is on record, and a finalizer of ours keeps the object until it is freed.
-pub fn is_held(facts: &Facts, kind: OutputPlace, name: &str) -> bool {
-    let is_on_record = recorded(facts).contains(&record_of(kind, name));
-    is_on_record && facts.has_output_finalizer()
+pub fn is_held(facts: &Facts, output: &OutputRecord) -> bool {
+    recorded(facts).contains(output) && facts.has_output_finalizer()
 }
 
 /// What Synced says where suspension holds back an output that the spec names: it was never put on record.
@@ -249,7 +257,7 @@ pub fn may_record(fresh: &Facts, output: &OutputRecord) -> bool {
 
 /// Whether an output may be written, likewise.
 pub fn may_write(fresh: &Facts, output: &Output) -> bool {
-    !fresh.deleting() && is_held(fresh, output.place, &output.name)
+    !fresh.deleting() && is_held(fresh, &record_of(output.place, &output.name))
 }
 
 /// The whole status that puts this on record, and what has to be freed for it: the oldest that the spec names no more, where

@@ -17,7 +17,7 @@ use api::{
     Interval, Reason,
     conditions::{Type, Wanted},
     install::InstallHistory,
-    outputs::{OutputPlace, OutputRecord},
+    outputs::OutputPlace,
     root_password::{Installed, PasswordWarning, RootPassword, RootPasswordRecord},
 };
 use jiff::Timestamp;
@@ -63,18 +63,16 @@ pub(super) fn fetch(
     let written = facts.status();
     let is_written = written.provider_status == decision.draft.status.provider_status
         && Installed::last(&written).is_some_and(|(last, _)| last == of);
-    let is_held = outputs::is_held(facts, OutputPlace::Secret, &secret);
+    let output = outputs::record_of(OutputPlace::Secret, &secret);
     let step = match is_free {
-        _ if !is_held => Some(Effect::RecordOutput(OutputRecord {
-            kind: OutputPlace::Secret,
-            name: secret,
-        })),
         false => Some(Effect::FindPassword { of, secret }),
         true => may_ask(facts, obstacle.as_ref()).then_some(Effect::FetchPassword { of, secret }),
     };
     if !is_written {
         decision.once_written = Again::AtOnce;
-    } else if let Some(step) = step {
+    } else if outputs::ensure_recorded(facts, decision, &output)
+        && let Some(step) = step
+    {
         let pause = match &obstacle {
             Some(Obstacle::Taken) => until_looked_again(facts, known),
             _ => pause(facts, known),

@@ -41,7 +41,7 @@ pub fn may_find(fresh: &Facts, of: &Installed, secret: &str) -> bool {
         |record: Option<RootPasswordRecord>| record.is_some_and(|record| record.secret.is_some());
     named.is_some_and(|wanted| wanted.secret_ref.name == secret)
         && noted(fresh, of).is_some_and(|record| !is_stored(record))
-        && outputs::is_held(fresh, OutputPlace::Secret, secret)
+        && outputs::is_held(fresh, &outputs::record_of(OutputPlace::Secret, secret))
         && !fresh.deleting()
 }
 

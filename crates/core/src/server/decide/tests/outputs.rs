@@ -250,7 +250,16 @@ fn the_finalizer_for_outputs_is_put_back_whatever_else_rests() {
     assert_eq!(due(&seen), None, "both were looked at");
     let suspended = wanted().spec(|s| s.suspend = Some(true));
     let unnamed = wanted().spec(|s| s.outputs = None);
-    for case in [seen, suspended, unnamed] {
+    let password = named(kept(ServerStatus::Delivered), "out").spec(|s| {
+        s.outputs = None;
+        s.root_password = serde_json::from_value(json!({"secretRef": {"name": "out"}})).unwrap();
+    });
+    let password = password.facts(|f| {
+        Arc::make_mut(&mut f.own[0].server).os_slug = "Windows-2022".into();
+    });
+    let status = password.decide().draft.status;
+    let password = password.object(|o| o.status = Some(status));
+    for case in [seen, suspended, unnamed, wanted(), password] {
         let Some(Effect::RecordOutput(output)) = stripped(case.clone()).decide().effect else {
             panic!("{:?}", stripped(case).decide().effect);
         };
