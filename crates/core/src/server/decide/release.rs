@@ -48,22 +48,11 @@ pub fn release(facts: &Facts, evidence: &Evidence) -> Decision {
         false => Decision::unchanged(facts).with(Effect::LetGo),
     };
     decision.draft.withdraw(OrderAnother);
-    let is_over = match &decision.effect {
-        Some(effect) => *effect == Effect::LetGo,
-        None => has_failed(facts, &decision.draft),
-    };
-    if is_over && !is_held {
+    if !is_held && decision.effect == Some(Effect::LetGo) {
         // Somebody stripped it, or it never had one: its outputs hold it, or only others do.
         decision.effect = facts.has_output_finalizer().then_some(Effect::LetGo);
     }
     decision
-}
-
-/// Whether nothing but a failed server is left, whose record the provider may keep for ever.
-fn has_failed(facts: &Facts, draft: &Draft) -> bool {
-    let shown = draft.status.provider_status.as_deref();
-    let is_live = facts.own.iter().any(|s| s.server.status.is_live());
-    shown == Some(ServerStatus::Failed.as_str()) && !is_live
 }
 
 fn toward_the_end(facts: &Facts, evidence: &Evidence) -> Decision {

@@ -98,7 +98,7 @@ pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
     };
     let spacing = view.times.absence_check_interval;
     let held = |why: &str| {
-        showing(
+        let decision = showing(
             facts,
             server,
             Cause::needs_person(
@@ -108,6 +108,12 @@ pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
                 ),
             ),
         )
+        .again(view.times.idle_poll_interval);
+        match facts.has_finalizer() {
+            true => decision,
+            // A user took it off: the record stays, and nothing else is left.
+            false => decision.with(Effect::LetGo),
+        }
     };
     match answer(facts, server) {
         answer @ (None | Some((ReleaseAnswer::Unknown, _))) => {
@@ -123,8 +129,7 @@ pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
         Some((ReleaseAnswer::Accepted, at)) => {
             let pause = ACCEPTED_PAUSE.max(spacing);
             if facts.now.since(at) >= pause * 5 {
-                return held("the provider took the release without doing it")
-                    .again(view.times.idle_poll_interval);
+                return held("the provider took the release without doing it");
             }
             showing(
                 facts,
@@ -141,7 +146,6 @@ pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
         }
         Some((ReleaseAnswer::Refused, _)) if server.delivered_at.is_some() => {
             held("the provider does not release it although it was delivered")
-                .again(view.times.idle_poll_interval)
         }
         Some((ReleaseAnswer::Refused, _)) => {
             let reads = &facts.memory.release.failed_reads;

@@ -323,14 +323,31 @@ fn outputs_are_freed_with_the_finalizer_at_the_end_alone() {
         assert_ne!(waits, Some("LetGo"));
         assert_ne!(waits, Some("CheckDeletedOutputs"));
     }
-    // A user takes the finalizer off then, and the object stays for its outputs alone.
+    // A user takes the finalizer off once the provider has refused, and the object stays for its outputs alone.
     let stripped = named(failed(), "out").object(|o| {
         o.metadata.finalizers = Some(vec![OUTPUT_FINALIZER.into()]);
     });
-    assert_eq!(effect(&stripped), Some("LetGo"));
-    // But not while a release that is to come only waits.
+    assert_eq!(effect(&stripped), None);
+    let refused = || {
+        let refused = super::release::answered(ServerStatus::Failed, ReleaseAnswer::Refused, 0);
+        named(refused, "out").facts(|f| {
+            Arc::make_mut(&mut f.own[0].server).delivered_at = Some(EPOCH + 60);
+        })
+    };
+    assert_eq!(effect(&refused()), None);
     let loose =
         |case: Case| case.object(|o| o.metadata.finalizers = Some(vec![OUTPUT_FINALIZER.into()]));
+    assert_eq!(effect(&loose(refused())), Some("LetGo"));
+    // But not while a release that is to come only waits.
+    let dead = || loose(named(super::release::deleted(ServerStatus::Failed), "out"));
+    assert_eq!(effect(&dead()), Some("BeginRelease"));
+    for failed in [
+        dead().view(|v| v.state = State::Blocked(Reason::ProviderUnreachable, "away".into())),
+        dead().spec(|s| s.deletion_protection = Some(true)),
+        dead().spec(|s| s.suspend = Some(true)),
+    ] {
+        assert_eq!(effect(&failed), None, "{failed:?}");
+    }
     let waits = loose(wanted().deleting());
     let blocked = waits.clone().view(|v| {
         v.state = State::Blocked(Reason::ProviderUnreachable, "away".into());
