@@ -95,8 +95,8 @@ pub(super) async fn let_go(ctx: &ServerContext, facts: &Facts) -> Observation {
     act::written(writes::let_go(ctx, &facts.object).await)
 }
 
-/// Brings it about that the ConfigMap or the Secret holds what it should. It is read first: one that belongs to another is
-/// left alone.
+/// Brings it about that the ConfigMap or the Secret holds what it should, or only looks, where the server is suspended. It is
+/// read first: one that belongs to another is left alone.
 pub(super) async fn write(ctx: &ServerContext, facts: &Facts, output: &Output) -> Observation {
     let Output {
         place,
@@ -106,7 +106,7 @@ pub(super) async fn write(ctx: &ServerContext, facts: &Facts, output: &Output) -
     let owned = Owned {
         ctx,
         facts,
-        may_write: &|fresh| outputs::may_write(fresh, output),
+        may_write: &|fresh| outputs::may_write(facts, fresh, output),
     };
     let kept = match place {
         OutputPlace::ConfigMap => owned.keep_config_map(name, entries.clone()).await,

@@ -140,7 +140,8 @@ pub(super) struct Owned<'a> {
 }
 
 impl Owned<'_> {
-    /// Brings it about that the server's ConfigMap of this name holds this and nothing else. Costs one GET where it does.
+    /// Brings it about that the server's ConfigMap of this name holds this and nothing else, unless the server is
+    /// suspended. Costs one GET where it does.
     pub(super) async fn keep_config_map(
         &self,
         name: &str,
@@ -176,14 +177,15 @@ impl Owned<'_> {
         }
         let params = post_params();
         match found {
-            None => {
-                self.check().await?;
-                bounded(api.create(&params, &wanted)).await?;
-            }
             Some(found) if !has_output_finalizer(found.meta()) => {
                 return Ok(OutputState::WithoutFinalizer);
             }
             Some(found) if found.is_same(&wanted) => return Ok(OutputState::Written),
+            _ if self.facts.policies().suspend => return Ok(OutputState::HeldBack),
+            None => {
+                self.check().await?;
+                bounded(api.create(&params, &wanted)).await?;
+            }
             Some(found) => {
                 self.check().await?;
                 // On the version that was read.

@@ -72,15 +72,18 @@ async fn start(answers: impl IntoIterator<Item = Answer>) -> (Floor, ServerConte
     (floor, ctx, facts)
 }
 
-/// Writes the ConfigMap. Returns how that ended, and what was sent.
-async fn written(answers: impl IntoIterator<Item = Answer>) -> (Observation, Vec<String>) {
-    let (floor, ctx, facts) = start(answers).await;
-    let output = Output {
+fn output() -> Output {
+    Output {
         place: OutputPlace::ConfigMap,
         name: "out".into(),
         entries: BTreeMap::from([("uuid".into(), "u".into())]),
-    };
-    let observation = outputs::write(&ctx, &facts, &output).await;
+    }
+}
+
+/// Writes the ConfigMap. Returns how that ended, and what was sent.
+async fn written(answers: impl IntoIterator<Item = Answer>) -> (Observation, Vec<String>) {
+    let (floor, ctx, facts) = start(answers).await;
+    let observation = outputs::write(&ctx, &facts, &output()).await;
     (observation, floor.asked())
 }
 
@@ -125,6 +128,20 @@ async fn a_deleted_output_that_nobody_holds_is_created_again() {
     let (observation, asked) = written(answers).await;
     assert!(!is_deleted(&observation), "{observation:?}");
     assert_eq!(asked, [READ, SERVER, KIND, WRITE, SERVER, KIND, CREATE]);
+}
+
+#[tokio::test]
+async fn suspended_server_reads_its_outputs_and_writes_none() {
+    let (floor, ctx, mut facts) = start([no(404, "gone")]).await;
+    Arc::make_mut(&mut facts.object).spec.suspend = Some(true);
+    let observation = outputs::write(&ctx, &facts, &output()).await;
+    let Observation::Output { state, .. } = observation else {
+        panic!("{observation:?}");
+    };
+    assert_eq!(
+        (state, floor.asked()),
+        (OutputState::HeldBack, vec![READ.into()])
+    );
 }
 
 #[tokio::test]

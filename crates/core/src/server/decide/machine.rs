@@ -8,7 +8,7 @@ use super::{
     evidence::{ADOPTED, Evidence, order_of},
     expiry,
     fence::TagProof,
-    leads_to, order_account, outputs, own_marks, power, reinstall, replace, rivals, sent,
+    leads_to, order_account, own_marks, power, reinstall, replace, rivals, sent,
     tags::{self, Said, Tags},
     terms::is_same,
 };
@@ -132,12 +132,10 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
         cause = install;
     }
     let power = power::unsynced(facts, draft.status.records.power.as_ref());
-    let outputs = outputs::unsynced(facts);
     let unsent = [
         install.unsynced.as_ref().map(|(reason, _)| *reason),
         tags.said.as_ref().map(|said| said.reason),
         power.as_ref().map(|(_, reason, _)| *reason),
-        outputs.as_ref().map(|(_, reason, _)| *reason),
     ];
     // What the suspension keeps from being sent. Of the object without it, tools read on while that goes on.
     let is_unsent = facts.policies().suspend
@@ -148,8 +146,7 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
             .unsynced
             .map(|(reason, message)| (false, reason, message))
             .or_else(|| unsynced(facts, differences, tags.said.as_ref()))
-            .or(power)
-            .or(outputs),
+            .or(power),
         false => None,
     };
     let is_ordered = record.intent.attempt != ADOPTED;

@@ -9,11 +9,12 @@
 use super::{
     super::facts::{Facts, is_same_uuid},
     Decision, Effect,
+    draft::Draft,
 };
 use crate::account::view::Sighting;
 use api::{
     Interval, Reason,
-    conditions::{Type, Wanted},
+    conditions::Type,
     names::OUTPUT_FINALIZER,
     outputs::{OutputPlace, OutputRecord, entries},
     server::BareMetalServerStatus,
@@ -29,6 +30,10 @@ use std::{
 const LOOK_EVERY: Duration = Duration::from_secs(600);
 /// What is about to go is looked at again after this.
 const LOOK_SOON: Duration = Duration::from_secs(60);
+
+/// What Synced says where suspension holds back what the spec names.
+const HELD_BACK: &str =
+    "spec.outputs is not written; that follows once suspend is lifted, see the condition Suspended";
 
 /// The most that are on record.
 const MOST_OUTPUTS: usize = 16;
@@ -64,13 +69,15 @@ pub enum OutputState {
     WithoutFinalizer,
     /// Somebody deleted it, and a finalizer of others keeps it.
     Deleted,
+    /// It does not hold what it should, and the server is suspended.
+    HeldBack,
 }
 
 impl OutputState {
     /// It is looked at again after this time.
     fn pause(self) -> Duration {
         match self {
-            Self::Written | Self::NotOurs | Self::WithoutFinalizer => LOOK_EVERY,
+            Self::Written | Self::NotOurs | Self::WithoutFinalizer | Self::HeldBack => LOOK_EVERY,
             Self::Deleted => LOOK_SOON,
         }
     }
@@ -140,9 +147,11 @@ pub fn keep(facts: &Facts, decision: &mut Decision) -> Vec<OutputRecord> {
     let Some(outputs) = &facts.object.spec.outputs else {
         return looked_at;
     };
-    if facts.policies().suspend || !shows_delivered(facts, decision) {
+    if !shows_delivered(facts, decision) {
         return looked_at;
     }
+    // Suspension stops what is written. It is looked at all the same, since Synced speaks of it.
+    let is_suspended = facts.policies().suspend;
     let entries = entries(&decision.draft.status);
     for (place, name) in outputs.named() {
         let output = Output {
@@ -150,9 +159,15 @@ pub fn keep(facts: &Facts, decision: &mut Decision) -> Vec<OutputRecord> {
             name: name.to_owned(),
             entries: entries.clone(),
         };
+        let record = record_of(place, name);
+        if is_suspended && !recorded(facts).contains(&record) {
+            say(facts, decision, &output, OutputState::HeldBack);
+            continue;
+        }
         let last = facts.memory.outputs.last(&output);
+        let last = last.filter(|look| is_suspended || look.state != OutputState::HeldBack);
         if let Some(look) = last {
-            say(decision, &output, look.state);
+            say(facts, decision, &output, look.state);
         }
         let rest = last.and_then(|look| {
             let due = look.at + look.state.pause();
@@ -161,10 +176,10 @@ pub fn keep(facts: &Facts, decision: &mut Decision) -> Vec<OutputRecord> {
         match rest.filter(|rest| !rest.is_zero()) {
             Some(rest) => {
                 decision.look_within(rest);
-                looked_at.push(record_of(place, name));
+                looked_at.push(record);
             }
             None => {
-                if ensure_recorded(facts, decision, &record_of(place, name)) {
+                if ensure_recorded(facts, decision, &record) {
                     let effect = Effect::WriteOutput(output);
                     decision.effect.get_or_insert(effect);
                 }
@@ -238,26 +253,16 @@ pub fn is_held(facts: &Facts, output: &OutputRecord) -> bool {
     recorded(facts).contains(output) && facts.has_output_finalizer()
 }
 
-/// What Synced says where suspension holds back an output that the spec names: it was never put on record.
-pub fn unsynced(facts: &Facts) -> Option<(bool, Reason, String)> {
-    let outputs = facts.object.spec.outputs.as_ref()?;
-    let is_held_back = |(kind, name)| !recorded(facts).contains(&record_of(kind, name));
-    let mut named = outputs.named();
-    if !facts.policies().suspend || !named.any(is_held_back) {
-        return None;
-    }
-    let text = "spec.outputs is not written; that follows once suspend is lifted, see the condition Suspended";
-    Some((false, Reason::PendingChanges, text.to_owned()))
-}
-
 /// Whether this may be put on record, judged on the object as it is right before.
 pub fn may_record(fresh: &Facts, output: &OutputRecord) -> bool {
     !fresh.deleting() && (named(fresh).contains(output) || recorded(fresh).contains(output))
 }
 
-/// Whether an output may be written, likewise.
-pub fn may_write(fresh: &Facts, output: &Output) -> bool {
-    !fresh.deleting() && is_held(fresh, &record_of(output.place, &output.name))
+/// Whether an output may be written, likewise. One that is suspended since has another decision.
+pub fn may_write(facts: &Facts, fresh: &Facts, output: &Output) -> bool {
+    !fresh.deleting()
+        && fresh.policies().suspend == facts.policies().suspend
+        && is_held(fresh, &record_of(output.place, &output.name))
 }
 
 /// The whole status that puts this on record, and what has to be freed for it: the oldest that the spec names no more, where
@@ -295,10 +300,26 @@ fn shows_delivered(facts: &Facts, decision: &Decision) -> bool {
 }
 
 /// Says why one is not written, where all else is in order.
-fn say(decision: &mut Decision, output: &Output, state: OutputState) {
+fn say(facts: &Facts, decision: &mut Decision, output: &Output, state: OutputState) {
     let (kind, field, name) = (output.place.kind(), output.place.field(), &output.name);
+    let draft = &mut decision.draft;
+    let is_true = |kind: Type, draft: &Draft| {
+        draft
+            .condition(kind)
+            .is_some_and(|c| c.status == Some(true))
+    };
     let why = match state {
         OutputState::Written => return,
+        OutputState::HeldBack => {
+            // Of the object without it, tools read on while that goes on.
+            if is_true(Type::Ready, draft) {
+                draft.status.observed_generation = facts.status().observed_generation;
+            }
+            if is_true(Type::Synced, draft) {
+                draft.unsync(Reason::PendingChanges, HELD_BACK);
+            }
+            return;
+        }
         OutputState::NotOurs => format!(
             "is not this object's{}, so it stays as it is and nothing is written; name another one, or, if nobody needs it, delete it",
             or_holds_password(output.place)
@@ -310,9 +331,7 @@ fn say(decision: &mut Decision, output: &Output, state: OutputState) {
             "is being deleted and a finalizer keeps it, so nothing is written; once it is gone the operator writes it again".to_owned()
         }
     };
-    let draft = &mut decision.draft;
-    let is_synced = |c: &Wanted| c.kind == Type::Synced && c.status == Some(true);
-    if !draft.conditions.iter().any(is_synced) {
+    if !is_true(Type::Synced, draft) {
         return;
     }
     let every = Interval(state.pause());

@@ -121,7 +121,6 @@ fn nothing_is_written_of_a_machine_that_is_not_there_or_while_it_must_not_be() {
             "{status:?}: {effect:?}"
         );
     }
-    assert_eq!(due(&wanted().spec(|s| s.suspend = Some(true))), None);
     let deleting = wanted().deleting().decide().effect;
     assert!(
         !matches!(deleting, Some(Effect::WriteOutput(_))),
@@ -217,13 +216,25 @@ fn an_output_is_on_record_before_it_is_created() {
     assert_eq!((status.records.outputs, former), (vec![first], None));
     // The object has to stay until they are freed.
     let output = due(&wanted()).unwrap();
-    assert!(outputs::may_write(&wanted().0, &output));
-    assert!(!outputs::may_write(&unheld.0, &output));
-    assert!(!outputs::may_write(&wanted().deleting().0, &output));
+    assert!(outputs::may_write(&wanted().0, &wanted().0, &output));
+    assert!(!outputs::may_write(&wanted().0, &unheld.0, &output));
+    assert!(!outputs::may_write(
+        &wanted().0,
+        &wanted().deleting().0,
+        &output
+    ));
     let only =
         |finalizer: &str| wanted().object(|o| o.metadata.finalizers = Some(vec![finalizer.into()]));
-    assert!(!outputs::may_write(&only(SERVER_FINALIZER).0, &output));
-    assert!(outputs::may_write(&only(OUTPUT_FINALIZER).0, &output));
+    assert!(!outputs::may_write(
+        &wanted().0,
+        &only(SERVER_FINALIZER).0,
+        &output
+    ));
+    assert!(outputs::may_write(
+        &wanted().0,
+        &only(OUTPUT_FINALIZER).0,
+        &output
+    ));
     // Of too many the oldest goes that the spec names no more.
     let mut many = wanted();
     for number in 0..14 {
@@ -405,9 +416,11 @@ fn what_somebody_deleted_is_freed_within_ten_minutes() {
     assert_eq!(check(&later(looked.clone(), 599)), None);
     let again = seen(seen(later(looked, 600), true), true);
     assert!(check(&again).is_some());
-    // Suspended, nothing is written, and what is deleted goes.
+    // Suspended, what is deleted goes, too.
     let suspended = both.spec(|s| s.suspend = Some(true));
-    assert_eq!(check(&suspended).map(|of| of.len()), Some(2));
+    assert_eq!(check(&suspended), None, "it was looked at");
+    let unnamed = suspended.spec(|s| s.outputs = None);
+    assert_eq!(check(&unnamed).map(|of| of.len()), Some(2));
 }
 
 #[test]
@@ -460,4 +473,32 @@ fn what_is_not_known_has_no_key() {
     .into_keys()
     .collect();
     assert_eq!(only, ["uuid"]);
+}
+
+#[test]
+fn suspended_output_that_is_not_written_is_unsynced() {
+    let suspend = |case: Case| case.spec(|s| s.suspend = Some(true));
+    let resumed = |case: &Case| case.clone().spec(|s| s.suspend = None);
+    let taken = suspend(seen(seen(wanted(), false), true));
+    let (status, reason, _) = synced(&taken);
+    assert_eq!((status, reason), (Some(false), Reason::NameTaken));
+    // What this process has not looked at is looked at first, and written later.
+    let unseen = suspend(wanted());
+    let look = due(&unseen).expect("it is looked at");
+    assert!(outputs::may_write(&unseen.0, &unseen.0, &look));
+    assert!(!outputs::may_write(&wanted().0, &unseen.0, &look));
+    let absent = seen(left(unseen, OutputState::HeldBack), true);
+    assert_eq!(due(&absent), None);
+    let (status, reason, message) = synced(&absent);
+    assert_eq!((status, reason), (Some(false), Reason::PendingChanges));
+    assert!(message.contains("spec.outputs"), "{message}");
+    assert_eq!(due(&resumed(&absent)), Some(look), "at once");
+    // Nor is what was never put on record: that waits.
+    let unrecorded = suspend(wanted());
+    let unrecorded = unrecorded.object(|o| o.status.as_mut().unwrap().records.outputs.clear());
+    assert_eq!(short(&unrecorded.decide()).0, None);
+    assert_eq!(synced(&unrecorded).1, Reason::PendingChanges);
+    // All is as it should be.
+    let written = suspend(seen(seen(wanted(), true), true));
+    assert_eq!(synced(&written).1, Reason::InSync);
 }
