@@ -86,18 +86,7 @@ pub struct Wished {
 /// What is to be recorded and done.
 pub fn wished(facts: &PowerFacts<'_>) -> Wished {
     let nothing = |record| Wished { record, due: None };
-    let shown = facts.record.clone().map(|mut power| {
-        if let Some(command) = &mut power.command {
-            follow(facts, command);
-        }
-        // The change is noted anew once it may be sent.
-        let is_held = |c: &PowerCommand| c.state == PowerState::Noted && is_late(facts, c);
-        let may_be_there = facts.may_send || *facts.command != KnownCommand::Missing;
-        if !may_be_there && power.command.as_ref().is_some_and(is_held) {
-            return PowerRecord::new(&power.machine);
-        }
-        power
-    });
+    let shown = facts.record.clone().map(|power| follow(facts, power));
     let is_it = |power: &PowerRecord| power.machine == facts.machine && facts.is_there;
     let Some(mut known) = shown.clone().filter(is_it) else {
         // First sight. That there is no wish is recorded as well: to set one is a change then.
@@ -139,7 +128,10 @@ pub fn wished(facts: &PowerFacts<'_>) -> Wished {
 }
 
 /// Takes in what is known of the command.
-fn follow(facts: &PowerFacts<'_>, command: &mut PowerCommand) {
+fn follow(facts: &PowerFacts<'_>, mut power: PowerRecord) -> PowerRecord {
+    let Some(command) = &mut power.command else {
+        return power;
+    };
     let is_created = facts.created == Some(command.name.as_str());
     match (command.state, facts.command) {
         (PowerState::Noted | PowerState::Created, KnownCommand::Ended(is_complete, reason)) => {
@@ -151,12 +143,17 @@ fn follow(facts: &PowerFacts<'_>, command: &mut PowerCommand) {
         }
         (PowerState::Noted, KnownCommand::Running) => command.state = PowerState::Created,
         (PowerState::Noted, _) if is_created => command.state = PowerState::Created,
-        (PowerState::Noted, KnownCommand::Missing) if facts.may_send && is_late(facts, command) => {
+        (PowerState::Noted, KnownCommand::Missing) if is_late(facts, command) => {
+            if !facts.may_send {
+                // The change is noted anew once it may be sent.
+                return PowerRecord::new(&power.machine);
+            }
             command.state = PowerState::NotCreated;
         }
         (PowerState::Created, KnownCommand::Missing) => command.state = PowerState::Deleted,
         _ => {}
     }
+    power
 }
 
 fn is_late(facts: &PowerFacts<'_>, command: &PowerCommand) -> bool {
