@@ -30,12 +30,12 @@ pub(super) fn conditions(
     let in_use = in_use(facts);
     let cause = match (trouble, &in_use) {
         (Some(trouble), _) => trouble.clone(),
-        (None, Some(why)) if super::is_ending(facts) => Cause::waits(Reason::InUse, why.as_str()),
+        (None, Some(why)) => Cause::waits(Reason::InUse, why.as_str()),
         (None, None) if super::is_ending(facts) => Cause::waits(
             Reason::Progressing,
             "the account or its Secret is being deleted; it ends within seconds once nothing uses it",
         ),
-        (None, _) => Cause::ready(Reason::Available, "the account works"),
+        (None, None) => Cause::ready(Reason::Available, "the account works"),
     };
     let suspended = super::suspended(&facts.key, &facts.spec);
     // The end of an account waits for its users, whatever else is wrong with it.
@@ -57,19 +57,21 @@ pub(super) fn conditions(
 
 /// Who uses the account, where it is to end; None: nobody. Until all objects have been listed it is as it was said.
 fn in_use(facts: &Facts) -> Option<String> {
-    match facts.users {
-        Some(0) => None,
-        Some(users) => Some(format!(
-            "the account or its Secret is being deleted; used by {}{}, and kept for that by the finalizer {ACCOUNT_FINALIZER}; it ends once nothing uses it; delete what does",
-            counted(users, "object"),
-            super::uses::named(facts),
-        )),
-        None => {
-            let mut said = facts.status.conditions.iter();
-            let said = said.find(|c| c.reason == Reason::InUse.as_str() && c.message != AS_READY);
-            said.map(|c| c.message.clone())
-        }
+    if !super::is_ending(facts) || facts.users == Some(0) {
+        return None;
     }
+    let Some(users) = facts.users else {
+        let before = &facts.status.conditions;
+        let said = |kind| Wanted::shown(kind, before).filter(|c| c.reason == Reason::InUse);
+        // Where both say so, Ready has the message.
+        let said = said(Type::Ready).or_else(|| said(Type::DeletionBlocked));
+        return said.map(|c| c.message);
+    };
+    Some(format!(
+        "the account or its Secret is being deleted; used by {}{}, and kept for that by the finalizer {ACCOUNT_FINALIZER}; it ends once nothing uses it; delete what does",
+        counted(users, "object"),
+        super::uses::named(facts),
+    ))
 }
 
 fn key_accepted(
