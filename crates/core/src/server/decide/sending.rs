@@ -33,19 +33,22 @@ pub fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
         ))
         .with(effect),
         Some((ReleaseAnswer::Refused, at)) => {
-            let reason = match server.status {
-                ServerStatus::Delivered => Reason::RequestRefused,
-                // One that is delivered, or failed, can be released.
-                _ => Reason::Releasing,
-            };
-            let cause = Cause::waits(
-                reason,
-                format!(
-                    "the provider does not release the machine while it is {:?}; asking again every {}",
-                    server.status.as_str(),
-                    Interval(view.times.active_poll_interval)
+            let (reason, text) = match server.status {
+                // A delivered server can be released: it is not for its state.
+                ServerStatus::Delivered => (
+                    Reason::RequestRefused,
+                    "the provider refuses the release".to_owned(),
                 ),
-            );
+                _ => (
+                    Reason::Releasing,
+                    format!(
+                        "the provider does not release the machine while it is {:?}",
+                        server.status.as_str()
+                    ),
+                ),
+            };
+            let every = Interval(view.times.active_poll_interval);
+            let cause = Cause::waits(reason, format!("{text}; asking again every {every}"));
             match retry(at, view.times.active_poll_interval) {
                 Some(rest) => releasing(cause).again(rest),
                 None => releasing(cause).with(effect),

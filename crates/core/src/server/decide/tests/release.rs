@@ -469,6 +469,26 @@ fn a_delete_is_asked_again_in_its_time() {
 }
 
 #[test]
+fn refused_release_of_a_delivered_server_blames_no_state() {
+    let told = |status| {
+        let decision = answered(status, ReleaseAnswer::Refused, 1).decide();
+        decision
+            .draft
+            .condition(Type::Ready)
+            .unwrap()
+            .message
+            .clone()
+    };
+    let delivered = told(ServerStatus::Delivered);
+    assert!(
+        delivered.starts_with("the provider refuses the release; "),
+        "{delivered}"
+    );
+    let created = told(ServerStatus::Created);
+    assert!(created.contains("while it is \"created\""), "{created}");
+}
+
+#[test]
 fn a_failed_machine_goes_only_when_it_was_never_delivered() {
     use ReleaseAnswer::{Accepted, Refused};
     let releasing = Some(Reason::Releasing);
