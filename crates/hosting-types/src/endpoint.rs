@@ -27,8 +27,10 @@ pub enum BaseUrlError {
     /// Neither https nor http.
     #[error("baseURL has a scheme other than https: write it as https://host")]
     Scheme,
-    /// More than 1024 bytes.
-    #[error("baseURL is longer than {LONGEST} bytes: write it as https://host")]
+    /// More than 1024 bytes as it is stored.
+    #[error(
+        "baseURL takes more than {LONGEST} bytes as it is stored (percent-encoded, & as six): write it as https://host"
+    )]
     TooLong,
     /// A user name or password in front of the host.
     #[error("baseURL holds user information: remove it, the key belongs in the Secret")]

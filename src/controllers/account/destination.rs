@@ -156,7 +156,10 @@ mod tests {
                 None,
                 to(&format!("{ONE}/{}", "x".repeat(1024))),
                 &[],
-                &["Secret n/api: baseURL", "longer than 1024 bytes"],
+                &[
+                    "Secret n/api: baseURL",
+                    "more than 1024 bytes as it is stored",
+                ],
             ),
             (
                 None,
