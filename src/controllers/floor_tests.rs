@@ -588,7 +588,12 @@ fn only_what_became_true_is_told() {
             .iter()
             .map(|(kind, status)| Wanted::new(*kind, *status, Reason::Delivered, kind.as_str()))
             .collect();
-        conditions::merge(&[], &wanted, Some(1), Some(1), jiff::Timestamp::UNIX_EPOCH)
+        conditions::merge(
+            &[],
+            &wanted,
+            api::conditions::Generations::same(Some(1)),
+            jiff::Timestamp::UNIX_EPOCH,
+        )
     };
     let before = listed(&[
         (Type::Ready, false),

@@ -101,7 +101,12 @@ fn status_patch<K: KindApi>(
     let cause = Cause::needs_person(Reason::InvalidSpec, note);
     let now = jiff::Timestamp::now();
     let shown = cause.shown(None, before, meta.deletion_timestamp.is_some());
-    let conditions = conditions::merge(before, &shown, meta.generation, meta.generation, now);
+    let conditions = conditions::merge(
+        before,
+        &shown,
+        conditions::Generations::same(meta.generation),
+        now,
+    );
     (conditions != before).then(|| {
         let mut status = json!({ "conditions": conditions, "observedGeneration": meta.generation });
         cut_status::<K>(&mut status);

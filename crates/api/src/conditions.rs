@@ -41,7 +41,8 @@ pub enum Type {
 
 impl Type {
     /// Those that tools read with `status.observedGeneration`: all of them speak of that generation.
-    pub const STANDING: [Self; 4] = [Self::Ready, Self::Reconciling, Self::Stalled, Self::Synced];
+    pub const OF_OBSERVED_GENERATION: [Self; 4] =
+        [Self::Ready, Self::Reconciling, Self::Stalled, Self::Synced];
 
     /// Every type, in the order in which conditions are shown.
     pub const ALL: [Self; 15] = [
@@ -143,15 +144,32 @@ impl Wanted {
     }
 }
 
+/// The generations of an object that its conditions speak of.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Generations {
+    /// That of the status: [`Type::OF_OBSERVED_GENERATION`] speak of it.
+    pub observed: Option<i64>,
+    /// The present one: the others speak of it.
+    pub current: Option<i64>,
+}
+
+impl Generations {
+    /// Status has observed the present one.
+    pub fn same(generation: Option<i64>) -> Self {
+        Self {
+            observed: generation,
+            current: generation,
+        }
+    }
+}
+
 /// Merges wanted conditions into the existing ones: the transition time changes only with the status,
 /// and types that are not wanted stay as they are. Returns the list in the order of [`Type`], others last: whatever part is
-/// wanted, what is the same is written the same. `observed`: the generation that [`Type::STANDING`] speaks of; the others speak
-/// of the `current` one.
+/// wanted, what is the same is written the same.
 pub fn merge(
     existing: &[Condition],
     wanted: &[Wanted],
-    observed: Option<i64>,
-    current: Option<i64>,
+    generations: Generations,
     now: Timestamp,
 ) -> Vec<Condition> {
     let mut merged: Vec<Condition> = wanted
@@ -166,10 +184,11 @@ pub fn merge(
                 type_: w.kind.as_str().into(),
                 status: w.status_word().into(),
                 reason: w.reason.as_str().into(),
+                // As it is written: one that stands there cut is the same.
                 message: cut_message(&w.message),
-                observed_generation: match Type::STANDING.contains(&w.kind) {
-                    true => observed,
-                    false => current,
+                observed_generation: match Type::OF_OBSERVED_GENERATION.contains(&w.kind) {
+                    true => generations.observed,
+                    false => generations.current,
                 },
                 last_transition_time,
             }

@@ -21,8 +21,7 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
     let mut conditions = conditions::merge(
         &before.conditions,
         &decision.conditions,
-        generation,
-        generation,
+        conditions::Generations::same(generation),
         now,
     );
     // It speaks of a key that may be gone. While the Secret is not read it stays.

@@ -8,7 +8,7 @@ use crate::{
 };
 use api::{
     Kind, Reason,
-    conditions::{self, Type, Wanted},
+    conditions::{self, Generations, Type, Wanted},
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -189,7 +189,11 @@ impl<S: Clone + Default, E> Decision<S, E> {
         if is_told {
             *observed = current;
         }
-        *conditions = conditions::merge(before, &wanted, *observed, current, now);
+        let generations = Generations {
+            observed: *observed,
+            current,
+        };
+        *conditions = conditions::merge(before, &wanted, generations, now);
         (status, rest)
     }
 

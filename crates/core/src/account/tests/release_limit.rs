@@ -92,8 +92,7 @@ fn a_higher_number_or_no_release_limit_blocks_nothing() {
     facts.status.conditions = api::conditions::merge(
         &[],
         &decide(&facts).conditions,
-        Some(3),
-        Some(3),
+        api::conditions::Generations::same(Some(3)),
         jiff::Timestamp::MIN,
     );
     facts.spec.release_limit = None;

@@ -251,8 +251,12 @@ fn what_is_over_is_held_by_nothing_and_goes_when_its_time_has_passed() {
             let status = o.status.get_or_insert_default();
             status.finished_at = moment(WALL - ago);
             let done = conditions::Wanted::new(Type::Complete, true, Reason::Completed, "");
-            status.conditions =
-                conditions::merge(&[], &[done], Some(1), Some(1), jiff::Timestamp::UNIX_EPOCH);
+            status.conditions = conditions::merge(
+                &[],
+                &[done],
+                api::conditions::Generations::same(Some(1)),
+                jiff::Timestamp::UNIX_EPOCH,
+            );
         })
     };
     let held = over(Some(0), 9).object(|o| {
@@ -288,7 +292,12 @@ fn what_is_over_says_nothing_new_of_its_account() {
             let done = conditions::Wanted::new(Type::Complete, true, Reason::Completed, "");
             let synced = conditions::Wanted::new(Type::Synced, true, Reason::InSync, "");
             let now = jiff::Timestamp::UNIX_EPOCH;
-            status.conditions = conditions::merge(&[], &[done, synced], Some(1), Some(1), now);
+            status.conditions = conditions::merge(
+                &[],
+                &[done, synced],
+                api::conditions::Generations::same(Some(1)),
+                now,
+            );
         });
     let blocked = |case: &Case, reason| {
         case.clone().facts(|f| {

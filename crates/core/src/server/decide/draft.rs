@@ -195,8 +195,10 @@ impl Draft {
             status.conditions = conditions::merge(
                 &self.status.conditions,
                 &self.conditions,
-                status.observed_generation,
-                self.generation,
+                conditions::Generations {
+                    observed: status.observed_generation,
+                    current: self.generation,
+                },
                 now,
             );
         }

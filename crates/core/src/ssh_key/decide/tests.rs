@@ -186,7 +186,12 @@ impl Case {
             status.records.account_id = Some(LINEAGE.into());
             status.account = Some(api::references::PinnedAccount::of(None));
             status.observed_generation = Some(3);
-            let shown = api::conditions::merge(&[], &ready, Some(3), Some(3), Timestamp::MIN);
+            let shown = api::conditions::merge(
+                &[],
+                &ready,
+                api::conditions::Generations::same(Some(3)),
+                Timestamp::MIN,
+            );
             status.conditions = shown;
         })
     }
@@ -703,7 +708,12 @@ fn ready_key_says_that_its_account_is_suspended() {
         let ready = conditions::Wanted::new(conditions::Type::Ready, true, Reason::Available, "");
         let now = Timestamp::UNIX_EPOCH;
         let status = object.status.get_or_insert_default();
-        status.conditions = conditions::merge(&[], &[ready], Some(3), Some(3), now);
+        status.conditions = conditions::merge(
+            &[],
+            &[ready],
+            api::conditions::Generations::same(Some(3)),
+            now,
+        );
         (status.uuid, status.observed_generation) = (Some(uuid(1)), Some(3));
     });
     let shown = |case: &Case| {

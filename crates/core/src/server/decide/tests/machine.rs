@@ -286,7 +286,12 @@ fn a_suspended_server_shows_its_machine_as_any_other() {
 fn a_suspended_server_without_a_machine_keeps_what_it_said() {
     let told = |reason: Reason| {
         let cause = Cause::needs_person(reason, "m").shown(None, &[], false);
-        let conditions = api::conditions::merge(&[], &cause, Some(3), Some(3), Timestamp::MIN);
+        let conditions = api::conditions::merge(
+            &[],
+            &cause,
+            api::conditions::Generations::same(Some(3)),
+            Timestamp::MIN,
+        );
         let suspended = Case::new().spec(|s| s.suspend = Some(true));
         let case = suspended.object(|o| {
             o.status

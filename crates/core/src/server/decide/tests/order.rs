@@ -273,7 +273,12 @@ fn message(decision: &Decision) -> String {
 /// The object shows that a look said that it could not be had.
 fn showing(case: Case, reason: Reason) -> Case {
     let shown = Cause::waits(reason, "").conditions();
-    let shown = api::conditions::merge(&[], &shown, Some(3), Some(3), Timestamp::MIN);
+    let shown = api::conditions::merge(
+        &[],
+        &shown,
+        api::conditions::Generations::same(Some(3)),
+        Timestamp::MIN,
+    );
     case.object(|o| o.status.get_or_insert_default().conditions = shown)
 }
 
@@ -672,7 +677,12 @@ fn nothing_shortens_the_wait_of_an_older_object_without_a_trace() {
     assert_eq!(short(&takeover.decide()), waiting, "since it acts");
     let told = began(599).object(|o| {
         let long_ago = Cause::waits(Reason::Pending, "").conditions();
-        let conditions = api::conditions::merge(&[], &long_ago, Some(3), Some(3), Timestamp::MIN);
+        let conditions = api::conditions::merge(
+            &[],
+            &long_ago,
+            api::conditions::Generations::same(Some(3)),
+            Timestamp::MIN,
+        );
         o.status.get_or_insert_default().conditions = conditions;
     });
     assert_eq!(
@@ -720,7 +730,12 @@ fn a_new_object_says_in_time_that_it_waits_for_its_turn() {
     // One of which something was said before says that at once.
     let known = seen(Case::new(), 3).object(|o| {
         let shown = Cause::waits(Reason::NoStock, "m").conditions();
-        let shown = api::conditions::merge(&[], &shown, Some(3), Some(3), Timestamp::MIN);
+        let shown = api::conditions::merge(
+            &[],
+            &shown,
+            api::conditions::Generations::same(Some(3)),
+            Timestamp::MIN,
+        );
         o.status.get_or_insert_default().conditions = shown;
     });
     let (rest, decision) = waits(&known);

@@ -34,7 +34,12 @@ use serde_json::json;
 /// Something was said of it before, so that waiting is worth a word.
 fn told(case: Case) -> Case {
     let wanted = Cause::waits(Reason::Pending, "").conditions();
-    let shown = api::conditions::merge(&[], &wanted, Some(3), Some(3), Timestamp::MIN);
+    let shown = api::conditions::merge(
+        &[],
+        &wanted,
+        api::conditions::Generations::same(Some(3)),
+        Timestamp::MIN,
+    );
     case.object(|o| o.status.get_or_insert_default().conditions = shown)
 }
 

@@ -39,7 +39,12 @@ fn sent() -> Case {
         "the machine is being ordered; the answer comes within seconds",
     )
     .conditions();
-    let shown = api::conditions::merge(&[], &ordering, Some(3), Some(3), Timestamp::MIN);
+    let shown = api::conditions::merge(
+        &[],
+        &ordering,
+        api::conditions::Generations::same(Some(3)),
+        Timestamp::MIN,
+    );
     let case = Case::new().open(300, &[]);
     case.object(|o| o.status.get_or_insert_default().conditions = shown)
 }
@@ -117,7 +122,12 @@ fn delivery_is_told_once_whatever_holds_the_object_meanwhile() {
     let held = Cause::needs_person(Reason::MetadataContested, "m").conditions();
     let back = shown.object(|o| {
         let status = o.status.as_mut().unwrap();
-        status.conditions = api::conditions::merge(&[], &held, Some(3), Some(3), Timestamp::MIN);
+        status.conditions = api::conditions::merge(
+            &[],
+            &held,
+            api::conditions::Generations::same(Some(3)),
+            Timestamp::MIN,
+        );
     });
     assert_eq!(events(&back).0, [""; 0]);
 }

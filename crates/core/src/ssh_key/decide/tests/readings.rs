@@ -15,7 +15,12 @@ impl Case {
     /// Something was said of it before.
     fn told(self) -> Self {
         let wanted = Cause::waits(Reason::Pending, "").conditions();
-        let shown = api::conditions::merge(&[], &wanted, Some(3), Some(3), Timestamp::MIN);
+        let shown = api::conditions::merge(
+            &[],
+            &wanted,
+            api::conditions::Generations::same(Some(3)),
+            Timestamp::MIN,
+        );
         self.object(|o| o.status.get_or_insert_default().conditions = shown)
     }
 
