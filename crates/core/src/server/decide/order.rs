@@ -32,6 +32,8 @@ use hosting_types::Order;
 use jiff::Timestamp;
 use std::time::Duration;
 
+/// How the wait of an object begins that an earlier process may have ordered for.
+pub const OLDER_THAN_PROCESS: &str = "this object is older than the operator's process";
 /// The longest pause between two orders that are refused.
 const SLOWEST: Duration = Duration::from_secs(1800);
 
@@ -250,7 +252,7 @@ fn unproved(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision>
         let cause = Cause::waits(
             Reason::WaitingForListing,
             format!(
-                "this object is older than the operator's process; waiting until {} after that process began to act, the absence grace period, so that no earlier order can still arrive",
+                "{OLDER_THAN_PROCESS}; waiting until {} after that process began to act, the absence grace period, so that no earlier order can still arrive",
                 Interval(view.times.absence_grace_period)
             ),
         );
