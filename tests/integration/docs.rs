@@ -233,6 +233,12 @@ fn every_field_that_a_page_names_is_in_a_definition() {
             }
             named += 1;
         }
+        for path in fields_of_status(&text) {
+            if !is_field(&path) {
+                wrong.push(format!("{}: {path}", page.display()));
+            }
+            named += 1;
+        }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
     // Records are the operator's own, open at every level: what is below them has no definition to be held to.
@@ -245,6 +251,32 @@ fn every_field_that_a_page_names_is_in_a_definition() {
     ] {
         assert!(!is_field(former), "{former}");
     }
+}
+
+/// The fields in the first column of the table under the heading Status. Behind a colon are those within the field before it,
+/// until the next semicolon.
+fn fields_of_status(page: &str) -> Vec<String> {
+    let Some((_, table)) = page.split_once("\n## Status\n\n| Field | Meaning |\n") else {
+        return Vec::new();
+    };
+    let rows = table
+        .lines()
+        .take_while(|line| line.starts_with('|'))
+        .skip(1);
+    let mut fields = Vec::new();
+    for part in rows.flat_map(|row| row.split('|').nth(1).unwrap_or_default().split(';')) {
+        let codes = |text: &str| -> Vec<String> {
+            let codes = text.split('`').skip(1).step_by(2);
+            codes.map(without_indices).collect()
+        };
+        let (outer, inner) = part.split_once(':').unwrap_or((part, ""));
+        let outer = codes(outer);
+        let within = outer.first().cloned().unwrap_or_default();
+        fields.extend(outer.iter().map(|field| format!("status.{field}")));
+        let inner = codes(inner);
+        fields.extend(inner.iter().map(|field| format!("status.{within}.{field}")));
+    }
+    fields
 }
 
 /// Whether a schema has the field of this path.
