@@ -268,16 +268,18 @@ fn every_text_of_an_entry_of_a_cluster_account_counts_towards_8_kib() {
     let mut counted = 0;
     walk(entries, &mut |path, schema| {
         if schema["type"] == "string" && schema["enum"].is_null() {
-            let field = path
-                .rsplit('.')
-                .next()
-                .unwrap()
-                .trim_end_matches(['[', ']', '{', '}']);
-            assert!(sum.contains(field), "{path} is not in {sum}");
+            let field = path.rsplit('.').next().unwrap();
+            let term = match (field.strip_suffix("[]"), field.strip_suffix("{}")) {
+                (Some(list), _) => format!(".{list}.map(t, t.size()).sum()"),
+                (_, Some(map)) => format!(".{map}[k].size()"),
+                _ => format!(".{field}.size()"),
+            };
+            assert!(sum.contains(&term), "{path}: no {term} in {sum}");
             counted += 1;
         }
     });
     assert_eq!(counted, 8, "{sum}");
+    assert!(sum.contains("map(k, k.size() + "), "keys of labels: {sum}");
     // Of hosts there are 128 in all the entries together.
     assert!(ending("<= 128").contains("e.hosts.size()"));
 }
