@@ -8,19 +8,28 @@
 //! | status, but for CA bundle and catalog | 27,648 | the schema; who builds it |
 //! | catalog | what the others leave, 24,576 at most | who builds it |
 //!
-//! Of the status, conditions take 7,680 at most, orphans 7,680, counted releases 7,680, and all else 4,608. The tests of sizes
-//! in `crates/core` measure each part. Of a spec the schema counts characters as they are: one of characters that JSON escapes
-//! can pass 64 KiB.
+//! The tests of sizes in `crates/core` measure each part. What the bounds of a spec do not count: [`super::bounds`].
 
-/// Most bytes of spec and status.
-const MOST: usize = 64 * 1024;
+use super::bounds::LARGEST_OBJECT;
+
+/// Most bytes of a spec without CA bundle and without the texts of `allowedNamespaces`.
+pub const LARGEST_SPEC: usize = 16_384;
 /// Most characters of names, labels and limits in `allowedNamespaces`, together.
 pub(super) const LONGEST_ENTRIES: usize = 8_192;
 /// Most bytes of a CA bundle. PEM is ASCII, so these are characters, too.
 pub const LONGEST_CA_BUNDLE: usize = 10_240;
 /// The same as it is stored, where a line break takes two bytes.
 pub const LARGEST_CA_BUNDLE: usize = LONGEST_CA_BUNDLE + 256;
+/// Most bytes of the conditions.
+pub const LARGEST_CONDITIONS: usize = 7_680;
+/// Most bytes of the orphans.
+pub const LARGEST_ORPHANS: usize = 7_680;
+/// Most bytes of the counted releases.
+pub const LARGEST_RELEASES: usize = 7_680;
+/// Most bytes of all else in a status without CA bundle and catalog.
+pub const LARGEST_REST: usize = 4_608;
 /// Most bytes of a status without CA bundle and catalog.
-pub const LARGEST_STATUS: usize = 27_648;
+pub const LARGEST_STATUS: usize =
+    LARGEST_CONDITIONS + LARGEST_ORPHANS + LARGEST_RELEASES + LARGEST_REST;
 /// Most bytes of spec, CA bundle and catalog, together.
-pub const SPEC_AND_CATALOG: usize = MOST - LARGEST_STATUS;
+pub const SPEC_AND_CATALOG: usize = LARGEST_OBJECT - LARGEST_STATUS;

@@ -1,7 +1,10 @@
-//! What a status may hold: the bounds in the schema of its kind, and the one place that cuts a status to them.
+//! What a status may hold: the bounds in the schema of its kind, and what cuts a status to them where it is written.
 //!
 //! The API server refuses a status with a text that is too long, and the object would stand still. So each status is cut
 //! right before it is written, whatever a provider answered.
+//!
+//! So an object has less than 64 KiB, spec and status, but for one case: of a spec the schema counts characters or bytes of a
+//! text as it is, and JSON escapes some of them in two to six bytes.
 
 use super::{all_crds, kind::Kind, names::parts_of};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -11,13 +14,15 @@ use serde::Serialize;
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::LazyLock};
 
+/// Most bytes of an object, spec and status, as the API server stores them.
+pub const LARGEST_OBJECT: usize = 64 * 1024;
 /// Longest text of a status whose field does not say anything else, and of the operator's records. What these compare later
 /// is never that long: identifiers, tags and names.
 const LONGEST_TEXT: i64 = 1024;
 /// Most values of a map.
 const MOST_VALUES: i64 = 16;
 /// Most conditions of an object.
-const MOST_CONDITIONS: i64 = 12;
+pub const MOST_CONDITIONS: usize = 12;
 /// Longest type or reason of a condition.
 const LONGEST_WORD: i64 = 64;
 /// Longest message of a condition.
@@ -157,7 +162,8 @@ pub fn stored_size(part: &impl Serialize) -> usize {
     json.len() + escaped.map(|letter| 6 - letter.len_utf8()).sum::<usize>()
 }
 
-/// How many bytes a character takes within a stored text.
+/// How many bytes a character takes within a stored text at most: what encoders write as `\b` and `\f` or in six bytes
+/// counts as six.
 fn bytes_of(letter: char) -> usize {
     match letter {
         '"' | '\\' | '\n' | '\r' | '\t' => 2,
@@ -194,7 +200,7 @@ fn bound_conditions(status: &mut JSONSchemaProps) {
     let Some(conditions) = properties.and_then(|p| p.get_mut("conditions")) else {
         return;
     };
-    conditions.max_items = Some(MOST_CONDITIONS);
+    conditions.max_items = i64::try_from(MOST_CONDITIONS).ok();
     let Some(JSONSchemaPropsOrArray::Schema(condition)) = &mut conditions.items else {
         return;
     };
@@ -233,6 +239,17 @@ mod tests {
             ("<b>", 10, Some("<b…")),
         ] {
             assert_eq!(cut_text(text, most).as_deref(), cut, "{text:?} {most}");
+        }
+    }
+
+    #[test]
+    fn no_character_takes_more_than_is_counted() {
+        let control = (0..0x20).filter_map(char::from_u32);
+        for letter in control.chain("\"\\<>&\u{2028}\u{2029}\u{7f}xé€😀".chars()) {
+            let stored = stored_size(&letter) - 2;
+            assert!(stored <= bytes_of(letter), "{letter:?}");
+            let is_short = matches!(letter, '\u{8}' | '\u{c}');
+            assert!(stored == bytes_of(letter) || is_short, "{letter:?}");
         }
     }
 

@@ -62,8 +62,8 @@ pub(super) fn keys_are_installed() -> Rule {
     .field_path(".sshKeys")
 }
 
-/// The most bytes of the texts that a spec holds itself, together: it keeps an object below 64 KiB. A rule counts what a text
-/// has, not what it takes as JSON: a spec of characters that JSON escapes, such as control characters, can have more.
+/// The most bytes of the texts that a spec holds itself, together: it keeps an object below 64 KiB, with
+/// the exception that [`super::bounds`] names.
 pub(super) const MOST_TEXT: u32 = 16_384;
 
 /// A CEL term: the bytes of a text that may be unset.

@@ -15,6 +15,10 @@ use super::{
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+/// Most bytes of the records of a ServerCommand. Those of the other kinds with few texts are smaller. Tests of sizes count on
+/// it, as the schema is open.
+pub const LARGEST_RECORDS: usize = 20 * 1024;
+
 /// The records of a server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -5,13 +5,10 @@ pub(crate) mod largest;
 
 use api::{
     Kind,
-    bounds::{cut_status, stored_size},
+    bounds::{LARGEST_OBJECT, MOST_CONDITIONS, cut_status, stored_size},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
-
-/// Most bytes of spec and status of an object, as the API server stores them.
-const MOST: usize = 64 * 1024;
 
 /// The status as it is written; with this spec it has less than 64 KiB.
 pub(crate) fn written<K: Kind>(spec: &Value, status: &K::Status) -> Value {
@@ -22,9 +19,10 @@ pub(crate) fn written<K: Kind>(spec: &Value, status: &K::Status) -> Value {
     let both = stored_size(&json!({"spec": spec, "status": status}));
     let (spec, of_status) = (stored_size(spec), stored_size(&status));
     let kind = K::kind(&());
-    println!("{kind}: {spec} bytes of spec, {of_status} of status");
+    let conditions = status["conditions"].as_array().map_or(0, Vec::len);
+    assert!(conditions < MOST_CONDITIONS, "{kind}: the last may be cut");
     assert!(
-        both < MOST,
+        both < LARGEST_OBJECT,
         "{kind}: {both} bytes: {spec} of spec, {of_status} of status"
     );
     status

@@ -13,7 +13,10 @@ use crate::{
 };
 use api::{
     ClusterProviderAccount, Kind, ProviderAccount,
-    account_sizes::{LARGEST_CA_BUNDLE, LARGEST_STATUS, SPEC_AND_CATALOG},
+    account_sizes::{
+        LARGEST_CA_BUNDLE, LARGEST_CONDITIONS, LARGEST_ORPHANS, LARGEST_RELEASES, LARGEST_REST,
+        LARGEST_SPEC, LARGEST_STATUS, SPEC_AND_CATALOG,
+    },
     acknowledgement::{Acknowledged, AcknowledgementEffect, PendingAcknowledgement},
     bounds::stored_size,
     records::AccountRecords,
@@ -150,11 +153,17 @@ fn judged<K: Kind<Status = AccountStatus>>(spec: &Value, entries: usize, facts: 
     let [conditions, orphans, releases] =
         ["conditions", "orphans", "releaseLimit"].map(|part| take(&mut status, part));
     let other = stored_size(&status);
-    println!(
-        "spec {of_spec}, entries {entries}, bundle {bundle}, status {rest} (conditions {conditions}, orphans {orphans}, releases {releases}, other {other}), catalog {catalog}"
-    );
-    assert!(of_spec <= 16_384 && bundle <= LARGEST_CA_BUNDLE && rest <= LARGEST_STATUS);
-    assert!(conditions <= 7_680 && orphans <= 7_680 && releases <= 7_680 && other <= 4_608);
+    for (part, taken, most) in [
+        ("spec", of_spec, LARGEST_SPEC),
+        ("CA bundle", bundle, LARGEST_CA_BUNDLE),
+        ("conditions", conditions, LARGEST_CONDITIONS),
+        ("orphans", orphans, LARGEST_ORPHANS),
+        ("releases", releases, LARGEST_RELEASES),
+        ("other", other, LARGEST_REST),
+        ("status", rest, LARGEST_STATUS),
+    ] {
+        assert!(taken <= most, "{part}: {taken} bytes");
+    }
     assert!(of_spec + entries + bundle + catalog <= SPEC_AND_CATALOG);
     assert_eq!(whole["conditions"].as_array().map(Vec::len), Some(10));
     assert_eq!(whole["orphans"].as_array().map(Vec::len), Some(20));

@@ -2,10 +2,7 @@
 
 use super::*;
 use crate::sizes::{largest, lengthen, long, written};
-use api::bounds::stored_size;
-
-/// Most bytes of the records of a command. Their schema is open; `tests/integration/crds/schema.rs` counts on this.
-const MOST_OF_RECORDS: usize = 20 * 1024;
+use api::{bounds::stored_size, records::LARGEST_RECORDS};
 
 /// One that the provider took, with the longest texts.
 fn taken(action: PowerAction) -> CommandRecord {
@@ -42,7 +39,7 @@ fn the_largest_command_has_less_than_64_kib() {
     let records = &status["records"];
     assert_eq!(records["sent"].as_array().map(Vec::len), Some(2));
     assert!(
-        stored_size(records) < MOST_OF_RECORDS,
+        stored_size(records) < LARGEST_RECORDS,
         "{} bytes",
         stored_size(records)
     );
