@@ -5,6 +5,7 @@ use super::{
     account_use::{CallBudget, KindUsers},
     acknowledgement::{Acknowledged, PendingAcknowledgement},
     allowed::{AllowedNamespaces, entries_fit},
+    bounds::LONGEST_REQUEST,
     catalog::Catalog,
     host_install::RequestForm,
     kind::Kind,
@@ -23,6 +24,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::ops::Not;
+
+/// Most orphans.
+pub const MOST_ORPHANS: usize = 20;
 
 /// An account of the hosting API for the servers of its own namespace.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -353,7 +357,7 @@ pub struct AccountStatus {
 
     /// Live servers of this cluster that no object claims, the oldest 20.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 20), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = MOST_ORPHANS), extend("x-kubernetes-list-type" = "atomic"))]
     pub orphans: Vec<Orphan>,
 
     /// Random identifier of the account at the provider. A new base URL or key keeps it only if it shows a server that
@@ -407,7 +411,7 @@ pub struct AccountStatus {
     /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
     /// which the servers of the account were last listed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 128))]
+    #[schemars(length(max = LONGEST_REQUEST))]
     pub last_handled_reconcile_at: Option<String>,
 
     /// The operator's own records, for the operator alone: their form changes without notice. Do not change them.

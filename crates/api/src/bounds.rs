@@ -19,6 +19,8 @@ pub const LARGEST_OBJECT: usize = 64 * 1024;
 /// Longest text of a status whose field does not say anything else, and of the operator's records. What these compare later
 /// is never that long: identifiers, tags and names.
 const LONGEST_TEXT: i64 = 1024;
+/// Longest request for a reconcile: a moment in any form has room.
+pub const LONGEST_REQUEST: usize = 128;
 /// Most values of a map.
 const MOST_VALUES: i64 = 16;
 /// Most conditions of an object.

@@ -4,28 +4,42 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Most locations, systems, and locations of one availability.
+pub const MOST_NAMES: usize = 256;
+/// Most instance types.
+pub const MOST_TYPES: usize = 512;
+/// Most availabilities of an instance type.
+pub const MOST_AVAILABILITIES: usize = 16;
+/// Most quotas.
+pub const MOST_QUOTAS: usize = 20;
+/// Most bytes of a name.
+pub const LONGEST_NAME: usize = 64;
+/// Most bytes of the hardware of an instance type.
+pub const LONGEST_HARDWARE: usize = 160;
+
 /// What can be ordered, as the provider showed it at one moment. At most 24 KiB as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Catalog {
     /// Locations, by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 256), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = MOST_NAMES), extend("x-kubernetes-list-type" = "atomic"))]
     pub locations: Vec<CatalogLocation>,
     /// Instance types, by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 512), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = MOST_TYPES), extend("x-kubernetes-list-type" = "atomic"))]
     pub instance_types: Vec<CatalogInstanceType>,
     /// Operating systems of servers, by slug.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 256), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = MOST_NAMES), extend("x-kubernetes-list-type" = "atomic"))]
     pub systems: Vec<CatalogSystem>,
     /// Quotas by location, instance type and contract, at most 20.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 20), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = MOST_QUOTAS), extend("x-kubernetes-list-type" = "atomic"))]
     pub quotas: Vec<QuotaUse>,
     /// Number of locations, instance types, systems and quotas that are left out: for want of space, or because their name
-    /// takes more than 64 bytes or has a character that cannot be shown.
+    /// takes more than 64 bytes or has a character that cannot be shown. An instance type with more than 16 availabilities,
+    /// or one of them at more than 256 locations, is left out as a whole.
     pub omitted: i32,
     /// Time at which the provider was asked, as of the last write of the catalog: an answer that changes nothing is not
     /// recorded.
@@ -38,11 +52,11 @@ pub struct Catalog {
 #[serde(rename_all = "camelCase")]
 pub struct CatalogLocation {
     /// Name, as `spec.location` of a server takes it.
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = LONGEST_NAME))]
     pub name: String,
     /// Short name of the country, such as `NL`. Unset where the provider does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = LONGEST_NAME))]
     pub country: Option<String>,
 }
 
@@ -51,14 +65,14 @@ pub struct CatalogLocation {
 #[serde(rename_all = "camelCase")]
 pub struct CatalogInstanceType {
     /// Name, as `spec.instanceType` of a server takes it.
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = LONGEST_NAME))]
     pub name: String,
     /// Hardware in short: processors, cores, memory, disks, network interfaces, graphics card.
-    #[schemars(length(max = 160))]
+    #[schemars(length(max = LONGEST_HARDWARE))]
     pub hardware: String,
     /// Stock, by availability.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = MOST_AVAILABILITIES), extend("x-kubernetes-list-type" = "atomic"))]
     pub stock: Vec<CatalogStock>,
 }
 
@@ -67,10 +81,10 @@ pub struct CatalogInstanceType {
 #[serde(rename_all = "camelCase")]
 pub struct CatalogStock {
     /// The provider's word, such as `high`, `medium`, `low` or `unavailable`.
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = LONGEST_NAME))]
     pub availability: String,
     /// Names of the locations.
-    #[schemars(length(max = 256), inner(length(max = 64)), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = MOST_NAMES), inner(length(max = LONGEST_NAME)), extend("x-kubernetes-list-type" = "atomic"))]
     pub locations: Vec<String>,
 }
 
@@ -79,10 +93,10 @@ pub struct CatalogStock {
 #[serde(rename_all = "camelCase")]
 pub struct CatalogSystem {
     /// Slug, as `spec.os.slug` of a server takes it.
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = LONGEST_NAME))]
     pub slug: String,
     /// Name of the system.
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = LONGEST_NAME))]
     pub name: String,
 }
 
@@ -91,10 +105,10 @@ pub struct CatalogSystem {
 #[serde(rename_all = "camelCase")]
 pub struct QuotaUse {
     /// The location.
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = LONGEST_NAME))]
     pub location: String,
     /// The instance type.
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = LONGEST_NAME))]
     pub instance_type: String,
     /// The contract that pays. Unset: on demand.
     #[serde(
@@ -102,7 +116,7 @@ pub struct QuotaUse {
         rename = "contractID",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = LONGEST_NAME))]
     pub contract_id: Option<String>,
     /// How many servers the provider allows. Unset where it does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,7 @@
 //! `ServerCommand`: one power command to one server or dedicated host, carried out once, like a Job.
 
 use super::{
+    bounds::LONGEST_REQUEST,
     interval::Interval,
     kind::Kind,
     order::OrderAccount,
@@ -201,7 +202,7 @@ pub struct ServerCommandStatus {
     /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
     /// which the object was last looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 128))]
+    #[schemars(length(max = LONGEST_REQUEST))]
     pub last_handled_reconcile_at: Option<String>,
 
     /// The operator's own records, for the operator alone: their form changes without notice. Do not change them.

@@ -2,6 +2,7 @@
 
 use super::{
     address::Address,
+    bounds::LONGEST_REQUEST,
     host_install::{HostInstallHistory, HostInstallStatus, HostKernelParam, HostSystem, texts_fit},
     install::{Install, installs_with},
     installation::{TextSource, script_is_run},
@@ -15,6 +16,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// Most addresses.
+pub const MOST_ADDRESSES: usize = 64;
+/// Most disks.
+pub const MOST_DISKS: usize = 32;
+/// Longest word for the last installation. Each byte of it may be stored as six.
+pub const LONGEST_INSTALL_WORD: usize = 32;
 
 /// A dedicated host that the account has: shown, switched and installed; never ordered, never released.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -225,7 +233,7 @@ pub struct DedicatedHostStatus {
     /// The provider's word for the last installation, unchanged: `created`, `installing`, `finished`, `failed`. An unknown
     /// word counts as under way. Unset where nothing was ever installed through the API.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 192))]
+    #[schemars(length(max = 6 * LONGEST_INSTALL_WORD))]
     pub install_status: Option<String>,
 
     /// Since when the host runs, to some minutes.
@@ -247,7 +255,7 @@ pub struct DedicatedHostStatus {
 
     /// Its addresses, at most 64, without those of its console.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = MOST_ADDRESSES), extend("x-kubernetes-list-type" = "atomic"))]
     pub addresses: Vec<Address>,
 
     /// Number of addresses that `addresses` leaves out. Unset if none.
@@ -269,7 +277,7 @@ pub struct DedicatedHostStatus {
     /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
     /// which the object was last looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 128))]
+    #[schemars(length(max = LONGEST_REQUEST))]
     pub last_handled_reconcile_at: Option<String>,
 
     /// The operator's own records, for the operator alone: their form changes without notice. Do not change them.
@@ -322,7 +330,7 @@ pub struct HostHardware {
     pub memory_bytes: Option<i64>,
     /// Its disks, at most 32.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = MOST_DISKS), extend("x-kubernetes-list-type" = "atomic"))]
     pub disks: Vec<HostDisk>,
     /// Number of disks that `disks` leaves out. Unset if none.
     #[serde(skip_serializing_if = "Option::is_none")]

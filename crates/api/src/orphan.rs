@@ -1,5 +1,6 @@
 //! Machines of this cluster that no object claims, as an account shows them.
 
+use super::catalog::LONGEST_NAME;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,21 +13,21 @@ pub struct Orphan {
     #[schemars(length(max = 36))]
     pub uuid: String,
     /// Host name.
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = LONGEST_NAME))]
     pub hostname: String,
     /// Order tag of the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = LONGEST_NAME))]
     pub order_tag: Option<String>,
     /// Since when it was listed without an object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
     /// Where it is.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = LONGEST_NAME))]
     pub location: String,
     /// What type of machine it is.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = LONGEST_NAME))]
     pub instance_type: String,
 }

@@ -8,6 +8,7 @@ pub use super::policies::{DeletionPolicy, ExternalReleasePolicy, FailurePolicy, 
 pub use super::references::PinnedAccount;
 use super::{
     acknowledgement::{Acknowledged, PendingAcknowledgement},
+    bounds::LONGEST_REQUEST,
     install::{Install, InstallHistory, InstallStatus, installs_with},
     installation::{KernelParam, keys_are_installed, script_has_shebang, script_is_run, texts_fit},
     interval::Interval,
@@ -28,6 +29,13 @@ use kube_core::{Reason, Rule};
 use kube_derive::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// Most addresses.
+pub const MOST_ADDRESSES: usize = 32;
+/// Most other servers with the object's tag.
+pub const MOST_DUPLICATES: usize = 20;
+/// Most servers that another one was ordered for.
+pub const MOST_REPLACED: usize = 10;
 
 /// One on-demand bare-metal server: ordered once, kept, released when the object is deleted.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -461,7 +469,7 @@ pub struct BareMetalServerStatus {
 
     /// Addresses of the server, in the provider's order, at most 32.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = MOST_ADDRESSES), extend("x-kubernetes-list-type" = "atomic"))]
     pub addresses: Vec<Address>,
 
     /// Number of addresses that `addresses` leaves out. Unset if none.
@@ -536,7 +544,7 @@ pub struct BareMetalServerStatus {
 
     /// UUIDs of other live servers with this object's order tag, at most 20. Normally empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 20), inner(length(max = 36)), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = MOST_DUPLICATES), inner(length(max = 36)), extend("x-kubernetes-list-type" = "atomic"))]
     pub duplicates: Vec<String>,
 
     /// Number of servers that `duplicates` leaves out. Unset if none.
@@ -546,13 +554,13 @@ pub struct BareMetalServerStatus {
     /// Machines in whose place another one was ordered, or is about to be; at most 10, the oldest first. Forgotten once
     /// the present machine has been delivered for a day.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = MOST_REPLACED), extend("x-kubernetes-list-type" = "atomic"))]
     pub replaced: Vec<Replaced>,
 
     /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
     /// which the machine was last read.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 128))]
+    #[schemars(length(max = LONGEST_REQUEST))]
     pub last_handled_reconcile_at: Option<String>,
 
     /// What was last done about `spec.power`. Unset before the first change.

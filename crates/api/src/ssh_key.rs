@@ -1,6 +1,7 @@
 //! `SshKey`: a public key that is stored at the provider, for servers to refer to by name.
 
 use super::{
+    bounds::LONGEST_REQUEST,
     kind::Kind,
     records::{self, SshKeyRecords},
     references::{AccountRef, PinnedAccount, account_stays},
@@ -142,7 +143,7 @@ pub struct SshKeyStatus {
     /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
     /// which the account was last looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 128))]
+    #[schemars(length(max = LONGEST_REQUEST))]
     pub last_handled_reconcile_at: Option<String>,
 
     /// The operator's own records, for the operator alone: their form changes without notice. Do not change them.

@@ -1,6 +1,7 @@
 //! `ServerTag`: one tag of an account.
 
 use super::{
+    bounds::LONGEST_REQUEST,
     kind::Kind,
     references::{AccountRef, PinnedAccount, account_stays},
 };
@@ -164,7 +165,7 @@ pub struct ServerTagStatus {
     /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
     /// which the account was last looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 128))]
+    #[schemars(length(max = LONGEST_REQUEST))]
     pub last_handled_reconcile_at: Option<String>,
 }
 

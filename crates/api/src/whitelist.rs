@@ -2,6 +2,7 @@
 
 use super::{
     acknowledgement::{Acknowledged, PendingAcknowledgement},
+    bounds::LONGEST_REQUEST,
     kind::Kind,
     references::{AccountRef, PinnedAccount, account_stays},
 };
@@ -9,6 +10,21 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube_derive::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// Most entries of the spec.
+pub const MOST_ENTRIES: usize = 200;
+/// Longest name of an entry.
+pub const LONGEST_NAME: usize = 32;
+/// Longest comment of an entry.
+pub const LONGEST_COMMENT: usize = 48;
+/// Most entries of the spec in status.
+pub const MOST_SHOWN: usize = 120;
+/// Most steps of the plan in status.
+pub const MOST_STEPS: usize = 16;
+/// Most lines of the plan: the steps, the next one, and how many more there are.
+const MOST_LINES: usize = MOST_STEPS + 2;
+/// Most entries of other objects: as many as a list has.
+pub const MOST_OTHERS: usize = 500;
 
 /// What begins the mark of an entry of ours. No comment of a spec may hold it.
 pub const MARK_START: &str = "[fmo-";
@@ -100,7 +116,7 @@ pub struct IpWhitelistSpec {
 
     /// The entries by name, at most 200. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 200), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[schemars(length(max = MOST_ENTRIES), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub entries: Vec<WhitelistEntry>,
 
     /// The addresses from which the operator calls the provider, as the provider sees them, in CIDR notation, at most 16.
@@ -135,7 +151,7 @@ pub struct WhitelistEntry {
     /// Name of the entry within the object: lower-case letters, digits and dashes, at most 32 characters. Immutable, as
     /// another name is another entry.
     #[schemars(
-        length(min = 1, max = 32),
+        length(min = 1, max = LONGEST_NAME),
         regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
     )]
     pub name: String,
@@ -160,7 +176,7 @@ pub struct WhitelistEntry {
     /// the operator adds its mark.
     /// Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 48), regex(pattern = r"^[!-~]+( [!-~]+)*$"))]
+    #[schemars(length(min = 1, max = LONGEST_COMMENT), regex(pattern = r"^[!-~]+( [!-~]+)*$"))]
     #[x_kube(validation = Rule::new("!self.contains('[fmo-')").message("comment must not contain [fmo-, which begins the operator's own mark"))]
     pub comment: Option<String>,
     /// Whether the entry counts. Default: true. Mutable.
@@ -183,10 +199,10 @@ pub struct IpWhitelistStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 
-    /// The entries of the spec, as the provider showed them last. Of more than 120 those that are as declared are left out
-    /// first.
+    /// The entries of the spec, as the provider showed them last. Of more than 120, or of fewer while `othersEntries` is
+    /// shown, those that are as declared are left out first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 120), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[schemars(length(max = MOST_SHOWN), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub entries: Vec<EntryStatus>,
 
     /// Number of entries that `entries` leaves out. Unset if none.
@@ -200,7 +216,7 @@ pub struct IpWhitelistStatus {
     /// The steps that are left to do, in their order, the first 16. Written before the first of them is sent, and empty
     /// once the last one is known to have had its effect.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 18), inner(length(max = 384)), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = MOST_LINES), inner(length(max = 384)), extend("x-kubernetes-list-type" = "atomic"))]
     pub plan: Vec<String>,
 
     /// What waits for an acknowledgement, at most 8. To acknowledge one, set the annotation `flexmetal.dev/acknowledge` to its
@@ -216,7 +232,7 @@ pub struct IpWhitelistStatus {
 
     /// IDs of entries that other objects added and that acknowledging `RemoveOthersEntries` removes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 500), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = MOST_OTHERS), extend("x-kubernetes-list-type" = "atomic"))]
     pub others_entries: Vec<i64>,
 
     /// The account that `accountRef` referred to when the first entry was changed.
@@ -226,7 +242,7 @@ pub struct IpWhitelistStatus {
     /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
     /// which the whitelist was last read.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 128))]
+    #[schemars(length(max = LONGEST_REQUEST))]
     pub last_handled_reconcile_at: Option<String>,
 }
 

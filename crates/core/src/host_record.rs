@@ -1,6 +1,6 @@
 //! What the record of a dedicated host says of requests to it.
 
-use api::command::PowerAction;
+use api::{command::PowerAction, host::LONGEST_INSTALL_WORD};
 use hosting_types::host::{Host, HostKind, InstallStatus};
 
 /// Whether a host is an on-demand server, which is ordered and released: another kind looks after those.
@@ -35,17 +35,16 @@ pub fn against(host: &Host, number: u64, server_id: Option<i64>) -> Option<Strin
     })
 }
 
-/// The provider's word for the last installation, no longer than status holds: it is compared with what stands there.
+/// The provider's word for the last installation, no longer than status holds: it is compared with what stands there, so it
+/// is never cut, not even where each of its bytes is stored as six.
 pub fn word(status: &InstallStatus) -> Option<&str> {
-    /// Most bytes of the word, so that it is never cut in status, not even where each of them is stored as six.
-    const MOST: usize = 32;
     match status {
         InstallStatus::None => None,
         InstallStatus::Created => Some("created"),
         InstallStatus::Installing => Some("installing"),
         InstallStatus::Finished => Some("finished"),
         InstallStatus::Failed => Some("failed"),
-        InstallStatus::Other(word) => Some(&word[..word.floor_char_boundary(MOST)]),
+        InstallStatus::Other(word) => Some(&word[..word.floor_char_boundary(LONGEST_INSTALL_WORD)]),
     }
 }
 

@@ -4,14 +4,11 @@
 //! counts, and no look follows the last one sooner than the account's pace.
 
 use api::{
-    bounds::cut_text,
+    bounds::{LONGEST_REQUEST, cut_text},
     names::{FLUX_REQUEST, RECONCILE_REQUEST},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::time::Duration;
-
-/// The most bytes of a request, as status stores it: a moment in any form has room.
-const LONGEST_REQUEST: usize = 128;
 
 /// The word by which somebody asks for a look now. One that is too long to be shown whole
 /// in status is none.

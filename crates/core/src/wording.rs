@@ -1,5 +1,7 @@
 //! How messages count things, list them, and suggest a name: the same in every message.
 
+use api::bounds::cut_text;
+
 /// Most names in a list of a message; the rest is counted.
 pub const MOST_NAMES: usize = 8;
 /// How alike two names must be for one to be suggested in place of the other; 1 is the same.
@@ -41,6 +43,20 @@ pub fn did_you_mean<'a>(said: &str, names: impl IntoIterator<Item = &'a str>) ->
     let alike = alike.filter(|(likeness, _)| *likeness >= LIKENESS);
     let best = alike.max_by(|(a, _), (b, _)| a.total_cmp(b));
     best.map_or_else(String::new, |(_, name)| format!("; did you mean {name:?}?"))
+}
+
+/// A text of the provider without characters that cannot be shown, cut.
+pub fn plain_text(text: &str, most: usize) -> String {
+    let plain: String = text.trim().chars().filter(|c| !is_hidden(*c)).collect();
+    cut_text(&plain, most).unwrap_or(plain)
+}
+
+/// Whether a terminal shows nothing for it, or something else than it is: control characters, those without width, and those
+/// that turn the direction of a text.
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use flexmetal_core::{
     trouble::Trouble,
     whitelist::{
         decide::{
-            Effect, MOST_ENTRIES,
+            Effect, MOST_LISTED,
             ending::what_stays,
             guard::Step,
             list::{Entry, List},
@@ -152,7 +152,7 @@ async fn read(permit: &Mutex<Permit>, facts: &Facts, key: ApiKeyId) -> Result<Re
     let mut entries = Vec::new();
     while let Some(records) = pages.next_page().await? {
         entries.extend(records.iter().map(|record| Entry::read(record, &mark)));
-        if entries.len() > MOST_ENTRIES {
+        if entries.len() > MOST_LISTED {
             return Ok(Read::TooLong);
         }
     }

@@ -26,7 +26,7 @@ use crate::{
 use api::{
     Interval, Reason,
     conditions::{Type, Wanted},
-    whitelist::{EntryState, EntryStatus, IpWhitelistStatus},
+    whitelist::{EntryState, EntryStatus, IpWhitelistStatus, MOST_OTHERS, MOST_SHOWN},
 };
 use guard::Step;
 use list::List;
@@ -36,9 +36,7 @@ use wish::Target;
 
 /// Most entries of a list that is judged. Each step is judged on all of them, each time; no list that people keep is
 /// near that.
-pub const MOST_ENTRIES: usize = 500;
-/// Most entries of the spec that status shows, less one for four of other objects that it asks for.
-const MOST_SHOWN: usize = 120;
+pub const MOST_LISTED: usize = MOST_OTHERS;
 
 /// A decision about a whitelist.
 pub type Decision = pass::Decision<IpWhitelistStatus, Effect>;
@@ -161,7 +159,7 @@ const LISTING: Duration = Duration::from_secs(60);
 
 fn too_long(facts: &Facts) -> String {
     format!(
-        "the whitelist of API key {} has more than {MOST_ENTRIES} entries, which is as many as the operator judges: nothing is changed; join or remove entries at the provider",
+        "the whitelist of API key {} has more than {MOST_LISTED} entries, which is as many as the operator judges: nothing is changed; join or remove entries at the provider",
         facts.key()
     )
 }
@@ -286,6 +284,7 @@ fn status(facts: &Facts, look: &Look, target: &Target, plan: &Plan) -> IpWhiteli
 /// Leaves out entries that are too many to be shown, first those that are as declared. Where any is at the provider, one of
 /// those stays: [`Facts::had_entries`] asks for that.
 fn show_part(status: &mut IpWhitelistStatus) {
+    // Four of other objects take the place of one.
     let most = MOST_SHOWN.saturating_sub(status.others_entries.len().div_ceil(4));
     let most = most.max(1);
     status.entries_omitted = omitted(status.entries.len(), most);

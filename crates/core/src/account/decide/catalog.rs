@@ -2,12 +2,17 @@
 //! the same catalogue.
 
 use super::super::facts::Facts;
-use crate::account::{facts::AccountReport, view::Catalogue};
+use crate::{
+    account::{facts::AccountReport, view::Catalogue},
+    wording::plain_text,
+};
 use api::{
     account_sizes::SPEC_AND_CATALOG,
-    bounds::{cut_text, stored_size},
+    bounds::stored_size,
     catalog::{
-        Catalog, CatalogInstanceType, CatalogLocation, CatalogStock, CatalogSystem, QuotaUse,
+        Catalog, CatalogInstanceType, CatalogLocation, CatalogStock, CatalogSystem,
+        LONGEST_HARDWARE, LONGEST_NAME, MOST_AVAILABILITIES, MOST_NAMES, MOST_QUOTAS, MOST_TYPES,
+        QuotaUse,
     },
 };
 use hosting_types::{
@@ -25,19 +30,10 @@ const MOST: usize = 24 * 1024;
 const LOCATIONS_PER: usize = 6;
 const SYSTEMS_PER: usize = 4;
 const QUOTAS_PER: usize = 6;
-/// Most locations and systems, most instance types, and most availabilities of one of these.
-const MOST_NAMES: usize = 256;
-const MOST_TYPES: usize = 512;
-const MOST_AVAILABILITIES: usize = 16;
 /// What the names of the fields, `omitted` and `asOf` take at most.
 const FRAME: usize = 180;
-/// Most quotas.
-const MOST_QUOTAS: usize = 20;
 /// Least time between two looks that nobody waits for.
 const LEAST_REFRESH: Duration = Duration::from_secs(300);
-/// Most bytes of a name, and of the hardware of a type.
-const LONGEST_NAME: usize = 64;
-const LONGEST_HARDWARE: usize = 160;
 
 /// What status says of what can be ordered.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -156,7 +152,7 @@ fn of(catalogue: &Catalogue, most: usize) -> Catalog {
 }
 
 fn location(location: &Location) -> Option<CatalogLocation> {
-    let country = cut(&location.country_short_name, LONGEST_NAME);
+    let country = plain_text(&location.country_short_name, LONGEST_NAME);
     Some(CatalogLocation {
         name: named(&location.name)?,
         country: Some(country).filter(|country| !country.is_empty()),
@@ -166,7 +162,7 @@ fn location(location: &Location) -> Option<CatalogLocation> {
 /// A system that servers can be ordered with.
 fn system(system: &OperatingSystem) -> Option<CatalogSystem> {
     let slug = named(&system.slug)?;
-    let name = cut(&system.name, LONGEST_NAME);
+    let name = plain_text(&system.name, LONGEST_NAME);
     let name = Some(name).filter(|name| !name.is_empty());
     Some(CatalogSystem {
         name: name.unwrap_or_else(|| slug.clone()),
@@ -195,6 +191,7 @@ fn quota(place: &LocationQuota, usage: &QuotaUsage) -> Option<QuotaUse> {
     })
 }
 
+/// An instance type; None: it cannot be shown whole.
 fn instance_type(plan: &Plan) -> Option<CatalogInstanceType> {
     let mut stock: BTreeMap<(usize, String), Vec<String>> = BTreeMap::new();
     for place in &plan.locations {
@@ -202,22 +199,27 @@ fn instance_type(plan: &Plan) -> Option<CatalogInstanceType> {
         // The known words from much to nothing, and then the others.
         let known = ["high", "medium", "low", "unavailable"];
         let rank = known.iter().position(|known| *known == word);
-        let key = (rank.unwrap_or(known.len()), cut(word, LONGEST_NAME));
+        let key = (rank.unwrap_or(known.len()), plain_text(word, LONGEST_NAME));
         stock.entry(key).or_default().extend(named(&place.name));
     }
     let stock = stock.into_iter().map(|((_, availability), mut locations)| {
         locations.sort_unstable();
         locations.dedup();
-        locations.truncate(MOST_NAMES);
         CatalogStock {
             availability,
             locations,
         }
     });
+    let stock: Vec<CatalogStock> = stock.collect();
+    let is_whole = stock.len() <= MOST_AVAILABILITIES
+        && stock
+            .iter()
+            .all(|stock| stock.locations.len() <= MOST_NAMES);
+    is_whole.then_some(())?;
     Some(CatalogInstanceType {
         name: named(&plan.name)?,
-        hardware: cut(&hardware(plan), LONGEST_HARDWARE),
-        stock: stock.take(MOST_AVAILABILITIES).collect(),
+        hardware: plain_text(&hardware(plan), LONGEST_HARDWARE),
+        stock,
     })
 }
 
@@ -262,20 +264,6 @@ fn hardware(plan: &Plan) -> String {
 /// that cannot be shown.
 fn named(text: &str) -> Option<String> {
     let text = text.trim();
-    let is_name = !text.is_empty() && cut(text, LONGEST_NAME) == text;
+    let is_name = !text.is_empty() && plain_text(text, LONGEST_NAME) == text;
     is_name.then(|| text.to_owned())
-}
-
-/// A text of the provider without characters that cannot be shown, cut.
-pub(super) fn cut(text: &str, most: usize) -> String {
-    let plain: String = text.trim().chars().filter(|c| !is_hidden(*c)).collect();
-    cut_text(&plain, most).unwrap_or(plain)
-}
-
-/// Whether a terminal shows nothing for it, or something else than it is: control characters, those without width, and those
-/// that turn the direction of a text.
-fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
-        || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }

@@ -1,12 +1,14 @@
 //! Machines of this cluster that no object claims: what status says of them.
 
-use super::{super::facts::Facts, catalog::cut};
+use super::super::facts::Facts;
 use crate::{
     account::{facts::AccountReport, marks, orphans::Verdict},
-    wording::{counted, listed},
+    wording::{counted, listed, plain_text},
 };
 use api::{
     Reason,
+    account::MOST_ORPHANS,
+    catalog::LONGEST_NAME,
     conditions::{Type, Wanted},
     names::RETAINED_PREFIX,
     orphan::Orphan,
@@ -20,16 +22,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 const MOST_NAMED: usize = 8;
 /// How far the provider's clock may be ahead of ours, in seconds.
 const CLOCK_SLACK: i64 = 3600;
-/// Most orphans in status.
-const MOST_LINES: usize = 20;
-/// Most bytes of a provider's name in status, which is compared with what stands there.
-const LONGEST_NAME: usize = 64;
 
 /// The oldest orphans, for status; None: as before.
 pub(super) fn lines(facts: &Facts, own: Option<&AccountReport>) -> Option<Vec<Orphan>> {
     match &own?.verdict {
         Verdict::Found(orphans) => {
-            let lines = orphans.iter().take(MOST_LINES);
+            let lines = orphans.iter().take(MOST_ORPHANS);
             Some(lines.map(|server| line(facts, server)).collect())
         }
         Verdict::NotChecked => None,
@@ -48,11 +46,11 @@ fn line(facts: &Facts, server: &Server) -> Orphan {
     let since = since.filter(|since| since.0.as_second() >= created.saturating_sub(CLOCK_SLACK));
     Orphan {
         uuid: uuid.to_owned(),
-        hostname: cut(&server.name, LONGEST_NAME),
+        hostname: plain_text(&server.name, LONGEST_NAME),
         order_tag: marks::order_tag(server).map(str::to_owned),
         since: since.or_else(|| Timestamp::from_second(facts.wall).ok().map(Time)),
-        location: cut(&server.location, LONGEST_NAME),
-        instance_type: cut(&server.instance_type, LONGEST_NAME),
+        location: plain_text(&server.location, LONGEST_NAME),
+        instance_type: plain_text(&server.instance_type, LONGEST_NAME),
     }
 }
 
@@ -85,7 +83,7 @@ pub(super) fn condition(facts: &Facts, own: Option<&AccountReport>) -> Wanted {
             };
             let more = match count - shown {
                 0 => String::new(),
-                more => format!(" and {more} more (status.orphans has {MOST_LINES} at most)"),
+                more => format!(" and {more} more (status.orphans has {MOST_ORPHANS} at most)"),
             };
             Wanted::new(
                 Type::OrphansFound,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::account::view::Catalogue;
-use api::catalog::{Catalog, CatalogStock};
+use api::catalog::{Catalog, CatalogStock, MOST_AVAILABILITIES, MOST_NAMES};
 use hosting_types::{
     catalogue::{
         Availability, Cpu, Interfaces, Location, OperatingSystem, Part, Plan, PlanLocation,
@@ -157,6 +157,32 @@ fn who_orders_reads_names_hardware_and_stock() {
     assert_eq!(seven.stock, by_availability);
     assert!(nine.stock.is_empty());
     assert_eq!(catalog.omitted, 0);
+}
+
+#[test]
+fn instance_types_with_too_much_stock_are_counted() {
+    let places: Vec<String> = (0..=MOST_NAMES).map(|n| format!("p{n}")).collect();
+    let of = |word: &dyn Fn(usize) -> String| {
+        let words: Vec<String> = (0..places.len()).map(word).collect();
+        let stock = places.iter().zip(&words);
+        let stock: Vec<(&str, &str)> = stock.map(|(p, w)| (p.as_str(), w.as_str())).collect();
+        let plans = vec![
+            plan("whole", &stock[..MOST_AVAILABILITIES]),
+            plan("more", &stock),
+        ];
+        let catalog = shown(Catalogue {
+            plans,
+            ..Catalogue::default()
+        });
+        let names = catalog.instance_types.iter().map(|t| t.name.clone());
+        (names.collect::<Vec<_>>(), catalog.omitted)
+    };
+    let one = (vec!["whole".to_owned()], 1);
+    assert_eq!(of(&|_| "high".to_owned()), one);
+    assert_eq!(
+        of(&|n| format!("soon {}", n % (MOST_AVAILABILITIES + 1))),
+        one
+    );
 }
 
 #[test]

@@ -4,17 +4,13 @@ use super::super::facts::Facts;
 use crate::{host_record::word, wording::omitted};
 use api::{
     address::{Address, AddressType},
-    host::{DedicatedHostStatus, HostDisk, HostHardware},
+    host::{DedicatedHostStatus, HostDisk, HostHardware, MOST_ADDRESSES, MOST_DISKS},
 };
 use hosting_types::host::{Host, HostAddress};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 
-/// Most addresses that status shows.
-const MOST_ADDRESSES: usize = 64;
-/// Most disks that status shows.
-const MOST_DISKS: usize = 32;
 /// By how many seconds the start of a host has to move until that is written: the clock of a list is not exact, and a world
 /// in which nothing happens writes nothing.
 const SLACK: i64 = 300;

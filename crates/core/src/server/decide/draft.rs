@@ -11,15 +11,13 @@ use api::{
     acknowledgement::AcknowledgementEffect,
     conditions::{self, Type, Wanted},
     records::ServerRecords,
-    server::{Address, BareMetalServerSpec, BareMetalServerStatus},
+    server::{Address, BareMetalServerSpec, BareMetalServerStatus, MOST_ADDRESSES},
 };
 use hosting_types::Server;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 
-/// Most addresses that status shows.
-const MOST_ADDRESSES: usize = 32;
 /// What the identifier of a Node's machine begins with.
 const PROVIDER_ID: &str = "flexmetal://";
 

@@ -26,15 +26,12 @@ use api::{
     conditions::{Type, Wanted},
     order::OrderNote,
     power::{PowerRecord, PowerState},
-    server::{Intent, OrderOutcome, OrderRecord},
+    server::{Intent, MOST_DUPLICATES, OrderOutcome, OrderRecord},
 };
 use hosting_types::{Server, ServerStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use std::{sync::Arc, time::Duration};
-
-/// Most other servers with the object's tag that status shows.
-const MOST_DUPLICATES: usize = 20;
 
 /// The machine that an object keeps.
 #[derive(Clone, Debug)]

@@ -21,14 +21,15 @@ use crate::{
     cause::Cause,
     wording::{counted, listed},
 };
-use api::{ExternalReleasePolicy, FailurePolicy, Interval, Reason, lifetime::Replaced};
+use api::{
+    ExternalReleasePolicy, FailurePolicy, Interval, Reason, lifetime::Replaced,
+    server::MOST_REPLACED,
+};
 use hosting_types::{Server, ServerStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 
-/// Most machines that status names.
-const MOST_NOTED: usize = 10;
 /// A machine that has been delivered for so long ends the row.
 const ROW_ENDS: i64 = 86_400;
 
@@ -172,7 +173,7 @@ fn note(facts: &Facts, server: &Server, draft: &mut Draft) {
         instance_type: server.instance_type.clone(),
         noted_at: Time(noted_at),
     });
-    let surplus = all.len().saturating_sub(MOST_NOTED);
+    let surplus = all.len().saturating_sub(MOST_REPLACED);
     all.drain(..surplus);
 }
 
@@ -225,7 +226,7 @@ pub fn against_order(facts: &Facts) -> Option<Cause> {
 
 fn spent<'a>(uuids: impl IntoIterator<Item = &'a str>, row: usize) -> String {
     let more = row.saturating_add(1);
-    let next = match row < MOST_NOTED {
+    let next = match row < MOST_REPLACED {
         true => format!("to order one more, raise spec.provisioning.maxAttempts to {more}"),
         false => "delete this object".to_owned(),
     };

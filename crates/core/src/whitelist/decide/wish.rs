@@ -8,17 +8,14 @@ use super::{
     ranges::{Addresses, Range},
 };
 use crate::mark::Mark;
-use api::whitelist::{IpWhitelistSpec, MARK_START, WhitelistEntry, WhitelistMode};
+use api::whitelist::{
+    IpWhitelistSpec, LONGEST_COMMENT, LONGEST_NAME, MARK_START, MOST_ENTRIES, WhitelistEntry,
+    WhitelistMode,
+};
 use core::net::IpAddr;
 use hosting_types::whitelist::{AddressRange, WhitelistRule};
 use ipnet::IpNet;
 use std::collections::BTreeSet;
-
-/// Most entries of one object; the schema says the same.
-const MOST_ENTRIES: usize = 200;
-/// Most characters of a comment and of a name; the schema says the same.
-const MOST_COMMENT: usize = 48;
-const MOST_NAME: usize = 32;
 
 /// An entry as it shall be at the provider.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -89,10 +86,10 @@ pub fn entries(spec: &IpWhitelistSpec, mark: &Mark) -> Result<Vec<Wished>, Inval
             Invalid(format!("spec.entries[{}].{field}: {why}", cut(name)))
         };
         let is_label = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        if name.is_empty() || name.len() > MOST_NAME || !name.chars().all(is_label) {
+        if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(is_label) {
             return Err(at(
                 "name",
-                format!("use 1 to {MOST_NAME} of a-z, 0-9 and -"),
+                format!("use 1 to {LONGEST_NAME} of a-z, 0-9 and -"),
             ));
         }
         if !names.insert(name) {
@@ -101,7 +98,7 @@ pub fn entries(spec: &IpWhitelistSpec, mark: &Mark) -> Result<Vec<Wished>, Inval
         let comment = entry.comment.as_deref();
         if comment.is_some_and(|comment| !is_comment(comment)) {
             let why =
-                format!("use 1 to {MOST_COMMENT} printable ASCII characters without {MARK_START}, blanks at an end, or two in a row");
+                format!("use 1 to {LONGEST_COMMENT} printable ASCII characters without {MARK_START}, blanks at an end, or two in a row");
             return Err(at("comment", why));
         }
         let (form, range) = addresses(entry).map_err(|(field, why)| at(field, why))?;
@@ -118,7 +115,7 @@ pub fn entries(spec: &IpWhitelistSpec, mark: &Mark) -> Result<Vec<Wished>, Inval
 
 fn is_comment(comment: &str) -> bool {
     let is_plain = |c: char| c == ' ' || c.is_ascii_graphic();
-    (1..=MOST_COMMENT).contains(&comment.len())
+    (1..=LONGEST_COMMENT).contains(&comment.len())
         && comment.trim() == comment
         // Who shows one blank for two never shows the entry as it was sent.
         && !comment.contains("  ")
@@ -128,7 +125,7 @@ fn is_comment(comment: &str) -> bool {
 
 /// Text of an object that may have passed no schema.
 fn cut(text: &str) -> String {
-    text.chars().take(MOST_NAME).collect()
+    text.chars().take(LONGEST_NAME).collect()
 }
 
 type Misfit = (&'static str, String);

@@ -2,15 +2,15 @@
 
 use super::{guard::Step, list::List, plan::Plan, ranges::Range, wish::Target};
 use crate::{acknowledgement::Situation, wording::listed};
-use api::{acknowledgement::AcknowledgementEffect, whitelist::WhitelistMode};
+use api::{
+    acknowledgement::AcknowledgementEffect,
+    whitelist::{MOST_STEPS, WhitelistMode},
+};
 use hosting_types::ApiKeyId;
-
-/// Most steps that status shows.
-const MOST_SHOWN: usize = 16;
 
 /// The steps of a plan, the first of them.
 pub fn shown(plan: &Plan, list: &List) -> Vec<String> {
-    let steps = plan.steps.iter().take(MOST_SHOWN);
+    let steps = plan.steps.iter().take(MOST_STEPS);
     let mut shown: Vec<String> = steps.map(|step| of_step(step, list)).collect();
     // The one that is next may be further down.
     if let Some(next) = &plan.next {
