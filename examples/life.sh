@@ -33,7 +33,7 @@ curl -s "$SIMULATOR/_simulator/settings" -d '{"installSeconds": 2, "commandSecon
 step "re-install: the edit says what, the number gives consent"
 kubectl patch bms "$server" --type=merge \
   -p '{"spec": {"os": {"slug": "debian-13"}, "install": {"revision": 1}}}'
-kubectl wait --for=jsonpath='{.status.install.last.end}'=Finished "bms/$server" --timeout=5m
+kubectl wait --for=jsonpath='{.status.install.last.result}'=Finished "bms/$server" --timeout=5m
 kubectl wait --for=condition=Ready "bms/$server" --timeout=1m
 kubectl get bms "$server" -o jsonpath='{.status.os}{"\n"}'
 

@@ -28,7 +28,7 @@ const LEASE_FIRST: Duration = Duration::from_secs(3);
 /// A process that ends gives its lease back after this time at the latest. What it then still waits
 /// for is the answer to an order, which it records with or without a lease.
 const KEPT_AT_END: Duration = Duration::from_secs(10);
-/// How long it takes at most to clear `status.operator` of its accounts then.
+/// How long it takes at most to clear `status.operatorLease` of its accounts then.
 const CLEARED: Duration = Duration::from_secs(3);
 
 /// What an operator is told.

@@ -216,16 +216,16 @@ pub(super) fn left_by_entry(
     namespaces: &Namespaces,
 ) -> HashSet<String> {
     let mark = |namespace: &String| marks::namespace_mark(cluster, namespace);
-    if marks.is_empty() || entry.names.iter().any(|name| name == "*") {
+    if marks.is_empty() || entry.namespaces.iter().any(|name| name == "*") {
         return marks;
     }
-    let named: HashSet<String> = entry.names.iter().map(mark).collect();
-    if entry.selector.is_none() {
+    let named: HashSet<String> = entry.namespaces.iter().map(mark).collect();
+    if entry.namespace_selector.is_none() {
         marks.retain(|mark| named.contains(mark));
         return marks;
     }
     let others = entries.iter().filter(|other| other.name != entry.name);
-    let mut others: HashSet<String> = others.flat_map(|e| &e.names).map(mark).collect();
+    let mut others: HashSet<String> = others.flat_map(|e| &e.namespaces).map(mark).collect();
     let not_of_it = |name: &str, labels: &_| entry.speaks_of(name, Some(labels)) == Some(false);
     others.extend(namespaces.which(not_of_it).iter().map(mark));
     marks.retain(|mark| named.contains(mark) || !others.contains(mark));

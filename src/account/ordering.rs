@@ -136,7 +136,9 @@ impl Account {
         // What is not known yet would not be counted.
         let awaited = match () {
             () if !audience.knows_servers() => "servers",
-            () if entry.selector.is_some() && !audience.namespaces.are_all_known() => "namespaces",
+            () if entry.namespace_selector.is_some() && !audience.namespaces.are_all_known() => {
+                "namespaces"
+            }
             () => {
                 let retained = retained_marks(live.core.state().machines.snapshot());
                 let entries = settings.allowed.as_deref().unwrap_or_default();

@@ -477,7 +477,7 @@ async fn a_status_that_stands_already_is_not_sent() {
 #[tokio::test]
 async fn a_long_status_is_cut_before_it_is_sent_and_not_sent_again() {
     let long = AccountStatus {
-        operator: Some("n".repeat(5000)),
+        operator_lease: Some("n".repeat(5000)),
         ..status(2)
     };
     let mut written = form("1", "6");
@@ -487,7 +487,7 @@ async fn a_long_status_is_cut_before_it_is_sent_and_not_sent_again() {
     let reported = floor.ctx.report(&object("5"), &long, some_news).await;
     assert_eq!(reported, Reported::Written);
     let sent = &floor.calls()[0].body["status"];
-    let operator = sent["operator"].as_str().unwrap();
+    let operator = sent["operatorLease"].as_str().unwrap();
     assert!(
         operator.len() == 317 && operator.ends_with('…'),
         "{operator}"
@@ -612,7 +612,7 @@ fn only_what_became_true_is_told() {
         (Type::Ready, Severity::Normal, "Check"),
         (Type::Reconciling, Severity::Normal, "Move"),
         (Type::Synced, Severity::Normal, "Send"),
-        (Type::Stalled, Severity::Warning, "Hold"),
+        (Type::Stalled, Severity::Warning, "Wait"),
         (Type::KeyAccepted, Severity::Normal, "Try"),
     ];
     let told = |before: &[Condition], after: &[Condition]| -> Vec<_> {
@@ -624,7 +624,7 @@ fn only_what_became_true_is_told() {
         told(&before, &after),
         [
             (Severity::Normal, "Check", "Ready".to_owned()),
-            (Severity::Warning, "Hold", "Stalled".to_owned()),
+            (Severity::Warning, "Wait", "Stalled".to_owned()),
         ]
     );
     assert!(told(&after, &after).is_empty());

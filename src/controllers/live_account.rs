@@ -62,5 +62,5 @@ pub async fn live_account(
 
 /// Whether this operator serves the account.
 fn is_own(process: &Process, status: Option<&AccountStatus>) -> bool {
-    status.and_then(|status| status.operator.as_ref()) == Some(&process.lease)
+    status.and_then(|status| status.operator_lease.as_ref()) == Some(&process.lease)
 }

@@ -50,8 +50,8 @@ pub enum Next<'a, E> {
 /// The turns that people wait for or must act on, of a kind that has no words of its own for them.
 pub const TURNS: [(Type, Severity, &str); 4] = [
     (Type::Ready, Severity::Normal, "Apply"),
-    (Type::Stalled, Severity::Warning, "Hold"),
-    (Type::DeletionBlocked, Severity::Warning, "Hold"),
+    (Type::Stalled, Severity::Warning, "Wait"),
+    (Type::DeletionBlocked, Severity::Warning, "Wait"),
     (Type::Suspended, Severity::Normal, "Suspend"),
 ];
 

@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 
 /// How many seconds a command of `spec.power` stays after its end. Longer than one that was recorded may be created.
-const KEPT: i64 = 7 * 86_400;
+const KEPT: i32 = 7 * 86_400;
 
 /// Creates the command, or finds it there. Returns whether the one of that name is this object's.
 ///

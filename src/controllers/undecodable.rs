@@ -76,7 +76,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
         let news = News {
             severity: Severity::Warning,
             reason: Reason::InvalidSpec.into(),
-            action: "Hold",
+            action: "Wait",
             note: note.clone(),
         };
         self.events.publish(&news, &reference::<K>(metadata)).await;

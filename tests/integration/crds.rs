@@ -229,7 +229,7 @@ async fn fresh_object_reads_as_not_yet_seen_and_can_be_found() {
             ("spec.apiKeySecretRef.name=key", true),
             ("spec.apiKeySecretRef.name=other", false),
             ("spec.suspend=true", false),
-            ("status.operator=nowhere/none", false),
+            ("status.operatorLease=nowhere/none", false),
         ] {
             let list = get(&[kind, "--field-selector", selector, "-o", "name"]).await;
             let found = list.lines().any(|line| line.ends_with("/fresh"));
@@ -244,7 +244,10 @@ async fn fresh_object_reads_as_not_yet_seen_and_can_be_found() {
             && of_category.contains("provideraccount.flexmetal.dev/fresh"),
         "{of_category}"
     );
-    let placed = json!({"status": {"location": "EU: Rotterdam", "instanceType": "bm7.std.8"}});
+    let placed = json!({"status": {
+        "location": "EU: Rotterdam", "instanceType": "bm7.std.8",
+        "accountRef": {"kind": "ProviderAccount", "name": "default"},
+    }});
     let placed = placed.to_string();
     let patch = ["patch", "bms", "fresh", "--subresource=status"];
     let how = ["-n", &namespace, "--type=merge", "-p", &placed];
@@ -254,8 +257,9 @@ async fn fresh_object_reads_as_not_yet_seen_and_can_be_found() {
     for (selector, found) in [
         ("status.location=EU: Rotterdam", 1),
         ("status.location=NL", 0),
-        ("spec.accountRef.name=default", 0),
-        ("spec.accountRef.name=", 1),
+        ("status.accountRef.kind=ProviderAccount", 1),
+        ("status.accountRef.name=default", 1),
+        ("status.accountRef.kind=ClusterProviderAccount", 0),
         ("status.instanceType=bm7.std.8", 1),
         ("status.instanceType=bm8.std.32", 0),
         ("status.uuid=none", 0),

@@ -43,7 +43,7 @@ pub const MOST_ORPHANS: usize = 20;
     derive = "PartialEq",
     selectable = ".spec.apiKeySecretRef.name",
     selectable = ".spec.suspend",
-    selectable = ".status.operator",
+    selectable = ".status.operatorLease",
     doc = "An account of the hosting API for the servers of its own namespace.",
     printcolumn(
         name = "Ready",
@@ -119,7 +119,7 @@ pub struct ProviderAccountSpec {
     derive = "PartialEq",
     selectable = ".spec.apiKeySecretRef.name",
     selectable = ".spec.suspend",
-    selectable = ".status.operator",
+    selectable = ".status.operatorLease",
     doc = "An account of the hosting API for the namespaces that it allows. Its key Secret is in the operator's namespace.",
     printcolumn(
         name = "Ready",
@@ -185,7 +185,7 @@ pub struct ClusterProviderAccountSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[x_kube(validation = entries_fit())]
-    #[x_kube(validation = Rule::new("self.map(e, has(e.hosts) ? e.hosts.size() : 0).sum() <= 128").message("the entries list more than 128 hosts together: use several accounts of the cluster, or a ProviderAccount in the namespace of the hosts"))]
+    #[x_kube(validation = Rule::new("self.map(e, has(e.hostIDs) ? e.hostIDs.size() : 0).sum() <= 128").message("the entries list more than 128 hostIDs together: use several accounts of the cluster, or a ProviderAccount in the namespace of the hosts"))]
     pub allowed_namespaces: Vec<AllowedNamespaces>,
 }
 
@@ -209,6 +209,8 @@ pub struct AccountSpec {
     /// `caBundleRef`. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = LONGEST_CA_BUNDLE))]
+    #[x_kube(validation = bundle_is_pem())]
+    #[x_kube(validation = bundle_has_long_lines())]
     pub ca_bundle: Option<String>,
 
     /// ConfigMap or Secret that holds such certificates, at most 10240 bytes. It is read by name and never listed. Not with
@@ -310,6 +312,20 @@ impl CaBundleKind {
     }
 }
 
+/// The rule of a CA bundle: base64 of PEM, as a webhook has it, is another text.
+fn bundle_is_pem() -> Rule {
+    Rule::new("self.contains('-----BEGIN CERTIFICATE-----')")
+        .message("caBundle must be PEM text with -----BEGIN CERTIFICATE-----, not base64 of it")
+}
+
+/// The rule of a CA bundle: it has its size as it is stored, where a line break takes two bytes.
+fn bundle_has_long_lines() -> Rule {
+    Rule::new(format!(
+        "self.size() + self.split('\\n').size() + self.split('\\r').size() - 2 <= {LARGEST_CA_BUNDLE}"
+    ))
+    .message("caBundle has too many line breaks: write the certificates in lines of 64 characters that end with a newline alone")
+}
+
 /// The rule of a spec that gives the CA bundle in one way.
 fn one_ca_bundle() -> Rule {
     Rule::new("!(has(self.caBundle) && has(self.caBundleRef))")
@@ -325,7 +341,7 @@ pub struct AccountStatus {
     pub observed_generation: Option<i64>,
 
     /// Ready, Reconciling, Stalled, Synced, KeyAccepted, OrphansFound; while the key Secret has another key than the one in use,
-    /// or calls with a former key end, CandidateAccepted; with a release limit ReleasesHeld.
+    /// or calls with a former key end, CandidateAccepted; with a release limit ReleaseLimitReached.
     /// Suspended and DeletionBlocked: absent until first True.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
@@ -386,7 +402,7 @@ pub struct AccountStatus {
     /// operator does nothing while that Lease is held. Unset before an operator served it, and once that ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 317))]
-    pub operator: Option<String>,
+    pub operator_lease: Option<String>,
 
     /// Certificates in use that `spec.caBundleRef` gave, as PEM. They stay in use while that object or its key is missing.
     /// Unset without `spec.caBundleRef`.
@@ -424,8 +440,6 @@ pub struct AccountStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerCounts {
-    /// Objects that use the account.
-    pub objects: i32,
     /// Live servers of this cluster.
     pub live: i32,
     /// `live`, and after a slash how many `spec.limits.maxServers` allows, for example `5/20`. Without that limit `live` alone.

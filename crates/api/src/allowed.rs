@@ -14,18 +14,18 @@ use std::ops::Not;
 /// The rule of the entries: their texts leave room for the rest of the object.
 pub(super) fn entries_fit() -> Rule {
     let texts = |list: &str| format!("(has({list}) ? {list}.map(t, t.size()).sum() : 0)");
-    let names = texts("e.names");
+    let namespaces = texts("e.namespaces");
     let [types, locations, contracts] = ["instanceTypes", "locations", "contractIDs"]
         .map(|field| texts(&format!("e.limits.{field}")));
     let limits = format!("(has(e.limits) ? {types} + {locations} + {contracts} : 0)");
-    let labels = "(has(e.selector.matchLabels) ? e.selector.matchLabels.map(k, k.size() + e.selector.matchLabels[k].size()).sum() : 0)";
+    let labels = "(has(e.namespaceSelector.matchLabels) ? e.namespaceSelector.matchLabels.map(k, k.size() + e.namespaceSelector.matchLabels[k].size()).sum() : 0)";
     let values = texts("x.values");
     let expressions = format!(
-        "(has(e.selector.matchExpressions) ? e.selector.matchExpressions.map(x, x.key.size() + {values}).sum() : 0)"
+        "(has(e.namespaceSelector.matchExpressions) ? e.namespaceSelector.matchExpressions.map(x, x.key.size() + {values}).sum() : 0)"
     );
-    let selector = format!("(has(e.selector) ? {labels} + {expressions} : 0)");
+    let selector = format!("(has(e.namespaceSelector) ? {labels} + {expressions} : 0)");
     Rule::new(format!(
-        "self.map(e, e.name.size() + {names} + {limits} + {selector}).sum() <= {LONGEST_ENTRIES}"
+        "self.map(e, e.name.size() + {namespaces} + {limits} + {selector}).sum() <= {LONGEST_ENTRIES}"
     ))
     .message(&*format!(
         "the names, labels and limits of the entries have more than {LONGEST_ENTRIES} characters together: select namespaces by a label, or use several accounts of the cluster"
@@ -45,15 +45,14 @@ pub struct AllowedNamespaces {
     /// Names of namespaces, at most 20; `*` stands for every namespace. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 20), inner(length(min = 1, max = 63), regex(pattern = r"^(\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$")), extend("x-kubernetes-list-type" = "set"))]
-    pub names: Vec<String>,
-    /// Namespaces with these labels, beside those of `names`. One without a requirement selects none. Default: none.
-    /// Mutable.
+    pub namespaces: Vec<String>,
+    /// Namespaces with these labels, next to those in `namespaces`. At least one requirement. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         with = "NamespaceSelector",
         extend("x-kubernetes-map-type" = "atomic")
     )]
-    pub selector: Option<NamespaceSelector>,
+    pub namespace_selector: Option<NamespaceSelector>,
     /// Stops everything that objects of these namespaces do through the account: nothing is ordered, changed or released,
     /// whatever they say; reads go on. Default: false. Mutable.
     #[serde(default, skip_serializing_if = "Not::not")]
@@ -61,12 +60,12 @@ pub struct AllowedNamespaces {
     /// Whether servers of these namespaces may take on (`externalID`) any machine of the account that bears no mark of the
     /// operator. Without it only one that was retained in the same namespace. Default: false. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub adoption: Option<bool>,
+    pub allow_adoption: Option<bool>,
     /// The dedicated hosts, by the provider's numbers, at most 128, that objects of these namespaces may take: show, switch
-    /// and install, which wipes them. `adoption` grants none. Default: none. Mutable.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// and install, which wipes them. `allowAdoption` grants none. Default: none. Mutable.
+    #[serde(default, rename = "hostIDs", skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 128), inner(range(min = 1, max = 9_007_199_254_740_991_i64)), extend("x-kubernetes-list-type" = "set"))]
-    pub hosts: Vec<i64>,
+    pub host_ids: Vec<i64>,
     /// Limits on what these namespaces order together, in addition to those of the account. They stop orders, never
     /// releases. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "records::is_unset")]
@@ -89,10 +88,10 @@ pub enum Allowed<'a> {
 impl AllowedNamespaces {
     /// Whether the entry speaks of a namespace; None: that depends on its labels, which are not known.
     pub fn speaks_of(&self, namespace: &str, labels: Option<&Labels>) -> Option<bool> {
-        if self.names.iter().any(|n| n == "*" || n == namespace) {
+        if self.namespaces.iter().any(|n| n == "*" || n == namespace) {
             return Some(true);
         }
-        match &self.selector {
+        match &self.namespace_selector {
             None => Some(false),
             Some(selector) => labels.map(|labels| selector.matches(labels)),
         }
@@ -124,10 +123,10 @@ impl AllowedNamespaces {
 mod tests {
     use super::*;
 
-    fn entry(name: &str, names: &[&str]) -> AllowedNamespaces {
+    fn entry(name: &str, namespaces: &[&str]) -> AllowedNamespaces {
         AllowedNamespaces {
             name: name.into(),
-            names: names.iter().map(|&n| n.into()).collect(),
+            namespaces: namespaces.iter().map(|&n| n.into()).collect(),
             ..AllowedNamespaces::default()
         }
     }
@@ -158,7 +157,7 @@ mod tests {
     fn labels_count_once_they_are_known() {
         let mut blue = entry("blue", &["a"]);
         let selector = serde_json::json!({"matchLabels": {"team": "blue"}});
-        blue.selector = Some(serde_json::from_value(selector).unwrap());
+        blue.namespace_selector = Some(serde_json::from_value(selector).unwrap());
         let others = entry("others", &["b"]);
         let entries = [blue.clone(), others.clone()];
         let labels = |team: &str| Labels::from([("team".to_owned(), team.to_owned())]);

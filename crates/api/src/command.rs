@@ -60,7 +60,7 @@ use std::time::Duration;
     printcolumn(
         name = "State",
         type_ = "string",
-        json_path = ".status.state",
+        json_path = ".status.providerState",
         description = "The provider's word for the command's state; of a dedicated host: whether it runs."
     ),
     printcolumn(
@@ -123,7 +123,7 @@ pub struct ServerCommandSpec {
     /// applied again then, and the command is sent again. Default: never. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 31_536_000))]
-    pub ttl_seconds_after_finished: Option<i64>,
+    pub ttl_seconds_after_finished: Option<i32>,
 }
 
 /// What is done to a server or a dedicated host.
@@ -178,7 +178,7 @@ pub struct ServerCommandStatus {
 
     /// The account of the target, from the first look at it on.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub account: Option<PinnedAccount>,
+    pub account_ref: Option<PinnedAccount>,
 
     /// The provider's identifier of the last command. Unset for a DedicatedHost, whose commands have none.
     #[serde(rename = "commandID", skip_serializing_if = "Option::is_none")]
@@ -189,7 +189,7 @@ pub struct ServerCommandStatus {
     /// DedicatedHost: the word for whether it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
-    pub state: Option<String>,
+    pub provider_state: Option<String>,
 
     /// Time at which the operator started the first command.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -356,7 +356,7 @@ impl Kind for ServerCommand {
 impl ServerCommand {
     /// The account that the command goes to: that of the target, once it was seen.
     pub fn account(&self) -> PinnedAccount {
-        let pinned = self.status.as_ref().and_then(|s| s.account.as_ref());
+        let pinned = self.status.as_ref().and_then(|s| s.account_ref.as_ref());
         PinnedAccount::in_force(pinned, None)
     }
 }

@@ -26,9 +26,9 @@ pub enum Type {
     /// Marked machines without an object exist (True: bad).
     OrphansFound,
     /// The release limit of the account holds releases (True: bad).
-    ReleasesHeld,
+    ReleaseLimitReached,
     /// The operator's own addresses are admitted by the whitelist, and stay so.
-    SelfCovered,
+    EgressCovered,
     /// The root password of a Windows machine is stored, or was.
     RootPasswordStored,
     /// A command was carried out, as a Job says it.
@@ -55,8 +55,8 @@ impl Type {
         Self::KeyAccepted,
         Self::CandidateAccepted,
         Self::OrphansFound,
-        Self::ReleasesHeld,
-        Self::SelfCovered,
+        Self::ReleaseLimitReached,
+        Self::EgressCovered,
         Self::RootPasswordStored,
         Self::Complete,
         Self::Failed,
@@ -75,8 +75,8 @@ impl Type {
             Self::KeyAccepted => "KeyAccepted",
             Self::CandidateAccepted => "CandidateAccepted",
             Self::OrphansFound => "OrphansFound",
-            Self::ReleasesHeld => "ReleasesHeld",
-            Self::SelfCovered => "SelfCovered",
+            Self::ReleaseLimitReached => "ReleaseLimitReached",
+            Self::EgressCovered => "EgressCovered",
             Self::RootPasswordStored => "RootPasswordStored",
             Self::Complete => "Complete",
             Self::Failed => "Failed",

@@ -37,8 +37,9 @@ pub const LONGEST_INSTALL_WORD: usize = 32;
     namespaced,
     status = "DedicatedHostStatus",
     derive = "PartialEq",
-    selectable = ".spec.accountRef.name",
-    selectable = ".status.installStatus",
+    selectable = ".status.accountRef.kind",
+    selectable = ".status.accountRef.name",
+    selectable = ".status.providerInstallStatus",
     doc = "A dedicated host that the account has: shown, switched and installed; never ordered, never released.",
     printcolumn(
         name = "Ready",
@@ -61,8 +62,8 @@ pub const LONGEST_INSTALL_WORD: usize = 32;
     printcolumn(
         name = "Hostname",
         type_ = "string",
-        json_path = ".status.name",
-        description = "The provider's name of the host."
+        json_path = ".status.hostname",
+        description = "The host name that it runs under."
     ),
     printcolumn(
         name = "Status",
@@ -73,7 +74,7 @@ pub const LONGEST_INSTALL_WORD: usize = 32;
     printcolumn(
         name = "Install",
         type_ = "string",
-        json_path = ".status.installStatus",
+        json_path = ".status.providerInstallStatus",
         description = "The provider's word for the last installation."
     ),
     printcolumn(
@@ -84,11 +85,11 @@ pub const LONGEST_INSTALL_WORD: usize = 32;
         description = "Whether the last exchange with the provider worked and nothing is left to send."
     ),
     printcolumn(
-        name = "Address",
+        name = "IP",
         type_ = "string",
         json_path = ".status.addresses[0].address",
         priority = 1,
-        description = "The first address of the host."
+        description = "First address of the host."
     ),
     printcolumn(
         name = "Message",
@@ -118,7 +119,7 @@ pub struct DedicatedHostSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account_ref: Option<AccountRef>,
 
-    /// The provider's number of the host, at least 1. Through a ClusterProviderAccount it must stand in `hosts` of the entry
+    /// The provider's number of the host, at least 1. Through a ClusterProviderAccount it must stand in `hostIDs` of the entry
     /// that allows this namespace. Required. Immutable.
     #[serde(rename = "hostID")]
     #[schemars(range(min = 1, max = 9_007_199_254_740_991_i64))]
@@ -205,7 +206,7 @@ pub struct DedicatedHostStatus {
 
     /// The account that `accountRef` referred to at first.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub account: Option<PinnedAccount>,
+    pub account_ref: Option<PinnedAccount>,
 
     /// The policies in force.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -234,7 +235,7 @@ pub struct DedicatedHostStatus {
     /// word counts as under way. Unset where nothing was ever installed through the API.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 6 * LONGEST_INSTALL_WORD))]
-    pub install_status: Option<String>,
+    pub provider_install_status: Option<String>,
 
     /// Since when the host runs, to some minutes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -357,7 +358,7 @@ pub struct HostDisk {
 impl DedicatedHost {
     /// The account that has it.
     pub fn account(&self) -> PinnedAccount {
-        let pinned = self.status.as_ref().and_then(|s| s.account.as_ref());
+        let pinned = self.status.as_ref().and_then(|s| s.account_ref.as_ref());
         PinnedAccount::in_force(pinned, self.spec.account_ref.as_ref())
     }
 }

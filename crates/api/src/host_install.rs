@@ -65,7 +65,7 @@ pub enum RequestForm {
 pub struct HostSystem {
     /// The provider's number of the system. Default: none, then `slug` names it. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 2_147_483_647))]
+    #[schemars(range(min = 1, max = 2_147_483_647), extend("format" = "int32"))]
     pub id: Option<i64>,
 
     /// The provider's short name of the system, for example `ubuntu-2404-lts`. Default: none, then `id` names it. Mutable.
@@ -151,6 +151,7 @@ impl HostLog {
 #[serde(rename_all = "camelCase")]
 pub struct HostInstallStatus {
     /// The highest `spec.install.revision` that counts as performed.
+    #[schemars(extend("format" = "int32"))]
     pub revision: i64,
     /// The last installation. Unset before the first one that a revision asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -239,7 +240,7 @@ impl From<&HostInstallRecord> for LastInstall {
             revision: record.intent.revision,
             started_at: rfc3339::time(record.intent.started_at),
             outcome: record.outcome,
-            end: record.end,
+            result: record.end,
             ended_at: record.ended_at.and_then(rfc3339::time),
             message: record.message.clone(),
         }

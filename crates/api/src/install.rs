@@ -33,7 +33,7 @@ pub struct Install {
     /// Number of the installation. A number higher than `status.install.revision` installs the system once, with what the
     /// spec says then: **all data is lost**. The number that is there when a server is first seen as delivered, or a host
     /// is first seen, counts as performed. From 0 to 2147483647. Required. Mutable; a lower number sends nothing.
-    #[schemars(range(min = 0, max = 2_147_483_647))]
+    #[schemars(range(min = 0, max = 2_147_483_647), extend("format" = "int32"))]
     pub revision: i64,
     /// Whether the disks are wiped first; for a host this is the provider's quick format. The data is lost either way.
     /// Default: true. Mutable; counts for the next installation.
@@ -53,6 +53,7 @@ impl Install {
 #[serde(rename_all = "camelCase")]
 pub struct InstallStatus {
     /// The highest `spec.install.revision` that counts as performed.
+    #[schemars(extend("format" = "int32"))]
     pub revision: i64,
     /// The last installation. Unset before the first one that a revision asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -73,7 +74,7 @@ pub struct LastReinstall {
     /// The provider's word for the state of that command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
-    pub state: Option<String>,
+    pub provider_state: Option<String>,
 }
 
 /// The last installation of a server or host, and what came of it.
@@ -81,6 +82,7 @@ pub struct LastReinstall {
 #[serde(rename_all = "camelCase")]
 pub struct LastInstall {
     /// The `spec.install.revision` that asked for it.
+    #[schemars(extend("format" = "int32"))]
     pub revision: i64,
     /// Time at which the operator started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,7 +95,7 @@ pub struct LastInstall {
     /// How it ended. Unset until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "InstallEnd")]
-    pub end: Option<InstallEnd>,
+    pub result: Option<InstallEnd>,
     /// Time at which the operator saw the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Time>,
@@ -214,12 +216,12 @@ impl From<&InstallRecord> for LastReinstall {
                 revision: record.intent.revision,
                 started_at: rfc3339::time(record.intent.started_at),
                 outcome: record.outcome,
-                end: record.end,
+                result: record.end,
                 ended_at: record.ended_at.and_then(rfc3339::time),
                 message: record.message.clone(),
             },
             command_id: record.command_id.clone(),
-            state: record.state.clone(),
+            provider_state: record.state.clone(),
         }
     }
 }

@@ -60,7 +60,7 @@ pub struct Replaced {
     #[schemars(length(max = 64))]
     pub instance_type: String,
     /// When that was noted.
-    pub noted_at: Time,
+    pub recorded_at: Time,
 }
 
 /// How long before the end people were told.

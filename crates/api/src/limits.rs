@@ -31,7 +31,7 @@ pub struct Limits {
     pub contract_ids: Vec<String>,
     /// Whether a server may set `overflow: true`. Default: true. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub overflow: Option<bool>,
+    pub allow_overflow: Option<bool>,
     /// Deletion policies that a server may have: `Release`, `Retain`. Without `Retain` no server is retained.
     /// Default: both. Mutable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

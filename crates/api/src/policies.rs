@@ -32,7 +32,7 @@ pub enum ManagementPolicy {
 pub enum FailurePolicy {
     /// Nothing, but that the object says so.
     #[default]
-    Hold,
+    Wait,
     /// It is given up, and another one ordered in its place.
     Replace,
 }
@@ -42,7 +42,7 @@ pub enum FailurePolicy {
 pub enum ExternalReleasePolicy {
     /// Nothing, but that the object says so.
     #[default]
-    Hold,
+    Wait,
     /// Another one is ordered in its place.
     Reorder,
 }
@@ -79,14 +79,14 @@ pub struct Policies {
     #[x_kube(validation = release_delay_fits())]
     pub release_delay: Option<Interval>,
 
-    /// What happens when the provider could not deliver the machine of a server that does not say it: `Hold` or `Replace`.
-    /// Default: `Hold`. Mutable.
+    /// What happens when the provider could not deliver the machine of a server that does not say it: `Wait` or `Replace`.
+    /// Default: `Wait`. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "FailurePolicy")]
     pub failure_policy: Option<FailurePolicy>,
 
-    /// What happens when the machine of a server that does not say it was released outside the operator: `Hold` or
-    /// `Reorder`. Default: `Hold`. Mutable.
+    /// What happens when the machine of a server that does not say it was released outside the operator: `Wait` or
+    /// `Reorder`. Default: `Wait`. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ExternalReleasePolicy")]
     pub external_release_policy: Option<ExternalReleasePolicy>,
@@ -113,9 +113,9 @@ pub struct PoliciesInForce {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Interval")]
     pub release_delay: Option<Interval>,
-    /// What happens when the provider could not deliver the machine: `Hold` or `Replace`.
+    /// What happens when the provider could not deliver the machine: `Wait` or `Replace`.
     pub failure_policy: FailurePolicy,
-    /// What happens when the machine was released outside the operator: `Hold` or `Reorder`.
+    /// What happens when the machine was released outside the operator: `Wait` or `Reorder`.
     pub external_release_policy: ExternalReleasePolicy,
 }
 

@@ -76,7 +76,7 @@ pub struct PowerCommand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum PowerState {
     /// It is about to be created.
-    Noted,
+    Recorded,
     /// It was created.
     Created,
     /// It was carried out.
@@ -108,7 +108,7 @@ impl PowerRecord {
     /// The command whose end is still to be seen.
     pub fn awaited(&self) -> Option<&PowerCommand> {
         let is_open =
-            |c: &&PowerCommand| matches!(c.state, PowerState::Noted | PowerState::Created);
+            |c: &&PowerCommand| matches!(c.state, PowerState::Recorded | PowerState::Created);
         self.command.as_ref().filter(is_open)
     }
 }

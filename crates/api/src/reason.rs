@@ -59,7 +59,7 @@ reasons! {
     /// The release begins when its delay is over.
     ReleaseDelayed,
     /// The release limit of the account holds the release.
-    ReleaseHeld,
+    ReleaseLimited,
     /// `expiresAt` is over.
     Expired,
     /// The spec was edited after the order, and nothing acts on the edits.
@@ -101,7 +101,7 @@ reasons! {
     /// It is not known whether an order made a server, or whether another request has had its effect.
     OutcomeUnknown,
     /// Servers are retained of earlier objects of this namespace and name, so no other one is ordered.
-    RetainedMachine,
+    ServerExists,
     /// The provider says that provisioning failed.
     ProvisioningFailed,
     /// The delivery of the server takes longer than `provisioning.timeout`.
@@ -109,15 +109,15 @@ reasons! {
     /// Somebody released the server outside this operator.
     ReleasedExternally,
     /// The recorded server or host cannot be found at the provider.
-    MachineNotFound,
+    ServerNotFound,
     /// The server lacks the tags that say whose it is.
-    MarksMissing,
+    TagsMissing,
     /// What the object wants belongs to another object or cluster.
     OwnershipConflict,
     /// More than one live server has this object's tag.
     DuplicateServers,
     /// Something takes finalizer or order annotation off the object again and again.
-    MetadataContested,
+    MetadataConflict,
     /// The name that is to be used belongs to something else.
     NameTaken,
     /// A list at the provider has as many entries as it can have, or more than the operator judges.
@@ -146,7 +146,7 @@ reasons! {
     /// The whitelist would not admit the operator.
     EgressNotCovered,
     /// The provider does not keep an entry as it was sent.
-    EntryNotKept,
+    EntryNotApplied,
 }
 
 impl fmt::Display for Reason {

@@ -43,7 +43,7 @@ pub struct CountedRelease {
     #[schemars(length(max = 36))]
     pub uuid: String,
     /// Time at which the release was counted, right before it began.
-    pub at: Time,
+    pub started_at: Time,
 }
 
 /// Whether one release may begin.
@@ -68,7 +68,8 @@ impl ReleaseLimit {
         }
         let at = Time(Timestamp::from_second(now).unwrap_or_default());
         let window = i64::try_from(self.window.0.as_secs()).unwrap_or(i64::MAX);
-        let is_within = |r: &&CountedRelease| now.saturating_sub(r.at.0.as_second()) < window;
+        let is_within =
+            |r: &&CountedRelease| now.saturating_sub(r.started_at.0.as_second()) < window;
         let mut releases: Vec<CountedRelease> =
             status.releases.iter().filter(is_within).cloned().collect();
         if releases.len() >= self.maximum() {
@@ -79,7 +80,7 @@ impl ReleaseLimit {
         }
         releases.push(CountedRelease {
             uuid: uuid.to_owned(),
-            at,
+            started_at: at,
         });
         Admission::Count(ReleaseLimitStatus {
             releases,

@@ -33,6 +33,7 @@ pub struct RootPassword {
 pub struct RootPasswordStatus {
     /// The `spec.install.revision` that installed the system. Unset: the system came with the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "int32"))]
     pub revision: Option<i64>,
     /// Time at which the system was installed: the provider delivered the server, by its clock, or the operator saw that the
     /// last re-installation had finished.
@@ -43,13 +44,12 @@ pub struct RootPasswordStatus {
     /// whatever becomes of the Secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored_at: Option<Time>,
-    /// Name of the Secret that it was stored in.
+    /// The Secret that it was stored in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253))]
-    pub secret: Option<String>,
+    pub secret_ref: Option<OutputRef>,
     /// Time at which the operator deletes the Secret, by `ttl`, also where the spec no longer has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub delete_at: Option<Time>,
+    pub deletes_at: Option<Time>,
     /// Time at which the operator deleted the Secret or found another password in it, or none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted_at: Option<Time>,
@@ -77,7 +77,7 @@ pub struct RootPasswordRecord {
     pub secret: Option<String>,
     /// When that Secret is to be deleted, by `ttl`, also where the spec does not say so any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub delete_at: Option<Time>,
+    pub deletes_at: Option<Time>,
     /// When it was deleted, or was seen to hold another password or none, once its `ttl` was over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted_at: Option<Time>,
@@ -144,7 +144,7 @@ impl RootPasswordRecord {
             available_until: time(at.saturating_add(AVAILABLE_FOR))?,
             stored_at: None,
             secret: None,
-            delete_at: None,
+            deletes_at: None,
             deleted_at: None,
             warned: None,
         })
@@ -172,8 +172,8 @@ impl RootPasswordRecord {
             installed_at: self.installed_at.clone(),
             available_until: self.available_until.clone(),
             stored_at: self.stored_at.clone(),
-            secret: self.secret.clone(),
-            delete_at: self.delete_at.clone(),
+            secret_ref: self.secret.clone().map(|name| OutputRef { name }),
+            deletes_at: self.deletes_at.clone(),
             deleted_at: self.deleted_at.clone(),
         }
     }

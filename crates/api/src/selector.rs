@@ -11,6 +11,7 @@ pub type Labels = BTreeMap<String, String>;
 /// Requirements on the labels of a namespace, all of which it has to meet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("(has(self.matchLabels) && self.matchLabels.size() > 0) || (has(self.matchExpressions) && self.matchExpressions.size() > 0)").message("namespaceSelector has no requirement: set matchLabels or matchExpressions, or namespaces: [\"*\"] for every namespace"))]
 pub struct NamespaceSelector {
     /// Labels that the namespace has to have, with their values, at most 3. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]

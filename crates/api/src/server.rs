@@ -50,7 +50,8 @@ pub const MOST_REPLACED: usize = 10;
     namespaced,
     status = "BareMetalServerStatus",
     derive = "PartialEq",
-    selectable = ".spec.accountRef.name",
+    selectable = ".status.accountRef.kind",
+    selectable = ".status.accountRef.name",
     selectable = ".status.location",
     selectable = ".status.instanceType",
     selectable = ".status.uuid",
@@ -247,7 +248,7 @@ pub struct BareMetalServerSpec {
         rename = "contractID",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schemars(length(max = 240), regex(pattern = r"^[A-Z0-9_.-]{0,240}$"))]
+    #[schemars(length(min = 1, max = 240), regex(pattern = r"^[A-Z0-9_.-]{1,240}$"))]
     pub contract_id: Option<String>,
 
     /// Whether the on-demand pool may be used when the committed quota is used up. Default: false. Mutable until a machine is ordered.
@@ -304,15 +305,15 @@ pub struct BareMetalServerSpec {
     #[x_kube(validation = Rule::new("self <= timestamp('9999-12-30T00:00:00Z')").message("expiresAt must be at most 9999-12-30T00:00:00Z: leave it out for never"))]
     pub expires_at: Option<Time>,
 
-    /// What happens when the provider could not deliver the machine: with `Hold` nothing; with `Replace` it is given up
+    /// What happens when the provider could not deliver the machine: with `Wait` nothing; with `Replace` it is given up
     /// once it has stood as failed for the absence grace period, and another one is ordered in its place. Default: what
-    /// `spec.defaults` of the account says, else `Hold`. Mutable.
+    /// `spec.defaults` of the account says, else `Wait`. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "FailurePolicy")]
     pub failure_policy: Option<FailurePolicy>,
 
-    /// What happens when the machine was released outside the operator: with `Hold` nothing; with `Reorder` another one is
-    /// ordered in its place. Default: what `spec.defaults` of the account says, else `Hold`. Mutable.
+    /// What happens when the machine was released outside the operator: with `Wait` nothing; with `Reorder` another one is
+    /// ordered in its place. Default: what `spec.defaults` of the account says, else `Wait`. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ExternalReleasePolicy")]
     pub external_release_policy: Option<ExternalReleasePolicy>,
@@ -441,7 +442,8 @@ pub struct BareMetalServerStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Ready, Reconciling, Stalled and Synced, as kstatus reads them.
+    /// Ready, Reconciling, Stalled and Synced, as kstatus reads them; of a delivered server InstallUpToDate; with
+    /// `spec.rootPassword` RootPasswordStored.
     /// Suspended and DeletionBlocked: absent until first True.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
@@ -519,7 +521,7 @@ pub struct BareMetalServerStatus {
 
     /// The account that `accountRef` referred to when the order started.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub account: Option<PinnedAccount>,
+    pub account_ref: Option<PinnedAccount>,
 
     /// When the order of the machine was started, by the operator's clock. Unset for a machine that was there before the
     /// object.
@@ -543,11 +545,11 @@ pub struct BareMetalServerStatus {
     pub released_at: Option<Time>,
 
     /// UUIDs of other live servers with this object's order tag, at most 20. Normally empty.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(rename = "duplicateUUIDs", skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_DUPLICATES), inner(length(max = 36)), extend("x-kubernetes-list-type" = "atomic"))]
-    pub duplicates: Vec<String>,
+    pub duplicate_uuids: Vec<String>,
 
-    /// Number of servers that `duplicates` leaves out. Unset if none.
+    /// Number of servers that `duplicateUUIDs` leaves out. Unset if none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duplicates_omitted: Option<i32>,
 
@@ -555,7 +557,7 @@ pub struct BareMetalServerStatus {
     /// the present machine has been delivered for a day.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_REPLACED), extend("x-kubernetes-list-type" = "atomic"))]
-    pub replaced: Vec<Replaced>,
+    pub replaced_servers: Vec<Replaced>,
 
     /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
     /// which the machine was last read.

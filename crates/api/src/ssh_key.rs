@@ -24,7 +24,8 @@ use serde::{Deserialize, Serialize};
     namespaced,
     status = "SshKeyStatus",
     derive = "PartialEq",
-    selectable = ".spec.accountRef.name",
+    selectable = ".status.accountRef.kind",
+    selectable = ".status.accountRef.name",
     selectable = ".status.uuid",
     selectable = ".status.fingerprint",
     doc = "One public SSH key, stored once at the provider. Servers of the same namespace and account refer to it by name.",
@@ -124,7 +125,7 @@ pub struct SshKeyStatus {
 
     /// The account that `accountRef` referred to at first.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub account: Option<PinnedAccount>,
+    pub account_ref: Option<PinnedAccount>,
 
     /// The provider's identifier of the stored key, which orders of servers name.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -138,7 +139,7 @@ pub struct SshKeyStatus {
 
     /// Whether this object stored the key. One that was there before is used and never deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub created: Option<bool>,
+    pub created_by_object: Option<bool>,
 
     /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
     /// which the account was last looked at.

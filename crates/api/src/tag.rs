@@ -23,7 +23,8 @@ use serde::{Deserialize, Serialize};
     namespaced,
     status = "ServerTagStatus",
     derive = "PartialEq",
-    selectable = ".spec.accountRef.name",
+    selectable = ".status.accountRef.kind",
+    selectable = ".status.accountRef.name",
     selectable = ".status.tag",
     doc = "One tag of an account, which servers can bear.",
     printcolumn(
@@ -58,9 +59,9 @@ use serde::{Deserialize, Serialize};
         description = "Whether the last exchange with the provider worked and nothing is left to send."
     ),
     printcolumn(
-        name = "Created",
+        name = "Own",
         type_ = "boolean",
-        json_path = ".status.created",
+        json_path = ".status.createdByObject",
         priority = 1,
         description = "Whether this object made the tag."
     ),
@@ -147,7 +148,7 @@ pub struct ServerTagStatus {
 
     /// The account that `accountRef` referred to at first.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub account: Option<PinnedAccount>,
+    pub account_ref: Option<PinnedAccount>,
 
     /// The tag as the account has it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -156,11 +157,11 @@ pub struct ServerTagStatus {
 
     /// Whether this object made the tag; false for one that was there.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub created: Option<bool>,
+    pub created_by_object: Option<bool>,
 
     /// How many servers bore the tag at the last look at the account.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub server_count: Option<i64>,
+    pub server_count: Option<i32>,
 
     /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
     /// which the account was last looked at.
@@ -197,7 +198,7 @@ impl ServerTag {
 
     /// The account that it belongs to.
     pub fn account(&self) -> PinnedAccount {
-        let pinned = self.status.as_ref().and_then(|s| s.account.as_ref());
+        let pinned = self.status.as_ref().and_then(|s| s.account_ref.as_ref());
         PinnedAccount::in_force(pinned, self.spec.account_ref.as_ref())
     }
 }

@@ -95,7 +95,7 @@ impl Target {
     pub fn account(&self) -> PinnedAccount {
         match self {
             Self::Server(server) => {
-                let pinned = server.status.as_ref().and_then(|s| s.account.as_ref());
+                let pinned = server.status.as_ref().and_then(|s| s.account_ref.as_ref());
                 PinnedAccount::in_force(pinned, server.spec.account_ref.as_ref())
             }
             Self::Host(host) => host.account(),

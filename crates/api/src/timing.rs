@@ -142,38 +142,47 @@ fn grace_outlasts_orders() -> Rule {
     ))
 }
 
-/// How often to look and how long to wait. All are durations such as `90s` or `10m`. A value below its minimum is
-/// allowed, and the minimum is then in force; status.timing shows what is.
+/// How often to look and how long to wait. All are durations such as `90s` or `10m`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = grace_outlasts_orders())]
 #[serde(rename_all = "camelCase")]
 pub struct Timing {
     /// How long after an order of unknown outcome was first missed its absence may be believed; how long after its
     /// order a machine is not believed gone. At least twice `orderTimeout`. Minimum 2m, default: 10m, maximum 1h.
-    /// Mutable.
+    /// A shorter value is raised to 2m, unless the operator runs with `--short-intervals`; `status.timing` shows what is in
+    /// force. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = ABSENCE_GRACE_PERIOD.rule())]
     pub absence_grace_period: Option<Interval>,
-    /// Least time between two looks that together prove that something is absent. Minimum 30s, default: 1m, maximum
-    /// 10m. Mutable.
+    /// Least time between two looks that together prove that something is absent. Minimum 30s, default: 1m, maximum 10m.
+    /// A shorter value is raised to 30s, unless the operator runs with `--short-intervals`; `status.timing` shows what is in
+    /// force. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = ABSENCE_CHECK_INTERVAL.rule())]
     pub absence_check_interval: Option<Interval>,
     /// Time between reads of the servers that are being delivered or released; a quarter of it while these are at most 3.
-    /// Minimum 5s, default: 30s, maximum 5m. Mutable.
+    /// Minimum 5s, default: 30s, maximum 5m.
+    /// A shorter value is raised to 5s, unless the operator runs with `--short-intervals`; `status.timing` shows what is in
+    /// force. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = ACTIVE_POLL_INTERVAL.rule())]
     pub active_poll_interval: Option<Interval>,
     /// Time between lists of the delivered servers, and between reads of a server that is pending for more than an hour.
-    /// Minimum 30s, default: 5m, maximum 1h. Mutable.
+    /// Minimum 30s, default: 5m, maximum 1h.
+    /// A shorter value is raised to 30s, unless the operator runs with `--short-intervals`; `status.timing` shows what is in
+    /// force. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = IDLE_POLL_INTERVAL.rule())]
     pub idle_poll_interval: Option<Interval>,
-    /// Time between complete listings that look for orphans. Minimum 1m, default: 30m, maximum 24h. Mutable.
+    /// Time between complete listings that look for orphans. Minimum 1m, default: 30m, maximum 24h.
+    /// A shorter value is raised to 1m, unless the operator runs with `--short-intervals`; `status.timing` shows what is in
+    /// force. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = ORPHAN_SCAN_INTERVAL.rule())]
     pub orphan_scan_interval: Option<Interval>,
-    /// How long to wait for the answer to an order. Minimum 10s, default: 3m, maximum 3m20s. Mutable.
+    /// How long to wait for the answer to an order. Minimum 10s, default: 3m, maximum 3m20s.
+    /// A shorter value is raised to 10s, unless the operator runs with `--short-intervals`; `status.timing` shows what is in
+    /// force. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = ORDER_TIMEOUT.rule())]
     pub order_timeout: Option<Interval>,
@@ -286,8 +295,10 @@ mod tests {
                 .unwrap()
                 .replace('\n', " ");
             let told = format!(
-                "Minimum {}, default: {}, maximum {}.",
-                bounds.minimum, bounds.default, bounds.maximum
+                "Minimum {minimum}, default: {}, maximum {}. A shorter value is raised to {minimum}, unless the operator runs with `--short-intervals`; `status.timing` shows what is in force.",
+                bounds.default,
+                bounds.maximum,
+                minimum = bounds.minimum,
             );
             assert!(text.contains(&told), "{}: {text}: {told}", bounds.field);
         }

@@ -42,7 +42,8 @@ pub const MARK_START: &str = "[fmo-";
     namespaced,
     status = "IpWhitelistStatus",
     derive = "PartialEq",
-    selectable = ".spec.accountRef.name",
+    selectable = ".status.accountRef.kind",
+    selectable = ".status.accountRef.name",
     doc = "The whitelist of one API key: the addresses from which the key may be used.",
     printcolumn(
         name = "Ready",
@@ -63,15 +64,15 @@ pub const MARK_START: &str = "[fmo-";
         description = "Number of the API key."
     ),
     printcolumn(
-        name = "Covered",
+        name = "EgressCovered",
         type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"SelfCovered\")].status",
+        json_path = ".status.conditions[?(@.type==\"EgressCovered\")].status",
         description = "Whether the operator's own addresses stay admitted."
     ),
     printcolumn(
         name = "Others",
         type_ = "integer",
-        json_path = ".status.others",
+        json_path = ".status.otherEntryCount",
         description = "Entries that this object did not add."
     ),
     printcolumn(
@@ -111,8 +112,8 @@ pub struct IpWhitelistSpec {
 
     /// Whether entries of others are left alone (`Additive`) or removed (`Exact`). Default: `Additive`. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "WhitelistMode")]
-    pub mode: Option<WhitelistMode>,
+    #[schemars(with = "EntryPolicy")]
+    pub entry_policy: Option<EntryPolicy>,
 
     /// The entries by name, at most 200. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -134,7 +135,7 @@ pub struct IpWhitelistSpec {
 
 /// What becomes of entries that the object did not add.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum WhitelistMode {
+pub enum EntryPolicy {
     /// They are left alone.
     #[default]
     Additive,
@@ -192,14 +193,14 @@ pub struct IpWhitelistStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Ready, Reconciling, Stalled and Synced, as kstatus reads them, and SelfCovered: whether the operator's own
+    /// Ready, Reconciling, Stalled and Synced, as kstatus reads them, and EgressCovered: whether the operator's own
     /// addresses are admitted and stay so.
     /// Suspended and DeletionBlocked: absent until first True.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 
-    /// The entries of the spec, as the provider showed them last. Of more than 120, or of fewer while `othersEntries` is
+    /// The entries of the spec, as the provider showed them last. Of more than 120, or of fewer while `removableEntryIDs` is
     /// shown, those that are as declared are left out first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_SHOWN), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
@@ -211,7 +212,7 @@ pub struct IpWhitelistStatus {
 
     /// Number of entries at the provider that this object did not add.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub others: Option<i32>,
+    pub other_entry_count: Option<i32>,
 
     /// The steps that are left to do, in their order, the first 16. Written before the first of them is sent, and empty
     /// once the last one is known to have had its effect.
@@ -231,13 +232,13 @@ pub struct IpWhitelistStatus {
     pub acknowledged: Vec<Acknowledged>,
 
     /// IDs of entries that other objects added and that acknowledging `RemoveOthersEntries` removes.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(rename = "removableEntryIDs", skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_OTHERS), extend("x-kubernetes-list-type" = "atomic"))]
-    pub others_entries: Vec<i64>,
+    pub removable_entry_ids: Vec<i64>,
 
     /// The account that `accountRef` referred to when the first entry was changed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub account: Option<PinnedAccount>,
+    pub account_ref: Option<PinnedAccount>,
 
     /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
     /// which the whitelist was last read.
@@ -276,7 +277,7 @@ pub enum EntryState {
 impl IpWhitelist {
     /// The account through which it is changed.
     pub fn account(&self) -> PinnedAccount {
-        let pinned = self.status.as_ref().and_then(|s| s.account.as_ref());
+        let pinned = self.status.as_ref().and_then(|s| s.account_ref.as_ref());
         PinnedAccount::in_force(pinned, self.spec.account_ref.as_ref())
     }
 }
@@ -291,7 +292,7 @@ impl Kind for IpWhitelist {
     }
 
     fn exists(status: &Self::Status) -> bool {
-        status.others.is_some()
+        status.other_entry_count.is_some()
     }
 
     fn handled(status: &mut Self::Status) -> &mut Option<String> {

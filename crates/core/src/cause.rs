@@ -379,8 +379,8 @@ mod tests {
         assert_eq!(on(&waits), [(Reconciling, why), (DeletionBlocked, why)]);
         let text: Vec<&str> = waits.iter().map(|c| c.message.as_str()).collect();
         assert_eq!(text, ["protected", AS_READY, "", AS_READY, "protected"]);
-        let stuck = shown(Cause::needs_person(Reason::MarksMissing, "m"));
-        let why = Reason::MarksMissing;
+        let stuck = shown(Cause::needs_person(Reason::TagsMissing, "m"));
+        let why = Reason::TagsMissing;
         assert_eq!(on(&stuck), [(Stalled, why), (DeletionBlocked, why)]);
 
         let before = api::conditions::merge(

@@ -113,12 +113,12 @@ pub fn wished(facts: &PowerFacts<'_>) -> Wished {
                 facts.generation
             ),
             started_at: Time(Timestamp::from_second(facts.now).unwrap_or_default()),
-            state: PowerState::Noted,
+            state: PowerState::Recorded,
             reason: None,
         });
         return nothing(Some(known));
     }
-    let is_due = |c: &&PowerCommand| c.state == PowerState::Noted && !is_late(facts, c);
+    let is_due = |c: &&PowerCommand| c.state == PowerState::Recorded && !is_late(facts, c);
     let noted = known.command.as_ref().filter(is_due);
     let noted = noted.filter(|_| facts.may_send && known.wish == Some(wish));
     Wished {
@@ -134,18 +134,18 @@ fn follow(facts: &PowerFacts<'_>, mut power: PowerRecord) -> PowerRecord {
     };
     let is_created = facts.created == Some(command.name.as_str());
     match (command.state, facts.command) {
-        (PowerState::Noted | PowerState::Created, KnownCommand::Ended(is_complete, reason)) => {
+        (PowerState::Recorded | PowerState::Created, KnownCommand::Ended(is_complete, reason)) => {
             command.state = match is_complete {
                 true => PowerState::Complete,
                 false => PowerState::Failed,
             };
             command.reason = Some(reason.clone());
         }
-        (PowerState::Noted, KnownCommand::Running) => command.state = PowerState::Created,
-        (PowerState::Noted, _) if is_created => command.state = PowerState::Created,
-        (PowerState::Noted, KnownCommand::Missing) if is_late(facts, command) => {
+        (PowerState::Recorded, KnownCommand::Running) => command.state = PowerState::Created,
+        (PowerState::Recorded, _) if is_created => command.state = PowerState::Created,
+        (PowerState::Recorded, KnownCommand::Missing) if is_late(facts, command) => {
             if !facts.may_send {
-                // The change is noted anew once it may be sent.
+                // The change is recorded anew once it may be sent.
                 return PowerRecord::new(&power.machine);
             }
             command.state = PowerState::NotCreated;
@@ -166,7 +166,7 @@ pub fn may_create(fresh: &PowerFacts<'_>, name: &str) -> bool {
         return false;
     };
     let is_it =
-        |c: &PowerCommand| c.name == name && c.state == PowerState::Noted && !is_late(fresh, c);
+        |c: &PowerCommand| c.name == name && c.state == PowerState::Recorded && !is_late(fresh, c);
     power.command.as_ref().is_some_and(is_it)
         && power.wish.is_some()
         && power.wish == fresh.wish
@@ -176,7 +176,7 @@ pub fn may_create(fresh: &PowerFacts<'_>, name: &str) -> bool {
 
 /// Whether the wish has changed, and no command was created for that yet.
 pub fn is_unsent(wish: Option<Power>, status: Option<&PowerRecord>) -> bool {
-    let is_noted = |command: &PowerCommand| command.state == PowerState::Noted;
+    let is_noted = |command: &PowerCommand| command.state == PowerState::Recorded;
     wish.is_some()
         && status
             .is_some_and(|known| known.wish != wish || known.command.as_ref().is_some_and(is_noted))

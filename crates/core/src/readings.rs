@@ -103,7 +103,7 @@ impl Reading {
             Type::Synced,
             Type::Suspended,
             Type::DeletionBlocked,
-            Type::SelfCovered,
+            Type::EgressCovered,
         ];
         let of = |kind: Type| {
             let found = shown.iter().find(|c| c.type_ == kind.as_str())?;

@@ -53,7 +53,7 @@
   verbs: ["get", "update"]
 {{- end }}
 
-{{- /* The Lease of another operator, that status.operator of an account names: whether it is still held. */ -}}
+{{- /* The Lease of another operator, that status.operatorLease of an account names: whether it is still held. */ -}}
 {{- define "flexmetal.rules.otherLeases" -}}
 - apiGroups: ["coordination.k8s.io"]
   resources: ["leases"]

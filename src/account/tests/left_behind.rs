@@ -103,7 +103,7 @@ async fn only_accounts_that_had_some_and_serve_the_namespace_make_anybody_wait()
     rig.accounts.announce(&elsewhere, "account-m");
     let cluster = |name| AccountKey::named(AccountKind::ClusterProviderAccount, None, name);
     let serving = |namespace: &str| {
-        let entry = json!([{"name": "team", "names": [namespace]}]);
+        let entry = json!([{"name": "team", "namespaces": [namespace]}]);
         Some(serde_json::from_value::<Vec<AllowedNamespaces>>(entry).unwrap())
     };
     for (name, namespace) in [("open", "n"), ("closed", "m")] {

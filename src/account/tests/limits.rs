@@ -225,7 +225,7 @@ async fn the_limit_of_an_entry_counts_the_machines_of_its_namespaces() {
     let cluster = AccountKey::named(AccountKind::ClusterProviderAccount, None, "shared");
     let entry = |name: &str, names: &[&str], most| AllowedNamespaces {
         name: name.into(),
-        names: names.iter().map(|&n| n.into()).collect(),
+        namespaces: names.iter().map(|&n| n.into()).collect(),
         limits: counted(Some(most), None),
         ..AllowedNamespaces::default()
     };
@@ -287,7 +287,7 @@ async fn orders_of_the_last_hour_are_counted_for_an_entry() {
     let cluster = AccountKey::named(AccountKind::ClusterProviderAccount, None, "shared");
     let entry = |name: &str, names: &[&str]| AllowedNamespaces {
         name: name.into(),
-        names: names.iter().map(|&n| n.into()).collect(),
+        namespaces: names.iter().map(|&n| n.into()).collect(),
         limits: counted(None, Some(2)),
         ..AllowedNamespaces::default()
     };
@@ -351,7 +351,7 @@ async fn by_labels(more: Vec<AllowedNamespaces>) -> (Rig, crate::account::Accoun
     let rig = Rig::new().await;
     let cluster = AccountKey::named(AccountKind::ClusterProviderAccount, None, "shared");
     let mut entries: Vec<AllowedNamespaces> = serde_json::from_value(json!([{
-        "name": "blue", "selector": {"matchLabels": {"team": "blue"}}, "limits": {"maxServers": 1},
+        "name": "blue", "namespaceSelector": {"matchLabels": {"team": "blue"}}, "limits": {"maxServers": 1},
     }]))
     .unwrap();
     entries.extend(more);
@@ -401,7 +401,7 @@ async fn what_a_namespace_that_is_gone_left_behind_counts_for_an_entry_that_may_
     limit(reserve(&account, &mark(2)).await.err().unwrap());
 
     // What another entry names counts there.
-    let names = json!([{"name": "others", "names": ["gone"]}]);
+    let names = json!([{"name": "others", "namespaces": ["gone"]}]);
     let (rig, account) = by_labels(serde_json::from_value(names).unwrap()).await;
     listed(&rig, &["n"]);
     drop(reserve(&account, &mark(2)).await.unwrap());
@@ -430,7 +430,7 @@ async fn an_entry_with_a_limit_waits_until_it_is_known_what_counts() {
 fn a_namespace_that_is_not_allowed_reads_where_to_add_it_and_no_other_name() {
     let entry = |name: &str, names: &[&str]| AllowedNamespaces {
         name: name.into(),
-        names: names.iter().map(|&n| n.into()).collect(),
+        namespaces: names.iter().map(|&n| n.into()).collect(),
         ..AllowedNamespaces::default()
     };
     for entries in [

@@ -47,7 +47,7 @@ pub(super) async fn claim<K: AccountObject>(
     }
     let recorded = object
         .status()
-        .and_then(|status| status.operator.as_deref());
+        .and_then(|status| status.operator_lease.as_deref());
     let now = crate::runtime::clock::now().mono;
     let look = match recorded.filter(|recorded| *recorded != ctx.lease) {
         Some(recorded) => Some(look(ctx, recorded).await),
@@ -62,7 +62,7 @@ pub(super) async fn claim<K: AccountObject>(
         }
         Step::Claim => {
             let status = AccountStatus {
-                operator: Some(ctx.lease.clone()),
+                operator_lease: Some(ctx.lease.clone()),
                 ..object.status().cloned().unwrap_or_default()
             };
             Some(match ctx.report(object, &status, |_, _| Vec::new()).await {
@@ -129,12 +129,12 @@ pub(super) async fn clear<K: AccountObject>(ctx: &AccountContext<K>, object: &Ar
     for _ in 0..3 {
         let status = object
             .status()
-            .filter(|s| s.operator.as_ref() == Some(&ctx.lease));
+            .filter(|s| s.operator_lease.as_ref() == Some(&ctx.lease));
         let Some(status) = status else {
             return;
         };
         let status = AccountStatus {
-            operator: None,
+            operator_lease: None,
             ..status.clone()
         };
         match ctx.write_status(&*object, &status).await {

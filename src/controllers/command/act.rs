@@ -250,7 +250,7 @@ fn not_its_machine(
     let id = &record.id;
     match &record.status {
         _ if !is_its => Some((
-            Reason::MarksMissing,
+            Reason::TagsMissing,
             format!(
                 "machine {id} does not bear the tag of BareMetalServer {name} alone; put its tags right at the provider"
             ),

@@ -85,7 +85,7 @@ impl Controller {
 /// The account of the target, once it was seen. A command names none of its own.
 fn seen_account(command: &ServerCommand) -> Option<AccountKey> {
     let namespace = command.metadata.namespace.as_deref().unwrap_or_default();
-    let seen = command.status.as_ref()?.account.as_ref()?;
+    let seen = command.status.as_ref()?.account_ref.as_ref()?;
     Some(AccountKey::of(seen, namespace))
 }
 

@@ -110,7 +110,7 @@ mod tests {
         News {
             severity: Severity::Warning,
             reason: Reason::WriteFailed.into(),
-            action: "Hold",
+            action: "Wait",
             note: note.into(),
         }
     }

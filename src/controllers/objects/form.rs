@@ -194,10 +194,10 @@ mod tests {
             },
             "status": {
                 "observedGeneration": 3, "conditions": [condition],
-                "providerStatus": "delivered", "statusMessage": "m", "duplicates": ["2"],
+                "providerStatus": "delivered", "statusMessage": "m", "duplicateUUIDs": ["2"],
                 "uuid": "01a201a7-e71f-7566-bb61-639de35a7c02",
                 "addresses": [{"type": "ExternalIP", "address": "198.18.34.252"}],
-                "account": {"kind": "ProviderAccount", "name": "default"},
+                "accountRef": {"kind": "ProviderAccount", "name": "default"},
                 "createdAt": "2026-11-22T05:08:30Z", "deliveredAt": "2026-11-22T05:12:51Z",
                 "location": "l", "instanceType": "t", "os": "o", "hostname": "a", "contractID": "C",
                 "records": {"order": {

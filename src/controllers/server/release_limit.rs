@@ -52,7 +52,7 @@ pub(super) async fn count(
     match counted {
         Ok(true) => Ok(()),
         Ok(false) => Err(Observation::Failed(Trouble {
-            reason: Reason::ReleaseHeld,
+            reason: Reason::ReleaseLimited,
             message:
                 "the release limit of the account holds the release; the account says how to go on"
                     .into(),

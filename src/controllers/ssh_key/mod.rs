@@ -135,7 +135,7 @@ fn found(object: &SshKey) -> Found {
         Some(StoredKey {
             uuid: status.uuid.clone()?,
             fingerprint: status.fingerprint.clone()?,
-            account: status.account.clone()?,
+            account: status.account_ref.clone()?,
             lineage: status.records.account_id.clone()?,
         })
     });
@@ -171,7 +171,7 @@ mod tests {
             "status": {
                 "observedGeneration": observed, "uuid": "u1", "fingerprint": "SHA256:a",
                 "records": {"accountID": "l1"},
-                "account": {"kind": "ProviderAccount", "name": "default"},
+                "accountRef": {"kind": "ProviderAccount", "name": "default"},
                 "conditions": [{"type": "Ready", "status": ready, "reason": "InvalidSpec",
                     "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
             },

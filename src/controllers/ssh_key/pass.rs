@@ -17,8 +17,8 @@ use std::sync::Arc;
 /// The turns that people wait for or must act on.
 const TURNS: [(Type, Severity, &str); 4] = [
     (Type::Ready, Severity::Normal, "Store"),
-    (Type::Stalled, Severity::Warning, "Hold"),
-    (Type::DeletionBlocked, Severity::Warning, "Hold"),
+    (Type::Stalled, Severity::Warning, "Wait"),
+    (Type::DeletionBlocked, Severity::Warning, "Wait"),
     (Type::Suspended, Severity::Normal, "Suspend"),
 ];
 

@@ -40,7 +40,12 @@ impl Controller {
         let traits = Traits {
             account_of: Some(|object| Some(account_of(object))),
             claim: Some(|object: &IpWhitelist| Some(object.spec.api_key_id.to_string())),
-            has_record: |object| object.status.as_ref().is_some_and(|s| s.account.is_some()),
+            has_record: |object| {
+                object
+                    .status
+                    .as_ref()
+                    .is_some_and(|s| s.account_ref.is_some())
+            },
             ..Traits::default()
         };
         let objects = Arc::new(Objects::new(traits, process.watched.watches()));

@@ -214,7 +214,7 @@ impl Release<'_> {
         self.cluster
             .kubectl_ok(&[&patch[..], &[change]].concat())
             .await;
-        let done = "--for=jsonpath={.status.install.last.end}=Finished";
+        let done = "--for=jsonpath={.status.install.last.result}=Finished";
         let wait = ["-n", &self.work, "wait", done, "dhost/host"];
         self.cluster
             .kubectl_ok(&[&wait[..], &["--timeout=60s"]].concat())
@@ -264,7 +264,7 @@ impl Release<'_> {
             "baseURL": simulator.api(), "apiKeySecretRef": {"name": "key"}, "timing": quick_timing(),
         });
         let mut shared = account.clone();
-        shared["allowedNamespaces"] = json!([{"name": "work", "names": [self.work]}]);
+        shared["allowedNamespaces"] = json!([{"name": "work", "namespaces": [self.work]}]);
         let key = |namespace: &str| {
             json!({"apiVersion": "v1", "kind": "Secret", "type": "flexmetal.dev/api-key",
                 "metadata": {"name": "key", "namespace": namespace},

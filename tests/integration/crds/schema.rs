@@ -282,8 +282,8 @@ fn every_text_of_an_entry_of_a_cluster_account_counts_towards_8_kib() {
     });
     assert_eq!(counted, 8, "{sum}");
     assert!(sum.contains("map(k, k.size() + "), "keys of labels: {sum}");
-    // Of hosts there are 128 in all the entries together.
-    assert!(ending("<= 128").contains("e.hosts.size()"));
+    // Of hostIDs there are 128 in all the entries together.
+    assert!(ending("<= 128").contains("e.hostIDs.size()"));
 }
 
 #[test]

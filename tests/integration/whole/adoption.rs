@@ -204,7 +204,7 @@ async fn a_machine_of_another_account_is_none_of_this_one() {
     let theirs = text(&theirs["uuid"]);
     world.create(&naming("mine", &theirs)).await;
     let words = ["spec.externalID", theirs.as_str()];
-    stuck(&world, "mine", "MachineNotFound", &words).await;
+    stuck(&world, "mine", "ServerNotFound", &words).await;
     looks(&world, 3).await;
     assert_eq!(changes(&world).await, []);
     assert!(other.counts().await.is_empty(), "nobody calls there");
@@ -228,7 +228,7 @@ async fn what_cannot_be_taken_on_is_said_and_nothing_is_sent() {
     stuck(
         &world,
         "nowhere",
-        "MachineNotFound",
+        "ServerNotFound",
         &["spec.externalID", nobody],
     )
     .await;
@@ -375,7 +375,7 @@ async fn a_kept_machine_comes_back_by_its_identifier_alone() {
     world.wait_gone("web", SOON).await;
     apply(&world.client, Some(&world.namespace), &keep).await;
     let patch = format!("spec.externalID to {kept}");
-    stuck(&world, "web", "RetainedMachine", &[&patch]).await;
+    stuck(&world, "web", "ServerExists", &[&patch]).await;
     world
         .merge("web", &json!({"spec": {"externalID": kept}}))
         .await;

@@ -53,7 +53,7 @@ async fn a_command_is_sent_once_followed_and_goes_when_its_time_has_passed() {
     let shown = at_provider(&world, &uuid).await;
     assert_eq!(shown.len(), 1, "{shown:?}");
     assert_eq!(shown[0]["uuid"], done["status"]["commandID"]);
-    assert_eq!(done["status"]["state"], "finished");
+    assert_eq!(done["status"]["providerState"], "finished");
     assert_eq!(
         condition(&done, "Ready").expect("it is told")["status"],
         "True"
@@ -137,7 +137,7 @@ async fn commands_for_one_server_go_one_after_the_other_and_its_release_waits() 
         .await;
     all.create(&command("first", &json!({}))).await;
     all.wait_for("first", "sent", SOON, |object| {
-        (object["status"]["state"] == "pending").then_some(())
+        (object["status"]["providerState"] == "pending").then_some(())
     })
     .await;
     all.create(&command("second", &json!({"action": "Shutdown"})))

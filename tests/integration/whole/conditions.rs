@@ -103,7 +103,7 @@ async fn a_server_that_is_only_looked_at_says_when_it_is_not_seen_any_more() {
     let own = text(&world.get("own").await.unwrap()["status"]["uuid"]);
     let hidden = |hidden: bool| json!({"hidden": hidden});
     world.simulator.alter(&own, &hidden(true)).await;
-    is_stale(&world, "own", "MachineNotFound").await;
+    is_stale(&world, "own", "ServerNotFound").await;
     world.simulator.alter(&own, &hidden(false)).await;
     let back = world
         .wait_for_condition("own", "Synced", "True", Some("InSync"), SOON)

@@ -25,7 +25,7 @@ pub(super) async fn namespace_not_allowed(host: &Host) -> World {
             },
         })
     };
-    let elsewhere = json!([{"name": "others", "names": ["elsewhere"]}]);
+    let elsewhere = json!([{"name": "others", "namespaces": ["elsewhere"]}]);
     apply(&world.client, None, &account(elsewhere.clone())).await;
     let spec = json!({"accountRef": {"kind": "ClusterProviderAccount", "name": "shared"}});
     world.create(&with("one", &spec)).await;
@@ -34,7 +34,7 @@ pub(super) async fn namespace_not_allowed(host: &Host) -> World {
     assert_eq!(orders(&world).await, 0);
     // Two entries that speak of one namespace allow nothing: which one holds cannot be told.
     let twice = json!([
-        {"name": "others", "names": ["elsewhere", world.namespace]}, {"name": "all", "names": ["*"]},
+        {"name": "others", "namespaces": ["elsewhere", world.namespace]}, {"name": "all", "namespaces": ["*"]},
     ]);
     apply(&world.client, None, &account(twice.clone())).await;
     eventually("the message names both entries", SOON, async || {

@@ -66,13 +66,13 @@ fn fields() -> Vec<(&'static str, Shows, Value, Value)> {
             "failurePolicy",
             Shows::Policy("failurePolicy"),
             json!("Replace"),
-            json!("Hold"),
+            json!("Wait"),
         ),
         (
             "externalReleasePolicy",
             Shows::Policy("externalReleasePolicy"),
             json!("Reorder"),
-            json!("Hold"),
+            json!("Wait"),
         ),
         (
             "managementPolicy",

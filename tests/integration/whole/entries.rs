@@ -63,7 +63,7 @@ pub(super) async fn adoption(host: &Host) -> World {
     let world = host.guest("taken").await;
     let entries = |adoption: bool| {
         json!([{
-            "name": "team", "names": [world.namespace], "adoption": adoption,
+            "name": "team", "namespaces": [world.namespace], "allowAdoption": adoption,
         }])
     };
     account(host, &world, &entries(false)).await;
@@ -71,7 +71,7 @@ pub(super) async fn adoption(host: &Host) -> World {
     let there = text(&world.simulator.appear(&there).await["uuid"]);
     let wish = json!({"externalID": there, "hostname": "there"});
     world.create(&with("there", &spec(&world, wish))).await;
-    let words = ["spec.externalID", "adoption: true"];
+    let words = ["spec.externalID", "allowAdoption: true"];
     stuck(&world, "there", "NotAllowed", &words).await;
     assert_eq!(orders(&world).await, 0);
     account(host, &world, &entries(true)).await;
@@ -88,10 +88,10 @@ pub(super) async fn limits(host: &Host) -> (World, World) {
     let team = one.namespace.clone();
     let entries = |most: i32, suspend: bool| {
         json!([{
-            "name": "team", "suspend": suspend, "names": [one.namespace], "selector": {"matchLabels": {"team": team}},
+            "name": "team", "suspend": suspend, "namespaces": [one.namespace], "namespaceSelector": {"matchLabels": {"team": team}},
             "limits": {
                 "maxServers": most, "instanceTypes": ["bm7.std.8"], "locations": ["EU: Rotterdam"],
-                "overflow": false, "deletionPolicies": ["Release"],
+                "allowOverflow": false, "deletionPolicies": ["Release"],
             },
         }])
     };
@@ -177,7 +177,7 @@ pub(super) async fn limits(host: &Host) -> (World, World) {
 /// An object of a namespace that is not served causes no call and is no user, whatever it says of itself.
 pub(super) async fn outsiders(host: &Host) -> (World, World) {
     let (world, outside) = tokio::join!(host.guest("insiders"), host.guest("outsiders"));
-    let entries = json!([{"name": "team", "names": [world.namespace]}]);
+    let entries = json!([{"name": "team", "namespaces": [world.namespace]}]);
     account(host, &world, &entries).await;
     let accounts = api_of(
         &world.client,

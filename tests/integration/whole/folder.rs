@@ -135,7 +135,7 @@ async fn a_folder_of_thirty_servers_is_applied_edited_pruned_and_restored() {
     sync(&world, folder).await;
     all_ready(&world, RELEASED).await;
     for number in KEPT {
-        stuck(&world, &name(number), "RetainedMachine", &["externalID"]).await;
+        stuck(&world, &name(number), "ServerExists", &["externalID"]).await;
     }
     looks(&world, 3).await;
     assert_eq!(sent(&world).await, expected(&[("POST servers", 6)]));

@@ -136,7 +136,7 @@ async fn came_to(world: &World, revision: i64, end: &str) -> Value {
     let look = |object: &Value| {
         let install = &object["status"]["install"];
         let last = &install["last"];
-        (last["revision"] == revision && last["end"] == end).then(|| object.clone())
+        (last["revision"] == revision && last["result"] == end).then(|| object.clone())
     };
     hosts(world).wait_for("db", &what, SOON, look).await
 }
@@ -192,7 +192,7 @@ async fn a_host_is_observed_and_nothing_is_sent_at_first_sight_or_at_the_end() {
         "{ready:#}"
     );
     assert_eq!(status["policies"]["managementPolicy"], "Full");
-    assert_eq!(status["account"]["name"], "default");
+    assert_eq!(status["accountRef"]["name"], "default");
     assert_eq!(status["install"]["revision"], 7);
     assert_eq!(status["records"]["power"]["wish"], "PoweredOff");
     assert_eq!(condition(&ready, "Ready").unwrap()["status"], "True");
@@ -287,7 +287,7 @@ async fn each_change_of_power_is_one_command_and_no_command_is_sent_twice() {
     scmds.create(&command("blind", "db", "PowerOn")).await;
     let blind = over("blind", "Complete").await;
     accepted(&blind);
-    assert_eq!(blind["status"]["state"], "active", "{blind:#}");
+    assert_eq!(blind["status"]["providerState"], "active", "{blind:#}");
     word("running").await;
     assert_eq!(sent(&world).await, counts(1, 2, 1));
     // Neither another process nor another edit sends it again.
@@ -393,7 +393,7 @@ async fn an_edit_wipes_nothing_and_a_higher_revision_installs_once_and_tells_no_
     }
     let ready = hosts(&world).wait_ready("db", SOON).await;
     assert_eq!(ready["status"]["install"]["revision"], 2, "{ready:#}");
-    assert_eq!(ready["status"]["installStatus"], "finished");
+    assert_eq!(ready["status"]["providerInstallStatus"], "finished");
     assert_eq!(ready["status"]["name"], "db.example.com");
     assert_eq!(done["status"]["install"]["last"]["revision"], 2);
 
@@ -483,7 +483,7 @@ async fn lost_answers_failures_and_the_end_of_the_process_install_nothing_twice(
     world.simulator.clear_faults().await;
     let settled = |object: &Value| {
         let last = &object["status"]["install"]["last"];
-        (last["revision"] == 6 && last["end"].is_string()).then_some(())
+        (last["revision"] == 6 && last["result"].is_string()).then_some(())
     };
     hosts(&world).wait_for("db", "settled", SOON, settled).await;
     assert!(had(&world, HOST).await <= 3);
@@ -500,7 +500,7 @@ async fn what_cannot_be_done_is_said_by_field_and_nothing_is_sent() {
     stuck(
         &world,
         "unknown",
-        "MachineNotFound",
+        "ServerNotFound",
         &["spec.hostID", "4711"],
     )
     .await;
@@ -624,7 +624,7 @@ pub(super) async fn granted(all: &Host) -> World {
     let world = all.guest("hosts").await;
     let account = async |numbers: Value| {
         let entries = json!([{
-            "name": "team", "names": [world.namespace], "adoption": true, "hosts": numbers,
+            "name": "team", "namespaces": [world.namespace], "allowAdoption": true, "hostIDs": numbers,
         }]);
         timed_account(all, &world, &entries, &quick_timing()).await
     };
@@ -633,7 +633,7 @@ pub(super) async fn granted(all: &Host) -> World {
         "accountRef": {"kind": "ClusterProviderAccount", "name": world.namespace}, "power": "PoweredOn",
     });
     hosts(&world).create(&host("db", HOST, &of_cluster)).await;
-    let words = ["spec.hostID", "hosts", "\"team\""];
+    let words = ["spec.hostID", "hostIDs", "\"team\""];
     stuck(&world, "db", "NotAllowed", &words).await;
     let ledger = world.simulator.ledger().await;
     let of_hosts = ledger.iter().filter(|call| {

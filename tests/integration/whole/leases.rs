@@ -18,7 +18,7 @@ fn shared(name: &str, base_url: &str) -> Value {
         "metadata": {"name": name},
         "spec": {
             "baseURL": base_url, "apiKeySecretRef": {"name": "shared-key"},
-            "timing": quick_timing(), "allowedNamespaces": [{"name": "all", "names": ["*"]}],
+            "timing": quick_timing(), "allowedNamespaces": [{"name": "all", "namespaces": ["*"]}],
         },
     })
 }
@@ -92,7 +92,7 @@ async fn served_by(world: &World, lease: &str, within: Duration) -> Value {
     let lease = format!("{}/{lease}", world.namespace);
     eventually(&format!("{lease} serves the account"), within, async || {
         let account = json!(world.accounts().get("default").await.ok()?);
-        (account["status"]["operator"] == json!(lease)).then_some(account)
+        (account["status"]["operatorLease"] == json!(lease)).then_some(account)
     })
     .await
 }
@@ -105,7 +105,11 @@ async fn conflict_told(world: &World, by: &str) {
         events.into_iter().find(|event| {
             let is_of = event.reporting_instance.as_deref() == Some(by);
             let note = event.note.as_deref().unwrap_or_default();
-            let words = ["status.operator", "is held", "clears status.operator"];
+            let words = [
+                "status.operatorLease",
+                "is held",
+                "clears status.operatorLease",
+            ];
             let is_told = words.iter().all(|word| note.contains(word));
             is_of && event.reason.as_deref() == Some("OperatorConflict") && is_told
         })
@@ -132,7 +136,7 @@ async fn two_releases_never_act_on_one_account_and_the_next_takes_over() {
     // A graceful end takes the name off, which has to stay off for a minute.
     assert!(world.operator().terminate().await.success());
     let account = world.accounts().get("default").await.unwrap();
-    assert_eq!(json!(account)["status"]["operator"], Value::Null);
+    assert_eq!(json!(account)["status"]["operatorLease"], Value::Null);
     // Two waits of a minute, each up to a tenth longer.
     served_by(&world, "second", 2 * Duration::from_secs(66) + SOON).await;
     world.create(&server("three")).await;
@@ -151,7 +155,7 @@ async fn two_releases_never_act_on_one_account_and_the_next_takes_over() {
 
     // A name whose Lease is not there is nobody's.
     world.operator().kill9();
-    let gone = json!({"status": {"operator": format!("{}/gone", world.namespace)}});
+    let gone = json!({"status": {"operatorLease": format!("{}/gone", world.namespace)}});
     let params = PatchParams::default();
     let (accounts, gone) = (world.accounts(), Patch::Merge(gone));
     let patched = accounts.patch_status("default", &params, &gone).await;

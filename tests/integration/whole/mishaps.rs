@@ -133,7 +133,7 @@ async fn without_marks(world: &World) {
     stuck(
         world,
         "unmarked",
-        "MarksMissing",
+        "TagsMissing",
         &[&marks[0], &marks[1], "put"],
     )
     .await;
@@ -181,13 +181,13 @@ async fn with_a_twin(world: &World) {
         shown["status"]["uuid"], object["status"]["uuid"],
         "the older one is kept"
     );
-    assert_eq!(shown["status"]["duplicates"], json!([twin]));
+    assert_eq!(shown["status"]["duplicateUUIDs"], json!([twin]));
     world
         .simulator
         .alter(twin, &json!({"status": "releasing"}))
         .await;
     let healed = world.wait_ready("twin", SOON).await;
-    assert_eq!(healed["status"]["duplicates"], Value::Null);
+    assert_eq!(healed["status"]["duplicateUUIDs"], Value::Null);
 }
 
 /// Missing is not gone: the object says so when it is certain, and orders nothing in its place.
@@ -200,7 +200,7 @@ async fn vanished(world: &World) {
     stuck(
         world,
         "vanished",
-        "MachineNotFound",
+        "ServerNotFound",
         &[uuid(&object), "nothing is ordered"],
     )
     .await;
@@ -225,7 +225,7 @@ async fn a_machine_that_is_missing_for_long_is_given_up_by_an_acknowledgement() 
     world.simulator.alter(uuid(&lost), &gone).await;
     let is_asked = |object: &Value| pending(object, "AssumeAbsent");
     let token = world.wait_for("one", "asked", SOON, is_asked).await;
-    stuck(&world, "one", "MachineNotFound", &[uuid(&lost), &token]).await;
+    stuck(&world, "one", "ServerNotFound", &[uuid(&lost), &token]).await;
     looks(&world, 3).await;
     assert_eq!(orders(&world).await, 2);
 

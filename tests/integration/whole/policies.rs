@@ -117,7 +117,7 @@ async fn a_suspended_account_stops_everything_through_it() {
     // It states all that an account could have defaults for, so that no default leads to the account.
     let stated = json!({
         "deletionPolicy": "Release", "deletionProtection": false, "suspend": false, "managementPolicy": "Full",
-        "failurePolicy": "Hold", "externalReleasePolicy": "Hold", "releaseDelay": "0s",
+        "failurePolicy": "Wait", "externalReleasePolicy": "Wait", "releaseDelay": "0s",
     });
     world.create(&with("running", &stated)).await;
     let running = world.wait_ready("running", SOON).await;
@@ -281,7 +281,7 @@ async fn the_account_says_what_its_servers_leave_open() {
         let in_force = json!({
             "managementPolicy": "Full", "deletionPolicy": policy,
             "deletionProtection": protected, "suspend": false,
-            "failurePolicy": "Hold", "externalReleasePolicy": "Hold",
+            "failurePolicy": "Wait", "externalReleasePolicy": "Wait",
         });
         assert_eq!(ready["status"]["policies"], in_force, "{name}");
         assert!(ready["spec"].get("suspend").is_none(), "{name}");

@@ -44,7 +44,7 @@ async fn came_to(world: &World, revision: i64, end: &str) -> Value {
         .wait_for("web", &format!("{revision} {end}"), SOON, |object| {
             let install = &object["status"]["install"];
             let last = &install["last"];
-            let is_it = last["revision"] == revision && last["end"] == end;
+            let is_it = last["revision"] == revision && last["result"] == end;
             (is_it && install["revision"] == revision).then(|| object.clone())
         })
         .await
@@ -193,7 +193,7 @@ async fn lost_answers_failures_and_the_end_of_the_process_wipe_nothing_twice() {
     world
         .wait_for("web", "settled", SOON, |object| {
             let last = &object["status"]["install"]["last"];
-            (last["revision"] == 6 && last["end"].is_string()).then_some(())
+            (last["revision"] == 6 && last["result"].is_string()).then_some(())
         })
         .await;
     assert!(had(&world, &uuid).await <= 3);

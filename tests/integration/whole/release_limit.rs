@@ -17,7 +17,7 @@ async fn deletes(world: &World) -> u64 {
 /// The objects that the release limit holds, once there are so many.
 async fn held(world: &World, count: usize) -> Vec<String> {
     let is_held = |object: &Value| {
-        condition(object, "Ready").is_some_and(|ready| ready["reason"] == "ReleaseHeld")
+        condition(object, "Ready").is_some_and(|ready| ready["reason"] == "ReleaseLimited")
     };
     eventually("objects are held", SOON, async || {
         let all = world.servers().list(&Default::default()).await.ok()?;
@@ -35,7 +35,7 @@ async fn held(world: &World, count: usize) -> Vec<String> {
 async fn limit_blocks(world: &World, status: &str) -> Value {
     eventually("the release limit is told", SOON, async || {
         let account = world.accounts().get("default").await.ok()?;
-        let found = condition(&json!(account), "ReleasesHeld").cloned()?;
+        let found = condition(&json!(account), "ReleaseLimitReached").cloned()?;
         (found["status"] == status).then_some(found)
     })
     .await
@@ -69,7 +69,7 @@ async fn a_folder_that_is_pruned_costs_no_more_machines_than_the_release_limit()
     assert!(message.contains("3 releases"), "{message}");
     let first = token(&world, "").await;
     assert!(message.contains(&first), "{message}");
-    told(&world, "ReleaseHeld").await;
+    told(&world, "ReleaseLimited").await;
 
     // A restart counts them as before.
     world.operator().kill9();

@@ -43,8 +43,14 @@ async fn a_machine_that_fails_is_given_up_and_another_one_ordered_at_the_next_pl
     let object = world.wait_ready("one", SOON).await;
     assert_ne!(uuid(&object), first);
     assert_eq!(object["status"]["location"], "EU: Montreuil 1");
-    assert_eq!(object["status"]["replaced"][0]["uuid"], first.as_str());
-    assert_eq!(object["status"]["replaced"][0]["providerStatus"], "failed");
+    assert_eq!(
+        object["status"]["replacedServers"][0]["uuid"],
+        first.as_str()
+    );
+    assert_eq!(
+        object["status"]["replacedServers"][0]["providerStatus"],
+        "failed"
+    );
     assert_eq!(orders(&world).await, 2);
     assert_eq!(events(&world, "Replaced").await.len(), 1);
     // The DELETE of the failed one was tried once, before the second order.
@@ -87,7 +93,13 @@ async fn a_row_of_failures_ends_and_goes_on_when_a_person_says_so() {
     world.merge("one", &more).await;
     let object = world.wait_ready("one", SOON).await;
     assert_eq!(orders(&world).await, 3);
-    assert_eq!(object["status"]["replaced"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        object["status"]["replacedServers"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
     judge(&world).await;
 }
 

@@ -63,19 +63,19 @@ async fn a_manifest_that_is_applied_again_orders_nothing_beside_the_machine_that
     let remedy = format!("set {ACKNOWLEDGE} to {asked}");
     let back = format!("set spec.externalID to {first}");
     let words = ["still billed", &first, &remedy, &back];
-    stuck(&world, "web", "RetainedMachine", &words).await;
+    stuck(&world, "web", "ServerExists", &words).await;
     looks(&world, 5).await;
     // Another process knows no more than what the machines bear, and the token stays.
     world.operator().restart();
     looks(&world, 5).await;
-    stuck(&world, "web", "RetainedMachine", &words).await;
+    stuck(&world, "web", "ServerExists", &words).await;
     assert_eq!(changes(&world).await, (1, 0));
     // Neither a neighbour nor another word is concerned.
     world.create(&server("db")).await;
     world.wait_ready("db", SOON).await;
     world.merge("web", &acknowledging(&first)).await;
     looks(&world, 3).await;
-    stuck(&world, "web", "RetainedMachine", &words).await;
+    stuck(&world, "web", "ServerExists", &words).await;
     assert_eq!(changes(&world).await, (2, 0));
 
     world.merge("web", &acknowledging(&asked)).await;
@@ -93,7 +93,7 @@ async fn a_manifest_that_is_applied_again_orders_nothing_beside_the_machine_that
     let mut third = server("web");
     third["metadata"]["annotations"] = json!({(ACKNOWLEDGE): asked});
     world.create(&third).await;
-    stuck(&world, "web", "RetainedMachine", &[&first, &second]).await;
+    stuck(&world, "web", "ServerExists", &[&first, &second]).await;
     assert_ne!(token(&world, "web").await, asked);
     looks(&world, 3).await;
     assert_eq!(changes(&world).await, (3, 0));
@@ -121,7 +121,7 @@ async fn a_deletion_that_is_held_is_taken_back_with_the_same_machine() {
     let before = world.wait_ready("web", SOON).await;
     let kept = uuid(&before);
     world.delete("web").await;
-    let words = [&*kept, "still billed", "RetainedMachine", "spec.externalID"];
+    let words = [&*kept, "still billed", "ServerExists", "spec.externalID"];
     blocked(&world, "web", "Protected", &words).await;
     let manifest = saved(&world.get("web").await.unwrap());
     world
@@ -174,7 +174,7 @@ async fn an_object_that_was_applied_plain_takes_its_machine_back_by_the_saved_an
     let manifest = saved(&world.wait_ready("web", SOON).await);
     let kept = left_behind(&world, "web").await;
     world.create(&server("web")).await;
-    stuck(&world, "web", "RetainedMachine", &[&kept]).await;
+    stuck(&world, "web", "ServerExists", &[&kept]).await;
     let note = manifest["metadata"]["annotations"].clone();
     world
         .merge("web", &json!({"metadata": {"annotations": note}}))
@@ -203,7 +203,7 @@ async fn a_machine_that_another_account_of_the_namespace_keeps_counts_as_well() 
     let kept = left_behind(&world, "web").await;
     let there = with("web", &json!({"accountRef": {"name": "other"}}));
     world.create(&there).await;
-    stuck(&world, "web", "RetainedMachine", &[&kept]).await;
+    stuck(&world, "web", "ServerExists", &[&kept]).await;
     looks(&world, 3).await;
 
     world.delete("web").await;
@@ -228,7 +228,7 @@ async fn a_machine_that_another_account_of_the_namespace_keeps_counts_as_well() 
     })
     .await;
     world.write_secret("account-key", &key).await;
-    stuck(&world, "web", "RetainedMachine", &[&kept]).await;
+    stuck(&world, "web", "ServerExists", &[&kept]).await;
     assert_eq!(orders(&world).await, 1);
     let counts = other.counts().await;
     assert_eq!(counts.get("POST /v3/flexMetal/servers"), None);

@@ -80,7 +80,7 @@ async fn it_is_stored_once_and_told_to_nobody() {
     assert_eq!(status["records"]["rootPassword"]["machine"], uuid);
     let note = &status["rootPassword"];
     assert_eq!(note["installedAt"], status["deliveredAt"]);
-    assert_eq!(note["secret"], "win-password");
+    assert_eq!(note["secretRef"]["name"], "win-password");
 
     // Whatever becomes of the Secret, and whoever goes on: it is not asked for again.
     let secrets = world.secrets();

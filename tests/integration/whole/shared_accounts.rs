@@ -16,7 +16,7 @@ async fn shared_account(host: &Host, namespaces: &[&str]) {
         "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ClusterProviderAccount", "metadata": {"name": name},
         "spec": {
             "baseURL": world.simulator.api(), "apiKeySecretRef": {"name": name}, "timing": quick_timing(),
-            "allowedNamespaces": [{"name": "teams", "names": namespaces}],
+            "allowedNamespaces": [{"name": "teams", "namespaces": namespaces}],
         },
     });
     world.simulator.add_account(name, key).await;
@@ -25,7 +25,7 @@ async fn shared_account(host: &Host, namespaces: &[&str]) {
 
 /// The account that an object is bound to.
 fn bound(object: &Value) -> String {
-    let account = &object["status"]["account"];
+    let account = &object["status"]["accountRef"];
     format!("{} {}", text(&account["kind"]), text(&account["name"]))
 }
 

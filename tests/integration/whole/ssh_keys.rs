@@ -101,7 +101,7 @@ async fn a_key_is_stored_once_and_deleted_under_those_who_name_it() {
     let log = WatchLog::of(keys.api().clone(), &made);
     let ready = keys.wait_ready("ops", SOON).await;
     assert_eq!(health(&ready), Health::Current, "{ready:#}");
-    assert_eq!(ready["status"]["created"], true);
+    assert_eq!(ready["status"]["createdByObject"], true);
     let all = stored(&world).await;
     let text = format!("{} ops@test", public_key('A'));
     assert_eq!(all, BTreeMap::from([(uuid(&ready), text)]));
@@ -220,7 +220,7 @@ async fn whatever_is_lost_one_key_is_stored_and_none_is_left() {
         let all = stored(&world).await;
         assert_eq!(all.len(), 1, "{fault}: {all:?}");
         assert!(all.contains_key(&uuid(&ready)), "{fault}");
-        assert_eq!(ready["status"]["created"], true, "{fault}");
+        assert_eq!(ready["status"]["createdByObject"], true, "{fault}");
 
         world
             .simulator
@@ -246,7 +246,7 @@ async fn what_was_there_before_is_used_and_stays_and_two_objects_share_one_key()
     keys.create(&deleting_key("adopted", 'A')).await;
     let adopted = keys.wait_ready("adopted", SOON).await;
     assert!(theirs.contains_key(&uuid(&adopted)));
-    assert_eq!(adopted["status"]["created"], false);
+    assert_eq!(adopted["status"]["createdByObject"], false);
     keys.delete("adopted").await;
     keys.wait_gone("adopted", SOON).await;
     assert_eq!(stored(&world).await, theirs);
@@ -259,7 +259,7 @@ async fn what_was_there_before_is_used_and_stays_and_two_objects_share_one_key()
     let second = keys.wait_ready("second", SOON).await;
     assert_eq!(uuid(&first), uuid(&second));
     assert_eq!(calls(&world, "POST").await, before + 1);
-    let (maker, other) = match first["status"]["created"] == true {
+    let (maker, other) = match first["status"]["createdByObject"] == true {
         true => ("first", "second"),
         false => ("second", "first"),
     };

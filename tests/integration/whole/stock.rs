@@ -163,7 +163,7 @@ async fn set_limit(world: &World, most: u32) {
 pub(super) async fn raised_entry(host: &Host) -> World {
     let world = host.guest("raised").await;
     let name = &world.namespace;
-    let entries = json!([{"name": "team", "names": [name], "limits": {"maxServers": 0}}]);
+    let entries = json!([{"name": "team", "namespaces": [name], "limits": {"maxServers": 0}}]);
     let account = timed_account(host, &world, &entries, &slow_timing()).await;
     let reference = json!({"kind": "ClusterProviderAccount", "name": name});
     world

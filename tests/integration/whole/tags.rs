@@ -34,14 +34,14 @@ async fn a_tag_is_made_renamed_and_deleted() {
     tags.create(&tag("web", &json!({}))).await;
     let made = tags.wait_ready("web", SOON).await;
     assert_eq!(made["status"]["tag"], "web");
-    assert_eq!(made["status"]["created"], true);
+    assert_eq!(made["status"]["createdByObject"], true);
     assert_eq!(made["status"]["serverCount"], 0);
     assert_eq!(account_tags(&world).await, ["web"]);
 
     let change = json!({"spec": {"tag": "www", "renamePolicy": "Rename"}});
     tags.merge("web", &change).await;
     tags.wait_for("web", "renamed", SOON, |tag| {
-        (tag["status"]["tag"] == "www" && tag["status"]["created"] == true).then_some(())
+        (tag["status"]["tag"] == "www" && tag["status"]["createdByObject"] == true).then_some(())
     })
     .await;
     assert_eq!(account_tags(&world).await, ["www"]);
@@ -80,7 +80,7 @@ async fn what_exists_is_adopted_and_stays_and_the_older_of_two_objects_has_it() 
     assert_eq!(made.await.0, 200);
     tags.create(&tag("there", &json!({}))).await;
     let adopted = tags.wait_ready("there", SOON).await;
-    assert_eq!(adopted["status"]["created"], false);
+    assert_eq!(adopted["status"]["createdByObject"], false);
     tags.delete("there").await;
     tags.wait_gone("there", SOON).await;
     assert_eq!(account_tags(&world).await, ["there"]);
@@ -98,7 +98,7 @@ async fn what_exists_is_adopted_and_stays_and_the_older_of_two_objects_has_it() 
     tags.delete("first").await;
     tags.wait_gone("first", SOON).await;
     let taken_over = tags.wait_ready("second", SOON).await;
-    assert_eq!(taken_over["status"]["created"], false);
+    assert_eq!(taken_over["status"]["createdByObject"], false);
     assert_eq!(account_tags(&world).await, ["there", "shared"]);
     assert_eq!(sent(&world, "DELETE").await, 0);
 }

@@ -36,7 +36,7 @@ impl Teams {
             "spec": {
                 "baseURL": one.simulator.api(), "apiKeySecretRef": {"name": account}, "timing": quick_timing(),
                 "allowedNamespaces": [
-                    {"name": "teams", "names": [one.namespace, other.namespace, host.world.namespace]},
+                    {"name": "teams", "namespaces": [one.namespace, other.namespace, host.world.namespace]},
                 ],
             },
         });
@@ -95,7 +95,7 @@ pub(super) async fn others_tags(host: &Host) -> Teams {
     assert_eq!(by_hand.await.0, 200);
     theirs.create(&tag("billing", &teams.spec(json!({})))).await;
     let made = theirs.wait_ready("billing", SOON).await;
-    assert_eq!(made["status"]["created"], true);
+    assert_eq!(made["status"]["createdByObject"], true);
     is_older_than_all_to_come(&made).await;
 
     // Every word that could take a tag away, on objects for tags that others have made.
@@ -111,7 +111,7 @@ pub(super) async fn others_tags(host: &Host) -> Teams {
     let owner = format!("{}/billing", teams.other.namespace);
     stuck(&ours, "theirs", "OwnershipConflict", &[&owner]).await;
     let found = ours.wait_ready("nobodys", SOON).await;
-    assert_eq!(found["status"]["created"], false);
+    assert_eq!(found["status"]["createdByObject"], false);
     ours.wait_ready("mine", SOON).await;
 
     // What was there is not renamed; what another has is not taken by renaming.
@@ -173,7 +173,7 @@ pub(super) async fn others_tags(host: &Host) -> Teams {
     // The other team has noticed nothing.
     let now = theirs.get("billing").await.unwrap();
     assert_eq!(health(&now), Health::Current, "{now:#}");
-    assert_eq!(now["status"]["created"], true);
+    assert_eq!(now["status"]["createdByObject"], true);
     judge(&teams.one).await;
     teams
 }
@@ -195,7 +195,7 @@ pub(super) async fn others_keys(host: &Host) -> Teams {
     };
     theirs.create(&key("deploy", 'B')).await;
     let made = theirs.wait_ready("deploy", SOON).await;
-    assert_eq!(made["status"]["created"], true);
+    assert_eq!(made["status"]["createdByObject"], true);
     let before = stored(&teams.one).await;
     assert_eq!(before.len(), 2, "{before:?}");
 
@@ -205,10 +205,10 @@ pub(super) async fn others_keys(host: &Host) -> Teams {
     ours.create(&key("mine", 'C')).await;
     for name in ["theirs", "nobodys"] {
         let object = ours.wait_ready(name, SOON).await;
-        assert_eq!(object["status"]["created"], false, "{object:#}");
+        assert_eq!(object["status"]["createdByObject"], false, "{object:#}");
     }
     let mine = ours.wait_ready("mine", SOON).await;
-    assert_eq!(mine["status"]["created"], true);
+    assert_eq!(mine["status"]["createdByObject"], true);
     let annotation = "flexmetal.dev/stored-key";
     let note = text(&mine["metadata"]["annotations"][annotation]);
     for name in ["theirs", "nobodys"] {
@@ -238,7 +238,7 @@ pub(super) async fn whitelist_outside(host: &Host) -> Teams {
         let entries = json!([{"name": "me", "cidr": "127.0.0.0/8"}]);
         let mut object = whitelist(
             name,
-            &json!({"entries": entries, "mode": "Exact", "lockoutGuard": false}),
+            &json!({"entries": entries, "entryPolicy": "Exact", "lockoutGuard": false}),
         );
         object["spec"] = teams.spec(object["spec"].take());
         object

@@ -117,10 +117,10 @@ async fn a_replace_and_a_delete_lose_no_machine_in_any_state() {
         .simulator
         .alter(&uuid("unmarked").await, &stripped)
         .await;
-    stuck(&world, "unmarked", "MarksMissing", &[]).await;
+    stuck(&world, "unmarked", "TagsMissing", &[]).await;
     let hidden = json!({"hidden": true});
     world.simulator.alter(&uuid("hidden").await, &hidden).await;
-    stuck(&world, "hidden", "MachineNotFound", &[]).await;
+    stuck(&world, "hidden", "ServerNotFound", &[]).await;
     // With the key refused nobody looks at any machine.
     let key = world.simulator.api_key().to_owned();
     world.simulator.key(&key, false).await;
@@ -156,7 +156,7 @@ async fn a_tool_that_strips_again_and_again_is_told() {
     stuck(
         &world,
         "one",
-        "MetadataContested",
+        "MetadataConflict",
         &["metadata.managedFields"],
     )
     .await;

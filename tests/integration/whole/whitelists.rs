@@ -132,7 +132,7 @@ async fn a_whitelist_is_added_to_changed_and_given_up_without_a_refused_call() {
     // The one that admits the operator came first.
     let both = ["127.0.0.0/8", "192.0.2.10-192.0.2.19 Office, 2nd floor"];
     assert_eq!(listed(&world).await, both);
-    assert_eq!(ready["status"]["others"], 0);
+    assert_eq!(ready["status"]["otherEntryCount"], 0);
     assert_eq!(
         ready["status"]["plan"],
         Value::Null,
@@ -150,7 +150,10 @@ async fn a_whitelist_is_added_to_changed_and_given_up_without_a_refused_call() {
             .all(|e| e["state"] == "Active" && e["id"].is_i64()),
         "{states:?}"
     );
-    assert_eq!(condition(&ready, "SelfCovered").unwrap()["status"], "True");
+    assert_eq!(
+        condition(&ready, "EgressCovered").unwrap()["status"],
+        "True"
+    );
 
     // In place where that is safe; beside the old one, which goes then, where it is not.
     by_hand(&world, "198.51.100.0/24").await;
@@ -171,8 +174,8 @@ async fn a_whitelist_is_added_to_changed_and_given_up_without_a_refused_call() {
         listed(&world).await,
         ["198.51.100.0/24 by hand", "127.0.0.0/8"]
     );
-    assert_eq!(additive["status"]["others"], 1);
-    set(&world, "wl", &json!({"mode": "Exact"})).await;
+    assert_eq!(additive["status"]["otherEntryCount"], 1);
+    set(&world, "wl", &json!({"entryPolicy": "Exact"})).await;
     assert_eq!(listed(&world).await, ["127.0.0.0/8"]);
 
     // What a person takes away comes back.
@@ -303,7 +306,7 @@ async fn while_nobody_says_from_where_the_operator_calls_nothing_that_could_lock
         .wait_for_condition("wl", "Stalled", "True", Some("EgressUnknown"), SOON)
         .await;
     assert_eq!(
-        condition(&held, "SelfCovered").unwrap()["status"],
+        condition(&held, "EgressCovered").unwrap()["status"],
         "Unknown"
     );
     assert!(listed(&world).await.is_empty());
@@ -318,7 +321,7 @@ async fn while_nobody_says_from_where_the_operator_calls_nothing_that_could_lock
     let admitting = set(&world, "wl", &json!({"entries": [office(), me()]})).await;
     assert_eq!(listed(&world).await.len(), 2);
     assert_eq!(
-        condition(&admitting, "SelfCovered").unwrap()["status"],
+        condition(&admitting, "EgressCovered").unwrap()["status"],
         "True"
     );
     // A removal that would uncover the operator is held, and done at a person's word.

@@ -85,7 +85,7 @@ pub fn conflict(account: &str, recorded: &str, look: &Look) -> String {
         Look::Free | Look::Held { .. } => "that Lease is held".to_owned(),
     };
     format!(
-        "another operator serves {account}: status.operator names the Lease {recorded}, and {why}; nothing is done here; give the two different --watch-namespace, or end one; where the other one is gone for good, a cluster admin clears status.operator"
+        "another operator serves {account}: status.operatorLease names the Lease {recorded}, and {why}; nothing is done here; give the two different --watch-namespace, or end one; where the other one is gone for good, a cluster admin clears status.operatorLease"
     )
 }
 

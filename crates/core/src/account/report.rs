@@ -45,7 +45,7 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
             .clone()
             .unwrap_or_else(|| before.orphans.clone()),
         verified: (decision.verified.clone()).or_else(|| before.verified.clone()),
-        operator: before.operator.clone(),
+        operator_lease: before.operator_lease.clone(),
         ca_bundle: facts.ca_bundle(),
         credentials: (decision.credentials.clone()).or_else(|| before.credentials.clone()),
         pending_acknowledgements: decision.pending.clone(),
@@ -149,8 +149,8 @@ pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &Decision) -
             Type::OrphansFound if wanted.status == Some(true) && before.orphans != next.orphans => {
                 news.push(of(Severity::Warning, "Scan", wanted.message.clone()));
             }
-            Type::ReleasesHeld if wanted.status == Some(true) && is_news => {
-                news.push(of(Severity::Warning, "Hold", wanted.message.clone()));
+            Type::ReleaseLimitReached if wanted.status == Some(true) && is_news => {
+                news.push(of(Severity::Warning, "Wait", wanted.message.clone()));
             }
             _ => {}
         }
@@ -163,7 +163,7 @@ pub fn forbidden(why: &str) -> News {
     News {
         severity: Severity::Warning,
         reason: Reason::Pending.into(),
-        action: "Hold",
+        action: "Wait",
         note: why.to_owned(),
     }
 }

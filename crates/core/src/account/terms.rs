@@ -81,7 +81,7 @@ impl Terms {
     pub fn let_adopt(&self) -> bool {
         match self {
             Self::Own => true,
-            Self::Entry(entry) => entry.adoption == Some(true),
+            Self::Entry(entry) => entry.allow_adoption == Some(true),
             Self::Unknown(_) | Self::Refused(_) => false,
         }
     }
@@ -90,7 +90,7 @@ impl Terms {
     pub fn lets_host(&self, id: i64) -> bool {
         match self {
             Self::Own => true,
-            Self::Entry(entry) => entry.hosts.contains(&id),
+            Self::Entry(entry) => entry.host_ids.contains(&id),
             Self::Unknown(_) | Self::Refused(_) => false,
         }
     }

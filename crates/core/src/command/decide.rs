@@ -108,7 +108,7 @@ fn status(facts: &Facts) -> ServerCommandStatus {
     let last = stands(&status.records.sent, facts.subject.uid());
     status.command_id = last.and_then(|record| record.id.clone());
     let word = last.and_then(|record| record.state.clone());
-    status.state = word.filter(|word| !word.is_empty());
+    status.provider_state = word.filter(|word| !word.is_empty());
     let is_step = |record: &&CommandRecord| record.outcome != Some(CommandOutcome::NotSent);
     let first = status.records.sent.iter().find(is_step);
     status.started_at = first.and_then(|record| moment(record.intent.started_at));

@@ -196,7 +196,7 @@ impl Facts {
         };
         let noted = serde_json::from_str(noted).ok();
         // The account stands in status before anything is noted.
-        let is_of_now = noted.is_some_and(|intent| is_own(&intent)) && status.account.is_some();
+        let is_of_now = noted.is_some_and(|intent| is_own(&intent)) && status.account_ref.is_some();
         !is_of_now || !status.records.sent.is_empty()
     }
 

@@ -180,7 +180,7 @@ impl<K: Kind, T> Subject<K, T> {
                     "something takes the finalizer {OBJECT_FINALIZER} off again and again: find it in metadata.managedFields, and stop it"
                 );
                 decision
-                    .because(Cause::needs_person(Reason::MetadataContested, message))
+                    .because(Cause::needs_person(Reason::MetadataConflict, message))
                     .again(rest)
             }
             Some(rest) => decision.again(rest),

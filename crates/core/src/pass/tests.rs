@@ -220,7 +220,7 @@ fn a_suspended_account_is_a_condition_of_its_own() {
     let why = status.conditions.last().map(|c| c.message.as_str());
     assert_eq!(why, Some("no; put a key"), "what the account says");
     let watched = [
-        (Type::DeletionBlocked, Severity::Warning, "Hold"),
+        (Type::DeletionBlocked, Severity::Warning, "Wait"),
         (Type::Suspended, Severity::Normal, "Suspend"),
     ];
     let told = |before: &ServerTagStatus, after: &ServerTagStatus| {
@@ -302,7 +302,7 @@ fn a_finalizer_that_is_taken_off_again_and_again_is_put_back_with_pauses_and_tol
         let decision = subject.holding("hold");
         assert_eq!(decision.effect, None, "{times}");
         let told = decision.cause.map(|cause| cause.reason);
-        let contested = (times == 5).then_some(Reason::MetadataContested);
+        let contested = (times == 5).then_some(Reason::MetadataConflict);
         assert_eq!(told, contested, "{times}");
     }
     subject.now.mono = NOW + Duration::from_secs(60);

@@ -56,7 +56,7 @@ pub(crate) fn complaints(condition: &Wanted) -> Vec<&'static str> {
             | Type::Suspended
             | Type::DeletionBlocked
             | Type::OrphansFound
-            | Type::ReleasesHeld
+            | Type::ReleaseLimitReached
     );
     let is_healthy = match condition.status {
         Some(status) => status != bad,

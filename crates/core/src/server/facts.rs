@@ -353,7 +353,7 @@ fn bears(object: &BareMetalServer, finalizer: &str) -> bool {
 
 /// The account that pays. That of the order stays it, whatever the reference says by now.
 pub fn account_of(object: &BareMetalServer) -> PinnedAccount {
-    let pinned = object.status.as_ref().and_then(|s| s.account.as_ref());
+    let pinned = object.status.as_ref().and_then(|s| s.account_ref.as_ref());
     PinnedAccount::in_force(pinned, object.spec.account_ref.as_ref())
 }
 

@@ -77,7 +77,7 @@ fn held(reason: Reason, message: &str) -> News {
     News {
         severity: Severity::Warning,
         reason: reason.into(),
-        action: "Hold",
+        action: "Wait",
         note: message.to_owned(),
     }
 }
@@ -89,7 +89,7 @@ fn held_back(status: &BareMetalServerStatus) -> Option<Reason> {
     let by_user = [
         Reason::ObserveOnly,
         Reason::Protected,
-        Reason::ReleaseHeld,
+        Reason::ReleaseLimited,
         Reason::Suspended,
     ];
     by_user.contains(&reason).then_some(reason)
@@ -147,9 +147,9 @@ fn reinstalled(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> 
 
 /// Told once of each machine.
 fn replaced(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Option<News> {
-    let last = next.replaced.last()?;
+    let last = next.replaced_servers.last()?;
     let is_new = !before
-        .replaced
+        .replaced_servers
         .iter()
         .any(|r| is_same_uuid(&r.uuid, &last.uuid));
     is_new.then(|| {

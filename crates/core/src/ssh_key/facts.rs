@@ -255,7 +255,7 @@ fn fingerprint_of(text: &str) -> Option<Fingerprint> {
 
 /// The account of an object. The first one stays it, whatever the reference says by now.
 pub fn account_of(object: &SshKey) -> PinnedAccount {
-    let pinned = object.status.as_ref().and_then(|s| s.account.as_ref());
+    let pinned = object.status.as_ref().and_then(|s| s.account_ref.as_ref());
     PinnedAccount::in_force(pinned, object.spec.account_ref.as_ref())
 }
 

@@ -189,11 +189,12 @@ fn available(facts: &Facts, tag: &str, began: Duration, tags: &Tags) -> Decision
     let mut status = subject.status();
     let count = tags
         .get(tag)
-        .and_then(|record| record.servers.or(record.resources));
+        .and_then(|record| record.servers.or(record.resources))
+        .map(|count| i32::try_from(count).unwrap_or(i32::MAX));
     let is_new = status.tag.as_deref() != Some(tag);
     status.tag = Some(tag.to_owned());
-    status.created = Some(facts.has_made(tag));
-    status.account = Some(subject.object.account());
+    status.created_by_object = Some(facts.has_made(tag));
+    status.account_ref = Some(subject.object.account());
     // Counts change with every server: what else there is to say does not wait for them, nor do they for it.
     let rest = (subject.memory.reported)
         .and_then(|at| (at + COUNTS).checked_sub(subject.now.mono))
@@ -216,8 +217,8 @@ fn available(facts: &Facts, tag: &str, began: Duration, tags: &Tags) -> Decision
 /// The account has a tag of this object under another name than the one that is declared now.
 fn record(facts: &Facts, tag: String) -> Decision {
     let mut status = facts.subject.status();
-    status.created = Some(facts.has_made(&tag));
-    status.account = Some(facts.subject.object.account());
+    status.created_by_object = Some(facts.has_made(&tag));
+    status.account_ref = Some(facts.subject.object.account());
     let message = format!("the account has the tag as {tag:?}; it is renamed within seconds");
     status.tag = Some(tag);
     Decision::of(status)

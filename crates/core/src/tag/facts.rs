@@ -141,7 +141,7 @@ impl Facts {
     /// Whether status says that this object made the tag.
     fn is_on_record(&self, tag: &str) -> bool {
         let status = self.subject.object.status.as_ref();
-        let created = status.and_then(|status| status.created);
+        let created = status.and_then(|status| status.created_by_object);
         created == Some(true) && self.recorded() == Some(tag)
     }
 

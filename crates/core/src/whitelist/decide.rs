@@ -122,7 +122,7 @@ fn keep(facts: &Facts) -> Decision {
         return look_at(facts, decision.because(cause), idle);
     };
     if let Some(why) = facts.unkept() {
-        let cause = Cause::needs_person(Reason::EntryNotKept, why);
+        let cause = Cause::needs_person(Reason::EntryNotApplied, why);
         return look_at(facts, decision.because(cause), idle);
     }
     going_on(facts, decision, next, &look.list, &plan)
@@ -269,10 +269,10 @@ fn status(facts: &Facts, look: &Look, target: &Target, plan: &Plan) -> IpWhiteli
     if !target.is_end {
         status.entries = entries.collect();
     }
-    status.others = i32::try_from(look.list.others().count()).ok();
+    status.other_entry_count = i32::try_from(look.list.others().count()).ok();
     status.plan = words::shown(plan, &look.list);
     if !plan.steps.is_empty() {
-        status.account = Some(facts.subject.object.account());
+        status.account_ref = Some(facts.subject.object.account());
     }
     acknowledge(facts, &look.list, target, plan, &mut status);
     if !target.is_end {
@@ -285,7 +285,7 @@ fn status(facts: &Facts, look: &Look, target: &Target, plan: &Plan) -> IpWhiteli
 /// those stays: [`Facts::had_entries`] asks for that.
 fn show_part(status: &mut IpWhitelistStatus) {
     // Four of other objects take the place of one.
-    let most = MOST_SHOWN.saturating_sub(status.others_entries.len().div_ceil(4));
+    let most = MOST_SHOWN.saturating_sub(status.removable_entry_ids.len().div_ceil(4));
     let most = most.max(1);
     status.entries_omitted = omitted(status.entries.len(), most);
     if status.entries_omitted.is_none() {
@@ -335,7 +335,7 @@ fn acknowledge(
         false => withdraw(removal.effect, &mut status.pending_acknowledgements),
     }
     let mut pending = status.pending_acknowledgements.iter();
-    status.others_entries = match pending.any(|entry| entry.effect == removal.effect) {
+    status.removable_entry_ids = match pending.any(|entry| entry.effect == removal.effect) {
         true => asked,
         false => Vec::new(),
     };
@@ -380,7 +380,7 @@ fn reading(facts: &Facts) -> Effect {
 /// No list counts, so nobody knows whether the operator stays admitted.
 fn unknown(reason: Reason, message: &str) -> Wanted {
     Wanted {
-        kind: Type::SelfCovered,
+        kind: Type::EgressCovered,
         status: None,
         reason,
         message: message.to_owned(),

@@ -13,7 +13,7 @@ use crate::{
     account::view::Times, acknowledgement::Acknowledgements, mark::Mark, ownership::Rivals,
     pass::Subject,
 };
-use api::{IpWhitelist, Reason, conditions::Type, whitelist::WhitelistMode};
+use api::{IpWhitelist, Reason, conditions::Type, whitelist::EntryPolicy};
 use hosting_types::ApiKeyId;
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ impl Facts {
         };
         Ok(Target {
             entries,
-            mode: spec.mode.unwrap_or_default(),
+            mode: spec.entry_policy.unwrap_or_default(),
             egress,
             is_guarded: spec.lockout_guard.unwrap_or(true),
             is_end,
@@ -89,7 +89,7 @@ impl Facts {
 
     /// Whether the object removes what it did not add.
     pub fn removes_others(&self, target: &Target) -> bool {
-        target.mode == WhitelistMode::Exact && !target.is_end
+        target.mode == EntryPolicy::Exact && !target.is_end
     }
 
     /// The entries of other objects that a user is asked about. Those that are removed since stay among them, so that each
@@ -101,7 +101,7 @@ impl Facts {
             .collect();
         shown.sort_unstable();
         let status = self.subject.object.status.as_ref();
-        let asked = status.map_or(&[][..], |status| &status.others_entries);
+        let asked = status.map_or(&[][..], |status| &status.removable_entry_ids);
         match shown.iter().all(|id| asked.contains(id)) {
             true => asked.to_vec(),
             false => shown,
@@ -207,7 +207,7 @@ impl Facts {
         }
         let conditions = self.subject.object.status.as_ref()?.conditions.iter();
         let stalled = conditions.into_iter().find(|c| {
-            c.type_ == Type::Stalled.as_str() && c.reason == Reason::EntryNotKept.as_str()
+            c.type_ == Type::Stalled.as_str() && c.reason == Reason::EntryNotApplied.as_str()
         })?;
         let is_current = stalled.observed_generation == self.subject.object.metadata.generation;
         is_current.then(|| stalled.message.clone())

@@ -32,7 +32,7 @@ fn meets_back_off_and_is_told(scene: &Scene, mut w: World) {
         "put back {put_back} times in {LONG} ticks"
     );
     let object = w.objects[0].expect("nobody deletes it");
-    assert_eq!(rules::reason(&object), "MetadataContested");
+    assert_eq!(rules::reason(&object), "MetadataConflict");
     assert!(object.status.is_some_and(|s| s.stalled));
     // Left alone, it is whole again.
     let (_, end) = rules::walk(scene, &w, w.mood).expect("it ends");

@@ -180,7 +180,7 @@ fn at_rest(o: &Obj) -> bool {
     };
     let is_suspended = o.suspend && says(&[Reason::Suspended, Reason::Pending]);
     // A deletion that a user holds up waits for that user.
-    let is_held = o.deleting && says(&[Reason::ObserveOnly, Reason::ReleaseHeld]);
+    let is_held = o.deleting && says(&[Reason::ObserveOnly, Reason::ReleaseLimited]);
     status.stalled || is_suspended || is_held || (!o.deleting && status.ready.is_some_and(|r| r.on))
 }
 

@@ -198,7 +198,7 @@ fn is_over(object: &Value, phase: usize) -> bool {
         }
         INSTALL => {
             let last = &status["install"]["last"];
-            last["revision"] == 1 && last["end"].is_string()
+            last["revision"] == 1 && last["result"].is_string()
         }
         _ => {
             let state = &power["command"]["state"];
@@ -233,7 +233,7 @@ fn sent_at_most(proxied: &ProxiedWorld, phase: usize) -> Findings {
 /// What the object says of the end of the installation is so: the host was installed once, or nobody can know.
 async fn installed_once(proxied: &ProxiedWorld, object: &Value, before: &Value) -> Findings {
     let had = had(proxied).await - before["had"].as_u64().unwrap_or_default();
-    let end = &object["status"]["install"]["last"]["end"];
+    let end = &object["status"]["install"]["last"]["result"];
     let is_so = match end.as_str() {
         Some("Finished") => had == 1,
         Some("Unknown") => had <= 1,

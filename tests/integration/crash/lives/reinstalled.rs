@@ -75,7 +75,8 @@ impl Life for Reinstalled {
                 INSTALL => {
                     let is_over = |object: &Value| {
                         let install = &object["status"]["install"];
-                        let is_it = install["revision"] == 1 && install["last"]["end"].is_string();
+                        let is_it =
+                            install["revision"] == 1 && install["last"]["result"].is_string();
                         is_it.then(|| object.clone())
                     };
                     let object = world.wait_for(name, "over", AT_ITS_END, is_over).await;
@@ -107,7 +108,7 @@ async fn wiped_once(proxied: &ProxiedWorld, object: &Value) -> Findings {
     let machine = object["status"]["uuid"].as_str().unwrap_or_default();
     let path = format!("/v3/flexMetal/servers/{machine}/commands?type=update-server");
     let had = proxied.world.simulator.records(&path).await;
-    let end = &object["status"]["install"]["last"]["end"];
+    let end = &object["status"]["install"]["last"]["result"];
     let is_so = match end.as_str() {
         Some("Finished") => had.len() == 1 && had[0]["state"] == "finished",
         Some("Unknown") => had.len() <= 1,

@@ -44,7 +44,7 @@ fn judge<'a>(
         let wanted = match step {
             Step::Create => Some(name.to_owned()),
             Step::Change => Some(renamed(name)),
-            Step::Delete => (object["status"]["created"] == false).then(|| renamed(name)),
+            Step::Delete => (object["status"]["createdByObject"] == false).then(|| renamed(name)),
         };
         let wanted: Vec<String> = wanted.into_iter().collect();
         let has = tags_of(proxied, name).await;

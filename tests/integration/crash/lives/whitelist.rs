@@ -25,7 +25,7 @@ pub(super) const WHITELIST: Small = Small {
     ],
     spec: |_| {
         json!({
-            "apiKeyID": 1, "egressCIDRs": ["127.0.0.1/32"], "mode": "Exact",
+            "apiKeyID": 1, "egressCIDRs": ["127.0.0.1/32"], "entryPolicy": "Exact",
             "entries": [
                 {"name": "me", "cidr": "127.0.0.0/8"},
                 {"name": "office", "start": "192.0.2.10", "end": "192.0.2.19"},

@@ -98,14 +98,14 @@ fn intent(uid: String, action: PowerAction) -> CommandIntent {
 
 /// A new object, for a target that lets it be sent.
 fn facts(mut object: ServerCommand) -> Facts {
-    object.status.get_or_insert_default().account = Some(PinnedAccount::of(None));
+    object.status.get_or_insert_default().account_ref = Some(PinnedAccount::of(None));
     let server = json!({
         "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
         "metadata": {"name": "web", "namespace": "n", "uid": "server"},
         "spec": {"location": "here", "instanceType": "small", "os": {"slug": "some-os"}},
         "status": {
             "uuid": MACHINE, "providerStatus": "delivered",
-            "account": {"kind": "ProviderAccount", "name": "default"},
+            "accountRef": {"kind": "ProviderAccount", "name": "default"},
             "records": {"order": {"cluster": "c", "uid": "server", "mark": "m", "epoch": 1, "attempt": "a",
                 "sendBy": "2026-01-01T00:00:00Z", "outcome": "Created"}},
         },
@@ -115,7 +115,7 @@ fn facts(mut object: ServerCommand) -> Facts {
         "metadata": {"name": "web", "namespace": "n", "uid": "host"},
         "spec": {"hostID": 7},
         "status": {
-            "account": {"kind": "ProviderAccount", "name": "default"}, "records": {"accountID": "lineage-1"},
+            "accountRef": {"kind": "ProviderAccount", "name": "default"}, "records": {"accountID": "lineage-1"},
         },
     });
     let target = match object.spec.target_ref.kind() {

@@ -102,11 +102,10 @@ fn key_accepted(
     }
 }
 
-/// How many objects and machines there are; None: as before. Where no complete listing shows the machines, the last
+/// How many machines there are; None: as before. Where no complete listing shows the machines, the last
 /// known counts stay, with the time that they are of.
 pub(super) fn counts(facts: &Facts, own: Option<&AccountReport>) -> Option<ServerCounts> {
     let int = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
-    let objects = int(facts.users?);
     let last = facts.status.servers.as_ref();
     let of_limit = |live: i32| match facts.spec.limits.max_servers {
         Some(most) => format!("{live}/{most}"),
@@ -115,7 +114,6 @@ pub(super) fn counts(facts: &Facts, own: Option<&AccountReport>) -> Option<Serve
     let Some(report) = own.filter(|report| report.proof.is_some()) else {
         let last = last?.clone();
         return Some(ServerCounts {
-            objects,
             of_limit: of_limit(last.live),
             ..last
         });
@@ -123,7 +121,6 @@ pub(super) fn counts(facts: &Facts, own: Option<&AccountReport>) -> Option<Serve
     let others = report.counts.others;
     let live = int(report.counts.live);
     Some(ServerCounts {
-        objects,
         live,
         of_limit: of_limit(live),
         retained: int(report.counts.retained),

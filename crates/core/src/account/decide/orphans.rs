@@ -108,7 +108,7 @@ fn how_to_adopt(facts: &Facts, one: &str) -> String {
             )
         }
         AccountKind::ClusterProviderAccount => format!(
-            "to give {one} an object, take its tags that begin with fmo- off at the provider and name it in spec.externalID, where the entry of the namespace says adoption: true"
+            "to give {one} an object, take its tags that begin with fmo- off at the provider and name it in spec.externalID, where the entry of the namespace says allowAdoption: true"
         ),
     }
 }

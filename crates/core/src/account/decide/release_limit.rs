@@ -28,7 +28,8 @@ pub(super) fn situation(facts: &Facts) -> Option<Situation> {
     let since = status.blocked_since.iter();
     let since = since.map(|since| since.0.as_second().to_string());
     let releases = status.releases.iter();
-    let releases = releases.map(|release| format!("{}@{}", release.uuid, release.at.0.as_second()));
+    let releases =
+        releases.map(|release| format!("{}@{}", release.uuid, release.started_at.0.as_second()));
     let effect = AcknowledgementEffect::LiftReleaseLimit;
     Some(Situation::new(effect, since.chain(releases), subject))
 }
@@ -42,7 +43,7 @@ fn holding(facts: &Facts) -> Option<&ReleaseLimitStatus> {
 
 /// The condition of an account that has a release limit, or had one.
 pub(super) fn condition(facts: &Facts) -> Option<Wanted> {
-    let kind = Type::ReleasesHeld;
+    let kind = Type::ReleaseLimitReached;
     let Some(limit) = facts.spec.release_limit else {
         return Wanted::flag(kind, None, &facts.status.conditions);
     };
@@ -55,5 +56,5 @@ pub(super) fn condition(facts: &Facts) -> Option<Wanted> {
         limit.window,
         facts.acknowledgements().remedy(&held),
     );
-    Some(Wanted::new(kind, true, Reason::ReleaseHeld, message))
+    Some(Wanted::new(kind, true, Reason::ReleaseLimited, message))
 }

@@ -28,8 +28,8 @@ fn held() -> Facts {
 #[test]
 fn what_is_held_is_told_with_the_token_that_lifts_it_once() {
     let mut facts = held();
-    let (status, reason, message) = condition(&facts, Type::ReleasesHeld);
-    assert_eq!((status, reason), ("True", Reason::ReleaseHeld));
+    let (status, reason, message) = condition(&facts, Type::ReleaseLimitReached);
+    assert_eq!((status, reason), ("True", Reason::ReleaseLimited));
     assert_eq!(condition(&facts, Type::Ready).0, "True", "it works");
     let pending = decide(&facts).pending;
     let [asked] = &pending[..] else {
@@ -51,7 +51,7 @@ fn what_is_held_is_told_with_the_token_that_lifts_it_once() {
     write(&mut facts);
     assert_eq!(facts.status.acknowledged[0].token, token);
     assert!(facts.status.pending_acknowledgements.is_empty());
-    assert_eq!(condition(&facts, Type::ReleasesHeld).0, "False");
+    assert_eq!(condition(&facts, Type::ReleaseLimitReached).0, "False");
     // The same is held once more.
     facts.status.release_limit = held().status.release_limit;
     let decision = decide(&facts);
@@ -68,7 +68,7 @@ fn another_release_or_time_makes_the_token_void() {
     let later = || Time(jiff::Timestamp::from_second(2000).unwrap());
     let changes: [fn(&mut ReleaseLimitStatus, Time); 4] = [
         |status, _| status.releases[0].uuid = "c".into(),
-        |status, at| status.releases[0].at = at,
+        |status, at| status.releases[0].started_at = at,
         |status, at| status.blocked_since = Some(at),
         |status, _| status.releases.push(status.releases[0].clone()),
     ];
@@ -85,7 +85,7 @@ fn another_release_or_time_makes_the_token_void() {
 fn a_higher_number_or_no_release_limit_blocks_nothing() {
     let mut facts = held();
     facts.spec.release_limit.as_mut().unwrap().max_releases = 2;
-    assert_eq!(condition(&facts, Type::ReleasesHeld).0, "False");
+    assert_eq!(condition(&facts, Type::ReleaseLimitReached).0, "False");
     assert_eq!(decide(&facts).release_limit, facts.status.release_limit);
     // An account that had one says that nothing is held any more.
     let mut facts = held();
@@ -96,9 +96,13 @@ fn a_higher_number_or_no_release_limit_blocks_nothing() {
         jiff::Timestamp::MIN,
     );
     facts.spec.release_limit = None;
-    assert_eq!(condition(&facts, Type::ReleasesHeld).0, "False");
+    assert_eq!(condition(&facts, Type::ReleaseLimitReached).0, "False");
     assert_eq!(decide(&facts).release_limit, None);
     // One that never had any says nothing.
     let conditions = decide(&super::facts()).conditions;
-    assert!(conditions.iter().all(|c| c.kind != Type::ReleasesHeld));
+    assert!(
+        conditions
+            .iter()
+            .all(|c| c.kind != Type::ReleaseLimitReached)
+    );
 }

@@ -107,7 +107,7 @@ fn crowded(spec: &Value) -> Facts {
     facts.in_force = Some(endpoint.clone());
     let release = |number: usize| CountedRelease {
         uuid: uuid(number),
-        at: at(0),
+        started_at: at(0),
     };
     let acknowledged = |n: usize| Acknowledged {
         token: format!("01234567890{n}"),
@@ -117,7 +117,7 @@ fn crowded(spec: &Value) -> Facts {
     facts.status = AccountStatus {
         account_id: Some(largest::text(36)),
         verified: Some(endpoint),
-        operator: Some(format!("{}/{}", largest::text(63), largest::text(253))),
+        operator_lease: Some(format!("{}/{}", largest::text(63), largest::text(253))),
         records: AccountRecords {
             known_servers: known,
         },

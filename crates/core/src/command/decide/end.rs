@@ -92,7 +92,9 @@ pub(super) fn finished(facts: &Facts) -> Decision {
     if facts.subject.is_deleting() {
         return decision;
     }
-    let due = ended.map_or(facts.steady, |time| time.0.as_second().saturating_add(ttl));
+    let due = ended.map_or(facts.steady, |time| {
+        time.0.as_second().saturating_add(ttl.into())
+    });
     match u64::try_from(due.saturating_sub(facts.steady)) {
         Ok(rest) if rest > 0 => decision.again(Duration::from_secs(rest)),
         _ => decision.with(Effect::Delete),

@@ -84,8 +84,8 @@ pub(super) fn start(facts: &Facts, following: Option<PowerAction>) -> Decision {
     };
     // What it is for, and whose account that is, stands in status first: it waits for that account from then on.
     let of_target = Some(target.account());
-    if status.account != of_target || status.records.target.as_ref() != Some(&seen) {
-        status.account = of_target;
+    if status.account_ref != of_target || status.records.target.as_ref() != Some(&seen) {
+        status.account_ref = of_target;
         status.records.target = Some(seen);
         let cause = Cause::waits(Reason::Progressing, "the command is sent within seconds");
         return Decision::of(status).because(cause).going_on();
@@ -255,7 +255,7 @@ fn is_its_host(facts: &Facts, name: &str, host: &DedicatedHost) -> Result<(), Ca
             .is_some_and(|t| t.lets_host(number))
     {
         let message = format!(
-            "spec.targetRef: the account does not grant host {number} to this namespace, so nothing is sent; ask whoever may change the account to add {number} to hosts of the entry for this namespace"
+            "spec.targetRef: the account does not grant host {number} to this namespace, so nothing is sent; ask whoever may change the account to add {number} to hostIDs of the entry for this namespace"
         );
         return Err(Cause::needs_person(Reason::NotAllowed, message));
     }

@@ -46,7 +46,7 @@ fn server() -> BareMetalServer {
         "spec": {"location": "here", "instanceType": "small", "os": {"slug": "some-os"}},
         "status": {
             "uuid": MACHINE, "providerStatus": "delivered",
-            "account": {"kind": "ProviderAccount", "name": "default"},
+            "accountRef": {"kind": "ProviderAccount", "name": "default"},
             "records": {"order": {"cluster": "c", "uid": "server-1", "mark": "m", "epoch": 1, "attempt": "a",
                 "sendBy": "2026-01-01T00:00:00Z", "outcome": "Created"}},
         },
@@ -110,7 +110,7 @@ impl Case {
         meta.generation = Some(1);
         meta.creation_timestamp = moment(WALL - 60);
         object.status = Some(ServerCommandStatus {
-            account: Some(PinnedAccount::of(None)),
+            account_ref: Some(PinnedAccount::of(None)),
             records: CommandRecords {
                 target: CommandTarget::of(None, &Target::Server(Arc::new(server()))),
                 ..CommandRecords::default()
@@ -279,7 +279,7 @@ fn what_is_over_is_held_by_nothing_and_goes_when_its_time_has_passed() {
 /// The machine does not have the tag of its server.
 fn untagged() -> Case {
     let why = "machine u1 does not bear the tag of BareMetalServer web alone; put it right".into();
-    reboot().own(|own| own.note(Observation::Busy(Reason::MarksMissing, why, NOW)))
+    reboot().own(|own| own.note(Observation::Busy(Reason::TagsMissing, why, NOW)))
 }
 
 #[test]

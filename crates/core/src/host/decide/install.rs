@@ -86,7 +86,7 @@ pub(super) fn waive(facts: &Facts, against: Option<&Cause>, status: &mut Dedicat
             power.command = power
                 .command
                 .take()
-                .filter(|it| it.state != PowerState::Noted);
+                .filter(|it| it.state != PowerState::Recorded);
         }
     }
 }
@@ -139,7 +139,7 @@ pub(super) fn step(
         step.is_moving = true;
         step.cause.get_or_insert_with(|| {
             let text = format!(
-                "host {} is being installed, and not for this object (status.installStatus); nothing is sent until that is over; looked at again every {}",
+                "host {} is being installed, and not for this object (status.providerInstallStatus); nothing is sent until that is over; looked at again every {}",
                 host.id,
                 Interval(view.times.active_poll_interval)
             );
@@ -698,6 +698,6 @@ fn may_touch(fresh: &Facts, account: &OrderAccount) -> bool {
         && subject.account.terms().is_some_and(|t| t.lets_host(id))
         && fresh.rivals.owner.is_none()
         && fresh.order_account().as_ref() == Some(account)
-        && subject.status().account.is_some()
+        && subject.status().account_ref.is_some()
         && subject.status().records.account_id.as_ref() == Some(&account.lineage)
 }

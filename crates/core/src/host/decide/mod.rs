@@ -113,7 +113,7 @@ fn against_looking(facts: &Facts) -> Option<Cause> {
     {
         let entry = terms.entry().map_or("", |(entry, _)| entry);
         let text = format!(
-            "spec.hostID: ClusterProviderAccount {} does not grant host {} to namespace {}, so nothing is asked about it; ask whoever may change the account to add {} to hosts of the entry {entry:?} in its spec.allowedNamespaces (adoption grants no host)",
+            "spec.hostID: ClusterProviderAccount {} does not grant host {} to namespace {}, so nothing is asked about it; ask whoever may change the account to add {} to hostIDs of the entry {entry:?} in its spec.allowedNamespaces (allowAdoption grants no host)",
             subject.object.account().name,
             facts.number(),
             subject.namespace(),
@@ -146,7 +146,7 @@ fn base(facts: &Facts) -> DedicatedHostStatus {
     let subject = &facts.subject;
     let mut status = subject.status();
     if subject.view().is_some() {
-        status.account = Some(subject.object.account());
+        status.account_ref = Some(subject.object.account());
     }
     status.records.install = facts.install().or(status.records.install);
     if let Some(policies) = facts.known_policies() {
@@ -225,14 +225,14 @@ fn missing(
                 Interval(times.absence_grace_period),
                 Interval(times.absence_check_interval),
             );
-            let cause = Cause::waits(Reason::MachineNotFound, text);
+            let cause = Cause::waits(Reason::ServerNotFound, text);
             (cause, times.absence_check_interval)
         }
         true => {
             let text = format!(
                 "spec.hostID: the account does not have host {number}; ask the provider where it is, or delete this object and create one with a number that the account has (GET /v3/host lists them)"
             );
-            let cause = Cause::needs_person(Reason::MachineNotFound, text);
+            let cause = Cause::needs_person(Reason::ServerNotFound, text);
             (cause, times.idle_poll_interval)
         }
     };
@@ -288,7 +288,7 @@ fn shown(
         written.records.power == status.records.power
             && written.records.install == status.records.install
             && written.records.account_id == status.records.account_id
-            && written.account == status.account
+            && written.account_ref == status.account_ref
     };
     let is_moving = install.is_moving || power.is_moving;
     let pace = match is_moving {
@@ -379,7 +379,7 @@ fn is_another(
             let text = format!(
                 "spec.hostID: number {number} names another machine than before (serverID {now}, before {before}), so nothing is sent; ask the provider, or delete this object and create it again if the machine of now is meant"
             );
-            Some(Cause::needs_person(Reason::MachineNotFound, text))
+            Some(Cause::needs_person(Reason::ServerNotFound, text))
         }
         // What the answer leaves out says nothing.
         (None, _) | (_, None) => None,

@@ -26,7 +26,7 @@ pub(super) fn fill(status: &mut DedicatedHostStatus, facts: &Facts, began: Durat
     status.hostname = text(&host.live_host_name);
     status.server_id = host.server_id.or(status.server_id);
     status.provider_status = text(&host.status);
-    status.install_status = word(&host.install_status).map(str::to_owned);
+    status.provider_install_status = word(&host.install_status).map(str::to_owned);
     status.up_since = up_since(status.up_since.as_ref(), facts, began, host);
     status.os_id = host.os_id;
     status.location_id = host.location_id;

@@ -32,12 +32,12 @@ pub(super) fn step(
         .due
         .map(|(name, action)| Effect::Power { name, action });
     let known = status.records.power.as_ref();
-    let is_held = |c: &&PowerCommand| c.state == PowerState::Noted && !lets_send(facts);
+    let is_held = |c: &&PowerCommand| c.state == PowerState::Recorded && !lets_send(facts);
     let awaited = known.and_then(PowerRecord::awaited);
     if let Some(command) = awaited.filter(|c| !is_held(c)) {
         let every = view.times.active_poll_interval;
         let does = match command.state {
-            PowerState::Noted => "is created within seconds".to_owned(),
+            PowerState::Recorded => "is created within seconds".to_owned(),
             _ => format!("is under way; looked at again every {}", Interval(every)),
         };
         let text = format!("spec.power: ServerCommand {} {does}", command.name);

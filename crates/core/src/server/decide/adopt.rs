@@ -50,7 +50,7 @@ pub fn former(facts: &Facts, evidence: &Evidence, intent: &Intent, mark: &Mark) 
                     "the annotation {ORDER_ANNOTATION} or the status tells of an order of an earlier object of this name, and no machine with its tag {}… is shown; if it has none and this object shall order one, {remedy}",
                     mark.tag_prefix()
                 );
-                Cause::needs_person(Reason::MachineNotFound, text)
+                Cause::needs_person(Reason::ServerNotFound, text)
             });
         }
         // Its machine is over, and so is the matter.

@@ -70,7 +70,7 @@ pub fn candidates(spec: &BareMetalServerSpec) -> impl Iterator<Item = Candidate<
 /// All of them in the order in which they are tried: a place and type at which a machine of this object failed comes last.
 pub fn in_order(facts: &Facts) -> Vec<Candidate<'_>> {
     let status = facts.object.status.as_ref();
-    let replaced = status.map_or(&[][..], |s| &s.replaced);
+    let replaced = status.map_or(&[][..], |s| &s.replaced_servers);
     let is_failed = |r: &&Replaced| ServerStatus::parse(&r.provider_status) == ServerStatus::Failed;
     let failures = |c: &Candidate<'_>| {
         let failed = replaced.iter().filter(is_failed);

@@ -158,9 +158,9 @@ impl Draft {
         let BareMetalServerStatus {
             observed_generation,
             conditions,
-            account,
+            account_ref,
             policies,
-            replaced,
+            replaced_servers,
             last_handled_reconcile_at,
             pending_acknowledgements,
             acknowledged,
@@ -170,9 +170,9 @@ impl Draft {
         self.status = BareMetalServerStatus {
             observed_generation,
             conditions,
-            account,
+            account_ref,
             policies,
-            replaced,
+            replaced_servers,
             last_handled_reconcile_at,
             pending_acknowledgements,
             acknowledged,

@@ -205,7 +205,7 @@ fn not_shown(facts: &Facts, view: &View, external: &External, since: Duration) -
         return wait;
     };
     let cause = Cause::needs_person(
-        Reason::MachineNotFound,
+        Reason::ServerNotFound,
         format!(
             "spec.externalID: the account shows no on-demand machine {}, and none is ordered in its place; correct the identifier, or the account; looked for again every {}",
             external.uuid,
@@ -320,7 +320,7 @@ fn against_sight(facts: &Facts, server: &Server) -> Option<Cause> {
     }
     let text = match is_unmarked {
         true => format!(
-            "spec.externalID: through a cluster account a machine that was not retained in this namespace, such as {}, is taken on only where the entry of the namespace in spec.allowedNamespaces says adoption: true; ask whoever may change the account to set it",
+            "spec.externalID: through a cluster account a machine that was not retained in this namespace, such as {}, is taken on only where the entry of the namespace in spec.allowedNamespaces says allowAdoption: true; ask whoever may change the account to set it",
             server.id
         ),
         false => format!(

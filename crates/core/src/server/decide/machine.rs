@@ -104,7 +104,7 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     let mut draft = Draft::unchanged(facts);
     draft.show(server);
     let others = machine.others.iter().take(MOST_DUPLICATES);
-    draft.status.duplicates = others.cloned().collect();
+    draft.status.duplicate_uuids = others.cloned().collect();
     draft.status.duplicates_omitted = omitted(machine.others.len(), MOST_DUPLICATES);
     if server.status.is_live() {
         draft.withdraw(OrderAnother);
@@ -112,7 +112,7 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     replace::forget(facts, server, &mut draft);
     draft
         .status
-        .account
+        .account_ref
         .get_or_insert_with(|| account_of(&facts.object));
     let (power_record, power_effect) = power::wished(facts, server);
     draft.status.records.power = power_record;
@@ -213,7 +213,7 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     }
     // What is noted is created, and what came of a re-installation acted on, as soon as that is on record.
     let is_new = decision.draft.status.records.install != facts.status().records.install;
-    if is_to_record || awaited == Some(PowerState::Noted) || is_new {
+    if is_to_record || awaited == Some(PowerState::Recorded) || is_new {
         decision.once_written = Again::AtOnce;
     }
     // Read with the next pass, which needs it.
@@ -248,7 +248,7 @@ pub(super) fn lose_touch(facts: &Facts, draft: &mut Draft) {
 
 /// What is said of a machine that reads do not find, while it is not certain that it is gone.
 const NOT_THERE: (Reason, &str) = (
-    Reason::MachineNotFound,
+    Reason::ServerNotFound,
     "The provider does not show this server, and this is what was seen last; look for it at the provider",
 );
 
@@ -263,7 +263,7 @@ pub(super) fn tell_missed(facts: &Facts, decision: &mut Decision) {
     };
     let named = facts.external.iter().filter_map(|e| e.shown.as_ref());
     let mut shown = facts.own.iter().chain(&facts.recorded).chain(named);
-    let is_told = |c: &Wanted| c.status == Some(false) && c.reason == Reason::MachineNotFound;
+    let is_told = |c: &Wanted| c.status == Some(false) && c.reason == Reason::ServerNotFound;
     let is_told = decision.draft.condition(Type::Ready).is_some_and(is_told);
     if facts.deleting() || is_told || facts.status().uuid.is_none() || shown.any(|s| s.seen > *last)
     {
@@ -395,7 +395,7 @@ pub(super) fn cause(facts: &Facts, machine: &Machine) -> Cause {
         return Cause::needs_person(
             Reason::DuplicateServers,
             format!(
-                "machine {} is this object's; these bear its tag as well, and are billed: {}; release them at the provider (status.duplicates has the first {MOST_DUPLICATES})",
+                "machine {} is this object's; these bear its tag as well, and are billed: {}; release them at the provider (status.duplicateUUIDs has the first {MOST_DUPLICATES})",
                 server.id,
                 listed(machine.others.iter().map(String::as_str))
             ),

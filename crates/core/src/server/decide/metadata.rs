@@ -38,7 +38,7 @@ pub fn keep(facts: &Facts, evidence: &Evidence, decision: &mut Decision) {
     let contest = &facts.memory.contest;
     if let Some(rest) = contest.contested_for(now) {
         let cause = Cause::needs_person(
-            Reason::MetadataContested,
+            Reason::MetadataConflict,
             "something takes the operator's finalizer or order annotation off this object again and again, and without them a delete loses the machine; find what writes the object without them (metadata.managedFields names the writers) and stop it",
         );
         decision.draft.set(facts, cause, None);

@@ -37,7 +37,7 @@ pub enum Disappearance {
 /// Decides for a living object whose recorded machine is not shown.
 pub fn look(facts: &Facts, attempt: &Attempt) -> Decision {
     if let Some(sighting) = &facts.recorded {
-        return marks_missing(facts, attempt, sighting);
+        return tags_missing(facts, attempt, sighting);
     }
     let Ok(view) = facts.account.usable(Purpose::End) else {
         return out_of_touch(facts, Draft::unchanged(facts));
@@ -87,7 +87,7 @@ pub fn unproved(facts: &Facts, view: &View, attempt: &Attempt, why: &NoProof) ->
             or("; if it is gone, ")
         ),
     };
-    let cause = Cause::needs_person(Reason::MachineNotFound, text);
+    let cause = Cause::needs_person(Reason::ServerNotFound, text);
     let mut decision = Decision::hold(facts, cause).again(view.times.idle_poll_interval);
     if is_asked {
         decision.draft.ask(facts, &asked);
@@ -247,7 +247,7 @@ fn is_within_grace(facts: &Facts, view: &View, attempt: &Attempt) -> bool {
 }
 
 /// The machine is there, and bears no mark of this object.
-pub fn marks_missing(facts: &Facts, attempt: &Attempt, sighting: &Sighting) -> Decision {
+pub fn tags_missing(facts: &Facts, attempt: &Attempt, sighting: &Sighting) -> Decision {
     let mut decision = without_marks(facts, attempt, &sighting.server);
     // No listing by mark shows this machine, so nobody else looks at it.
     if let Ok(view) = facts.account.usable(Purpose::End) {
@@ -286,7 +286,7 @@ fn without_marks(facts: &Facts, attempt: &Attempt, server: &Server) -> Decision 
     // What bears another object's mark is shown to nobody else.
     draft.show(server);
     let cause = Cause::needs_person(
-        Reason::MarksMissing,
+        Reason::TagsMissing,
         format!(
             "machine {} lost the tags that say whose it is; put them back at the provider: {order_tag} {cluster_tag}",
             server.id

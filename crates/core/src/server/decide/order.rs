@@ -182,7 +182,7 @@ fn start(facts: &Facts, evidence: &Evidence, order: Order, sent: Hashes) -> Deci
             "the machine is being ordered; the answer comes within seconds",
         ),
     );
-    draft.status.account = Some(account_of(&facts.object));
+    draft.status.account_ref = Some(account_of(&facts.object));
     // What an earlier life of the object left in its status is not true of the next machine.
     draft.forget_machine();
     Decision::of(draft).with(Effect::Order(Box::new(NewOrder {

@@ -221,7 +221,7 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
             Cause::waits(
                 Reason::Protected,
                 format!(
-                    "{}: machine {} stays and is still billed; to release it, {}; to keep it and let this object go, {}; what is then applied as {}/{} orders none (RetainedMachine); to take it back later, name it in spec.externalID",
+                    "{}: machine {} stays and is still billed; to release it, {}; to keep it and let this object go, {}; what is then applied as {}/{} orders none (ServerExists); to take it back later, name it in spec.externalID",
                     remedy::stated(facts, "deletionProtection", |p| p
                         .deletion_protection
                         .is_some()),
@@ -327,7 +327,7 @@ fn over_release_limit(facts: &Facts, server: &Server) -> Option<Cause> {
         limit.max_releases,
         remedy::set("deletionPolicy", "Retain"),
     );
-    Some(Cause::waits(Reason::ReleaseHeld, text))
+    Some(Cause::waits(Reason::ReleaseLimited, text))
 }
 
 /// The delay of the release is not over.
@@ -371,7 +371,7 @@ pub fn left_behind(facts: &Facts) -> String {
         _ => ("stay", "are"),
     };
     format!(
-        "{noun} {} {stay} at the provider and {are} still billed; what is applied as {}/{} from now on orders none (RetainedMachine) and says what to do",
+        "{noun} {} {stay} at the provider and {are} still billed; what is applied as {}/{} from now on orders none (ServerExists) and says what to do",
         listed(live),
         facts.namespace(),
         facts.name()
@@ -415,7 +415,7 @@ fn not_shown(facts: &Facts, attempt: &Attempt) -> Decision {
             )
             .with(Effect::LetGo);
         }
-        return missing::marks_missing(facts, attempt, sighting);
+        return missing::tags_missing(facts, attempt, sighting);
     }
     let view = match facts.account.usable(Purpose::End) {
         Ok(view) => view,
@@ -434,7 +434,7 @@ fn not_shown(facts: &Facts, attempt: &Attempt) -> Decision {
                 "machine {uuid} is not shown; this object goes once that is certain; looked at again every {}",
                 Interval(spacing)
             );
-            let cause = Cause::waits(Reason::MachineNotFound, text);
+            let cause = Cause::waits(Reason::ServerNotFound, text);
             let mut decision = Decision::hold(facts, cause).again(spacing);
             decision.effect = effect;
             decision.wants_proof = proof;

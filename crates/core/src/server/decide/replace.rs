@@ -37,7 +37,7 @@ const ROW_ENDS: i64 = 86_400;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// Nothing is ordered in its place.
-    Hold,
+    Wait,
     /// It failed after it was delivered: what is on it may be wanted.
     WasDelivered,
     /// So many were ordered in a row that no other one is.
@@ -60,7 +60,7 @@ pub fn wish(facts: &Facts, server: &Server) -> Wish {
     };
     // Whoever names a machine never orders one.
     if !is_wished || !policies.let_send() || facts.object.spec.external_id.is_some() {
-        Wish::Hold
+        Wish::Wait
     } else if server.status == ServerStatus::Failed && server.delivered_at.is_some() {
         Wish::WasDelivered
     } else if row(facts, server) >= most(facts) {
@@ -88,7 +88,7 @@ fn most(facts: &Facts) -> usize {
 /// How many machines there were in a row, this one included.
 fn row(facts: &Facts, server: &Server) -> usize {
     let status = facts.object.status.as_ref();
-    let all = status.map_or(&[][..], |s| &s.replaced);
+    let all = status.map_or(&[][..], |s| &s.replaced_servers);
     let others = all
         .iter()
         .filter(|r| !is_same_uuid(&r.uuid, server.id.as_str()));
@@ -97,7 +97,7 @@ fn row(facts: &Facts, server: &Server) -> usize {
 
 fn noted<'a>(facts: &'a Facts, server: &Server) -> Option<&'a Replaced> {
     let status = facts.object.status.as_ref()?;
-    let mut all = status.replaced.iter();
+    let mut all = status.replaced_servers.iter();
     all.find(|r| is_same_uuid(&r.uuid, server.id.as_str()))
 }
 
@@ -164,14 +164,14 @@ fn stood(facts: &Facts, server: &Server) -> Option<(Duration, Duration)> {
 }
 
 fn note(facts: &Facts, server: &Server, draft: &mut Draft) {
-    let noted_at = Timestamp::from_second(facts.now.wall).unwrap_or_default();
-    let all = &mut draft.status.replaced;
+    let recorded_at = Timestamp::from_second(facts.now.wall).unwrap_or_default();
+    let all = &mut draft.status.replaced_servers;
     all.push(Replaced {
         uuid: server.id.as_str().to_owned(),
         provider_status: server.status.as_str().to_owned(),
         location: server.location.clone(),
         instance_type: server.instance_type.clone(),
-        noted_at: Time(noted_at),
+        recorded_at: Time(recorded_at),
     });
     let surplus = all.len().saturating_sub(MOST_REPLACED);
     all.drain(..surplus);
@@ -182,7 +182,7 @@ pub fn forget(facts: &Facts, server: &Server, draft: &mut Draft) {
     if !server.status.is_live() {
         return;
     }
-    let all = &mut draft.status.replaced;
+    let all = &mut draft.status.replaced_servers;
     // It came to life after all.
     all.retain(|r| !is_same_uuid(&r.uuid, server.id.as_str()));
     let is_long_ago = |at: i64| facts.steady_wall().saturating_sub(at) >= ROW_ENDS;
@@ -199,7 +199,7 @@ pub fn is_replaced(facts: &Facts, server: &Server) -> bool {
 /// Why no order in the place of another machine starts, if this one is such an order.
 pub fn against_order(facts: &Facts) -> Option<Cause> {
     let status = facts.object.status.as_ref()?;
-    let last = status.replaced.last()?;
+    let last = status.replaced_servers.last()?;
     let is_failed = ServerStatus::parse(&last.provider_status) == ServerStatus::Failed;
     let reason = match is_failed {
         true => Reason::ProvisioningFailed,
@@ -211,16 +211,16 @@ pub fn against_order(facts: &Facts) -> Option<Cause> {
             false => ("externalReleasePolicy", "Reorder"),
         };
         let text = format!(
-            "machine {} is {:?}, and nothing is ordered in its place ({field} is Hold); to order another one, {}",
+            "machine {} is {:?}, and nothing is ordered in its place ({field} is Wait); to order another one, {}",
             last.uuid,
             last.provider_status,
             remedy::set(field, word)
         );
         return Some(Cause::needs_person(reason, text));
     }
-    (status.replaced.len() >= most(facts)).then(|| {
-        let uuids = status.replaced.iter().map(|r| r.uuid.as_str());
-        Cause::needs_person(reason, spent(uuids, status.replaced.len()))
+    (status.replaced_servers.len() >= most(facts)).then(|| {
+        let uuids = status.replaced_servers.iter().map(|r| r.uuid.as_str());
+        Cause::needs_person(reason, spent(uuids, status.replaced_servers.len()))
     })
 }
 
@@ -254,7 +254,7 @@ pub fn cause(facts: &Facts, server: &Server) -> Cause {
         ),
     };
     match wish(facts, server) {
-        Wish::Hold => Cause::needs_person(
+        Wish::Wait => Cause::needs_person(
             reason,
             match server.status {
                 ServerStatus::Failed => format!(
@@ -273,7 +273,7 @@ pub fn cause(facts: &Facts, server: &Server) -> Cause {
         ),
         Wish::Spent => {
             let status = facts.status();
-            let others = status.replaced.iter().map(|r| r.uuid.as_str());
+            let others = status.replaced_servers.iter().map(|r| r.uuid.as_str());
             let others = others.filter(|uuid| !is_same_uuid(uuid, server.id.as_str()));
             let row = row(facts, server);
             let text = spent(others.chain([server.id.as_str()]), row);

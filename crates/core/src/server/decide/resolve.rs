@@ -292,7 +292,7 @@ fn proved(facts: &Facts, evidence: &Evidence, how: &str) -> Decision {
     };
     if attempt.record.outcome == Some(OrderOutcome::Created) {
         let text = "the machine of this object is not at the provider any more, and which it was is lost; nothing is ordered in its place; delete this object";
-        return Decision::hold(facts, Cause::needs_person(Reason::MachineNotFound, text));
+        return Decision::hold(facts, Cause::needs_person(Reason::ServerNotFound, text));
     }
     let mut draft = Draft::holding(
         facts,

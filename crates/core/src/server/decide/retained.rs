@@ -88,7 +88,7 @@ pub fn against_order(facts: &Facts, view: &View) -> Option<Decision> {
         Interval(view.times.idle_poll_interval),
         or_acknowledge(facts, "to pay for another one now"),
     );
-    let cause = Cause::needs_person(Reason::RetainedMachine, message);
+    let cause = Cause::needs_person(Reason::ServerExists, message);
     Some(Decision::hold(facts, cause).again(view.times.idle_poll_interval))
 }
 

@@ -82,10 +82,10 @@ fn refusal(facts: &Facts, limits: &Limits) -> Option<Refusal> {
         let field = "spec.contractID".to_owned();
         return Some(refused(field, "contractIDs", &limits.contract_ids));
     }
-    let is_against = limits.overflow == Some(false) && spec.overflow == Some(true);
+    let is_against = limits.allow_overflow == Some(false) && spec.overflow == Some(true);
     is_against.then(|| Refusal {
         field: "spec.overflow".to_owned(),
-        limit: "overflow",
+        limit: "allowOverflow",
         allowed: "false".to_owned(),
     })
 }

@@ -48,7 +48,8 @@ pub(super) fn end(facts: &Facts) -> Decision {
     };
     let Some(key) = listed.keys.iter().find(|key| key.is_mine) else {
         let status = facts.subject.object.status.as_ref();
-        let is_expected = note.is_some() || status.is_some_and(|s| s.created == Some(true));
+        let is_expected =
+            note.is_some() || status.is_some_and(|s| s.created_by_object == Some(true));
         let spacing = view.times.absence_check_interval;
         let next = facts.subject.memory.own.next_proof(since, spacing);
         return match next {

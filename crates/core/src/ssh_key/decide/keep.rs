@@ -74,10 +74,10 @@ fn kept(
     let mut status = facts.subject.status();
     status.uuid = Some(stored.uuid.clone());
     status.fingerprint = Some(print.to_string());
-    status.created = Some(stored.is_mine);
+    status.created_by_object = Some(stored.is_mine);
     status.records.account_id = Some(lineage);
     status
-        .account
+        .account_ref
         .get_or_insert_with(|| super::super::facts::account_of(&facts.subject.object));
     let message = match stored.is_mine {
         true => "the key is stored",

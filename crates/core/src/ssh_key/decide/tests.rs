@@ -182,9 +182,9 @@ impl Case {
             let status = o.status.get_or_insert_default();
             status.uuid = Some(uuid(number));
             status.fingerprint = Some(print(line).to_string());
-            status.created = Some(created);
+            status.created_by_object = Some(created);
             status.records.account_id = Some(LINEAGE.into());
-            status.account = Some(api::references::PinnedAccount::of(None));
+            status.account_ref = Some(api::references::PinnedAccount::of(None));
             status.observed_generation = Some(3);
             let shown = api::conditions::merge(
                 &[],
@@ -412,7 +412,7 @@ fn a_key_that_is_there_is_used_whoever_stored_it_and_whatever_its_comment() {
     assert_eq!(decision.effect, None, "no finalizer for what stays anyway");
     let status = &decision.status;
     assert_eq!(status.uuid, Some(uuid(3)), "the oldest");
-    assert_eq!(status.created, Some(false));
+    assert_eq!(status.created_by_object, Some(false));
     assert_eq!(status.fingerprint, Some(print(ONE).to_string()));
     assert_eq!(reason(&decision), Some(Reason::Available));
     // The recorded one stays it.
@@ -426,7 +426,7 @@ fn what_it_stored_is_held_by_a_finalizer() {
     assert_eq!(stripped.clone().effect(), Some(Effect::Hold));
     let decision = stripped.held().decide();
     assert_eq!(decision.effect, None);
-    assert_eq!(decision.status.created, Some(true));
+    assert_eq!(decision.status.created_by_object, Some(true));
     assert_eq!(
         decision.wants,
         Some((List::SshKeys, secs(1200))),
@@ -457,7 +457,7 @@ fn what_was_stored_or_deleted_since_the_look_counts() {
     // The look is older than the call, and still shows what a call after it added.
     let waits = stored(995).decide();
     assert_eq!(waits.status.uuid, Some(uuid(1)));
-    assert_eq!(waits.status.created, Some(true));
+    assert_eq!(waits.status.created_by_object, Some(true));
     // A look that started after the answer and does not show it is a late one, or the truth: two of them decide.
     let late = stored(LOOKED - 1).decide();
     assert_eq!((late.status.uuid, late.effect), (None, None));

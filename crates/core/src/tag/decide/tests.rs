@@ -130,7 +130,7 @@ impl Case {
         self.held().object(|o| {
             let status = o.status.get_or_insert_default();
             status.tag = Some(tag.into());
-            status.created = Some(created);
+            status.created_by_object = Some(created);
         })
     }
 
@@ -228,7 +228,10 @@ fn a_tag_is_noted_made_and_then_available() {
     let decision = noted.tags(&[("web", 2)]).decide();
     let status = &decision.status;
     assert_eq!(status.tag.as_deref(), Some("web"));
-    assert_eq!((status.created, status.server_count), (Some(true), Some(2)));
+    assert_eq!(
+        (status.created_by_object, status.server_count),
+        (Some(true), Some(2))
+    );
     assert_eq!(decision.cause.unwrap().reason, Reason::Available);
     assert_eq!(decision.effect, None);
 }
@@ -239,7 +242,7 @@ fn what_exists_is_adopted_and_not_called_its_own() {
     assert_eq!(case.outcome(), (hold_with(None), None));
     let status = case.clone().held().decide().status;
     assert_eq!(
-        (status.tag.as_deref(), status.created),
+        (status.tag.as_deref(), status.created_by_object),
         (Some("web"), Some(false))
     );
     // A note of another object, or of another account, counts for nothing.
@@ -253,7 +256,7 @@ fn what_exists_is_adopted_and_not_called_its_own() {
         let copied = case.clone().held().object(|o| {
             o.metadata.annotations = Some([(TAG_ANNOTATION.to_owned(), text)].into());
         });
-        assert_eq!(copied.decide().status.created, Some(false));
+        assert_eq!(copied.decide().status.created_by_object, Some(false));
         let expected = match other.account_id == "lineage-1" {
             true => (Some(Effect::LetGo), None),
             false => (None, Some(Reason::AccountChanged)),
@@ -317,7 +320,7 @@ fn a_refusal_is_told_and_tried_again_slowly_and_makes_nothing_ones_own() {
     let not_made = hold_with(Some(note("web", None, false)));
     assert_eq!(taken.outcome(), (not_made, None));
     let adopted = taken.noted("web", None, false);
-    assert_eq!(adopted.decide().status.created, Some(false));
+    assert_eq!(adopted.decide().status.created_by_object, Some(false));
 }
 
 #[test]
@@ -371,7 +374,7 @@ fn a_rename_is_noted_and_sent_once_its_outcome_is_clear() {
     // Done, whoever says so.
     let done = settled.tags(&[("www", 3)]).decide();
     assert_eq!(done.status.tag.as_deref(), Some("www"));
-    assert_eq!(done.status.created, Some(true));
+    assert_eq!(done.status.created_by_object, Some(true));
 }
 
 #[test]
@@ -453,7 +456,7 @@ fn one_look_that_does_not_show_a_tag_decides_nothing() {
             at: NOW,
         });
     });
-    assert_eq!(refused.decide().status.created, Some(true));
+    assert_eq!(refused.decide().status.created_by_object, Some(true));
     // What was seen over another connection says nothing.
     let moved = seen(twice(lost).view(|v| v.connection = Some("beef".into())));
     waits(&moved);

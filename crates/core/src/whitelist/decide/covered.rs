@@ -16,10 +16,10 @@ use api::{
 /// Most ranges that a message names.
 const MOST_NAMED: usize = 4;
 
-/// The condition SelfCovered.
+/// The condition EgressCovered.
 pub(super) fn condition(facts: &Facts, list: &List, target: &Target, plan: &Plan) -> Wanted {
     let is = |status, reason, message: String| Wanted {
-        kind: Type::SelfCovered,
+        kind: Type::EgressCovered,
         status,
         reason,
         message,
@@ -101,7 +101,7 @@ pub(super) fn held(
             (
                 Reason::OwnershipConflict,
                 format!(
-                    "{}{more} on the list bear the tag of another IpWhitelist in their comments, maybe of another cluster, and mode Exact would remove them: remove that object or these entries, or use mode Additive",
+                    "{}{more} on the list bear the tag of another IpWhitelist in their comments, maybe of another cluster, and entryPolicy Exact would remove them: remove that object or these entries, or use entryPolicy Additive",
                     named.join(", ")
                 ),
             )

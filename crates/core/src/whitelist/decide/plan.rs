@@ -9,7 +9,7 @@ use super::{
     ranges::{Addresses, Range},
     wish::{Target, Wished},
 };
-use api::whitelist::WhitelistMode;
+use api::whitelist::EntryPolicy;
 use hosting_types::WhitelistEntryId;
 use std::{cmp::Reverse, collections::BTreeSet};
 
@@ -154,7 +154,7 @@ impl Work {
             .filter(|entry| !kept.contains(&entry.id) && !changed.contains(&entry.id))
             .collect();
         surplus.sort_by_key(|entry| leaves_at(entry, target.egress.as_ref()));
-        let is_exclusive = target.mode == WhitelistMode::Exact && !target.is_end;
+        let is_exclusive = target.mode == EntryPolicy::Exact && !target.is_end;
         let mut others: Vec<&Entry> = list.others().filter(|_| is_exclusive).collect();
         others.sort_by_key(|entry| leaves_at(entry, target.egress.as_ref()));
         let (of_others, without_owner) = others.into_iter().partition(|entry| entry.is_of_other);
@@ -240,7 +240,7 @@ fn leaves_at(entry: &Entry, egress: Option<&Addresses>) -> (bool, bool, Reverse<
 /// Whom the list admits for certain once everything is done.
 pub fn end(list: &List, target: &Target) -> Addresses {
     let is_left = |entry: &&Entry| {
-        entry.name.is_none() && (target.mode == WhitelistMode::Additive || target.is_end)
+        entry.name.is_none() && (target.mode == EntryPolicy::Additive || target.is_end)
     };
     let left = list.entries.iter().filter(is_left);
     let left = left

@@ -30,7 +30,7 @@ use api::{
     IpWhitelist,
     names::OBJECT_FINALIZER,
     references::PinnedAccount,
-    whitelist::{IpWhitelistStatus, WhitelistMode},
+    whitelist::{EntryPolicy, IpWhitelistStatus},
 };
 use hosting_types::WhitelistEntryId;
 use serde_json::{Value, json};
@@ -107,7 +107,7 @@ fn list(entries: &[Entry]) -> List {
 fn target(entries: &[Wished], egress: &[Range]) -> Target {
     Target {
         entries: entries.to_vec(),
-        mode: WhitelistMode::Additive,
+        mode: EntryPolicy::Additive,
         egress: (!egress.is_empty()).then(|| egress.iter().copied().collect()),
         is_guarded: true,
         is_end: false,

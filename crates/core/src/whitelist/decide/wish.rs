@@ -9,8 +9,8 @@ use super::{
 };
 use crate::mark::Mark;
 use api::whitelist::{
-    IpWhitelistSpec, LONGEST_COMMENT, LONGEST_NAME, MARK_START, MOST_ENTRIES, WhitelistEntry,
-    WhitelistMode,
+    EntryPolicy, IpWhitelistSpec, LONGEST_COMMENT, LONGEST_NAME, MARK_START, MOST_ENTRIES,
+    WhitelistEntry,
 };
 use core::net::IpAddr;
 use hosting_types::whitelist::{AddressRange, WhitelistRule};
@@ -209,7 +209,7 @@ pub struct Target {
     /// The entries of ours.
     pub entries: Vec<Wished>,
     /// What becomes of the others.
-    pub mode: WhitelistMode,
+    pub mode: EntryPolicy,
     /// The operator's own addresses; None: nobody has said.
     pub egress: Option<Addresses>,
     /// Whether steps that could lock the operator out are held.
@@ -255,7 +255,7 @@ mod tests {
         IpWhitelistSpec {
             account_ref: None,
             api_key_id: 1,
-            mode: None,
+            entry_policy: None,
             entries,
             egress_cidrs: Vec::new(),
             lockout_guard: None,

@@ -4,7 +4,7 @@ use super::{guard::Step, list::List, plan::Plan, ranges::Range, wish::Target};
 use crate::{acknowledgement::Situation, wording::listed};
 use api::{
     acknowledgement::AcknowledgementEffect,
-    whitelist::{MOST_STEPS, WhitelistMode},
+    whitelist::{EntryPolicy, MOST_STEPS},
 };
 use hosting_types::ApiKeyId;
 
@@ -77,7 +77,7 @@ pub fn lockout(key: ApiKeyId, list: &List, target: &Target) -> Situation {
     parts.append(&mut wished);
     let egress = target.egress.iter().flat_map(|egress| egress.ranges());
     parts.extend(egress.map(|range| format!("egress {range}")));
-    if target.mode == WhitelistMode::Additive || target.is_end {
+    if target.mode == EntryPolicy::Additive || target.is_end {
         let mut others: Vec<String> = list
             .others()
             .map(|entry| format!("other {} {:?}", range(&entry.range), entry.active))

@@ -212,7 +212,7 @@ impl State {
             },
             "spec": spec,
             "status": {
-                "account": PinnedAccount::of(None), "conditions": conditions,
+                "accountRef": PinnedAccount::of(None), "conditions": conditions,
                 // It first saw the target before all of this.
                 "records": {"sent": self.sent, "target": target},
             },
@@ -226,7 +226,7 @@ impl State {
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "DedicatedHost",
             "metadata": {"name": "web", "namespace": "shop", "uid": "server"},
             "spec": {"hostID": self.machine},
-            "status": {"account": PinnedAccount::of(None), "records": {"accountID": "lineage-1"}},
+            "status": {"accountRef": PinnedAccount::of(None), "records": {"accountID": "lineage-1"}},
         });
         if self.is_deleted {
             host["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -247,7 +247,7 @@ impl State {
             "spec": {"location": "here", "instanceType": "small", "os": {"slug": "some-os"}},
             "status": {
                 "uuid": machine(self.machine), "providerStatus": "delivered",
-                "account": PinnedAccount::of(None),
+                "accountRef": PinnedAccount::of(None),
                 "records": {"order": {"cluster": "c", "uid": "server", "mark": "m", "epoch": 1,
                     "attempt": "a", "sendBy": "2026-01-01T00:00:00Z", "outcome": "Created"}},
             },

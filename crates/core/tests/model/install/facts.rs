@@ -138,7 +138,7 @@ pub(super) fn object(scene: &Scene, o: &Object) -> BareMetalServer {
     object.status = match o.said {
         Said::Lost => None,
         Said::Installs(number) => Some(BareMetalServerStatus {
-            account: Some(PinnedAccount::of(None)),
+            account_ref: Some(PinnedAccount::of(None)),
             uuid: Some(MACHINE.into()),
             provider_status: Some("delivered".into()),
             records: ServerRecords {

@@ -60,7 +60,7 @@ pub fn release_limit_status(limit: &ReleaseLimitA) -> ReleaseLimitStatus {
         releases: counted
             .map(|n| CountedRelease {
                 uuid: uuid(n),
-                at: at(),
+                started_at: at(),
             })
             .collect(),
         blocked_since: limit.blocked.then(at),

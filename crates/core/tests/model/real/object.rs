@@ -137,7 +137,7 @@ fn status(s: &StatusA) -> BareMetalServerStatus {
             order: s.order.as_ref().map(record),
             ..Default::default()
         },
-        replaced: s.replaced.iter().flatten().map(replaced).collect(),
+        replaced_servers: s.replaced.iter().flatten().map(replaced).collect(),
         ..Default::default()
     }
 }
@@ -157,7 +157,7 @@ pub fn status_of(s: &BareMetalServerStatus) -> StatusA {
             }),
         stalled: find(Type::Stalled).is_some_and(|c| c.status == "True"),
         replaced: {
-            let mut all = s.replaced.iter().map(|r| {
+            let mut all = s.replaced_servers.iter().map(|r| {
                 let is_failed = ServerStatus::parse(&r.provider_status) == ServerStatus::Failed;
                 (machine_of(&r.uuid), is_failed)
             });
@@ -182,7 +182,7 @@ fn replaced((machine, is_failed): &(u8, bool)) -> Replaced {
         provider_status: if *is_failed { "failed" } else { "released" }.into(),
         location: "here".into(),
         instance_type: "small".into(),
-        noted_at: Time(Timestamp::from_second(BASE).unwrap()),
+        recorded_at: Time(Timestamp::from_second(BASE).unwrap()),
     }
 }
 

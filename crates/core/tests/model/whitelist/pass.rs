@@ -83,7 +83,7 @@ pub fn facts(scene: &Scene, state: &State, slot: usize, object: &Object) -> Fact
     let condition = |message: &String| Condition {
         type_: Type::Stalled.as_str().into(),
         status: "True".into(),
-        reason: Reason::EntryNotKept.as_str().into(),
+        reason: Reason::EntryNotApplied.as_str().into(),
         message: message.clone(),
         observed_generation: Some(object.generation),
         last_transition_time: Time(jiff::Timestamp::UNIX_EPOCH),
@@ -226,10 +226,9 @@ fn write(state: &mut State, slot: usize, facts: &Facts, decision: &Decision) {
     };
     object.plan = status.plan;
     object.had_entries = status.entries.iter().any(|entry| entry.id.is_some());
-    let unkept = status
-        .conditions
-        .iter()
-        .find(|c| c.type_ == Type::Stalled.as_str() && c.reason == Reason::EntryNotKept.as_str());
+    let unkept = status.conditions.iter().find(|c| {
+        c.type_ == Type::Stalled.as_str() && c.reason == Reason::EntryNotApplied.as_str()
+    });
     object.unkept = unkept.map(|condition| condition.message.clone());
 }
 

@@ -5,7 +5,7 @@ use super::{
     variants::Variant,
     world::{Budget, Ends, Hand, Move, Object, State, There, range},
 };
-use api::whitelist::{IpWhitelistSpec, WhitelistEntry, WhitelistMode};
+use api::whitelist::{EntryPolicy, IpWhitelistSpec, WhitelistEntry};
 use flexmetal_core::whitelist::decide::guard::Step;
 use std::sync::{Arc, atomic::AtomicU64};
 
@@ -215,7 +215,7 @@ impl Scene {
         let there = state.list.iter().find(|there| there.id == id.0);
         let of = there.and_then(|there| there.of.as_ref());
         let is_exclusive = state.objects[slot].as_ref().is_some_and(|object| {
-            !object.deleting && self.specs[object.spec].mode == Some(WhitelistMode::Exact)
+            !object.deleting && self.specs[object.spec].entry_policy == Some(EntryPolicy::Exact)
         });
         match (there, of) {
             (None, _) => true,
@@ -292,7 +292,7 @@ fn spec(entries: &[(&str, u8, u8)]) -> IpWhitelistSpec {
     IpWhitelistSpec {
         account_ref: None,
         api_key_id: 7,
-        mode: None,
+        entry_policy: None,
         entries: entries.iter().map(entry).collect(),
         egress_cidrs: Vec::new(),
         lockout_guard: None,
@@ -301,7 +301,7 @@ fn spec(entries: &[(&str, u8, u8)]) -> IpWhitelistSpec {
 
 fn exclusive(spec: IpWhitelistSpec) -> IpWhitelistSpec {
     IpWhitelistSpec {
-        mode: Some(WhitelistMode::Exact),
+        entry_policy: Some(EntryPolicy::Exact),
         ..spec
     }
 }

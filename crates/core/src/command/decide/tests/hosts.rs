@@ -16,7 +16,7 @@ fn host() -> DedicatedHost {
         "metadata": {"name": "web", "namespace": "shop", "uid": "host-1"},
         "spec": {"hostID": 7},
         "status": {
-            "account": {"kind": "ProviderAccount", "name": "default"}, "serverID": 70,
+            "accountRef": {"kind": "ProviderAccount", "name": "default"}, "serverID": 70,
             "records": {"accountID": "lineage-1"},
         },
     }))
@@ -90,7 +90,7 @@ fn held() -> Vec<(Case, Reason, Option<bool>)> {
     let reboot = || to_host(PowerAction::Reboot);
     let entry = AllowedNamespaces {
         name: "shop".into(),
-        hosts: vec![8],
+        host_ids: vec![8],
         ..AllowedNamespaces::default()
     };
     vec![
@@ -254,7 +254,7 @@ fn the_power_of_the_host_shows_the_end() {
         let decision = to_host(action).sent(&[record(action, word)]).decide();
         let message = decision.cause.unwrap().message;
         assert!(message.contains(how), "{message}");
-        let shown = decision.status.state;
+        let shown = decision.status.provider_state;
         assert_eq!(shown.as_deref(), word.filter(|word| !word.is_empty()));
     }
     let due = to_host(PowerAction::PowerOn).sent(&[record(PowerAction::PowerOn, None)]);

@@ -43,5 +43,5 @@ fn the_largest_command_has_less_than_64_kib() {
         "{} bytes",
         stored_size(records)
     );
-    assert!(status["state"].as_str().unwrap().ends_with('…'));
+    assert!(status["providerState"].as_str().unwrap().ends_with('…'));
 }

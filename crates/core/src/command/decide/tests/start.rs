@@ -73,7 +73,7 @@ fn a_command_is_sent_to_a_delivered_machine_of_a_server_that_lets_it() {
         ),
         ("behind another one", behind, waits(Reason::Queued)),
         ("a busy machine", busy, waits(Reason::Queued)),
-        ("without its tag", untagged(), waits(Reason::MarksMissing)),
+        ("without its tag", untagged(), waits(Reason::TagsMissing)),
         ("it was busy", was_busy, due),
         ("too late", reboot().late(), fails(Reason::CommandFailed)),
         ("deleted", reboot().deleted(), (None, None, None)),
@@ -85,13 +85,13 @@ fn a_command_is_sent_to_a_delivered_machine_of_a_server_that_lets_it() {
 #[test]
 fn the_account_of_the_server_stands_in_status_before_anything_is_asked_of_it() {
     let other = reboot().server(|s| {
-        let account = s.status.as_mut().unwrap().account.as_mut().unwrap();
+        let account = s.status.as_mut().unwrap().account_ref.as_mut().unwrap();
         account.name = "other".into();
     });
     let decision = other.decide();
     assert_eq!(decision.effect, None);
     assert!(decision.goes_on);
-    assert_eq!(decision.status.account.unwrap().name, "other");
+    assert_eq!(decision.status.account_ref.unwrap().name, "other");
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn a_new_object_reads_the_log_once_and_then_rests_on_the_list_of_all() {
     let status = known.0.subject.status();
     assert_eq!(status.name.as_deref(), Some("db"));
     assert_eq!(status.server_id, Some(70));
-    assert_eq!(status.account, Some(PinnedAccount::of(None)));
+    assert_eq!(status.account_ref, Some(PinnedAccount::of(None)));
     assert_eq!(status.records.account_id.as_deref(), Some("lineage-1"));
 }
 
@@ -67,7 +67,7 @@ fn a_host_that_is_not_shown_is_believed_gone_after_the_grace_period_over_two_lis
     let gone = Case::known().list(NOW - secs(1), &[]).recalled();
     assert_eq!(
         gone.stands(),
-        (Some(Reason::MachineNotFound), Some(Standing::Reconciling))
+        (Some(Reason::ServerNotFound), Some(Standing::Reconciling))
     );
     assert_eq!(
         gone.decide().wants,
@@ -213,7 +213,7 @@ fn no_power_is_switched_for_what_was_asked_while_the_host_was_not_the_objects() 
     let noted = off(Case::known()).written();
     assert_eq!(
         noted.power_record().command.unwrap().state,
-        PowerState::Noted
+        PowerState::Recorded
     );
     for (reason, hold) in withheld() {
         // A command that was about to be created, a change meanwhile, and one that nobody looked at before that was over.
@@ -280,9 +280,9 @@ fn through_an_account_of_the_cluster_only_what_is_granted_by_its_own_word_is_loo
     let entry = |hosts: &[i64]| {
         Terms::Entry(Arc::new(AllowedNamespaces {
             name: "shop".into(),
-            names: vec!["shop".into()],
-            adoption: Some(true),
-            hosts: hosts.to_vec(),
+            namespaces: vec!["shop".into()],
+            allow_adoption: Some(true),
+            host_ids: hosts.to_vec(),
             ..AllowedNamespaces::default()
         }))
     };
@@ -316,7 +316,7 @@ fn another_machine_under_the_number_or_another_account_sends_nothing_and_keeps_t
     let other = wished.clone().shown(|h| h.server_id = Some(71));
     assert_eq!(
         (other.effect(), other.reason()),
-        (None, Some(Reason::MachineNotFound))
+        (None, Some(Reason::ServerNotFound))
     );
     assert_eq!(
         other.decide().status.server_id,

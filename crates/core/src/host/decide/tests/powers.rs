@@ -37,7 +37,7 @@ fn a_change_is_recorded_first_and_then_one_command_created() {
     assert!(changed.decide().goes_on);
     let noted = changed.written();
     assert_eq!(due(&noted), Some(PowerAction::PowerOff));
-    assert_eq!(last(&noted).state, PowerState::Noted);
+    assert_eq!(last(&noted).state, PowerState::Recorded);
     let name = last(&noted).name;
     assert!(power::may_create(&noted.0, &name));
     assert!(!power::may_create(&noted.0, "another"));

@@ -101,7 +101,7 @@ fn the_largest_host_has_less_than_64_kib() {
     assert_eq!(status["addresses"].as_array().map(Vec::len), Some(64));
     assert_eq!(status["addressesOmitted"], 500 - 64);
     assert_eq!(status["hardware"]["disksOmitted"], 128 - 32);
-    let word = status["installStatus"].as_str().unwrap();
+    let word = status["providerInstallStatus"].as_str().unwrap();
     assert_eq!(word, "<".repeat(32), "as it is compared later");
     for install in [&status["records"]["install"], &status["install"]] {
         let message = install["last"]["message"].as_str().unwrap();

@@ -2,7 +2,7 @@
 
 use super::{
     super::{super::facts::Facts, outputs},
-    delete_at,
+    deletes_at,
 };
 use crate::account_facts::Purpose;
 use api::{
@@ -64,7 +64,7 @@ pub fn forgotten_at(fresh: &Facts, of: &Installed, secret: &str) -> Option<i64> 
         .root_password
         .filter(|_| fresh.has_own_status())?;
     let is_it = record.of() == *of && record.secret.as_deref() == Some(secret);
-    let at = delete_at(fresh.object.spec.root_password.as_ref(), &record)?;
+    let at = deletes_at(fresh.object.spec.root_password.as_ref(), &record)?;
     let at = at.0.as_second();
     (is_it && record.deleted_at.is_none() && at <= fresh.steady_wall()).then_some(at)
 }

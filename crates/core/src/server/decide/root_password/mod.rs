@@ -59,7 +59,7 @@ pub fn keep(facts: &Facts, decision: &mut Decision) -> Option<Wanted> {
     let of = record.of();
     let known = Some(&facts.memory.root_password).filter(|known| known.of == of);
     take_in(&mut record, known, facts.steady_wall());
-    record.delete_at = delete_at(wanted, &record);
+    record.deletes_at = deletes_at(wanted, &record);
     forget(facts, decision, &record, known);
     let said = match (&record.secret, sought) {
         (Some(secret), sought) => {
@@ -101,9 +101,9 @@ fn take_in(record: &mut RootPasswordRecord, known: Option<&PasswordMemory>, now:
 }
 
 /// When the Secret goes: as the spec says, or, where it says nothing of a password any more, as it said last.
-fn delete_at(wanted: Option<&RootPassword>, record: &RootPasswordRecord) -> Option<Time> {
+fn deletes_at(wanted: Option<&RootPassword>, record: &RootPasswordRecord) -> Option<Time> {
     let Some(wanted) = wanted else {
-        return record.delete_at.clone();
+        return record.deletes_at.clone();
     };
     let ttl = i64::try_from(wanted.ttl?.0.as_secs()).unwrap_or(i64::MAX);
     let stored = record.stored_at.as_ref()?.0.as_second();
@@ -120,7 +120,7 @@ fn forget(
     let written = facts.object.status.as_ref();
     let written = written.and_then(|status| status.records.root_password.as_ref());
     let is_written = written.is_some_and(|written| written.secret == record.secret);
-    let (Some(secret), Some(at), None) = (&record.secret, &record.delete_at, &record.deleted_at)
+    let (Some(secret), Some(at), None) = (&record.secret, &record.deletes_at, &record.deleted_at)
     else {
         return;
     };
@@ -168,7 +168,7 @@ fn overdue(
     known: Option<&PasswordMemory>,
 ) -> Option<String> {
     let at = record
-        .delete_at
+        .deletes_at
         .as_ref()
         .filter(|_| record.deleted_at.is_none())?
         .0;

@@ -114,7 +114,7 @@ fn a_restored_object_takes_over_what_is_live_and_unclaimed() {
             "nothing found",
             restored(30).facts(|f| f.former = former(Some(false), Vec::new())),
             None,
-            Some(Reason::MachineNotFound),
+            Some(Reason::ServerNotFound),
             true,
         ),
     ]);

@@ -48,7 +48,7 @@ pub(super) fn through_cluster_account(case: Case, adoption: Option<bool>) -> Cas
         if let AccountFacts::Found { terms, .. } = &mut f.account {
             *terms = Terms::Entry(Arc::new(AllowedNamespaces {
                 name: "shop".into(),
-                adoption,
+                allow_adoption: adoption,
                 ..AllowedNamespaces::default()
             }));
         }
@@ -119,7 +119,7 @@ fn a_machine_that_is_named_is_taken_on_or_none() {
             "not there",
             Case::new().named(5, None),
             None,
-            Some(Reason::MachineNotFound),
+            Some(Reason::ServerNotFound),
             true,
         ),
         (
@@ -306,7 +306,7 @@ fn nothing_that_is_told_of_earlier_orders_makes_it_order() {
         let is_order = matches!(gone.effect, Some(Effect::Order(_)));
         assert!(!is_order, "{what}: {gone:?}");
         let reason = short(&gone).1;
-        assert_eq!(reason, Some(Reason::MachineNotFound), "{what}");
+        assert_eq!(reason, Some(Reason::ServerNotFound), "{what}");
     }
     // An order that may be on its way is looked for first.
     let open = named(&[]).open(900, &[]);
@@ -581,7 +581,7 @@ fn what_is_observed_is_shown_and_gets_nothing() {
     let none = Case::new().named(5, None);
     assert_eq!(
         shows(&observed(none)),
-        (true, Some(Reason::MachineNotFound), None)
+        (true, Some(Reason::ServerNotFound), None)
     );
     let tenant = through_cluster_account(observed(named(&[])), None);
     assert_eq!(shows(&tenant), (true, Some(Reason::NotAllowed), None));
@@ -737,7 +737,7 @@ fn what_is_observed_and_not_seen_any_more_is_not_synced_after_two_idle_intervals
     // Reads say that it is not there, and no list has shown it since.
     let missed = |read: u64| shown().memory(move |m| m.missing.reads = vec![secs(read)]);
     assert_eq!(at(missed(985), 1000), synced);
-    let gone = (Some(false), Reason::MachineNotFound);
+    let gone = (Some(false), Reason::ServerNotFound);
     assert_eq!(at(missed(995), 1235), gone);
     assert_eq!(at(missed(985), 1226), synced, "a later list shows it");
 }

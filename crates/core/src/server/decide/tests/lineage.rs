@@ -59,7 +59,7 @@ fn a_machine_is_not_gone_because_another_account_does_not_show_it() {
         |looks: &[u64]| missing::created().memory(|m| m.missing = missing::tried(looks, looks));
     let gone = tried(&[800, 900]).deleting();
     assert_eq!(short(&gone.decide()).0, Some("LetGo"));
-    let not_found = (None, Some(Reason::MachineNotFound), true);
+    let not_found = (None, Some(Reason::ServerNotFound), true);
     for early in [elsewhere(gone), elsewhere(tried(&[800, 900]))] {
         assert_eq!(short(&early.decide()), not_found);
         let token = early.written().pending(AssumeAbsent);
@@ -70,7 +70,7 @@ fn a_machine_is_not_gone_because_another_account_does_not_show_it() {
     assert_eq!(short(&given.decide()).0, Some("LetGo"));
     // The token was read long ago: it is looked for once more.
     let later = given.facts(|f| f.now.mono += secs(4000));
-    let not_yet = (Some("Read"), Some(Reason::MachineNotFound), true);
+    let not_yet = (Some("Read"), Some(Reason::ServerNotFound), true);
     assert_eq!(short(&later.decide()), not_yet);
     // A living object orders another one then.
     let given = long().given(AssumeAbsent);

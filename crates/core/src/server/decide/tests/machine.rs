@@ -183,14 +183,14 @@ fn the_oldest_live_machine_is_kept_and_the_others_are_named() {
         .with(2, ServerStatus::Delivered)
         .decide();
     assert_eq!(decision.draft.status.uuid, Some(uuid(2)));
-    assert_eq!(decision.draft.status.duplicates, [uuid(3)]);
+    assert_eq!(decision.draft.status.duplicate_uuids, [uuid(3)]);
     assert_eq!(decision.draft.status.duplicates_omitted, None);
     let many = (3..33).fold(kept(ServerStatus::Delivered), |case, number| {
         case.with(number, ServerStatus::Delivered)
     });
     let shown = many.decide().draft.status;
     assert_eq!(
-        (shown.duplicates.len(), shown.duplicates_omitted),
+        (shown.duplicate_uuids.len(), shown.duplicates_omitted),
         (20, Some(10))
     );
 }

@@ -94,7 +94,7 @@ fn a_tool_that_strips_again_and_again_meets_pauses_and_then_a_person_reads_of_it
     let mut pauses = Vec::new();
     for turn in 1..=12 {
         let decision = case.decide();
-        let contested = short(&decision).1 == Some(Reason::MetadataContested);
+        let contested = short(&decision).1 == Some(Reason::MetadataConflict);
         assert_eq!(contested, turn > 5, "{turn}");
         assert!(
             matches!(decision.effect, Some(Effect::PutBack(_))),

@@ -24,7 +24,7 @@ pub(super) fn stripped(tags: &[&str]) -> Case {
 
 #[test]
 fn missing_is_not_gone() {
-    let not_found = Some(Reason::MachineNotFound);
+    let not_found = Some(Reason::ServerNotFound);
     let (cluster_tag, own) = (cluster().tag(), own_tag());
     let other = cluster()
         .object_mark("shop", "db", "uid-9")
@@ -87,21 +87,21 @@ fn missing_is_not_gone() {
             "all marks gone",
             stripped(&[]),
             None,
-            Some(Reason::MarksMissing),
+            Some(Reason::TagsMissing),
             true,
         ),
         (
             "the cluster's mark is left: the order's is put back",
             stripped(&[&cluster_tag]),
             Some("AddTag"),
-            Some(Reason::MarksMissing),
+            Some(Reason::TagsMissing),
             true,
         ),
         (
             "but not while suspended",
             stripped(&[&cluster_tag]).spec(|s| s.suspend = Some(true)),
             None,
-            Some(Reason::MarksMissing),
+            Some(Reason::TagsMissing),
             true,
         ),
         (
@@ -176,10 +176,7 @@ fn a_machine_whose_identifier_is_lost_is_looked_for_by_its_mark() {
     // Proved absent it is gone: nothing is ordered in its place.
     let gone = search(lost(), &[320, 400, 900]);
     let decision = gone.decide();
-    assert_eq!(
-        short(&decision),
-        (None, Some(Reason::MachineNotFound), true)
-    );
+    assert_eq!(short(&decision), (None, Some(Reason::ServerNotFound), true));
     let order = decision.draft.status.records.order.unwrap();
     assert_eq!(order.outcome, Some(OrderOutcome::Created));
     assert_eq!(short(&gone.deleting().decide()).0, Some("LetGo"));
@@ -227,7 +224,7 @@ fn a_mark_is_put_back_only_on_what_may_be_the_machine_of_the_order() {
     for change in [older as fn(&mut Server), other] {
         assert_eq!(
             short(&half(change).decide()),
-            (None, Some(Reason::MarksMissing), true)
+            (None, Some(Reason::TagsMissing), true)
         );
     }
     // What bears the mark of another object is not shown by this one.
@@ -241,7 +238,7 @@ fn a_machine_that_is_missing_for_the_grace_period_may_be_acknowledged_as_absent(
         let tried = tried(reads, listings);
         created().memory(|m| m.missing = tried)
     };
-    let not_found = Some(Reason::MachineNotFound);
+    let not_found = Some(Reason::ServerNotFound);
     let early = missed(&[800, 900], &[800, 900]);
     assert_eq!(short(&early.decide()), (None, not_found, true));
     assert_eq!(early.written().pending(AssumeAbsent), None);
@@ -275,7 +272,7 @@ fn a_machine_that_is_missing_for_the_grace_period_may_be_acknowledged_as_absent(
     // It is shown without its tags, and then not any more.
     let bare = server(1, ServerStatus::Delivered, &[]);
     let stripped = given.clone().facts(|f| f.recorded = Some(seen(bare)));
-    assert_eq!(short(&stripped.decide()).1, Some(Reason::MarksMissing));
+    assert_eq!(short(&stripped.decide()).1, Some(Reason::TagsMissing));
     let lost = stripped.written().facts(|f| {
         f.recorded = None;
         f.now.wall += 1;
@@ -305,7 +302,7 @@ fn the_only_known_machine_may_be_acknowledged_as_absent_after_the_grace_period()
     );
     assert_eq!(alone(&[800, 900]).written().pending(AssumeAbsent), None);
     let long = alone(&[300, 360, 990]);
-    let not_found = (None, Some(Reason::MachineNotFound), true);
+    let not_found = (None, Some(Reason::ServerNotFound), true);
     assert_eq!(short(&long.decide()), not_found);
     let closed = long
         .given(AssumeAbsent)

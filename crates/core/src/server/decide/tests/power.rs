@@ -84,7 +84,7 @@ fn a_change_is_noted_first_and_then_one_command_created() {
     assert_eq!(changed.decide().once_written, Again::AtOnce);
     let changed = written(changed);
     let command_of = command(&changed).unwrap();
-    assert_eq!(command_of.state, PowerState::Noted);
+    assert_eq!(command_of.state, PowerState::Recorded);
     let due = Effect::Command {
         name: command_of.name.clone(),
         action: PowerAction::PowerOff,
@@ -169,7 +169,7 @@ fn who_is_held_back_sends_nothing_and_late_words_come_to_nothing() {
         (None, Reason::PendingChanges)
     );
     let lifted = written(held.spec(|s| s.suspend = None));
-    assert_eq!(command(&lifted).unwrap().state, PowerState::Noted);
+    assert_eq!(command(&lifted).unwrap().state, PowerState::Recorded);
     let turned = wishes(noted.clone(), Some(Power::PoweredOn));
     assert!(!power::may_create(&turned.0, &name), "another wish by now");
     let old = noted.clone().facts(|f| f.now.wall += 86_401);
@@ -177,7 +177,7 @@ fn who_is_held_back_sends_nothing_and_late_words_come_to_nothing() {
     // A day later nobody expects it. It may have been created, so it is looked for first.
     let late = noted.clone().facts(|f| f.now.wall += 86_401);
     assert_eq!(late.decide().effect, None);
-    assert_eq!(command(&late).unwrap().state, PowerState::Noted);
+    assert_eq!(command(&late).unwrap().state, PowerState::Recorded);
     let late = late.facts(|f| f.power = Known::Missing);
     assert_eq!(late.decide().effect, None);
     assert_eq!(command(&late).unwrap().state, PowerState::NotCreated);

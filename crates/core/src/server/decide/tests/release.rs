@@ -107,7 +107,7 @@ fn a_release_waits_for_a_command_that_may_be_under_way() {
 #[test]
 fn a_release_waits_at_the_release_limit_unless_it_is_counted_or_nothing_runs() {
     let held = release_limited(deleted(ServerStatus::Delivered)).decide();
-    assert_eq!(short(&held), (None, Some(Reason::ReleaseHeld), false));
+    assert_eq!(short(&held), (None, Some(Reason::ReleaseLimited), false));
     let begins = |case: &Case| short(&case.decide()).0 == Some("BeginRelease");
     assert!(begins(&release_limited(deleted(ServerStatus::Failed))));
     let higher = release_limited(deleted(ServerStatus::Delivered)).view(|v| {
@@ -656,7 +656,7 @@ fn an_order_is_settled_before_its_object_goes() {
             "the machine is not shown",
             created.clone(),
             Some("Read"),
-            Some(Reason::MachineNotFound),
+            Some(Reason::ServerNotFound),
             false,
         ),
         (
@@ -666,28 +666,28 @@ fn an_order_is_settled_before_its_object_goes() {
                 .spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain))
                 .memory(|m| m.missing.reads = vec![secs(990)]),
             None,
-            Some(Reason::MachineNotFound),
+            Some(Reason::ServerNotFound),
             false,
         ),
         (
             "the machine is not shown, nor any known one",
             alone.clone(),
             Some("Read"),
-            Some(Reason::MachineNotFound),
+            Some(Reason::ServerNotFound),
             false,
         ),
         (
             "two reads do not show it either: both may lag behind",
             unshown(&[800, 900]),
             Some("Read"),
-            Some(Reason::MachineNotFound),
+            Some(Reason::ServerNotFound),
             false,
         ),
         (
             "nor do they for the absence grace period: a user is asked",
             unshown(&[300, 360, 990]),
             None,
-            Some(Reason::MachineNotFound),
+            Some(Reason::ServerNotFound),
             true,
         ),
         (
@@ -701,21 +701,21 @@ fn an_order_is_settled_before_its_object_goes() {
             "that may be long ago",
             given().facts(|f| f.now.mono += secs(4000)),
             Some("Read"),
-            Some(Reason::MachineNotFound),
+            Some(Reason::ServerNotFound),
             true,
         ),
         (
             "this process has just started",
             given().memory(|m| m.missing = Missing::default()),
             Some("Read"),
-            Some(Reason::MachineNotFound),
+            Some(Reason::ServerNotFound),
             false,
         ),
         (
             "no listing yet",
             given().view(|v| v.proof = None),
             None,
-            Some(Reason::MachineNotFound),
+            Some(Reason::ServerNotFound),
             false,
         ),
         (
@@ -725,7 +725,7 @@ fn an_order_is_settled_before_its_object_goes() {
                 Arc::make_mut(proof).began = secs(899);
             }),
             None,
-            Some(Reason::MachineNotFound),
+            Some(Reason::ServerNotFound),
             true,
         ),
         (
@@ -742,7 +742,7 @@ fn an_order_is_settled_before_its_object_goes() {
             "marks stripped: nothing destructive",
             created.facts(|f| f.recorded = Some(seen(server(1, ServerStatus::Delivered, &[])))),
             None,
-            Some(Reason::MarksMissing),
+            Some(Reason::TagsMissing),
             true,
         ),
     ]);

@@ -26,7 +26,7 @@ fn noted(number: u8, word: &str) -> Replaced {
         provider_status: word.into(),
         location: "here".into(),
         instance_type: "small".into(),
-        noted_at: time(START),
+        recorded_at: time(START),
     }
 }
 
@@ -53,7 +53,7 @@ fn sent(case: Case, answer: ReleaseAnswer, ago: u64) -> Case {
 }
 
 fn row(case: Case, replaced: Vec<Replaced>) -> Case {
-    case.object(|o| o.status.get_or_insert_default().replaced = replaced)
+    case.object(|o| o.status.get_or_insert_default().replaced_servers = replaced)
 }
 
 #[test]
@@ -144,14 +144,14 @@ fn a_failed_machine_is_released_noted_and_replaced_in_this_order() {
         ),
     ]);
     let first = sent(failed(700), ReleaseAnswer::Refused, 60).decide();
-    assert_eq!(first.draft.status.replaced.len(), 1);
+    assert_eq!(first.draft.status.replaced_servers.len(), 1);
     assert_eq!(first.once_written, Again::AtOnce);
     // The next one is not what was noted.
     let Some(Effect::Order(_)) = done.decide().effect else {
         panic!("no order");
     };
     let next = done.decide().draft.status;
-    assert_eq!((next.uuid, next.replaced.len()), (None, 1));
+    assert_eq!((next.uuid, next.replaced_servers.len()), (None, 1));
 }
 
 #[test]
@@ -232,7 +232,10 @@ fn what_others_released_is_replaced_where_the_policy_says_so() {
             false,
         ),
     ]);
-    assert_eq!(released(600).decide().draft.status.replaced.len(), 1);
+    assert_eq!(
+        released(600).decide().draft.status.replaced_servers.len(),
+        1
+    );
 }
 
 #[test]
@@ -254,7 +257,7 @@ fn a_row_of_machines_ends() {
             ..Provisioning::default()
         });
     });
-    assert_eq!(more.decide().draft.status.replaced.len(), 2);
+    assert_eq!(more.decide().draft.status.replaced_servers.len(), 2);
     // An order in the place of another is held like that, too, whatever became of it.
     let refused = row(
         Case::new().ordered(Some(OrderOutcome::Absent), None),
@@ -273,7 +276,7 @@ fn a_row_of_machines_ends() {
             server.delivered_at = Some(START + 1000 - ago);
             f.own[0].server = Arc::new(server);
         });
-        case.decide().draft.status.replaced.len()
+        case.decide().draft.status.replaced_servers.len()
     };
     assert_eq!((lives(86_399), lives(86_400)), (1, 0));
     // And one that came to life is none of them.
@@ -281,7 +284,7 @@ fn a_row_of_machines_ends() {
         super::machine::kept(ServerStatus::Provisioning),
         vec![noted(1, "failed")],
     );
-    assert_eq!(back.decide().draft.status.replaced, []);
+    assert_eq!(back.decide().draft.status.replaced_servers, []);
 }
 
 #[test]
@@ -327,7 +330,7 @@ fn a_machine_that_came_to_life_after_it_was_replaced_is_the_second() {
     let case = super::machine::kept(ServerStatus::Delivered)
         .with(2, ServerStatus::Delivered)
         .object(|o| {
-            o.status.get_or_insert_default().replaced = vec![noted(1, "failed")];
+            o.status.get_or_insert_default().replaced_servers = vec![noted(1, "failed")];
         });
     let kept = crate::server::decide::machine::kept(&case.0, &evidence(&case.0));
     let kept = kept.unwrap();

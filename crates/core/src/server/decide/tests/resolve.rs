@@ -442,7 +442,7 @@ fn two_that_are_pending_are_both_needed() {
     let both = bare.written();
     assert_eq!(both.pending(AssumeAbsent).as_ref(), Some(&one));
     let other = both.pending(OrderAnother).unwrap();
-    let retained = (None, Some(Reason::RetainedMachine), true);
+    let retained = (None, Some(Reason::ServerExists), true);
     assert_eq!(short(&both.decide()), retained);
     let alone = both.clone().giving(&other);
     assert_eq!(

@@ -5,7 +5,7 @@ use AcknowledgementEffect::OrderAnother;
 use api::{ExternalReleasePolicy, lifetime::Replaced};
 
 type Short = (Option<&'static str>, Option<Reason>, bool);
-const HELD: Short = (None, Some(Reason::RetainedMachine), true);
+const HELD: Short = (None, Some(Reason::ServerExists), true);
 const ORDERED: Short = (Some("Order"), Some(Reason::Ordering), false);
 
 fn message(case: &Case) -> String {
@@ -168,12 +168,12 @@ fn a_token_orders_one_machine_and_none_in_its_place() {
     let due = released
         .memory(|m| m.over_seen(Some(&over), RUNNING - secs(700)))
         .object(|o| {
-            o.status.as_mut().unwrap().replaced = vec![Replaced {
+            o.status.as_mut().unwrap().replaced_servers = vec![Replaced {
                 uuid: uuid(2),
                 provider_status: "released".into(),
                 location: "here".into(),
                 instance_type: "small".into(),
-                noted_at: time(START),
+                recorded_at: time(START),
             }];
         });
     // Without one that is kept it would be ordered.

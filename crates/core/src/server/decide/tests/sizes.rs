@@ -16,7 +16,7 @@ fn crowded() -> Value {
         "os.ipxeScriptURL": "01234567", "postInstallScript": "0123", "userData": "0123",
     });
     let replaced = json!({
-        "uuid": uuid(2), "providerStatus": "releasing", "location": long(), "instanceType": long(), "notedAt": at,
+        "uuid": uuid(2), "providerStatus": "releasing", "location": long(), "instanceType": long(), "recordedAt": at,
     });
     let outputs = (0..16).map(|n| json!({"kind": "ConfigMap", "name": format!("{n:x>253}")}));
     let records = json!({
@@ -48,14 +48,14 @@ fn crowded() -> Value {
         },
         "rootPassword": {
             "machine": uuid(1), "revision": 2_147_483_647, "installedAt": at, "availableUntil": at, "storedAt": at,
-            "secret": largest::text(253), "deleteAt": at, "deletedAt": at, "warned": "SixHours",
+            "secret": largest::text(253), "deletesAt": at, "deletedAt": at, "warned": "SixHours",
         },
         "outputs": outputs.collect::<Vec<_>>(),
         "expiryWarning": "Hour",
     });
     json!({
-        "account": {"kind": "ClusterProviderAccount", "name": largest::text(253)},
-        "uuid": uuid(1), "replaced": vec![replaced; 10],
+        "accountRef": {"kind": "ClusterProviderAccount", "name": largest::text(253)},
+        "uuid": uuid(1), "replacedServers": vec![replaced; 10],
         "acknowledged": (0..5).map(|n| json!({
             "token": format!("01234567890{n}"), "effect": "AssumeAbsent", "acknowledgedAt": at,
         })).collect::<Vec<_>>(),

@@ -119,7 +119,7 @@ fn delivery_is_told_once_whatever_holds_the_object_meanwhile() {
     let shown = written(delivered());
     assert_eq!(events(&shown).0, [""; 0]);
     // Something else was the matter for a while.
-    let held = Cause::needs_person(Reason::MetadataContested, "m").conditions();
+    let held = Cause::needs_person(Reason::MetadataConflict, "m").conditions();
     let back = shown.object(|o| {
         let status = o.status.as_mut().unwrap();
         status.conditions = api::conditions::merge(

@@ -100,9 +100,13 @@ fn an_order_keeps_within_the_limits_of_account_and_entry() {
         ),
         (new(), json!({"contractIDs": ["C-2"]}), Some("contractID")),
         (overflow(), json!({}), None),
-        (overflow(), json!({"overflow": true}), None),
-        (overflow(), json!({"overflow": false}), Some("overflow")),
-        (contract(), json!({"overflow": false}), None),
+        (overflow(), json!({"allowOverflow": true}), None),
+        (
+            overflow(),
+            json!({"allowOverflow": false}),
+            Some("overflow"),
+        ),
+        (contract(), json!({"allowOverflow": false}), None),
         (new(), json!({"deletionPolicies": ["Release"]}), None),
         (
             retain(),

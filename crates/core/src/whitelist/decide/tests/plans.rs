@@ -148,7 +148,7 @@ fn what_no_object_added_goes_last_and_only_in_exclusive_mode() {
     let mut target = target(&[me], &[range(8, 8)]);
     let (end, done, _) = walk(list(&there), &target, false);
     assert_eq!((end.entries.len(), done.len()), (3, 1));
-    target.mode = WhitelistMode::Exact;
+    target.mode = EntryPolicy::Exact;
     let (end, done, held) = walk(list(&there), &target, false);
     assert_eq!(
         done,
@@ -175,7 +175,7 @@ fn entries_of_other_objects_admit_nobody_for_certain_and_stay() {
     assert_eq!((done.len(), held), (0, Some(Held::NothingLeft)));
     target.is_end = false;
     target.entries = vec![me];
-    target.mode = WhitelistMode::Exact;
+    target.mode = EntryPolicy::Exact;
     let foreign = [foreign(3, range(8, 8))];
     let (end, done, held) = walk(list(&[&there[..], &foreign].concat()), &target, false);
     assert_eq!(
@@ -205,7 +205,7 @@ fn what_no_object_added_stays_while_the_rest_does_not_admit_the_operator() {
     let there = [foreign(1, range(0, 255)), foreign(2, range(50, 60))];
     let me = wished("me", range(0, 7));
     let mut target = target(&[me], &[range(8, 8)]);
-    target.mode = WhitelistMode::Exact;
+    target.mode = EntryPolicy::Exact;
     let (end, done, held) = walk(list(&there), &target, false);
     assert_eq!(done, ["add me: 192.0.2.0/29"]);
     assert_eq!(end.others().count(), 2);
@@ -223,7 +223,7 @@ fn a_list_at_the_cap_is_planned() {
     };
     let there: Vec<Entry> = (1..=500).map(foreign).collect();
     let mut target = target(&[wished("me", range(0, 7))], &[range(8, 8), range(20, 20)]);
-    target.mode = WhitelistMode::Exact;
+    target.mode = EntryPolicy::Exact;
     for egress in [target.egress.clone(), None] {
         target.egress = egress;
         let held = plan(&list(&there), &target, Allowed::default());
@@ -292,7 +292,7 @@ fn what_is_acknowledged_is_the_end_and_not_the_way() {
     let with_foreign = list(&[foreign(9, range(0, 255))]);
     assert_ne!(asked(&with_foreign, &both), empty);
     let exclusive = |mut target: Target| {
-        target.mode = WhitelistMode::Exact;
+        target.mode = EntryPolicy::Exact;
         target
     };
     let both = exclusive(both);
@@ -363,7 +363,7 @@ proptest! {
         }
         let target = Target {
             entries: if is_end { Vec::new() } else { entries },
-            mode: if is_exclusive { WhitelistMode::Exact } else { WhitelistMode::Additive },
+            mode: if is_exclusive { EntryPolicy::Exact } else { EntryPolicy::Additive },
             egress: egress.map(|range| [range].into_iter().collect()),
             is_guarded: true,
             is_end,

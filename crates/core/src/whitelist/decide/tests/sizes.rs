@@ -58,7 +58,7 @@ fn the_largest_whitelist_has_less_than_64_kib() {
     let asked = case(&[&declared(&spec), &of_others]).written();
     let status = asked.0.subject.status();
     assert_eq!(
-        (status.others_entries.len(), status.entries.len()),
+        (status.removable_entry_ids.len(), status.entries.len()),
         (300, 45)
     );
     let later = NOW + secs(1);

@@ -103,7 +103,7 @@ fn an_entry_that_loses_its_mark_is_not_added_again() {
     let case = case.sent(&Step::Add(all()), true, NOW);
     let case = case.shows(&[cut.clone()], NOW + secs(1)).at(NOW + secs(1));
     let (reason, message) = case.cause();
-    assert_eq!(reason, Reason::EntryNotKept);
+    assert_eq!(reason, Reason::EntryNotApplied);
     assert!(
         message.contains("entry 5") && message.contains("without the operator's tag"),
         "{message}"
@@ -115,7 +115,10 @@ fn an_entry_that_loses_its_mark_is_not_added_again() {
     let next = next
         .shows(&[cut.clone()], NOW + secs(200))
         .at(NOW + secs(200));
-    assert_eq!((next.cause().0, next.sends()), (Reason::EntryNotKept, None));
+    assert_eq!(
+        (next.cause().0, next.sends()),
+        (Reason::EntryNotApplied, None)
+    );
     let edited = next.object(|object| object.metadata.generation = Some(4));
     assert!(is_work(&edited.decide()));
     assert_eq!(edited.sends(), Some(Step::Add(all())));
@@ -134,7 +137,7 @@ fn what_is_answered_and_not_kept_twice_in_a_row_needs_a_person() {
         shown.id = WhitelistEntryId(at.as_secs());
         case = case.shows(&[shown], at + secs(1)).at(at + secs(1));
     }
-    assert_eq!(case.cause().0, Reason::EntryNotKept);
+    assert_eq!(case.cause().0, Reason::EntryNotApplied);
 }
 
 #[test]
@@ -201,7 +204,7 @@ fn a_hold_is_lifted_by_the_token_that_status_shows_which_is_used_once() {
 
 #[test]
 fn entries_of_other_objects_go_by_a_token_for_exactly_those() {
-    let spec = json!({"apiKeyID": 7, "mode": "Exact", "egressCIDRs": ["192.0.2.8/32"],
+    let spec = json!({"apiKeyID": 7, "entryPolicy": "Exact", "egressCIDRs": ["192.0.2.8/32"],
         "entries": [{"name": "all", "cidr": "192.0.2.0/24"}]});
     let there = |ids: &[u64]| {
         let others = ids.iter().map(|id| of_other(*id, range(8, 8)));
@@ -220,7 +223,7 @@ fn entries_of_other_objects_go_by_a_token_for_exactly_those() {
         asked.subject,
         "entries 6, 7 of other objects on the whitelist of API key 7"
     );
-    assert_eq!(status.others_entries, [6, 7]);
+    assert_eq!(status.removable_entry_ids, [6, 7]);
     let token = asked.token.clone();
     assert!(message.contains(&token), "{message}");
 
@@ -248,7 +251,7 @@ fn entries_of_other_objects_go_by_a_token_for_exactly_those() {
     let done = on.shows(&there(&[]), NOW + secs(2)).at(NOW + secs(2));
     let done = done.written().0.subject.status();
     assert_eq!(done.pending_acknowledgements, []);
-    assert_eq!(done.others_entries, [0; 0]);
+    assert_eq!(done.removable_entry_ids, [0; 0]);
     assert_eq!(done.acknowledged[0].token, token);
 }
 
@@ -353,13 +356,13 @@ fn a_late_list_after_an_answered_change_is_waited_out() {
 #[test]
 fn what_was_not_kept_is_forgotten_once_it_is() {
     let case = Case::new(&plain(), &[]).own(|own| own.unkept = Some((3, "no".into())));
-    assert_eq!(case.cause().0, Reason::EntryNotKept);
+    assert_eq!(case.cause().0, Reason::EntryNotApplied);
     let case = case.shows(&[entry(5, &all())], NOW + secs(1));
     assert_eq!(case.cause().0, Reason::Available);
     let case = case
         .written()
         .shows(&[foreign(6, range(0, 255))], NOW + secs(400));
-    assert_ne!(case.at(NOW + secs(400)).cause().0, Reason::EntryNotKept);
+    assert_ne!(case.at(NOW + secs(400)).cause().0, Reason::EntryNotApplied);
 }
 
 #[test]
