@@ -169,10 +169,7 @@ pub fn keep(facts: &Facts, decision: &mut Decision) -> Vec<OutputRecord> {
         if let Some(look) = last {
             say(facts, decision, &output, look.state);
         }
-        let rest = last.and_then(|look| {
-            let due = look.at + look.state.pause();
-            due.checked_sub(facts.now.mono)
-        });
+        let rest = last.and_then(|look| rest(facts, look.at, look.state.pause()));
         match rest.filter(|rest| !rest.is_zero()) {
             Some(rest) => {
                 decision.look_within(rest);
@@ -187,6 +184,14 @@ pub fn keep(facts: &Facts, decision: &mut Decision) -> Vec<OutputRecord> {
         }
     }
     looked_at
+}
+
+/// What is left of the pause after a look at this moment; None: it is over, or somebody has asked for a look since.
+fn rest(facts: &Facts, at: Duration, pause: Duration) -> Option<Duration> {
+    let asked = facts.memory.asked.since();
+    let is_asked = asked.is_some_and(|asked| at < asked);
+    let rest = (at + pause).checked_sub(facts.now.mono);
+    rest.filter(|_| !is_asked)
 }
 
 /// Whether this may be created. If not, it is put on record first, or our finalizer back: with pauses, where something takes
@@ -210,7 +215,7 @@ pub fn check_deleted(facts: &Facts, decision: &mut Decision, looked_at: &[Output
         return;
     }
     let checked = facts.memory.outputs.checked(&outputs);
-    let rest = checked.and_then(|at| (at + LOOK_EVERY).checked_sub(facts.now.mono));
+    let rest = checked.and_then(|at| rest(facts, at, LOOK_EVERY));
     let check = Effect::CheckDeletedOutputs(outputs);
     decision.due_after(facts, rest.unwrap_or_default(), check);
 }

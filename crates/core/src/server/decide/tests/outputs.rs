@@ -414,8 +414,15 @@ fn what_somebody_deleted_is_freed_within_ten_minutes() {
     let looked = checked(former);
     assert_eq!(short(&looked.decide()).0, None);
     assert_eq!(check(&later(looked.clone(), 599)), None);
-    let again = seen(seen(later(looked, 600), true), true);
+    let again = seen(seen(later(looked.clone(), 600), true), true);
     assert!(check(&again).is_some());
+    // Or at once, where somebody asks for it.
+    let asked = later(looked, 5);
+    let now = asked.0.now.mono;
+    let asked = asked.memory(|m| m.asked.note(Some("now"), now));
+    let asked = seen(seen(asked, true), true);
+    assert!(check(&asked).is_some(), "once");
+    assert_eq!(check(&checked(asked)), None);
     // Suspended, what is deleted goes, too.
     let suspended = both.spec(|s| s.suspend = Some(true));
     assert_eq!(check(&suspended), None, "it was looked at");
