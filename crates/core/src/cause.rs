@@ -285,15 +285,16 @@ mod tests {
         on.map(|c| (c.kind, c.reason)).collect()
     }
 
+    /// The conditions, as written on an object that had none.
+    fn merged(conditions: &[Wanted]) -> Vec<Condition> {
+        let generations = api::conditions::Generations::default();
+        api::conditions::merge(&[], conditions, generations, jiff::Timestamp::MIN)
+    }
+
     #[test]
     fn a_suspended_object_keeps_its_conditions() {
         let ready = Cause::ready(Reason::Delivered, "m").shown(None, &[], false);
-        let before = api::conditions::merge(
-            &[],
-            &ready,
-            api::conditions::Generations::default(),
-            jiff::Timestamp::MIN,
-        );
+        let before = merged(&ready);
         let suspended = Cause::suspended;
         assert_eq!(suspended().shown(None, &before, false), ready);
         // What is to be sent is said in Synced alone.
@@ -302,22 +303,12 @@ mod tests {
         let shown = suspended().shown(Some(unsent()), &before, false);
         assert_eq!(shown, unsynced);
         let stuck = Cause::needs_person(Reason::LimitReached, "m").shown(None, &[], false);
-        let before = api::conditions::merge(
-            &[],
-            &stuck,
-            api::conditions::Generations::default(),
-            jiff::Timestamp::MIN,
-        );
+        let before = merged(&stuck);
         assert_eq!(suspended().shown(None, &before, false), stuck);
         // What was going on is not any more, and what was missing may be there by now.
         let said = |cause: Cause| {
             let shown = cause.shown(None, &[], false);
-            api::conditions::merge(
-                &[],
-                &shown,
-                api::conditions::Generations::default(),
-                jiff::Timestamp::MIN,
-            )
+            merged(&shown)
         };
         let waits = said(Cause::waits(Reason::NoStock, "m"));
         let missing = said(Cause::needs_person(Reason::AccountNotFound, "m"));
@@ -343,24 +334,14 @@ mod tests {
         let (text, shown) = shown(ready(), Some(pending("other-os")));
         assert_eq!(text, "other-os");
         // Synced alone is written.
-        let before = api::conditions::merge(
-            &[],
-            &shown,
-            api::conditions::Generations::default(),
-            jiff::Timestamp::MIN,
-        );
+        let before = merged(&shown);
         let mut alone = vec![pending("later")];
         fall_back(&mut alone, &before);
         assert_eq!(alone[1].message, "later");
         let mut alone = vec![Wanted::new(Type::Synced, true, Reason::InSync, "")];
         fall_back(&mut alone, &before);
         assert_eq!(alone[1].message, "");
-        let own = api::conditions::merge(
-            &[],
-            &own,
-            api::conditions::Generations::default(),
-            jiff::Timestamp::MIN,
-        );
+        let own = merged(&own);
         let mut alone = vec![Wanted::new(Type::Synced, false, Reason::Progressing, "x")];
         let own: Vec<Condition> = own.into_iter().filter(|c| c.type_ != "Synced").collect();
         fall_back(&mut alone, &own);
@@ -383,12 +364,7 @@ mod tests {
         let why = Reason::TagsMissing;
         assert_eq!(on(&stuck), [(Stalled, why), (DeletionBlocked, why)]);
 
-        let before = api::conditions::merge(
-            &[],
-            &waits,
-            api::conditions::Generations::default(),
-            jiff::Timestamp::MIN,
-        );
+        let before = merged(&waits);
         let goes_on = || Cause::waits(Reason::Releasing, "m");
         let ended = goes_on().shown(None, &before, true);
         assert_eq!(on(&ended), [(Reconciling, Reason::Releasing)]);
@@ -441,12 +417,7 @@ mod tests {
         assert_eq!((last.standing, rest), (Standing::Stalled, None));
 
         let shown = last.conditions();
-        let shown = api::conditions::merge(
-            &[],
-            &shown,
-            api::conditions::Generations::default(),
-            jiff::Timestamp::MIN,
-        );
+        let shown = merged(&shown);
         let (again, _) = cause().judged(&Patience::default(), at(1), &shown);
         assert_eq!(again.standing, Standing::Stalled);
         let other = Cause::missing(Reason::AccountNotFound, "m");

@@ -26,10 +26,6 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// Most bytes of a catalog as JSON, as the API server stores it.
 const MOST: usize = 24 * 1024;
-/// What of a catalog locations, systems and quotas may take: one part of so many. Stock, which users look for, has the rest.
-const LOCATIONS_PER: usize = 6;
-const SYSTEMS_PER: usize = 4;
-const QUOTAS_PER: usize = 6;
 /// What the names of the fields, `omitted` and `asOf` take at most.
 const FRAME: usize = 180;
 /// Least time between two looks that nobody waits for.
@@ -127,17 +123,19 @@ impl<T: Serialize + Ord> Bounded<T> {
 
 /// The catalog of a catalogue, without its moment, of so many bytes at most.
 fn of(catalogue: &Catalogue, most: usize) -> Catalog {
+    // Stock, which users look for, has what these leave.
+    let (of_locations, of_systems, of_quotas) = (most / 6, most / 4, most / 6);
     let locations = catalogue.locations.iter().map(location);
-    let locations = Bounded::of(locations, MOST_NAMES, most / LOCATIONS_PER);
+    let locations = Bounded::of(locations, MOST_NAMES, of_locations);
     let orderable = catalogue
         .systems
         .iter()
         .filter(|s| s.for_servers && s.active);
-    let systems = Bounded::of(orderable.map(system), MOST_NAMES, most / SYSTEMS_PER);
+    let systems = Bounded::of(orderable.map(system), MOST_NAMES, of_systems);
     let quotas = catalogue.quotas.iter().flat_map(quotas);
-    let quotas = Bounded::of(quotas, MOST_QUOTAS, most / QUOTAS_PER);
-    let shares = most / LOCATIONS_PER + most / SYSTEMS_PER + most / QUOTAS_PER;
-    let taken = shares - locations.left - systems.left - quotas.left;
+    let quotas = Bounded::of(quotas, MOST_QUOTAS, of_quotas);
+    let left = locations.left + systems.left + quotas.left;
+    let taken = of_locations + of_systems + of_quotas - left;
     let types = catalogue.plans.iter().map(instance_type);
     let types = Bounded::of(types, MOST_TYPES, most.saturating_sub(FRAME + taken));
     let omitted = locations.omitted + systems.omitted + quotas.omitted + types.omitted;

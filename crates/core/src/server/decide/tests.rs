@@ -467,6 +467,12 @@ fn server(number: u8, status: ServerStatus, tags: &[&str]) -> Server {
     }
 }
 
+/// The message of the condition Ready.
+fn message(decision: &Decision) -> String {
+    let ready = decision.draft.condition(Type::Ready).unwrap();
+    ready.message.clone()
+}
+
 /// What a decision says and does, short enough for a table.
 fn short(decision: &Decision) -> (Option<&'static str>, Option<Reason>, bool) {
     let effect = decision.effect.as_ref().map(|e| match e {

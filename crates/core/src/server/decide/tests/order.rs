@@ -260,16 +260,6 @@ fn small_here() -> Demand {
     Demand::new("HERE ", "small", Some(""), false)
 }
 
-/// What people read of a decision.
-fn message(decision: &Decision) -> String {
-    decision
-        .draft
-        .condition(Type::Ready)
-        .unwrap()
-        .message
-        .clone()
-}
-
 /// The object shows that a look said that it could not be had.
 fn showing(case: Case, reason: Reason) -> Case {
     let shown = Cause::waits(reason, "").conditions();

@@ -470,15 +470,7 @@ fn a_delete_is_asked_again_in_its_time() {
 
 #[test]
 fn refused_release_of_a_delivered_server_blames_no_state() {
-    let told = |status| {
-        let decision = answered(status, ReleaseAnswer::Refused, 1).decide();
-        decision
-            .draft
-            .condition(Type::Ready)
-            .unwrap()
-            .message
-            .clone()
-    };
+    let told = |status| message(&answered(status, ReleaseAnswer::Refused, 1).decide());
     let delivered = told(ServerStatus::Delivered);
     assert!(
         delivered.starts_with("the provider refuses the release; "),
