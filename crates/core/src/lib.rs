@@ -22,6 +22,7 @@ pub mod ownership;
 pub mod pass;
 pub mod patience;
 pub mod power;
+pub mod protocol;
 pub mod public_key;
 pub mod report;
 pub mod request;

@@ -1,0 +1,521 @@
+//! The order and release protocol of one `BareMetalServer`: what may happen next, by rules that a model check walks.
+//!
+//! Pure functions over small plain data. Nothing here knows what a condition, a message or a limit is: whoever calls
+//! says whether an order could start and what a deletion does now, and turns the step into an effect.
+//! `docs/contributing/protocol.md` names every rule and what it is for; `tests/protocol` walks them.
+//!
+//! - [`memory`]: what one process knows of one object by itself.
+//! - [`missing`]: the recorded server is not shown: when is it gone (R2)?
+//! - [`order`]: no server is recorded: may one be ordered (O1 to O4)?
+//! - [`resolve`]: an open record: look for its server, or prove that there is none (O5).
+//! - [`take`]: one procedure by which a server becomes the object's (A2).
+//! - [`release`]: the object is deleted, or its failed server is replaced (R1 to R5).
+
+pub mod memory;
+pub mod missing;
+pub mod order;
+pub mod release;
+pub mod resolve;
+pub mod take;
+
+pub use memory::Memory;
+use std::time::Duration;
+
+/// A server at the provider, by its UUID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ServerId(pub u128);
+
+/// An object, by its UID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ObjectUid(pub u128);
+
+/// An account at the provider, by the account ID that the operator gave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AccountId(pub u64);
+
+/// What the object's status says of its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Order {
+    /// UID of the object that ordered. A record with another UID is no record.
+    pub uid: ObjectUid,
+    /// Number of the order: Unix seconds, greater than that of the last one.
+    pub seq: u32,
+    /// Nonce: only who drew it sends the order.
+    pub nonce: u64,
+    /// Time in Unix seconds after which the order is not sent any more.
+    pub send_by: i64,
+    /// The account that it went to.
+    pub account: AccountId,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The answer was lost.
+    pub answer_lost: bool,
+    /// Orders in a row that were confirmed absent after a lost answer.
+    pub lost: u8,
+    /// Orders in a row that were confirmed absent after the process that sent them was cut off.
+    pub cut: u8,
+}
+
+/// How an order ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// It is not known.
+    Open,
+    /// This server is the object's.
+    Created(ServerId),
+    /// The provider refused the order.
+    Refused,
+    /// It never left the operator.
+    NotSent,
+    /// It made no server: confirmed by complete lists, or acknowledged.
+    Absent,
+    /// The object is about to take this server.
+    Adopting(ServerId),
+}
+
+impl Order {
+    /// Whether it is known that the order made no server, or that its server is recorded.
+    pub fn is_closed(&self) -> bool {
+        !matches!(self.outcome, Outcome::Open | Outcome::Adopting(_))
+    }
+
+    /// The same order with this outcome. What answers to an order sets the counts of lost ones back.
+    #[must_use]
+    pub fn with(self, outcome: Outcome) -> Self {
+        let (lost, cut) = match outcome {
+            Outcome::Created(_) | Outcome::Refused => (0, 0),
+            _ => (self.lost, self.cut),
+        };
+        Self {
+            outcome,
+            lost,
+            cut,
+            ..self
+        }
+    }
+}
+
+/// What the object's status says of its release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Release {
+    /// UID of the object that releases.
+    pub uid: ObjectUid,
+    /// The server that is released.
+    pub server: ServerId,
+    /// Time in Unix seconds after which no DELETE is sent until it is renewed.
+    pub send_by: i64,
+}
+
+/// State of a server, as far as the protocol tells states apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// Any but the others.
+    Live,
+    /// The provider could not deliver it.
+    Failed,
+    /// It is being released.
+    Releasing,
+    /// It is released.
+    Released,
+}
+
+/// One server as it was last shown, from the side of one object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Server {
+    /// Its UUID.
+    pub id: ServerId,
+    /// Its state.
+    pub state: State,
+    /// When it was created, in Unix seconds.
+    pub created: i64,
+    /// It has the tag of this cluster.
+    pub cluster: bool,
+    /// It has the tag of another cluster.
+    pub foreign: bool,
+    /// The number in its order tag of this owner: the highest.
+    pub own: Option<u32>,
+    /// It has an order tag of this namespace and name with another namespace UID.
+    pub former: bool,
+    /// It has an order tag of another owner.
+    pub others: bool,
+    /// It has an order tag of another namespace.
+    pub other_namespace: bool,
+    /// It has the tag of retained servers.
+    pub kept: bool,
+    /// It has the host name that the object asks for, and no order tag.
+    pub suspect: bool,
+    /// When it was shown, by the monotonic clock.
+    pub seen: Duration,
+    /// The newest list of the whole account shows it.
+    pub listed: bool,
+}
+
+impl Server {
+    /// Whether it is paid for and may come to be of use.
+    pub fn is_live(&self) -> bool {
+        self.state == State::Live
+    }
+
+    /// Whether it has the own order tag and no other.
+    pub fn is_sole(&self) -> bool {
+        self.own.is_some() && !self.others
+    }
+}
+
+/// A complete list of servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct List {
+    /// When it began, by the monotonic clock.
+    pub began: Duration,
+    /// Whether it shows a server that it must show.
+    pub known: Known,
+}
+
+/// Whether a list shows a known server: a live one that another object of the account recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Known {
+    /// It shows one.
+    Shown,
+    /// There are some, and it shows none: it is not believed.
+    NotShown,
+    /// There is none.
+    NoneExists,
+}
+
+/// Times that an administrator sets, and those that follow from how a request is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Times {
+    /// How long what may be under way is waited for.
+    pub grace: Duration,
+    /// Time between two lists for an order whose outcome is not known.
+    pub check: Duration,
+    /// How long an order can still arrive that somebody may just have started to send: twice the time in which an order is
+    /// sent.
+    pub arrival: Duration,
+    /// How long a new leader waits in place of the grace period, where only a restored etcd or a user could hide an
+    /// order from it.
+    pub restart: Duration,
+    /// Least time between two looks that together prove something, and between the tags of a server that is taken and
+    /// the last look at it.
+    pub spacing: Duration,
+}
+
+/// The object, as fresh as this process has seen it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Object {
+    /// Its UID.
+    pub uid: ObjectUid,
+    /// It has our finalizer.
+    pub finalizer: bool,
+    /// It is being deleted.
+    pub deleting: bool,
+    /// Its record of an order, of whichever object.
+    pub order: Option<Order>,
+    /// Its record of a release, of whichever object.
+    pub release: Option<Release>,
+    /// The server that its spec names.
+    pub external: Option<ServerId>,
+    /// What its deletion does now.
+    pub end: End,
+    /// What is done about its recorded server that is over.
+    pub after: After,
+    /// What a user acknowledged of its present situation.
+    pub words: Words,
+}
+
+/// What the deletion of an object does now, by its policies, delay and limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum End {
+    /// Nothing yet.
+    Wait,
+    /// The server stays.
+    Retain,
+    /// The server is released.
+    Release,
+}
+
+/// What is done about the recorded server of a living object that failed or was released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum After {
+    /// Nothing.
+    Wait,
+    /// Another one is ordered in its place; one that failed is released first.
+    Replace,
+}
+
+/// What a user acknowledged of the present situation of an object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Words {
+    /// Another server is ordered beside the live former ones that are shown.
+    pub another: bool,
+    /// This server is taken.
+    pub adopt: Option<ServerId>,
+    /// There is no server.
+    pub absent: bool,
+}
+
+/// All that one decision may know.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The time by the monotonic clock.
+    pub now: Duration,
+    /// The time in Unix seconds.
+    pub unix: i64,
+    /// When this process became leader, by the monotonic clock.
+    pub leader_since: Duration,
+    /// The times in force.
+    pub times: Times,
+    /// The object.
+    pub object: Object,
+    /// What this process knows of it.
+    pub memory: &'a Memory,
+    /// The servers that concern it, as last shown.
+    pub servers: &'a [Server],
+    /// Servers that another object has recorded as its own.
+    pub recorded: &'a [ServerId],
+    /// Servers whose order tag is that of another object that exists.
+    pub owned: &'a [ServerId],
+    /// The newest complete list of all servers with the tag of this cluster.
+    pub list: Option<List>,
+    /// The newest complete list of the whole account.
+    pub whole: Option<List>,
+    /// The account ID.
+    pub account: AccountId,
+    /// Only servers of this namespace may be taken: the account serves several.
+    pub is_shared: bool,
+}
+
+/// What the object does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// Nothing but to wait.
+    Wait(Wait),
+    /// The server on record is the object's, and all tags are as they should be.
+    Keep(ServerId),
+    /// The finalizer is put on, or back.
+    AddFinalizer,
+    /// The finalizer is taken off.
+    RemoveFinalizer,
+    /// An order starts: its open record, then one POST.
+    Order {
+        /// The number of the order is greater than this.
+        after: u32,
+        /// Counts that the record carries on.
+        lost: u8,
+        /// As above.
+        cut: u8,
+    },
+    /// The record becomes this one; none: it goes.
+    Record(Option<Order>),
+    /// The record of a release goes: its server came to life.
+    ForgetRelease,
+    /// Live list of the objects, then both tags on the server, unless another object has it.
+    Claim(ServerId),
+    /// Read of the server that was claimed: [`take::finish`] says what follows.
+    Finish(ServerId),
+    /// Read of the recorded server.
+    Read(ServerId),
+    /// The tag of retained servers goes on the server.
+    Retain(ServerId),
+    /// The tag of retained servers comes off the server.
+    Unretain(ServerId),
+    /// The release is recorded with a new time, the server read, and one DELETE sent where [`release::may_delete`].
+    Release(ServerId),
+}
+
+/// Why an object waits, and for what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Wait {
+    /// Why.
+    pub why: Why,
+    /// A list that begins after this moment is wanted.
+    pub list: Option<Wanted>,
+}
+
+/// A list that is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Wanted {
+    /// Of the whole account.
+    pub whole: bool,
+    /// It begins after this moment, by the monotonic clock, which may not be there yet.
+    pub after: Duration,
+}
+
+/// Why an object waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Why {
+    /// For a list.
+    List,
+    /// An order of the process before may still arrive.
+    Restarted,
+    /// An order may be under way, and nothing tells of it.
+    MayBeUnderWay,
+    /// The outcome of the recorded order is not known.
+    OutcomeUnknown,
+    /// Lists do not show the servers that they must show.
+    NotBelieved,
+    /// No server is known that lists must show: a user has to acknowledge that there is none.
+    NothingKnown,
+    /// This server has no tag and may be the object's: a user has to acknowledge that it is not.
+    Suspect(ServerId),
+    /// Servers of a former object of this name are live: a user says which way to go.
+    Exists,
+    /// Orders came to nothing so often that a user has to acknowledge the last one.
+    CameToNothing,
+    /// The record is of another account: a user has to acknowledge that there is no server.
+    OtherAccount,
+    /// Tags were put on, and may be changed by whoever did not see that yet.
+    Settling,
+    /// The server to take is not shown.
+    NotShown,
+    /// The server to take is not live.
+    NotLive(State),
+    /// The server to take, or the recorded one, is another object's, too.
+    Conflict(ServerId),
+    /// The server to take has the tag of another cluster.
+    Foreign,
+    /// The server to take is of another namespace.
+    OtherNamespace,
+    /// The recorded server lost the tag that says whose it is.
+    TagsMissing(ServerId),
+    /// The recorded server is not shown, and it is not certain yet that it is gone.
+    Missing(ServerId),
+    /// The recorded server is gone for all that is shown: a user may acknowledge that.
+    Gone(ServerId),
+    /// The recorded server is over, and nothing follows.
+    Over(State),
+    /// What the caller said of the deletion.
+    End,
+    /// A release is under way.
+    Releasing,
+}
+
+impl Why {
+    /// Whether somebody has to do something: it does not pass by itself.
+    pub fn is_hold(self) -> bool {
+        match self {
+            Self::List
+            | Self::Restarted
+            | Self::MayBeUnderWay
+            | Self::OutcomeUnknown
+            | Self::Settling
+            | Self::Missing(_)
+            | Self::Releasing => false,
+            Self::NotBelieved
+            | Self::NothingKnown
+            | Self::Suspect(_)
+            | Self::Exists
+            | Self::CameToNothing
+            | Self::OtherAccount
+            | Self::NotShown
+            | Self::NotLive(_)
+            | Self::Conflict(_)
+            | Self::Foreign
+            | Self::OtherNamespace
+            | Self::TagsMissing(_)
+            | Self::Gone(_)
+            | Self::Over(_)
+            | Self::End => true,
+        }
+    }
+
+    /// The same as a step.
+    pub fn step(self) -> Step {
+        Step::Wait(Wait {
+            why: self,
+            list: None,
+        })
+    }
+
+    /// The same as a step that wants a list which begins after this moment.
+    pub fn until(self, after: Duration, whole: bool) -> Step {
+        let list = Some(Wanted { whole, after });
+        Step::Wait(Wait { why: self, list })
+    }
+}
+
+/// Decides what the object does next.
+pub fn decide(view: &View<'_>) -> Step {
+    let object = &view.object;
+    if object.deleting && !object.finalizer {
+        // The API server takes no new finalizer on it, and it goes without us.
+        return Why::End.step();
+    }
+    let Some(order) = view.order() else {
+        return match object.deleting {
+            true => release::without_server(view, None),
+            false => order::without_server(view, None),
+        };
+    };
+    if !object.finalizer {
+        return Step::AddFinalizer;
+    }
+    if let Some(answer) = view.memory.answer_to(&order) {
+        return Step::Record(Some(answer));
+    }
+    match order.outcome {
+        Outcome::Open => resolve::resolve(view, &order),
+        Outcome::Adopting(server) => take::go_on(view, &order, server),
+        Outcome::Created(server) if object.deleting => release::release(view, &order, server),
+        Outcome::Created(server) => order::keep(view, &order, server),
+        _ if object.deleting => release::without_server(view, Some(&order)),
+        _ => order::without_server(view, Some(&order)),
+    }
+}
+
+impl View<'_> {
+    /// The object's record of its order.
+    pub fn order(&self) -> Option<Order> {
+        self.object
+            .order
+            .filter(|order| order.uid == self.object.uid)
+    }
+
+    /// The object's record of the release of this server.
+    pub fn release_of(&self, server: ServerId) -> Option<Release> {
+        let release = self.object.release?;
+        (release.uid == self.object.uid && release.server == server).then_some(release)
+    }
+
+    /// A server, as last shown.
+    pub fn server(&self, id: ServerId) -> Option<&Server> {
+        self.servers.iter().find(|server| server.id == id)
+    }
+
+    /// The live server with the own order tag: the recorded one, else that of this number, else the oldest.
+    pub fn own_live(&self, seq: Option<u32>) -> Option<&Server> {
+        let own = self.servers.iter();
+        let own = own.filter(|server| server.is_live() && server.own.is_some());
+        own.min_by_key(|server| {
+            (
+                seq.is_none() || server.own != seq,
+                server.created,
+                server.id,
+            )
+        })
+    }
+
+    /// A live server of a former object of this name.
+    pub fn has_former(&self) -> bool {
+        let mut servers = self.servers.iter();
+        servers.any(|server| server.is_live() && server.former && server.own.is_none())
+    }
+
+    /// A server without tags that may be the object's.
+    pub fn suspect(&self) -> Option<ServerId> {
+        let mut servers = self.servers.iter();
+        let found = servers.find(|server| server.is_live() && server.suspect);
+        found.map(|server| server.id)
+    }
+
+    /// Whether another object has this server: by its record, or, where the own tag is not on it, by its tag.
+    pub fn is_taken(&self, server: &Server) -> bool {
+        let is_owned = server.own.is_none() && self.owned.contains(&server.id);
+        is_owned || self.recorded.contains(&server.id)
+    }
+
+    /// The moment after which a list says how the object stands: this process leads, and has seen the record.
+    pub fn seen_since(&self) -> Duration {
+        self.memory.since().max(self.leader_since)
+    }
+}

@@ -1,0 +1,111 @@
+//! An open record: its server is looked for, and that there is none is confirmed, never guessed (O5).
+
+use super::{Known, List, Memory, Order, Outcome, Step, View, Why, memory::Sight, missing, take};
+
+/// How far the proof is that no order made a server.
+pub enum Absence {
+    /// It is confirmed.
+    Confirmed,
+    /// A user acknowledges it, and what was under way would be shown by now.
+    Acknowledged,
+    /// Not yet.
+    Not(Step),
+}
+
+/// Decides for an open record, of a living object or a deleted one.
+pub fn resolve(view: &View<'_>, order: &Order) -> Step {
+    if order.account != view.account {
+        return missing::of_other_account(view, order);
+    }
+    let mut servers = view.servers.iter();
+    if let Some(server) = servers.find(|server| server.own == Some(order.seq)) {
+        return Step::Record(Some(order.with(Outcome::Created(server.id))));
+    }
+    if let Some(server) = view.own_live(Some(order.seq)) {
+        return take::begin(view, Some(order), server);
+    }
+    match absence(view) {
+        Absence::Confirmed => Step::Record(Some(confirmed(order))),
+        Absence::Acknowledged => missing::acknowledged(order),
+        Absence::Not(step) => step,
+    }
+}
+
+/// The record of an order that made no server.
+fn confirmed(order: &Order) -> Order {
+    let (lost, cut) = match order.answer_lost {
+        true => (order.lost.saturating_add(1), order.cut),
+        false => (order.lost, order.cut.saturating_add(1)),
+    };
+    Order {
+        outcome: Outcome::Absent,
+        lost,
+        cut,
+        ..*order
+    }
+}
+
+/// How far the proof is: two lists of the whole account, the first one begun when no order can arrive any more, the last
+/// one after the grace period, each with a known server and without a server that may be the object's.
+pub fn absence(view: &View<'_>) -> Absence {
+    let since = view.seen_since();
+    let due = since + view.times.grace;
+    if let Some((first, last)) = view.memory.absent()
+        && last > due
+        && last >= first + view.times.spacing
+    {
+        return Absence::Confirmed;
+    }
+    let list = view.whole.filter(|list| list.began > since);
+    let Some(list) = list else {
+        return Absence::Not(Why::OutcomeUnknown.until(since, true));
+    };
+    let next = list.began + view.times.check;
+    let next = match view.now > due {
+        true => next,
+        false => next.min(due.max(list.began)),
+    };
+    if list.began <= due {
+        return Absence::Not(Why::OutcomeUnknown.until(next, true));
+    }
+    match against(view, list) {
+        None => Absence::Not(Why::OutcomeUnknown.until(next, true)),
+        Some(_) if view.object.words.absent => Absence::Acknowledged,
+        Some(why) => Absence::Not(why.until(next, true)),
+    }
+}
+
+/// Why this list does not prove that there is no server.
+fn against(view: &View<'_>, list: List) -> Option<Why> {
+    match list.known {
+        Known::NotShown => Some(Why::NotBelieved),
+        Known::NoneExists => Some(Why::NothingKnown),
+        Known::Shown => view.suspect().map(Why::Suspect),
+    }
+}
+
+/// Takes the newest list into what this process knows of the object.
+pub fn observed(view: &View<'_>) -> Memory {
+    let mut memory = *view.memory;
+    if let Some(order) = view.order()
+        && let Outcome::Created(id) | Outcome::Adopting(id) = order.outcome
+        && let Some(server) = view.server(id)
+    {
+        memory.shown(server.seen);
+    }
+    let is_looked_for = memory.sight() == Sight::Nothing;
+    // Before, the server may not even be there, so a list without it says nothing.
+    let since = view.seen_since() + view.times.arrival;
+    let since = memory.absent().map_or(since, |(_, last)| last);
+    if let Some(list) = view
+        .whole
+        .filter(|list| is_looked_for && list.began > since)
+    {
+        match against(view, list) {
+            None => memory.listed_absent(list.began),
+            // A contradiction makes what was collected before it worthless.
+            Some(_) => memory.listed_otherwise(),
+        }
+    }
+    memory
+}

@@ -1,0 +1,1002 @@
+//! What a process does: one pass over an object, and the next step of what it is in the middle of.
+
+use super::{
+    rules::Rule,
+    scene::Scene,
+    world::{Broken::*, *},
+};
+use flexmetal_core::protocol::{
+    self, After, End, Known, List, Memory, Object, Order, Outcome, Release, Server, ServerId,
+    State, Step, View, Wait, Words, release, resolve, take,
+};
+
+/// How a call or a write ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Answer {
+    Ok,
+    /// Lost before any effect.
+    Before,
+    /// Lost, and the effect is there.
+    After,
+    /// Lost, and the effect comes later.
+    Later,
+    Refused,
+    NotSent,
+}
+
+/// Which list is read, if one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Look {
+    Not,
+    True,
+    /// As things were one tick ago.
+    Late,
+    Empty,
+    /// Without this server; [`SERVERS`]: without the known one.
+    Omits(usize),
+}
+
+/// A process at work on one object.
+pub struct Hand<'a> {
+    pub scene: &'a Scene,
+    pub world: &'a mut World,
+    pub process: usize,
+    pub slot: usize,
+}
+
+impl Hand<'_> {
+    fn is_off(&self, rule: Rule) -> bool {
+        self.scene.off == Some(rule)
+    }
+
+    fn me(&mut self) -> &mut Process {
+        &mut self.world.processes[self.process]
+    }
+
+    fn own(&self) -> &Process {
+        &self.world.processes[self.process]
+    }
+
+    fn memory(&mut self) -> &mut Memory {
+        let slot = self.slot;
+        &mut self.me().memory[slot]
+    }
+
+    pub fn task(&self) -> Task {
+        self.own().task[self.slot]
+    }
+
+    fn go(&mut self, task: Task) {
+        let slot = self.slot;
+        self.me().task[slot] = task;
+    }
+
+    fn now(&self) -> std::time::Duration {
+        span(self.world.now)
+    }
+
+    /// The object as this process sees it.
+    fn object(&self) -> Option<Obj> {
+        match self.scene.stale {
+            true => self.own().cache[self.slot],
+            false => self.world.objects[self.slot],
+        }
+    }
+
+    fn learn(&mut self, object: Option<Obj>) {
+        let slot = self.slot;
+        self.me().cache[slot] = object;
+    }
+
+    fn namespace_of(&self, owner: Owner) -> u8 {
+        if self.scene.is_shared { owner.name } else { 0 }
+    }
+
+    /// The server as the rules see it, from the side of this object.
+    fn shown(&self, object: &Obj, index: usize, seen: &Seen) -> Server {
+        let server = &seen.server;
+        let tags = || server.tags.iter().flatten();
+        let mine = object.owner;
+        let own = tags()
+            .filter(|(owner, _)| *owner == mine)
+            .map(|(_, seq)| *seq);
+        let is_former = |(owner, _): &(Owner, u32)| owner.name == mine.name && *owner != mine;
+        let is_same_host = server.owner.name == mine.name;
+        Server {
+            id: id(index),
+            state: server.state,
+            created: unix(server.created),
+            cluster: server.cluster,
+            foreign: server.foreign,
+            own: own.max(),
+            former: tags().any(is_former),
+            others: tags().any(|(owner, _)| *owner != mine),
+            other_namespace: tags()
+                .any(|(owner, _)| self.namespace_of(*owner) != self.namespace_of(mine)),
+            kept: server.kept,
+            suspect: tags().next().is_none() && is_same_host,
+            seen: span(seen.at),
+            listed: seen.listed,
+        }
+    }
+
+    fn servers(&self, object: &Obj) -> Vec<Server> {
+        let seen = self.own().seen.iter().enumerate();
+        let seen = seen.filter_map(|(index, seen)| Some((index, seen.as_ref()?)));
+        let all = seen.map(|(index, seen)| self.shown(object, index, seen));
+        let mut all: Vec<Server> = all.collect();
+        self.scene.bend_servers(&mut all);
+        self.scene
+            .bend_own(object.record().as_ref(), object, &mut all);
+        all
+    }
+
+    /// Servers that were seen and of which this is so with another one of these objects.
+    fn which(
+        &self,
+        object: &Obj,
+        objects: &[Option<Obj>; SLOTS],
+        is_so: impl Fn(&Obj, usize, &Srv) -> bool,
+    ) -> Vec<ServerId> {
+        let others = || objects.iter().flatten().filter(|o| o.uid != object.uid);
+        let seen = self.own().seen.iter().enumerate();
+        let seen = seen.filter_map(|(index, seen)| Some((index, seen.as_ref()?.server)));
+        seen.filter(|(index, server)| others().any(|o| is_so(o, *index, server)))
+            .map(|(index, _)| id(index))
+            .collect()
+    }
+
+    /// The objects that this process sees of its cluster.
+    fn objects(&self, live: bool) -> [Option<Obj>; SLOTS] {
+        let mut objects = match self.scene.stale && !live {
+            true => self.own().cache,
+            false => self.world.objects,
+        };
+        if self.scene.twin {
+            for (slot, object) in objects.iter_mut().enumerate() {
+                object.take_if(|_| slot != self.process);
+            }
+        }
+        objects
+    }
+
+    /// The known server, where the account has one.
+    fn known(&self, list: Option<(Tick, bool)>) -> Option<List> {
+        let (began, is_shown) = list?;
+        let known = match self.scene.has_known(self.world.account.made_for) {
+            false => Known::NoneExists,
+            true if is_shown || self.is_off(Rule::Control) => Known::Shown,
+            true => Known::NotShown,
+        };
+        let began = match self.is_off(Rule::Look) {
+            true => self.now(),
+            false => span(began),
+        };
+        Some(List { began, known })
+    }
+
+    fn end_of(object: &Obj, objects: &[Option<Obj>; SLOTS]) -> End {
+        let is_named = |other: &Obj| {
+            !other.deleting && other.names.map(usize::from) == object.has() && other.names.is_some()
+        };
+        match object.retain || objects.iter().flatten().any(is_named) {
+            true => End::Retain,
+            false => End::Release,
+        }
+    }
+
+    fn facts(&self, object: &Obj, objects: &[Option<Obj>; SLOTS]) -> Object {
+        let uid = object.uid();
+        let order = object.order.map(|order| Order {
+            account: match self.is_off(Rule::NewKey) {
+                true => self.world.account_id(),
+                false => order.account,
+            },
+            ..order
+        });
+        let release = object
+            .release
+            .map(|release| match self.is_off(Rule::ReleaseUid) {
+                true => Release { uid, ..release },
+                false => release,
+            });
+        Object {
+            uid: object.uid(),
+            finalizer: object.finalizer
+                || (self.is_off(Rule::FinalizerBack) && object.record().is_some()),
+            deleting: object.deleting,
+            order,
+            release,
+            external: object.names.map(|index| id(index.into())),
+            end: Self::end_of(object, objects),
+            after: match object.replace {
+                true => After::Replace,
+                false => After::Wait,
+            },
+            words: object.words,
+        }
+    }
+
+    /// Decides for the object, with this memory.
+    fn with_view<T>(&self, object: &Obj, memory: &Memory, f: impl FnOnce(&View<'_>) -> T) -> T {
+        let process = self.own();
+        let servers = self.servers(object);
+        let objects = self.objects(false);
+        let mut recorded = self.which(object, &objects, |other, at, _| other.has() == Some(at));
+        let mut owned = self.which(object, &objects, |other, _, server| {
+            server.has_tag(other.owner)
+        });
+        if self.is_off(Rule::Alone) {
+            (recorded, owned) = (Vec::new(), Vec::new());
+        }
+        let (list, whole) = (self.known(process.list), self.known(process.whole));
+        let mut view = View {
+            now: self.now(),
+            unix: unix(self.world.now),
+            leader_since: span(process.since),
+            times: self.scene.times(),
+            object: self.facts(object, &objects),
+            memory,
+            servers: &servers,
+            recorded: &recorded,
+            owned: &owned,
+            list: list.max_by_began(whole),
+            whole,
+            account: self.world.account_id(),
+            is_shared: self.scene.is_shared,
+        };
+        self.scene.bend_view(&mut view);
+        f(&view)
+    }
+
+    fn decided(&self, object: &Obj, memory: &Memory) -> Step {
+        let step = self.with_view(object, memory, protocol::decide);
+        self.scene.bend_step(step, object)
+    }
+
+    /// What this process knows of the object by now.
+    fn memory_of(&self, object: &Obj) -> Memory {
+        let process = self.own();
+        let mut memory = match process.uids[self.slot] == Some(object.uid) {
+            true => process.memory[self.slot],
+            false => Memory::default(),
+        };
+        let facts = self.facts(object, &[None; SLOTS]);
+        let order = facts.order.filter(|order| order.uid == object.uid());
+        memory.see(&facts, order, object.uid >= process.newer, self.now());
+        memory
+    }
+
+    /// The watch shows the object.
+    pub fn see(&mut self) {
+        let slot = self.slot;
+        if let Some(object) = self.object() {
+            self.me().memory[slot] = self.memory_of(&object);
+            self.me().uids[slot] = Some(object.uid);
+        }
+    }
+
+    /// What this process would do now.
+    pub fn plan(&self) -> Option<(Obj, Memory, Step)> {
+        let object = self.object()?;
+        self.own().key?;
+        let memory = self.memory_of(&object);
+        let memory = self.with_view(&object, &memory, resolve::observed);
+        let step = self.decided(&object, &memory);
+        Some((object, memory, step))
+    }
+
+    /// Whether a list is worth a look: one that is wanted, or one that shows more than was seen.
+    pub fn wants_list(&self) -> Option<bool> {
+        let (object, memory, step) = self.plan()?;
+        if let Step::Wait(Wait {
+            list: Some(list), ..
+        }) = step
+        {
+            let is_due = span(self.world.now) > list.after;
+            return is_due.then_some(list.whole);
+        }
+        let id = match object.record()?.outcome {
+            Outcome::Created(id) | Outcome::Adopting(id) => id,
+            _ => return None,
+        };
+        let at = index(id);
+        let key = self.own().key?;
+        let there = self.world.servers[at].filter(|s| s.account == key);
+        let seen = self.own().seen[at].map(|seen| seen.server);
+        let may_be_false = self.world.has(Fault::Omit) || self.world.has(Fault::EmptyList);
+        let is_stale = there != seen || memory.missing().is_some() || may_be_false;
+        let is_old = self.own().whole.is_none_or(|(at, _)| at < self.world.now);
+        (is_stale && is_old).then_some(true)
+    }
+
+    /// Reads a list.
+    fn list(&mut self, whole: bool, look: Look) {
+        let now = self.world.now;
+        let Some(key) = self.own().key else { return };
+        let from = match look {
+            Look::Late => self.world.before[0],
+            _ => self.world.servers,
+        };
+        let whole = whole && !self.is_off(Rule::Whole);
+        let known_at = u8::from(self.world.account.made_for != 0);
+        let mut is_known = known_at == key && self.scene.has_known(known_at);
+        is_known &= look != Look::Empty && look != Look::Omits(SERVERS);
+        for (index, server) in from.iter().enumerate() {
+            let shown = server.filter(|s| s.account == key && (whole || s.cluster));
+            let shown = shown.filter(|_| look != Look::Empty && look != Look::Omits(index));
+            let seen = &mut self.world.processes[self.process].seen[index];
+            *seen = match (shown, *seen) {
+                (Some(server), _) => Some(Seen {
+                    at: now,
+                    server,
+                    listed: true,
+                }),
+                // Without the tag of the cluster such a list says nothing of it.
+                (None, Some(seen)) if !whole && !seen.server.cluster => Some(seen),
+                (None, _) => None,
+            };
+        }
+        if whole || self.is_off(Rule::Whole) {
+            self.me().whole = Some((now, is_known));
+        }
+        self.me().list = Some((now, is_known));
+    }
+
+    /// One pass: observe, decide, and the first step of what was decided.
+    pub fn pass(&mut self, look: Look) {
+        self.use_key();
+        if look != Look::Not {
+            let Some(whole) = self.wants_list() else {
+                return;
+            };
+            self.list(whole, look);
+        }
+        let Some((object, memory, step)) = self.plan() else {
+            return;
+        };
+        let slot = self.slot;
+        self.me().uids[slot] = Some(object.uid);
+        self.me().memory[slot] = memory;
+        // The read is a step of its own, which may be answered falsely.
+        if look != Look::Not && matches!(step, Step::Read(_)) {
+            return;
+        }
+        if let Some(order) = object.record().filter(|_| self.is_off(Rule::Fence))
+            && order.outcome == Outcome::Open
+            && unix(self.world.now) <= order.send_by
+        {
+            return self.go(Task::Send {
+                order,
+                is_sure: true,
+            });
+        }
+        self.begin(&object, step);
+    }
+
+    /// The first step of what was decided: what cannot be told apart from it is done at once.
+    fn begin(&mut self, object: &Obj, step: Step) {
+        let at = (object.uid, object.version);
+        let (uid, version) = at;
+        match step {
+            Step::Wait(_) | Step::Keep(_) => {}
+            Step::AddFinalizer => {
+                // The API server takes no new finalizer on a deleted object.
+                let is_living = |o: &Obj| !o.deleting;
+                if self.world.objects[self.slot]
+                    .as_ref()
+                    .is_some_and(is_living)
+                    && self.write(at, |o| o.finalizer = true)
+                {
+                    self.memory().added_finalizer();
+                }
+            }
+            Step::RemoveFinalizer => self.go(Task::RemoveFinalizer { uid, version }),
+            Step::ForgetRelease => _ = self.write(at, |o| o.release = None),
+            Step::Record(order) => match self.scene.slow {
+                true => self.go(Task::Write {
+                    uid,
+                    version,
+                    order,
+                }),
+                false => _ = self.record(at, order),
+            },
+            Step::Order { .. } => {}
+            Step::Claim(server) => self.claim(object, index(server)),
+            Step::Finish(server) => self.finish(object, index(server)),
+            Step::Read(server) => _ = self.get(object, index(server)),
+            Step::Retain(server) => {
+                if self
+                    .get(object, index(server))
+                    .is_some_and(|s| release::may_retain(&s))
+                {
+                    self.change(index(server), Change::Kept(true));
+                }
+            }
+            Step::Unretain(server) => {
+                if self.get(object, index(server)).is_some() {
+                    self.change(index(server), Change::Kept(false));
+                }
+            }
+            Step::Release(server) => self.note_release(object, server),
+        }
+    }
+
+    fn change(&mut self, server: usize, change: Change) {
+        let server = u8::try_from(server).unwrap();
+        let since = self.world.now;
+        self.go(Task::Change {
+            server,
+            change,
+            since,
+        });
+    }
+
+    /// A write that rests on a version.
+    fn write(&mut self, (uid, version): (u8, u8), change: impl FnOnce(&mut Obj)) -> bool {
+        let slot = self.slot;
+        let version = match self.is_off(Rule::Precondition) {
+            true => self.world.objects[slot]
+                .filter(|o| o.uid == uid)
+                .map_or(version, |o| o.version),
+            false => version,
+        };
+        let written = self.world.write(slot, (uid, version), change);
+        if written.is_some() {
+            let object = self.world.objects[slot];
+            self.learn(object);
+        }
+        written.is_some()
+    }
+
+    fn record(&mut self, at: (u8, u8), order: Option<Order>) -> bool {
+        let is_written = self.write(at, |o| (o.order, o.words) = (order, Words::default()));
+        if is_written {
+            self.wrote(order);
+        }
+        is_written
+    }
+
+    fn wrote(&mut self, order: Option<Order>) {
+        let now = self.now();
+        self.memory().wrote(order, now);
+        if let Some(order) = order
+            && let Outcome::Created(server) = order.outcome
+            && let Some(object) = self.world.objects[self.slot]
+            && let Some(server) = &mut self.world.servers[index(server)]
+        {
+            server.owner = object.owner;
+            (server.stays, server.stripped) = (false, false);
+            if server.foreign {
+                self.world.breaks(TakenFromOthers);
+            }
+        }
+    }
+
+    /// A read of a server; none: it says 404.
+    fn get(&mut self, object: &Obj, at: usize) -> Option<Server> {
+        let key = self.own().key?;
+        let now = self.world.now;
+        let Some(server) = self.world.servers[at].filter(|s| s.account == key) else {
+            let now = self.now();
+            self.memory().read_missing(now);
+            return None;
+        };
+        let listed = self.own().seen[at].is_some_and(|seen| seen.listed);
+        let seen = Seen {
+            at: now,
+            server,
+            listed,
+        };
+        self.me().seen[at] = Some(seen);
+        let shown = self.shown(object, at, &seen);
+        let now = self.now();
+        self.memory().shown(now);
+        Some(shown)
+    }
+
+    /// A read that says 404 of a server that is there.
+    pub fn miss(&mut self) {
+        let Some((object, memory, _)) = self.plan() else {
+            return;
+        };
+        let slot = self.slot;
+        self.me().uids[slot] = Some(object.uid);
+        self.me().memory[slot] = memory;
+        let now = self.now();
+        self.memory().read_missing(now);
+    }
+
+    /// Whether the next thing is a read, which may be answered falsely.
+    pub fn reads(&self) -> Option<usize> {
+        match self.plan()?.2 {
+            Step::Read(server) => Some(index(server)),
+            _ => None,
+        }
+    }
+
+    /// Live read of the object, the decision again, and the write of the open record.
+    pub fn start_order(&mut self, answer: Answer) {
+        let slot = self.slot;
+        let Some((_, memory, Step::Order { .. })) = self.plan() else {
+            return;
+        };
+        self.me().memory[slot] = memory;
+        let Some(object) = self.world.objects[slot] else {
+            return;
+        };
+        if Some(object.uid) != self.own().uids[slot]
+            || self.world.account.accepted != self.own().key.unwrap_or(9)
+        {
+            return;
+        }
+        let Step::Order { after, lost, cut } = self.decided(&object, &memory) else {
+            return self.learn(Some(object));
+        };
+        if !object.finalizer {
+            if self.write((object.uid, object.version), |o| o.finalizer = true) {
+                self.memory().added_finalizer();
+            }
+            return;
+        }
+        self.world.nonces += 1;
+        let now = self.world.now;
+        let seq = u32::try_from(unix(now)).unwrap().max(after + 1);
+        let order = Order {
+            uid: object.uid(),
+            seq,
+            nonce: self.world.nonces.into(),
+            send_by: unix(now + 1),
+            account: self.world.account_id(),
+            outcome: Outcome::Open,
+            answer_lost: false,
+            lost,
+            cut,
+        };
+        let at @ (uid, version) = (object.uid, object.version);
+        match answer {
+            // Between the read and the write another process may write.
+            Answer::Ok if self.scene.slow => {
+                let order = Some(order);
+                self.go(Task::Write {
+                    uid,
+                    version,
+                    order,
+                });
+            }
+            Answer::Ok => {
+                if self.write(at, |o| (o.order, o.words) = (Some(order), Words::default())) {
+                    self.wrote(Some(order));
+                    self.go(Task::Send {
+                        order,
+                        is_sure: true,
+                    });
+                }
+            }
+            Answer::After => {
+                self.write(at, |o| (o.order, o.words) = (Some(order), Words::default()));
+                self.go(Task::Send {
+                    order,
+                    is_sure: false,
+                });
+            }
+            _ => {
+                let write = Wire::Write {
+                    slot: u8::try_from(slot).unwrap(),
+                    version: object.version,
+                    order,
+                };
+                self.world.wire.push(write);
+                self.go(Task::Send {
+                    order,
+                    is_sure: false,
+                });
+            }
+        }
+    }
+
+    /// The next step of what the process is in the middle of.
+    pub fn step(&mut self, answer: Answer) {
+        let task = self.task();
+        self.go(Task::Idle);
+        match task {
+            Task::Idle => {}
+            Task::Send { order, is_sure } => self.send(order, is_sure, answer),
+            // What rests on an old look is not sent.
+            Task::Change { since, .. } if self.world.now > since + 1 => {}
+            Task::Change { server, change, .. } => self.send_change(server, change, answer),
+            Task::Write {
+                uid,
+                version,
+                order,
+            } => {
+                let is_written = self.record((uid, version), order);
+                if let Some(order) = order.filter(|_| is_written)
+                    && order.outcome == Outcome::Open
+                    && !order.answer_lost
+                {
+                    self.go(Task::Send {
+                        order,
+                        is_sure: true,
+                    });
+                }
+            }
+            Task::RemoveFinalizer { uid, version } => self.remove_finalizer((uid, version)),
+            Task::Look {
+                server,
+                uid,
+                send_by,
+            } => self.look(server, uid, send_by),
+            Task::Delete {
+                server,
+                uid,
+                send_by,
+            } => self.delete(server, uid, send_by, answer),
+        }
+    }
+
+    /// One POST: where the own nonce stands, and in time.
+    fn send(&mut self, order: Order, is_sure: bool, answer: Answer) {
+        let slot = self.slot;
+        let live = self.world.objects[slot];
+        let stands = live.and_then(|o| o.record()).is_some_and(|it| it == order);
+        if !is_sure && !stands && !self.is_off(Rule::Nonce) {
+            return;
+        }
+        if !is_sure {
+            self.learn(live);
+            self.wrote(Some(order));
+        }
+        let is_late = unix(self.world.now) > order.send_by && !self.is_off(Rule::SendBy);
+        if is_late {
+            return self.memory().answered(order.with(Outcome::NotSent));
+        }
+        let Some(key) = self.own().key else { return };
+        let Some(object) = live
+            .filter(|o| o.uid() == order.uid)
+            .or(self.own().cache[slot])
+        else {
+            return;
+        };
+        match answer {
+            Answer::NotSent => return self.memory().answered(order.with(Outcome::NotSent)),
+            Answer::Refused => {
+                self.judge_post(&object, order.seq);
+                return self.memory().answered(order.with(Outcome::Refused));
+            }
+            _ => self.judge_post(&object, order.seq),
+        }
+        let post = Wire::Post {
+            owner: object.owner,
+            seq: order.seq,
+            account: key,
+            sent: self.world.now,
+        };
+        let lost = Order {
+            answer_lost: true,
+            ..order
+        };
+        match answer {
+            Answer::Ok => {
+                if let Some(server) = self.arrive_post(post) {
+                    self.memory()
+                        .answered(order.with(Outcome::Created(id(server))));
+                    let listed = false;
+                    let (at, it) = (self.world.now, self.world.servers[server]);
+                    self.me().seen[server] = it.map(|server| Seen { at, server, listed });
+                }
+            }
+            Answer::After => {
+                self.arrive_post(post);
+                self.memory().answered(lost);
+            }
+            Answer::Later => {
+                self.world.wire.push(post);
+                self.memory().answered(lost);
+            }
+            _ => self.memory().answered(lost),
+        }
+    }
+
+    fn arrive_post(&mut self, post: Wire) -> Option<usize> {
+        super::outside::arrive(self.world, post)
+    }
+
+    /// What must be so when a POST is sent.
+    fn judge_post(&mut self, object: &Obj, seq: u32) {
+        let owner = object.owner;
+        let world = &mut *self.world;
+        if world.posts.contains(&(owner, seq)) || world.is_under_way(owner) {
+            world.breaks(SecondPost);
+        }
+        if world.live_of(owner).next().is_some() {
+            world.breaks(BesideOwn);
+        }
+        let is_former = |s: &&Srv| {
+            s.is_live()
+                && s.owner.name == owner.name
+                && s.owner != owner
+                && !s.beside
+                && !s.stripped
+        };
+        if world.servers.iter().flatten().any(|s| is_former(&s)) {
+            world.breaks(BesideFormer);
+        }
+        world.posts.push((owner, seq));
+    }
+
+    fn send_change(&mut self, server: u8, change: Change, answer: Answer) {
+        match answer {
+            Answer::Before => {}
+            Answer::Later => {
+                let sent = self.world.now;
+                self.world.wire.push(Wire::Tag {
+                    server,
+                    change,
+                    sent,
+                });
+            }
+            _ => {
+                super::outside::retag(self.world, server, change);
+                if answer != Answer::Ok {
+                    return;
+                }
+                let at = usize::from(server);
+                let now = self.world.now;
+                if let (Some(seen), Some(server)) = (
+                    &mut self.world.processes[self.process].seen[at],
+                    self.world.servers[at],
+                ) {
+                    (seen.at, seen.server) = (now, server);
+                }
+                if let Change::Own(..) = change {
+                    let now = self.now();
+                    self.memory().claimed(id(at), now);
+                }
+            }
+        }
+    }
+
+    /// Live list of the objects, and a read of the server.
+    fn claim(&mut self, object: &Obj, at: usize) {
+        let live = match self.is_off(Rule::LiveList) {
+            true => self.own().cache,
+            false => self.objects(true),
+        };
+        let Some(server) = self.get(object, at) else {
+            return;
+        };
+        let others = || live.iter().flatten().filter(|o| o.uid != object.uid);
+        let is_recorded = others().any(|o| o.has() == Some(at));
+        let is_recorded = is_recorded && !self.is_off(Rule::Alone);
+        let there = self.world.servers[at];
+        let is_owned = there.is_some_and(|s| others().any(|o| s.has_tag(o.owner)));
+        let is_owned = is_owned && !self.is_off(Rule::Alone);
+        let gives_way = self.is_off(Rule::HoldOn) || self.is_off(Rule::ClaimFirst);
+        let server = Server {
+            own: server.own.filter(|_| !gives_way),
+            ..server
+        };
+        match take::claim(&server, is_recorded, is_owned) {
+            take::Claim::GiveWay => _ = self.record((object.uid, object.version), None),
+            take::Claim::Tag if there.is_some_and(|s| s.cluster && s.has_tag(object.owner)) => {
+                let now = self.now();
+                self.memory().claimed(id(at), now);
+            }
+            take::Claim::Tag => {
+                if let Some(order) = object.record() {
+                    self.change(at, Change::Own(object.owner, order.seq));
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, object: &Obj, at: usize) {
+        let Some(order) = object.record() else { return };
+        let server = match self.is_off(Rule::AdoptRead) {
+            true => self.own().seen[at].map(|seen| self.shown(object, at, &seen)),
+            false => self.get(object, at),
+        };
+        let Some(server) = server else { return };
+        let (uid, version) = (object.uid, object.version);
+        match take::finish(&order, &server) {
+            take::Finish::GiveWay => _ = self.record((uid, version), None),
+            take::Finish::ClaimAgain => self.memory().unclaimed(),
+            take::Finish::Wait => {}
+            take::Finish::RemoveOther => {
+                let tags = self.world.servers[at].map(|s| s.tags).unwrap_or_default();
+                let other = tags
+                    .iter()
+                    .flatten()
+                    .find(|(owner, _)| *owner != object.owner);
+                if let Some((owner, _)) = other {
+                    self.change(at, Change::Off(*owner));
+                }
+            }
+            take::Finish::Adopted(order) => self.go(Task::Write {
+                uid,
+                version,
+                order: Some(order),
+            }),
+        }
+    }
+
+    fn remove_finalizer(&mut self, at: (u8, u8)) {
+        let slot = self.slot;
+        let before = self.world.objects[slot];
+        let at = match self.is_off(Rule::FinalizerPrecondition) {
+            true => before
+                .filter(|o| o.uid == at.0)
+                .map_or(at, |o| (o.uid, o.version)),
+            false => at,
+        };
+        if self
+            .world
+            .write(slot, at, |o| o.finalizer = false)
+            .is_none()
+        {
+            return;
+        }
+        let object = self.world.objects[slot];
+        self.learn(object);
+        let Some(gone) = before.filter(|_| object.is_none()) else {
+            return;
+        };
+        let objects = self.objects(true);
+        let is_named = |index: usize| {
+            let mut others = objects.iter().flatten();
+            others.any(|o| o.names.map(usize::from) == Some(index) || o.has() == Some(index))
+        };
+        let mut live: Vec<usize> = self.world.live_of(gone.owner).collect();
+        live.retain(|index| !is_named(*index));
+        let is_let = |s: &Srv| s.kept || s.stripped;
+        let servers = &mut self.world.servers;
+        let mut is_dropped = self
+            .world
+            .wire
+            .iter()
+            .any(|w| matches!(w, Wire::Post { owner, .. } if *owner == gone.owner));
+        for index in live {
+            if let Some(server) = &mut servers[index] {
+                is_dropped |= !is_let(server);
+                server.stays = server.kept;
+            }
+        }
+        if is_dropped {
+            self.world.breaks(Dropped);
+        }
+    }
+
+    /// Live read of the object, the decision again, and the record of the release.
+    fn note_release(&mut self, object: &Obj, server: ServerId) {
+        let slot = self.slot;
+        let live = self.world.objects[slot].filter(|o| o.uid == object.uid);
+        let Some(live) = live else { return };
+        let memory = self.own().memory[slot];
+        if self.decided(&live, &memory) != Step::Release(server) {
+            return self.learn(Some(live));
+        }
+        let begun = live.release.is_some_and(|it| it.uid == live.uid());
+        if live.deleting && live.retain && !begun {
+            self.world.breaks(KeptDelete);
+        }
+        let release = Release {
+            uid: live.uid(),
+            server,
+            send_by: unix(self.world.now + 1),
+        };
+        let is_noted = self.is_off(Rule::ReleaseRecord)
+            || self.write((live.uid, live.version), |o| o.release = Some(release));
+        if is_noted {
+            self.go(Task::Look {
+                server: u8::try_from(index(server)).unwrap(),
+                uid: live.uid,
+                send_by: self.world.now + 1,
+            });
+        }
+    }
+
+    fn look(&mut self, server: u8, uid: u8, send_by: Tick) {
+        let Some(object) = self.object().or(self.own().cache[self.slot]) else {
+            return;
+        };
+        let at = usize::from(server);
+        let fresh = match self.is_off(Rule::FreshRead) {
+            true => self.own().seen[at].map(|seen| self.shown(&object, at, &seen)),
+            false => self.get(&object, at),
+        };
+        let Some(mut fresh) = fresh else { return };
+        fresh.others &= !self.is_off(Rule::OneTag);
+        if object.uid == uid && release::may_delete(&fresh, object.deleting) {
+            // Between this read and the DELETE it may come to life.
+            if fresh.is_live() && !object.deleting {
+                self.world.breaks(LivingDelete);
+            }
+            self.go(Task::Delete {
+                server,
+                uid,
+                send_by,
+            });
+        }
+    }
+
+    fn delete(&mut self, server: u8, uid: u8, send_by: Tick, answer: Answer) {
+        if self.world.now > send_by && !self.is_off(Rule::DeleteBy) {
+            return;
+        }
+        let sent = self.world.now;
+        let at = usize::from(server);
+        match answer {
+            Answer::Before => {}
+            Answer::Refused => {
+                if let Some(server) = &mut self.world.servers[at] {
+                    server.refused = true;
+                }
+                self.memory().refused_release();
+            }
+            Answer::Later => self.world.wire.push(Wire::Delete { server, uid, sent }),
+            _ => super::outside::delete(self.world, server, uid),
+        }
+    }
+
+    /// Whether the DELETE that is next may be refused: that of a failed server.
+    pub fn may_be_refused(&self) -> bool {
+        match self.task() {
+            Task::Delete { server, .. } => {
+                self.world.servers[usize::from(server)].is_some_and(|s| s.state == State::Failed)
+            }
+            Task::Send { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// The key that the Secret leads to is accepted, or the one before is used on (K1).
+    fn use_key(&mut self) {
+        let account = self.world.account;
+        if self.own().key == Some(account.leads) && account.accepted == account.leads {
+            return;
+        }
+        if account.leads == account.accepted {
+            return self.switch_to(account.leads);
+        }
+        let is_known = self.scene.has_known(account.made_for) && account.leads == account.made_for;
+        let is_used = |o: &Obj| o.finalizer || o.order.is_some();
+        let is_used = self.objects(false).iter().flatten().any(is_used);
+        let is_used = is_used && !self.is_off(Rule::NewKey);
+        let is_same = is_known || account.same;
+        if is_same || account.new || !is_used {
+            let account = &mut self.world.account;
+            account.accepted = account.leads;
+            if !is_same {
+                account.id += 1;
+                account.made_for = account.leads;
+            }
+            (account.same, account.new) = (false, false);
+            let leads = account.leads;
+            self.switch_to(leads);
+        }
+    }
+
+    /// What was seen with another key says nothing.
+    fn switch_to(&mut self, key: u8) {
+        let me = self.me();
+        if me.key.replace(key).is_some_and(|former| former != key) {
+            me.seen = [None; SERVERS];
+            (me.list, me.whole) = (None, None);
+        }
+    }
+}
+
+trait Newest {
+    fn max_by_began(self, other: Self) -> Self;
+}
+
+impl Newest for Option<List> {
+    /// The one that began later.
+    fn max_by_began(self, other: Self) -> Self {
+        match (self, other) {
+            (Some(one), Some(other)) if other.began > one.began => Some(other),
+            (one, other) => one.or(other),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Each rule of the protocol can be switched off, by bending what the deciding code reads, or what it said.
+
+use super::{
+    scene::Scene,
+    world::{Obj, span},
+};
+use flexmetal_core::protocol::{
+    Known, List, Order, Outcome, Server, State, Step, View, Wait, memory::Sight,
+};
+
+/// A rule that is switched off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rule {
+    Precondition,
+    Nonce,
+    Fence,
+    SendBy,
+    Look,
+    Whole,
+    RestartNew,
+    RestartClosed,
+    Grace,
+    AbsentGrace,
+    TwoLists,
+    Control,
+    ControlUnknown,
+    Suspect,
+    FindAlways,
+    DeadOlder,
+    RecordUid,
+    ReleaseUid,
+    FormerHolds,
+    Claim,
+    Settle,
+    ClaimFirst,
+    LiveList,
+    HoldOn,
+    Alone,
+    AdoptRead,
+    OwnFirst,
+    ForeignCluster,
+    OneTag,
+    FreshRead,
+    DeleteBy,
+    ReleaseRecord,
+    RecordBinds,
+    FinalizerPrecondition,
+    GoneGrace,
+    ProofAtEnd,
+    SureAtEnd,
+    FinalizerBack,
+    Unretain,
+    AnyTag,
+    NewKey,
+}
+
+impl Rule {
+    pub const ALL: [Self; 41] = [
+        Self::Precondition,
+        Self::Nonce,
+        Self::Fence,
+        Self::SendBy,
+        Self::Look,
+        Self::Whole,
+        Self::RestartNew,
+        Self::RestartClosed,
+        Self::Grace,
+        Self::AbsentGrace,
+        Self::TwoLists,
+        Self::Control,
+        Self::ControlUnknown,
+        Self::Suspect,
+        Self::FindAlways,
+        Self::DeadOlder,
+        Self::RecordUid,
+        Self::ReleaseUid,
+        Self::FormerHolds,
+        Self::Claim,
+        Self::Settle,
+        Self::ClaimFirst,
+        Self::LiveList,
+        Self::HoldOn,
+        Self::Alone,
+        Self::AdoptRead,
+        Self::OwnFirst,
+        Self::ForeignCluster,
+        Self::OneTag,
+        Self::FreshRead,
+        Self::DeleteBy,
+        Self::ReleaseRecord,
+        Self::RecordBinds,
+        Self::FinalizerPrecondition,
+        Self::GoneGrace,
+        Self::ProofAtEnd,
+        Self::SureAtEnd,
+        Self::FinalizerBack,
+        Self::Unretain,
+        Self::AnyTag,
+        Self::NewKey,
+    ];
+}
+
+fn believed(list: Option<List>) -> Option<List> {
+    list.map(|list| List {
+        known: Known::Shown,
+        ..list
+    })
+}
+
+impl Scene {
+    pub fn bend_servers(&self, servers: &mut [Server]) {
+        for server in servers {
+            match self.off {
+                Some(Rule::Suspect) => server.suspect = false,
+                Some(Rule::FormerHolds) => server.former = false,
+                Some(Rule::ForeignCluster) => server.foreign = false,
+                Some(Rule::OneTag) => server.others = false,
+                _ => {}
+            }
+        }
+    }
+
+    pub fn bend_view(&self, view: &mut View<'_>) {
+        let order = view.order();
+        let outcome = order.map(|order| order.outcome);
+        let sight = view.memory.sight();
+        let is_open = outcome == Some(Outcome::Open);
+        match self.off {
+            Some(Rule::RestartNew) if outcome.is_none() => view.times.restart = span(0),
+            Some(Rule::RestartClosed) if outcome.is_some() => view.times.restart = span(0),
+            Some(Rule::Grace) if sight == Sight::Nothing && !is_open => {
+                view.times.grace = span(0);
+            }
+            Some(Rule::AbsentGrace) if is_open => view.times.grace = span(0),
+            Some(Rule::TwoLists) if is_open || outcome.is_none() => view.times.spacing = span(0),
+            Some(Rule::ControlUnknown)
+                if view.whole.is_some_and(|l| l.known == Known::NoneExists) =>
+            {
+                (view.list, view.whole) = (believed(view.list), believed(view.whole));
+            }
+            Some(Rule::Settle) if matches!(outcome, Some(Outcome::Adopting(_))) => {
+                view.times.spacing = span(0);
+            }
+            Some(Rule::GoneGrace) if order.is_some() && !is_open => view.times.grace = span(0),
+            Some(Rule::RecordBinds)
+                if view.object.end != flexmetal_core::protocol::End::Release =>
+            {
+                view.object.release = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// The servers of an object whose record is this, where a rule on own servers is off.
+    pub fn bend_own(&self, order: Option<&Order>, object: &Obj, servers: &mut [Server]) {
+        for server in servers {
+            let is_closed = order.is_some_and(Order::is_closed);
+            let is_recorded = object.has().is_some_and(|at| at as u128 == server.id.0);
+            match self.off {
+                Some(Rule::FindAlways) if is_closed && !is_recorded => server.own = None,
+                Some(Rule::DeadOlder) => {
+                    let open = order.filter(|order| order.outcome == Outcome::Open);
+                    if let Some(order) = open
+                        && server.own.is_some()
+                        && server.state != State::Live
+                    {
+                        server.own = Some(order.seq);
+                    }
+                }
+                Some(Rule::OwnFirst) => {
+                    let is_named = object.names.is_some_and(|at| u128::from(at) == server.id.0);
+                    if object.names.is_some() && !is_named && order.is_none() {
+                        server.own = None;
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    pub fn bend_step(&self, step: Step, object: &Obj) -> Step {
+        let waits = matches!(step, Step::Wait(Wait { list: Some(_), .. }));
+        let order = object.record();
+        let is_closed = order.is_some_and(|order| order.is_closed());
+        match (self.off, step) {
+            (Some(Rule::Claim), Step::Record(Some(order))) => match order.outcome {
+                Outcome::Adopting(server) => {
+                    Step::Record(Some(order.with(Outcome::Created(server))))
+                }
+                _ => step,
+            },
+            (Some(Rule::ProofAtEnd), _) if object.deleting && waits && !is_closed => {
+                Step::RemoveFinalizer
+            }
+            (Some(Rule::SureAtEnd), _) if object.deleting && waits && is_closed => {
+                Step::RemoveFinalizer
+            }
+            (Some(Rule::Unretain), Step::Unretain(server)) => Step::Keep(server),
+            _ => step,
+        }
+    }
+}

@@ -1,0 +1,558 @@
+//! A scene: a small world, and what may go wrong in it.
+
+use super::{
+    outside::{self, Act, Off},
+    process::{Answer, Hand, Look},
+    promises,
+    rules::Rule,
+    world::*,
+};
+use flexmetal_core::protocol::{Order, Outcome, State, Step, Times, Words};
+use stateright::{Model, Property};
+
+/// How a scene begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// An object that comes into being before the eyes of the process.
+    New,
+    /// An object that was made while no process was leader.
+    Old,
+    /// An object with a delivered server.
+    Delivered,
+    /// A retained server; its object can be applied again.
+    Kept,
+    /// The same, and the namespace was made again.
+    Former,
+    /// A server that nobody has; the object names it.
+    Named,
+    /// The same, and both objects name it.
+    NamedTwice,
+    /// A retained server of this name, and one that nobody has, which the object names.
+    NamedBeside,
+    /// A retained server of this name; the object under the other name names it.
+    KeptNamed,
+    /// Two clusters with one cluster ID, each with an object of this name; one has a server.
+    Twin,
+    /// The same; the other object names that server.
+    TwinNamed,
+    /// A server of another cluster, which the object names.
+    OtherCluster,
+    /// An object with a server in each of two namespaces, and one names the other's retained one.
+    OtherNamespace,
+}
+
+/// What is applied under the other name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Other {
+    /// An object that names the first server.
+    Names,
+    /// A copy of the first object with all that the operator wrote.
+    Copy,
+}
+
+/// A scene.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    pub name: &'static str,
+    pub ticks: Tick,
+    pub faults: Vec<(Fault, u8)>,
+    pub start: Start,
+    pub other: Other,
+    /// How many processes there are at the start, and at most.
+    pub begins: usize,
+    pub processes: usize,
+    /// The grace period in ticks.
+    pub grace: Tick,
+    /// A new leader waits for a minute in place of the grace period, where the rules say so.
+    pub minute: bool,
+    /// By so many ticks a list may lag.
+    pub lag: usize,
+    /// The watch may be behind.
+    pub stale: bool,
+    /// The world may move between a decision and its write.
+    pub slow: bool,
+    /// A server is known that lists must show.
+    pub control: bool,
+    pub other_control: bool,
+    pub replace: bool,
+    pub retain: bool,
+    pub is_shared: bool,
+    pub twin: bool,
+    pub portal: &'static [Off],
+    /// Every so manieth state is walked to its end.
+    pub every: u64,
+    pub off: Option<Rule>,
+}
+
+impl Default for Scene {
+    fn default() -> Self {
+        Self {
+            name: "",
+            ticks: 0,
+            faults: Vec::new(),
+            start: Start::New,
+            other: Other::Names,
+            begins: 1,
+            processes: 1,
+            grace: 4,
+            minute: false,
+            lag: 1,
+            stale: false,
+            slow: false,
+            control: true,
+            other_control: false,
+            replace: false,
+            retain: false,
+            is_shared: false,
+            twin: false,
+            portal: &[Off::All],
+            every: 16,
+            off: None,
+        }
+    }
+}
+
+/// What happens next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    Tick,
+    Pass(usize, usize, Look),
+    Order(usize, usize, Answer),
+    Miss(usize, usize),
+    Step(usize, usize, Answer),
+    Sync(usize, usize),
+    Arrive(usize),
+    Drop(usize),
+    Crash(usize),
+    Outside(Act),
+}
+
+/// The first name, in the namespace as it was first made.
+const FIRST: Owner = Owner {
+    name: 0,
+    namespace: 0,
+};
+/// Whose is what nobody has.
+pub const NOBODY: Owner = Owner {
+    name: 9,
+    namespace: 9,
+};
+/// The number in the tag of a server that is there at the start.
+const EARLY: u32 = 1_700_000_000;
+
+fn object(uid: u8, owner: Owner) -> Obj {
+    Obj {
+        uid,
+        owner,
+        version: 0,
+        deleting: false,
+        finalizer: false,
+        order: None,
+        release: None,
+        names: None,
+        retain: false,
+        replace: false,
+        words: Words::default(),
+    }
+}
+
+fn server(owner: Owner) -> Srv {
+    let mut server = Srv {
+        state: State::Live,
+        account: 0,
+        created: 0,
+        cluster: owner != NOBODY,
+        foreign: false,
+        tags: [None; TAGS],
+        kept: false,
+        owner,
+        stays: false,
+        beside: false,
+        stripped: false,
+        refused: false,
+    };
+    if owner != NOBODY {
+        server.put(owner, EARLY);
+    }
+    server
+}
+
+/// The object has that server.
+fn with_server(object: Obj, at: usize) -> Obj {
+    Obj {
+        finalizer: true,
+        order: Some(Order {
+            uid: object.uid(),
+            seq: EARLY,
+            nonce: 0,
+            send_by: 0,
+            account: flexmetal_core::protocol::AccountId(0),
+            outcome: Outcome::Created(id(at)),
+            answer_lost: false,
+            lost: 0,
+            cut: 0,
+        }),
+        ..object
+    }
+}
+
+impl Scene {
+    /// Whether the account for which an ID was made has a known server.
+    pub fn has_known(&self, account: u8) -> bool {
+        match account {
+            0 => self.control,
+            _ => self.other_control,
+        }
+    }
+
+    pub fn times(&self) -> Times {
+        Times {
+            grace: span(self.grace),
+            check: span(2),
+            arrival: span(2),
+            restart: span(if self.minute { 2 } else { self.grace }),
+            spacing: span(2),
+        }
+    }
+
+    /// Whether a process sees the object of this slot.
+    pub fn sees(&self, process: usize, slot: usize) -> bool {
+        !self.twin || process == slot
+    }
+
+    pub fn apply_other(&self, world: &mut World, slot: usize) {
+        let uid = world.uids;
+        world.uids += 1;
+        let owner = Owner {
+            name: 1,
+            namespace: world.namespace,
+        };
+        world.objects[slot] = match self.other {
+            Other::Names => Some(Obj {
+                names: Some(0),
+                ..object(uid, owner)
+            }),
+            Other::Copy => world.objects[0].or(world.backup[0]).map(|first| Obj {
+                uid,
+                owner,
+                version: 0,
+                deleting: false,
+                words: Words::default(),
+                ..first
+            }),
+        };
+    }
+
+    fn world(&self) -> World {
+        let mut world = World {
+            now: 0,
+            objects: [None; SLOTS],
+            namespace: 0,
+            uids: 0,
+            nonces: 0,
+            servers: [None; SERVERS],
+            before: Vec::new(),
+            wire: Vec::new(),
+            processes: Vec::new(),
+            account: Account {
+                id: 0,
+                leads: 0,
+                accepted: 0,
+                made_for: 0,
+                same: false,
+                new: false,
+            },
+            posts: Vec::new(),
+            etcd: None,
+            backup: [None; SLOTS],
+            budget: [0; FAULTS],
+            broken: None,
+        };
+        for (fault, count) in &self.faults {
+            world.budget[*fault as usize] = *count;
+        }
+        self.furnish(&mut world);
+        for object in world.objects.iter_mut().flatten() {
+            object.replace = self.replace;
+            object.retain |= self.retain;
+        }
+        world.before = vec![world.servers; self.lag];
+        let is_new = self.start == Start::New;
+        world.uids = if is_new { 0 } else { 2 };
+        for _ in 0..self.begins {
+            let process = Process::new(&world);
+            world.processes.push(process);
+        }
+        world.uids = 2;
+        world
+    }
+
+    fn furnish(&self, world: &mut World) {
+        let first = object(0, FIRST);
+        let second = object(1, Owner { name: 1, ..FIRST });
+        let named = |object: Obj| Obj {
+            names: Some(0),
+            ..object
+        };
+        let kept = Srv {
+            kept: true,
+            stays: true,
+            ..server(FIRST)
+        };
+        match self.start {
+            Start::New | Start::Old => world.objects[0] = Some(first),
+            Start::Delivered => {
+                world.servers[0] = Some(server(FIRST));
+                world.objects[0] = Some(with_server(first, 0));
+            }
+            Start::Kept => {
+                world.servers[0] = Some(kept);
+                world.objects[0] = Some(first);
+            }
+            Start::Former => {
+                world.namespace = 1;
+                world.servers[0] = Some(kept);
+                let owner = Owner {
+                    namespace: 1,
+                    ..FIRST
+                };
+                world.objects[0] = Some(object(0, owner));
+            }
+            Start::Named => {
+                world.servers[0] = Some(server(NOBODY));
+                world.objects[0] = Some(named(first));
+            }
+            Start::NamedTwice => {
+                world.servers[0] = Some(server(NOBODY));
+                world.objects = [Some(named(first)), Some(named(second))];
+            }
+            Start::NamedBeside => {
+                world.servers[0] = Some(server(NOBODY));
+                world.servers[1] = Some(kept);
+                world.objects[0] = Some(named(first));
+            }
+            Start::KeptNamed | Start::OtherNamespace => {
+                world.servers[0] = Some(kept);
+                world.objects = [None, Some(named(second))];
+                world.backup[0] = Some(first);
+            }
+            Start::Twin | Start::TwinNamed => {
+                let other = Owner {
+                    namespace: 7,
+                    ..FIRST
+                };
+                world.servers[0] = Some(server(other));
+                world.objects[1] = Some(with_server(object(1, other), 0));
+                world.objects[0] = Some(match self.start {
+                    Start::TwinNamed => named(first),
+                    _ => first,
+                });
+            }
+            Start::OtherCluster => {
+                world.servers[0] = Some(Srv {
+                    foreign: true,
+                    ..server(NOBODY)
+                });
+                world.objects[0] = Some(named(first));
+            }
+        }
+    }
+
+    fn works(&self, world: &World, process: usize, slot: usize, actions: &mut Vec<Action>) {
+        let mut copy = world.clone();
+        let hand = Hand {
+            scene: self,
+            world: &mut copy,
+            process,
+            slot,
+        };
+        let lost = |add: &mut dyn FnMut(Answer)| {
+            if world.has(Fault::Lost) {
+                [Answer::Before, Answer::After, Answer::Later]
+                    .into_iter()
+                    .for_each(add);
+            }
+        };
+        match hand.task() {
+            Task::Idle => {}
+            task => {
+                actions.push(Action::Step(process, slot, Answer::Ok));
+                let mut add = |answer| actions.push(Action::Step(process, slot, answer));
+                if matches!(
+                    task,
+                    Task::Send { .. } | Task::Change { .. } | Task::Delete { .. }
+                ) {
+                    lost(&mut add);
+                }
+                if hand.may_be_refused() && world.has(Fault::Refuse) {
+                    add(Answer::Refused);
+                    if matches!(task, Task::Send { .. }) {
+                        add(Answer::NotSent);
+                    }
+                }
+                return;
+            }
+        }
+        if let Some((_, _, Step::Order { .. })) = hand.plan() {
+            actions.push(Action::Order(process, slot, Answer::Ok));
+            if world.has(Fault::LostWrite) {
+                actions.push(Action::Order(process, slot, Answer::After));
+                actions.push(Action::Order(process, slot, Answer::Later));
+            }
+            return;
+        }
+        // Reads may be late to show what is new.
+        let is_new = |s: &Srv| world.now < s.created + self.grace;
+        if hand
+            .reads()
+            .is_some_and(|at| world.servers[at].as_ref().is_some_and(is_new))
+            && world.has(Fault::Miss)
+        {
+            actions.push(Action::Miss(process, slot));
+        }
+        match hand.wants_list() {
+            None => actions.push(Action::Pass(process, slot, Look::Not)),
+            Some(_) => {
+                let mut add = |look| actions.push(Action::Pass(process, slot, look));
+                add(Look::True);
+                // What is on the newest list is acted on before the next one.
+                add(Look::Not);
+                if world.has(Fault::LateList) && world.before[0] != world.servers {
+                    add(Look::Late);
+                }
+                if world.has(Fault::EmptyList) {
+                    add(Look::Empty);
+                }
+                if world.has(Fault::Omit) {
+                    add(Look::Omits(SERVERS));
+                    let there = world.servers.iter().enumerate();
+                    let there = there.filter(|(_, server)| server.is_some());
+                    there.for_each(|(at, _)| add(Look::Omits(at)));
+                }
+            }
+        }
+    }
+
+    /// Does this in the world.
+    pub fn apply(&self, world: &mut World, action: Action) {
+        let hand = |world: &mut World, process, slot, f: &dyn Fn(&mut Hand<'_>)| {
+            f(&mut Hand {
+                scene: self,
+                world,
+                process,
+                slot,
+            });
+        };
+        match action {
+            Action::Tick => outside::tick(world),
+            Action::Pass(process, slot, look) => {
+                match look {
+                    Look::Not | Look::True => {}
+                    Look::Late => world.spend(Fault::LateList),
+                    Look::Empty => world.spend(Fault::EmptyList),
+                    Look::Omits(_) => world.spend(Fault::Omit),
+                }
+                hand(world, process, slot, &|hand| hand.pass(look));
+            }
+            Action::Order(process, slot, answer) => {
+                if answer != Answer::Ok {
+                    world.spend(Fault::LostWrite);
+                }
+                hand(world, process, slot, &|hand| hand.start_order(answer));
+            }
+            Action::Miss(process, slot) => {
+                world.spend(Fault::Miss);
+                hand(world, process, slot, &|hand| hand.miss());
+            }
+            Action::Step(process, slot, answer) => {
+                match answer {
+                    Answer::Ok => {}
+                    Answer::Refused | Answer::NotSent => world.spend(Fault::Refuse),
+                    _ => world.spend(Fault::Lost),
+                }
+                hand(world, process, slot, &|hand| hand.step(answer));
+            }
+            Action::Sync(process, slot) => {
+                world.processes[process].cache[slot] = world.objects[slot];
+            }
+            Action::Arrive(at) => {
+                let wire = world.wire.remove(at);
+                outside::arrive(world, wire);
+            }
+            Action::Drop(at) => _ = world.wire.remove(at),
+            Action::Crash(process) => {
+                world.spend(Fault::Crash);
+                world.processes[process] = Process::new(world);
+            }
+            Action::Outside(act) => outside::act(self, world, act),
+        }
+        self.watch(world);
+    }
+
+    /// Every process sees every change at once, unless its watch may be behind.
+    fn watch(&self, world: &mut World) {
+        for process in 0..world.processes.len() {
+            for slot in (0..SLOTS).filter(|slot| self.sees(process, *slot) && !self.stale) {
+                let mut hand = Hand {
+                    scene: self,
+                    world,
+                    process,
+                    slot,
+                };
+                hand.see();
+            }
+        }
+    }
+}
+
+impl Model for Scene {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        vec![self.world()]
+    }
+
+    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
+        if world.broken.is_some() {
+            return;
+        }
+        let is_due = |wire: &Wire| outside::is_due(wire, world.now);
+        for (at, wire) in world.wire.iter().enumerate() {
+            actions.push(Action::Arrive(at));
+            if is_due(wire) || matches!(wire, Wire::Write { .. }) {
+                actions.push(Action::Drop(at));
+            }
+        }
+        if world.now < self.ticks && !world.wire.iter().any(is_due) {
+            actions.push(Action::Tick);
+        }
+        for process in 0..world.processes.len() {
+            for slot in (0..SLOTS).filter(|slot| self.sees(process, *slot)) {
+                let cached = world.processes[process].cache[slot];
+                if self.stale && cached != world.objects[slot] {
+                    actions.push(Action::Sync(process, slot));
+                }
+                let is_busy = world.processes[process].task[slot] != Task::Idle;
+                if is_busy || world.objects[slot].is_some() || cached.is_some() {
+                    self.works(world, process, slot, actions);
+                }
+            }
+            if world.has(Fault::Crash) {
+                actions.push(Action::Crash(process));
+            }
+        }
+        let acts = outside::acts(self, world);
+        actions.extend(acts.into_iter().map(Action::Outside));
+    }
+
+    fn next_state(&self, world: &World, action: Action) -> Option<World> {
+        let mut next = world.clone();
+        self.apply(&mut next, action);
+        (next != *world).then_some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        promises::properties()
+    }
+}

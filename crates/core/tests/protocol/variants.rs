@@ -1,0 +1,79 @@
+//! Each rule switched off breaks a promise in some scene, else the rule is not needed, or the model proves nothing.
+
+use super::{limit_by_hand, rules::Rule, scene::Scene, scenes, walk};
+
+/// Rules for which no scene is known that breaks without them.
+const UNNEEDED: [Rule; 1] = [Rule::LiveList];
+
+/// The scene in which a rule is missed soonest.
+fn missed_in(rule: Rule) -> &'static str {
+    match rule {
+        Rule::Precondition => "two-slow",
+        Rule::Nonce | Rule::Fence => "two-order",
+        Rule::SendBy => "two-late",
+        Rule::Look | Rule::Grace => "wipe",
+        Rule::Whole | Rule::Suspect => "portal",
+        Rule::AnyTag => "portal-gone",
+        Rule::RestartNew => "etcd-order",
+        Rule::RestartClosed | Rule::FindAlways => "etcd-closed",
+        Rule::SureAtEnd => "etcd-delete",
+        Rule::AbsentGrace => "order-lag",
+        Rule::TwoLists => "omit",
+        Rule::Control => "wipe-empty",
+        Rule::ControlUnknown => "alone-empty",
+        Rule::DeadOlder => "reorder",
+        Rule::RecordUid => "restore",
+        Rule::ReleaseUid => "noted-restore",
+        Rule::FormerHolds => "namespace",
+        Rule::Claim | Rule::Settle => "replaced",
+        Rule::DeleteBy => "two-replaced",
+        Rule::ClaimFirst | Rule::LiveList | Rule::HoldOn | Rule::Alone => "adopt-race",
+        Rule::AdoptRead => "kept-named",
+        Rule::OwnFirst => "named-beside",
+        Rule::ForeignCluster => "foreign",
+        Rule::OneTag | Rule::FreshRead => "twin-named",
+        Rule::ReleaseRecord => "two-kept",
+        Rule::RecordBinds | Rule::FinalizerPrecondition => "two-release",
+        Rule::GoneGrace => "gone",
+        Rule::ProofAtEnd => "wipe-delete",
+        Rule::FinalizerBack => "strip",
+        Rule::Unretain => "recreate",
+        Rule::NewKey => "other-key",
+    }
+}
+
+#[test]
+fn every_rule_is_needed() {
+    let only = std::env::var("MODEL_RULE").ok();
+    let rules = Rule::ALL
+        .into_iter()
+        .filter(|rule| !UNNEEDED.contains(rule));
+    let rules: Vec<Rule> = match &only {
+        Some(only) => rules.filter(|rule| format!("{rule:?}") == *only).collect(),
+        None => tiers::select("rules of the protocol", rules.collect(), |_| Some(1)),
+    };
+    let mut missed = Vec::new();
+    for rule in rules {
+        let named = missed_in(rule);
+        let mut all = scenes::all();
+        all.sort_by_key(|scene| scene.name != named);
+        if limit_by_hand().is_none() || std::env::var_os("MODEL_FIRST").is_some() {
+            all.truncate(1);
+        }
+        let is_caught = all.into_iter().any(|scene| {
+            let scene = Scene {
+                off: Some(rule),
+                every: if scene.processes > 1 { scene.every } else { 1 },
+                ..scene
+            };
+            walk(&scene).broken.is_some_and(|(name, _)| {
+                println!("rule: {rule:?} is missed in {}: {name}", scene.name);
+                true
+            })
+        });
+        if !is_caught {
+            missed.push(rule);
+        }
+    }
+    assert_eq!(missed, [], "nothing breaks without these");
+}

@@ -1,0 +1,394 @@
+//! The world of the model, as small as it can be: objects, servers, requests on the wire, processes.
+
+use flexmetal_core::protocol::{
+    AccountId, Memory, ObjectUid, Order, Outcome, Release, ServerId, State, Words,
+};
+use std::time::Duration;
+
+/// Time in ticks of [`TICK`] seconds.
+pub type Tick = u8;
+/// Seconds of one tick: an order is sent for one, and a request is under way for one at most.
+pub const TICK: u64 = 30;
+/// Unix time of tick 0.
+pub const BASE: i64 = 1_790_000_000;
+/// Names of objects.
+pub const SLOTS: usize = 2;
+/// Most servers at once; no scene needs more.
+pub const SERVERS: usize = 4;
+/// Most order tags on a server.
+pub const TAGS: usize = 3;
+
+pub fn span(ticks: Tick) -> Duration {
+    Duration::from_secs(TICK) * u32::from(ticks)
+}
+
+pub fn unix(now: Tick) -> i64 {
+    BASE + i64::from(now) * 30
+}
+
+pub fn id(server: usize) -> ServerId {
+    ServerId(server as u128)
+}
+
+pub fn index(id: ServerId) -> usize {
+    usize::try_from(id.0).unwrap()
+}
+
+/// Whose a server is by its order tag: a name, and the UID of its namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Owner {
+    pub name: u8,
+    pub namespace: u8,
+}
+
+/// One `BareMetalServer` at the API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Obj {
+    pub uid: u8,
+    pub owner: Owner,
+    pub version: u8,
+    pub deleting: bool,
+    pub finalizer: bool,
+    pub order: Option<Order>,
+    pub release: Option<Release>,
+    pub names: Option<u8>,
+    pub retain: bool,
+    pub replace: bool,
+    pub words: Words,
+}
+
+impl Obj {
+    pub fn uid(&self) -> ObjectUid {
+        ObjectUid(u128::from(self.uid))
+    }
+
+    /// Its own record.
+    pub fn record(&self) -> Option<Order> {
+        self.order.filter(|order| order.uid == self.uid())
+    }
+
+    /// The server that it has on record.
+    pub fn has(&self) -> Option<usize> {
+        match self.record()?.outcome {
+            Outcome::Created(server) => Some(index(server)),
+            _ => None,
+        }
+    }
+}
+
+/// One server at the provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Srv {
+    pub state: State,
+    pub account: u8,
+    pub created: Tick,
+    pub cluster: bool,
+    pub foreign: bool,
+    pub tags: [Option<(Owner, u32)>; TAGS],
+    pub kept: bool,
+    /// Whose it truly is: who ordered it, or took it. No rule reads this, nor what follows.
+    pub owner: Owner,
+    /// It was let stay when its object went.
+    pub stays: bool,
+    /// A user let another one be ordered beside it.
+    pub beside: bool,
+    /// Somebody took tags off by hand.
+    pub stripped: bool,
+    /// The provider refused to release it while it is failed.
+    pub refused: bool,
+}
+
+impl Srv {
+    pub fn is_live(&self) -> bool {
+        self.state == State::Live
+    }
+
+    pub fn has_tag(&self, owner: Owner) -> bool {
+        self.tags.iter().flatten().any(|(it, _)| *it == owner)
+    }
+
+    pub fn put(&mut self, owner: Owner, seq: u32) {
+        if !self.has_tag(owner)
+            && let Some(free) = self.tags.iter_mut().find(|tag| tag.is_none())
+        {
+            *free = Some((owner, seq));
+            self.tags.sort_unstable();
+        }
+    }
+
+    pub fn take_off(&mut self, owner: Owner) {
+        for tag in &mut self.tags {
+            tag.take_if(|(it, _)| *it == owner);
+        }
+        self.tags.sort_unstable();
+    }
+}
+
+/// A request whose sender does not wait for it any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Wire {
+    Post {
+        owner: Owner,
+        seq: u32,
+        account: u8,
+        sent: Tick,
+    },
+    Delete {
+        server: u8,
+        uid: u8,
+        sent: Tick,
+    },
+    Tag {
+        server: u8,
+        change: Change,
+        sent: Tick,
+    },
+    /// The open record, to the API server.
+    Write {
+        slot: u8,
+        version: u8,
+        order: Order,
+    },
+}
+
+/// A change of a server's tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Change {
+    Own(Owner, u32),
+    Off(Owner),
+    Kept(bool),
+}
+
+/// What a process does next with an object, after what it did last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Task {
+    Idle,
+    /// The open record was written; or it is not known whether it was.
+    Send {
+        order: Order,
+        is_sure: bool,
+    },
+    Change {
+        server: u8,
+        change: Change,
+        since: Tick,
+    },
+    Write {
+        uid: u8,
+        version: u8,
+        order: Option<Order>,
+    },
+    RemoveFinalizer {
+        uid: u8,
+        version: u8,
+    },
+    /// The release is recorded: read the server.
+    Look {
+        server: u8,
+        uid: u8,
+        send_by: Tick,
+    },
+    Delete {
+        server: u8,
+        uid: u8,
+        send_by: Tick,
+    },
+}
+
+/// What a process saw of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Seen {
+    pub at: Tick,
+    pub server: Srv,
+    pub listed: bool,
+}
+
+/// A process that believes to lead.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Process {
+    pub since: Tick,
+    /// Objects with this UID or a higher one came into being after it became leader.
+    pub newer: u8,
+    pub cache: [Option<Obj>; SLOTS],
+    pub uids: [Option<u8>; SLOTS],
+    pub memory: [Memory; SLOTS],
+    pub task: [Task; SLOTS],
+    pub seen: [Option<Seen>; SERVERS],
+    /// When the newest list of the cluster tag began, and whether it shows the known server.
+    pub list: Option<(Tick, bool)>,
+    pub whole: Option<(Tick, bool)>,
+    /// The key in use: which account it leads to. None: none that is accepted.
+    pub key: Option<u8>,
+}
+
+impl Process {
+    pub fn new(world: &World) -> Self {
+        Self {
+            since: world.now,
+            newer: world.uids,
+            cache: world.objects,
+            uids: [None; SLOTS],
+            memory: [Memory::default(); SLOTS],
+            task: [Task::Idle; SLOTS],
+            seen: [None; SERVERS],
+            list: None,
+            whole: None,
+            key: None,
+        }
+    }
+}
+
+/// A promise that an action broke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Broken {
+    SecondPost,
+    BesideOwn,
+    BesideFormer,
+    ForeignDelete,
+    KeptDelete,
+    LivingDelete,
+    Dropped,
+    TakenFromOthers,
+}
+
+/// What may go wrong or be done by people, each with a budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Fault {
+    Crash,
+    /// An answer of the provider is lost: before the effect, after it, or the effect comes later.
+    Lost,
+    /// The same of the API server.
+    LostWrite,
+    Refuse,
+    LateList,
+    EmptyList,
+    /// A complete list leaves one server out.
+    Omit,
+    /// A read says 404 of a server that is there.
+    Miss,
+    Wipe,
+    StripFinalizer,
+    /// Somebody takes tags off a server at the provider.
+    Portal,
+    ReleaseOutside,
+    Fail,
+    Flap,
+    Delete,
+    /// The policy turns to Retain, or back.
+    Edit,
+    /// Applied again under its name.
+    Apply,
+    /// The same, with the status and the finalizer that a backup has.
+    Restore,
+    /// The namespace is made again, and its objects applied.
+    Namespace,
+    /// The object under the other name is applied: it names the first server, or is a copy.
+    Name,
+    /// etcd is put back to what it was when the budget was spent first.
+    Etcd,
+    Word,
+    Key,
+    AccountWord,
+    Start,
+}
+
+/// How many kinds of fault there are.
+pub const FAULTS: usize = 25;
+
+/// The operator's account object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Account {
+    pub id: u64,
+    /// The account that its Secret leads to.
+    pub leads: u8,
+    /// The account that the key leads to that was accepted last.
+    pub accepted: u8,
+    /// The account for which this ID was made: no rule reads this.
+    pub made_for: u8,
+    /// A user says that another key leads to the same account, or to a new one.
+    pub same: bool,
+    pub new: bool,
+}
+
+/// A state of the world.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct World {
+    pub now: Tick,
+    pub objects: [Option<Obj>; SLOTS],
+    pub namespace: u8,
+    pub uids: u8,
+    pub nonces: u8,
+    pub servers: [Option<Srv>; SERVERS],
+    /// The servers some ticks ago, the oldest first: what a list that lags shows.
+    pub before: Vec<[Option<Srv>; SERVERS]>,
+    pub wire: Vec<Wire>,
+    pub processes: Vec<Process>,
+    pub account: Account,
+    /// Every POST that was sent, by owner and number.
+    pub posts: Vec<(Owner, u32)>,
+    /// The objects as a backup of etcd has them.
+    pub etcd: Option<[Option<Obj>; SLOTS]>,
+    /// The objects as a backup of their manifests has them.
+    pub backup: [Option<Obj>; SLOTS],
+    pub budget: [u8; FAULTS],
+    pub broken: Option<Broken>,
+}
+
+impl World {
+    pub fn has(&self, fault: Fault) -> bool {
+        self.budget[fault as usize] > 0
+    }
+
+    pub fn spend(&mut self, fault: Fault) {
+        let left = &mut self.budget[fault as usize];
+        *left = left.saturating_sub(1);
+    }
+
+    pub fn breaks(&mut self, broken: Broken) {
+        self.broken.get_or_insert(broken);
+    }
+
+    pub fn account_id(&self) -> AccountId {
+        AccountId(self.account.id)
+    }
+
+    /// Writes an object if it is still as it was read; the object as it is then.
+    pub fn write(
+        &mut self,
+        slot: usize,
+        (uid, version): (u8, u8),
+        change: impl FnOnce(&mut Obj),
+    ) -> Option<Obj> {
+        let found = self.objects[slot].filter(|o| (o.uid, o.version) == (uid, version))?;
+        let mut object = found;
+        change(&mut object);
+        if object != found {
+            object.version += 1;
+        }
+        let is_gone = object.deleting && !object.finalizer;
+        self.objects[slot] = (!is_gone).then_some(object);
+        Some(object)
+    }
+
+    /// A new server, if there is room for one.
+    pub fn add_server(&mut self, server: Srv) -> Option<usize> {
+        let free = self.servers.iter().position(Option::is_none)?;
+        self.servers[free] = Some(server);
+        Some(free)
+    }
+
+    /// Whether an order of this owner may still arrive.
+    pub fn is_under_way(&self, owner: Owner) -> bool {
+        let mut wire = self.wire.iter();
+        wire.any(|wire| matches!(wire, Wire::Post { owner: it, .. } if *it == owner))
+    }
+
+    /// The live servers that are truly this owner's.
+    pub fn live_of(&self, owner: Owner) -> impl Iterator<Item = usize> + '_ {
+        let servers = self.servers.iter().enumerate();
+        servers.filter_map(move |(index, server)| {
+            let server = server.as_ref()?;
+            (server.is_live() && server.owner == owner).then_some(index)
+        })
+    }
+}
