@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct InstallMemory {
     /// The last one, as far as this process knows what came of it.
-    pub record: Option<InstallRecord>,
+    pub record: Option<Box<InstallRecord>>,
     /// The search for the command by which it goes on.
     pub search: Option<Search>,
     /// When it was last looked at.
@@ -44,12 +44,12 @@ impl InstallMemory {
         match observation {
             InstallObservation::Busy(why, at) => self.busy = Some((at, why)),
             InstallObservation::Sent(record, at) => {
-                self.record = Some(*record);
+                self.record = Some(record);
                 self.busy = None;
                 self.looked = Some(at);
             }
             InstallObservation::Looked(record, at) => {
-                self.record = Some(*record);
+                self.record = Some(record);
                 self.looked = Some(at);
             }
             InstallObservation::Longer(pages) => self.too_few_pages = Some(pages),

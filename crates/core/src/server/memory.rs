@@ -41,7 +41,7 @@ pub struct Memory {
     /// The machine that it made.
     pub uuid: Option<String>,
     /// The search for an order of unknown outcome.
-    pub search: Option<Search>,
+    pub search: Option<Box<Search>>,
     /// The recorded machine is not shown: what was tried.
     pub missing: Missing,
     /// The release under way.
@@ -495,13 +495,13 @@ impl Memory {
     /// Starts the search for an attempt, or goes on with it.
     pub fn search_for(&mut self, attempt: &str, now: Duration) {
         if self.search.as_ref().is_none_or(|s| s.attempt != attempt) {
-            self.search = Some(Search {
+            self.search = Some(Box::new(Search {
                 attempt: attempt.into(),
                 first_seen: now,
                 samples: Vec::new(),
                 looked: None,
                 obstacle: None,
-            });
+            }));
         }
     }
 

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     account::{
+        marks,
         supply::CATALOGUE_AGE,
         view::{Proof, View},
     },
@@ -25,6 +26,7 @@ use crate::{
 };
 use api::{
     Interval, Reason,
+    account::KnownServer,
     names::ACKNOWLEDGE,
     server::{OrderOutcome, OrderRecord},
 };
@@ -230,7 +232,8 @@ fn unproved(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision>
         return Some(waiting(facts, view).proof(since));
     };
     let is_first = !matches!(evidence, Evidence::Own(_));
-    if is_first && view.known.iter().any(|known| known.live) && control(view).is_none() {
+    let must_show = |known: &KnownServer| known.live && !is_newer(facts, view, known, proof.began);
+    if is_first && view.known.iter().any(must_show) && control(view).is_none() {
         let text = format!(
             "the last complete listing shows none of the servers that identify the account, so it is not believed, and nothing is ordered; if those machines are gone, set {ACKNOWLEDGE} of {} to the token in its status.pendingAcknowledgements",
             remedy::account(facts)
@@ -239,7 +242,7 @@ fn unproved(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision>
         // One false listing is nothing that a person is needed for.
         let cause = Cause::missing(Reason::WaitingForListing, text);
         return Some(
-            Decision::hold(facts, cause)
+            Decision::hold_quietly(facts, cause)
                 .again(view.times.absence_check_interval)
                 .proof(next),
         );
@@ -262,6 +265,15 @@ fn unproved(facts: &Facts, view: &View, evidence: &Evidence) -> Option<Decision>
         };
         Decision::hold(facts, cause).again(rest).proof(settled)
     })
+}
+
+/// Whether a known server was ordered when this list began, or since: the list need not show it.
+fn is_newer(facts: &Facts, view: &View, known: &KnownServer, began: Duration) -> bool {
+    let ago = facts.now.since(began) + view.times.send_window;
+    let ago = i64::try_from(ago.as_secs()).unwrap_or(i64::MAX);
+    let since = facts.now.wall.saturating_sub(ago);
+    let ordered = marks::epoch(&known.order_tag);
+    ordered.is_some_and(|ordered| (since..=facts.now.wall).contains(&ordered))
 }
 
 /// From when on no order of an earlier process can still arrive.

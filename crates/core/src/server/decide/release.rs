@@ -7,6 +7,7 @@ use super::{
     super::facts::Facts,
     Decision, Effect,
     absent::{self, NoProof},
+    decide,
     draft::Draft,
     evidence::{Attempt, Evidence, order_of},
     external,
@@ -21,7 +22,7 @@ use crate::{
     wording::listed,
 };
 use api::{
-    Interval, Reason,
+    BareMetalServer, Interval, Reason,
     acknowledgement::AcknowledgementEffect::OrderAnother,
     records::ReleaseRecord,
     server::{BareMetalServerStatus, DeletionPolicy, OrderOutcome},
@@ -141,17 +142,7 @@ fn finish(facts: &Facts, evidence: &Evidence, server: &Arc<Server>) -> Decision 
         return showing(facts, server, cause).again(COMMAND_RUNS);
     }
     match &server.status {
-        ServerStatus::Releasing => showing(
-            facts,
-            server,
-            Cause::waits(
-                Reason::Releasing,
-                format!(
-                    "the provider is releasing the machine; looked at again every {}",
-                    Interval(view.times.active_poll_interval)
-                ),
-            ),
-        ),
+        ServerStatus::Releasing => sending::under_way(facts, view, server),
         ServerStatus::Failed => sending::failed(facts, view, server),
         _ => sending::send(facts, view, server),
     }
@@ -180,14 +171,20 @@ fn shared(facts: &Facts, evidence: &Evidence, server: &Arc<Server>) -> Decision 
     )
 }
 
-/// The whole status that records the release of this server, before its DELETE.
+/// The whole status that records the release of this server, before its DELETE. It says what is so from then on: another
+/// write right after it would say no more.
 pub fn recorded(fresh: &Facts, uuid: &str) -> BareMetalServerStatus {
-    let mut status = fresh.status();
-    status.records.release = Some(ReleaseRecord {
+    let mut object = BareMetalServer::clone(&fresh.object);
+    object.status.get_or_insert_default().records.release = Some(ReleaseRecord {
         uid: fresh.uid().to_owned(),
         server: uuid.to_owned(),
     });
-    status
+    let begun = Facts {
+        object: Arc::new(object),
+        ..fresh.clone()
+    };
+    let now = Timestamp::from_second(fresh.now.wall).unwrap_or_default();
+    decide(&begun).draft.finish(now)
 }
 
 /// The release has not begun: policy, protection and suspension still count.

@@ -19,6 +19,28 @@ use std::{sync::Arc, time::Duration};
 /// How long an accepted DELETE may show no effect before it is sent again.
 const ACCEPTED_PAUSE: Duration = Duration::from_secs(60);
 
+/// A release that goes on as it should is over soon: for so long what changes on the way is not worth a write.
+const SOON: Duration = Duration::from_secs(120);
+
+/// The release is under way.
+pub(super) fn under_way(facts: &Facts, view: &View, server: &Server) -> Decision {
+    let text = format!(
+        "the release has begun; looked at again every {}; if nothing changes it is sent again after {} at the latest",
+        Interval(view.times.active_poll_interval),
+        Interval(accepted_pause(view))
+    );
+    let cause = Cause::waits(Reason::Releasing, text);
+    let sent = facts.memory.release.sent.as_ref();
+    match sent.and_then(|sent| rest(facts, sent.at, SOON)) {
+        Some(rest) => Decision::hold(facts, cause).again(rest),
+        None => showing(facts, server, cause),
+    }
+}
+
+fn accepted_pause(view: &View) -> Duration {
+    ACCEPTED_PAUSE.max(view.times.active_poll_interval)
+}
+
 /// Sends the DELETE, or waits for what the last one does.
 pub fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
     let effect = Effect::Release {
@@ -27,11 +49,7 @@ pub fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
     let releasing = |cause| showing(facts, server, cause);
     let retry = |at, pause| rest(facts, at, pause);
     match answer(facts, server) {
-        None => releasing(Cause::waits(
-            Reason::Releasing,
-            "the release is being sent; looked at again within seconds",
-        ))
-        .with(effect),
+        None => under_way(facts, view, server).with(effect),
         Some((ReleaseAnswer::Refused, at)) => {
             let (reason, text) = match server.status {
                 // A delivered server can be released: it is not for its state.
@@ -56,19 +74,13 @@ pub fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
         }
         Some((answer, at)) => {
             let pause = match answer {
-                ReleaseAnswer::Accepted => ACCEPTED_PAUSE.max(view.times.active_poll_interval),
+                ReleaseAnswer::Accepted => accepted_pause(view),
                 _ => view.times.active_poll_interval,
             };
-            let cause = Cause::waits(
-                Reason::Releasing,
-                format!(
-                    "the release was sent; waiting for the provider; if nothing changes it is sent again after {}",
-                    Interval(pause)
-                ),
-            );
+            let decision = under_way(facts, view, server);
             match retry(at, pause) {
-                Some(rest) => releasing(cause).again(rest),
-                None => releasing(cause).with(effect),
+                Some(rest) => decision.again(rest),
+                None => decision.with(effect),
             }
         }
     }

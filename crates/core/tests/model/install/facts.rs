@@ -236,7 +236,10 @@ pub(super) fn facts(scene: &Scene, o: &Object, around: Around) -> Facts {
             .as_mut()
             .and_then(|s| s.records.install.as_mut());
         let shown = status.and_then(|install| install.last.as_mut());
-        for record in shown.into_iter().chain(memory.install.record.as_mut()) {
+        for record in shown
+            .into_iter()
+            .chain(memory.install.record.as_deref_mut())
+        {
             if record.outcome.is_none() && record.end.is_none() {
                 record.outcome = Some(CommandOutcome::NotSent);
             }

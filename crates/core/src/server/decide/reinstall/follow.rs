@@ -87,7 +87,7 @@ fn end(facts: &Facts, record: &InstallRecord) -> Option<(InstallEnd, Option<Stri
 
 /// Whether this process sent it.
 fn is_own(facts: &Facts, record: &InstallRecord) -> bool {
-    let sent = facts.memory.install.record.as_ref();
+    let sent = facts.memory.install.record.as_deref();
     sent.is_some_and(|sent| sent.intent.attempt == record.intent.attempt)
 }
 

@@ -130,7 +130,7 @@ pub fn installed(facts: &Facts, machine: &str) -> Option<BTreeMap<String, String
 }
 
 fn remembered(facts: &Facts, machine: &str) -> Option<InstallRecord> {
-    let record = facts.memory.install.record.clone()?;
+    let record = facts.memory.install.record.as_deref().cloned()?;
     let intent = &record.intent;
     (intent.uid == facts.uid() && is_same_uuid(&intent.machine, machine)).then_some(record)
 }

@@ -653,6 +653,25 @@ fn a_first_order_rests_on_a_listing_of_its_own_time_that_shows_what_is_known() {
 }
 
 #[test]
+fn a_listing_need_not_show_what_was_ordered_after_it_began() {
+    let effect = |ordered: i64| {
+        let tag = cluster().object_mark("shop", "db", "u").order_tag(ordered);
+        let case = Case::new().view(move |v| {
+            v.proof.as_mut().map(Arc::make_mut).unwrap().servers.clear();
+            v.known[0].order_tag = tag;
+        });
+        short(&case.decide()).0
+    };
+    // The listing began ten seconds ago, and an order may be under way for half a minute.
+    let now = START + 1000;
+    assert_eq!(effect(now - 41), None);
+    for since in [now - 40, now] {
+        assert_eq!(effect(since), Some("Order"));
+    }
+    assert_eq!(effect(now + 1), None, "a clock that was turned back");
+}
+
+#[test]
 fn nothing_shortens_the_wait_of_an_older_object_without_a_trace() {
     let began = |seconds: u64| {
         Case::new()

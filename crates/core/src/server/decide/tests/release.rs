@@ -83,6 +83,22 @@ fn a_release_record_counts_on_its_own_deleted_object() {
 }
 
 #[test]
+fn a_release_that_goes_on_costs_one_status() {
+    let delivered = deleted(ServerStatus::Delivered);
+    let written = crate::server::decide::release::recorded(&delivered.0, &uuid(1));
+    let follows = |status: ServerStatus, ago| {
+        let sent = answered(status, ReleaseAnswer::Accepted, ago);
+        let sent = sent.facts(|f| Arc::make_mut(&mut f.object).status = Some(written.clone()));
+        let now = Timestamp::from_second(sent.0.now.wall).unwrap();
+        sent.decide().draft.finish(now)
+    };
+    assert_eq!(follows(ServerStatus::Delivered, 3), written);
+    assert_eq!(follows(ServerStatus::Releasing, 3), written);
+    let later = follows(ServerStatus::Releasing, 121);
+    assert_eq!(later.provider_status.as_deref(), Some("releasing"));
+}
+
+#[test]
 fn a_release_waits_for_a_command_that_may_be_under_way() {
     let with = |case: Case| case.facts(|f| f.commands = UnderWay::Command("reboot".into()));
     let waits = with(deleted(ServerStatus::Delivered)).decide();
@@ -910,7 +926,7 @@ fn whoever_waits_for_the_provider_reads_when_it_is_asked_again() {
             "asking again every 15s",
         ),
         (ServerStatus::Delivered, Accepted, "sent again after 1m"),
-        (ServerStatus::Delivered, Unknown, "sent again after 15s"),
+        (ServerStatus::Delivered, Unknown, "sent again after 1m"),
         (ServerStatus::Failed, Accepted, "5m at most"),
         (ServerStatus::Failed, Refused, "looked at every 1m"),
     ];
