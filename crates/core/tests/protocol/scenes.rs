@@ -34,7 +34,14 @@ const REPRESENTATIVE: [&str; 8] = [
     "order", "wipe", "alone", "recreate", "named", "release", "retain", "key",
 ];
 /// How long the longest of the others take, in seconds.
-const LONGEST: [(&str, u32); 0] = [];
+const LONGEST: [(&str, u32); 6] = [
+    ("two-replaced", 70),
+    ("two-wipe-delete", 30),
+    ("two-release", 45),
+    ("etcd-delete", 20),
+    ("wipe-delete", 16),
+    ("omit", 15),
+];
 
 /// Scenes that break where a new leader waits for a minute only: a restored etcd hides an order that lists show later.
 pub const NEED_GRACE: [&str; 1] = ["etcd-order"];
@@ -146,7 +153,7 @@ fn lost_traces() -> Vec<Scene> {
         two(scene(
             "two-wipe-delete",
             New,
-            4,
+            3,
             &[(Lost, 1), (Wipe, 1), (Delete, 1)],
         )),
         scene("wipe-crash", New, 8, &[(Lost, 1), (Wipe, 1), (Crash, 1)]),
