@@ -283,6 +283,10 @@ pub fn act(scene: &Scene, world: &mut World, act: Act) {
             Fault::Wipe
         }
         Act::StripFinalizer(slot) => {
+            // A backup may be from right before.
+            if world.objects[slot].is_some_and(|o| o.deleting) {
+                world.backup[slot] = world.objects[slot];
+            }
             touch(world, slot, &|o| o.finalizer = false);
             Fault::StripFinalizer
         }

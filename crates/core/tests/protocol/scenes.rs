@@ -90,6 +90,7 @@ fn ordering() -> Vec<Scene> {
         },
         Scene {
             stale: true,
+            slow: true,
             ..two(scene("two-stale", New, 3, &[(Lost, 1)]))
         },
         two(scene("two-late", New, 9, &[])),
@@ -110,6 +111,10 @@ fn ordering() -> Vec<Scene> {
                 7,
                 &[(Lost, 1), (Crash, 1), (Word, 1), (Delete, 1)],
             )
+        },
+        Scene {
+            control: false,
+            ..scene("alone-wipe", Delivered, 6, &[(Wipe, 1), (EmptyList, 1)])
         },
         scene("empty", New, 7, &[(Lost, 1), (Crash, 1), (EmptyList, 1)]),
         scene(

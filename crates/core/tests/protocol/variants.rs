@@ -3,12 +3,12 @@
 use super::{limit_by_hand, rules::Rule, scene::Scene, scenes, walk};
 
 /// Rules for which no scene is known that breaks without them.
-const UNNEEDED: [Rule; 1] = [Rule::LiveList];
+const UNNEEDED: [Rule; 2] = [Rule::LiveList, Rule::AdoptRead];
 
 /// The scene in which a rule is missed soonest.
 fn missed_in(rule: Rule) -> &'static str {
     match rule {
-        Rule::Precondition => "two-slow",
+        Rule::Precondition => "two-stale",
         Rule::Nonce | Rule::Fence => "two-order",
         Rule::SendBy => "two-late",
         Rule::Look | Rule::Grace => "wipe",
@@ -20,7 +20,7 @@ fn missed_in(rule: Rule) -> &'static str {
         Rule::AbsentGrace => "order-lag",
         Rule::TwoLists => "omit",
         Rule::Control => "wipe-empty",
-        Rule::ControlUnknown => "alone-empty",
+        Rule::ControlUnknown => "alone-wipe",
         Rule::DeadOlder => "reorder",
         Rule::RecordUid => "restore",
         Rule::ReleaseUid => "noted-restore",
