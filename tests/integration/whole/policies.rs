@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::{
-    SERVERS, SOON, blocked, held, judge, looks, machine_becomes, machine_of, orders, set_account,
-    suspended, with,
+    SERVERS, SOON, blocked, held, held_for, judge, looks, machine_becomes, machine_of, orders,
+    set_account, suspended, with,
 };
 use lab::rig::{Fault, World, cluster, condition, eventually, server};
 
@@ -198,7 +198,7 @@ async fn a_release_that_the_provider_does_not_take_yet_is_asked_for_again() {
     world.create(&server("one")).await;
     held(&world, "one", "Provisioning", &[]).await;
     world.delete("one").await;
-    held(&world, "one", "Releasing", &["asking again"]).await;
+    held_for(&world, "one", "Releasing", &["asking again"]).await;
     assert_eq!(simulator.live_machines().await.len(), 1);
     simulator.advance(LONG).await;
     world.wait_gone("one", SOON).await;

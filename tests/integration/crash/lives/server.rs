@@ -40,7 +40,6 @@ impl Life for Server {
             ("Release", "cluster PATCH baremetalservers/status #1"),
             ("Release", "hosting DELETE servers/{uuid} #1"),
             ("Release", "cluster POST events (ReleaseStarted) #1"),
-            ("Release", "cluster PATCH baremetalservers/status #2"),
             ("Release", "cluster PATCH baremetalservers #1"),
             ("Release", "cluster POST events (Released) #1"),
         ]
