@@ -32,7 +32,6 @@ pub enum Act {
     Key,
     SameAccount,
     NewAccount,
-    Start,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,20 +50,7 @@ pub fn arrive(world: &mut World, wire: Wire) -> Option<usize> {
             account,
             ..
         } => {
-            let mut server = Srv {
-                state: State::Live,
-                account,
-                created: world.now,
-                cluster: true,
-                foreign: false,
-                tags: [None; TAGS],
-                kept: false,
-                owner,
-                stays: false,
-                beside: false,
-                stripped: false,
-                refused: false,
-            };
+            let mut server = Srv::new(owner, account, world.now);
             server.put(owner, seq);
             return world.add_server(server);
         }
@@ -216,9 +202,6 @@ pub fn acts(scene: &Scene, world: &World) -> Vec<Act> {
             true => may(Fault::AccountWord, Act::SameAccount),
             false => may(Fault::AccountWord, Act::NewAccount),
         }
-    }
-    if world.processes.len() < scene.processes {
-        may(Fault::Start, Act::Start);
     }
     acts
 }
@@ -392,11 +375,6 @@ pub fn act(scene: &Scene, world: &mut World, act: Act) {
         Act::NewAccount => {
             world.account.new = true;
             Fault::AccountWord
-        }
-        Act::Start => {
-            let process = Process::new(world);
-            world.processes.push(process);
-            Fault::Start
         }
     };
     world.spend(fault);

@@ -240,7 +240,8 @@ impl Hand<'_> {
             servers: &servers,
             recorded: &recorded,
             owned: &owned,
-            list: list.max_by_began(whole),
+            // Each list of the account is one of the cluster's tag, too.
+            list,
             whole,
             account: self.world.account_id(),
             is_shared: self.scene.is_shared,
@@ -925,21 +926,15 @@ impl Hand<'_> {
             return;
         }
         let sent = self.world.now;
-        let at = usize::from(server);
         match answer {
             Answer::Before => {}
-            Answer::Refused => {
-                if let Some(server) = &mut self.world.servers[at] {
-                    server.refused = true;
-                }
-                self.memory().refused_release();
-            }
+            Answer::Refused => self.memory().refused_release(),
             Answer::Later => self.world.wire.push(Wire::Delete { server, uid, sent }),
             _ => super::outside::delete(self.world, server, uid),
         }
     }
 
-    /// Whether the DELETE that is next may be refused: that of a failed server.
+    /// Whether the request that is next may be refused: an order, or the DELETE of a failed server.
     pub fn may_be_refused(&self) -> bool {
         match self.task() {
             Task::Delete { server, .. } => {
@@ -983,20 +978,6 @@ impl Hand<'_> {
         if me.key.replace(key).is_some_and(|former| former != key) {
             me.seen = [None; SERVERS];
             (me.list, me.whole) = (None, None);
-        }
-    }
-}
-
-trait Newest {
-    fn max_by_began(self, other: Self) -> Self;
-}
-
-impl Newest for Option<List> {
-    /// The one that began later.
-    fn max_by_began(self, other: Self) -> Self {
-        match (self, other) {
-            (Some(one), Some(other)) if other.began > one.began => Some(other),
-            (one, other) => one.or(other),
         }
     }
 }

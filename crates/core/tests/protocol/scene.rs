@@ -7,7 +7,7 @@ use super::{
     rules::Rule,
     world::*,
 };
-use flexmetal_core::protocol::{Order, Outcome, State, Step, Times, Words};
+use flexmetal_core::protocol::{Order, Outcome, Step, Times, Words};
 use stateright::{Model, Property};
 
 /// How a scene begins.
@@ -58,8 +58,7 @@ pub struct Scene {
     pub faults: Vec<(Fault, u8)>,
     pub start: Start,
     pub other: Other,
-    /// How many processes there are at the start, and at most.
-    pub begins: usize,
+    /// How many processes there are.
     pub processes: usize,
     /// The grace period in ticks.
     pub grace: Tick,
@@ -92,7 +91,6 @@ impl Default for Scene {
             faults: Vec::new(),
             start: Start::New,
             other: Other::Names,
-            begins: 1,
             processes: 1,
             grace: 4,
             minute: false,
@@ -158,18 +156,8 @@ fn object(uid: u8, owner: Owner) -> Obj {
 
 fn server(owner: Owner) -> Srv {
     let mut server = Srv {
-        state: State::Live,
-        account: 0,
-        created: 0,
         cluster: owner != NOBODY,
-        foreign: false,
-        tags: [None; TAGS],
-        kept: false,
-        owner,
-        stays: false,
-        beside: false,
-        stripped: false,
-        refused: false,
+        ..Srv::new(owner, 0, 0)
     };
     if owner != NOBODY {
         server.put(owner, EARLY);
@@ -279,7 +267,7 @@ impl Scene {
         world.before = vec![world.servers; self.lag];
         let is_new = self.start == Start::New;
         world.uids = if is_new { 0 } else { 2 };
-        for _ in 0..self.begins {
+        for _ in 0..self.processes {
             let process = Process::new(&world);
             world.processes.push(process);
         }

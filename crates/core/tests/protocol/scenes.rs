@@ -22,7 +22,6 @@ fn scene(name: &'static str, start: Start, ticks: Tick, faults: &[(Fault, u8)]) 
 
 fn two(scene: Scene) -> Scene {
     Scene {
-        begins: 2,
         processes: 2,
         every: 64,
         ..scene
@@ -372,7 +371,6 @@ impl Scene {
     fn twin(self) -> Self {
         Self {
             twin: true,
-            begins: 2,
             processes: 2,
             ..self
         }

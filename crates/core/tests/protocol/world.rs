@@ -94,11 +94,26 @@ pub struct Srv {
     pub beside: bool,
     /// Somebody took tags off by hand.
     pub stripped: bool,
-    /// The provider refused to release it while it is failed.
-    pub refused: bool,
 }
 
 impl Srv {
+    /// A live server without order tags that this owner truly has.
+    pub fn new(owner: Owner, account: u8, created: Tick) -> Self {
+        Self {
+            state: State::Live,
+            account,
+            created,
+            cluster: true,
+            foreign: false,
+            tags: [None; TAGS],
+            kept: false,
+            owner,
+            stays: false,
+            beside: false,
+            stripped: false,
+        }
+    }
+
     pub fn is_live(&self) -> bool {
         self.state == State::Live
     }
@@ -289,11 +304,10 @@ pub enum Fault {
     Word,
     Key,
     AccountWord,
-    Start,
 }
 
 /// How many kinds of fault there are.
-pub const FAULTS: usize = 25;
+pub const FAULTS: usize = 24;
 
 /// The operator's account object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
