@@ -44,6 +44,7 @@ pub(super) async fn pass(ctx: Arc<ServerContext>, seen: Seen<BareMetalServer>) -
         }
         // Its machine was dealt with before the finalizer went, and its memory goes with it.
         Seen::Gone(last) => {
+            super::wake_commands(&ctx, last.meta());
             if let Some(mark) = super::mark(&ctx.cluster, last.meta()) {
                 ctx.accounts.forget_mark(mark.as_str());
             }

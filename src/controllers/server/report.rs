@@ -2,7 +2,6 @@
 
 use super::ServerContext;
 use crate::controllers::report::{Machine, Reported};
-use api::target::TargetKind;
 use flexmetal_core::{
     report::Step,
     server::{
@@ -21,8 +20,7 @@ pub async fn report(ctx: &ServerContext, facts: &Facts, decision: &Decision) -> 
         .report(&facts.object, &status, |_, _| steps::told(facts, &status))
         .await;
     if reported == Reported::Written {
-        let commands = &ctx.server_commands;
-        commands.target_changed(TargetKind::BareMetalServer, facts.namespace(), facts.name());
+        super::wake_commands(ctx, &facts.object.metadata);
     }
     reported
 }
