@@ -8,6 +8,7 @@ use super::writes::Failure;
 use api::target::TargetKind;
 use flexmetal_core::{account::key::AccountKey, server_commands::UnderWay};
 use futures::{FutureExt as _, future::BoxFuture};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{
     sync::{Arc, OnceLock},
     time::Duration,
@@ -82,8 +83,10 @@ impl ServerCommands {
     }
 
     /// A target shows something else, or is gone.
-    pub fn target_changed(&self, kind: TargetKind, namespace: &str, name: &str) {
-        if let Some(commands) = self.0.get() {
+    pub fn target_changed(&self, kind: TargetKind, target: &ObjectMeta) {
+        if let (Some(commands), Some(namespace), Some(name)) =
+            (self.0.get(), &target.namespace, &target.name)
+        {
             commands.wake(kind, namespace, name);
         }
     }

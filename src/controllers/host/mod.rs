@@ -125,8 +125,8 @@ fn refers(host: &DedicatedHost) -> Words {
 /// One pass.
 async fn pass(ctx: Arc<HostContext>, seen: Seen<DedicatedHost>) -> Again {
     if let Seen::Gone(gone) = &seen {
-        let meta = gone.meta();
-        wake_commands(&ctx, meta.namespace.as_deref(), meta.name.as_deref());
+        let kind = TargetKind::DedicatedHost;
+        ctx.server_commands.target_changed(kind, gone.meta());
     }
     let object = match ctx.open(seen).await {
         Ok(object) => object,
@@ -144,19 +144,13 @@ async fn pass(ctx: Arc<HostContext>, seen: Seen<DedicatedHost>) -> Again {
         Next::Say(again) => {
             let again = ctx.say(subject, &decision, again, &TURNS).await;
             if ctx.objects.memory(subject.uid()).reported != subject.memory.reported {
-                wake_commands(&ctx, Some(subject.namespace()), Some(subject.name()));
+                let kind = TargetKind::DedicatedHost;
+                ctx.server_commands
+                    .target_changed(kind, &subject.object.metadata);
             }
             again
         }
         Next::Rest(again) => again,
-    }
-}
-
-/// The commands for the object are judged by what has changed.
-fn wake_commands(ctx: &HostContext, namespace: Option<&str>, name: Option<&str>) {
-    if let (Some(namespace), Some(name)) = (namespace, name) {
-        let commands = &ctx.server_commands;
-        commands.target_changed(TargetKind::DedicatedHost, namespace, name);
     }
 }
 
@@ -187,7 +181,9 @@ async fn observe(ctx: &HostContext, object: Arc<DedicatedHost>) -> (Facts, Optio
     own.recall(&facts);
     if own.owner != owner {
         let subject = &facts.subject;
-        wake_commands(ctx, Some(subject.namespace()), Some(subject.name()));
+        let kind = TargetKind::DedicatedHost;
+        ctx.server_commands
+            .target_changed(kind, &subject.object.metadata);
     }
     ctx.objects
         .remember(facts.subject.uid(), |memory| memory.own = own.clone());

@@ -439,7 +439,8 @@ async fn begin_release(
     // Without a difference it is on record already.
     match recorded.unwrap_or_else(|| Written::Done(Arc::clone(&fresh.object))) {
         Written::Done(object) if fence::follows_the_note(&record) => {
-            super::wake_commands(ctx, &object.metadata);
+            let kind = TargetKind::BareMetalServer;
+            ctx.server_commands.target_changed(kind, &object.metadata);
             let begun = Facts { object, ..fresh };
             // Who sends a command notes that first, and reads this object then: from here on none begins.
             match no_command_runs(ctx, &begun).await {

@@ -28,7 +28,7 @@ use super::{
     drive::drive,
     objects::{Objects, Traits},
 };
-use api::{BareMetalServer, target::TargetKind};
+use api::BareMetalServer;
 use claims::MarkClaims;
 use flexmetal_core::{
     account::key::AccountKey,
@@ -96,14 +96,6 @@ fn traits(process: &Process) -> Traits<BareMetalServer> {
                 .hash(hash);
         },
         ..Traits::default()
-    }
-}
-
-/// The commands for the object are judged by what has changed.
-fn wake_commands(ctx: &ServerContext, meta: &ObjectMeta) {
-    if let (Some(namespace), Some(name)) = (&meta.namespace, &meta.name) {
-        let commands = &ctx.server_commands;
-        commands.target_changed(TargetKind::BareMetalServer, namespace, name);
     }
 }
 

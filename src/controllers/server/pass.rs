@@ -12,7 +12,7 @@ use crate::{
     controllers::{objects::Seen, report::Reported},
     runtime::clock,
 };
-use api::BareMetalServer;
+use api::{BareMetalServer, target::TargetKind};
 use flexmetal_core::{
     account::view::{List, Proof},
     again::Again,
@@ -44,7 +44,8 @@ pub(super) async fn pass(ctx: Arc<ServerContext>, seen: Seen<BareMetalServer>) -
         }
         // Its machine was dealt with before the finalizer went, and its memory goes with it.
         Seen::Gone(last) => {
-            super::wake_commands(&ctx, last.meta());
+            let kind = TargetKind::BareMetalServer;
+            ctx.server_commands.target_changed(kind, last.meta());
             if let Some(mark) = super::mark(&ctx.cluster, last.meta()) {
                 ctx.accounts.forget_mark(mark.as_str());
             }

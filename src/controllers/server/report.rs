@@ -2,6 +2,7 @@
 
 use super::ServerContext;
 use crate::controllers::report::{Machine, Reported};
+use api::target::TargetKind;
 use flexmetal_core::{
     report::Step,
     server::{
@@ -20,7 +21,9 @@ pub async fn report(ctx: &ServerContext, facts: &Facts, decision: &Decision) -> 
         .report(&facts.object, &status, |_, _| steps::told(facts, &status))
         .await;
     if reported == Reported::Written {
-        super::wake_commands(ctx, &facts.object.metadata);
+        let kind = TargetKind::BareMetalServer;
+        ctx.server_commands
+            .target_changed(kind, &facts.object.metadata);
     }
     reported
 }
