@@ -1,9 +1,9 @@
 //! The judge: finds in the histories of the machines what no user of the API may
 //! ever do; `strangers` counts calls with a wrong key.
 //!
-//! A *mark* is the first 24 hex after a prefix, in a tag such as
-//! `fmo-order:<24 hex mark><8 hex epoch>`: it stands for one object of the
-//! user, and the whole tag for one attempt to order a machine for it.
+//! A *mark* is what stands after a prefix but for the last 8 characters, in a
+//! tag such as `fmo-order:<44 hex owner><8 hex number>`: it stands for one
+//! object of the user, and the whole tag for one order of a machine for it.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,8 @@ use uuid::Uuid;
 use super::clock::Moment;
 use super::state::Machine;
 
-const MARK: usize = 24;
+/// Characters of the number of an order, at the end of its tag.
+const NUMBER: usize = 8;
 
 /// Something that must not have happened.
 #[derive(Debug, Serialize, PartialEq)]
@@ -160,11 +161,16 @@ pub(crate) fn judge(machines: &[Machine], prefix: &str) -> Report {
     Report { violations, marks }
 }
 
-/// The mark in a tag, if it is an order tag. Shorter marks have no epoch
-/// after them: the whole text is the mark.
+/// The mark in a tag, if it is an order tag. A text that is no longer than a
+/// number has none: the whole of it is the mark.
 fn mark<'a>(tag: &'a str, prefix: &str) -> Option<&'a str> {
     let text = tag.strip_prefix(prefix).filter(|text| !text.is_empty())?;
-    Some(text.get(..MARK).unwrap_or(text))
+    let end = text.len().saturating_sub(NUMBER);
+    Some(
+        text.get(..end)
+            .filter(|mark| !mark.is_empty())
+            .unwrap_or(text),
+    )
 }
 
 fn ever_borne<'a>(machine: &'a Machine, prefix: &str) -> Vec<&'a str> {
@@ -236,9 +242,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_has_at_most_24_characters_and_at_least_one() {
+    fn a_mark_is_an_order_tag_without_its_number_and_never_empty() {
         let long = "mine:0123456789abcdef0123456700000001";
         assert_eq!(mark(long, "mine:"), Some("0123456789abcdef01234567"));
+        assert_eq!(mark("mine:00000001", "mine:"), Some("00000001"));
         assert_eq!(mark("mine:web-1", "mine:"), Some("web-1"));
         assert_eq!(mark("mine:", "mine:"), None);
         assert_eq!(mark("other:web-1", "mine:"), None);

@@ -2,10 +2,10 @@
 
 use super::*;
 
-const ONE: &str = "fmo-order:aaaaaaaaaaaaaaaaaaaaaaaa00000001";
-const ONE_LATER: &str = "fmo-order:aaaaaaaaaaaaaaaaaaaaaaaa00000002";
-const TWO: &str = "fmo-order:bbbbbbbbbbbbbbbbbbbbbbbb00000001";
-const MARK: &str = "aaaaaaaaaaaaaaaaaaaaaaaa";
+const ONE: &str = "fmo-order:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa00000001";
+const ONE_LATER: &str = "fmo-order:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa00000002";
+const TWO: &str = "fmo-order:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb00000001";
+const MARK: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 /// The broken rules.
 async fn broken(rig: &Rig) -> Vec<String> {

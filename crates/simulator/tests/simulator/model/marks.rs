@@ -5,9 +5,14 @@ use super::world::{State, World};
 /// Prefix of the marks' tags.
 pub(crate) const PREFIX: &str = "fmo-order:";
 
-/// The mark in a tag: 24 characters after the prefix.
+/// Characters of the number of an order, at the end of its tag.
+const NUMBER: usize = 8;
+
+/// The mark in a tag: what stands after the prefix, without the number.
 pub(crate) fn mark(tag: &str) -> Option<&str> {
-    tag.strip_prefix(PREFIX)?.get(..24)
+    let text = tag.strip_prefix(PREFIX)?;
+    let end = text.len().checked_sub(NUMBER)?;
+    text.get(..end).filter(|mark| !mark.is_empty())
 }
 
 impl World {

@@ -72,7 +72,7 @@ pub(crate) const FILTERS: [&str; 6] = [
 
 /// Names that cases use over and over: two marks, one of them tried twice.
 pub(crate) fn vocabulary() -> Vec<String> {
-    let mark = |letter: &str, epoch: &str| format!("{PREFIX}{}{epoch}", letter.repeat(24));
+    let mark = |letter: &str, number: &str| format!("{PREFIX}{}{number}", letter.repeat(44));
     let words = ["a", "b", "c", "team:web", "x_1-2"].map(str::to_owned);
     let marks = [
         mark("a", "00000001"),
