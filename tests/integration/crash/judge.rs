@@ -3,12 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use api::names::{CLUSTER_TAG, ORDER_ANNOTATION, ORDER_TAG};
+use api::names::{CLUSTER_TAG, ORDER_TAG};
 use serde_json::Value;
 
+use crate::whole::owner_of;
 use lab::rig::World;
-
-const MARK: usize = 24;
 
 /// What is wrong, in sentences. Empty when all is well.
 pub(crate) type Findings = Vec<String>;
@@ -17,10 +16,7 @@ pub(crate) type Findings = Vec<String>;
 /// machine, and the object says which.
 pub(crate) async fn after_order(world: &World, object: &Value) -> Findings {
     let mut findings = after_anything(world).await;
-    let Some(mark) = mark_of(object) else {
-        findings.push(format!("the object bears no mark: {object:#}"));
-        return findings;
-    };
+    let mark = mark_of(world, object).await;
     let accepted = accepted_orders(world, &mark).await;
     if accepted != 1 {
         findings.push(format!(
@@ -50,10 +46,7 @@ pub(crate) async fn after_release(world: &World, object: &Value) -> Findings {
     if world.get(name).await.is_some() {
         findings.push(format!("the object {name} is still there"));
     }
-    let Some(mark) = mark_of(object) else {
-        findings.push(format!("the object bears no mark: {object:#}"));
-        return findings;
-    };
+    let mark = mark_of(world, object).await;
     let machines = world.simulator.machines().await;
     let states: Vec<&Value> = machines
         .iter()
@@ -142,12 +135,12 @@ async fn accepted_orders(world: &World, mark: &str) -> usize {
         .count()
 }
 
-/// The mark of an object, from its order annotation.
-fn mark_of(object: &Value) -> Option<String> {
-    let annotation = object["metadata"]["annotations"][ORDER_ANNOTATION].as_str()?;
-    let intent: Value = serde_json::from_str(annotation).ok()?;
-    let mark = intent["mark"].as_str()?;
-    (mark.len() == MARK).then(|| mark.to_owned())
+/// The mark of an object's servers, which is their owner: by the object's place and the UID of its namespace.
+pub(crate) async fn mark_of(world: &World, object: &Value) -> String {
+    let part = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+    let (namespace, name) = (part("namespace"), part("name"));
+    let owner = owner_of(&world.client, &world.cluster_id, namespace, name).await;
+    owner.as_str().to_owned()
 }
 
 fn bears(machine: &Value, mark: &str) -> bool {

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::names::ORDER_ANNOTATION;
 use futures::StreamExt;
 use kube::api::WatchParams;
 use kube::{Api, Client};
@@ -20,12 +19,13 @@ use lab::rig::{Plan, World, cluster, eventually, server};
 
 const SOON: Duration = Duration::from_secs(20);
 const SERVERS: &str = "/v3/flexMetal/servers";
-const MARK: &str = "0123456789abcdef01234567";
+/// The number of an order.
+const FIRST: &str = "00000001";
 
 #[tokio::test]
 async fn the_judge_sees_a_planted_double() {
     let (world, object) = planted("judge").await;
-    let order = order(&world, "00000001");
+    let order = order(&world, &judge::mark_of(&world, &object).await, FIRST);
     post(&world, &order).await;
     let object = claimed(&world, object).await;
     assert_eq!(
@@ -51,7 +51,8 @@ async fn the_judge_sees_a_planted_double() {
 #[tokio::test]
 async fn the_judge_sees_a_machine_that_was_lost() {
     let (world, object) = planted("judge").await;
-    post(&world, &order(&world, "00000001")).await;
+    let mark = judge::mark_of(&world, &object).await;
+    post(&world, &order(&world, &mark, FIRST)).await;
     let object = claimed(&world, object).await;
 
     // The object goes, the machine stays.
@@ -72,9 +73,10 @@ async fn the_proxy_loses_what_it_says_and_holds_what_it_says() {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let url = format!("{}{SERVERS}", proxy.url());
     let key = world.simulator.api_key().to_owned();
-    let post = async |epoch: &str| {
+    let mark = "0".repeat(44);
+    let post = async |number: &str| {
         let request = client.post(&url).header("PRIVATE-TOKEN", &key);
-        request.json(&order(&world, epoch)).send().await
+        request.json(&order(&world, &mark, number)).send().await
     };
     let place = Place {
         side: Side::Hosting,
@@ -91,7 +93,7 @@ async fn the_proxy_loses_what_it_says_and_holds_what_it_says() {
     ] {
         world.simulator.clear_ledger().await;
         let mut watch = trace.start_with_trap("subject", &place, act);
-        assert!(post("00000001").await.unwrap().status().is_success());
+        assert!(post(FIRST).await.unwrap().status().is_success());
         assert!(watch.try_caught().is_none(), "the first passes");
         let held = async {
             let caught = watch.caught(SOON).await.unwrap();
@@ -146,13 +148,10 @@ async fn the_proxy_to_the_cluster_lets_watches_through_as_they_come() {
     assert_eq!(seen, ["cluster PATCH baremetalservers #1"]);
 }
 
-/// A world without operator, and an object in it that says it has ordered.
+/// A world without operator, and an object in it.
 async fn planted(prefix: &str) -> (World, Value) {
     let world = World::prepare(cluster(), prefix, Plan::default()).await;
-    let mut object = server("planted");
-    object["metadata"]["annotations"] =
-        json!({ORDER_ANNOTATION: json!({"mark": MARK}).to_string()});
-    let made = world.create(&object).await;
+    let made = world.create(&server("planted")).await;
     (world, made)
 }
 
@@ -170,11 +169,12 @@ async fn claimed(world: &World, object: Value) -> Value {
     eventually("the claim is stored", SOON, async || world.get(name).await).await
 }
 
-fn order(world: &World, epoch: &str) -> Value {
+/// An order as the operator would send it for an object with this mark.
+fn order(world: &World, mark: &str, number: &str) -> Value {
     json!({
         "name": "planted", "location": "EU: Rotterdam", "instanceType": "bm7.std.8",
         "os": {"slug": "ubuntu-2404-lts"}, "sshKey": ["ssh-ed25519 AAAA test"],
-        "tags": [format!("fmo-cluster:{}", world.cluster_id), format!("fmo-order:{MARK}{epoch}")],
+        "tags": [format!("fmo-cluster:{}", world.cluster_id), format!("fmo-order:{mark}{number}")],
     })
 }
 
