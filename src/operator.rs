@@ -83,6 +83,8 @@ pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
     let process = Process {
         accounts: Accounts::new(cluster.as_str(), Rate::default()),
         stored_keys: Default::default(),
+        namespace_uids: Default::default(),
+        live_list: Default::default(),
         server_commands: Default::default(),
         hosts: Default::default(),
         events: Events::new(clients.calls.clone(), options.pod),

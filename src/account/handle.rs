@@ -203,7 +203,6 @@ impl Account {
             tags: None,
             ssh_keys: None,
             hosts: None,
-            used_before: settings.used_before,
             uid: self.inner.uid.clone(),
             connection: None,
             lineage: settings.lineage.clone(),
@@ -258,10 +257,10 @@ impl Account {
         view
     }
 
-    /// Every machine that is known to bear this object mark, in any epoch and any state.
-    pub fn sightings(&self, mark: &str) -> Vec<Sighting> {
+    /// Every machine that is known to have an order tag of this namespace and name, in any state.
+    pub fn sightings(&self, place: &str) -> Vec<Sighting> {
         match self.connected() {
-            Some((live, _)) => live.core.state().machines.snapshot().by_mark(mark),
+            Some((live, _)) => live.core.state().machines.snapshot().of_place(place),
             None => Vec::new(),
         }
     }

@@ -13,6 +13,7 @@ use api::{Interval, allowed::AllowedNamespaces, limits::Limits};
 use flexmetal_core::{
     account::{key::AccountKey, marks, terms::Terms, view::Proof},
     moment::Moment,
+    owner,
     wording::counted,
 };
 use hosting_types::{OrderOutcome, Server};
@@ -215,7 +216,7 @@ pub(super) fn left_by_entry(
     cluster: &str,
     namespaces: &Namespaces,
 ) -> HashSet<String> {
-    let mark = |namespace: &String| marks::namespace_mark(cluster, namespace);
+    let mark = |namespace: &String| owner::namespace_hash(cluster, namespace);
     if marks.is_empty() || entry.namespaces.iter().any(|name| name == "*") {
         return marks;
     }

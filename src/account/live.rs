@@ -358,7 +358,7 @@ impl Core {
     /// Whether the object of this mark has left a live machine, or an order whose outcome is not settled.
     pub(crate) fn has_left(&self, mark: &str) -> bool {
         let state = self.state();
-        let machines = state.machines.snapshot().by_mark(mark);
+        let machines = state.machines.snapshot().of_place(mark);
         machines.iter().any(|s| s.server.status.is_live())
             || self.of.reservations.marks().contains(mark)
     }

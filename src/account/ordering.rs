@@ -218,7 +218,7 @@ impl Account {
             OrderOutcome::Refused(error) => {
                 core.record_answer(permit.permit.connection(), Err(error));
                 if may_be_for_want(error) {
-                    let mark = marks::object_mark(order_tag).unwrap_or_default();
+                    let mark = marks::place(order_tag).unwrap_or_default();
                     core.refusals
                         .note(Demand::of(order), mark, clock::now().mono);
                 }

@@ -25,7 +25,7 @@ impl Owners {
         machines: impl Iterator<Item = &'a Sighting>,
     ) -> HashSet<String> {
         let known = self.lock();
-        let marks = machines.flat_map(|s| marks::object_marks(&s.server));
+        let marks = machines.flat_map(|s| marks::places(&s.server));
         let unknown = marks.filter(|mark| !known.contains_key(*mark));
         unknown.map(str::to_owned).collect()
     }
@@ -42,7 +42,7 @@ impl Owners {
     /// The namespace of who ordered a machine, where that is known.
     pub(crate) fn of(&self, server: &Server) -> Option<Arc<str>> {
         let known = self.lock();
-        marks::object_marks(server).find_map(|mark| known.get(mark).cloned())
+        marks::places(server).find_map(|mark| known.get(mark).cloned())
     }
 
     /// Nothing of this object is left.

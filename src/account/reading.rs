@@ -12,7 +12,7 @@ use flexmetal_core::{
     account::{
         lane::Lane,
         order_tags::OldOrderTags,
-        orphans::Others,
+        orphans::{MOST_UNTAGGED, Others, is_untagged},
         view::{Hosts, Tags},
     },
     moment::Moment,
@@ -144,12 +144,12 @@ impl Core {
     }
 
     /// Counts the machines of the account that are not this cluster's, and finds out which of these order tags no machine
-    /// bears. None of the machines is kept.
+    /// bears. None of the machines is kept but those that may be orphans without the cluster's tag.
     pub(crate) async fn count_others(
         &self,
         by: &Connection,
         old: Option<&OldOrderTags>,
-    ) -> Result<(Others, Option<OldOrderTags>), Gap> {
+    ) -> Result<(Others, Option<OldOrderTags>, Vec<Arc<Server>>), Gap> {
         let filter = &ServerFilter::default();
         let read = || {
             async move {
@@ -166,15 +166,19 @@ impl Core {
                 let mut pages = self.fitted(pages, is_over);
                 let mut others = Others::default();
                 let mut old = old.cloned();
+                let mut untagged = Vec::new();
                 while let Some(page) = pages.next_page().await? {
                     let live = page.iter().filter(|s| s.status.is_live());
                     let of_others = live.filter(|s| !s.has_tag(&self.cluster_tag));
                     of_others.for_each(|server| others.add(server));
+                    let room = MOST_UNTAGGED.saturating_sub(untagged.len());
+                    let found = page.iter().filter(|s| is_untagged(s)).take(room);
+                    untagged.extend(found.map(|server| Arc::new(server.clone())));
                     if let Some(old) = &mut old {
                         page.iter().for_each(|server| old.add_server(server));
                     }
                 }
-                Ok((others, old))
+                Ok((others, old, untagged))
             }
             .boxed()
         };

@@ -5,10 +5,8 @@ mod trial;
 use flexmetal_core::account::{
     facts::{AccountReport, UsedBy},
     key::AccountKey,
-    left_behind::{Left, LeftBehind},
     on_record::OnRecord,
     terms::Terms,
-    view::Sighting,
 };
 
 use super::{
@@ -144,44 +142,6 @@ impl Accounts {
         self.inner.audience.on_record(key)
     }
 
-    /// What objects of one namespace and name left behind, by the mark of these, in every account that the namespace may use:
-    /// those of its own account objects and those of the cluster.
-    pub fn left_behind(&self, of: &Left<'_>) -> LeftBehind {
-        let Left {
-            namespace, since, ..
-        } = *of;
-        let usable: Vec<Account> = {
-            let entries = self.entries();
-            let may_use =
-                |key: &AccountKey| key.namespace.as_deref().is_none_or(|n| n == namespace);
-            let usable = entries.iter().filter(|(key, _)| may_use(key));
-            usable.map(|(_, entry)| entry.account.clone()).collect()
-        };
-        let mut left = LeftBehind::default();
-        for account in usable {
-            let settings = account.settings();
-            let mut is_listed = false;
-            if let Some((live, _)) = account.connected() {
-                let state = live.core.state();
-                let proof = state.machines.proof();
-                is_listed = proof.is_some_and(|p| p.began >= since && settings.is_shown_by(p));
-                let shown = state.machines.snapshot().left_at(of.place);
-                drop(state);
-                // Two account objects may have one key.
-                let is_new =
-                    |s: &Sighting| left.machines.iter().all(|f| f.server.id != s.server.id);
-                let shown: Vec<Sighting> = shown.into_iter().filter(is_new).collect();
-                left.machines.extend(shown);
-            }
-            let is_refused = || matches!(account.terms(namespace), Terms::Refused(_));
-            if !is_listed && settings.may_keep && !is_refused() {
-                left.unlisted.push(account.key().clone());
-            }
-        }
-        left.unlisted.sort_unstable();
-        left
-    }
-
     /// The account of an object.
     pub fn get(&self, key: &AccountKey) -> Option<Account> {
         self.entries().get(key).map(|e| e.account.clone())
@@ -207,6 +167,22 @@ impl Accounts {
         let others = entries
             .iter()
             .filter(|(name, entry)| *name != key && is_same(entry));
+        let others = others.map(|(name, _)| name.clone());
+        [key.clone()].into_iter().chain(others).collect()
+    }
+
+    /// All names of accounts with the base URL of this one, itself included, whatever their keys: what objects of theirs have
+    /// on record may be of the same account. What another URL answers says nothing.
+    pub fn names_at_url_of(&self, key: &AccountKey) -> Vec<AccountKey> {
+        let entries = self.entries();
+        let own = entries.get(key).map(Entry::keys).unwrap_or_default();
+        let is_there = |entry: &Entry| {
+            let mut others = entry.keys().into_iter();
+            others.any(|(url, _)| own.iter().any(|(at, _)| *at == url))
+        };
+        let others = entries
+            .iter()
+            .filter(|(name, entry)| *name != key && is_there(entry));
         let others = others.map(|(name, _)| name.clone());
         [key.clone()].into_iter().chain(others).collect()
     }
@@ -447,6 +423,9 @@ impl Accounts {
     pub fn report(&self, key: &AccountKey, known: &[KnownServer]) -> Option<AccountReport> {
         let (live, _) = self.get(key)?.connected()?;
         let (catalogue, calls) = (live.core.lists.newest_catalogue(), live.core.turns.calls());
+        // Asked without the lock, and seldom: it reads every object of the account.
+        let may_know_more = live.core.state().machines.may_know_more(known);
+        let on_record = may_know_more.then(|| self.on_record(key)).flatten();
         let state = live.core.state();
         Some(AccountReport {
             key: state.key.state().clone(),
@@ -454,7 +433,7 @@ impl Accounts {
             proof: state.machines.proof().cloned(),
             verdict: state.machines.verdict().clone(),
             counts: state.machines.counts(),
-            known: state.machines.known_after(known),
+            known: state.machines.known_after(known, on_record.as_ref()),
             catalogue,
             calls,
         })

@@ -7,10 +7,14 @@ use super::{
     reading::{started_again, steady_now},
 };
 use crate::runtime::clock;
-use flexmetal_core::account::{
-    key_state::KeyState,
-    lane::Lane,
-    view::{Proof, Sighting},
+use flexmetal_core::{
+    account::{
+        key_state::KeyState,
+        lane::Lane,
+        orphans,
+        view::{Proof, Sighting},
+    },
+    owner::namespace_hash,
 };
 use futures::{FutureExt as _, TryFutureExt as _};
 use hosting_types::{Error, Page, ServerFilter, ServerId, ServerStatus, StatusFilter, list::Gap};
@@ -20,6 +24,8 @@ use std::{sync::Arc, time::Duration};
 const ONE_BY_ONE: usize = 10;
 /// So many reads of a round may fail before it ends.
 const MOST_FAILURES: usize = 2;
+/// Others are counted at least this often.
+const DAY: Duration = Duration::from_secs(86_400);
 /// How many new records a page shows: pages overlap by one.
 const EACH: usize = Page::MOST as usize - 1;
 /// How long a look is put off while there is no connection.
@@ -192,19 +198,21 @@ impl Core {
         let unseen = self.unseen_since(began);
         let first = unseen.get(..ONE_BY_ONE).unwrap_or(&unseen);
         self.look_up(by, first).await?;
-        match lane {
-            Lane::OrphanScan => self.count_others_in_time(by).await,
-            _ => Ok(()),
-        }
+        self.count_others_in_time(by, lane).await
     }
 
-    /// Counts the machines of others, once in the time between two looks for orphans. Nothing rests on that: where it
+    /// Counts the machines of others, once in the time between two looks for orphans, and once a day in any case. Nothing rests on that: where it
     /// fails, the last count stands until the next.
-    async fn count_others_in_time(&self, by: &Connection) -> Result<(), Gap> {
+    async fn count_others_in_time(&self, by: &Connection, lane: Lane) -> Result<(), Gap> {
         let now = clock::now().mono;
         let is_due = {
             let mut state = self.state();
             let interval = state.times().map(|t| t.orphan_scan_interval);
+            // Where somebody always waits for a listing, no round is a look for orphans.
+            let interval = interval.map(|interval| match lane {
+                Lane::OrphanScan => interval,
+                _ => interval.max(DAY),
+            });
             interval.is_some_and(|interval| state.machines.counts_others(now, interval))
         };
         if !is_due {
@@ -212,8 +220,14 @@ impl Core {
         }
         let old = self.old_order_tags(by).await?;
         match self.count_others(by, old.as_ref()).await {
-            Ok((others, old)) => {
-                self.state().machines.set_others(others);
+            Ok((others, old, untagged)) => {
+                let names = self.audience.namespaces.which(|_, _| true).into_iter();
+                let hashes = names
+                    .map(|name| namespace_hash(&self.cluster, &name))
+                    .collect();
+                let claims = self.audience.marks();
+                let untagged = orphans::untagged(untagged, claims.as_ref(), hashes);
+                self.state().machines.set_others(others, untagged);
                 self.tell_object();
                 old.into_iter().for_each(|old| self.remove_order_tags(old));
             }

@@ -9,10 +9,7 @@ use api::{
     policies::Policies,
     release_limit::{ReleaseLimit, ReleaseLimitStatus},
 };
-use flexmetal_core::account::{
-    key::AccountKey,
-    view::{Proof, Times},
-};
+use flexmetal_core::account::{key::AccountKey, view::Times};
 
 /// What is in force for one account object.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,8 +38,6 @@ pub struct Settings {
     pub may_keep: bool,
     /// The lineage to which the present URL and key lead, once that is on record.
     pub lineage: Option<String>,
-    /// Whether another process has already used the account.
-    pub used_before: bool,
 }
 
 impl Settings {
@@ -63,7 +58,6 @@ impl Settings {
             may_keep: false,
             lineage: None,
             // Nobody knows, and a wait costs less than a second machine.
-            used_before: true,
         }
     }
 
@@ -79,14 +73,6 @@ impl Settings {
     /// An object that is gone.
     pub(crate) fn gone(key: &AccountKey) -> Self {
         Self::blocked(Reason::AccountNotFound, format!("{key} is gone"))
-    }
-
-    /// Whether a complete listing is of this very account and tells the truth: the connection is known to lead there, and
-    /// it shows one of the machines that the account is known by, where there are some.
-    pub(crate) fn is_shown_by(&self, proof: &Proof) -> bool {
-        let has_live = self.known.iter().any(|known| known.live);
-        let is_shown = self.known.iter().any(|known| proof.shows(&known.uuid));
-        self.lineage.is_some() && (is_shown || !has_live)
     }
 
     /// Whether the account may be changed for its own sake, and not for an object.
@@ -116,6 +102,5 @@ impl Settings {
             || self.blocks_releases() != former.blocks_releases()
             || self.egress != former.egress
             || self.lineage != former.lineage
-            || self.used_before != former.used_before
     }
 }

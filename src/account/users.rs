@@ -51,9 +51,10 @@ pub trait Claims: Send + Sync {
     /// Whether the first listing of the servers is in.
     fn is_complete(&self) -> bool;
 
-    /// Whether the object of this mark says that this machine is not its own: it uses another account, has another
-    /// machine on record, and no order open. What it has on its own account it tells of itself.
-    fn disowns(&self, mark: &str, account: &AccountKey, uuid: &str) -> bool;
+    /// Whether the object in the place of this owner says that this machine is not its own: it does not have it on record, and
+    /// is of a later namespace, or has another one and uses another account. What else it has on its own account it tells of
+    /// itself.
+    fn disowns(&self, owner: &str, account: &AccountKey, uuid: &str) -> bool;
 
     /// The namespace of the object of this mark.
     fn namespace(&self, mark: &str) -> Option<String>;
@@ -107,9 +108,9 @@ impl Audience {
         };
         let live = proof.servers.iter().filter(|s| s.status.is_live());
         let disowned = live.filter(|server| {
-            let mut marks = marks::object_marks(server).peekable();
+            let mut owners = marks::owners(server).peekable();
             let uuid = server.id.as_str();
-            marks.peek().is_some() && marks.all(|mark| claims.disowns(mark, account, uuid))
+            owners.peek().is_some() && owners.all(|owner| claims.disowns(owner, account, uuid))
         });
         disowned.map(|s| s.id.as_str().to_owned()).collect()
     }

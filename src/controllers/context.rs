@@ -4,8 +4,8 @@ use super::objects::Objects;
 use crate::{
     account::{Account, Accounts, Resolution},
     controllers::{
-        events::Events, host_objects::KnownHosts, reach::Reach, server_commands::ServerCommands,
-        stored_keys::StoredKeys, streams::Guarded,
+        events::Events, host_objects::KnownHosts, live_list::LiveList, namespaces::NamespaceUids,
+        reach::Reach, server_commands::ServerCommands, stored_keys::StoredKeys, streams::Guarded,
     },
     runtime::{clients::WatchTimes, kind_api::KindApi, leader::Leadership},
 };
@@ -19,6 +19,7 @@ use flexmetal_core::{
     account_facts::{AccountFacts, closed},
     again::Again,
     mark::ClusterId,
+    owner,
 };
 use kube::{Api, Client};
 use std::{ops::Deref, sync::Arc, time::Duration};
@@ -47,6 +48,10 @@ pub struct Process {
     pub reach: Reach,
     /// Where servers and the keys that they name find each other.
     pub stored_keys: StoredKeys,
+    /// The UIDs of namespaces.
+    pub namespace_uids: NamespaceUids,
+    /// The server objects as the API server has them, as last listed for one that takes a server.
+    pub live_list: LiveList,
     /// Where servers and hosts hear of the commands for them.
     pub server_commands: ServerCommands,
     /// Where commands hear of the hosts that they are for.
@@ -185,6 +190,15 @@ impl Watched {
     /// Whether every namespace is watched.
     pub fn is_all(&self) -> bool {
         *self == Self::All
+    }
+
+    /// Whether the objects of this namespace, as an owner has it, are watched.
+    pub fn sees(&self, cluster: &ClusterId, namespace: &str) -> bool {
+        let is_it = |name: &String| owner::namespace_hash(cluster.as_str(), name) == namespace;
+        match self {
+            Self::All => true,
+            Self::Namespaces(names) => names.iter().any(is_it),
+        }
     }
 
     /// Whether accounts of this kind are served. A cluster account belongs to the operator of the whole

@@ -100,6 +100,8 @@ impl Floor {
         let client = Client::try_from(config).unwrap();
         let process = Process {
             stored_keys: Default::default(),
+            namespace_uids: Default::default(),
+            live_list: Default::default(),
             server_commands: Default::default(),
             hosts: Default::default(),
             events: Events::new(client.clone(), None),

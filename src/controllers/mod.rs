@@ -14,6 +14,7 @@ pub mod drive;
 pub mod events;
 pub mod host_objects;
 pub mod live_account;
+pub mod live_list;
 pub mod machine_commands;
 mod namespaces;
 pub mod objects;

@@ -1,4 +1,5 @@
-//! The labels of the cluster's namespaces, by which accounts of the cluster may select them.
+//! The namespaces of the cluster: their labels, by which accounts of the cluster may select them, and their UIDs, which say
+//! whose a server is.
 //!
 //! An operator of all namespaces watches them; one of some serves no account of the cluster. What is heard goes to the
 //! accounts, which wake the objects of a namespace when its labels change. Until it is heard nobody is told that he is
@@ -8,13 +9,70 @@ use super::{
     context::Process,
     objects::slim_but_labels,
     streams::{self, Guarded, Heard},
+    writes::bounded,
 };
-use crate::runtime::clients::WatchTimes;
+use crate::runtime::{clients::WatchTimes, clock};
+use flexmetal_core::owner::READ_NAMESPACE_AGAIN;
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, core::PartialObjectMeta, runtime::watcher::Event};
-use std::collections::HashSet;
+use kube::{Api, Client, core::PartialObjectMeta, runtime::watcher::Event};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 use tokio::sync::watch;
+
+/// The UIDs of namespaces, as they were last read. A clone is the same.
+#[derive(Clone, Default)]
+pub struct NamespaceUids(Arc<Mutex<HashMap<String, LastRead>>>);
+
+/// What the last read of a namespace said, and when it was made.
+type LastRead = (Result<Arc<str>, String>, Duration);
+
+impl NamespaceUids {
+    /// The UID of a namespace, read at or after this moment: an object never moves to another namespace, so what was read
+    /// once after it was seen is true for as long as it lives.
+    ///
+    /// # Errors
+    /// Why it is not known.
+    pub async fn read(
+        &self,
+        client: &Client,
+        namespace: &str,
+        since: Duration,
+    ) -> Result<Arc<str>, String> {
+        let at = clock::now().mono;
+        let known = self.lock().get(namespace).cloned();
+        match known {
+            Some((Ok(uid), read)) if read >= since => return Ok(uid),
+            Some((Err(why), read)) if at < read + READ_NAMESPACE_AGAIN => return Err(why),
+            _ => {}
+        }
+        let api: Api<Namespace> = Api::all(client.clone());
+        let found = match bounded(api.get_metadata_opt(namespace)).await {
+            Ok(Some(found)) => found
+                .metadata
+                .uid
+                .map(Into::into)
+                .ok_or("it has no UID".to_owned()),
+            Ok(None) => Err("it does not exist".to_owned()),
+            Err(failure) => Err(failure.explain()),
+        };
+        let kept = (found.clone(), at);
+        self.lock().insert(namespace.to_owned(), kept);
+        found
+    }
+
+    /// The UID of a namespace as it was last read; none: it was not.
+    pub fn known(&self, namespace: &str) -> Option<Arc<str>> {
+        self.lock().get(namespace)?.0.clone().ok()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, LastRead>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// All that is read of a namespace.
 type Metadata = PartialObjectMeta<Namespace>;

@@ -35,8 +35,8 @@ pub enum Reported {
 pub struct Machine {
     /// The provider's identifier.
     pub uuid: Option<String>,
-    /// The tag of its order.
-    pub order: Option<String>,
+    /// The number of its order.
+    pub order: Option<u32>,
 }
 
 impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
@@ -61,7 +61,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
                 let after = K::conditions(status);
                 let machine = Machine {
                     uuid: K::machine(status).map(str::to_owned),
-                    order: K::order_tag(status),
+                    order: K::order_number(status),
                 };
                 let all = news(before, after);
                 if let Some(change) = change(before, after).or_else(|| sync(before, after))
@@ -136,7 +136,7 @@ const MOST_LOGGED: usize = 600;
 fn log(reference: &ObjectReference, machine: &Machine, news: &News) {
     let kind = reference.kind.as_deref();
     let (namespace, name) = (reference.namespace.as_deref(), reference.name.as_deref());
-    let (uuid, order) = (machine.uuid.as_deref(), machine.order.as_deref());
+    let (uuid, order) = (machine.uuid.as_deref(), machine.order);
     let (reason, action) = (news.reason.as_str(), news.action);
     let end = news.note.floor_char_boundary(MOST_LOGGED);
     let why = Some(&news.note[..end]).filter(|why| !why.is_empty());

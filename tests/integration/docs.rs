@@ -2,7 +2,6 @@
 //! reason has its entry, and the API server accepts every manifest.
 
 mod coverage;
-mod recipes;
 
 use std::collections::BTreeSet;
 use std::fs;

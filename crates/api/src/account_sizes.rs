@@ -23,7 +23,7 @@ pub const LARGEST_CA_BUNDLE: usize = LONGEST_CA_BUNDLE + 256;
 /// Most bytes of the conditions.
 pub const LARGEST_CONDITIONS: usize = 6_912;
 /// Most bytes of the orphans.
-pub const LARGEST_ORPHANS: usize = 7_680;
+pub const LARGEST_ORPHANS: usize = 7_936;
 /// Most bytes of the counted releases.
 pub const LARGEST_RELEASES: usize = 8_448;
 /// Most bytes of all else in a status without CA bundle and catalog.

@@ -13,8 +13,10 @@ pub const LONGEST_SUBJECT: usize = 256;
 /// What the operator does once it is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum AcknowledgementEffect {
-    /// It orders a server next to those that are retained, or without a list of the accounts that may have one.
+    /// It orders a server next to those of this name in an earlier namespace.
     OrderAnother,
+    /// It takes the server of this name in an earlier namespace.
+    Adopt,
     /// It assumes that the order made no server, or that the server is gone.
     AssumeAbsent,
     /// It keeps the account ID and forgets the known servers that the account does not show.

@@ -40,8 +40,8 @@ pub trait Kind:
         None
     }
 
-    /// The tag of the last order in a status, for the log.
-    fn order_tag(_: &Self::Status) -> Option<String> {
+    /// The number of the last order in a status, for the log.
+    fn order_number(_: &Self::Status) -> Option<u32> {
         None
     }
 }

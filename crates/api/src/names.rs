@@ -29,8 +29,6 @@ pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub const MANAGER: &str = "flexmetal-operator";
 /// Annotation on an account with the name of the Secret that bears the finalizer for it.
 pub const HELD_SECRET: &str = "flexmetal.dev/held-secret";
-/// Annotation with the order intent (JSON, written by the operator).
-pub const ORDER_ANNOTATION: &str = "flexmetal.dev/order";
 /// Annotation on a tag object with the tag that it makes or renames (JSON, written by the operator).
 pub const TAG_ANNOTATION: &str = "flexmetal.dev/tag";
 /// Annotation on an SshKey with the key that may have been sent to the provider (JSON, written by the operator).
@@ -47,9 +45,8 @@ pub const RECONCILE_REQUEST: &str = "flexmetal.dev/reconcile-requested-at";
 pub const FLUX_REQUEST: &str = "reconcile.fluxcd.io/requestedAt";
 
 /// Every annotation on our kinds that is read. Of others nothing is kept.
-pub const ANNOTATIONS: [&str; 8] = [
+pub const ANNOTATIONS: [&str; 7] = [
     HELD_SECRET,
-    ORDER_ANNOTATION,
     TAG_ANNOTATION,
     STORED_KEY_ANNOTATION,
     COMMAND_ANNOTATION,
@@ -60,15 +57,14 @@ pub const ANNOTATIONS: [&str; 8] = [
 
 /// Prefix of every tag that is reserved for the operator.
 pub const RESERVED_PREFIX: &str = "fmo-";
-/// Tag prefix of the cluster mark, followed by 16 hex digits.
+/// Prefix of the tag that every server of a cluster has, followed by 16 hex digits.
 pub const CLUSTER_TAG: &str = "fmo-cluster:";
-/// Tag prefix of the order mark, followed by 24 hex digits of object mark and 8 of epoch.
+/// Prefix of the tag of an order, followed by 44 hex digits of the owner and 8 of the order's number.
 pub const ORDER_TAG: &str = "fmo-order:";
 /// What stands in the name of a stored key before the mark of its object, 24 hex digits.
 pub const KEY_MARK: &str = "fmo-key:";
-/// What the tags of machines begin with that were kept by `deletionPolicy: Retain`; the operator's own go on with 24 hex
-/// digits of the namespace and 24 of the object. A person may put the bare word on.
-pub const RETAINED_PREFIX: &str = "fmo-retained";
+/// Tag of servers that were kept by `deletionPolicy: Retain`. Their order tag says whose they were.
+pub const RETAINED_TAG: &str = "fmo-retained";
 
 /// Adds what each of our definitions needs and the derive cannot express: the
 /// status default that makes a new object read as "not yet seen" instead of "done", and bounds.

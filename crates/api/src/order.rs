@@ -1,46 +1,10 @@
-//! The order of a server as its object records it: the intent, and the outcome.
+//! The order of a server as its object records it: what was asked for, and how it ended.
 
-use super::{names::ORDER_TAG, references::AccountKind, rfc3339};
+use super::{references::AccountKind, rfc3339};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, ops::Not};
 
-/// The intent to order, written before the order is sent, in metadata and in status.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Intent {
-    /// Identifier of the ordering cluster, 16 hex digits.
-    pub cluster: String,
-    /// UID of the ordering object.
-    pub uid: String,
-    /// Mark of the object, 24 hex digits.
-    pub mark: String,
-    /// Number of the attempt: the Unix second of its start, higher in every further attempt.
-    pub epoch: i64,
-    /// Nonce of this attempt.
-    pub attempt: String,
-    /// Time after which the order is no longer sent.
-    #[serde(with = "rfc3339")]
-    pub send_by: i64,
-    /// Host name that was ordered.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub hostname: String,
-    /// The account that the order goes to. Unset where that is not known any more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub account: Option<OrderAccount>,
-    /// How many attempts in a row before this one had an unknown outcome and turned out to have made no machine.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub unknown_before: i32,
-}
-
-impl Intent {
-    /// The tag of the order, by which its machine is found.
-    pub fn tag(&self) -> String {
-        let epoch = self.epoch.clamp(0, i64::from(u32::MAX));
-        format!("{ORDER_TAG}{}{epoch:08x}", self.mark)
-    }
-}
-
-/// The account that an order goes to, so that nothing is concluded from what another one shows.
+/// The account that a request goes to, so that nothing is concluded from what another one shows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OrderAccount {
@@ -58,51 +22,36 @@ pub struct OrderAccount {
     pub connection: String,
 }
 
-/// The order annotation: the intent, and the outcome of an order that is known to have made no machine.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct OrderNote {
-    /// What is intended.
-    #[serde(flatten)]
-    pub intent: Intent,
-    /// How it ended without a machine. Unset while the order is open, or made one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outcome: Option<OrderOutcome>,
+fn is_zero<N: Default + PartialEq>(number: &N) -> bool {
+    *number == N::default()
 }
 
-impl OrderNote {
-    /// The note of an order that is open, or made a machine.
-    pub fn open(intent: Intent) -> Self {
-        Self {
-            intent,
-            outcome: None,
-        }
-    }
-}
-
-impl OrderOutcome {
-    /// Whether the order is known to have made no machine.
-    pub fn is_closed(self) -> bool {
-        self != Self::Created
-    }
-}
-
-// serde's skip_serializing_if passes a reference.
-#[allow(clippy::trivially_copy_pass_by_ref)]
-fn is_zero(n: &i32) -> bool {
-    *n == 0
-}
-
-/// The last order.
+/// The last order, or the server that the object is about to take.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OrderRecord {
-    /// What was intended.
-    #[serde(flatten)]
-    pub intent: Intent,
-    /// Outcome of the order: `Created`, `Refused`, `NotSent` or `Absent`. Unset while it is not known.
+    /// UID of the ordering object. A record with the UID of another object, as after a restore, is none.
+    pub uid: String,
+    /// Number of the order: the Unix second of its start, higher in every further order.
+    pub seq: u32,
+    /// Nonce of the order: only who drew it sends the order. Empty where none was sent.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub nonce: String,
+    /// Time after which the order is no longer sent.
+    #[serde(with = "rfc3339")]
+    pub send_by: i64,
+    /// Host name that was ordered.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub hostname: String,
+    /// ID of the account that the order went to (`status.accountID` there).
+    #[serde(rename = "accountID")]
+    pub account_id: String,
+    /// Outcome of the order. Unset while it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<OrderOutcome>,
+    /// UUID of the server that the order made, or that the object takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
     /// Time of the outcome.
     #[serde(
         default,
@@ -110,13 +59,19 @@ pub struct OrderRecord {
         skip_serializing_if = "Option::is_none"
     )]
     pub outcome_at: Option<i64>,
-    /// Whether a user acknowledged the outcome `Absent`. The operator found any other outcome out itself.
+    /// Whether the answer to the order was lost.
     #[serde(default, skip_serializing_if = "Not::not")]
-    pub acknowledged: bool,
+    pub answer_lost: bool,
+    /// Orders in a row whose answer was lost and that made no server.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost: u8,
+    /// Orders in a row that were cut off by the end of the operator's process and made no server.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cut: u8,
     /// Details of the outcome, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// How many attempts in a row were refused or not sent; sets the pace of the next one.
+    /// How many orders in a row were refused or not sent; sets the pace of the next one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failures: i32,
     /// Token by which a user acknowledged this order, if it needed one. It is used up once the order may have made a
@@ -139,33 +94,31 @@ pub struct OrderRecord {
 }
 
 impl OrderRecord {
-    /// The record of an order whose outcome is not known.
-    pub fn open(intent: Intent) -> Self {
-        Self {
-            intent,
-            outcome: None,
-            outcome_at: None,
-            acknowledged: false,
-            message: None,
-            failures: 0,
-            acknowledgement: None,
-            request_hash: None,
-            location: None,
-            instance_type: None,
-            sent: BTreeMap::new(),
-        }
+    /// The server that the object has by this record.
+    pub fn created(&self) -> Option<&str> {
+        let is_created = self.outcome == Some(OrderOutcome::Created);
+        self.server.as_deref().filter(|_| is_created)
     }
 }
 
 /// Outcome of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum OrderOutcome {
-    /// A machine bears the mark; its identifier is in `status.uuid`.
+    /// The server is the object's.
     Created,
     /// The provider refused the order.
     Refused,
     /// The order never left the operator.
     NotSent,
-    /// The outcome was unknown, and it was proved that no machine was made.
+    /// The order made no server: complete lists confirmed that, or a user acknowledged it.
     Absent,
+    /// The object is about to take a server that it did not order.
+    Adopting,
+}
+
+impl OrderOutcome {
+    /// Whether the order is known to have made no server.
+    pub fn made_no_server(self) -> bool {
+        matches!(self, Self::Refused | Self::NotSent | Self::Absent)
+    }
 }

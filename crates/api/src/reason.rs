@@ -100,7 +100,7 @@ reasons! {
     RequestRefused,
     /// It is not known whether an order made a server, or whether another request has had its effect.
     OutcomeUnknown,
-    /// Servers are retained of earlier objects of this namespace and name, so no other one is ordered.
+    /// Servers of an object of this name in an earlier namespace of this name are live, so no other one is ordered.
     ServerExists,
     /// The provider says that provisioning failed.
     ProvisioningFailed,
@@ -116,7 +116,7 @@ reasons! {
     OwnershipConflict,
     /// More than one live server has this object's tag.
     DuplicateServers,
-    /// Something takes finalizer or order annotation off the object again and again.
+    /// Something takes the finalizer off the object again and again.
     MetadataConflict,
     /// The name that is to be used belongs to something else.
     NameTaken,

@@ -10,6 +10,7 @@ use super::{
     order::OrderRecord,
     outputs::OutputRecord,
     power::PowerRecord,
+    rfc3339,
     root_password::RootPasswordRecord,
 };
 use schemars::{Schema, SchemaGenerator, json_schema};
@@ -23,10 +24,10 @@ pub const LARGEST_RECORDS: usize = 20 * 1024;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServerRecords {
-    /// The last order: its intent, and its outcome once that is known.
+    /// The last order, and its outcome once that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<OrderRecord>,
-    /// The release that has begun. It counts while the object is being deleted.
+    /// The release that has begun.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release: Option<ReleaseRecord>,
     /// Tags of the spec that this object put on its server, or sent with the order of it; at most 60, sorted. What is here and
@@ -55,10 +56,16 @@ pub struct ServerRecords {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReleaseRecord {
-    /// UID of the object that is being deleted.
+    /// UID of the object that releases.
     pub uid: String,
     /// UUID of the server that is released.
     pub server: String,
+    /// Time after which no release is sent until this is renewed.
+    #[serde(with = "rfc3339")]
+    pub send_by: i64,
+    /// Whether the object was being deleted. A release that replaces a failed server says nothing of a later deletion.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deleting: bool,
 }
 
 /// The records of a dedicated host.

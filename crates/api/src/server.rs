@@ -3,7 +3,7 @@
 pub use super::address::{Address, AddressType};
 pub use super::installation::{OperatingSystem, TextSource, UserData};
 pub use super::lifetime::{ExpiryWarning, Provisioning, Replaced};
-pub use super::order::{Intent, OrderOutcome, OrderRecord};
+pub use super::order::{OrderOutcome, OrderRecord};
 pub use super::policies::{DeletionPolicy, ExternalReleasePolicy, FailurePolicy, ManagementPolicy};
 pub use super::references::PinnedAccount;
 use super::{
@@ -592,8 +592,8 @@ impl Kind for BareMetalServer {
         status.uuid.as_deref()
     }
 
-    fn order_tag(status: &Self::Status) -> Option<String> {
-        Some(status.records.order.as_ref()?.intent.tag())
+    fn order_number(status: &Self::Status) -> Option<u32> {
+        Some(status.records.order.as_ref()?.seq)
     }
 
     fn conditions_mut(status: &mut Self::Status) -> (&mut Option<i64>, &mut Vec<Condition>) {

@@ -124,7 +124,7 @@ impl Target {
         match self {
             Self::Server(server) => {
                 let order = server.status.as_ref()?.records.order.as_ref()?;
-                Some(order.intent.account.as_ref()?.lineage.clone())
+                Some(order.account_id.clone())
             }
             Self::Host(host) => host.status.as_ref()?.records.account_id.clone(),
         }

@@ -147,14 +147,15 @@ fn grace_outlasts_orders() -> Rule {
 #[x_kube(validation = grace_outlasts_orders())]
 #[serde(rename_all = "camelCase")]
 pub struct Timing {
-    /// How long after an order of unknown outcome was first missed its absence may be believed; how long after its
-    /// order a machine is not believed gone. At least twice `orderTimeout`. Minimum 2m, default: 10m, maximum 1h.
+    /// How long after the operator first sees the record of an order, or starts, a missing server may count as gone and an
+    /// order of unknown outcome as absent. At least twice `orderTimeout`. Minimum 2m, default: 10m, maximum 1h.
     /// A shorter value is raised to 2m, unless the operator runs with `--short-intervals`; `status.timing` shows what is in
     /// force. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = ABSENCE_GRACE_PERIOD.rule())]
     pub absence_grace_period: Option<Interval>,
-    /// Least time between two looks that together prove that something is absent. Minimum 30s, default: 1m, maximum 10m.
+    /// Time between lists for an order of unknown outcome, and the least time between two lists that together confirm that a tag,
+    /// a key or a host is absent (for servers always 60 s). Minimum 30s, default: 1m, maximum 10m.
     /// A shorter value is raised to 30s, unless the operator runs with `--short-intervals`; `status.timing` shows what is in
     /// force. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -11,7 +11,7 @@ const CONTESTED: u32 = 5;
 /// After so long without it being missed the row is over.
 const QUIET: Duration = Duration::from_secs(600);
 
-/// How often finalizer and annotation were put back in a row.
+/// How often the finalizer were put back in a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Contest {
     pauses: Backoff,

@@ -18,6 +18,7 @@ pub mod machine_commands;
 pub mod mark;
 pub mod moment;
 pub mod once;
+pub mod owner;
 pub mod ownership;
 pub mod pass;
 pub mod patience;

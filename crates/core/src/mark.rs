@@ -1,10 +1,6 @@
-//! Marks: how a machine at the provider says which cluster and which object ordered it.
-//!
-//! An order carries two tags: `fmo-cluster:<16 hex>` and `fmo-order:<24 hex object mark><8 hex epoch>`.
-//! No two living objects share namespace and name, so no two share a mark.
+//! The identity of a cluster, and the marks of its objects at the provider. Those of servers are [`crate::owner`]s.
 
 use crate::account::marks;
-use api::names::ORDER_TAG;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 
@@ -40,7 +36,7 @@ impl ClusterId {
         &self.0
     }
 
-    /// The tag that every machine of this cluster bears.
+    /// The tag that every server of this cluster has.
     pub fn tag(&self) -> String {
         marks::cluster_tag(&self.0)
     }
@@ -48,11 +44,6 @@ impl ClusterId {
     /// The mark of an object: a hash of this identity, namespace, name and UID.
     pub fn object_mark(&self, namespace: &str, name: &str, uid: &str) -> Mark {
         Mark(marks::mark(&self.0, namespace, name, uid))
-    }
-
-    /// The tag of a machine that the object of this namespace and name leaves behind.
-    pub fn tag_of_retained(&self, namespace: &str, name: &str) -> String {
-        marks::tag_of_retained(&self.0, namespace, name)
     }
 
     /// The mark of what stands at this place, whichever object that is: a hash of this identity, namespace and name.
@@ -76,37 +67,12 @@ impl Mark {
     pub fn as_str(&self) -> &str {
         &self.0
     }
-
-    /// The tag of one order of this object.
-    pub fn order_tag(&self, epoch: i64) -> String {
-        format!(
-            "{ORDER_TAG}{}{:08x}",
-            self.0,
-            epoch.clamp(0, i64::from(u32::MAX))
-        )
-    }
-
-    /// The common prefix of all order tags of this object.
-    pub fn tag_prefix(&self) -> String {
-        format!("{ORDER_TAG}{}", self.0)
-    }
 }
 
 impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
-}
-
-/// Reads an order tag: the object mark and the epoch.
-pub fn parse_order_tag(tag: &str) -> Option<(Mark, i64)> {
-    let (mark, epoch) = marks::parts(tag)?;
-    Some((Mark(mark.into()), i64::from_str_radix(epoch, 16).ok()?))
-}
-
-/// The order marks among a machine's tags.
-pub fn marks_of(tags: &[String]) -> impl Iterator<Item = (Mark, i64)> + '_ {
-    tags.iter().filter_map(|t| parse_order_tag(t))
 }
 
 fn is_hex(text: &str) -> bool {
@@ -124,52 +90,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_order_tag_is_read_back_and_fits_the_api() {
-        let mark = ClusterId::of_namespace_uid("u").object_mark("ns", "name", "uid");
-        let tag = mark.order_tag(1_790_000_000);
-        assert_eq!(tag.len(), "fmo-order:".len() + 32);
-        assert!(
-            tag.len() <= 64
-                && tag
-                    .bytes()
-                    .all(|b| b.is_ascii_alphanumeric() || b"_:-".contains(&b))
-        );
-        assert_eq!(parse_order_tag(&tag), Some((mark, 1_790_000_000)));
-    }
-
-    #[test]
-    fn the_tag_of_what_is_left_behind_tells_the_namespace_and_fits_the_api() {
-        let cluster = ClusterId::of_namespace_uid("u");
-        let tag = cluster.tag_of_retained("shop", "web");
-        assert!(tag.len() <= 64, "{tag}");
-        let namespace = marks::namespace_mark(cluster.as_str(), "shop");
-        let place = cluster.place_mark("shop", "web");
-        assert_eq!(tag, format!("fmo-retained:{namespace}{place}"));
-        assert_ne!(tag, cluster.tag_of_retained("shop", "db"));
-        assert_ne!(
-            namespace,
-            marks::namespace_mark(cluster.as_str(), "workshop")
-        );
-    }
-
-    #[test]
     fn parts_of_a_name_do_not_run_into_each_other() {
         let cluster = ClusterId::of_namespace_uid("u");
         assert_ne!(
             cluster.object_mark("a", "bc", "d"),
             cluster.object_mark("ab", "c", "d")
         );
-    }
-
-    #[test]
-    fn other_tags_are_no_order_tags() {
-        for tag in [
-            "fmo-order:",
-            "fmo-order:xyz",
-            "order:0123",
-            "fmo-order:0123456789abcdef0123456789abcdeg",
-        ] {
-            assert_eq!(parse_order_tag(tag), None, "{tag}");
-        }
     }
 }

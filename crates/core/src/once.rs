@@ -110,7 +110,7 @@ pub enum Answer {
     Unknown,
 }
 
-/// The known outcome of an attempt, which closes its epoch.
+/// The known outcome of an attempt, which ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// Done.

@@ -108,11 +108,9 @@ pub enum Step {
     Ordered,
     /// The answer to the order was lost, so it is not known yet whether there is a machine.
     AnswerLost,
-    /// A machine was found by the tag of the order, or of the object.
-    FoundByMark,
-    /// The machine of an earlier object of the same name is this object's now.
-    TakenOver,
-    /// The machine that `spec.externalID` names is this object's now.
+    /// After a lost answer, the server with the tag of the order was found.
+    FoundByTag,
+    /// A server that was there before is this object's now.
     Adopted,
     /// The machine is delivered and has an address.
     Delivered,
@@ -144,6 +142,8 @@ pub enum Step {
     Released,
     /// The machine stays at the provider, by policy.
     Retained,
+    /// The machine failed, and the provider did not take its release.
+    NotReleased,
 }
 
 impl Step {
@@ -151,8 +151,7 @@ impl Step {
     pub const ALL: [Self; 20] = [
         Self::Ordered,
         Self::AnswerLost,
-        Self::FoundByMark,
-        Self::TakenOver,
+        Self::FoundByTag,
         Self::Adopted,
         Self::Delivered,
         Self::Refused,
@@ -169,6 +168,7 @@ impl Step {
         Self::ReleaseStarted,
         Self::Released,
         Self::Retained,
+        Self::NotReleased,
     ];
 
     /// The reason of its event.
@@ -176,8 +176,7 @@ impl Step {
         match self {
             Self::Ordered => "Ordered",
             Self::AnswerLost => "AnswerLost",
-            Self::FoundByMark => "FoundByMark",
-            Self::TakenOver => "TakenOver",
+            Self::FoundByTag => "FoundByTag",
             Self::Adopted => "Adopted",
             Self::Delivered => "Delivered",
             Self::Refused => "Refused",
@@ -194,15 +193,15 @@ impl Step {
             Self::ReleaseStarted => "ReleaseStarted",
             Self::Released => "Released",
             Self::Retained => "Retained",
+            Self::NotReleased => "NotReleased",
         }
     }
 
     /// As news: a warning where money or a person is concerned.
     pub fn news(self, note: impl Into<String>) -> News {
         let (severity, action) = match self {
-            Self::Ordered | Self::FoundByMark => (Severity::Normal, "Order"),
+            Self::Ordered | Self::FoundByTag => (Severity::Normal, "Order"),
             Self::AnswerLost | Self::Refused => (Severity::Warning, "Order"),
-            Self::TakenOver => (Severity::Normal, "TakeOver"),
             Self::Adopted => (Severity::Normal, "Adopt"),
             Self::Delivered => (Severity::Normal, "Deliver"),
             Self::PendingChanges => (Severity::Warning, "Compare"),
@@ -211,7 +210,7 @@ impl Step {
             Self::Replaced => (Severity::Warning, "Replace"),
             Self::Expiring | Self::Expired => (Severity::Warning, "Expire"),
             Self::PasswordExpiring | Self::PasswordMissed => (Severity::Warning, "StorePassword"),
-            Self::ReleaseDelayed => (Severity::Warning, "Release"),
+            Self::ReleaseDelayed | Self::NotReleased => (Severity::Warning, "Release"),
             Self::ReleaseStarted | Self::Released | Self::Retained => (Severity::Normal, "Release"),
         };
         News {

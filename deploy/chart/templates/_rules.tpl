@@ -22,6 +22,10 @@
 - apiGroups: ["flexmetal.dev"]
   resources: ["baremetalservers/status", "provideraccounts/status", "servertags/status", "sshkeys/status", "ipwhitelists/status", "servercommands/status", "dedicatedhosts/status"]
   verbs: ["patch"]
+{{- /* Whose a server is: by the UID of its object's namespace. */}}
+- apiGroups: [""]
+  resources: ["namespaces"]
+  verbs: ["get"]
 {{- /* create, update: what spec.outputs of a server names. */}}
 - apiGroups: [""]
   resources: ["configmaps"]

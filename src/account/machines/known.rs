@@ -3,9 +3,9 @@
 
 use super::snapshot::Snapshot;
 use api::account::KnownServer;
-use flexmetal_core::account::{marks, view::Proof};
+use flexmetal_core::account::{marks, on_record::OnRecord, view::Proof};
 use hosting_types::Server;
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 /// How many are remembered.
 const MOST: usize = 3;
@@ -14,27 +14,26 @@ const MOST: usize = 3;
 /// As stable as can be, since each change is a write; a released machine gives way to a live one, since
 /// the provider may clear old records and tags away.
 ///
-/// A listing that shows none of those of before forgets none of them: it may be false.
+/// A listing that shows none of those of before forgets none of them: it may be false. New ones are those that an object of
+/// the account has on record: what somebody else ordered says nothing of whether its lists are complete for us.
 pub(crate) fn refresh(
     before: &[KnownServer],
     snapshot: &Snapshot,
     proof: Option<&Proof>,
+    on_record: Option<&OnRecord>,
 ) -> Vec<KnownServer> {
     let trusted = proof.filter(|proof| before.iter().any(|k| shows(proof, k)));
     // A machine that was ordered after the listing started is not missing from it.
     let stays = |k: &KnownServer| {
         trusted.is_none_or(|proof| shows(proof, k) || is_newer(snapshot, k, proof.began))
     };
-    let is_live = |k: &KnownServer| {
-        let now = snapshot.one_of_ours(&k.uuid);
-        now.is_some_and(|s| s.server.status.is_live())
-    };
-    let (live_before, rest_before): (Vec<_>, Vec<_>) =
-        before.iter().filter(|k| stays(k)).partition(|k| is_live(k));
-    let (live, rest) = match live_before.len() {
-        // The usual case: there is no room for others.
-        MOST.. => (Vec::new(), Vec::new()),
-        _ => oldest_others(before, snapshot),
+    let (live_before, rest_before): (Vec<_>, Vec<_>) = before
+        .iter()
+        .filter(|k| stays(k))
+        .partition(|k| is_live(snapshot, k));
+    let (live, rest) = match on_record {
+        Some(on_record) => oldest_others(before, snapshot, on_record),
+        None => (Vec::new(), Vec::new()),
     };
     // A take-over changes the mark, and what it was before shows nothing any more.
     let as_now = |k: &KnownServer| {
@@ -52,17 +51,33 @@ pub(crate) fn refresh(
         .collect()
 }
 
-/// Machines with a mark that were not known before, the live ones and the rest: of each the oldest, as
+/// Whether there is room for others than these.
+pub(crate) fn has_room(before: &[KnownServer], snapshot: &Snapshot) -> bool {
+    before.iter().filter(|k| is_live(snapshot, k)).count() < MOST
+}
+
+fn is_live(snapshot: &Snapshot, known: &KnownServer) -> bool {
+    let now = snapshot.one_of_ours(&known.uuid);
+    now.is_some_and(|s| s.server.status.is_live())
+}
+
+/// Machines on record with a mark that were not known before, the live ones and the rest: of each the oldest, as
 /// many as are remembered. A machine that has lasted is likely to last.
 fn oldest_others<'a>(
     before: &[KnownServer],
     snapshot: &'a Snapshot,
+    on_record: &OnRecord,
 ) -> (Vec<&'a Server>, Vec<&'a Server>) {
     let (mut live, mut rest) = (Vec::new(), Vec::new());
+    let recorded = on_record.machines.iter().map(|it| it.uuid.as_str());
+    let recorded: HashSet<&str> = recorded.collect();
     let others = snapshot.ours().map(|s| &*s.server);
-    for server in
-        others.filter(|s| marks::order_tag(s).is_some() && !before.iter().any(|k| is(k, s)))
-    {
+    let is_new = |s: &&Server| {
+        recorded.contains(s.id.as_str())
+            && marks::order_tag(s).is_some()
+            && !before.iter().any(|k| is(k, s))
+    };
+    for server in others.filter(is_new) {
         let oldest = match server.status.is_live() {
             true => &mut live,
             false => &mut rest,

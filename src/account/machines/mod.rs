@@ -12,6 +12,7 @@ use api::account::KnownServer;
 use flexmetal_core::{
     account::{
         facts::Counts,
+        on_record::OnRecord,
         orphans::{Others, Verdict},
         view::{Proof, Times},
     },
@@ -41,6 +42,8 @@ pub(crate) struct Machines {
     /// Machines of the last complete listing beside another one of the same object.
     duplicates: usize,
     others: Option<Others>,
+    /// Orphans without the cluster's tag, as of that count.
+    untagged: Vec<Arc<Server>>,
     /// When they were last to be counted.
     counting: Option<Duration>,
 }
@@ -57,6 +60,7 @@ impl Machines {
             has_settled: false,
             duplicates: 0,
             others: None,
+            untagged: Vec::new(),
             counting: None,
         }
     }
@@ -180,14 +184,25 @@ impl Machines {
         is_due
     }
 
-    /// The machines of others were counted.
-    pub(crate) fn set_others(&mut self, others: Others) {
+    /// The machines of others were counted, and these orphans without the cluster's tag seen beside them.
+    pub(crate) fn set_others(&mut self, others: Others, untagged: Vec<Arc<Server>>) {
         self.others = Some(others);
+        self.untagged = untagged;
     }
 
-    /// The machines to be known by from now on, given those of before.
-    pub(crate) fn known_after(&self, before: &[KnownServer]) -> Vec<KnownServer> {
-        known::refresh(before, &self.snapshot, self.proof.as_deref())
+    /// The machines to be known by from now on, given those of before and, where there is room for others, what the objects
+    /// have on record.
+    pub(crate) fn known_after(
+        &self,
+        before: &[KnownServer],
+        on_record: Option<&OnRecord>,
+    ) -> Vec<KnownServer> {
+        known::refresh(before, &self.snapshot, self.proof.as_deref(), on_record)
+    }
+
+    /// Whether there is room for other machines to be known by.
+    pub(crate) fn may_know_more(&self, before: &[KnownServer]) -> bool {
+        known::has_room(before, &self.snapshot)
     }
 
     /// Takes records in that were asked for at `seen`. Returns the marks of what changed, and what became of
@@ -269,6 +284,7 @@ impl Machines {
             claims,
             disowned,
             ordering,
+            &self.untagged,
         ) else {
             return;
         };

@@ -22,8 +22,7 @@ const ADDRESS_WAIT: i64 = 3600;
 pub(crate) struct Snapshot {
     cluster_tag: String,
     records: HashMap<ServerId, Sighting>,
-    /// By object mark, and by the mark of a place that left a machine behind. In the order of their identity; one in a
-    /// healthy world.
+    /// By the place, namespace and name, of who ordered or took it. In the order of their identity; one in a healthy world.
     by_mark: BTreeMap<Box<str>, Vec<ServerId>>,
     /// Over the machines that bear this cluster's mark.
     sums: Sums,
@@ -120,7 +119,7 @@ impl Snapshot {
         let mut touched = self.take_out(&server.id);
         self.over += usize::from(is_over);
         let server = Arc::new(server);
-        for mark in marks::looked_up_by(&server) {
+        for mark in marks::places(&server) {
             touched.insert(mark.to_owned());
             match self.by_mark.get_mut(mark) {
                 Some(ids) => {
@@ -176,7 +175,7 @@ impl Snapshot {
         let mut touched = Touched::new();
         if let Some(old) = self.records.remove(id) {
             self.over -= usize::from(old.server.status == ServerStatus::Released);
-            for mark in marks::looked_up_by(&old.server) {
+            for mark in marks::places(&old.server) {
                 if let Some(ids) = self.by_mark.get_mut(mark) {
                     ids.retain(|other| other != id);
                     if ids.is_empty() {
@@ -214,22 +213,11 @@ impl Snapshot {
             .map(|(_, sighting)| sighting)
     }
 
-    /// The machines of an object. What bears its mark in a tag of retained machines only is none of them: anybody who
-    /// may tag a machine could write that.
-    pub(crate) fn by_mark(&self, mark: &str) -> Vec<Sighting> {
-        let is_its = |s: &Sighting| marks::object_marks(&s.server).any(|known| known == mark);
-        self.looked_up(mark).filter(is_its).collect()
-    }
-
-    /// The machines that objects of a place left behind.
-    pub(crate) fn left_at(&self, place: &str) -> Vec<Sighting> {
-        let is_its = |s: &Sighting| marks::retained_at(&s.server).any(|known| known == place);
-        self.looked_up(place).filter(is_its).collect()
-    }
-
-    fn looked_up(&self, mark: &str) -> impl Iterator<Item = Sighting> {
-        let ids = self.by_mark.get(mark).into_iter().flatten();
-        ids.filter_map(|id| self.records.get(id).cloned())
+    /// The machines that objects of this place ordered or took.
+    pub(crate) fn of_place(&self, place: &str) -> Vec<Sighting> {
+        let ids = self.by_mark.get(place).into_iter().flatten();
+        let found = ids.filter_map(|id| self.records.get(id).cloned());
+        found.collect()
     }
 
     /// Whether a machine of this object mark bears this tag.
@@ -273,7 +261,7 @@ impl Snapshot {
 
 /// What is reserved for a record, with its places in the index: in steps, so that another status of it rarely takes more.
 fn held_size(server: &Server) -> usize {
-    let places = 96 * marks::looked_up_by(server).count();
+    let places = 96 * marks::places(server).count();
     (2 * server_size(server) + places).next_multiple_of(256)
 }
 
@@ -339,7 +327,7 @@ mod tests {
     fn sums_follow_every_record_that_comes_changes_and_goes() {
         let mut snapshot = Snapshot::new(CLUSTER.into(), endless());
         let words = ["created", "delivered", "failed", "released"];
-        let tags: [&[&str]; 3] = [&[CLUSTER], &[CLUSTER, api::names::RETAINED_PREFIX], &[]];
+        let tags: [&[&str]; 3] = [&[CLUSTER], &[CLUSTER, api::names::RETAINED_TAG], &[]];
         for step in 0..200_u8 {
             let number = step.wrapping_mul(7) % 16;
             let word = words[usize::from(step / 16) % words.len()];
@@ -478,32 +466,18 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_of_retained_machines_makes_no_machine_an_objects_own_and_no_order_tag_a_retained_one()
-    {
-        let (object, place) = ("a".repeat(24), "b".repeat(24));
-        let mut snapshot = Snapshot::new(CLUSTER.into(), endless());
-        let forged = format!("fmo-retained:{}{object}", "0".repeat(24));
-        let ordered = format!("fmo-order:{place}{}", "1".repeat(8));
-        snapshot.put(server(1, "delivered", &[&forged]), Duration::from_secs(1));
-        snapshot.put(server(2, "delivered", &[&ordered]), Duration::from_secs(1));
-        assert!(snapshot.by_mark(&object).is_empty() && snapshot.left_at(&place).is_empty());
-        assert_eq!(snapshot.left_at(&object).len(), 1);
-        assert_eq!(snapshot.by_mark(&place).len(), 1);
-    }
-
-    #[test]
     fn machines_of_one_mark_come_once_and_in_the_order_of_their_identity() {
-        let tag = format!("fmo-order:{}", "0".repeat(32));
+        let tag = format!("fmo-order:{}", "0".repeat(52));
         let mut snapshot = Snapshot::new(CLUSTER.into(), endless());
         for number in [3, 1, 2, 1] {
-            // The same mark twice, as two epochs of one object would be.
-            let other = format!("fmo-order:{}{}", "0".repeat(24), "1".repeat(8));
+            // The same mark twice, as two orders of one object would have.
+            let other = format!("fmo-order:{}{}", "0".repeat(44), "1".repeat(8));
             let server = server(number, "delivered", &[CLUSTER, &tag, &other]);
             snapshot.put(server, Duration::from_secs(u64::from(number)));
         }
-        let mark = "0".repeat(24);
+        let mark = "0".repeat(28);
         let found: Vec<ServerId> = snapshot
-            .by_mark(&mark)
+            .of_place(&mark)
             .iter()
             .map(|s| s.server.id.clone())
             .collect();
@@ -511,6 +485,6 @@ mod tests {
         for id in found {
             snapshot.remove(&id);
         }
-        assert!(snapshot.by_mark(&mark).is_empty() && snapshot.by_mark.is_empty());
+        assert!(snapshot.of_place(&mark).is_empty() && snapshot.by_mark.is_empty());
     }
 }

@@ -49,12 +49,12 @@ impl Sums {
 /// So far may two clocks differ that are set at all, in seconds. A tag that says more says nothing.
 const DAY: i64 = 24 * 3600;
 
-/// When a machine was made, in Unix seconds: the later of what the provider says and of the epoch in its
+/// When a machine was made, in Unix seconds: the later of what the provider says and of the number in its
 /// order tag, which is of our own clock. So a provider whose clock is behind makes no machine look old.
 pub(crate) fn made_at(server: &Server) -> Option<i64> {
     let created = server.created_at?;
-    let epochs = server.tags.iter().filter_map(|tag| marks::epoch(tag));
-    let near = epochs.filter(|epoch| epoch.abs_diff(created) <= DAY.unsigned_abs());
+    let ordered = server.tags.iter().filter_map(|tag| marks::seq(tag));
+    let near = ordered.filter(|at| at.abs_diff(created) <= DAY.unsigned_abs());
     Some(near.fold(created, i64::max))
 }
 

@@ -130,13 +130,13 @@ async fn try_key(core: &Core, client: &Client, evidence: &[Evidence]) -> Tried {
         Err(error) => return failed(&error).await,
     }
     let mut failure = None;
-    for Evidence { id, mark } in evidence {
+    for Evidence { id, place } in evidence {
         core.turns.wait(lane).await;
         match client.server(id).await {
             Ok(server) => {
-                let mut marks = marks::object_marks(&server);
-                let mark = mark.as_deref();
-                if mark.is_none_or(|mark| marks.any(|borne| borne == mark)) {
+                let mut places = marks::places(&server);
+                let place = place.as_deref();
+                if place.is_none_or(|place| places.any(|of| of == place)) {
                     return Tried::Shows;
                 }
             }

@@ -1,15 +1,22 @@
 //! What may be ordered.
 
 use super::{
-    provider::{CLUSTER, machine, mark, order_tag},
+    provider::{CLUSTER, machine, mark, order_tag, ordered},
     rig::{Rig, account_uid, caller, key, order, reserve},
 };
 use crate::{
     account::{Caller, Denied, OrderTurn, Wake},
     runtime::clock,
 };
-use api::{Reason, allowed::AllowedNamespaces, limits::Limits, references::AccountKind};
-use flexmetal_core::account::{key::AccountKey, marks, terms::Terms};
+use api::{
+    Reason, allowed::AllowedNamespaces, limits::Limits, names::RETAINED_TAG,
+    references::AccountKind,
+};
+use flexmetal_core::{
+    account::{key::AccountKey, terms::Terms},
+    mark::ClusterId,
+    owner::Owner,
+};
 use hosting_types::OrderOutcome;
 use serde_json::json;
 use std::{sync::atomic::Ordering, time::Duration};
@@ -150,7 +157,7 @@ async fn orders_of_the_last_hour_are_counted() {
 async fn only_so_many_orders_are_on_their_way_at_once() {
     let (rig, account) = limited(None, None).await;
     let mut permits = Vec::new();
-    for n in 0..32 {
+    for n in 0..8 {
         permits.push(reserve(&account, &mark(n)).await.unwrap());
     }
     let late = account.order_turn(&mark(40), &caller("late"));
@@ -211,11 +218,19 @@ async fn every_machine_that_the_key_shows_counts_and_no_limit_of_another_account
     drop(permit);
 }
 
+/// Whose machine an object of this namespace left behind.
+fn left_owner(namespace: &str) -> Owner {
+    Owner::new(&ClusterId::parse(CLUSTER).unwrap(), namespace, "web", "1")
+}
+
 /// A machine that an object of this namespace left behind.
 fn left_behind(n: usize, namespace: &str) -> serde_json::Value {
     let mut retained = machine(n, "delivered");
-    let tag = marks::tag_of_retained(CLUSTER, namespace, "web");
-    retained["tags"].as_array_mut().unwrap().push(json!(tag));
+    retained["tags"][1] = json!(left_owner(namespace).order_tag(1));
+    retained["tags"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!(RETAINED_TAG));
     retained
 }
 
@@ -360,8 +375,10 @@ async fn by_labels(more: Vec<AllowedNamespaces>) -> (Rig, crate::account::Accoun
     show(&rig, "n", "blue");
     rig.provider.world().servers = vec![left_behind(1, "gone")];
     account.want_proof("x", clock::now().mono);
-    rig.until("it", || account.sightings(&mark(1)).len() == 1)
-        .await;
+    rig.until("it", || {
+        account.sightings(left_owner("gone").place()).len() == 1
+    })
+    .await;
     (rig, account)
 }
 
@@ -570,7 +587,7 @@ async fn a_provider_whose_clock_is_behind_does_not_void_the_limit_of_the_hour() 
     let (rig2, account) = limited(None, Some(1)).await;
     let mut recent = machine(1, "delivered");
     let epoch = clock::now().wall - 600;
-    recent["tags"][1] = json!(format!("fmo-order:{}{epoch:08x}", mark(1)));
+    recent["tags"][1] = json!(ordered(1, epoch));
     recent["createdAt"] = json!(epoch - 2 * 3600);
     rig2.provider.world().servers = vec![recent];
     account.want_proof("x", clock::now().mono);
@@ -583,7 +600,7 @@ async fn a_provider_whose_clock_is_behind_does_not_void_the_limit_of_the_hour() 
 #[tokio::test(start_paused = true)]
 async fn a_machine_of_this_hour_is_one_order_whatever_its_clock() {
     let (rig, account) = limited(None, Some(2)).await;
-    let tag = format!("fmo-order:{}{:08x}", mark(1), clock::now().wall);
+    let tag = ordered(1, clock::now().wall);
     let permit = reserve(&account, &mark(1)).await.unwrap();
     let outcome = account.order(permit, &order(&tag), &tag).await;
     assert!(matches!(outcome, OrderOutcome::Created(_)));

@@ -3,7 +3,6 @@
 mod breaker;
 mod broken_lists;
 mod incarnations;
-mod left_behind;
 mod limits;
 mod lists;
 mod order_tags;

@@ -1,12 +1,15 @@
 //! Order tags that nobody needs leave the account, and no others.
 
 use super::{
-    provider::{machine, mark, uuid},
+    provider::{self, machine, mark, uuid},
     rig::Rig,
 };
 use crate::runtime::clock;
 use api::{ManagementPolicy, policies::Policies};
-use flexmetal_core::account::{on_record::RecordedMachine, view::State};
+use flexmetal_core::account::{
+    on_record::{OpenOrder, RecordedMachine},
+    view::State,
+};
 use serde_json::{Value, json};
 use std::{sync::atomic::Ordering, time::Duration};
 use tokio::time::sleep;
@@ -17,7 +20,16 @@ const SCAN: Duration = Duration::from_secs(1860);
 
 /// The tag of the order of the object with this number, so many seconds ago.
 fn ordered(number: usize, ago: i64) -> String {
-    format!("fmo-order:{}{:08x}", mark(number), clock::now().wall - ago)
+    provider::ordered(number, clock::now().wall - ago)
+}
+
+/// An order of that object which is not done.
+fn open_order(number: usize) -> OpenOrder {
+    OpenOrder {
+        place: mark(number),
+        seq: 1,
+        lineage: "11111111aaaa".to_owned(),
+    }
 }
 
 fn shown(tag: &str, count: usize) -> Value {
@@ -66,14 +78,14 @@ async fn order_tags_that_nobody_needs_leave_fifty_a_scan() {
     rig.provider.world().servers = [bearing].into_iter().chain(over).collect();
     let recorded = RecordedMachine {
         uuid: uuid(3),
-        mark: mark(3),
+        place: mark(3),
         live: true,
         lineage: None,
     };
     {
         let mut on_record = rig.objects.on_record.lock().unwrap();
         on_record.machines.push(recorded);
-        on_record.open.push(mark(4));
+        on_record.open.push(open_order(4));
     }
     rig.ready(&account).await;
     assert_eq!(left(&rig).len(), 75, "the first scan serves the objects");
@@ -109,7 +121,13 @@ async fn no_order_tag_leaves_that_another_cluster_needs() {
     servers[1]["tags"] = json!(["fmo-cluster:ffffffffffffffff", of_other]);
     servers.push(released(4, &unneeded));
     one.provider.world().servers = servers;
-    other.objects.on_record.lock().unwrap().open.push(mark(3));
+    other
+        .objects
+        .on_record
+        .lock()
+        .unwrap()
+        .open
+        .push(open_order(3));
     other.install("default", "key-two", |_| {});
     one.ready(&account).await;
     sleep(2 * SCAN).await;

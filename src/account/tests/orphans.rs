@@ -6,7 +6,7 @@ use super::{
 };
 use crate::runtime::clock;
 use api::account::KnownServer;
-use flexmetal_core::account::orphans::Verdict;
+use flexmetal_core::account::{on_record::RecordedMachine, orphans::Verdict};
 use serde_json::json;
 use std::time::Duration;
 
@@ -126,13 +126,27 @@ async fn a_machine_of_an_object_that_has_another_one_on_another_account_is_an_or
     assert_eq!(found(&rig), [uuid(2)]);
 }
 
+/// Objects have these on record.
+fn record(rig: &Rig, numbers: impl IntoIterator<Item = usize>) {
+    let recorded = |number| RecordedMachine {
+        uuid: uuid(number),
+        place: mark(number),
+        live: true,
+        lineage: None,
+    };
+    rig.objects.on_record.lock().unwrap().machines = numbers.into_iter().map(recorded).collect();
+}
+
 #[tokio::test(start_paused = true)]
 async fn known_servers_are_stable_and_prefer_the_living() {
     let (rig, account) = Rig::with_account().await;
-    rig.provider.world().servers = (1..=6).map(|n| machine(n, "delivered")).collect();
+    rig.provider.world().servers = (1..=7).map(|n| machine(n, "delivered")).collect();
     rig.ready(&account).await;
     let refreshed =
         |before: &[KnownServer]| rig.accounts.report(&key("default"), before).unwrap().known;
+    record(&rig, [7]);
+    assert_eq!(refreshed(&[]), [known(7)], "of others nothing is known");
+    record(&rig, 1..=6);
     let first = refreshed(&[]);
     assert_eq!(first, [known(1), known(2), known(3)]);
     let others = [known(5), known(6), known(4)];
@@ -159,6 +173,7 @@ async fn a_known_machine_is_remembered_with_the_tag_that_it_bears_now() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = vec![machine(1, "delivered"), machine(2, "released")];
     rig.ready(&account).await;
+    record(&rig, 1..=2);
     let refreshed =
         |before: &[KnownServer]| rig.accounts.report(&key("default"), before).unwrap().known;
     let first = refreshed(&[]);

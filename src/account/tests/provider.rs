@@ -63,14 +63,19 @@ pub(super) fn uuid(number: usize) -> String {
     format!("00000000-0000-4000-8000-{number:012x}")
 }
 
-/// The mark of the object with this number.
+/// The place of the object with this number in its order tags.
 pub(super) fn mark(number: usize) -> String {
-    format!("{number:024x}")
+    format!("{number:028x}")
 }
 
 /// The order tag of the object with this number.
 pub(super) fn order_tag(number: usize) -> String {
-    format!("fmo-order:{}00000001", mark(number))
+    ordered(number, 1)
+}
+
+/// The tag of its order with this number.
+pub(super) fn ordered(number: usize, seq: i64) -> String {
+    format!("fmo-order:{}{}{seq:08x}", mark(number), "0".repeat(16))
 }
 
 /// A machine of our cluster in some state.

@@ -231,7 +231,6 @@ impl Rig {
             known: Vec::new(),
             may_keep: false,
             lineage: Some("lineage".into()),
-            used_before: false,
         };
         change(&mut settings);
         self.accounts.announce(key, uid);

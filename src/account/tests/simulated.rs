@@ -60,7 +60,6 @@ fn install(accounts: &Accounts, simulator: &Simulator, api_key: &str) -> Account
             known: Vec::new(),
             may_keep: false,
             lineage: Some("lineage".into()),
-            used_before: false,
         },
         Some(Connection {
             base_url,

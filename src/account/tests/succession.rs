@@ -22,7 +22,7 @@ fn id(number: usize) -> ServerId {
 fn evidence(number: usize, borne: Option<usize>) -> Evidence {
     Evidence {
         id: id(number),
-        mark: borne.map(mark),
+        place: borne.map(mark),
     }
 }
 

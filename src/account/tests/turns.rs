@@ -207,7 +207,7 @@ async fn calls_that_hang_hold_up_their_own_account_alone() {
         let slow = slow.clone();
         // An order where there is room, another change where not: all of them hang.
         tasks.spawn(async move {
-            if n < 32 {
+            if n < 8 {
                 let permit = reserve(&slow, &mark(n)).await.unwrap();
                 let (order, tag) = (order(&order_tag(n)), order_tag(n));
                 let outcome = slow.order(permit, &order, &tag).await;

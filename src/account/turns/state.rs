@@ -13,8 +13,9 @@ use tokio::{sync::oneshot, time::Instant};
 pub(super) const TERM: Duration = Duration::from_secs(10);
 /// Most permits of objects at once, granted or in use.
 pub(super) const IN_FLIGHT: usize = 48;
-/// Most of them for orders, so that releases find room.
-pub(super) const ORDERS: usize = 32;
+/// Most of them for orders: so releases find room, and a process that ends leaves few orders whose outcome is not known (O3
+/// of the protocol).
+pub(super) const ORDERS: usize = 8;
 
 /// A place of the account's own, and what tells when its call is granted.
 pub(super) type Own = (Place, oneshot::Receiver<()>);

@@ -38,8 +38,6 @@ pub struct Memory {
     pub(super) fresh_word: Option<String>,
     /// The connection over which no machine on record was shown, and the start of the first such listing.
     pub(super) missed: Option<(Endpoint, Duration)>,
-    /// Since when this process acts, and whether the account had been used before then.
-    pub(super) used_before: Option<(Duration, bool)>,
     /// Effects that failed in a row.
     pub(super) backoff: Backoff,
     /// Why the last one failed.

@@ -99,7 +99,6 @@ pub async fn observe<K: AccountObject>(
     let is_renewed = status.account_id.is_none() || status.verified != in_force;
     let is_asked_for = is_renewed || keys.candidate.is_some();
     let on_record = is_asked_for.then(|| ctx.accounts.on_record(&key)).flatten();
-    let used_before = used_before(ctx, memory, &status);
     if status.account_id.is_some() && status.account_id == memory.fresh_word {
         memory.fresh_word = None;
     }
@@ -121,7 +120,6 @@ pub async fn observe<K: AccountObject>(
         in_force,
         on_record,
         missed_since: None,
-        used_before,
         fresh_word,
         meta: object.meta().clone(),
         spec: spec.clone(),
@@ -173,21 +171,6 @@ fn missed_since(memory: &mut Memory, facts: &Facts) -> Option<Duration> {
 
 /// Most objects of a kind that are named while an account waits for the last of them.
 const MOST_NAMED: usize = 5;
-
-/// Whether another process used the account before this one began to act.
-fn used_before(process: &Process, memory: &mut Memory, status: &AccountStatus) -> bool {
-    let Some(since) = process.acting_since() else {
-        return true;
-    };
-    let is_used = status.account_id.is_some() || status.verified.is_some();
-    match memory.used_before {
-        Some((term, was_used)) if term == since => was_used,
-        _ => {
-            memory.used_before = Some((since, is_used));
-            is_used
-        }
-    }
-}
 
 /// A word that nobody has used.
 fn fresh_word() -> String {

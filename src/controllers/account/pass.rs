@@ -180,7 +180,6 @@ fn settings<K: AccountObject>(facts: &Facts, decision: &Decision, object: &K) ->
             .as_ref()
             .is_some_and(|s| s.retained > 0),
         lineage: decision.account_id_in_force.clone(),
-        used_before: facts.used_before,
     }
 }
 

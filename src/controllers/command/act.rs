@@ -17,6 +17,7 @@ use api::{
     target::{Target, TargetKind},
 };
 use flexmetal_core::{
+    account::marks,
     command::{
         decide::{Effect, NewCommand, decide, may_send},
         facts::{Facts, Observation, TargetFact},
@@ -24,7 +25,7 @@ use flexmetal_core::{
     host_record::{against, is_switched},
     machine_commands as listed,
     machine_commands::{Asked, NotListed, command_of},
-    mark::marks_of,
+    owner::Owner,
     pass::Ended,
     trouble::Trouble,
     wording,
@@ -185,7 +186,10 @@ async fn look_at_machine(
         return Err(failed("what is recorded is no UUID of a machine"));
     };
     let kept_back = match permit.read(&id).await {
-        Ok(record) => not_its_machine(ctx, server, &record),
+        Ok(record) => {
+            let owner = owner(ctx, server).await?;
+            not_its_machine(&owner, server, &record)
+        }
         Err(error) => return Err(not_done(&error)),
     };
     if let Some((reason, why)) = kept_back {
@@ -234,19 +238,29 @@ fn unsent(record: CommandRecord) -> Outcome {
     (Ended::Stale, Observation::Sent(record, clock::now().mono))
 }
 
+/// Whose the servers of this object are, by its namespace as it is now.
+async fn owner(ctx: &CommandContext, server: &BareMetalServer) -> Result<Owner, Outcome> {
+    let of = |text: &Option<String>| text.clone().unwrap_or_default();
+    let (namespace, name) = (of(&server.metadata.namespace), of(&server.metadata.name));
+    let since = clock::now().mono;
+    let read = ctx
+        .namespace_uids
+        .read(&ctx.client, &namespace, since)
+        .await;
+    let uid = read.map_err(|why| (Ended::Failed(Trouble::of_write(why)), Observation::Nothing))?;
+    Ok(Owner::new(&ctx.cluster, &namespace, &name, &uid))
+}
+
 /// Why a machine, as it was just read, takes no command of this server; None: it does.
 fn not_its_machine(
-    ctx: &CommandContext,
+    owner: &Owner,
     server: &BareMetalServer,
     record: &Server,
 ) -> Option<(Reason, String)> {
-    let meta = &server.metadata;
-    let of = |text: &Option<String>| text.clone().unwrap_or_default();
-    let (namespace, name, uid) = (of(&meta.namespace), of(&meta.name), of(&meta.uid));
-    let mark = ctx.cluster.object_mark(&namespace, &name, &uid);
-    // The mark of another object beside it: whose machine it is is not settled.
-    let mut marks = marks_of(&record.tags).map(|(found, _)| found == mark);
-    let is_its = marks.next() == Some(true) && marks.all(|is_own| is_own);
+    let name = server.metadata.name.as_deref().unwrap_or_default();
+    // The tag of another owner beside it: whose machine it is is not settled.
+    let mut owners = marks::owners(record).map(|found| found == owner.as_str());
+    let is_its = owners.next() == Some(true) && owners.all(|is_own| is_own);
     let id = &record.id;
     match &record.status {
         _ if !is_its => Some((

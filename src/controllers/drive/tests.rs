@@ -32,6 +32,8 @@ fn process() -> Process {
     let client = Client::try_from(config).unwrap();
     Process {
         stored_keys: Default::default(),
+        namespace_uids: Default::default(),
+        live_list: Default::default(),
         server_commands: Default::default(),
         hosts: Default::default(),
         events: Events::new(client.clone(), None),

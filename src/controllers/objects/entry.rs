@@ -19,7 +19,8 @@ pub enum Shown<K> {
 }
 
 impl<K: Kind> Shown<K> {
-    pub(super) fn of(object: Guarded<K>) -> Self {
+    /// An object as the API server gave it.
+    pub fn of(object: Guarded<K>) -> Self {
         match object.0 {
             Ok(object) => Self::Decoded(Arc::new(object)),
             Err(invalid) => Self::Undecodable(Arc::new(invalid)),

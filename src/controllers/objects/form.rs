@@ -177,12 +177,19 @@ mod tests {
         let meta = json!({
             "name": "a", "namespace": "n", "uid": "1", "resourceVersion": "7", "generation": 3,
             "creationTimestamp": "2026-11-22T02:55:47Z", "deletionTimestamp": "2026-11-22T03:55:47Z",
-            "annotations": {"flexmetal.dev/order": "{\"cluster\":\"42d8fe46304fa3f1\"}"},
+            "annotations": {"flexmetal.dev/acknowledge": "AssumeAbsent-42d8fe46"},
             "labels": {"a": "b"}, "finalizers": ["flexmetal.dev/server"],
         });
         let condition = json!({
             "type": "Ready", "status": "True", "reason": "Delivered", "message": "the machine is \"there\"",
             "lastTransitionTime": "2026-11-22T03:09:25Z", "observedGeneration": 3,
+        });
+        let order = json!({
+            "uid": "1", "seq": 1_795_316_915, "nonce": "081f", "sendBy": "2026-11-22T03:08:50Z",
+            "hostname": "a", "accountID": "c-11111111aaaa", "outcome": "Created", "server": "01a2",
+            "outcomeAt": "2026-11-22T03:08:40Z", "answerLost": true, "lost": 1, "cut": 1, "failures": 2,
+            "acknowledgement": "t", "requestHash": "0e84bc3231763920", "message": "m",
+            "sent": {"sshKeys": "73dc2a21"}, "location": "l", "instanceType": "t",
         });
         come_back::<BareMetalServer>(&json!({
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer", "metadata": meta,
@@ -200,12 +207,7 @@ mod tests {
                 "accountRef": {"kind": "ProviderAccount", "name": "default"},
                 "createdAt": "2026-11-22T05:08:30Z", "deliveredAt": "2026-11-22T05:12:51Z",
                 "location": "l", "instanceType": "t", "os": "o", "hostname": "a", "contractID": "C",
-                "records": {"order": {
-                    "cluster": "42d8fe46304fa3f1", "uid": "1", "mark": "bee4d8cea17e800cd9725d40",
-                    "epoch": 1_795_316_915, "attempt": "081f", "sendBy": "2026-11-22T03:08:50Z",
-                    "unknownBefore": 1, "outcome": "Created", "outcomeAt": "2026-11-22T03:08:40Z",
-                    "failures": 2, "requestHash": "0e84bc3231763920", "message": "m", "sent": {"sshKeys": "73dc2a21"}, "location": "l", "instanceType": "t",
-                }},
+                "records": {"order": order},
             },
         }));
     }
@@ -256,9 +258,9 @@ mod tests {
             serde_json::from_value(meta).unwrap()
         };
         let applied = "kubectl.kubernetes.io/last-applied-configuration";
-        let own = json!({"flexmetal.dev/order": "{}"});
+        let own = json!({"flexmetal.dev/acknowledge": "{}"});
         let mut both = meta(
-            json!({applied: "{}", "flexmetal.dev/order": "{}", "a": "b"}),
+            json!({applied: "{}", "flexmetal.dev/acknowledge": "{}", "a": "b"}),
             true,
         );
         both.labels = Some([("a".to_owned(), "b".to_owned())].into());
@@ -270,10 +272,13 @@ mod tests {
         labelled.labels = None;
         assert_eq!(labelled, both, "labels, and only they, are kept");
         // Of what is far too long the start is kept, so that it is still seen to be there.
-        let mut long = meta(json!({"flexmetal.dev/order": "ä".repeat(10_000)}), false);
+        let mut long = meta(
+            json!({"flexmetal.dev/acknowledge": "ä".repeat(10_000)}),
+            false,
+        );
         slim(&mut long);
         let left = long.annotations.unwrap_or_default();
-        assert_eq!(left["flexmetal.dev/order"], "ä".repeat(2048));
+        assert_eq!(left["flexmetal.dev/acknowledge"], "ä".repeat(2048));
         for annotations in [
             json!({applied: "{}"}),
             json!({"flexmetal.dev/other": "x"}),

@@ -3,7 +3,7 @@
 //! Every effect repeats its check on data that it reads itself, right before what cannot be undone.
 
 use super::{
-    ServerContext, observe, orders, outputs, reinstalls, release_limit, root_password,
+    ServerContext, adoption, observe, orders, outputs, reinstalls, release_limit, root_password,
     turn::Permission, writes,
 };
 use crate::{
@@ -11,13 +11,13 @@ use crate::{
     controllers::{power::create_command, server_commands::Switched, writes::Written},
     runtime::clock,
 };
-use api::{BareMetalServer, command::PowerAction, order::OrderNote, target::TargetKind};
+use api::{BareMetalServer, command::PowerAction, names::RETAINED_TAG, target::TargetKind};
 use flexmetal_core::{
-    moment::Moment,
+    account::marks,
     once::Reply,
     server::{
         answers,
-        decide::{Effect, LookUp, fence, metadata, power, release, tags},
+        decide::{Effect, fence, power, release, tags},
         facts::Facts,
         memory::Observation,
     },
@@ -25,8 +25,8 @@ use flexmetal_core::{
     trouble::Trouble,
 };
 use hosting::Client;
-use hosting_types::{Error, Server, ServerId};
-use std::{sync::Arc, time::Duration};
+use hosting_types::{Error, Server, ServerId, ServerStatus};
+use std::sync::Arc;
 
 /// Carries out an effect, by the permission that was given for it.
 pub(super) async fn act(
@@ -66,13 +66,20 @@ async fn act_here(
 ) -> Observation {
     let object = &facts.object;
     match effect {
-        Effect::WriteNote(note) => record(ctx, facts, note).await,
-        Effect::PutBack(note) => match written(writes::write_order_note(ctx, object, note).await) {
-            Observation::Done => Observation::PutBack,
-            other => other,
-        },
-        Effect::HoldObject => written(writes::hold(ctx, object).await),
-        Effect::LetGo => Box::pin(outputs::let_go(ctx, facts)).await,
+        Effect::AddFinalizer => {
+            let is_put_back = facts.order().is_some();
+            let added = writes::add_finalizer(ctx, object).await;
+            // Also where the answer is lost: it is of this process then.
+            ctx.objects.remember(facts.uid(), |memory| {
+                memory.protocol.added_finalizer();
+            });
+            match written(added) {
+                Observation::Done if is_put_back => Observation::PutBack,
+                Observation::Done => Observation::FinalizerAdded,
+                other => other,
+            }
+        }
+        Effect::RemoveFinalizer => Box::pin(outputs::remove_finalizers(ctx, facts)).await,
         Effect::Command { name, action } => command(ctx, facts, name, *action).await,
         Effect::WriteOutput(output) => Box::pin(outputs::write(ctx, facts, output)).await,
         Effect::RecordOutput(output) => Box::pin(outputs::record_output(ctx, facts, output)).await,
@@ -87,25 +94,16 @@ async fn act_here(
         }
         Effect::Expire { at } => Box::pin(expire(ctx, facts, account, *at)).await,
         Effect::Order(_)
-        | Effect::LookForOrder(_)
-        | Effect::Read { .. }
         | Effect::Claim { .. }
+        | Effect::Adopt { .. }
+        | Effect::Read { .. }
         | Effect::AddTag { .. }
         | Effect::RemoveTag { .. }
+        | Effect::Retain { .. }
+        | Effect::Release { .. }
         | Effect::Reinstall(_)
         | Effect::LookAtInstall { .. }
-        | Effect::BeginRelease { .. }
-        | Effect::Release { .. }
-        | Effect::ReleaseFailed { .. }
         | Effect::FetchPassword { .. } => wrong_permission(),
-    }
-}
-
-async fn record(ctx: &ServerContext, facts: &Facts, note: &OrderNote) -> Observation {
-    let is_repeated = metadata::is_repeated(facts, note);
-    match written(writes::write_order_note(ctx, &facts.object, note).await) {
-        Observation::Done if is_repeated => Observation::PutBack,
-        other => other,
     }
 }
 
@@ -122,30 +120,25 @@ async fn act_there(
             let fetch = root_password::fetch(ctx, facts, account, permit, of, secret);
             return Box::pin(fetch).await;
         }
-        Effect::LookForOrder(look) => return look_for_order(&mut permit, look).await,
-        Effect::Read { uuid, .. }
-        | Effect::Claim { uuid, .. }
+        Effect::Claim { uuid }
+        | Effect::Adopt { uuid }
+        | Effect::Read { uuid }
         | Effect::AddTag { uuid, .. }
         | Effect::RemoveTag { uuid, .. }
-        | Effect::BeginRelease { uuid }
-        | Effect::Release { uuid }
-        | Effect::ReleaseFailed { uuid } => uuid,
+        | Effect::Retain { uuid }
+        | Effect::Release { uuid } => uuid,
         Effect::Reinstall(new) => &new.machine,
         Effect::LookAtInstall { record, .. } => &record.intent.machine,
         Effect::Order(_)
-        | Effect::WriteNote(_)
-        | Effect::PutBack(_)
-        | Effect::HoldObject
+        | Effect::AddFinalizer
+        | Effect::RemoveFinalizer
         | Effect::Command { .. }
         | Effect::WriteOutput(_)
         | Effect::RecordOutput(_)
         | Effect::CheckDeletedOutputs(_)
         | Effect::FindPassword { .. }
         | Effect::ForgetPassword { .. }
-        | Effect::Expire { .. }
-        | Effect::LetGo => {
-            return wrong_permission();
-        }
+        | Effect::Expire { .. } => return wrong_permission(),
     };
     let Ok(id) = ServerId::parse(uuid) else {
         return Observation::Failed(Trouble::unexpected(
@@ -153,35 +146,18 @@ async fn act_there(
         ));
     };
     match effect {
-        Effect::Read { not_listed, .. } => read(&mut permit, &id, *not_listed).await,
-        Effect::Claim { note, .. } => claim(ctx, facts, &mut permit, &id, note).await,
-        Effect::AddTag { tag, when, .. } => {
-            if effect.lets_stay()
-                && let Err(observation) = Box::pin(may_retain(ctx, facts, account, uuid)).await
-            {
-                return observation;
-            }
-            if !effect.lets_stay()
-                && let Err(observation) = is_newest(ctx, facts, tag).await
-            {
-                return observation;
-            }
-            retag(facts, &mut permit, &id, when, tag, true).await
-        }
-        Effect::RemoveTag { tag, when, .. } if *when == fence::TagProof::GivesWay => {
-            // Another process may have noted in the meantime that the object has the machine.
-            match reread(ctx, facts).await {
-                Ok(fresh) => retag(&fresh, &mut permit, &id, when, tag, false).await,
-                Err(observation) => observation,
-            }
-        }
-        Effect::RemoveTag { tag, when, .. } => match is_newest(ctx, facts, tag).await {
-            Ok(()) => retag(facts, &mut permit, &id, when, tag, false).await,
+        Effect::Read { .. } => read(&mut permit, &id).await,
+        Effect::Claim { .. } => Box::pin(adoption::claim(ctx, facts, &mut permit, &id)).await,
+        Effect::Adopt { .. } => Box::pin(adoption::adopt(ctx, facts, &mut permit, &id)).await,
+        Effect::AddTag { tag, .. } => match is_newest(ctx, facts, tag).await {
+            Ok(()) => retag(facts, &mut permit, &id, tag, true).await,
             Err(observation) => observation,
         },
-        Effect::BeginRelease { .. } => {
-            Box::pin(begin_release(ctx, facts, account, permit, &id)).await
-        }
+        Effect::RemoveTag { tag, .. } => match is_newest(ctx, facts, tag).await {
+            Ok(()) => retag(facts, &mut permit, &id, tag, false).await,
+            Err(observation) => observation,
+        },
+        Effect::Retain { .. } => Box::pin(retain(ctx, facts, account, permit, &id)).await,
         Effect::Release { .. } => Box::pin(release(ctx, facts, account, permit, &id)).await,
         Effect::Reinstall(new) => {
             Box::pin(reinstalls::reinstall(ctx, facts, account, permit, &id, new)).await
@@ -189,23 +165,7 @@ async fn act_there(
         Effect::LookAtInstall { record, pages } => {
             reinstalls::look(&mut permit, &id, record, *pages).await
         }
-        Effect::ReleaseFailed { .. } => {
-            Box::pin(release_failed(ctx, facts, account, permit, &id)).await
-        }
-        Effect::Order(_)
-        | Effect::LookForOrder(_)
-        | Effect::WriteNote(_)
-        | Effect::PutBack(_)
-        | Effect::HoldObject
-        | Effect::Command { .. }
-        | Effect::WriteOutput(_)
-        | Effect::RecordOutput(_)
-        | Effect::CheckDeletedOutputs(_)
-        | Effect::FetchPassword { .. }
-        | Effect::FindPassword { .. }
-        | Effect::ForgetPassword { .. }
-        | Effect::Expire { .. }
-        | Effect::LetGo => wrong_permission(),
+        _ => wrong_permission(),
     }
 }
 
@@ -266,10 +226,10 @@ pub(super) async fn reread(ctx: &ServerContext, facts: &Facts) -> Result<Facts, 
     }
 }
 
-/// The marks of a machine say whose it is, so no change of one rests on an object that is not so any more. Other tags
+/// The operator's own tags say whose a machine is, so no change of one rests on an object that is not so any more. Other tags
 /// follow what was seen.
 async fn is_newest(ctx: &ServerContext, facts: &Facts, tag: &str) -> Result<(), Observation> {
-    if !tags::is_operators(tag) {
+    if !marks::is_operators(tag) {
         return Ok(());
     }
     match fence::is_newest(facts, &reread(ctx, facts).await?) {
@@ -278,96 +238,73 @@ async fn is_newest(ctx: &ServerContext, facts: &Facts, tag: &str) -> Result<(), 
     }
 }
 
-/// The look-ups that go with a listing: the order's tag, and the control's.
-async fn look_for_order(permit: &mut Permit, look: &LookUp) -> Observation {
-    let shown = async {
-        let order_tag = tag_exists(permit, &look.order_tag).await?;
-        let control_tag = tag_exists(permit, &look.control.order_tag).await?;
-        Ok::<_, Error>((order_tag, control_tag))
-    };
-    match shown.await {
-        Ok((order_tag, control_tag)) => answers::of_look(look, order_tag, control_tag),
-        Err(error) => refused(&error, "a look at the provider failed"),
-    }
-}
-
-/// Whether the account's list of tags holds this one.
-async fn tag_exists(permit: &mut Permit, tag: &str) -> Result<bool, Error> {
-    match permit.call(async |client| client.tag(tag).await).await {
-        Ok(_) => Ok(true),
-        Err(Error::NotFound(_)) => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
 pub(super) fn refused(error: &Error, what: &str) -> Observation {
     tracing::debug!(error = error.explain(), "{what}");
     Observation::Failed(Trouble::of_provider(error))
 }
 
-async fn read(permit: &mut Permit, id: &ServerId, not_listed: Option<Duration>) -> Observation {
+async fn read(permit: &mut Permit, id: &ServerId) -> Observation {
     let at = clock::now().mono;
     let answer = permit.read(id).await;
     if let Err(error) = &answer {
         tracing::debug!(error = error.explain(), "a machine could not be read");
     }
-    answers::of_read(&answer, not_listed, at)
+    answers::of_read(id.as_str(), &answer, at)
 }
 
-/// A machine is retained only where that is the policy at this very moment, and not once its release was
-/// noted.
-async fn may_retain(
+/// Tags a machine as retained, where that is still decided on the object as it is now and a read right before shows the machine
+/// to be its own.
+async fn retain(
     ctx: &ServerContext,
     facts: &Facts,
     account: &Account,
-    uuid: &str,
-) -> Result<(), Observation> {
-    let fresh = reread_with_account(ctx, facts, account).await?;
-    match fence::may_retain(&fresh, uuid) {
-        true => Ok(()),
-        false => Err(Observation::Stale),
-    }
-}
-
-/// Puts a machine on record once a read shows it to be the object's. The note is written on the version that was decided
-/// on, so whoever gives way for this object in between makes it stale.
-async fn claim(
-    ctx: &ServerContext,
-    facts: &Facts,
-    permit: &mut Permit,
+    mut permit: Permit,
     id: &ServerId,
-    note: &OrderNote,
 ) -> Observation {
+    let fresh = match reread_with_account(ctx, facts, account).await {
+        Ok(fresh) => fresh,
+        Err(observation) => return observation,
+    };
     match permit.read(id).await {
-        Ok(server) if !fence::may_claim(facts, &server) || is_late(facts) => not_shown(),
-        Ok(_) => record(ctx, facts, note).await,
+        Ok(_) if is_late(facts) => too_late(),
+        Ok(record) if !fence::may_retain(&fresh, &record) => not_shown(),
+        Ok(record) => change_tag(facts, &mut permit, record, RETAINED_TAG, true).await,
         Err(error) => refused(&error, "a machine could not be read"),
     }
 }
 
-/// Changes a tag of a machine that a read right before shows to be the right one, and not to be so already. That read is
-/// in the snapshot then, whatever a late list showed.
+/// Changes a tag of a machine that a read right before shows to be the object's own, and not to be so already.
 async fn retag(
     facts: &Facts,
     permit: &mut Permit,
     id: &ServerId,
-    when: &fence::TagProof,
     tag: &str,
     adds: bool,
 ) -> Observation {
-    let record = match permit.read(id).await {
-        Ok(record) if !when.holds(facts, &record) => return not_shown(),
-        // A mark that comes late meets another world, and may meet an object that is gone.
-        Ok(_) if is_late(facts) => return not_shown(),
-        Ok(record) if !tags::is_due(&record, tag, adds) => {
-            return answers::of_tag(id.as_str(), tag, adds, None);
-        }
-        Ok(record) => record,
-        Err(error) => return refused(&error, "a machine could not be read"),
-    };
+    match permit.read(id).await {
+        Ok(record) if !fence::is_sole(facts, &record) => not_shown(),
+        // A tag that comes late meets another world, and may meet an object that is gone.
+        Ok(_) if is_late(facts) => too_late(),
+        Ok(record) => change_tag(facts, permit, record, tag, adds).await,
+        Err(error) => refused(&error, "a machine could not be read"),
+    }
+}
+
+/// Changes a tag of a machine that was read right before. That read is in the snapshot then, whatever a late list showed.
+pub(super) async fn change_tag(
+    facts: &Facts,
+    permit: &mut Permit,
+    record: Server,
+    tag: &str,
+    adds: bool,
+) -> Observation {
+    let id = record.id.clone();
+    if !tags::is_due(&record, tag, adds) {
+        return answers::of_tag(id.as_str(), tag, adds, None);
+    }
     let change = async |client: &Client| match adds {
-        true => client.add_tag(id, tag).await,
-        false => client.remove_tag(id, tag).await,
+        true => client.add_tag(&id, tag).await,
+        false => client.remove_tag(&id, tag).await,
     };
     let answer = permit.call(change).await;
     if let Some(record) = answers::after_tag(record, tag, adds, &answer) {
@@ -375,7 +312,7 @@ async fn retag(
     }
     match &answer {
         Ok(_) => {
-            if !tags::is_operators(tag) {
+            if !marks::is_operators(tag) {
                 tracing::info!(
                     namespace = facts.namespace(),
                     name = facts.name(),
@@ -397,9 +334,16 @@ async fn retag(
 }
 
 /// Whether what was decided is too old to be carried out.
-fn is_late(facts: &Facts) -> bool {
+pub(super) fn is_late(facts: &Facts) -> bool {
     let window = facts.view().map(|view| view.times.send_window);
     window.is_none_or(|window| clock::now().since(facts.now.mono) >= window)
+}
+
+/// What was decided is too old to be carried out; the next pass decides again.
+pub(super) fn too_late() -> Observation {
+    Observation::Failed(Trouble::unexpected(
+        "too much time passed between the decision and the change, so it was not made",
+    ))
 }
 
 /// The read before a change did not show what the change rests on.
@@ -409,46 +353,62 @@ pub(super) fn not_shown() -> Observation {
     ))
 }
 
-/// Records the release in status, then sends it, both on one record of the server: read here, and used within the
-/// send window. Stopped in between, the next pass finds the release record and reads the server again.
-async fn begin_release(
+/// Records the release in status with a new time, then reads the machine and sends one DELETE by that time. Stopped in between,
+/// the next pass does the same again.
+async fn release(
     ctx: &ServerContext,
     facts: &Facts,
     account: &Account,
     mut permit: Permit,
     id: &ServerId,
 ) -> Observation {
-    let since = clock::now();
     let fresh = match reread_with_account(ctx, facts, account).await {
         Ok(fresh) => fresh,
         Err(observation) => return observation,
     };
-    let record = match permit.read(id).await {
-        Ok(record) if fence::may_begin_release(&fresh, &record) => record,
-        Ok(_) => return not_shown(),
-        Err(error) => return refused(&error, "a machine could not be read"),
-    };
+    if !fence::may_record_release(&fresh, id.as_str()) {
+        return Observation::Stale;
+    }
+    let is_begun = fence::is_begun(&fresh, id.as_str());
     // What does not run costs nothing to lose.
-    if record.status.is_live()
+    let is_live = fresh
+        .recorded
+        .as_ref()
+        .is_some_and(|s| s.server.status.is_live());
+    if fresh.deleting()
+        && is_live
+        && !is_begun
         && let Err(observation) = release_limit::count(ctx, &fresh, id.as_str()).await
     {
         return observation;
     }
-    let status = release::recorded(&fresh, id.as_str());
+    let Some(window) = fresh.view().map(|view| view.times.send_window) else {
+        return Observation::Stale;
+    };
+    let window = i64::try_from(window.as_secs().max(1)).unwrap_or(i64::MAX);
+    let send_by = clock::now().wall.saturating_add(window);
+    let status = release::recorded(&fresh, id.as_str(), send_by);
     let recorded = ctx.write_status(&fresh.object, &status).await;
     // Without a difference it is on record already.
-    match recorded.unwrap_or_else(|| Written::Done(Arc::clone(&fresh.object))) {
-        Written::Done(object) if fence::follows_the_note(&record) => {
-            let kind = TargetKind::BareMetalServer;
-            ctx.server_commands.target_changed(kind, &object.metadata);
-            let begun = Facts { object, ..fresh };
-            // Who sends a command notes that first, and reads this object then: from here on none begins.
-            match no_command_runs(ctx, &begun).await {
-                Ok(()) => send_release(ctx, &begun, permit, &record, since).await,
-                Err(observation) => observation,
-            }
+    let object = match recorded.unwrap_or_else(|| Written::Done(Arc::clone(&fresh.object))) {
+        Written::Done(object) => object,
+        other => return written(other),
+    };
+    let kind = TargetKind::BareMetalServer;
+    ctx.server_commands.target_changed(kind, &object.metadata);
+    let begun = Facts { object, ..fresh };
+    // Who sends a command records that first, and reads this object then: from here on none begins.
+    if let Err(observation) = no_command_runs(ctx, &begun).await {
+        return observation;
+    }
+    let since = clock::now();
+    match permit.read(id).await {
+        Ok(record) if record.status == ServerStatus::Released => Observation::Done,
+        Ok(record) if fence::may_release(&begun, &record, since, clock::now()) => {
+            delete(ctx, &begun, permit, &record).await
         }
-        other => written(other),
+        Ok(_) => not_shown(),
+        Err(error) => refused(&error, "a machine could not be read"),
     }
 }
 
@@ -495,51 +455,6 @@ pub(super) async fn with_live_account(
     }
 }
 
-/// The release of a machine whose release was noted before. What holds it may have been said since.
-async fn release(
-    ctx: &ServerContext,
-    facts: &Facts,
-    account: &Account,
-    mut permit: Permit,
-    id: &ServerId,
-) -> Observation {
-    let since = clock::now();
-    let fresh = match reread_with_account(ctx, facts, account).await {
-        Ok(fresh) => fresh,
-        Err(observation) => return observation,
-    };
-    if let Err(observation) = no_command_runs(ctx, &fresh).await {
-        return observation;
-    }
-    match permit.read(id).await {
-        Ok(record) if fence::is_over(&record) => Observation::Done,
-        Ok(record) => send_release(ctx, &fresh, permit, &record, since).await,
-        Err(error) => refused(&error, "a machine could not be read"),
-    }
-}
-
-/// The release of a machine that the provider could not deliver, in whose place another one is ordered.
-async fn release_failed(
-    ctx: &ServerContext,
-    facts: &Facts,
-    account: &Account,
-    mut permit: Permit,
-    id: &ServerId,
-) -> Observation {
-    let since = clock::now();
-    let fresh = match reread_with_account(ctx, facts, account).await {
-        Ok(fresh) => fresh,
-        Err(observation) => return observation,
-    };
-    match permit.read(id).await {
-        Ok(record) if fence::may_release_failed(&fresh, &record, since, clock::now()) => {
-            delete(ctx, facts, permit, &record).await
-        }
-        Ok(_) => not_shown(),
-        Err(error) => refused(&error, "a machine could not be read"),
-    }
-}
-
 /// Deletes the object, where it is past its end by the clock of the API server as well: a deletion that is not carried out
 /// says when it would have been.
 async fn expire(
@@ -568,24 +483,6 @@ async fn expire(
         Written::Done(_) => written(ctx.delete(&object, false).await),
         other => written(other),
     }
-}
-
-/// One DELETE, on a record that was asked for at `since`, by the permit of that read: nothing waits
-/// in between.
-async fn send_release(
-    ctx: &ServerContext,
-    facts: &Facts,
-    permit: Permit,
-    record: &Server,
-    since: Moment,
-) -> Observation {
-    let Some(window) = facts.view().map(|view| view.times.send_window) else {
-        return not_shown();
-    };
-    if !fence::may_release(facts, record, since, clock::now(), window) {
-        return not_shown();
-    }
-    delete(ctx, facts, permit, record).await
 }
 
 /// The DELETE itself, by the process that leads at this very moment.

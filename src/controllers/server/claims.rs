@@ -1,26 +1,28 @@
-//! Which machines the server objects claim (those that bear the mark of a living object), and what they have on
-//! record at their account.
+//! Whose servers there are, by the objects that exist: by their namespace and name, and by what they have on record.
 
 use super::ServerObjects;
-use crate::{account::Claims, controllers::objects::Shown};
-use api::{
-    BareMetalServer,
-    server::{Intent, OrderOutcome},
+use crate::{
+    account::Claims,
+    controllers::{namespaces::NamespaceUids, objects::Shown},
 };
+use api::BareMetalServer;
 use flexmetal_core::{
     account::key::AccountKey,
-    mark::Mark,
-    server::facts::{is_same_uuid, order_annotation, recorded_release},
+    mark::ClusterId,
+    owner::{Owner, PLACE},
+    server::facts::is_same_uuid,
 };
 use std::{collections::HashSet, sync::Arc};
 
-/// The marks of all server objects.
-pub(super) struct MarkClaims {
+/// The places, namespace and name, of all server objects.
+pub(super) struct PlaceClaims {
+    pub(super) cluster: ClusterId,
+    pub(super) namespace_uids: NamespaceUids,
     pub(super) objects: Arc<ServerObjects>,
     pub(super) all_namespaces: bool,
 }
 
-impl Claims for MarkClaims {
+impl Claims for PlaceClaims {
     fn marks(&self) -> Option<HashSet<String>> {
         (self.all_namespaces && self.objects.is_complete()).then(|| self.objects.aliases())
     }
@@ -29,152 +31,68 @@ impl Claims for MarkClaims {
         self.objects.is_complete()
     }
 
-    fn namespace(&self, mark: &str) -> Option<String> {
-        self.objects.namespace_by_alias(mark)
+    fn namespace(&self, place: &str) -> Option<String> {
+        self.objects.namespace_by_alias(place)
     }
 
-    fn disowns(&self, mark: &str, account: &AccountKey, uuid: &str) -> bool {
-        let Some((uid, named)) = self.objects.named_by_alias(mark) else {
+    fn disowns(&self, owner: &str, account: &AccountKey, uuid: &str) -> bool {
+        let place = owner.get(..PLACE).unwrap_or_default();
+        let Some((uid, named)) = self.objects.named_by_alias(place) else {
             return false;
         };
-        if named.is_none_or(|named| named == *account) {
+        let Some(Shown::Decoded(object)) = self.objects.newest(&uid) else {
+            return false;
+        };
+        let own = recorded(&object);
+        if own.as_ref().is_some_and(|own| is_same_uuid(own, uuid)) {
             return false;
         }
-        match self.objects.newest(&uid) {
-            Some(Shown::Decoded(object)) => has_another(&object, uuid),
-            _ => false,
-        }
+        let is_elsewhere = named.is_some_and(|named| named != *account);
+        (own.is_some() && is_elsewhere) || self.is_of_former_namespace(&object, owner)
     }
 }
 
-/// Whether an object has a machine on record that is not this one.
-fn has_another(object: &BareMetalServer, uuid: &str) -> bool {
-    let status = object.status.as_ref();
-    let outcome = status.and_then(|s| s.records.order.as_ref()?.outcome);
-    let own = status.and_then(|s| s.uuid.as_deref());
-    outcome == Some(OrderOutcome::Created) && own.is_some_and(|own| !is_same_uuid(own, uuid))
+impl PlaceClaims {
+    /// Whether this owner is an object of that name in an earlier namespace of that name.
+    fn is_of_former_namespace(&self, object: &BareMetalServer, owner: &str) -> bool {
+        let meta = &object.metadata;
+        let (Some(namespace), Some(name)) = (&meta.namespace, &meta.name) else {
+            return false;
+        };
+        let uid = self.namespace_uids.known(namespace);
+        uid.is_some_and(|uid| Owner::new(&self.cluster, namespace, name, &uid).as_str() != owner)
+    }
 }
 
-/// Whether a living object other than the one with this UID bears the mark; None where that cannot
-/// be seen. An object that is being deleted still lives. `sees_all`: one that does would be seen.
-pub(super) fn is_claimed(
+/// Whether an object of this place exists, other than the one with this UID; None where that cannot be seen. One that is
+/// being deleted still exists. `is_seen`: one that does would be seen.
+pub(super) fn is_owner(
     objects: &ServerObjects,
-    sees_all: bool,
-    mark: &Mark,
+    is_seen: bool,
+    place: &str,
     except: &str,
 ) -> Option<bool> {
-    let holder = objects.by_alias(mark.as_str());
-    match holder.is_some_and(|uid| *uid != *except) {
+    match objects.by_alias(place).is_some_and(|uid| *uid != *except) {
         true => Some(true),
-        false => (sees_all && objects.is_complete()).then_some(false),
+        false => (is_seen && objects.is_complete()).then_some(false),
     }
 }
 
-/// Whether the object of this mark has this machine, or its release, on record, or an order of this mark in its
-/// metadata.
-pub(super) fn has_settled(objects: &ServerObjects, mark: &Mark, uuid: &str) -> bool {
-    let holder = objects.by_alias(mark.as_str());
-    let Some(Shown::Decoded(object)) = holder.and_then(|uid| objects.newest(&uid)) else {
-        return false;
-    };
-    is_settled(&object, mark, uuid)
+/// Whether an object makes the server its own that it names, of this account: not where it only looks at it, is suspended, or
+/// has another server on record.
+pub(super) fn takes_what_it_names(object: &BareMetalServer, account: &AccountKey) -> bool {
+    let named = object.spec.external_id.as_deref();
+    let own = recorded(object);
+    let has_another = own.is_some_and(|own| named.is_none_or(|named| !is_same_uuid(&own, named)));
+    let in_force = object.status.as_ref().and_then(|status| status.policies);
+    let policies = object.spec.policies().over(in_force.unwrap_or_default());
+    policies.let_send() && !has_another && super::account_of(object) == *account
 }
 
-fn is_settled(object: &BareMetalServer, mark: &Mark, uuid: &str) -> bool {
-    // An order that is known to have made none is that of no machine, wherever that is told.
-    let order = object
-        .status
-        .as_ref()
-        .and_then(|s| s.records.order.as_ref());
-    let is_closed = |intent: &Intent| {
-        order.is_some_and(|o| o.intent == *intent && o.outcome.is_some_and(OrderOutcome::is_closed))
-    };
-    let is_noted = matches!(
-        order_annotation(object),
-        Some(Ok(note)) if note.intent.mark == mark.as_str()
-            && note.outcome.is_none()
-            && !is_closed(&note.intent)
-    );
-    let is_begun = recorded_release(object).is_some_and(|begun| is_same_uuid(begun, uuid));
-    is_noted || is_begun || recorded(object).is_some_and(|recorded| is_same_uuid(&recorded, uuid))
-}
-
-/// The machine that an object has on record, in small letters. What it was copied or restored with is not its own.
+/// The server that an object has on record, in small letters. What it was copied or restored with is not its own.
 pub(super) fn recorded(object: &BareMetalServer) -> Option<String> {
-    let status = object.status.as_ref()?;
-    let order = status.records.order.as_ref()?;
-    let is_own = object.metadata.uid.as_ref() == Some(&order.intent.uid);
-    let is_created = order.outcome == Some(OrderOutcome::Created);
-    let uuid = status.uuid.as_deref().filter(|_| is_own && is_created)?;
-    Some(uuid.to_ascii_lowercase())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use api::names::ORDER_ANNOTATION;
-    use flexmetal_core::mark::ClusterId;
-    use serde_json::json;
-
-    #[test]
-    fn a_machine_is_disowned_by_who_has_another_and_no_order_open() {
-        let object = |outcome: Option<&str>, uuid: Option<&str>| -> BareMetalServer {
-            let mut order = json!({
-                "cluster": "c", "uid": "u", "mark": "m", "epoch": 1, "attempt": "a",
-                "sendBy": "2026-09-21T14:00:00Z",
-            });
-            order["outcome"] = json!(outcome);
-            serde_json::from_value(json!({
-                "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
-                "metadata": {"name": "web", "namespace": "shop"},
-                "spec": {"location": "here", "instanceType": "small", "os": {"slug": "some-os"}},
-                "status": {"records": {"order": order}, "uuid": uuid},
-            }))
-            .unwrap()
-        };
-        let created = Some("Created");
-        assert!(has_another(&object(created, Some("ab")), "cd"));
-        assert!(!has_another(&object(created, Some("AB")), "ab"), "its own");
-        assert!(
-            !has_another(&object(created, None), "ab"),
-            "it may be its own"
-        );
-        assert!(
-            !has_another(&object(None, Some("ab")), "cd"),
-            "an order is open"
-        );
-    }
-
-    #[test]
-    fn an_order_that_made_none_settles_no_machine() {
-        let mark = ClusterId::parse("0123456789abcdef")
-            .unwrap()
-            .object_mark("shop", "web", "u");
-        let settled = |noted: Option<&str>, shown: Option<&str>| {
-            let mut intent = json!({
-                "cluster": "0123456789abcdef", "uid": "u", "mark": mark.as_str(), "epoch": 1,
-                "attempt": "a", "sendBy": "2026-09-21T14:00:00Z",
-            });
-            let mut order = intent.clone();
-            order["outcome"] = json!(shown);
-            if let Some(outcome) = noted {
-                intent["outcome"] = json!(outcome);
-            }
-            let object = serde_json::from_value(json!({
-                "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
-                "metadata": {"name": "web", "namespace": "shop", "uid": "u",
-                    "annotations": {ORDER_ANNOTATION: intent.to_string()}},
-                "spec": {"location": "here", "instanceType": "small", "os": {"slug": "some-os"}},
-                "status": {"records": {"order": order}},
-            }));
-            is_settled(&object.unwrap(), &mark, "ab")
-        };
-        assert!(settled(None, None), "it is open");
-        assert!(settled(None, Some("Created")));
-        assert!(!settled(Some("Refused"), Some("Refused")));
-        assert!(
-            !settled(None, Some("Refused")),
-            "not written down there yet"
-        );
-    }
+    let order = object.status.as_ref()?.records.order.as_ref()?;
+    let is_own = object.metadata.uid.as_ref() == Some(&order.uid);
+    let server = order.created().filter(|_| is_own)?;
+    Some(server.to_ascii_lowercase())
 }

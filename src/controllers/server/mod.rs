@@ -5,6 +5,7 @@
 //! without an effect is written to status, and the row ends.
 
 mod act;
+mod adoption;
 pub mod claims;
 mod installation;
 mod observe;
@@ -26,13 +27,14 @@ mod writes;
 use super::{
     context::{Context, Process},
     drive::drive,
-    objects::{Objects, Traits},
+    objects::{Objects, Traits, Words},
 };
 use api::BareMetalServer;
-use claims::MarkClaims;
+use claims::PlaceClaims;
 use flexmetal_core::{
     account::key::AccountKey,
-    mark::{ClusterId, Mark},
+    mark::ClusterId,
+    owner::Owner,
     server::{memory::Memory, on_record::on_record},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -56,7 +58,9 @@ impl Controller {
     pub fn new(process: &Process) -> Self {
         let objects = Arc::new(Objects::new(traits(process), process.watched.watches()));
         process.accounts.add_users(objects.clone());
-        process.accounts.set_claims(Arc::new(MarkClaims {
+        process.accounts.set_claims(Arc::new(PlaceClaims {
+            cluster: process.cluster.clone(),
+            namespace_uids: process.namespace_uids.clone(),
             objects: objects.clone(),
             all_namespaces: process.watched.is_all(),
         }));
@@ -83,10 +87,11 @@ fn traits(process: &Process) -> Traits<BareMetalServer> {
         account_of: Some(|object| Some(account_of(object))),
         claim: Some(claims::recorded),
         on_record: Some(Box::new(move |object, all| {
-            on_record(&of_record, object, all)
+            let place = place(&of_record, &object.metadata);
+            on_record(object, place.as_deref(), all)
         })),
-        alias: Box::new(move |meta| Some(mark(&cluster, meta)?.as_str().to_owned())),
-        refers: Some(ssh_keys::refers),
+        alias: Box::new(move |meta| place(&cluster, meta)),
+        refers: Some(refers),
         // A status that lost the order it spoke of, or what was installed.
         triggers: |object, hash| {
             let status = object.status.as_ref();
@@ -99,13 +104,23 @@ fn traits(process: &Process) -> Traits<BareMetalServer> {
     }
 }
 
-/// The mark of an object.
-fn mark(cluster: &ClusterId, meta: &ObjectMeta) -> Option<Mark> {
-    Some(cluster.object_mark(
-        meta.namespace.as_deref()?,
-        meta.name.as_deref()?,
-        meta.uid.as_deref()?,
-    ))
+/// The namespace and name of an object, as in the order tags of its servers.
+fn place(cluster: &ClusterId, meta: &ObjectMeta) -> Option<String> {
+    let (namespace, name) = (meta.namespace.as_deref()?, meta.name.as_deref()?);
+    Some(Owner::new(cluster, namespace, name, "").place().to_owned())
+}
+
+/// What an object refers to: SSH keys, and the server that it names.
+fn refers(object: &BareMetalServer) -> Words {
+    let mut words = ssh_keys::refers(object);
+    let named = object.spec.external_id.as_deref();
+    words.extend(named.map(|uuid| names_server(uuid).into()));
+    words
+}
+
+/// What an object refers to that names this server.
+fn names_server(uuid: &str) -> String {
+    format!("server {}", uuid.to_ascii_lowercase())
 }
 
 /// The account that a server names.

@@ -3,18 +3,18 @@
 use super::{ServerContext, claims, installation, ssh_keys};
 use crate::{
     account::Account,
-    controllers::{live_account, power::read_command, server_commands::Switched, writes::Failure},
+    controllers::{
+        live_account, objects::Shown, power::read_command, server_commands::Switched,
+        writes::Failure,
+    },
     runtime::clock,
 };
-use api::{BareMetalServer, ServerCommand, server::OrderOutcome};
+use api::{BareMetalServer, ServerCommand};
 use flexmetal_core::{
-    account::{
-        left_behind::{Left, LeftBehind},
-        view::Sighting,
-    },
+    account::view::Sighting,
     account_facts::{AccountFacts, LiveAccount},
     cause::Cause,
-    mark::Mark,
+    owner::{self, Owner, PLACE},
     server::{
         decide::sent,
         facts::{Facts, Installation, account_of},
@@ -72,17 +72,20 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
         commands = UnderWay::Nothing;
     }
     let sight = ctx.objects.sight(&uid);
+    let first_seen = sight.map_or_else(|| clock::now().mono, |sight| sight.first_seen);
+    let uids = &ctx.namespace_uids;
+    let namespace_uid = uids.read(&ctx.client, &namespace, first_seen).await;
     // What is left to gather is at hand, so all of it is of one moment.
     refresh(&mut account_facts, account.as_ref());
     let observed = ObservedServer {
         memory: ctx.objects.memory(&uid),
         now: clock::now(),
         wall_at_start: clock::wall_at_start(),
+        namespace_uid,
         acting_since,
         first_seen: sight.map(|sight| sight.first_seen),
         absent_from: sight.and_then(|sight| sight.absent_from),
         cluster: ctx.cluster.clone(),
-        all_namespaces: ctx.watched.is_all(),
         kind_deleting,
         account: account_facts,
         installation,
@@ -106,17 +109,14 @@ fn refresh(facts: &mut AccountFacts, account: Option<&Account>) {
 }
 
 /// Whether a machine of the object is on record at the account, or an order of it is open there: by its status, by what
-/// this process did for it, or by what the account shows. Not by its annotations, which anybody may write who may
-/// write the object.
+/// this process did for it, or by what the account shows.
 fn is_on_record(ctx: &ServerContext, object: &BareMetalServer, account: &Account) -> bool {
     let uid = object.metadata.uid.as_deref().unwrap_or_default();
-    let known = ctx.objects.memory(uid).order;
-    let is_remembered =
-        known.is_some_and(|order| order.outcome.is_none_or(|o| o == OrderOutcome::Created));
-    let mark = super::mark(&ctx.cluster, &object.metadata);
+    let answered = ctx.objects.memory(uid).answer.is_some();
+    let place = super::place(&ctx.cluster, &object.metadata);
     ctx.objects.has_record(object)
-        || is_remembered
-        || mark.is_some_and(|mark| !account.sightings(mark.as_str()).is_empty())
+        || answered
+        || place.is_some_and(|place| !account.sightings(&place).is_empty())
 }
 
 /// Brings what this process knows of the object's machines up to this moment, and keeps what is
@@ -132,39 +132,50 @@ pub fn recall(ctx: &ServerContext, facts: &mut Facts, account: Option<&Account>)
         .remember(&uid, |memory| *memory = facts.memory.clone());
 }
 
-/// What this process knows of machines and marks.
+/// What this process knows of machines and of the objects that have them.
 struct Outside<'a> {
     ctx: &'a ServerContext,
     account: &'a Account,
 }
 
 impl Known for Outside<'_> {
-    fn bearing(&self, mark: &Mark) -> Vec<Sighting> {
-        self.account.sightings(mark.as_str())
+    fn of_place(&self, place: &str) -> Vec<Sighting> {
+        self.account.sightings(place)
     }
 
-    fn machine(&self, uuid: &str) -> Option<Sighting> {
+    fn server(&self, uuid: &str) -> Option<Sighting> {
         self.account.sighting(&ServerId::parse(uuid).ok()?)
     }
 
-    fn left_behind(&self, of: &Left<'_>) -> LeftBehind {
-        self.ctx.accounts.left_behind(of)
-    }
-
-    fn is_claimed(&self, mark: &Mark, except: &str, is_of_namespace: bool) -> Option<bool> {
-        let sees_all = is_of_namespace || self.ctx.watched.is_all();
-        claims::is_claimed(&self.ctx.objects, sees_all, mark, except)
-    }
-
-    fn has_settled(&self, mark: &Mark, uuid: &str) -> bool {
-        claims::has_settled(&self.ctx.objects, mark, uuid)
+    fn is_owner(&self, owner: &str, except: &str) -> Option<bool> {
+        let place = owner.get(..PLACE)?;
+        let namespace = owner::namespace_of(owner);
+        let is_seen = self.ctx.watched.sees(&self.ctx.cluster, namespace);
+        claims::is_owner(&self.ctx.objects, is_seen, place, except)
     }
 
     fn is_recorded(&self, uuid: &str, except: &str) -> bool {
-        let names = self.ctx.accounts.names_of(self.account.key());
+        let names = self.ctx.accounts.names_at_url_of(self.account.key());
         let uuid = uuid.to_ascii_lowercase();
         let all = self.ctx.objects.claimants(&uuid, &names);
         all.iter().any(|claimant| *claimant.uid != *except)
+    }
+
+    fn is_named(&self, uuid: &str, namespace: &str, except: &str) -> bool {
+        let all = self.ctx.objects.referring(&super::names_server(uuid));
+        let in_namespace = all.iter().filter(|other| other.namespace == namespace);
+        let mut others = in_namespace.filter_map(|other| {
+            let place = Owner::new(&self.ctx.cluster, namespace, &other.name, "");
+            let uid = self.ctx.objects.by_alias(place.place())?;
+            self.ctx.objects.newest(&uid)
+        });
+        others.any(|other| {
+            let meta = other.meta();
+            let is_living =
+                meta.uid.as_deref() != Some(except) && meta.deletion_timestamp.is_none();
+            is_living
+                && matches!(other, Shown::Decoded(object) if claims::takes_what_it_names(&object, self.account.key()))
+        })
     }
 }
 

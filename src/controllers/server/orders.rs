@@ -1,9 +1,7 @@
-//! The one effect that costs money: the start of an order and its send, as one.
+//! The one effect that costs money: the start of an order and its send, as one (O3 of the protocol).
 //!
-//! The permit was taken before; then come the two writes of the intent, then the order, once. At every step
-//! the pass goes on only if it is certain that the step before was its own: the steps are those of
-//! [`once::Stage`], and this file does what each of them asks for. See the protocol in
-//! `docs/architecture.md`.
+//! The permit was taken before; then comes the open record, then the order, once. It goes on only where it is certain that the
+//! record that stands is its own.
 
 use super::{ServerContext, act, observe, ssh_keys, writes};
 use crate::{
@@ -11,25 +9,23 @@ use crate::{
     controllers::writes::Written,
     runtime::clock,
 };
-use api::{
-    BareMetalServer,
-    server::{Intent, OrderRecord},
-};
+use api::{BareMetalServer, server::OrderRecord};
 use flexmetal_core::{
     moment::Moment,
-    once::{self, Closed, Reply, Stage},
+    protocol::order as rules,
     server::{
         answers,
-        decide::{NewOrder, fence, intent},
+        decide::{NewOrder, fence, order},
         facts::{Facts, account_of},
         memory::Observation,
+        ownership,
     },
     trouble::Trouble,
 };
 use hosting_types::OrderOutcome;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-/// Starts a new epoch and sends the order, at most once.
+/// Starts a new order and sends it, at most once.
 pub async fn order(
     ctx: &ServerContext,
     facts: &Facts,
@@ -37,9 +33,12 @@ pub async fn order(
     permit: OrderPermit,
     planned: &NewOrder,
 ) -> Observation {
-    let mark = facts.mark();
-    let mut attempt = match OrderStart::start(ctx, facts, account, planned).await {
-        Ok(attempt) if is_planned(&permit, account, planned) => attempt,
+    let fresh = match read_again(ctx, facts, account, planned).await {
+        Ok(fresh) => with_finalizer(ctx, fresh).await,
+        Err(observation) => Err(observation),
+    };
+    let fresh = match fresh {
+        Ok(fresh) if is_planned(&permit, account, planned) => fresh,
         Ok(_) => {
             return Observation::Failed(Trouble::unexpected(
                 "the account has another key or URL since the order was permitted",
@@ -47,38 +46,35 @@ pub async fn order(
         }
         Err(observation) => return observation,
     };
-    let stage = attempt.write(ctx).await;
-    let now = clock::now();
+    let Some(owner) = fresh.owner() else {
+        return Observation::Stale;
+    };
     let window = account.view().times.send_window;
-    let OrderStart {
-        record,
-        since,
-        refusal,
-        ..
-    } = attempt;
-    // Known for certain: this pass alone could have sent it.
-    if let Stage::Closed(closed) = stage {
-        let why = match closed {
-            Closed::NotStarted => refusal,
-            Closed::NotSent => refusal.map(|why| {
-                format!("that it is under way could not be noted in the object's status: {why}")
-            }),
-        };
-        return answers::of_unsent(record, closed, why, now.wall);
+    let since = clock::now();
+    let nonce = uuid::Uuid::new_v4().simple().to_string();
+    let record = order::open(&fresh, planned, &nonce, window);
+    match write_record(ctx, &fresh, &record).await {
+        Ok(()) => {}
+        Err(observation) => return observation,
     }
-    let in_time = once::may_send(since, record.intent.send_by, now, window);
+    let now = clock::now();
+    let is_in_time = is_in_time(since, now, window) && now.wall <= record.send_by;
     let (lineage, sent) = (&planned.account.lineage, &planned.order.ssh_keys);
     let keys_stand = ssh_keys::stand(&ctx.stored_keys, &facts.object, lineage, sent);
-    let against = match (in_time, keys_stand, is_planned(&permit, account, planned)) {
+    let against = match (
+        is_in_time,
+        keys_stand,
+        is_planned(&permit, account, planned),
+    ) {
         (false, _, _) => Some("it was started too long ago"),
         (_, false, _) => Some("an SSH key that it names was replaced or deleted meanwhile"),
         (_, _, false) => Some("the account has another key or URL since it was started"),
         (true, true, true) => None,
     };
     if let Some(why) = against {
-        return answers::of_unsent(record, Closed::NotSent, Some(why.into()), now.wall);
+        return answers::of_unsent(record, why, now.wall);
     }
-    let order_tag = mark.order_tag(record.intent.epoch);
+    let order_tag = owner.order_tag(record.seq);
     let mut request = planned.order.clone();
     request.tags.push(ctx.cluster.tag());
     request.tags.push(order_tag.clone());
@@ -86,133 +82,122 @@ pub async fn order(
     tracing::info!(
         namespace = facts.namespace(),
         name = facts.name(),
-        order = order_tag,
+        order = record.seq,
+        tag = order_tag,
         "sending an order"
     );
     let answer = account.order(permit, &request, &order_tag).await;
     if let OrderOutcome::Unknown(why) = &answer {
-        tracing::debug!(order = order_tag, why, "the answer to an order was lost");
+        tracing::debug!(tag = order_tag, why, "the answer to an order was lost");
     }
     answers::of_order(record, &answer, clock::now().wall)
 }
 
-/// Whether the permit is for the very connection that the intent names, and the account still stands on it.
+/// Whether no more than the window has passed, by the monotonic clock.
+fn is_in_time(since: Moment, now: Moment, window: Duration) -> bool {
+    now.since(since.mono) < window
+}
+
+/// The object as it is now, on which the same order must still be due.
+async fn read_again(
+    ctx: &ServerContext,
+    facts: &Facts,
+    account: &Account,
+    planned: &NewOrder,
+) -> Result<Facts, Observation> {
+    let object = match ctx.read(&facts.object).await {
+        Ok(Some(object)) => object,
+        Ok(None) => return Err(Observation::Stale),
+        Err(failure) => return Err(Observation::Failed(Trouble::of_write(failure.explain()))),
+    };
+    let mut fresh = Facts {
+        object: object.clone(),
+        ..facts.clone()
+    };
+    observe::recall(ctx, &mut fresh, Some(account));
+    if account_of(&object) != account_of(&facts.object) {
+        return Err(Observation::Stale);
+    }
+    let fresh = act::with_live_account(ctx, account, fresh).await?;
+    match fence::may_start(&fresh, planned) {
+        true => Ok(fresh),
+        false => Err(Observation::Failed(Trouble::unexpected(
+            "the order is not due any more on what was read right before it",
+        ))),
+    }
+}
+
+/// The object with our finalizer, without which no order starts.
+async fn with_finalizer(ctx: &ServerContext, mut fresh: Facts) -> Result<Facts, Observation> {
+    if fresh.has_finalizer() {
+        return Ok(fresh);
+    }
+    let written = writes::add_finalizer(ctx, &fresh.object).await;
+    // Also where the answer is lost: it is of this process then.
+    fresh.memory.protocol.added_finalizer();
+    ctx.objects.remember(fresh.uid(), |memory| {
+        memory.protocol.added_finalizer();
+    });
+    match written {
+        Written::Done(object) => fresh.object = object,
+        other => return Err(act::written(other)),
+    }
+    Ok(fresh)
+}
+
+/// Writes the open record, and makes certain that it stands where the answer was lost.
+async fn write_record(
+    ctx: &ServerContext,
+    fresh: &Facts,
+    record: &OrderRecord,
+) -> Result<(), Observation> {
+    let status = order::status(fresh, record);
+    let stands = match ctx.write_status(&fresh.object, &status).await {
+        Some(Written::Done(_)) => true,
+        // A new nonce is a difference; without one nothing was written.
+        None | Some(Written::Stale) => return Err(Observation::Stale),
+        // This write was not done, and it will not be for as long as nobody may write it.
+        Some(Written::Unknown(failure)) if failure.is_refusal() => {
+            let why = format!(
+                "that an order is under way cannot be recorded in the object's status, so none is sent: {}",
+                failure.explain()
+            );
+            return Err(Observation::Failed(Trouble::of_write(why)));
+        }
+        Some(Written::Unknown(failure)) => {
+            tracing::warn!(
+                error = &failure as &dyn std::error::Error,
+                "the answer to the write that starts an order was lost"
+            );
+            is_written(ctx, &fresh.object, record).await
+        }
+    };
+    if !stands {
+        return Err(Observation::Stale);
+    }
+    let uid = fresh.uid().to_owned();
+    let now = clock::now().mono;
+    ctx.objects.remember(&uid, |memory| {
+        memory.recorded(Some(ownership::order(record)), now);
+    });
+    Ok(())
+}
+
+/// Whether the object shows this very record.
+async fn is_written(
+    ctx: &ServerContext,
+    object: &Arc<BareMetalServer>,
+    record: &OrderRecord,
+) -> bool {
+    let Ok(Some(found)) = ctx.read(object).await else {
+        return false;
+    };
+    let found = found.status.as_ref().and_then(|s| s.records.order.as_ref());
+    let found = found.map(ownership::order);
+    rules::may_send(&ownership::order(record), found.as_ref(), clock::now().wall)
+}
+
+/// Whether the permit is for the very connection that the order was planned for, and the account still stands on it.
 fn is_planned(permit: &OrderPermit, account: &Account, planned: &NewOrder) -> bool {
     permit.connection() == planned.account.connection && permit.is_of(account)
-}
-
-/// An attempt that this pass started.
-struct OrderStart {
-    /// The facts that it was started on.
-    fresh: Facts,
-    /// The object that the next write rests on.
-    object: Arc<BareMetalServer>,
-    record: OrderRecord,
-    since: Moment,
-    /// Why the API server refused a write, in its words.
-    refusal: Option<String>,
-}
-
-impl OrderStart {
-    /// Reads the object and decides once more: the order must still be due on what was read.
-    async fn start(
-        ctx: &ServerContext,
-        facts: &Facts,
-        account: &Account,
-        planned: &NewOrder,
-    ) -> Result<Self, Observation> {
-        let object = match ctx.read(&facts.object).await {
-            Ok(Some(object)) => object,
-            Ok(None) => return Err(Observation::Stale),
-            Err(failure) => {
-                return Err(Observation::Failed(Trouble::of_write(failure.explain())));
-            }
-        };
-        let mut fresh = Facts {
-            object: object.clone(),
-            ..facts.clone()
-        };
-        observe::recall(ctx, &mut fresh, Some(account));
-        if account_of(&object) != account_of(&facts.object) {
-            return Err(Observation::Stale);
-        }
-        let fresh = act::with_live_account(ctx, account, fresh).await?;
-        let window = account.view().times.send_window;
-        let nonce = uuid::Uuid::new_v4().simple().to_string();
-        let Some(intent) = fence::start(&fresh, planned, &nonce, window) else {
-            return Err(Observation::Failed(Trouble::unexpected(
-                "the order is not due any more on what was read right before it",
-            )));
-        };
-        Ok(Self {
-            object,
-            record: intent::open(&fresh, &intent, planned),
-            since: fresh.now,
-            fresh,
-            refusal: None,
-        })
-    }
-
-    /// Writes the intent, stage by stage, until it may be sent or is closed.
-    async fn write(&mut self, ctx: &ServerContext) -> Stage {
-        let mut stage = Stage::default();
-        loop {
-            let reply = match stage {
-                Stage::WriteMetadata => {
-                    let written = writes::start(ctx, &self.object, self.intent()).await;
-                    self.reply(written)
-                }
-                Stage::WriteStatus => {
-                    let status = intent::status(&self.fresh, &self.record);
-                    match ctx.write_status(&self.object, &status).await {
-                        Some(written) => self.reply(written),
-                        // A new nonce is a difference; without one nothing was written.
-                        None => Reply::Stale,
-                    }
-                }
-                Stage::ReadMetadata | Stage::ReadStatus => self.read(ctx).await,
-                Stage::Send | Stage::Closed(_) => return stage,
-            };
-            stage = stage.after(reply);
-        }
-    }
-
-    fn intent(&self) -> &Intent {
-        &self.record.intent
-    }
-
-    /// What a write says; the next one rests on what it made.
-    fn reply(&mut self, written: Written<BareMetalServer>) -> Reply {
-        match written {
-            Written::Done(object) => {
-                self.object = object;
-                Reply::Done
-            }
-            Written::Stale => Reply::Stale,
-            // This write was not done, as after a conflict; and it will not be for as long as nobody may write it.
-            Written::Unknown(failure) if failure.is_refusal() => {
-                self.refusal = Some(failure.explain());
-                Reply::Stale
-            }
-            Written::Unknown(failure) => {
-                tracing::warn!(
-                    error = &failure as &dyn std::error::Error,
-                    "the answer to the write that starts an order was lost"
-                );
-                Reply::Unknown
-            }
-        }
-    }
-
-    /// What a read says; the next write rests on what it shows.
-    async fn read(&mut self, ctx: &ServerContext) -> Reply {
-        let Ok(found) = ctx.read(&self.object).await else {
-            return Reply::Unknown;
-        };
-        let reply = intent::shown(found.as_deref(), self.intent());
-        if let Some(found) = found {
-            self.object = found;
-        }
-        reply
-    }
 }

@@ -80,7 +80,7 @@ pub(super) async fn check_deleted(
 
 /// Takes our finalizer off all outputs of a server that ends, and then our finalizers off the server. Nothing is remembered in
 /// between: the spec may name another one by the next try.
-pub(super) async fn let_go(ctx: &ServerContext, facts: &Facts) -> Observation {
+pub(super) async fn remove_finalizers(ctx: &ServerContext, facts: &Facts) -> Observation {
     let version = |of: &Facts| of.object.metadata.resource_version.clone();
     let owned = Owned {
         ctx,
@@ -92,7 +92,7 @@ pub(super) async fn let_go(ctx: &ServerContext, facts: &Facts) -> Observation {
             return observation;
         }
     }
-    act::written(writes::let_go(ctx, &facts.object).await)
+    act::written(writes::remove_finalizers(ctx, &facts.object).await)
 }
 
 /// Brings it about that the ConfigMap or the Secret holds what it should, or only looks, where the server is suspended. It is

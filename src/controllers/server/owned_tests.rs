@@ -13,7 +13,6 @@ use api::{
 use flexmetal_core::server::{
     decide::{
         Effect,
-        fence::TagProof,
         outputs::{Output, OutputState},
     },
     facts::Facts,
@@ -23,6 +22,7 @@ use flexmetal_core::server::{
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+const NAMESPACE: &str = "GET /api/v1/namespaces/shop";
 const READ: &str = "GET /api/v1/namespaces/shop/configmaps/out";
 const WRITE: &str = "PUT /api/v1/namespaces/shop/configmaps/out";
 const CREATE: &str = "POST /api/v1/namespaces/shop/configmaps";
@@ -63,13 +63,24 @@ fn config_map(finalizers: &[&str]) -> Answer {
     Answer::Says(200, map)
 }
 
+/// The first answer is for the namespace, which an observation reads.
 async fn start(answers: impl IntoIterator<Item = Answer>) -> (Floor, ServerContext, Facts) {
-    let floor = Floor::start(answers).await;
+    let meta = json!({"name": "shop", "uid": "n"});
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": meta});
+    let namespace = Answer::Says(200, namespace);
+    let floor = Floor::start([namespace].into_iter().chain(answers)).await;
     let objects = ServerObjects::new(traits(&floor.ctx), 1);
     let ctx = ServerContext::new(&floor.ctx, Arc::new(objects));
     let object: BareMetalServer = serde_json::from_value(server()).unwrap();
     let facts = observe(&ctx, Arc::new(object)).await.facts;
     (floor, ctx, facts)
+}
+
+/// What was asked after that.
+fn asked(floor: &Floor) -> Vec<String> {
+    let all = floor.asked();
+    assert_eq!(all[0], NAMESPACE);
+    all[1..].to_vec()
 }
 
 fn output() -> Output {
@@ -84,7 +95,7 @@ fn output() -> Output {
 async fn written(answers: impl IntoIterator<Item = Answer>) -> (Observation, Vec<String>) {
     let (floor, ctx, facts) = start(answers).await;
     let observation = outputs::write(&ctx, &facts, &output()).await;
-    (observation, floor.asked())
+    (observation, asked(&floor))
 }
 
 fn is_deleted(observation: &Observation) -> bool {
@@ -100,13 +111,12 @@ async fn a_deleted_output_that_others_hold_is_not_written_and_no_failure() {
     let (observation, asked) = written([config_map(&["x/y"])]).await;
     assert!(is_deleted(&observation), "{observation:?}");
     assert_eq!(asked, [READ]);
-    let (now, spacing) = (Duration::from_secs(9), Duration::from_secs(60));
+    let now = Duration::from_secs(9);
     let mut memory = Memory::default();
-    memory.note(observation, now, spacing);
+    memory.note(observation, now);
     let tag = Effect::AddTag {
         uuid: "u".into(),
         tag: "team:web".into(),
-        when: TagProof::OwnMark,
     };
     assert_eq!(memory.holds_back(&tag, now), None);
 
@@ -139,7 +149,7 @@ async fn suspended_server_reads_its_outputs_and_writes_none() {
         panic!("{observation:?}");
     };
     assert_eq!(
-        (state, floor.asked()),
+        (state, asked(&floor)),
         (OutputState::HeldBack, vec![READ.into()])
     );
 }

@@ -14,13 +14,13 @@ use crate::{
 };
 use api::{BareMetalServer, target::TargetKind};
 use flexmetal_core::{
-    account::view::{List, Proof},
+    account::view::List,
     again::Again,
     server::{
         decide::{Decision, Effect, decide},
         facts::Facts,
         memory::Observation,
-        steps,
+        ownership, steps,
     },
 };
 use std::{sync::Arc, time::Duration};
@@ -46,8 +46,15 @@ pub(super) async fn pass(ctx: Arc<ServerContext>, seen: Seen<BareMetalServer>) -
         Seen::Gone(last) => {
             let kind = TargetKind::BareMetalServer;
             ctx.server_commands.target_changed(kind, last.meta());
-            if let Some(mark) = super::mark(&ctx.cluster, last.meta()) {
-                ctx.accounts.forget_mark(mark.as_str());
+            // Unless another object has its name by now.
+            let place = super::place(&ctx.cluster, last.meta());
+            let uid = last.meta().uid.as_deref().unwrap_or_default();
+            let is_free = |place: &String| {
+                let there = ctx.objects.by_alias(place);
+                there.is_none_or(|there| *there == *uid)
+            };
+            if let Some(place) = place.filter(is_free) {
+                ctx.accounts.forget_mark(&place);
             }
             Again::After(Duration::ZERO)
         }
@@ -120,7 +127,7 @@ async fn carry_out(ctx: &ServerContext, gathered: Gathered) -> Again {
         // The watch may be behind for a while; the next pass must not try the same again.
         let _ = ctx.read(&facts.object).await;
     }
-    let over = *effect == Effect::LetGo && observation == Observation::Done;
+    let over = *effect == Effect::RemoveFinalizer && observation == Observation::Done;
     if over {
         report::ended(ctx, &facts).await;
     }
@@ -129,13 +136,9 @@ async fn carry_out(ctx: &ServerContext, gathered: Gathered) -> Again {
     {
         report::expired(ctx, &facts, *at).await;
     }
-    // Without an account nothing was looked at, and nothing is spaced.
-    let spacing = facts
-        .view()
-        .map_or(Duration::ZERO, |v| v.times.absence_check_interval);
     let now = clock::now().mono;
     ctx.objects
-        .remember(facts.uid(), |memory| memory.note(observation, now, spacing));
+        .remember(facts.uid(), |memory| memory.note(observation, now));
     if over {
         // The watch shows what is left of it, if others hold it.
         return Again::After(QUEUED);
@@ -178,14 +181,14 @@ fn withdraw(ctx: &ServerContext, facts: &Facts) {
 fn stand_by(ctx: &ServerContext, object: &BareMetalServer) -> Option<Again> {
     let uid = object.metadata.uid.as_deref()?;
     let again = ctx.stand_by_for(uid)?;
-    let known = ctx.objects.memory(uid).order;
+    let known = ctx.objects.memory(uid).answer;
     let recorded = object
         .status
         .as_ref()
         .and_then(|status| status.records.order.as_ref());
     let is_unrecorded = known.zip(recorded).is_some_and(|(known, recorded)| {
-        let is_open = recorded.intent == known.intent && recorded.outcome.is_none();
-        is_open && known.outcome.is_some()
+        let is_it = (known.seq, &known.nonce) == (recorded.seq, &recorded.nonce);
+        is_it && recorded.outcome.is_none() && known.outcome.is_some()
     });
     (!is_unrecorded).then_some(again)
 }
@@ -195,7 +198,11 @@ async fn say(ctx: &ServerContext, facts: &Facts, decision: &Decision, again: Aga
     if let Some(again) = stand_by(ctx, &facts.object) {
         return again;
     }
-    match report::report(ctx, facts, decision).await {
+    let reported = report::report(ctx, facts, decision).await;
+    if reported == Reported::Written {
+        remember_record(ctx, facts, decision);
+    }
+    match reported {
         Reported::Written if decision.once_written == Again::AtOnce => Again::AtOnce,
         Reported::Stands | Reported::Written => again,
         Reported::Stale => Again::AtOnce,
@@ -210,11 +217,21 @@ async fn say(ctx: &ServerContext, facts: &Facts, decision: &Decision, again: Aga
     }
 }
 
-/// Passes the decision's wishes on to the account, and to others that may have kept a machine of this place.
-fn ask(ctx: &ServerContext, facts: &Facts, account: Option<&Account>, decision: &Decision) {
-    if decision.wants_elsewhere {
-        ask_elsewhere(ctx, facts);
+/// What this process wrote of the order it knows.
+fn remember_record(ctx: &ServerContext, facts: &Facts, decision: &Decision) {
+    let written = decision.draft.status.records.order.as_ref();
+    let shown = facts.object.status.as_ref();
+    if written == shown.and_then(|status| status.records.order.as_ref()) {
+        return;
     }
+    let own = written.filter(|order| order.uid == facts.uid());
+    let (order, now) = (own.map(ownership::order), clock::now().mono);
+    ctx.objects
+        .remember(facts.uid(), |memory| memory.recorded(order, now));
+}
+
+/// Passes the decision's wishes on to the account.
+fn ask(ctx: &ServerContext, facts: &Facts, account: Option<&Account>, decision: &Decision) {
     let Some(account) = account else { return };
     // One that is there already was a fact of this decision; asking again would only wake the
     // object again.
@@ -223,7 +240,8 @@ fn ask(ctx: &ServerContext, facts: &Facts, account: Option<&Account>, decision: 
         .wants_proof
         .filter(|wanted| newest.is_none_or(|n| n < *wanted))
     {
-        account.want_proof(facts.mark().as_str(), not_before);
+        let place = super::place(&ctx.cluster, &facts.object.metadata);
+        account.want_proof(&place.unwrap_or_default(), not_before);
     }
     let caller = caller(facts);
     if let Some(not_before) = decision.wants_catalogue {
@@ -231,17 +249,6 @@ fn ask(ctx: &ServerContext, facts: &Facts, account: Option<&Account>, decision: 
     }
     if let Some(not_before) = decision.wants_servers {
         account.want_list(List::Servers, not_before, &caller);
-    }
-}
-
-/// Asks the other accounts for newer listings than those that were not believed.
-fn ask_elsewhere(ctx: &ServerContext, facts: &Facts) {
-    let others = facts.unlisted.iter();
-    for other in others.filter_map(|key| ctx.accounts.get(key)) {
-        let view = other.view();
-        let newer = |proof: Arc<Proof>| proof.began + view.times.absence_check_interval;
-        let not_before = view.proof.clone().map_or(Duration::ZERO, newer);
-        other.want_proof(facts.mark().as_str(), not_before.max(facts.acting_since));
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The steps are those of [`once::Stage`]. The intent stands in status alone: an object that lost its status counts the
 //! revision that it asks for as performed and sends nothing, so a second trace would stop nothing more. What stands in
-//! metadata beside it is whose machine it is: the finalizer and the order annotation.
+//! metadata beside it is whose machine it is: the finalizer and the finalizer.
 
 use super::{ServerContext, act, ssh_keys};
 use crate::{

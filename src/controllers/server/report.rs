@@ -6,11 +6,10 @@ use api::target::TargetKind;
 use flexmetal_core::{
     report::Step,
     server::{
-        decide::{Decision, expiry, fence},
+        decide::{Decision, expiry, release},
         facts::Facts,
         steps,
     },
-    wording::listed,
 };
 use hosting_types::{Server, ServerStatus};
 
@@ -50,39 +49,39 @@ pub async fn expired(ctx: &ServerContext, facts: &Facts, at: i64) {
 
 /// Tells people what a status write does not show them: how the object's machines ended.
 pub async fn ended(ctx: &ServerContext, facts: &Facts) {
-    let all = || facts.own.iter().chain(&facts.recorded).map(|s| &*s.server);
-    let named = |is: fn(&Server) -> bool| -> Vec<&str> {
-        let found = all().filter(|server| is(server));
-        found.map(|server| server.id.as_str()).collect()
+    let own = facts.own.iter().map(|s| &*s.server);
+    let mut live = own.filter(|server| server.status.is_live()).map(id);
+    if let Some(first) = live.next() {
+        let note = release::left_behind(facts);
+        return tell(ctx, facts, Step::Retained, first, note).await;
+    }
+    let recorded = facts.recorded.as_ref().map(|s| &*s.server);
+    let Some((uuid, status)) = recorded.map(|server| (id(server), &server.status)) else {
+        return;
     };
-    let own = facts
-        .own
-        .iter()
-        .map(|s| &*s.server)
-        .filter(|s| s.status.is_live());
-    let live: Vec<&str> = own.map(|server| server.id.as_str()).collect();
-    let released = named(|server| server.status == ServerStatus::Released);
-    if let Some(first) = live.first() {
-        let note = format!(
-            "machine {} stays at the provider and is still billed; to find it again: tag {}",
-            listed(live.iter().copied()),
-            facts.tag_of_retained()
-        );
-        tell(ctx, facts, Step::Retained, first, note).await;
-    } else if let Some(first) = released.first() {
-        let note = format!("machine {} is released", listed(released.iter().copied()));
-        tell(ctx, facts, Step::Released, first, note).await;
+    match status {
+        ServerStatus::Released => {
+            let note = format!("machine {uuid} is released");
+            tell(ctx, facts, Step::Released, uuid, note).await;
+        }
+        ServerStatus::Failed if !facts.policies().retain() => {
+            let note = format!(
+                "machine {uuid} failed, and the provider did not take its release; nothing more is sent, so look for it there"
+            );
+            tell(ctx, facts, Step::NotReleased, uuid, note).await;
+        }
+        _ => {}
     }
 }
 
+fn id(server: &Server) -> &str {
+    server.id.as_str()
+}
+
 async fn tell(ctx: &ServerContext, facts: &Facts, step: Step, uuid: &str, note: String) {
-    let of_machine = facts.own.iter().find_map(|s| {
-        let is_it = uuid == s.server.id.as_str();
-        is_it.then(|| fence::order_tag_of(&s.server, &facts.mark()))?
-    });
     let machine = Machine {
         uuid: Some(uuid.to_owned()),
-        order: of_machine.map(str::to_owned),
+        order: facts.order().map(|order| order.seq),
     };
     ctx.publish_of(&*facts.object, &machine, step.news(note))
         .await;

@@ -7,12 +7,8 @@ use super::pass::caller;
 use crate::account::{Account, Denied, OrderPermit, OrderTurn, Permit, Turn};
 use api::Reason;
 use flexmetal_core::{
-    account::lane::Lane,
-    server::{
-        decide::{Effect, tags},
-        facts::Facts,
-        memory::Observation,
-    },
+    account::{lane::Lane, marks},
+    server::{decide::Effect, facts::Facts, memory::Observation},
     trouble::Trouble,
 };
 
@@ -43,32 +39,29 @@ pub(super) enum Permission {
 /// Asks for the turn of an effect.
 pub(super) fn ask(facts: &Facts, account: Option<&Account>, effect: &Effect) -> Asked {
     let (lane, calls) = match effect {
-        Effect::WriteNote(_)
-        | Effect::PutBack(_)
-        | Effect::HoldObject
+        Effect::AddFinalizer
+        | Effect::RemoveFinalizer
         | Effect::Command { .. }
         | Effect::WriteOutput(_)
         | Effect::RecordOutput(_)
         | Effect::CheckDeletedOutputs(_)
         | Effect::FindPassword { .. }
         | Effect::ForgetPassword { .. }
-        | Effect::Expire { .. }
-        | Effect::LetGo => {
+        | Effect::Expire { .. } => {
             return Asked::Now(Permission::NotNeeded);
         }
         Effect::Order(_) => return ask_to_order(facts, account),
-        Effect::Read { .. } | Effect::Claim { .. } => (Lane::Resolve, 1),
-        Effect::LookForOrder(_) => (Lane::Resolve, 2),
+        Effect::Read { .. } => (Lane::Resolve, 1),
+        // The read, and both tags.
+        Effect::Claim { .. } => (Lane::Resolve, 3),
+        Effect::Adopt { .. } => (Lane::Resolve, 2),
         Effect::FetchPassword { .. } => (Lane::Change, 2),
-        Effect::AddTag { .. } if effect.lets_stay() => (Lane::Release, 2),
+        Effect::Retain { .. } | Effect::Release { .. } => (Lane::Release, 2),
         Effect::AddTag { tag, .. } | Effect::RemoveTag { tag, .. } => {
-            match tags::is_operators(tag) {
+            match marks::is_operators(tag) {
                 true => (Lane::Resolve, 2),
                 false => (Lane::Change, 2),
             }
-        }
-        Effect::BeginRelease { .. } | Effect::Release { .. } | Effect::ReleaseFailed { .. } => {
-            (Lane::Release, 2)
         }
         Effect::Reinstall(new) => (Lane::Change, 2 + new.pages),
         Effect::LookAtInstall { record, pages } => {
@@ -99,7 +92,10 @@ fn ask_to_order(facts: &Facts, account: Option<&Account>) -> Asked {
     let Some(account) = account else {
         return vanished();
     };
-    match account.order_turn(facts.mark().as_str(), &caller(facts)) {
+    let Some(owner) = facts.owner() else {
+        return Asked::Refused(Observation::Stale);
+    };
+    match account.order_turn(owner.place(), &caller(facts)) {
         Ok(OrderTurn::Now(permit)) => Asked::Now(Permission::Order(permit)),
         Ok(OrderTurn::Queued) => Asked::Queued,
         Err(Denied::Limit(message)) => Asked::Denied(Reason::LimitReached, message),

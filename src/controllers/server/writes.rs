@@ -4,40 +4,15 @@ use super::ServerContext;
 use crate::controllers::writes::{Written, with_finalizer, without_finalizer};
 use api::{
     BareMetalServer,
-    names::{ORDER_ANNOTATION, OUTPUT_FINALIZER, SERVER_FINALIZER},
-    order::OrderNote,
-    server::Intent,
+    names::{OUTPUT_FINALIZER, SERVER_FINALIZER},
 };
 use serde_json::json;
 
-/// Finalizer and intent of a new order, in one write.
-pub async fn start(
+/// The finalizer, before the first record of an order, or put back.
+pub async fn add_finalizer(
     ctx: &ServerContext,
     object: &BareMetalServer,
-    intent: &Intent,
 ) -> Written<BareMetalServer> {
-    write_order_note(ctx, object, &OrderNote::open(intent.clone())).await
-}
-
-/// Finalizer and order annotation, in one write: of a machine that is there, of an order that is known to have made none,
-/// or put back.
-pub async fn write_order_note(
-    ctx: &ServerContext,
-    object: &BareMetalServer,
-    note: &OrderNote,
-) -> Written<BareMetalServer> {
-    let text = match serde_json::to_string(note) {
-        Ok(text) => text,
-        Err(_) => return Written::Stale,
-    };
-    let annotations = json!({ ORDER_ANNOTATION: text });
-    let finalizers = with_finalizer(object, SERVER_FINALIZER);
-    let metadata = json!({ "annotations": annotations, "finalizers": finalizers });
-    ctx.write_metadata(object, metadata).await
-}
-
-/// The finalizer alone, before a machine of an earlier object is taken over.
-pub async fn hold(ctx: &ServerContext, object: &BareMetalServer) -> Written<BareMetalServer> {
     let finalizers = with_finalizer(object, SERVER_FINALIZER);
     ctx.write_metadata(object, json!({ "finalizers": finalizers }))
         .await
@@ -54,7 +29,10 @@ pub async fn hold_outputs(
 }
 
 /// Takes our finalizers off.
-pub async fn let_go(ctx: &ServerContext, object: &BareMetalServer) -> Written<BareMetalServer> {
+pub async fn remove_finalizers(
+    ctx: &ServerContext,
+    object: &BareMetalServer,
+) -> Written<BareMetalServer> {
     let mut finalizers = without_finalizer(object, SERVER_FINALIZER);
     finalizers.retain(|f| f != OUTPUT_FINALIZER);
     ctx.write_metadata(object, json!({ "finalizers": finalizers }))

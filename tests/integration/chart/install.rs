@@ -198,7 +198,11 @@ impl<'a> Release<'a> {
         ] {
             assert_eq!(may(question).await, self.watches_all(), "{question:?}");
         }
-        assert!(!may(&["get", "namespaces/default"]).await);
+        // A server belongs to the UID of its namespace.
+        let own = format!("namespaces/{work}");
+        assert!(may(&["get", &own, "-n", work]).await);
+        let others = may(&["get", "namespaces/default"]).await;
+        assert_eq!(others, self.watches_all());
         assert!(!may(&["delete", "customresourcedefinitions"]).await);
     }
 

@@ -6,19 +6,13 @@ use serde_json::{Value, json};
 use super::{in_force::InForce, install::SOON, people::object};
 use crate::crds;
 use api::{
-    names::{
-        ACCOUNT_FINALIZER, COMMAND_ANNOTATION, ORDER_ANNOTATION, OUTPUT_FINALIZER, SERVER_FINALIZER,
-    },
-    order::{Intent, OrderNote, OrderOutcome},
+    names::{ACCOUNT_FINALIZER, COMMAND_ANNOTATION, OUTPUT_FINALIZER, SERVER_FINALIZER},
+    order::{OrderOutcome, OrderRecord},
 };
 use lab::rig::{Cluster, World, cluster, eventually};
 
 fn finalizers(names: &[&str]) -> Value {
     json!({"metadata": {"finalizers": names}})
-}
-
-fn annotation(value: &Value) -> Value {
-    json!({"metadata": {"annotations": {ORDER_ANNOTATION: value}}})
 }
 
 #[tokio::test]
@@ -261,108 +255,54 @@ async fn nobody_of_a_namespace_takes_off_what_shows_an_order() {
     let in_force = InForce::start().await;
     let (admin, operator) = (in_force.admin(), in_force.operator());
     let tenant = in_force.tenant().await;
-    // As the operator writes them.
-    let intent = |uid: &str| Intent {
-        cluster: "0123456789abcdef".to_owned(),
-        uid: uid.to_owned(),
-        mark: "0123456789abcdef01234567".to_owned(),
-        epoch: 1,
-        attempt: "a".to_owned(),
-        send_by: 1,
-        hostname: "web.example.com".to_owned(),
-        account: None,
-        unknown_before: 0,
-    };
-    let open = |uid: &str| serde_json::to_string(&OrderNote::open(intent(uid))).unwrap();
-    let closed = |uid: &str| {
-        let outcome = Some(OrderOutcome::Refused);
-        let note = OrderNote {
-            outcome,
-            ..OrderNote::open(intent(uid))
-        };
-        serde_json::to_string(&note).unwrap()
-    };
     let server = |name: &str| {
         let mut server = lab::rig::server(name);
         server["metadata"]["finalizers"] = json!([SERVER_FINALIZER]);
         server
     };
-    let record = |outcome: Option<&str>| {
-        let mut order = json!(intent("u"));
-        if let Some(outcome) = outcome {
-            order["outcome"] = json!(outcome);
-        }
+    // As the operator writes it.
+    let record = |outcome: Option<OrderOutcome>| {
+        let order = json!({
+            "uid": "u", "seq": 1, "nonce": "a", "sendBy": "2026-01-01T00:00:00Z", "hostname": "web.example.com",
+            "accountID": "a", "outcome": outcome,
+        });
+        let order: OrderRecord = serde_json::from_value(order).unwrap();
         json!({"records": {"order": order}})
     };
-    // By its annotation, and by its status.
-    let names = [
-        "noted",
-        "open",
-        "made",
-        "closed",
-        "copied",
-        "refused",
-        "unordered",
-    ];
-    let mut own = String::new();
-    for name in names {
-        admin.apply(&server(name)).await.unwrap();
-        let get = [
-            "-n",
-            &in_force.namespace,
-            "get",
-            "bms",
-            name,
-            "-o=jsonpath={.metadata.uid}",
-        ];
-        let uid = in_force.cluster.kubectl_ok(&get).await;
-        let note = match name {
-            "noted" => open(&uid),
-            "closed" => closed(&uid),
-            "copied" => open("of-another-object"),
-            _ => continue,
-        };
-        if name == "noted" {
-            own = closed(&uid);
-        }
-        let note = annotation(&json!(note));
-        admin.patch("bms", name, &note).await.unwrap();
-    }
+    let guarded = ["open", "made", "adopting"];
+    let free = ["refused", "unsent", "absent", "unordered"];
     for (name, outcome) in [
         ("open", None),
-        ("made", Some("Created")),
-        ("refused", Some("Refused")),
+        ("made", Some(OrderOutcome::Created)),
+        ("adopting", Some(OrderOutcome::Adopting)),
+        ("refused", Some(OrderOutcome::Refused)),
+        ("unsent", Some(OrderOutcome::NotSent)),
+        ("absent", Some(OrderOutcome::Absent)),
     ] {
-        admin
-            .patch_status("bms", name, &record(outcome))
-            .await
-            .unwrap();
+        admin.apply(&server(name)).await.unwrap();
+        let record = record(outcome);
+        admin.patch_status("bms", name, &record).await.unwrap();
     }
+    admin.apply(&server("unordered")).await.unwrap();
     tenant
-        .is_refused_soon("bms", "noted", &finalizers(&[]))
+        .is_refused_soon("bms", "open", &finalizers(&[]))
         .await;
-    for name in ["noted", "open", "made"] {
+    for name in guarded {
         let words = "finalizer flexmetal.dev/server stays";
         for without in [finalizers(&[]), finalizers(&["example.com/theirs"])] {
             tenant.is_refused("bms", name, &without, words).await;
         }
         // What is theirs they change as before.
         for patch in [
-            json!({"metadata": {"labels": {"app": "web"}}}),
+            json!({"metadata": {"labels": {"app": "web"}, "annotations": {"note": "theirs"}}}),
             json!({"spec": {"deletionPolicy": "Retain"}}),
             finalizers(&[SERVER_FINALIZER, "example.com/theirs"]),
         ] {
             tenant.patch("bms", name, &patch).await.unwrap();
         }
     }
-    for value in [json!(null), json!(""), json!("{"), json!(own)] {
-        let words = "annotation flexmetal.dev/order shows an order";
-        tenant
-            .is_refused("bms", "noted", &annotation(&value), words)
-            .await;
-    }
     // Nor of an object that is being deleted, which is when it is most tempting.
-    for name in ["noted", "made"] {
+    for name in guarded {
         let delete = ["delete", "bms", name, "--wait=false"];
         tenant.kubectl(&delete, "").await.unwrap();
         let words = "finalizer flexmetal.dev/server stays";
@@ -383,15 +323,15 @@ async fn nobody_of_a_namespace_takes_off_what_shows_an_order() {
         .await
         .unwrap();
     // Where no machine can be, people help themselves.
-    for name in ["closed", "copied", "refused", "unordered"] {
+    for name in free {
         tenant.patch("bms", name, &finalizers(&[])).await.unwrap();
-        let none = annotation(&Value::Null);
-        tenant.patch("bms", name, &none).await.unwrap();
     }
     // The operator and a cluster admin may do all of it.
-    let none = annotation(&Value::Null);
-    operator.patch("bms", "noted", &none).await.unwrap();
-    for (person, name) in [(&operator, "noted"), (&admin, "open"), (&operator, "made")] {
+    for (person, name) in [
+        (&operator, "open"),
+        (&admin, "made"),
+        (&operator, "adopting"),
+    ] {
         person.patch("bms", name, &finalizers(&[])).await.unwrap();
     }
 }

@@ -186,6 +186,10 @@ fn requests_are_read_as_the_api_server_reads_them() {
         r#"get namespaces. Some("kube-system") Some("kube-system")"#
     );
     assert_eq!(
+        read(get.clone(), "/api/v1/namespaces/a", "").unwrap(),
+        r#"get namespaces. Some("a") Some("a")"#
+    );
+    assert_eq!(
         read(
             get.clone(),
             "/apis/flexmetal.dev/v1alpha1/baremetalservers",

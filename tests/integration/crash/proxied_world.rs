@@ -45,6 +45,11 @@ impl ProxiedWorld {
         std::fs::write(&path, text).expect("the folder can be written");
         world.reach_cluster_by(path);
         world.start_operator();
+        // An object that is there before somebody leads waits out the time in which an order may still arrive.
+        let accounts = world.things("ProviderAccount");
+        accounts
+            .wait_for_condition("default", "Ready", "True", None, AT_ITS_END)
+            .await;
         world.create(&server("control")).await;
         world.wait_ready("control", AT_ITS_END).await;
         Self {

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use flexmetal_core::server::decide::order::OLDER_THAN_PROCESS;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use serde_json::{Value, json};
@@ -20,6 +19,9 @@ use lab::rig::{Operator, Start, World, cluster, condition, eventually, server};
 const TAKES_OVER_WITHIN: Duration = Duration::from_secs(30);
 /// A lease that was given back is taken at the next look.
 const HANDED_OVER_WITHIN: Duration = Duration::from_secs(10);
+
+/// What an object says that was there before the process began to lead.
+const OLDER: &str = "this object is older than the operator's process";
 
 /// How the first process is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,8 +114,8 @@ async fn lost_on_the_way(loss: Loss) {
     }
 }
 
-/// Makes servers until one is newer than the listing that follows the gain, and waits for that one. An older one waits out
-/// the grace period.
+/// Makes servers until one is newer than the listing that follows the gain, and waits for that one. An older one would wait
+/// for a minute.
 async fn ordered_after_the_listing(world: &World) -> Value {
     let servers = world.things("BareMetalServer");
     let begun = Instant::now();
@@ -125,12 +127,15 @@ async fn ordered_after_the_listing(world: &World) -> Value {
         let is_older = servers.wait_for(&name, "ordered or not", AT_ITS_END, |object| {
             let ready = condition(object, "Ready")?;
             let message = ready["message"].as_str()?;
-            let is_older = message.starts_with(OLDER_THAN_PROCESS);
+            let is_older = message.starts_with(OLDER);
             (is_older || object["status"]["uuid"].is_string()).then_some(is_older)
         });
         if !is_older.await {
             return world.wait_ready(&name, AT_ITS_END).await;
         }
+        // Else it would be ordered in the middle of what follows.
+        world.delete(&name).await;
+        world.wait_gone(&name, AT_ITS_END).await;
         assert!(begun.elapsed() < AT_ITS_END, "the listing never comes");
     }
 }

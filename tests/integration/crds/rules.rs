@@ -283,8 +283,8 @@ async fn a_request_can_be_mended_until_a_machine_was_ordered() {
     let api = api(&client, "BareMetalServer", &namespace);
     let order = |outcome: &str| {
         json!({"records": {"order": {
-            "cluster": "0123456789abcdef", "uid": "u", "mark": "m", "epoch": 1, "attempt": "a",
-            "sendBy": "2026-01-01T00:00:00Z", "outcome": outcome,
+            "uid": "u", "seq": 1, "nonce": "a", "sendBy": "2026-01-01T00:00:00Z", "accountID": "a",
+            "outcome": outcome,
         }}})
     };
     let states = [

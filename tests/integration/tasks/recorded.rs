@@ -119,7 +119,10 @@ fn lines(log: &str) -> String {
 /// Whether it depends on how fast this machine is that something is told: a reason that an object passes through, and
 /// an order that the provider refuses before the catalogue was looked at again.
 fn is_chance(told: &str) -> bool {
-    told.starts_with("Refused ") || told.contains(" action=\"Report\" ")
+    let is_refused = ["Refused ", "OrderRefused "]
+        .iter()
+        .any(|it| told.starts_with(it));
+    is_refused || told.contains(" action=\"Report\" ")
 }
 
 /// The fields by which a line says whose it is.

@@ -12,9 +12,11 @@ static VARYING: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
             "<uuid>",
         ),
         (
-            r"fmo-(order|retained|cluster|key|entry):[0-9a-f]{16,}",
+            r"fmo-(order|cluster|key|entry):[0-9a-f]{16,}",
             "fmo-$1:<hex>",
         ),
+        // A Unix second.
+        (r"\border=\d{9,}", "order=<number>"),
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
         (r#"attempt="[0-9a-f]{32}""#, r#"attempt="<nonce>""#),
         (r"-(on|off)-\d{9,}-\d+", "-$1-<number>"),
@@ -24,7 +26,10 @@ static VARYING: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"SHA256:[A-Za-z0-9+/]{43}", "SHA256:<hash>"),
         // Columns stand as far apart as their longest word.
         (r" {2,}", "   "),
-        (r"(?m)^(\d+[dhms])+   ", "<age>   "),
+        (
+            r"(?m)^(\d+[dhms])+( \(x\d+ over (\d+[dhms])+\))?   ",
+            "<age>   ",
+        ),
         (
             r"(?m)   (\d+[dhms])+( \(\d*[dhms]* ago\))?(   |$)",
             "   <age>$3",

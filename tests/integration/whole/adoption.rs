@@ -1,10 +1,11 @@
 //! Machines that were there before their objects: taken on by `externalID` or only looked at, and never ordered.
 
+use flexmetal_core::{mark::ClusterId, owner::Owner};
 use futures::future::join_all;
 use serde_json::{Value, json};
 
 use super::{
-    SOON, apply, judge, looks, machine, machine_becomes, stuck, tags, text, told, with,
+    SOON, apply, judge, looks, machine, machine_becomes, owner_of, stuck, tags, text, told, with,
     with_other_account,
 };
 use lab::rig::{Health, Plan, World, cluster, condition, eventually, health, quick_timing, server};
@@ -63,9 +64,10 @@ async fn refused(world: &World, object: &Value, words: &str) {
 #[tokio::test]
 async fn a_fleet_is_brought_in_by_its_manifests_and_gets_nothing_but_marks() {
     const FLEET: usize = 50;
-    // On a busy machine fifty marks at once take longer than the quarter of the grace period in which each is to be sent.
+    // On a busy machine fifty marks at once take longer than the quarter of the grace period in which each is to be sent. Twice
+    // that quarter lies between the marks and the last look.
     let mut timing = quick_timing();
-    timing["absenceGracePeriod"] = json!("60s");
+    timing["absenceGracePeriod"] = json!("24s");
     let plan = Plan {
         timing,
         ..Plan::default()
@@ -161,10 +163,10 @@ async fn of_two_that_name_one_machine_one_has_it_and_the_other_follows() {
     })
     .await;
     let second = if first == "one" { "two" } else { "one" };
-    let words = [&uuid, "that of another object", "deletionPolicy: Retain"];
+    let words = [&uuid, "another object's, too", "deletionPolicy Retain"];
     stuck(&world, second, "OwnershipConflict", &words).await;
-    let has = world.get(&first).await.unwrap();
-    let own = text(&has["status"]["records"]["order"]["mark"]);
+    let owner = owner_of(&world.client, &world.cluster_id, &world.namespace, &first).await;
+    let own = owner.as_str();
     let order_tags = |marks: Vec<String>| -> Vec<String> {
         marks
             .into_iter()
@@ -173,7 +175,7 @@ async fn of_two_that_name_one_machine_one_has_it_and_the_other_follows() {
     };
     let marked = order_tags(marks(&world, &uuid).await);
     assert!(
-        marked.len() == 1 && marked[0].contains(&own),
+        marked.len() == 1 && marked[0].contains(own),
         "{marked:?} {own}"
     );
 
@@ -217,8 +219,11 @@ async fn what_cannot_be_taken_on_is_said_and_nothing_is_sent() {
     world.create(&naming("nowhere", nobody)).await;
     let foreign = by_hand(&world, "foreign", &["fmo-cluster:fedcba9876543210"]).await;
     world.create(&naming("foreign", &foreign)).await;
-    let torn = by_hand(&world, "torn", &["fmo-order:what"]).await;
-    world.create(&naming("torn", &torn)).await;
+    // Of an object of a namespace that this operator does not see: it may be there.
+    let cluster_id = ClusterId::parse(&world.cluster_id).unwrap();
+    let order = Owner::new(&cluster_id, "elsewhere", "web", "uid").order_tag(1);
+    let unseen = by_hand(&world, "unseen", &[&order]).await;
+    world.create(&naming("unseen", &unseen)).await;
     let over = by_hand(&world, "over", &[]).await;
     world
         .simulator
@@ -239,7 +244,13 @@ async fn what_cannot_be_taken_on_is_said_and_nothing_is_sent() {
         &["another cluster", &foreign],
     )
     .await;
-    stuck(&world, "torn", "OwnershipConflict", &["fmo-order:what"]).await;
+    stuck(
+        &world,
+        "unseen",
+        "OwnershipConflict",
+        &[&unseen, "by its record or its order tag"],
+    )
+    .await;
     stuck(
         &world,
         "over",
@@ -286,7 +297,11 @@ async fn what_cannot_be_taken_on_is_said_and_nothing_is_sent() {
         .alter(&foreign, &json!({"tags": ["web"]}))
         .await;
     world.wait_ready("foreign", SOON).await;
-    for name in ["nowhere", "foreign", "torn", "over"] {
+    // What nobody can have put on says nothing.
+    let torn = by_hand(&world, "torn", &["fmo-order:what"]).await;
+    world.create(&naming("torn", &torn)).await;
+    world.wait_ready("torn", SOON).await;
+    for name in ["nowhere", "foreign", "torn", "unseen", "over"] {
         world
             .merge(name, &json!({"spec": {"deletionPolicy": "Retain"}}))
             .await;
@@ -373,16 +388,19 @@ async fn a_kept_machine_comes_back_by_its_identifier_alone() {
     let kept = text(&world.wait_ready("web", SOON).await["status"]["uuid"]);
     world.delete("web").await;
     world.wait_gone("web", SOON).await;
-    apply(&world.client, Some(&world.namespace), &keep).await;
-    let patch = format!("spec.externalID to {kept}");
-    stuck(&world, "web", "ServerExists", &[&patch]).await;
-    world
-        .merge("web", &json!({"spec": {"externalID": kept}}))
-        .await;
-    let back = world.wait_ready("web", SOON).await;
+    // Under another name: the object that had it orders one of its own when it is applied again.
+    world.create(&bare(naming("api", &kept))).await;
+    let back = world.wait_ready("api", SOON).await;
     assert_eq!(text(&back["status"]["uuid"]), kept);
-    assert!(!super::is_retained(&machine(&world, &kept).await));
+    eventually("it is kept no more", SOON, async || {
+        (!super::is_retained(&machine(&world, &kept).await)).then_some(())
+    })
+    .await;
     assert_eq!(super::orders(&world).await, 1);
+    apply(&world.client, Some(&world.namespace), &keep).await;
+    let another = world.wait_ready("web", SOON).await;
+    assert_ne!(text(&another["status"]["uuid"]), kept);
+    assert_eq!(super::orders(&world).await, 2);
     // A suspended one waits.
     let other = by_hand(&world, "later", &[]).await;
     let mut later = naming("later", &other);

@@ -74,7 +74,7 @@ async fn an_answer_to_an_order_is_kept_while_the_api_server_is_away_and_nothing_
     machine(&world, &uuid).await;
     // By its answer, which was kept, and not by a search.
     let log = world.operator().log();
-    assert!(!log.contains("FoundByMark"), "{log}");
+    assert!(!log.contains("FoundByTag"), "{log}");
     world.wait_ready("one", SOON).await;
     world.wait_ready("two", SOON).await;
     assert_eq!(orders(&world).await, 2);

@@ -8,18 +8,18 @@ use lab::rig::{Plan, server};
 
 const WORDS: &str = "refused by the proxy";
 
-/// The intent rests on the version that was read: where somebody was faster, what is there now decides.
+/// Finalizer and record rest on the version that was read: where somebody was faster, what is there now decides.
 #[tokio::test]
 async fn an_order_that_an_edit_overtakes_is_not_sent_and_decided_anew() {
     let (world, proxy) = with_proxy("overtaken", Plan::default()).await;
     let pause = json!({"spec": {"suspend": true}}).to_string();
     let overtake = Fault::Overtake(pause);
-    // The one is overtaken at the first write of an intent, the other at the second.
+    // The one is overtaken at the finalizer, the other at the open record.
     proxy.fault_times(1, overtake.clone(), |call| {
-        call.writes("early", "") && call.body.contains("flexmetal.dev/order")
+        call.writes("early", "") && call.body.contains("flexmetal.dev/server")
     });
     proxy.fault_times(1, overtake, |call| {
-        call.writes("late", "/status") && call.body.contains("\"attempt\"")
+        call.writes("late", "/status") && call.body.contains("\"nonce\"")
     });
     for name in ["early", "late"] {
         world.create(&server(name)).await;
@@ -38,8 +38,8 @@ async fn an_order_that_an_edit_overtakes_is_not_sent_and_decided_anew() {
     judge(&world).await;
 }
 
-/// A right that is taken away in the middle: no order without its intent, the API server's words in status, and on it
-/// goes when the right is back.
+/// A right that is taken away in the middle: no order without finalizer and record, the API server's words in status, and on
+/// it goes when the right is back.
 #[tokio::test]
 async fn without_the_right_to_write_down_an_intent_nothing_is_ordered_and_it_is_told() {
     let (mut world, proxy) = with_proxy("forbidden", Plan::default()).await;
@@ -47,10 +47,14 @@ async fn without_the_right_to_write_down_an_intent_nothing_is_ordered_and_it_is_
     let before = world.wait_ready("before", SOON).await;
     proxy.fault(Fault::Refuse(403), |call| {
         let releases = call.writes("before", "/status") && call.body.contains("\"release\"");
-        releases || call.writes("one", "")
+        // The finalizer of the one, and the record of the other.
+        let records = call.writes("two", "/status") && call.body.contains("\"nonce\"");
+        releases || records || call.writes("one", "")
     });
-    world.create(&server("one")).await;
-    held(&world, "one", "WriteFailed", &[WORDS]).await;
+    for name in ["one", "two"] {
+        world.create(&server(name)).await;
+        held(&world, name, "WriteFailed", &[WORDS]).await;
+    }
     world.delete("before").await;
     hits(&proxy, proxy.hits() + 2).await;
     assert_eq!(orders(&world).await, 1);
@@ -59,10 +63,11 @@ async fn without_the_right_to_write_down_an_intent_nothing_is_ordered_and_it_is_
     assert_eq!(world.operator().ended(), None);
     proxy.clear_faults();
     world.wait_ready("one", SOON).await;
+    world.wait_ready("two", SOON).await;
     world.wait_gone("before", SOON).await;
     let released = super::machine_of(&world, &before).await;
     assert_eq!(released["status"], "released");
-    assert_eq!(orders(&world).await, 2);
+    assert_eq!(orders(&world).await, 3);
     judge(&world).await;
 }
 

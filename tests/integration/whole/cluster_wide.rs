@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use tempfile::TempDir;
 
 /// Worlds that the host can serve.
-const GUESTS: usize = 25;
+const GUESTS: usize = 26;
 
 /// A cluster with an operator for all its namespaces.
 pub(super) struct Host {
@@ -60,10 +60,11 @@ async fn an_operator_of_all_namespaces_knows_whose_machine_is_whose() {
     // Kept to the end: without its provider no object is freed, not even when its kind is deleted.
     let _guests = tokio::join!(
         manifests::copied(&host),
+        manifests::copied_elsewhere(&host),
         manifests::applied_again(&host),
         manifests::applied_again_after_retain(&host),
         manifests::restored(&host),
-        manifests::of_another_cluster(&host),
+        manifests::restored_with_status(&host),
         orphans::orphan(&host),
         disasters::namespace_not_allowed(&host),
         tenants::others_tags(&host),

@@ -183,15 +183,7 @@ fn essence(object: &Value) -> Value {
     let conditions = status["conditions"].as_array_mut().unwrap();
     conditions.retain(|condition| !was_suspended(condition));
     // The hash of the request speaks of the name, too.
-    for field in [
-        "epoch",
-        "attempt",
-        "sendBy",
-        "outcomeAt",
-        "mark",
-        "uid",
-        "requestHash",
-    ] {
+    for field in ["seq", "nonce", "sendBy", "outcomeAt", "uid", "requestHash"] {
         status["records"]["order"]
             .as_object_mut()
             .unwrap()
@@ -353,7 +345,7 @@ async fn an_edit_that_cannot_be_is_told_on_its_object_alone_and_mended_by_the_ne
             "taken",
             json!({"externalID": its}),
             "OwnershipConflict",
-            vec![&its, "that of another object"],
+            vec![&its, "another object's, too"],
         ),
     ];
     let names: Vec<&str> = edits.iter().map(|(name, ..)| *name).collect();

@@ -4,10 +4,7 @@
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::{
-    ORDER_ANNOTATION, SOON, api_of, apply, cluster_wide::Host, judge, orders, secret, stuck, text,
-    with,
-};
+use super::{SOON, api_of, apply, cluster_wide::Host, judge, orders, secret, stuck, text, with};
 use lab::rig::{World, eventually, quick_timing};
 
 /// Writes an account of the cluster with these entries, named after the namespace of the world whose simulator is
@@ -192,19 +189,20 @@ pub(super) async fn outsiders(host: &Host) -> (World, World) {
     })
     .await;
 
-    // Notes of orders of every kind: of its own, of an earlier object of its name, of another one, each made up.
-    let object = |name: &str, note: Value| {
+    // What shows orders of every kind: a finalizer alone, and the status of another object, as after a restore. A status of
+    // its own it cannot write.
+    let object = |name: &str| {
         let mut object = with(name, &spec(&world, json!({})));
-        object["metadata"]["annotations"] = json!({ORDER_ANNOTATION: note.to_string()});
         object["metadata"]["finalizers"] = json!(["flexmetal.dev/server"]);
         object
     };
-    let note = |uid: &str, mark: &str| {
-        json!({
-            "cluster": host.world.cluster_id, "uid": uid, "mark": mark, "epoch": 1, "attempt": "a",
-            "sendBy": "2026-01-01T00:00:00Z",
-        })
+    let account_id = async || {
+        let account = accounts.get(&world.namespace).await.ok()?;
+        account.data["status"]["accountID"]
+            .as_str()
+            .map(str::to_owned)
     };
+    let account_id = eventually("the account has an ID", SOON, account_id).await;
     // The scans of both accounts with this key list its tags once a day, from its first server on.
     world
         .create(&with("before", &spec(&world, json!({}))))
@@ -220,19 +218,18 @@ pub(super) async fn outsiders(host: &Host) -> (World, World) {
     })
     .await;
     world.simulator.clear_ledger().await;
-    let other = note(
-        "00000000-0000-4000-8000-000000000000",
-        &"0123456789abcdef".repeat(2)[..24],
-    );
-    outside.create(&object("stranger", other)).await;
-    let own = outside.create(&object("own", json!({}))).await;
-    let uid = text(&own["metadata"]["uid"]);
-    let mark = flexmetal_core::mark::ClusterId::parse(&host.world.cluster_id)
-        .unwrap()
-        .object_mark(&outside.namespace, "own", &uid);
-    let own = note(&uid, mark.as_str()).to_string();
-    let own = json!({"metadata": {"annotations": {ORDER_ANNOTATION: own}}});
-    outside.merge("own", &own).await;
+    outside.create(&object("stranger")).await;
+    outside.create(&object("own")).await;
+    let order = json!({
+        "uid": "00000000-0000-4000-8000-000000000000", "seq": 1, "nonce": "a", "hostname": "stranger",
+        "sendBy": "2026-01-01T00:00:00Z", "accountID": account_id,
+    });
+    let status = Patch::Merge(json!({"status": {"records": {"order": order}}}));
+    let restored = outside
+        .servers()
+        .patch_status("stranger", &PatchParams::default(), &status)
+        .await;
+    restored.expect("a status can be restored");
     let words = [outside.namespace.as_str(), "spec.allowedNamespaces"];
     for name in ["stranger", "own"] {
         stuck(&outside, name, "NotAllowed", &words).await;

@@ -251,7 +251,7 @@ fn record_of_short_texts(api: &Api, number: usize) -> Value {
 fn large_record(api: &Api, number: usize) -> Value {
     let mut tags: Vec<String> = (0..58).map(|n| format!("{n:0>64}")).collect();
     tags.push(format!("fmo-cluster:{}", api.cluster_id));
-    tags.push(format!("fmo-order:{number:032x}"));
+    tags.push(format!("fmo-order:{number:052x}"));
     let long = "n".repeat(1000);
     json!({
         "uuid": format!("00000000-0000-4000-8000-{number:012x}"),

@@ -2,12 +2,10 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use api::names::ORDER_ANNOTATION;
-use flexmetal_core::mark::ClusterId;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::{ORDER_TAG, SOON, judge, looks, orders, text};
+use super::{ORDER_TAG, SOON, judge, looks, orders, owner_of, text};
 use lab::rig::{World, cluster, eventually, server};
 
 const TAGS: &str = "/v3/flexMetal/tags";
@@ -24,28 +22,20 @@ fn now() -> u64 {
 async fn ordered_long_ago(world: &World, name: &str) -> String {
     let made = world.create(&server(name)).await;
     let uid = text(&made["metadata"]["uid"]);
-    let cluster_id = ClusterId::parse(&world.cluster_id).expect("an identity");
-    let mark = cluster_id.object_mark(&world.namespace, name, &uid);
     let account = world.accounts().get("default").await.expect("it is there");
-    let epoch = i64::try_from(now() - 2 * DAY).expect("it fits");
-    let intent = json!({
-        "cluster": world.cluster_id, "uid": uid, "mark": mark.as_str(), "epoch": epoch, "attempt": "long-ago",
-        "sendBy": "2026-01-01T00:00:00Z", "hostname": name,
-        "account": {
-            "kind": "ProviderAccount", "name": "default", "uid": account.metadata.uid,
-            "accountID": account.data["status"]["accountID"], "credentialsHash": "c0ffeec0ffee",
-        },
+    let seq = u32::try_from(now() - 2 * DAY).expect("it fits");
+    let order = json!({
+        "uid": uid, "seq": seq, "nonce": "long-ago", "sendBy": "2026-01-01T00:00:00Z", "hostname": name,
+        "accountID": account.data["status"]["accountID"], "answerLost": true,
     });
-    let note = json!({"metadata": {
-        "annotations": {ORDER_ANNOTATION: intent.to_string()},
-        "finalizers": ["flexmetal.dev/server"],
-    }});
-    world.merge(name, &note).await;
-    let status = json!({"status": {"records": {"order": intent}}});
+    let held = json!({"metadata": {"finalizers": ["flexmetal.dev/server"]}});
+    world.merge(name, &held).await;
+    let status = json!({"status": {"records": {"order": order}}});
     let (params, patch) = (PatchParams::default(), Patch::Merge(&status));
     let written = world.servers().patch_status(name, &params, &patch).await;
     written.expect("the status is written");
-    let tag = mark.order_tag(epoch);
+    let owner = owner_of(&world.client, &world.cluster_id, &world.namespace, name).await;
+    let tag = owner.order_tag(seq);
     post_tag(world, &tag).await;
     tag
 }
@@ -84,7 +74,7 @@ async fn a_server_that_shows_days_late_is_taken_and_its_tag_goes_after_it() {
     world.wait_ready("control", SOON).await;
     world.operator().kill9();
     let tag = ordered_long_ago(&world, "late").await;
-    let nobodys = format!("{ORDER_TAG}{}{:08x}", "a".repeat(24), now() - 2 * DAY);
+    let nobodys = format!("{ORDER_TAG}{}{:08x}", "a".repeat(44), now() - 2 * DAY);
     post_tag(&world, &nobodys).await;
 
     // While it is looked for, a crash in between, nothing is ordered and its tag stays.

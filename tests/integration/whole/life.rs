@@ -5,7 +5,8 @@ use kube::{Api, api::ListParams};
 use serde_json::{Value, json};
 
 use super::{
-    SERVERS, SOON, held, judge, machine, machine_becomes, orders, told, watch_log::WatchLog,
+    SERVERS, SOON, account_says, held, judge, machine, machine_becomes, orders, told,
+    watch_log::WatchLog,
 };
 use lab::rig::{Fault, Health, Plan, World, cluster, condition, health, server};
 
@@ -23,11 +24,13 @@ async fn a_server_goes_from_order_to_ready_to_released() {
     let slow = Fault::new(json!({"delay": {"ms": 700, "before": false}}));
     simulator.fault(slow.on("POST", SERVERS)).await;
 
+    // What is there before the operator waits first.
+    world.start_operator();
+    account_says(&world, "default", "Ready", "True", "Available").await;
     let fresh = world.create(&server("one")).await;
     assert_eq!(fresh["status"]["observedGeneration"], -1, "{fresh}");
     assert_eq!(health(&fresh), Health::InProgress);
     let log = WatchLog::of(world.servers(), &fresh);
-    world.start_operator();
 
     held(&world, "one", "Provisioning", &["created"]).await;
     let waiting = [
@@ -70,7 +73,8 @@ async fn a_server_goes_from_order_to_ready_to_released() {
     watch_the(&log.versions());
     told(&world, "Released").await;
     events(&world, &uuid).await;
-    log_lines(&mut world, &uuid);
+    let seq = ready["status"]["records"]["order"]["seq"].as_u64();
+    log_lines(&mut world, &uuid, seq.expect("the number of its order"));
 }
 
 /// An ordinary life has these four events and no others, each with the machine that it is about.
@@ -102,7 +106,7 @@ async fn events(world: &World, uuid: &str) {
 }
 
 /// Each step is one line of the log, with the fields to look for it.
-fn log_lines(world: &mut World, uuid: &str) {
+fn log_lines(world: &mut World, uuid: &str, seq: u64) {
     let log = world.operator().log();
     for step in STEPS {
         let of_step = format!(" {step} kind=\"BareMetalServer\"");
@@ -115,7 +119,7 @@ fn log_lines(world: &mut World, uuid: &str) {
             format!("namespace=\"{}\"", world.namespace),
             "name=\"one\"".to_owned(),
             format!("uuid=\"{uuid}\""),
-            "order=\"fmo-order:".to_owned(),
+            format!("order={seq}"),
         ];
         for field in fields {
             assert!(line.contains(&field), "{field} is not in {line}");
@@ -177,7 +181,7 @@ fn watch_the(versions: &[Value]) {
     reasons.retain(|reason| reason != "Queued");
     let expected = ["Ordering", "Provisioning", "Delivered", "Releasing"];
     assert_eq!(reasons[..expected.len()], expected, "{reasons:?}");
-    // Start, intent, outcome, delivered, the deletion itself, the release record, releasing, end: one more is noise.
+    // Finalizer, open record, outcome, delivered, the deletion itself, the release record, releasing, end: one more is noise.
     assert!(
         versions.len() <= 10,
         "{} writes in one life",

@@ -3,10 +3,11 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
-    SERVERS, SOON, acknowledging, apply, held, judge, orders, pending, set_account, stuck, with,
+    ORDER_TAG, RETAINED_TAG, SERVERS, SOON, apply, held, judge, orders, owner_of, set_account,
+    stuck, tags, text, with,
 };
 use kube::api::{Patch, PatchParams};
 use lab::rig::{Fault, World, cluster, eventually, quick_timing, server};
@@ -124,26 +125,17 @@ async fn the_limits_of_the_account_hold_orders_until_they_are_raised() {
 async fn machines_that_were_retained_count_towards_the_limit() {
     let world = World::start(cluster(), "retained").await;
     set_account(&world, "default", &json!({"limits": {"maxServers": 2}})).await;
-    // Another one is ordered beside those that are kept, as a user acknowledges.
-    let beside = async || {
-        let is_asked = |object: &Value| pending(object, "OrderAnother");
-        let token = world.wait_for("web", "asked", SOON, is_asked).await;
-        world.merge("web", &acknowledging(&token)).await;
-    };
-    for round in 0..2 {
-        let keeping = with("web", &json!({"deletionPolicy": "Retain"}));
+    let names = ["one", "two"];
+    for name in names {
+        let keeping = with(name, &json!({"deletionPolicy": "Retain"}));
         world.create(&keeping).await;
-        if round > 0 {
-            beside().await;
-        }
-        let kept = world.wait_ready("web", SOON).await;
-        world.delete("web").await;
-        world.wait_gone("web", SOON).await;
+        let kept = world.wait_ready(name, SOON).await;
+        world.delete(name).await;
+        world.wait_gone(name, SOON).await;
         let kept = super::machine_of(&world, &kept).await;
         assert!(super::is_retained(&kept), "{kept}");
     }
     world.create(&server("web")).await;
-    beside().await;
     stuck(
         &world,
         "web",
@@ -152,18 +144,21 @@ async fn machines_that_were_retained_count_towards_the_limit() {
     )
     .await;
     assert_eq!(orders(&world).await, 2);
-    // Both tell where they come from, and that the same object left them behind.
-    let machines = world.simulator.live_machines().await;
-    let left: BTreeSet<String> = machines
-        .iter()
-        .flat_map(super::tags)
-        .filter(|tag| tag.starts_with("fmo-retained"))
-        .collect();
-    assert_eq!(left.len(), 1, "{left:?}");
-    assert!(
-        left.iter()
-            .all(|tag| tag.len() == "fmo-retained:".len() + 48)
-    );
+    // Each tells where it comes from, and which object left it behind.
+    for machine in world.simulator.live_machines().await {
+        let name = text(&machine["name"]);
+        assert!(names.contains(&name.as_str()), "{machine}");
+        let owner = owner_of(&world.client, &world.cluster_id, &world.namespace, &name).await;
+        let order = format!("{ORDER_TAG}{owner}");
+        let tags = tags(&machine);
+        let orders = tags.iter().filter(|tag| tag.starts_with(&order)).count();
+        let kept = tags.iter().filter(|tag| *tag == RETAINED_TAG).count();
+        assert_eq!((orders, kept, tags.len()), (1, 1, 3), "{tags:?}");
+    }
+    // What is there already is no order: an object that is applied again has its own back.
+    world.create(&server("one")).await;
+    world.wait_ready("one", SOON).await;
+    assert_eq!(orders(&world).await, 2);
     judge(&world).await;
 }
 
@@ -191,7 +186,7 @@ async fn a_refused_order_says_what_the_provider_said_and_is_tried_again_slowly()
     let different: BTreeSet<&String> = tags.iter().collect();
     assert!(
         tags.len() >= 3 && different.len() == tags.len(),
-        "every try has an epoch of its own: {tags:?}"
+        "every try has a number of its own: {tags:?}"
     );
     judge(&world).await;
 }

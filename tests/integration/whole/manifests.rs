@@ -1,11 +1,10 @@
-//! Manifests with an order annotation: copied, applied again, restored, carried over.
+//! Manifests as `kubectl get -o yaml` prints them, status and all: copied, applied again, restored.
 
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::{
-    ACKNOWLEDGE, ORDER_ANNOTATION, SOON, acknowledging, cluster_wide::Host, is_acknowledged, judge,
-    looks, machine, machine_of, orders, pending, stuck, suspended, tags, with,
+    SOON, cluster_wide::Host, judge, looks, machine, machine_of, orders, suspended, tags, with,
 };
 use lab::rig::{World, server};
 
@@ -13,7 +12,9 @@ use lab::rig::{World, server};
 async fn manifest(host: &Host, world: &World, name: &str) -> String {
     let get = ["get", "bms", name, "-n", &world.namespace, "-o", "yaml"];
     let whole = host.cluster.kubectl_ok(&get).await;
-    assert!(whole.contains(ORDER_ANNOTATION), "{whole}");
+    for part in ["\nstatus:", "  finalizers:\n", "      nonce: "] {
+        assert!(whole.contains(part), "no {part:?} in {whole}");
+    }
     assert!(whole.contains("\n  resourceVersion:"), "{whole}");
     let kept = whole
         .lines()
@@ -48,7 +49,21 @@ async fn only_live(world: &World) -> Value {
     live.remove(0)
 }
 
-/// Copied under another name, annotation, finalizer and all: a machine of its own.
+/// The object is as it was, and so are its machine's tags.
+async fn is_untouched(world: &World, object: &Value, machine: &Value) {
+    let name = object["metadata"]["name"].as_str().expect("a name");
+    let now = world.get(name).await.expect("it is there");
+    for part in ["annotations", "finalizers", "uid"] {
+        assert_eq!(now["metadata"][part], object["metadata"][part], "{part}");
+    }
+    assert_eq!(now["status"], object["status"]);
+    assert_eq!(
+        tags(&super::machine(world, uuid(object)).await),
+        tags(machine)
+    );
+}
+
+/// Copied under another name, finalizer, status and all: a machine of its own.
 pub(super) async fn copied(host: &Host) -> World {
     let world = host.guest("copied").await;
     world.create(&server("one")).await;
@@ -59,14 +74,8 @@ pub(super) async fn copied(host: &Host) -> World {
     let two = world.wait_ready("two", SOON).await;
     assert_ne!(uuid(&two), uuid(&one));
     assert_eq!(orders(&world).await, 2);
+    is_untouched(&world, &one, &first).await;
 
-    let now = world.get("one").await.unwrap();
-    assert_eq!(
-        now["metadata"]["annotations"],
-        one["metadata"]["annotations"]
-    );
-    assert_eq!(now["status"], one["status"]);
-    assert_eq!(tags(&machine(&world, uuid(&one)).await), tags(&first));
     // A copy that waits for its order has nothing to give back, although it bears the finalizer.
     let three = yaml.replace("\n  name: one\n", "\n  name: three\n");
     apply(
@@ -81,6 +90,47 @@ pub(super) async fn copied(host: &Host) -> World {
     // The other goes with its own machine.
     world.delete("two").await;
     world.wait_gone("two", SOON).await;
+    assert_eq!(only_live(&world).await["uuid"], uuid(&one));
+    judge(&world).await;
+    world
+}
+
+/// Copied into another namespace with the finalizer, and with an account object of its own that knows of no server: whether an
+/// order is under way nothing tells, so it asks. Then it has a machine of its own as well.
+pub(super) async fn copied_elsewhere(host: &Host) -> World {
+    let world = host.guest("source").await;
+    world.create(&server("one")).await;
+    let one = world.wait_ready("one", SOON).await;
+    let first = machine_of(&world, &one).await;
+    let yaml = manifest(host, &world, "one").await;
+
+    let elsewhere = host.cluster.namespace("target").await;
+    let key = super::secret("account-key", "apiKey", world.simulator.api_key());
+    super::apply(&world.client, Some(&elsewhere), &key).await;
+    let account = json!({
+        "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ProviderAccount", "metadata": {"name": "default"},
+        "spec": {
+            "baseURL": world.simulator.api(), "apiKeySecretRef": {"name": "account-key"},
+            "timing": lab::rig::quick_timing(),
+        },
+    });
+    super::apply(&world.client, Some(&elsewhere), &account).await;
+    let (from, to) = (&world.namespace, &elsewhere);
+    let namespace = |name: &str| format!("\n  namespace: {name}\n");
+    apply(host, &yaml.replace(&namespace(from), &namespace(to))).await;
+    let things = world.things_in(&elsewhere, "BareMetalServer");
+    let asks = |object: &Value| super::pending(object, "AssumeAbsent");
+    let token = things.wait_for("one", "asks", SOON, asks).await;
+    assert_eq!(orders(&world).await, 1);
+    things.merge("one", &super::acknowledging(&token)).await;
+    let copy = things.wait_ready("one", SOON).await;
+    assert_ne!(uuid(&copy), uuid(&one));
+    assert_eq!(orders(&world).await, 2);
+    is_untouched(&world, &one, &first).await;
+
+    // It goes with its own machine.
+    things.delete("one").await;
+    things.wait_gone("one", SOON).await;
     assert_eq!(only_live(&world).await["uuid"], uuid(&one));
     judge(&world).await;
     world
@@ -107,7 +157,7 @@ pub(super) async fn applied_again(host: &Host) -> World {
     world
 }
 
-/// Deleted with Retain, and applied again: the same machine, with the new object's mark only.
+/// Deleted with Retain, and applied again: the same machine, which is kept no more.
 pub(super) async fn applied_again_after_retain(host: &Host) -> World {
     let world = host.guest("retained").await;
     world
@@ -123,7 +173,7 @@ pub(super) async fn applied_again_after_retain(host: &Host) -> World {
 
     apply(host, &yaml).await;
     let after = world.wait_ready("one", SOON).await;
-    is_taken_over(&world, &before, &after, &old).await;
+    is_taken_back(&world, &before, &after, &old).await;
     // It is an object like any other from here on: its machine can be released.
     world
         .merge("one", &json!({"spec": {"deletionPolicy": "Release"}}))
@@ -135,7 +185,7 @@ pub(super) async fn applied_again_after_retain(host: &Host) -> World {
     world
 }
 
-/// The object is there again with its annotation and no status, and its machine lives.
+/// The object is there again with its metadata and no status, and its machine lives.
 pub(super) async fn restored(host: &Host) -> World {
     let world = host.guest("restored").await;
     world.create(&server("one")).await;
@@ -143,80 +193,79 @@ pub(super) async fn restored(host: &Host) -> World {
     let old = marks(&machine_of(&world, &before).await);
     let yaml = manifest(host, &world, "one").await;
     // Lost with its cluster, as far as the machine can tell: held by suspend, its finalizer removed by hand.
-    world
-        .merge("one", &json!({"spec": {"suspend": true}}))
-        .await;
-    world.delete("one").await;
-    let freed = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-    let freed = world
-        .servers()
-        .patch("one", &PatchParams::default(), &freed)
-        .await;
-    freed.expect("a finalizer can be removed by hand");
-    world.wait_gone("one", SOON).await;
+    lost(&world, "one").await;
     assert_eq!(only_live(&world).await["uuid"], uuid(&before));
 
     apply(host, &yaml).await;
     let after = world.wait_ready("one", SOON).await;
-    is_taken_over(&world, &before, &after, &old).await;
+    is_taken_back(&world, &before, &after, &old).await;
     judge(&world).await;
     world
 }
 
-/// The new object of this name has the old one's machine, and the machine its mark and no other.
-async fn is_taken_over(world: &World, before: &Value, after: &Value, old: &[String]) {
+/// The same, and the status is restored as well: it speaks of an object that is not there any more.
+pub(super) async fn restored_with_status(host: &Host) -> World {
+    let world = host.guest("velero").await;
+    world.create(&server("one")).await;
+    let before = world.wait_ready("one", SOON).await;
+    let old = marks(&machine_of(&world, &before).await);
+    let yaml = manifest(host, &world, "one").await;
+    lost(&world, "one").await;
+    apply(host, &yaml).await;
+    // By whoever restores, at any moment: what the operator wrote meanwhile is gone with it.
+    let status = Patch::Merge(json!({"status": before["status"]}));
+    let written = world
+        .servers()
+        .patch_status("one", &PatchParams::default(), &status)
+        .await;
+    written.expect("the status is restored");
+    let is_own = |object: &Value| {
+        let record = &object["status"]["records"]["order"];
+        let is_own = record["uid"] == object["metadata"]["uid"] && record["outcome"] == "Created";
+        is_own.then_some(())
+    };
+    world.wait_for("one", "recorded anew", SOON, is_own).await;
+    let after = world.wait_ready("one", SOON).await;
+    is_taken_back(&world, &before, &after, &old).await;
+    judge(&world).await;
+    world
+}
+
+/// The object is gone and its machine is not: it was deleted while suspended, and its finalizer removed by hand.
+async fn lost(world: &World, name: &str) {
+    world.merge(name, &json!({"spec": {"suspend": true}})).await;
+    world.delete(name).await;
+    let freed = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    let freed = world
+        .servers()
+        .patch(name, &PatchParams::default(), &freed)
+        .await;
+    freed.expect("a finalizer can be removed by hand");
+    world.wait_gone(name, SOON).await;
+}
+
+/// The new object of this name has the old one's machine on record, and nothing was ordered.
+async fn is_taken_back(world: &World, before: &Value, after: &Value, old: &[String]) {
     assert_ne!(after["metadata"]["uid"], before["metadata"]["uid"]);
     assert_eq!(uuid(after), uuid(before));
-    let settled = lab::rig::eventually("the machine has the new mark only", SOON, async || {
+    let record = &after["status"]["records"]["order"];
+    assert_eq!(record["uid"], after["metadata"]["uid"], "{after:#}");
+    assert_eq!(record["server"], before["status"]["uuid"], "{after:#}");
+    let finalizers = &after["metadata"]["finalizers"];
+    assert!(
+        finalizers.to_string().contains("flexmetal.dev/server"),
+        "{finalizers}"
+    );
+    // It is the same owner, so the tags are those of before.
+    let settled = lab::rig::eventually("the machine is kept no more", SOON, async || {
         let machine = machine(world, uuid(before)).await;
-        let is_free = !super::is_retained(&machine);
-        (is_free && marks(&machine).len() == 1 && marks(&machine) != old).then_some(machine)
+        (!super::is_retained(&machine)).then_some(machine)
     })
     .await;
-    let mark = after["status"]["records"]["order"]["mark"]
-        .as_str()
-        .expect("it has an order");
-    assert!(
-        marks(&settled)[0].starts_with(&format!("{}{mark}", super::ORDER_TAG)),
-        "{settled}"
-    );
+    assert_eq!(marks(&settled), old, "{settled}");
     assert_eq!(settled["status"], "delivered");
+    looks(world, 3).await;
     assert_eq!(orders(world).await, 1);
-    // The annotation names the new object by now, so that nothing is taken over twice.
-    let uid = after["metadata"]["uid"].as_str().unwrap().to_owned();
-    let rewritten = |now: &Value| {
-        let annotation = now["metadata"]["annotations"][ORDER_ANNOTATION].as_str()?;
-        annotation.contains(&uid).then_some(())
-    };
-    world
-        .wait_for("one", "annotated again", SOON, rewritten)
-        .await;
-}
-
-/// Carried over from another cluster: a person says what is meant.
-pub(super) async fn of_another_cluster(host: &Host) -> World {
-    let world = host.guest("foreign").await;
-    let intent = json!({
-        "cluster": "00000000deadbeef", "uid": "9c6c0a5e-1111-4222-8333-444444444444",
-        "mark": "0123456789abcdef01234567", "epoch": 1_700_000_000,
-        "attempt": "abc", "sendBy": "2023-11-14T22:13:50Z",
-    });
-    let mut object = server("one");
-    object["metadata"]["annotations"] = json!({(ORDER_ANNOTATION): intent.to_string()});
-    world.create(&object).await;
-    let is_asked = |object: &Value| pending(object, "AssumeAbsent");
-    let token = world.wait_for("one", "asked", SOON, is_asked).await;
-    let remedy = format!("set {ACKNOWLEDGE} to {token}");
-    let words = ["00000000deadbeef", &remedy];
-    stuck(&world, "one", "OwnershipConflict", &words).await;
-    looks(&world, 2).await;
-    assert_eq!(orders(&world).await, 0);
-    world.merge("one", &acknowledging(&token)).await;
-    let object = world.wait_ready("one", SOON).await;
-    assert!(is_acknowledged(&object, &token), "used up: {object}");
-    let annotations = &object["metadata"]["annotations"];
-    assert_eq!(annotations[ACKNOWLEDGE], json!(token), "it is the user's");
-    assert_eq!(orders(&world).await, 1);
-    judge(&world).await;
-    world
+    let counts = world.simulator.counts().await;
+    assert_eq!(counts.get("DELETE /v3/flexMetal/servers/{uuid}"), None);
 }

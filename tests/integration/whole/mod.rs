@@ -21,6 +21,7 @@ mod hostile;
 mod hosts;
 mod installation;
 mod keys;
+mod kills;
 mod late_server;
 mod leases;
 mod life;
@@ -34,9 +35,11 @@ mod namespace_end;
 mod neighbours;
 mod orphans;
 mod outputs;
+mod owners;
 mod people_at_the_portal;
 mod policies;
 mod power;
+mod quiet_account;
 mod reinstall;
 mod release_limit;
 mod replaced;
@@ -62,8 +65,9 @@ mod whitelists;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use flexmetal_core::{mark::ClusterId, owner::Owner};
 use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, TypeMeta};
 use kube::core::GroupVersionKind;
@@ -79,8 +83,8 @@ const SOON: Duration = Duration::from_secs(90);
 const ORDER_TAG: &str = "fmo-order:";
 /// The path of orders.
 const SERVERS: &str = "/v3/flexMetal/servers";
-/// The annotation that holds an order.
-const ORDER_ANNOTATION: &str = "flexmetal.dev/order";
+/// The tag of servers that were kept.
+const RETAINED_TAG: &str = "fmo-retained";
 
 /// The annotation that acknowledges.
 const ACKNOWLEDGE: &str = "flexmetal.dev/acknowledge";
@@ -340,9 +344,22 @@ async fn machine_becomes(world: &World, uuid: &str, status: &str) {
 
 /// Whether a machine bears the word by which it stays.
 fn is_retained(machine: &Value) -> bool {
-    tags(machine)
-        .iter()
-        .any(|tag| tag.starts_with("fmo-retained"))
+    tags(machine).iter().any(|tag| tag == RETAINED_TAG)
+}
+
+/// Whose the servers of an object of this name are: by its place and the UID that its namespace has now, and by nothing that
+/// the operator wrote.
+pub(crate) async fn owner_of(
+    client: &Client,
+    cluster_id: &str,
+    namespace: &str,
+    name: &str,
+) -> Owner {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let found = namespaces.get(namespace).await.expect("the namespace");
+    let uid = found.metadata.uid.expect("it has a UID");
+    let cluster = ClusterId::parse(cluster_id).expect("an identity");
+    Owner::new(&cluster, namespace, name, &uid)
 }
 
 /// The tags of a machine.

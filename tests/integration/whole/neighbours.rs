@@ -86,7 +86,7 @@ async fn orders_that_hang_delay_nothing_of_another_account() {
     }
     eventually("the orders hang", SOON, async || {
         let faults = slow.faults().await;
-        (faults[0]["applied"].as_u64() >= Some(32)).then_some(())
+        (faults[0]["applied"].as_u64() >= Some(8)).then_some(())
     })
     .await;
 

@@ -11,7 +11,7 @@ pub(super) async fn orphan(host: &Host) -> World {
     world.create(&server("one")).await;
     world.wait_ready("one", SOON).await;
     account_says(&world, "default", "OrphansFound", "False", "InSync").await;
-    let order_tag = format!("{}{}", super::ORDER_TAG, "f".repeat(32));
+    let order_tag = format!("{}{}", super::ORDER_TAG, "f".repeat(52));
     let lost = json!({
         "name": "lost", "tags": [format!("fmo-cluster:{}", host.world.cluster_id), order_tag],
     });
@@ -69,7 +69,7 @@ pub(super) async fn orphan(host: &Host) -> World {
     assert_eq!(account["status"]["orphans"], Value::Null, "{account:#}");
 
     // An object that only shows a machine claims none. Released at the provider, it leaves the list.
-    let order_tag = format!("{}{}", super::ORDER_TAG, "a".repeat(32));
+    let order_tag = format!("{}{}", super::ORDER_TAG, "a".repeat(52));
     let watched = json!({
         "name": "watched", "tags": [format!("fmo-cluster:{}", host.world.cluster_id), order_tag],
     });

@@ -266,9 +266,9 @@ async fn no_output_without_its_server_is_there_for_ever() {
     judge(&world).await;
 }
 
-/// The remedy of docs/troubleshooting.md, as it stands there.
+/// Refused twice, its release is over: the object goes, and says so.
 #[tokio::test]
-async fn the_remedy_for_a_failed_server_that_the_provider_keeps_frees_its_outputs() {
+async fn an_object_whose_failed_server_the_provider_keeps_goes_with_its_outputs() {
     let world = World::start(cluster(), "kept-failed").await;
     world.create(&with("web", &both("web-outputs"))).await;
     let ready = world.wait_ready("web", SOON).await;
@@ -277,18 +277,8 @@ async fn the_remedy_for_a_failed_server_that_the_provider_keeps_frees_its_output
     world.simulator.alter(&uuid, &failed).await;
     stuck(&world, "web", "ProvisioningFailed", &[&uuid]).await;
     world.delete("web").await;
-    let words = ["take the finalizer flexmetal.dev/server off"];
-    stuck(&world, "web", "RequestRefused", &words).await;
-    holds(&world, "web-outputs", "uuid", &uuid).await;
-
-    let page = include_str!("../../../docs/troubleshooting.md");
-    let mut rows = page.lines();
-    let row = rows.find(|row| row.starts_with("| `RequestRefused`"));
-    let (_, patch) = row.and_then(|row| row.split_once("-p '")).expect("a patch");
-    let patch = patch.split('\'').next().unwrap_or_default();
-    let patch = serde_json::from_str(patch).expect("JSON");
-    world.merge("web", &patch).await;
     world.wait_gone("web", SOON).await;
+    super::told(&world, "NotReleased").await;
     eventually("the outputs are gone", SOON, async || {
         let map = map(&world, "web-outputs").await;
         let secret = read_secret(&world, "web-outputs").await;

@@ -3,8 +3,10 @@
 
 use serde_json::{Value, json};
 
-use super::{ORDER_TAG, SERVERS, SOON, held, judge, looks, machine_of, orders, stuck, tags, told};
-use lab::rig::{Fault, Plan, World, cluster, condition, eventually, quick_timing, server};
+use super::{
+    ORDER_TAG, SERVERS, SOON, held, held_for, judge, looks, machine_of, orders, stuck, tags, told,
+};
+use lab::rig::{Fault, Plan, World, cluster, eventually, quick_timing, server};
 
 const NAMES: [&str; 3] = ["renamed", "beside", "installed"];
 
@@ -44,8 +46,8 @@ async fn what_people_do_with_machines_and_marks_is_healed_or_told_and_orders_and
 {
     let mut timing = quick_timing();
     // Nobody looks for an order, and none is taken for lost, while a busy machine is at the steps of this test.
-    timing["orderTimeout"] = json!("20s");
-    timing["absenceGracePeriod"] = json!("2m");
+    timing["orderTimeout"] = json!("10s");
+    timing["absenceGracePeriod"] = json!("20s");
     let plan = Plan {
         timing,
         ..Plan::default()
@@ -62,9 +64,17 @@ async fn what_people_do_with_machines_and_marks_is_healed_or_told_and_orders_and
     let order_tag = mark(&world, &objects[0], ORDER_TAG).await;
     let cluster_tag = mark(&world, &objects[0], "fmo-cluster:").await;
 
-    // One mark is left, so both are there again; what the tag is called by now is a person's tag.
+    // Without its order tag nothing says whose the machine is: that is told, nothing is put back, and what the tag is called by
+    // now is a person's tag.
     rename(&world, &order_tag, "mine").await;
-    bears(&world, &objects[0], &[&order_tag, &cluster_tag, "mine"]).await;
+    let words = [uuid(&objects[0]), &order_tag, "put it back"];
+    stuck(&world, "renamed", "TagsMissing", &words).await;
+    looks(&world, 3).await;
+    let mut left = tags(&machine_of(&world, &objects[0]).await);
+    left.sort();
+    assert_eq!(left, [cluster_tag.as_str(), "mine"]);
+    rename(&world, "mine", &order_tag).await;
+    world.wait_ready("renamed", SOON).await;
     // The whole account loses the mark of the cluster at once.
     rename(&world, &cluster_tag, "ours").await;
     for object in &objects {
@@ -105,27 +115,24 @@ async fn stripped_while_nobody_knows(world: &World) {
     .await;
     let uuid = machine["uuid"].as_str().unwrap();
     world.simulator.alter(uuid, &json!({"tags": []})).await;
-    // First the tag itself tells that the order arrived, then only the machine of that name.
-    let words = ["that tag exists in the account"];
+    // First it is looked for by its tag, then the machine of that name is in the way.
+    let marks = tags(&machine);
+    let order = marks.iter().find(|tag| tag.starts_with(ORDER_TAG));
+    let words = ["the answer to the order was lost", order.unwrap()];
+    held_for(world, "stripped", "OutcomeUnknown", &words).await;
+    let words = [
+        uuid,
+        "has this host name",
+        "set flexmetal.dev/acknowledge to ",
+    ];
+    held_for(world, "stripped", "OutcomeUnknown", &words).await;
     stuck(world, "stripped", "OutcomeUnknown", &words).await;
-    let tags: Vec<String> = serde_json::from_value(machine["tags"].clone()).unwrap();
-    for tag in tags.iter().filter(|tag| tag.starts_with(ORDER_TAG)) {
-        let path = format!("/v3/flexMetal/tags/{tag}");
-        let deleted = world.simulator.call("DELETE", &path, None).await;
-        assert!((200..300).contains(&deleted.0), "{deleted:?}");
-    }
-    world
-        .wait_for("stripped", "told of the machine", SOON, |object| {
-            let ready = condition(object, "Ready")?;
-            ready["message"].as_str()?.contains(uuid).then_some(())
-        })
-        .await;
     looks(world, 3).await;
     assert_eq!(orders(world).await, before + 1);
     let back = json!({"tags": machine["tags"]});
     world.simulator.alter(uuid, &back).await;
     let ready = world.wait_ready("stripped", SOON).await;
     assert_eq!(ready["status"]["uuid"], *uuid);
-    told(world, "FoundByMark").await;
+    told(world, "FoundByTag").await;
     assert_eq!(orders(world).await, before + 1);
 }

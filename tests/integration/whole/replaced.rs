@@ -53,7 +53,7 @@ async fn a_machine_that_fails_is_given_up_and_another_one_ordered_at_the_next_pl
     );
     assert_eq!(orders(&world).await, 2);
     assert_eq!(events(&world, "Replaced").await.len(), 1);
-    // The DELETE of the failed one was tried once, before the second order.
+    // The DELETE of the failed one was refused twice, before the second order.
     let ledger = world.simulator.ledger().await;
     let place = |method: &str, path: &str| {
         let is_it = |call: &Value| call["method"] == method && call["path"] == path;
@@ -62,6 +62,9 @@ async fn a_machine_that_fails_is_given_up_and_another_one_ordered_at_the_next_pl
     let delete = place("DELETE", &format!("{}/{first}", super::SERVERS));
     let order = place("POST", super::SERVERS);
     assert!(delete.is_some() && delete < order, "{ledger:#?}");
+    let path = format!("{}/{first}", super::SERVERS);
+    let is_it = |call: &&Value| call["method"] == "DELETE" && call["path"] == path.as_str();
+    assert_eq!(ledger.iter().filter(is_it).count(), 2, "{ledger:#?}");
 
     // It restarts with what it knows, and ends with the machine that it has.
     world.delete("one").await;

@@ -93,8 +93,9 @@ async fn versions(world: &World) -> BTreeMap<String, String> {
 async fn a_hundred_and_twenty_servers_at_rest_cost_three_calls_a_poll() {
     const NUMBER: usize = 120;
     let mut world = World::prepare(cluster(), "quiet", plan()).await;
-    create(&world, NUMBER).await;
+    // What is there before it waits for half a minute here.
     world.start_operator();
+    create(&world, NUMBER).await;
     all_ready(&world, NUMBER).await;
     // The last reports may still be on their way: rest is when nothing was written between two looks.
     let mut before = BTreeMap::new();

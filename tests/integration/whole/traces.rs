@@ -1,18 +1,24 @@
-//! An object that lost its record of the order: finalizer, annotation, status.
+//! An object that lost what shows its order: its finalizer, its status.
 
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::{ORDER_ANNOTATION, SOON, account_says, judge, looks, machine, orders, stuck};
+use super::{SOON, account_says, judge, looks, machine, orders, stuck, text};
 use lab::rig::{World, cluster, server};
 
 const FINALIZER: &str = "flexmetal.dev/server";
 
-/// The object has both traces in its metadata.
+/// The object has the finalizer.
 fn is_marked(object: &Value) -> Option<()> {
     let finalizers = object["metadata"]["finalizers"].as_array()?;
-    let annotation = object["metadata"]["annotations"][ORDER_ANNOTATION].as_str();
-    (finalizers.contains(&json!(FINALIZER)) && annotation.is_some()).then_some(())
+    finalizers.contains(&json!(FINALIZER)).then_some(())
+}
+
+/// The object has a server on record as its own.
+fn is_recorded(object: &Value) -> Option<()> {
+    let record = &object["status"]["records"]["order"];
+    let is_own = record["uid"] == object["metadata"]["uid"];
+    (is_own && record["outcome"] == "Created").then_some(())
 }
 
 /// What Argo CD does with `Replace=true`: the manifest as it is in Git, and nothing else.
@@ -53,7 +59,11 @@ async fn what_an_object_lost_is_restored_and_nothing_is_ordered_again() {
     replace(&world, "replaced").await;
     clear_status(&world, "cleared").await;
     // By the running operator, and not only by the next one.
+    world
+        .wait_for("cleared", "recorded", SOON, is_recorded)
+        .await;
     world.wait_ready("cleared", SOON).await;
+    world.wait_for("replaced", "marked", SOON, is_marked).await;
     replace(&world, "bare").await;
     clear_status(&world, "bare").await;
     // And one that loses everything while nobody looks.
@@ -64,6 +74,7 @@ async fn what_an_object_lost_is_restored_and_nothing_is_ordered_again() {
 
     for (name, before) in names.into_iter().zip(before) {
         world.wait_for(name, "marked", SOON, is_marked).await;
+        world.wait_for(name, "recorded", SOON, is_recorded).await;
         let now = world.wait_ready(name, SOON).await;
         for field in [
             "uuid",
@@ -77,7 +88,11 @@ async fn what_an_object_lost_is_restored_and_nothing_is_ordered_again() {
                 "{field} of {name}"
             );
         }
-        assert_eq!(now["status"]["records"]["order"]["outcome"], "Created");
+        let server = &now["status"]["records"]["order"]["server"];
+        assert_eq!(*server, before["status"]["uuid"], "{name}");
+        let tags = |machine: &Value| super::tags(machine).len();
+        let uuid = text(&now["status"]["uuid"]);
+        assert_eq!(tags(&machine(&world, &uuid).await), 2, "{name}");
     }
     looks(&world, 6).await;
     assert_eq!(orders(&world).await, names.len() as u64);
@@ -92,8 +107,8 @@ async fn what_an_object_lost_is_restored_and_nothing_is_ordered_again() {
     judge(&world).await;
 }
 
-/// A replace and a delete right after it: without finalizer and annotation the object would be gone at once, and
-/// nothing released. They are put back first, also where the machine is tended by nobody.
+/// A replace and a delete right after it: without the finalizer the object would be gone at once, and nothing released. It is
+/// put back first, also where the machine is tended by nobody.
 #[tokio::test]
 async fn a_replace_and_a_delete_lose_no_machine_in_any_state() {
     let world = World::start(cluster(), "contested").await;

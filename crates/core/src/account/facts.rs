@@ -77,8 +77,6 @@ pub struct Facts {
     pub on_record: Option<OnRecord>,
     /// Start of the first complete listing over the connection in force that showed no machine on record.
     pub missed_since: Option<Duration>,
-    /// Whether another process has already used the account.
-    pub used_before: bool,
     /// A random word that nobody has used: the next lineage.
     pub fresh_word: String,
     /// How the account stands; None before the first connection, and right after a new one.

@@ -5,7 +5,6 @@ pub mod facts;
 pub mod key;
 pub mod key_state;
 pub mod lane;
-pub mod left_behind;
 pub mod looks;
 pub mod marks;
 pub mod on_record;

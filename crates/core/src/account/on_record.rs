@@ -6,8 +6,19 @@
 pub struct OnRecord {
     /// The machines.
     pub machines: Vec<RecordedMachine>,
-    /// The mark of each object whose order is not settled: 24 hex digits.
-    pub open: Vec<String>,
+    /// The orders whose outcome is not known.
+    pub open: Vec<OpenOrder>,
+}
+
+/// An order whose outcome is not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenOrder {
+    /// The place in its tag, 28 hex digits.
+    pub place: String,
+    /// The number in its tag.
+    pub seq: u32,
+    /// The account ID that it went to.
+    pub lineage: String,
 }
 
 /// A machine that an object has on record.
@@ -15,8 +26,8 @@ pub struct OnRecord {
 pub struct RecordedMachine {
     /// The provider's identifier.
     pub uuid: String,
-    /// The mark of the object, which the machine bears: 24 hex digits.
-    pub mark: String,
+    /// The place in the order tag that the machine has, 28 hex digits.
+    pub place: String,
     /// Whether it was live when last seen.
     pub live: bool,
     /// The lineage of the account under which it was recorded; None where that was written down nowhere.

@@ -50,7 +50,7 @@ impl OldOrderTags {
     pub fn add_tag(&mut self, record: &TagRecord) {
         let counts = [record.resources, record.servers];
         let is_in_use = counts.into_iter().flatten().any(|count| count > 0);
-        let ordered = marks::epoch(&record.tag);
+        let ordered = marks::seq(&record.tag);
         let ordered = ordered.filter(|at| at.saturating_add(LEAST_AGE) < self.now);
         if let Some(ordered) = ordered.filter(|_| !is_in_use) {
             self.tags.insert((ordered, record.tag.clone()));
@@ -64,7 +64,7 @@ impl OldOrderTags {
         let is_released = server.status == ServerStatus::Released;
         let is_own = server.has_tag(&self.cluster_tag);
         for tag in &server.tags {
-            match marks::epoch(tag) {
+            match marks::seq(tag) {
                 // A released server is found by its identifier alone.
                 Some(_) if is_released && is_own => _ = self.ended.insert(tag.clone()),
                 Some(ordered) if !is_released => _ = self.tags.remove(&(ordered, tag.clone())),
@@ -78,15 +78,16 @@ impl OldOrderTags {
         if !self.known.is_empty() && !self.is_known_shown {
             return Vec::new();
         }
-        let recorded = on_record.machines.iter().map(|machine| &machine.mark);
-        let recorded = recorded.chain(&on_record.open).map(String::as_str);
+        let recorded = on_record.machines.iter().map(|machine| &machine.place);
+        let open = on_record.open.iter().map(|order| &order.place);
+        let recorded = recorded.chain(open).map(String::as_str);
         let recorded: HashSet<&str> = recorded.collect();
         // A search for an order looks up the tag of a known server, too: of a live one, where there is one.
         let has_live = self.known.iter().any(|known| known.live);
         let is_looked_up =
             |tag: &str| !has_live && self.known.iter().any(|known| known.order_tag == tag);
         let is_needed = |tag: &str| {
-            marks::object_mark(tag).is_none_or(|mark| recorded.contains(mark)) || is_looked_up(tag)
+            marks::place(tag).is_none_or(|mark| recorded.contains(mark)) || is_looked_up(tag)
         };
         let tags = self.tags.iter().map(|(_, tag)| tag);
         let unneeded = tags

@@ -21,7 +21,7 @@ use crate::{
         key::AccountKey,
         key_state::KeyState,
         looks::Looks,
-        on_record::{OnRecord, RecordedMachine},
+        on_record::{OnRecord, OpenOrder, RecordedMachine},
         orphans::Verdict,
         view::Proof,
     },
@@ -88,7 +88,7 @@ fn machine(number: usize) -> Server {
 fn known() -> KnownServer {
     KnownServer {
         uuid: uuid(1),
-        order_tag: "fmo-order:00000000000000000000000000000001".into(),
+        order_tag: format!("fmo-order:{:052}", 1),
         live: true,
     }
 }
@@ -188,7 +188,6 @@ fn facts() -> Facts {
         in_force: Some(endpoint("a")),
         on_record: Some(OnRecord::default()),
         missed_since: Some(Duration::ZERO),
-        used_before: false,
         fresh_word: FRESH.into(),
         report: Some(report_of()),
         failed: None,
@@ -784,8 +783,7 @@ fn orphans_are_counted_named_and_explained() {
 fn machines_that_were_retained_are_named_where_no_other_is_lost() {
     let mut facts = facts();
     let mut kept = machine(7);
-    kept.tags
-        .push(format!("{}:00", api::names::RETAINED_PREFIX));
+    kept.tags.push(api::names::RETAINED_TAG.into());
     let proof = Proof {
         began: Duration::from_secs(90),
         ended: Duration::from_secs(91),

@@ -45,9 +45,6 @@ pub struct View {
     pub ssh_keys: Option<(Duration, Arc<Vec<SshKey>>)>,
     /// Every host of the account, with the moment of the look.
     pub hosts: Option<(Duration, Arc<Hosts>)>,
-    /// Whether another process has already used this account, as its status showed when this one began to act.
-    /// Orders of that process may still be on their way.
-    pub used_before: bool,
     /// UID of the account object.
     pub uid: String,
     /// The word for the connection in force, which orders name.
@@ -94,7 +91,6 @@ impl View {
             tags: None,
             ssh_keys: None,
             hosts: None,
-            used_before: true,
             uid: "account-1".into(),
             connection: Some("c0ffee".into()),
             lineage: Some("lineage-1".into()),

@@ -11,7 +11,7 @@ pub struct Memory {
     /// Since when they are so, by the monotonic clock.
     since: Duration,
     /// What it knows of orders that may be under way.
-    sight: Sight,
+    in_flight: InFlight,
     /// The answer to the order of the open record.
     answer: Option<Order>,
     /// The lists for an open record that show nothing: when the first and the last of them began.
@@ -26,14 +26,15 @@ pub struct Memory {
 
 /// What a process knows of orders that may be under way (O2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Sight {
-    /// Nothing.
+pub enum InFlight {
+    /// One may be under way.
     #[default]
-    Nothing,
-    /// None is: it saw the object come into being, or how the last order ended.
-    NoneUnderWay,
-    /// At first sight the object had neither record nor finalizer, or a closed record.
-    Quiet,
+    Possible,
+    /// None is: this process saw the object come into being, or how its last order ended.
+    Impossible,
+    /// None is, unless somebody put the object back to an earlier state: when this process first saw it as leader, it had
+    /// neither record nor finalizer, or a closed record.
+    Unlikely,
 }
 
 impl Memory {
@@ -42,17 +43,23 @@ impl Memory {
         let Some((known, finalizer)) = self.seen else {
             self.seen = Some((order, object.finalizer));
             self.since = now;
-            self.sight = match order {
-                None if object.finalizer => Sight::Nothing,
-                None if is_new => Sight::NoneUnderWay,
-                Some(order) if !order.is_closed() => Sight::Nothing,
-                _ => Sight::Quiet,
+            self.in_flight = match order {
+                None if object.finalizer => InFlight::Possible,
+                None if is_new => InFlight::Impossible,
+                Some(order) if !order.is_closed() => InFlight::Possible,
+                _ => InFlight::Unlikely,
             };
             return;
         };
         let is_changed = known != order;
+        if is_changed && order.is_some() && self.answer == order {
+            // It was written by this process, which lost the answer to that.
+            self.wrote(order, now);
+            self.seen = Some((order, object.finalizer));
+            return;
+        }
         if is_changed || (!finalizer && object.finalizer && order.is_none()) {
-            self.sight = Sight::Nothing;
+            self.in_flight = InFlight::Possible;
             self.since = now;
         }
         if is_changed {
@@ -70,6 +77,12 @@ impl Memory {
         self.refused = 0;
     }
 
+    /// Servers are looked for in another way, or were not for a while: what was collected before proves nothing.
+    pub fn lost_touch(&mut self) {
+        self.absent = None;
+        self.missing = None;
+    }
+
     /// This process put the finalizer on.
     pub fn added_finalizer(&mut self) {
         if let Some((_, finalizer)) = &mut self.seen {
@@ -77,28 +90,38 @@ impl Memory {
         }
     }
 
-    /// This process wrote the record, and knows from it that no order is under way, unless it is open.
+    /// This process wrote the record. From an answer, and from confirmed absence, it knows that no order is under way;
+    /// taking a server says nothing of that.
     pub fn wrote(&mut self, order: Option<Order>, now: Duration) {
-        let is_open = order.is_some_and(|order| order.outcome == Outcome::Open);
+        let outcome = |order: Option<Order>| order.map(|order| order.outcome);
+        let before = self.seen.and_then(|(order, _)| outcome(order));
+        self.in_flight = match (before, outcome(order)) {
+            (_, Some(Outcome::Open)) | (Some(Outcome::Open), None | Some(Outcome::Adopting(_))) => {
+                InFlight::Possible
+            }
+            (Some(Outcome::Open), Some(_)) => InFlight::Impossible,
+            _ => self.in_flight,
+        };
         self.seen = Some((order, true));
         self.since = now;
-        self.sight = match is_open {
-            true => Sight::Nothing,
-            false => Sight::NoneUnderWay,
-        };
         self.forget();
     }
 
-    /// This process has the answer to the order that it sent: the record as it has to become.
+    /// This process has the answer to the order that it sent, or the server that it takes is the object's: the record as it
+    /// has to become.
     pub fn answered(&mut self, order: Order) {
         self.answer = Some(order);
     }
 
-    /// What has to be recorded of this open order, whose answer this process has.
+    /// What has to be recorded of this order, whose answer this process has, or of the server that is taken.
     pub fn answer_to(&self, order: &Order) -> Option<Order> {
         let answer = self.answer?;
-        let is_it = (answer.seq, answer.nonce) == (order.seq, order.nonce);
-        (is_it && order.outcome == Outcome::Open && answer != *order).then_some(answer)
+        let is_it = match order.outcome {
+            Outcome::Open => (answer.seq, answer.nonce) == (order.seq, order.nonce),
+            Outcome::Adopting(server) => answer.outcome == Outcome::Created(server),
+            _ => false,
+        };
+        (is_it && answer != *order).then_some(answer)
     }
 
     /// A complete list of the whole account that began then shows nothing of the open order.
@@ -142,14 +165,22 @@ impl Memory {
         self.refused = self.refused.saturating_add(1);
     }
 
+    /// The server that the object has on record, or is about to take.
+    pub fn recorded(&self) -> Option<ServerId> {
+        match self.seen?.0?.outcome {
+            Outcome::Created(server) | Outcome::Adopting(server) => Some(server),
+            _ => None,
+        }
+    }
+
     /// Since when record and finalizer are as they are.
     pub fn since(&self) -> Duration {
         self.since
     }
 
     /// What it knows of orders that may be under way.
-    pub fn sight(&self) -> Sight {
-        self.sight
+    pub fn in_flight(&self) -> InFlight {
+        self.in_flight
     }
 
     /// When the first and the last list began that show nothing of the open order.

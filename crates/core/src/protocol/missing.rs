@@ -22,7 +22,7 @@ pub fn shown<'a>(view: &'a View<'_>, id: ServerId) -> Option<&'a Server> {
 
 /// How far the proof is: two reads say 404, the last one after the grace period, and a list of the whole account with a
 /// known server does not show it.
-pub fn missing(view: &View<'_>, id: ServerId) -> Missing {
+pub fn prove_gone(view: &View<'_>, id: ServerId) -> Missing {
     let due = view.seen_since() + view.times.grace;
     let Some((first, last)) = view.memory.missing() else {
         return Missing::Look(Step::Read(id));
@@ -31,28 +31,33 @@ pub fn missing(view: &View<'_>, id: ServerId) -> Missing {
     if !is_read && view.now >= last + view.times.spacing {
         return Missing::Look(Step::Read(id));
     }
-    let list = view.whole.filter(|list| list.began > due.max(first));
-    let is_listed = view.server(id).is_some_and(|server| server.listed);
+    let list = view.account_list.filter(|list| list.began > due.max(first));
     match list {
-        Some(list) if is_read && !is_listed => match list.known {
+        Some(list) if is_read && !view.is_listed => match list.known {
             Known::Shown => Missing::Gone,
-            Known::NotShown => Missing::Unproved(Why::NotBelieved),
-            Known::NoneExists => Missing::Unproved(Why::NothingKnown),
+            Known::NotShown => Missing::Unproved(Why::ListIncomplete),
+            Known::NoneExists => Missing::Unproved(Why::NoKnownServer),
         },
-        _ => Missing::Look(Why::Missing(id).until(due.max(first), true)),
+        // A list that shows it is not the last word: the next one may not.
+        Some(list) if is_read => {
+            Missing::Look(Why::Missing(id).after_list(list.began + view.times.check, true))
+        }
+        None if is_read => Missing::Look(Why::Missing(id).after_list(due.max(first), true)),
+        _ => Missing::Look(Why::Missing(id).until(last + view.times.spacing)),
     }
 }
 
 /// When the next list is wanted by an object that goes on looking.
-pub fn next(view: &View<'_>) -> Duration {
-    view.whole.map_or(view.now, |list| list.began) + view.times.check
+pub fn next_list_at(view: &View<'_>) -> Duration {
+    view.account_list.map_or(view.now, |list| list.began) + view.times.idle
 }
 
 /// The record is of another account, which nothing that is shown here says anything of.
 pub fn of_other_account(view: &View<'_>, order: &Order) -> Step {
     let due = view.seen_since() + view.times.grace;
-    match view.object.words.absent && view.now > due {
+    match view.object.acknowledged.assume_absent && view.now > due {
         true => acknowledged(order),
+        false if view.now <= due => Why::OtherAccount.until(due),
         false => Why::OtherAccount.step(),
     }
 }

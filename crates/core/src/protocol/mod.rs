@@ -8,17 +8,17 @@
 //! - [`missing`]: the recorded server is not shown: when is it gone (R2)?
 //! - [`order`]: no server is recorded: may one be ordered (O1 to O4)?
 //! - [`resolve`]: an open record: look for its server, or prove that there is none (O5).
-//! - [`take`]: one procedure by which a server becomes the object's (A2).
+//! - [`adopt`]: one procedure by which a server becomes the object's (A2).
 //! - [`release`]: the object is deleted, or its failed server is replaced (R1 to R5).
 
+pub mod adopt;
 pub mod memory;
 pub mod missing;
 pub mod order;
 pub mod release;
 pub mod resolve;
-pub mod take;
 
-pub use memory::Memory;
+pub use memory::{InFlight, Memory};
 use std::time::Duration;
 
 /// A server at the provider, by its UUID.
@@ -73,6 +73,16 @@ pub enum Outcome {
     Adopting(ServerId),
 }
 
+impl Outcome {
+    /// The server on record: the object's, or the one that is being adopted.
+    pub fn server(self) -> Option<ServerId> {
+        match self {
+            Self::Created(server) | Self::Adopting(server) => Some(server),
+            Self::Open | Self::Refused | Self::NotSent | Self::Absent => None,
+        }
+    }
+}
+
 impl Order {
     /// Whether it is known that the order made no server, or that its server is recorded.
     pub fn is_closed(&self) -> bool {
@@ -104,6 +114,8 @@ pub struct Release {
     pub server: ServerId,
     /// Time in Unix seconds after which no DELETE is sent until it is renewed.
     pub send_by: i64,
+    /// The object was being deleted. What was recorded to replace a failed server says nothing of a later deletion.
+    pub deleting: bool,
 }
 
 /// State of a server, as far as the protocol tells states apart.
@@ -129,25 +141,23 @@ pub struct Server {
     /// When it was created, in Unix seconds.
     pub created: i64,
     /// It has the tag of this cluster.
-    pub cluster: bool,
+    pub has_cluster_tag: bool,
     /// It has the tag of another cluster.
-    pub foreign: bool,
+    pub has_other_cluster: bool,
     /// The number in its order tag of this owner: the highest.
-    pub own: Option<u32>,
+    pub own_seq: Option<u32>,
     /// It has an order tag of this namespace and name with another namespace UID.
-    pub former: bool,
+    pub is_of_former_namespace: bool,
     /// It has an order tag of another owner.
-    pub others: bool,
+    pub has_other_owner: bool,
     /// It has an order tag of another namespace.
-    pub other_namespace: bool,
+    pub has_other_namespace: bool,
     /// It has the tag of retained servers.
-    pub kept: bool,
+    pub is_retained: bool,
     /// It has the host name that the object asks for, and no order tag.
-    pub suspect: bool,
+    pub is_untagged_namesake: bool,
     /// When it was shown, by the monotonic clock.
     pub seen: Duration,
-    /// The newest list of the whole account shows it.
-    pub listed: bool,
 }
 
 impl Server {
@@ -158,7 +168,7 @@ impl Server {
 
     /// Whether it has the own order tag and no other.
     pub fn is_sole(&self) -> bool {
-        self.own.is_some() && !self.others
+        self.own_seq.is_some() && !self.has_other_owner
     }
 }
 
@@ -189,14 +199,13 @@ pub struct Times {
     pub grace: Duration,
     /// Time between two lists for an order whose outcome is not known.
     pub check: Duration,
-    /// How long an order can still arrive that somebody may just have started to send: twice the time in which an order is
-    /// sent.
-    pub arrival: Duration,
+    /// The same for what a user has to end.
+    pub idle: Duration,
     /// How long a new leader waits in place of the grace period, where only a restored etcd or a user could hide an
     /// order from it.
     pub restart: Duration,
-    /// Least time between two looks that together prove something, and between the tags of a server that is taken and
-    /// the last look at it.
+    /// How long a request can still arrive that somebody may just have started to send: twice the time in which one is sent.
+    /// So far apart are two looks that together prove something, and the tags of a server that is taken and the last look at it.
     pub spacing: Duration,
 }
 
@@ -220,7 +229,7 @@ pub struct Object {
     /// What is done about its recorded server that is over.
     pub after: After,
     /// What a user acknowledged of its present situation.
-    pub words: Words,
+    pub acknowledged: Acknowledged,
 }
 
 /// What the deletion of an object does now, by its policies, delay and limits.
@@ -245,13 +254,13 @@ pub enum After {
 
 /// What a user acknowledged of the present situation of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Words {
+pub struct Acknowledged {
     /// Another server is ordered beside the live former ones that are shown.
-    pub another: bool,
+    pub order_another: bool,
     /// This server is taken.
     pub adopt: Option<ServerId>,
     /// There is no server.
-    pub absent: bool,
+    pub assume_absent: bool,
 }
 
 /// All that one decision may know.
@@ -272,13 +281,15 @@ pub struct View<'a> {
     /// The servers that concern it, as last shown.
     pub servers: &'a [Server],
     /// Servers that another object has recorded as its own.
-    pub recorded: &'a [ServerId],
+    pub recorded_elsewhere: &'a [ServerId],
     /// Servers whose order tag is that of another object that exists.
-    pub owned: &'a [ServerId],
+    pub owned_elsewhere: &'a [ServerId],
     /// The newest complete list of all servers with the tag of this cluster.
-    pub list: Option<List>,
+    pub cluster_list: Option<List>,
     /// The newest complete list of the whole account.
-    pub whole: Option<List>,
+    pub account_list: Option<List>,
+    /// That list shows the server on record, or the one that is being adopted.
+    pub is_listed: bool,
     /// The account ID.
     pub account: AccountId,
     /// Only servers of this namespace may be taken: the account serves several.
@@ -311,7 +322,7 @@ pub enum Step {
     ForgetRelease,
     /// Live list of the objects, then both tags on the server, unless another object has it.
     Claim(ServerId),
-    /// Read of the server that was claimed: [`take::finish`] says what follows.
+    /// Read of the server that was claimed: [`adopt::finish`] says what follows.
     Finish(ServerId),
     /// Read of the recorded server.
     Read(ServerId),
@@ -330,6 +341,8 @@ pub struct Wait {
     pub why: Why,
     /// A list that begins after this moment is wanted.
     pub list: Option<Wanted>,
+    /// By this moment the object is decided anew, whatever else happens.
+    pub until: Option<Duration>,
 }
 
 /// A list that is wanted.
@@ -345,7 +358,7 @@ pub struct Wanted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Why {
     /// For a list.
-    List,
+    WaitingForList,
     /// An order of the process before may still arrive.
     Restarted,
     /// An order may be under way, and nothing tells of it.
@@ -353,29 +366,29 @@ pub enum Why {
     /// The outcome of the recorded order is not known.
     OutcomeUnknown,
     /// Lists do not show the servers that they must show.
-    NotBelieved,
+    ListIncomplete,
     /// No server is known that lists must show: a user has to acknowledge that there is none.
-    NothingKnown,
+    NoKnownServer,
     /// This server has no tag and may be the object's: a user has to acknowledge that it is not.
-    Suspect(ServerId),
+    UntaggedServer(ServerId),
     /// Servers of a former object of this name are live: a user says which way to go.
-    Exists,
+    ServerExists,
     /// Orders came to nothing so often that a user has to acknowledge the last one.
-    CameToNothing,
+    OrdersFailed,
     /// The record is of another account: a user has to acknowledge that there is no server.
     OtherAccount,
     /// Tags were put on, and may be changed by whoever did not see that yet.
     Settling,
     /// The server to take is not shown.
-    NotShown,
+    ServerNotFound(ServerId),
     /// The server to take is not live.
-    NotLive(State),
+    NotLive(ServerId, State),
     /// The server to take, or the recorded one, is another object's, too.
     Conflict(ServerId),
     /// The server to take has the tag of another cluster.
-    Foreign,
+    OtherCluster(ServerId),
     /// The server to take is of another namespace.
-    OtherNamespace,
+    OtherNamespace(ServerId),
     /// The recorded server lost the tag that says whose it is.
     TagsMissing(ServerId),
     /// The recorded server is not shown, and it is not certain yet that it is gone.
@@ -383,9 +396,9 @@ pub enum Why {
     /// The recorded server is gone for all that is shown: a user may acknowledge that.
     Gone(ServerId),
     /// The recorded server is over, and nothing follows.
-    Over(State),
+    Ended(State),
     /// What the caller said of the deletion.
-    End,
+    Deletion,
     /// A release is under way.
     Releasing,
 }
@@ -394,28 +407,28 @@ impl Why {
     /// Whether somebody has to do something: it does not pass by itself.
     pub fn is_hold(self) -> bool {
         match self {
-            Self::List
+            Self::WaitingForList
             | Self::Restarted
             | Self::MayBeUnderWay
             | Self::OutcomeUnknown
             | Self::Settling
             | Self::Missing(_)
             | Self::Releasing => false,
-            Self::NotBelieved
-            | Self::NothingKnown
-            | Self::Suspect(_)
-            | Self::Exists
-            | Self::CameToNothing
+            Self::ListIncomplete
+            | Self::NoKnownServer
+            | Self::UntaggedServer(_)
+            | Self::ServerExists
+            | Self::OrdersFailed
             | Self::OtherAccount
-            | Self::NotShown
-            | Self::NotLive(_)
+            | Self::ServerNotFound(_)
+            | Self::NotLive(..)
             | Self::Conflict(_)
-            | Self::Foreign
-            | Self::OtherNamespace
+            | Self::OtherCluster(_)
+            | Self::OtherNamespace(_)
             | Self::TagsMissing(_)
             | Self::Gone(_)
-            | Self::Over(_)
-            | Self::End => true,
+            | Self::Ended(_)
+            | Self::Deletion => true,
         }
     }
 
@@ -424,13 +437,26 @@ impl Why {
         Step::Wait(Wait {
             why: self,
             list: None,
+            until: None,
+        })
+    }
+
+    /// The same as a step that is over at this moment at the latest.
+    pub fn until(self, until: Duration) -> Step {
+        Step::Wait(Wait {
+            why: self,
+            list: None,
+            until: Some(until),
         })
     }
 
     /// The same as a step that wants a list which begins after this moment.
-    pub fn until(self, after: Duration, whole: bool) -> Step {
-        let list = Some(Wanted { whole, after });
-        Step::Wait(Wait { why: self, list })
+    pub fn after_list(self, after: Duration, whole: bool) -> Step {
+        Step::Wait(Wait {
+            why: self,
+            list: Some(Wanted { whole, after }),
+            until: None,
+        })
     }
 }
 
@@ -439,7 +465,7 @@ pub fn decide(view: &View<'_>) -> Step {
     let object = &view.object;
     if object.deleting && !object.finalizer {
         // The API server takes no new finalizer on it, and it goes without us.
-        return Why::End.step();
+        return Why::Deletion.step();
     }
     let Some(order) = view.order() else {
         return match object.deleting {
@@ -453,11 +479,18 @@ pub fn decide(view: &View<'_>) -> Step {
     if let Some(answer) = view.memory.answer_to(&order) {
         return Step::Record(Some(answer));
     }
+    let made_none = matches!(
+        order.outcome,
+        Outcome::Refused | Outcome::NotSent | Outcome::Absent
+    );
+    if order.account != view.account && !made_none {
+        return missing::of_other_account(view, &order);
+    }
     match order.outcome {
         Outcome::Open => resolve::resolve(view, &order),
-        Outcome::Adopting(server) => take::go_on(view, &order, server),
-        Outcome::Created(server) if object.deleting => release::release(view, &order, server),
-        Outcome::Created(server) => order::keep(view, &order, server),
+        Outcome::Adopting(server) => adopt::proceed(view, server),
+        Outcome::Created(server) if object.deleting => release::release(view, server),
+        Outcome::Created(server) => order::tend(view, &order, server),
         _ if object.deleting => release::without_server(view, Some(&order)),
         _ => order::without_server(view, Some(&order)),
     }
@@ -471,10 +504,11 @@ impl View<'_> {
             .filter(|order| order.uid == self.object.uid)
     }
 
-    /// The object's record of the release of this server.
+    /// The object's record of the release of this server, for what it does now: its deletion, or a replacement.
     pub fn release_of(&self, server: ServerId) -> Option<Release> {
         let release = self.object.release?;
-        (release.uid == self.object.uid && release.server == server).then_some(release)
+        let is_it = release.uid == self.object.uid && release.server == server;
+        (is_it && release.deleting == self.object.deleting).then_some(release)
     }
 
     /// A server, as last shown.
@@ -482,13 +516,23 @@ impl View<'_> {
         self.servers.iter().find(|server| server.id == id)
     }
 
-    /// The live server with the own order tag: the recorded one, else that of this number, else the oldest.
+    /// The live server with the own order tag: that of this number, else the oldest.
     pub fn own_live(&self, seq: Option<u32>) -> Option<&Server> {
+        self.oldest_own(seq, |_| true)
+    }
+
+    /// The oldest live server with the own order tag that was not retained.
+    pub fn own_live_but_kept(&self) -> Option<&Server> {
+        self.oldest_own(None, |server| !server.is_retained)
+    }
+
+    fn oldest_own(&self, seq: Option<u32>, counts: impl Fn(&Server) -> bool) -> Option<&Server> {
         let own = self.servers.iter();
-        let own = own.filter(|server| server.is_live() && server.own.is_some());
+        let own =
+            own.filter(|server| server.is_live() && server.own_seq.is_some() && counts(server));
         own.min_by_key(|server| {
             (
-                seq.is_none() || server.own != seq,
+                seq.is_none() || server.own_seq != seq,
                 server.created,
                 server.id,
             )
@@ -498,20 +542,22 @@ impl View<'_> {
     /// A live server of a former object of this name.
     pub fn has_former(&self) -> bool {
         let mut servers = self.servers.iter();
-        servers.any(|server| server.is_live() && server.former && server.own.is_none())
+        servers.any(|server| {
+            server.is_live() && server.is_of_former_namespace && server.own_seq.is_none()
+        })
     }
 
     /// A server without tags that may be the object's.
     pub fn suspect(&self) -> Option<ServerId> {
-        let mut servers = self.servers.iter();
-        let found = servers.find(|server| server.is_live() && server.suspect);
-        found.map(|server| server.id)
+        let servers = self.servers.iter();
+        let found = servers.filter(|server| server.is_live() && server.is_untagged_namesake);
+        found.map(|server| server.id).min()
     }
 
     /// Whether another object has this server: by its record, or, where the own tag is not on it, by its tag.
     pub fn is_taken(&self, server: &Server) -> bool {
-        let is_owned = server.own.is_none() && self.owned.contains(&server.id);
-        is_owned || self.recorded.contains(&server.id)
+        let is_owned = server.own_seq.is_none() && self.owned_elsewhere.contains(&server.id);
+        is_owned || self.recorded_elsewhere.contains(&server.id)
     }
 
     /// The moment after which a list says how the object stands: this process leads, and has seen the record.

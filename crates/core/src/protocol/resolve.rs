@@ -1,6 +1,8 @@
 //! An open record: its server is looked for, and that there is none is confirmed, never guessed (O5).
 
-use super::{Known, List, Memory, Order, Outcome, Step, View, Why, memory::Sight, missing, take};
+use super::{
+    Known, List, Memory, Order, Outcome, Step, View, Why, adopt, memory::InFlight, missing,
+};
 
 /// How far the proof is that no order made a server.
 pub enum Absence {
@@ -14,17 +16,14 @@ pub enum Absence {
 
 /// Decides for an open record, of a living object or a deleted one.
 pub fn resolve(view: &View<'_>, order: &Order) -> Step {
-    if order.account != view.account {
-        return missing::of_other_account(view, order);
-    }
     let mut servers = view.servers.iter();
-    if let Some(server) = servers.find(|server| server.own == Some(order.seq)) {
+    if let Some(server) = servers.find(|server| server.own_seq == Some(order.seq)) {
         return Step::Record(Some(order.with(Outcome::Created(server.id))));
     }
     if let Some(server) = view.own_live(Some(order.seq)) {
-        return take::begin(view, Some(order), server);
+        return adopt::start(view, Some(order), server);
     }
-    match absence(view) {
+    match prove_absent(view) {
         Absence::Confirmed => Step::Record(Some(confirmed(order))),
         Absence::Acknowledged => missing::acknowledged(order),
         Absence::Not(step) => step,
@@ -47,7 +46,7 @@ fn confirmed(order: &Order) -> Order {
 
 /// How far the proof is: two lists of the whole account, the first one begun when no order can arrive any more, the last
 /// one after the grace period, each with a known server and without a server that may be the object's.
-pub fn absence(view: &View<'_>) -> Absence {
+pub fn prove_absent(view: &View<'_>) -> Absence {
     let since = view.seen_since();
     let due = since + view.times.grace;
     if let Some((first, last)) = view.memory.absent()
@@ -56,9 +55,9 @@ pub fn absence(view: &View<'_>) -> Absence {
     {
         return Absence::Confirmed;
     }
-    let list = view.whole.filter(|list| list.began > since);
+    let list = view.account_list.filter(|list| list.began > since);
     let Some(list) = list else {
-        return Absence::Not(Why::OutcomeUnknown.until(since, true));
+        return Absence::Not(Why::OutcomeUnknown.after_list(since, true));
     };
     let next = list.began + view.times.check;
     let next = match view.now > due {
@@ -66,21 +65,21 @@ pub fn absence(view: &View<'_>) -> Absence {
         false => next.min(due.max(list.began)),
     };
     if list.began <= due {
-        return Absence::Not(Why::OutcomeUnknown.until(next, true));
+        return Absence::Not(Why::OutcomeUnknown.after_list(next, true));
     }
     match against(view, list) {
-        None => Absence::Not(Why::OutcomeUnknown.until(next, true)),
-        Some(_) if view.object.words.absent => Absence::Acknowledged,
-        Some(why) => Absence::Not(why.until(next, true)),
+        None => Absence::Not(Why::OutcomeUnknown.after_list(next, true)),
+        Some(_) if view.object.acknowledged.assume_absent => Absence::Acknowledged,
+        Some(why) => Absence::Not(why.after_list(list.began + view.times.idle, true)),
     }
 }
 
 /// Why this list does not prove that there is no server.
 fn against(view: &View<'_>, list: List) -> Option<Why> {
     match list.known {
-        Known::NotShown => Some(Why::NotBelieved),
-        Known::NoneExists => Some(Why::NothingKnown),
-        Known::Shown => view.suspect().map(Why::Suspect),
+        Known::NotShown => Some(Why::ListIncomplete),
+        Known::NoneExists => Some(Why::NoKnownServer),
+        Known::Shown => view.suspect().map(Why::UntaggedServer),
     }
 }
 
@@ -93,12 +92,12 @@ pub fn observed(view: &View<'_>) -> Memory {
     {
         memory.shown(server.seen);
     }
-    let is_looked_for = memory.sight() == Sight::Nothing;
+    let is_looked_for = memory.in_flight() == InFlight::Possible;
     // Before, the server may not even be there, so a list without it says nothing.
-    let since = view.seen_since() + view.times.arrival;
+    let since = view.seen_since() + view.times.spacing;
     let since = memory.absent().map_or(since, |(_, last)| last);
     if let Some(list) = view
-        .whole
+        .account_list
         .filter(|list| is_looked_for && list.began > since)
     {
         match against(view, list) {

@@ -21,7 +21,7 @@ const EMPTY: [&str; 4] = [
 const COMMANDS: [&str; 6] = ["kubectl", "helm ", "--type=", "=FILE", "curl ", " | "];
 
 /// What goes on by itself says when, or after what.
-const NEXT: [&str; 14] = [
+const NEXT: [&str; 18] = [
     "again every",
     "again at",
     "again after",
@@ -36,14 +36,18 @@ const NEXT: [&str; 14] = [
     "once ",
     "when ",
     "follows",
+    "goes on at ",
+    "waiting for ",
+    "takes a minute",
+    "looked for every ",
 ];
 
 /// What a person may be asked to do.
-const ACTS: [&str; 32] = [
+const ACTS: [&str; 33] = [
     "add ", "ask ", "change ", "check ", "choose ", "correct ", "create ", "delete ", "find ",
-    "free ", "give ", "grant ", "join ", "keep ", "let ", "look ", "make ", "move ", "name ",
-    "narrow ", "put ", "raise ", "read ", "release ", "remove ", "rename ", "restore ", "set ",
-    "take ", "use ", "wait ", "write ",
+    "free ", "give ", "grant ", "have ", "join ", "keep ", "let ", "look ", "make ", "move ",
+    "name ", "narrow ", "put ", "raise ", "read ", "release ", "remove ", "rename ", "restore ",
+    "set ", "take ", "use ", "wait ", "write ",
 ];
 
 /// What is wrong with a message.

@@ -1,85 +1,65 @@
 //! What an answer of the provider means: from what the client returned to what is noted of it.
-//!
-//! Pure, and used by the model check as well as by `act`.
 
 use super::{
-    decide::{LookUp, tags},
-    memory::{Observation, Obstacle, ReleaseAnswer, Sent},
+    memory::{Observation, ReleaseAnswer, Sent},
     tag_changes::{TagChange, TagEnd},
 };
-use crate::{
-    once::{Answer, Closed, Outcome, Reply, Settlement},
-    trouble::Trouble,
-};
+use crate::{account::marks, once::Reply, trouble::Trouble};
 use api::{
-    names::RETAINED_PREFIX,
+    names::RETAINED_TAG,
     server::{OrderOutcome, OrderRecord},
 };
 use hosting_types::{Error, Server, ServerStatus};
 use std::time::Duration;
 
-/// What is noted of the answer to an order. What the client cannot call created, refused or not
-/// sent is unknown.
+/// What is noted of the answer to an order. What the client cannot call created, refused or not sent is unknown: its record
+/// stays open, and says that the answer was lost.
 pub fn of_order(
     record: OrderRecord,
     answer: &hosting_types::OrderOutcome,
     now: i64,
 ) -> Observation {
     use hosting_types::OrderOutcome::{Created, NotSent, Refused, Unknown};
-    let (answer, uuid) = match answer {
-        Created(server) => (Answer::Done, Some(server.id.as_str().to_owned())),
-        Refused(error) => (Answer::Refused(error.explain()), None),
-        NotSent(error) => (Answer::NotSent(error.explain()), None),
-        Unknown(_) => (Answer::Unknown, None),
-    };
-    let order = settled(record, answer, now);
-    Observation::Ordered { order, uuid }
-}
-
-/// What is noted of an order that was given up before it was sent. `refusal`: why the API server did not write it down, or
-/// what else stood against it.
-pub fn of_unsent(
-    record: OrderRecord,
-    closed: Closed,
-    refusal: Option<String>,
-    now: i64,
-) -> Observation {
-    match closed {
-        Closed::NotStarted => {
-            let why = match refusal {
-                Some(why) => format!(
-                    "that an order is under way cannot be noted on the object, so none is sent: {why}"
-                ),
-                None => "somebody else changed the object at the same time".into(),
+    let record = match answer {
+        Created(server) => OrderRecord {
+            outcome: Some(OrderOutcome::Created),
+            outcome_at: Some(now),
+            server: Some(server.id.as_str().to_owned()),
+            failures: 0,
+            lost: 0,
+            cut: 0,
+            ..record
+        },
+        Refused(error) => {
+            let record = OrderRecord {
+                lost: 0,
+                cut: 0,
+                ..record
             };
-            Observation::Failed(Trouble::of_write(why))
+            failed(record, OrderOutcome::Refused, error.explain(), now)
         }
-        Closed::NotSent => {
-            let why = refusal.unwrap_or_else(|| "it did not come in time".to_owned());
-            let why = format!("the order was not sent: {why}");
-            let order = settled(record, Answer::NotSent(why), now);
-            Observation::Ordered { order, uuid: None }
-        }
-    }
+        NotSent(error) => failed(record, OrderOutcome::NotSent, error.explain(), now),
+        Unknown(_) => OrderRecord {
+            answer_lost: true,
+            ..record
+        },
+    };
+    Observation::Ordered(Box::new(record))
 }
 
-fn settled(record: OrderRecord, answer: Answer, now: i64) -> OrderRecord {
-    let Settlement {
-        outcome,
-        outcome_at,
-        message,
-        failures,
-    } = answer.entry(record.failures, now);
-    let outcome = outcome.map(|outcome| match outcome {
-        Outcome::Done => OrderOutcome::Created,
-        Outcome::Refused => OrderOutcome::Refused,
-        Outcome::NotSent => OrderOutcome::NotSent,
-    });
+/// What is noted of an order whose record was written, and that was given up before it was sent.
+pub fn of_unsent(record: OrderRecord, why: &str, now: i64) -> Observation {
+    let why = format!("the order was not sent: {why}");
+    let record = failed(record, OrderOutcome::NotSent, why, now);
+    Observation::Ordered(Box::new(record))
+}
+
+fn failed(record: OrderRecord, outcome: OrderOutcome, why: String, now: i64) -> OrderRecord {
     OrderRecord {
-        outcome,
-        outcome_at,
-        message,
-        failures,
+        outcome: Some(outcome),
+        outcome_at: Some(now),
+        message: Some(why),
+        failures: record.failures.saturating_add(1),
         ..record
     }
 }
@@ -108,39 +88,17 @@ pub fn of_release(answer: &Result<Server, Error>, record: &Server, at: Duration)
     })
 }
 
-/// What is noted of the answer to the read of a machine that was asked for at this moment.
-/// `not_listed`: start of the newest proof listing, with control, that does not show it.
-pub fn of_read(
-    answer: &Result<Server, Error>,
-    not_listed: Option<Duration>,
-    at: Duration,
-) -> Observation {
-    match answer {
-        Ok(record) => Observation::Found {
-            at,
-            failed: record.status == ServerStatus::Failed && record.delivered_at.is_none(),
-        },
-        Err(Error::NotFound(_)) => Observation::NotFound {
-            at,
-            listing: not_listed,
-        },
-        Err(error) => Observation::Failed(Trouble::of_provider(error)),
-    }
-}
-
-/// What is noted of the look for an order: whether the account's tags show the order's, and the control's.
-pub fn of_look(look: &LookUp, order_tag: bool, control_tag: bool) -> Observation {
-    let obstacle = if order_tag {
-        Some(Obstacle::TagExists)
-    } else if !control_tag {
-        Some(Obstacle::NoControl)
-    } else {
-        look.suspect.clone().map(Obstacle::Unmarked)
+/// What is noted of the answer to the read of a server that was asked for at this moment.
+pub fn of_read(uuid: &str, answer: &Result<Server, Error>, at: Duration) -> Observation {
+    let read = |is_there| Observation::Read {
+        uuid: uuid.to_owned(),
+        at,
+        is_there,
     };
-    Observation::Looked {
-        attempt: look.attempt.clone(),
-        proof_began: look.proof_began,
-        obstacle,
+    match answer {
+        Ok(_) => read(true),
+        Err(Error::NotFound(_)) => read(false),
+        Err(error) => Observation::Failed(Trouble::of_provider(error)),
     }
 }
 
@@ -159,7 +117,7 @@ pub fn of_tag(
         }
         Some(Err(error)) => TagEnd::Refused(Trouble::of_provider(error)),
     };
-    match (end, tags::is_operators(tag)) {
+    match (end, marks::is_operators(tag)) {
         (end, false) => Observation::TagChanged(TagChange {
             uuid: uuid.to_owned(),
             tag: tag.to_owned(),
@@ -172,7 +130,7 @@ pub fn of_tag(
 }
 
 /// The record to go by after the change of a tag of a machine, read right before; None: that record. Where it is not known
-/// whether a machine is still marked as kept it counts as not: whoever lets it stay marks it again then.
+/// whether a machine is still tagged as retained it counts as not: whoever lets it stay tags it again then.
 pub fn after_tag(
     mut record: Server,
     tag: &str,
@@ -181,9 +139,7 @@ pub fn after_tag(
 ) -> Option<Server> {
     match answer {
         Ok(server) => Some(server.clone()),
-        Err(error)
-            if error.may_have_taken_effect() && !adds && tag.starts_with(RETAINED_PREFIX) =>
-        {
+        Err(error) if error.may_have_taken_effect() && !adds && tag == RETAINED_TAG => {
             record.tags.retain(|known| known != tag);
             Some(record)
         }

@@ -3,15 +3,13 @@
 use super::memory::Memory;
 pub use crate::account_facts::LiveAccount;
 use crate::{
-    account::{
-        key::AccountKey,
-        view::{Sighting, View},
-    },
+    account::view::{Sighting, View},
     account_facts::AccountFacts,
     acknowledgement::Acknowledgements,
     cause::Cause,
-    mark::{ClusterId, Mark},
+    mark::ClusterId,
     moment::Moment,
+    owner::Owner,
     power::KnownCommand,
     request,
     server_commands::UnderWay,
@@ -19,13 +17,14 @@ use crate::{
 };
 use api::{
     BareMetalServer, PoliciesInForce, Reason, conditions,
-    names::{ORDER_ANNOTATION, OUTPUT_FINALIZER, SERVER_FINALIZER},
-    order::OrderNote,
+    names::{OUTPUT_FINALIZER, SERVER_FINALIZER},
+    order::OrderRecord,
+    records::ReleaseRecord,
     references::PinnedAccount,
-    server::BareMetalServerStatus,
+    server::{BareMetalServerStatus, OrderOutcome},
 };
 use hosting_types::{
-    SecretText, Server, ServerId,
+    SecretText, ServerId,
     server::{KernelParam, UserData},
 };
 use std::{sync::Arc, time::Duration};
@@ -39,17 +38,17 @@ pub struct Facts {
     pub wall_at_start: i64,
     /// Identity of the cluster that this process works for.
     pub cluster: ClusterId,
-    /// Whether this process sees the objects of all namespaces.
-    pub all_namespaces: bool,
     /// Whether the kind itself is being deleted, which turns every object into Retain; None: it cannot be seen.
     pub kind_deleting: Option<bool>,
-    /// Since when, by the monotonic clock, this process acts for the object's namespace.
+    /// UID of the object's namespace, or why it is not known.
+    pub namespace_uid: Result<Arc<str>, String>,
+    /// Since when, by the monotonic clock, this process leads.
     pub acting_since: Duration,
     /// When this process first saw the object.
     pub first_seen: Duration,
     /// Whether the object was not there when this process had begun to act: what ever ordered for it
     /// is this process. Told by a listing and not by clocks.
-    pub is_newcomer: bool,
+    pub created_since_leading: bool,
     /// The object, as fresh as this process has seen it.
     pub object: Arc<BareMetalServer>,
     /// The account that pays.
@@ -60,24 +59,23 @@ pub struct Facts {
     pub denied: Option<(Reason, String)>,
     /// What the key objects show that the spec names.
     pub named_keys: Vec<Found>,
-    /// Every machine that is known to bear this object's mark, any state; but for those that are over and of an order
-    /// before the one that the object speaks of now: they say nothing of that one.
+    /// Every server with an order tag of this owner, any state.
     pub own: Vec<Sighting>,
-    /// The machine that status names, whatever its tags.
+    /// The server that the record of the order names, whatever its tags.
     pub recorded: Option<Sighting>,
-    /// Every live machine that an earlier object of this namespace and name left behind, in the order of their
-    /// identifiers. Looked for only while the object has no live machine of its own.
-    pub retained: Vec<Sighting>,
-    /// The accounts that may have more of those: they were not listed yet. Looked for as above.
-    pub unlisted: Vec<AccountKey>,
-    /// What is known of the mark in an order annotation that is not this object's own.
-    pub former: Option<Former>,
-    /// What is known of the machine that `spec.externalID` names; None: it names none.
-    pub external: Option<External>,
-    /// The marks of other objects on every machine that this one has or may get.
-    pub other_marks: Vec<OtherMark>,
-    /// Those of its machines that another living object has on record.
+    /// Every server with an order tag of this namespace and name from before the namespace was made again.
+    pub former: Vec<Sighting>,
+    /// Live servers without an order tag that have the host name of the object, and may be what its order made.
+    pub suspects: Vec<Sighting>,
+    /// What is known of the server that `spec.externalID` names; none: it names none.
+    pub named: Option<Named>,
+    /// Those of all these servers that another living object has on record.
     pub recorded_elsewhere: Vec<ServerId>,
+    /// Those of all these servers that have the order tag of another object that exists, or may: not all are seen.
+    pub owned_elsewhere: Vec<ServerId>,
+    /// Whether another living object of the namespace and account names the recorded server in its `spec.externalID`, and may
+    /// take it: it is neither suspended nor only looks at it.
+    pub is_handed_over: bool,
     /// What is known of the ServerCommands for the object.
     pub commands: UnderWay,
     /// What is known of the ServerCommand that `spec.power` came to.
@@ -86,26 +84,15 @@ pub struct Facts {
     pub memory: Memory,
 }
 
-/// What is known of the machine that `spec.externalID` names.
+/// What is known of the server that the spec names.
 #[derive(Clone, Debug, PartialEq)]
-pub struct External {
-    /// Its identifier, as the spec writes it.
+pub struct Named {
+    /// Its UUID, as it is written there.
     pub uuid: String,
-    /// The machine, as last seen; None: it was not, or the last list of every machine does not show it.
+    /// The server, as last seen; none: it was not, or the last list of every server does not show it.
     pub shown: Option<Sighting>,
     /// The moment of that list.
     pub looked: Option<Duration>,
-}
-
-/// The mark of another object on a machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OtherMark {
-    /// The mark.
-    pub mark: Mark,
-    /// Whether a living object bears it; None where not all namespaces are visible.
-    pub claimed: Option<bool>,
-    /// Whether that object has the machine on record, or in its metadata.
-    pub is_settled: bool,
 }
 
 /// What a machine is installed with besides the fields of the spec that say it all. Holds secrets.
@@ -131,15 +118,6 @@ pub struct ServerKey {
     pub known_by: String,
 }
 
-/// What is known of another mark.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Former {
-    /// Whether a living object bears the mark; None where not all namespaces are visible.
-    pub claimed: Option<bool>,
-    /// Machines with that mark.
-    pub machines: Vec<Sighting>,
-}
-
 impl Facts {
     /// Namespace of the object.
     pub fn namespace(&self) -> &str {
@@ -160,22 +138,40 @@ impl Facts {
         self.object.metadata.uid.as_deref().unwrap_or_default()
     }
 
+    /// The object's own record of its order. That of an earlier object, as after a restore, is none.
+    pub fn order(&self) -> Option<&OrderRecord> {
+        let status = self.object.status.as_ref()?;
+        let order = status.records.order.as_ref();
+        order.filter(|order| order.uid == self.uid())
+    }
+
+    /// Whether nothing of an order is open, and none made a server.
+    pub fn has_nothing(&self) -> bool {
+        let mut outcome = self.order().map(|order| order.outcome).into_iter();
+        outcome.all(|outcome| outcome.is_some_and(OrderOutcome::made_no_server))
+    }
+
+    /// Whether the object has this server by its record.
+    pub fn has(&self, uuid: &str) -> bool {
+        let recorded = self.order().and_then(OrderRecord::created);
+        recorded.is_some_and(|recorded| is_same_uuid(recorded, uuid))
+    }
+
     /// Whether the status is this object's, and not that of an earlier one of this name, which was restored.
-    pub fn has_own_status(&self) -> bool {
-        let status = self.object.status.as_ref();
-        let order = status.and_then(|status| status.records.order.as_ref());
-        order.is_some_and(|order| order.intent.uid == self.uid())
+    pub fn has_own_record(&self) -> bool {
+        self.order().is_some()
     }
 
-    /// The object's mark.
-    pub fn mark(&self) -> Mark {
-        self.cluster
-            .object_mark(self.namespace(), self.name(), self.uid())
+    /// Whose the object's servers are; none while the namespace was not read.
+    pub fn owner(&self) -> Option<Owner> {
+        let uid = self.namespace_uid.as_deref().ok()?;
+        let owner = Owner::new(&self.cluster, self.namespace(), self.name(), uid);
+        Some(owner)
     }
 
-    /// The tag of a machine that the object leaves behind.
-    pub fn tag_of_retained(&self) -> String {
-        self.cluster.tag_of_retained(self.namespace(), self.name())
+    /// The order tag of the object's record.
+    pub fn order_tag(&self, order: &OrderRecord) -> Option<String> {
+        self.owner().map(|owner| owner.order_tag(order.seq))
     }
 
     /// Whether the object is being deleted.
@@ -193,13 +189,8 @@ impl Facts {
         bears(&self.object, OUTPUT_FINALIZER)
     }
 
-    /// The order annotation: absent, readable, or the text that could not be read.
-    pub fn annotation(&self) -> Option<Result<OrderNote, String>> {
-        order_annotation(&self.object)
-    }
-
-    /// The machine whose release has begun.
-    pub fn release_begun(&self) -> Option<&str> {
+    /// The release that has begun.
+    pub fn release_begun(&self) -> Option<&ReleaseRecord> {
         recorded_release(&self.object)
     }
 
@@ -302,43 +293,10 @@ impl Facts {
         Some(at.0.as_second())
     }
 
-    /// What is known of another object's mark.
-    pub fn other_mark(&self, mark: &str) -> Option<&OtherMark> {
-        self.other_marks
-            .iter()
-            .find(|other| other.mark.as_str() == mark)
-    }
-
-    /// Whether a mark is this object's, or that of one that is gone.
-    pub fn is_left(&self, mark: &Mark) -> bool {
-        let other = self.other_mark(mark.as_str());
-        *mark == self.mark() || other.is_some_and(|other| other.claimed == Some(false))
-    }
-
-    /// Whether another living object has this machine on record.
-    pub fn is_recorded_elsewhere(&self, server: &Server) -> bool {
-        self.recorded_elsewhere.contains(&server.id)
-    }
-
-    /// Whether `spec.externalID` names this machine.
-    pub fn names(&self, server: &Server) -> bool {
-        let named = self.object.spec.external_id.as_deref();
-        named.is_some_and(|named| is_same_uuid(named, server.id.as_str()))
-    }
-
     /// The account's view, where there is an account.
     pub fn view(&self) -> Option<&View> {
         self.account.view()
     }
-}
-
-fn annotation<'a>(object: &'a BareMetalServer, name: &str) -> Option<&'a str> {
-    object
-        .metadata
-        .annotations
-        .as_ref()?
-        .get(name)
-        .map(String::as_str)
 }
 
 /// Whether our finalizer is on the object.
@@ -362,16 +320,8 @@ pub fn is_same_uuid(one: &str, other: &str) -> bool {
     one.eq_ignore_ascii_case(other)
 }
 
-/// The server whose release is on record in an object that is being deleted. A living object releases nothing, whatever
-/// its status says.
-pub fn recorded_release(object: &BareMetalServer) -> Option<&str> {
+/// The release that is on record in an object, as its own.
+pub fn recorded_release(object: &BareMetalServer) -> Option<&ReleaseRecord> {
     let record = object.status.as_ref()?.records.release.as_ref()?;
-    let is_own = object.metadata.uid.as_ref() == Some(&record.uid);
-    (is_own && object.metadata.deletion_timestamp.is_some()).then_some(record.server.as_str())
-}
-
-/// The order annotation of an object: absent, readable, or the text that could not be read.
-pub fn order_annotation(object: &BareMetalServer) -> Option<Result<OrderNote, String>> {
-    let text = annotation(object, ORDER_ANNOTATION)?;
-    Some(serde_json::from_str(text).map_err(|_| text.chars().take(120).collect()))
+    (object.metadata.uid.as_ref() == Some(&record.uid)).then_some(record)
 }

@@ -9,14 +9,15 @@ use super::{
         sent::Hashes,
     },
     install_memory::{InstallMemory, InstallObservation},
+    ownership,
     password_memory::{PasswordEnd, PasswordMemory},
     tag_changes::{TagChange, TagChanges, TagEnd},
 };
 use crate::{
     backoff::{Backoff, LONGEST_PAUSE},
     contest::Contest,
-    mark::Mark,
     patience::Patience,
+    protocol,
     request::Asked,
     stored_keys::Found,
     trouble::Trouble,
@@ -35,19 +36,14 @@ const READ_AGAIN: Duration = Duration::from_secs(300);
 /// Memory of one object, by the process that holds it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Memory {
-    /// The last own order that this process has seen or made, with its outcome where that is known.
-    /// Survives what is stripped from the object while the process lives.
-    pub order: Option<OrderRecord>,
-    /// The machine that it made.
-    pub uuid: Option<String>,
-    /// The search for an order of unknown outcome.
-    pub search: Option<Box<Search>>,
-    /// The recorded machine is not shown: what was tried.
-    pub missing: Missing,
-    /// The release under way.
-    pub release: Release,
-    /// An annotation of another mark: which, and since when.
-    pub former: Option<(Mark, Duration)>,
+    /// What it knows of the order and the release, by the rules of the protocol.
+    pub protocol: protocol::Memory,
+    /// Since when it leads, as far as the above knows.
+    pub led_since: Option<Duration>,
+    /// The answer to the order of the open record, until it is recorded.
+    pub answer: Option<Box<OrderRecord>>,
+    /// The last DELETE.
+    pub sent: Option<Sent>,
     /// What a machine is installed with, as last read.
     pub installation: ReadInstallation,
     /// The last decision waits for that.
@@ -64,16 +60,8 @@ pub struct Memory {
     pub contest: Contest,
     /// The connection over which machines were looked for. What one showed proves nothing over another.
     pub connection: Option<String>,
-    /// The attempt that is known to have made nothing, and since when this process knows.
-    pub closed: Option<(String, Duration)>,
     /// Since when this process sees the object deleted, where its release is delayed.
     pub delayed_since: Option<Duration>,
-    /// Since when an account that may keep a server of this object's name is not listed.
-    pub unlisted_since: Option<Duration>,
-    /// Since when this process sees an object deleted that names its machine.
-    pub ending_since: Option<Duration>,
-    /// The machine that `spec.externalID` names, and since when its marks are those of objects that are gone.
-    pub unclaimed: Option<(String, Duration)>,
     /// The machine of the object is over.
     pub over: Option<Over>,
     /// The word by which somebody asks for a look, and since when.
@@ -139,41 +127,6 @@ impl ReadInstallation {
     }
 }
 
-/// The search for an order of unknown outcome.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Search {
-    /// The attempt, by its nonce; empty where only the finalizer tells of one.
-    pub attempt: String,
-    /// This process's first sight of it.
-    pub first_seen: Duration,
-    /// Starts of the proof listings that, with all else that was asked, showed nothing.
-    pub samples: Vec<Duration>,
-    /// Start of the listing of the last look, good or not.
-    pub looked: Option<Duration>,
-    /// What stands in the way of the proof.
-    pub obstacle: Option<Obstacle>,
-}
-
-/// What stands in the way of a proof of absence.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Obstacle {
-    /// The control machine's own tag was not shown: such look-ups prove nothing.
-    NoControl,
-    /// The order's tag exists although no machine with it is shown.
-    TagExists,
-    /// A live machine of this host name, made since the start of the order, bears no mark.
-    Unmarked(String),
-}
-
-/// The recorded machine is not shown.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Missing {
-    /// Moments of reads that answered 404, spaced.
-    pub reads: Vec<Duration>,
-    /// Starts of proof listings, with control, that did not show it, spaced.
-    pub listings: Vec<Duration>,
-}
-
 /// A machine that is over.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Over {
@@ -190,15 +143,6 @@ impl Over {
     pub fn is(&self, server: &Server) -> bool {
         self.uuid == server.id.as_str() && self.is_failed == (server.status == ServerStatus::Failed)
     }
-}
-
-/// The release under way.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Release {
-    /// The last DELETE.
-    pub sent: Option<Sent>,
-    /// Moments of reads that said failed and never delivered, spaced.
-    pub failed_reads: Vec<Duration>,
 }
 
 /// A DELETE that was sent.
@@ -230,39 +174,30 @@ pub enum ReleaseAnswer {
 // One of them lives for one pass; a box would save nothing.
 #[allow(clippy::large_enum_variant)]
 pub enum Observation {
-    /// An order has this outcome now (none: unknown).
-    Ordered {
-        /// The order, with its outcome where there is one.
-        order: OrderRecord,
-        /// The machine, when one was made.
-        uuid: Option<String>,
-    },
-    /// Look-ups for an order of unknown outcome.
-    Looked {
-        /// The attempt.
-        attempt: String,
-        /// Start of the proof listing that goes with it.
-        proof_began: Duration,
-        /// What stands in the way, if anything.
-        obstacle: Option<Obstacle>,
-    },
-    /// The recorded machine was read and is not there.
-    NotFound {
+    /// An order was sent, or not: the record as it has to become.
+    Ordered(Box<OrderRecord>),
+    /// The server was read.
+    Read {
+        /// Which.
+        uuid: String,
         /// When it was asked for.
         at: Duration,
-        /// Start of the newest proof listing with control that does not show it either.
-        listing: Option<Duration>,
+        /// Whether it is there.
+        is_there: bool,
     },
-    /// The recorded machine was read.
-    Found {
-        /// When it was asked for.
-        at: Duration,
-        /// Whether it says failed and never delivered.
-        failed: bool,
-    },
+    /// The tags of a server that is taken were put on, or were there.
+    Claimed(String),
+    /// The claim has to be made again.
+    Unclaimed,
+    /// The server that is taken is the object's: the record as it has to become.
+    Adopted(protocol::Order),
+    /// Another object has the server that was to be taken: the record is off again.
+    GaveWay,
     /// A DELETE ended.
     Released(Sent),
-    /// Finalizer and annotation were put back.
+    /// The finalizer was put on.
+    FinalizerAdded,
+    /// The finalizer was put back.
     PutBack,
     /// The change of a tag that the spec wishes for ended.
     TagChanged(TagChange),
@@ -303,7 +238,7 @@ impl Memory {
     pub fn holds_back(&self, effect: &Effect, now: Duration) -> Option<Duration> {
         let is_providers = self.trouble.as_ref().is_some_and(Trouble::is_providers);
         match effect {
-            Effect::PutBack(_) | Effect::RecordOutput(_) if is_providers => None,
+            Effect::AddFinalizer | Effect::RecordOutput(_) if is_providers => None,
             Effect::CheckDeletedOutputs(_)
             | Effect::FindPassword { .. }
             | Effect::FetchPassword { .. }
@@ -312,58 +247,60 @@ impl Memory {
         }
     }
 
-    /// Takes in what was observed by `now`. `spacing` is the least time between two looks that
-    /// together prove something.
-    pub fn note(&mut self, observation: Observation, now: Duration, spacing: Duration) {
+    /// Takes in what was observed by `now`.
+    pub fn note(&mut self, observation: Observation, now: Duration) {
         match observation {
-            Observation::Ordered { order, uuid } => {
-                let came_to_nothing = order.outcome == Some(OrderOutcome::NotSent);
-                self.order = Some(order);
-                self.uuid = uuid;
-                self.search = None;
-                // What was missed was the machine of an order before.
-                self.missing = Missing::default();
+            Observation::Ordered(order) => {
+                let is_unsent = order.outcome == Some(OrderOutcome::NotSent);
+                self.protocol.answered(ownership::order(&order));
+                self.answer = Some(order);
                 self.succeed();
-                if came_to_nothing {
+                if is_unsent {
                     // Where even the record is lost, nothing on the object would set a pace.
                     self.fail(now);
                 }
             }
-            Observation::Looked {
-                attempt,
-                proof_began,
-                obstacle,
-            } => {
-                if let Some(search) = self.search.as_mut().filter(|s| s.attempt == attempt) {
-                    if obstacle.is_none() {
-                        push_spaced(&mut search.samples, proof_began, spacing);
-                    } else {
-                        // A contradiction voids what was collected before it.
-                        search.samples.clear();
-                    }
-                    search.looked = Some(proof_began);
-                    search.obstacle = obstacle;
+            Observation::Read { uuid, at, is_there } => {
+                let is_recorded = self.protocol.recorded() == Some(ownership::server_id(&uuid));
+                match is_there {
+                    true if is_recorded => self.protocol.shown(at),
+                    false if is_recorded => self.protocol.read_missing(at),
+                    _ => {}
+                }
+                if !is_there {
+                    self.over = self.over.take_if(|over| over.uuid != uuid);
                 }
                 self.succeed();
             }
-            Observation::NotFound { at, listing } => {
-                push_spaced(&mut self.missing.reads, at, spacing);
-                if let Some(began) = listing {
-                    push_spaced(&mut self.missing.listings, began, spacing);
-                }
+            Observation::Claimed(uuid) => {
+                self.protocol.claimed(ownership::server_id(&uuid), now);
                 self.succeed();
             }
-            Observation::Found { at, failed } => {
-                self.missing = Missing::default();
-                if failed {
-                    push_spaced(&mut self.release.failed_reads, at, spacing);
-                } else {
-                    self.release.failed_reads.clear();
-                }
+            Observation::Unclaimed => {
+                self.protocol.unclaimed();
+                self.succeed();
+            }
+            Observation::Adopted(order) => {
+                self.protocol.answered(order);
+                self.succeed();
+            }
+            // Whoever would take it again would meet the same.
+            Observation::GaveWay => {
+                self.recorded(None, now);
+                self.fail(now);
+                self.trouble = Some(Trouble::unexpected(
+                    "the server that was to be adopted is another object's, or not live any more",
+                ));
+            }
+            Observation::FinalizerAdded => {
+                self.protocol.added_finalizer();
                 self.succeed();
             }
             Observation::Released(sent) => {
-                self.release.sent = Some(sent);
+                if sent.failed && sent.answer == ReleaseAnswer::Refused {
+                    self.protocol.refused_release();
+                }
+                self.sent = Some(sent);
                 self.succeed();
             }
             Observation::Commanded(name) => {
@@ -405,6 +342,7 @@ impl Memory {
             }
             Observation::Done => self.succeed(),
             Observation::PutBack => {
+                self.protocol.added_finalizer();
                 self.contest.put_back(now);
                 // It says nothing of the calls to the provider that fail.
                 if !self.trouble.as_ref().is_some_and(Trouble::is_providers) {
@@ -442,31 +380,30 @@ impl Memory {
         self.trouble = None;
     }
 
-    /// Notes the connection by which machines are looked for. Another one starts every proof again.
+    /// This process wrote this record of the order.
+    pub fn recorded(&mut self, order: Option<protocol::Order>, now: Duration) {
+        self.protocol.wrote(order, now);
+        self.answer = None;
+    }
+
+    /// Notes the connection by which servers are looked for. Another one starts every proof again.
     pub fn looks_over(&mut self, connection: &str) {
         if self.connection.as_deref() == Some(connection) {
             return;
         }
-        if self.connection.replace(connection.to_owned()).is_none() {
-            return;
-        }
-        self.missing = Missing::default();
-        self.release.failed_reads.clear();
-        if let Some(search) = &mut self.search {
-            search.samples.clear();
-            search.looked = None;
-            search.obstacle = None;
+        if self.connection.replace(connection.to_owned()).is_some() {
+            self.protocol.lost_touch();
         }
     }
 
-    /// Notes since when this process acts. What it collected before proves nothing: another one may have acted.
-    pub fn acts_since(&mut self, since: Duration) {
-        if self.search.as_ref().is_some_and(|s| s.first_seen < since) {
-            self.search = None;
-        }
-        let reads = &self.missing.reads;
-        if reads.first().is_some_and(|read| *read < since) {
-            self.missing = Missing::default();
+    /// Notes since when this process leads. What it knew before proves nothing: another one may have led.
+    pub fn leads_since(&mut self, since: Duration) {
+        if self.led_since.replace(since) != Some(since) {
+            self.protocol = protocol::Memory::default();
+            // What came of its own order it knows whoever led since.
+            if let Some(answer) = &self.answer {
+                self.protocol.answered(ownership::order(answer));
+            }
         }
     }
 
@@ -482,59 +419,6 @@ impl Memory {
             },
         });
     }
-
-    /// Notes the attempt that is known to have made nothing, or that there is none.
-    pub fn closed_seen(&mut self, attempt: Option<&str>, now: Duration) {
-        let is_same = |(known, _): &(String, Duration)| attempt == Some(known);
-        if self.closed.as_ref().is_some_and(is_same) {
-            return;
-        }
-        self.closed = attempt.map(|attempt| (attempt.to_owned(), now));
-    }
-
-    /// Starts the search for an attempt, or goes on with it.
-    pub fn search_for(&mut self, attempt: &str, now: Duration) {
-        if self.search.as_ref().is_none_or(|s| s.attempt != attempt) {
-            self.search = Some(Box::new(Search {
-                attempt: attempt.into(),
-                first_seen: now,
-                samples: Vec::new(),
-                looked: None,
-                obstacle: None,
-            }));
-        }
-    }
-
-    /// Notes whether an account that may keep a server of this object's name is not listed.
-    pub fn unlisted_seen(&mut self, is_unlisted: bool, now: Duration) {
-        match is_unlisted {
-            true => _ = self.unlisted_since.get_or_insert(now),
-            false => self.unlisted_since = None,
-        }
-    }
-
-    /// Notes that the annotation speaks of another mark, or of none.
-    pub fn former_seen(&mut self, mark: Option<&Mark>, now: Duration) {
-        match mark {
-            None => self.former = None,
-            Some(mark) => {
-                if self.former.as_ref().is_none_or(|(m, _)| m != mark) {
-                    self.former = Some((mark.clone(), now));
-                }
-            }
-        }
-    }
-}
-
-/// Keeps at most the moments that matter: each at least `spacing` after the one before.
-/// The first stays, since it says how long something lasts.
-fn push_spaced(moments: &mut Vec<Duration>, at: Duration, spacing: Duration) {
-    if moments.last().is_none_or(|last| at >= *last + spacing) {
-        if moments.len() >= 8 {
-            moments.remove(1);
-        }
-        moments.push(at);
-    }
 }
 
 #[cfg(test)]
@@ -543,43 +427,30 @@ mod tests {
     use api::Reason;
 
     #[test]
-    fn of_many_looks_the_first_and_the_last_are_kept() {
-        let secs = Duration::from_secs;
-        let mut memory = Memory::default();
-        for at in 1..=100 {
-            let (at, listing) = (secs(at), Some(secs(at)));
-            memory.note(Observation::NotFound { at, listing }, at, secs(1));
-        }
-        let Missing { reads, listings } = &memory.missing;
-        for kept in [reads, listings] {
-            assert_eq!(
-                (kept[0], kept[kept.len() - 1], kept.len()),
-                (secs(1), secs(100), 8)
-            );
-        }
-    }
-
-    #[test]
     fn what_the_object_lost_is_put_back_whatever_the_provider_refuses() {
         let secs = Duration::from_secs;
-        let note = serde_json::json!({"cluster": "c", "uid": "u", "mark": "m", "epoch": 1,
-            "attempt": "a", "sendBy": "2026-01-01T00:00:00Z"});
-        let put_back = Effect::PutBack(Box::new(serde_json::from_value(note).unwrap()));
+        let put_back = Effect::AddFinalizer;
         let failed = |trouble: Trouble| {
             let mut memory = Memory::default();
             for _ in 0..9 {
-                memory.note(Observation::Failed(trouble.clone()), secs(10), secs(1));
+                memory.note(Observation::Failed(trouble.clone()), secs(10));
             }
             memory
         };
         let reason = Reason::RequestRefused;
         let message = "no".into();
         let mut memory = failed(Trouble { reason, message });
-        assert!(memory.holds_back(&Effect::LetGo, secs(11)).is_some());
-        assert_eq!(memory.holds_back(&put_back, secs(11)), None);
-        memory.note(Observation::PutBack, secs(11), secs(1));
         assert!(
-            memory.holds_back(&Effect::LetGo, secs(12)).is_some(),
+            memory
+                .holds_back(&Effect::RemoveFinalizer, secs(11))
+                .is_some()
+        );
+        assert_eq!(memory.holds_back(&put_back, secs(11)), None);
+        memory.note(Observation::PutBack, secs(11));
+        assert!(
+            memory
+                .holds_back(&Effect::RemoveFinalizer, secs(12))
+                .is_some(),
             "as before"
         );
         // What fails to be written waits as anything does.

@@ -7,6 +7,7 @@ pub mod install_memory;
 pub mod memory;
 pub mod observed;
 pub mod on_record;
+pub mod ownership;
 pub mod password_memory;
 pub mod recall;
 pub mod steps;

@@ -22,6 +22,8 @@ pub struct ObservedServer {
     pub now: Moment,
     /// The wall clock at the start of this process.
     pub wall_at_start: i64,
+    /// UID of the object's namespace, or why it is not known.
+    pub namespace_uid: Result<Arc<str>, String>,
     /// Since when, by the monotonic clock, this process acts for the namespace of the object; None: it does not.
     pub acting_since: Option<Duration>,
     /// When this process first saw the object; None: it does not know it.
@@ -30,8 +32,6 @@ pub struct ObservedServer {
     pub absent_from: Option<Duration>,
     /// Identity of the cluster that this process works for.
     pub cluster: ClusterId,
-    /// Whether this process sees the objects of all namespaces.
-    pub all_namespaces: bool,
     /// Whether the kind itself is being deleted; None: it cannot be seen.
     pub kind_deleting: Option<bool>,
     /// The account that pays.
@@ -56,11 +56,11 @@ impl ObservedServer {
         let mut facts = Facts {
             now: self.now,
             wall_at_start: self.wall_at_start,
+            namespace_uid: self.namespace_uid,
             acting_since,
             first_seen: self.first_seen.unwrap_or(self.now.mono),
-            is_newcomer: self.absent_from.is_some_and(|began| began >= acting_since),
+            created_since_leading: self.absent_from.is_some_and(|began| began >= acting_since),
             cluster: self.cluster,
-            all_namespaces: self.all_namespaces,
             kind_deleting: self.kind_deleting,
             account: self.account,
             installation: self.installation,
@@ -68,12 +68,12 @@ impl ObservedServer {
             named_keys: self.named_keys,
             own: Vec::new(),
             recorded: None,
-            retained: Vec::new(),
-            unlisted: Vec::new(),
-            former: None,
-            external: None,
-            other_marks: Vec::new(),
+            former: Vec::new(),
+            suspects: Vec::new(),
+            named: None,
             recorded_elsewhere: Vec::new(),
+            owned_elsewhere: Vec::new(),
+            is_handed_over: false,
             commands: self.commands,
             power,
             memory: self.memory,

@@ -1,46 +1,39 @@
 //! What a server object has on record at its account.
 
-use crate::{
-    account::on_record::{OnRecord, RecordedMachine},
-    mark::ClusterId,
-};
-use api::{
-    BareMetalServer,
-    server::{OrderOutcome, OrderRecord},
-};
+use crate::account::on_record::{OnRecord, OpenOrder, RecordedMachine};
+use api::{BareMetalServer, server::OrderOutcome};
 use hosting_types::ServerStatus;
 
-/// What an object has on record at its account: the machine of its last order, or that the order is open. From
-/// its status alone, which stands before anything is sent: anybody may write an annotation.
-pub fn on_record(cluster: &ClusterId, object: &BareMetalServer, all: &mut OnRecord) {
+/// What an object has on record at its account: the server of its last order, or that the order is open. `place`: as in the
+/// tags of its servers, where that is known.
+pub fn on_record(object: &BareMetalServer, place: Option<&str>, all: &mut OnRecord) {
     let Some(status) = &object.status else {
         return;
     };
-    let Some(OrderRecord {
-        intent, outcome, ..
-    }) = &status.records.order
-    else {
+    let Some(order) = &status.records.order else {
         return;
     };
-    let meta = &object.metadata;
-    let (namespace, name) = (meta.namespace.as_deref(), meta.name.as_deref());
-    let uid = meta.uid.as_deref().unwrap_or_default();
-    let mark = cluster.object_mark(namespace.unwrap_or_default(), name.unwrap_or_default(), uid);
     // A copied or restored object speaks of an order of another.
-    if intent.uid != uid || intent.mark != mark.as_str() {
+    if Some(&order.uid) != object.metadata.uid.as_ref() {
         return;
     }
-    let lineage = intent.account.as_ref().map(|a| a.lineage.clone());
-    if let Some(uuid) = &status.uuid {
-        let word = status.provider_status.as_deref();
-        all.machines.push(RecordedMachine {
-            uuid: uuid.to_ascii_lowercase(),
-            mark: intent.mark.clone(),
-            live: word.is_none_or(|word| ServerStatus::parse(word).is_live()),
-            lineage,
-        });
-    } else if outcome.is_none_or(|o| o == OrderOutcome::Created) {
-        all.open.push(intent.mark.clone());
+    let place = place.unwrap_or_default().to_owned();
+    match (order.outcome, &order.server) {
+        (Some(OrderOutcome::Created | OrderOutcome::Adopting), Some(uuid)) => {
+            let word = status.provider_status.as_deref();
+            all.machines.push(RecordedMachine {
+                uuid: uuid.to_ascii_lowercase(),
+                place,
+                live: word.is_none_or(|word| ServerStatus::parse(word).is_live()),
+                lineage: Some(order.account_id.clone()),
+            });
+        }
+        (None, _) => all.open.push(OpenOrder {
+            place,
+            seq: order.seq,
+            lineage: order.account_id.clone(),
+        }),
+        _ => {}
     }
 }
 
@@ -51,34 +44,27 @@ mod tests {
 
     #[test]
     fn only_an_own_order_in_status_is_on_record() {
-        let cluster = ClusterId::parse("0123456789abcdef").unwrap();
-        let mark = |uid: &str| cluster.object_mark("shop", "web", uid).as_str().to_owned();
-        let recorded = |of: &str, outcome: Option<&str>, machine: Option<&str>| {
-            let intent = json!({
-                "cluster": "0123456789abcdef", "uid": of, "mark": mark(of), "epoch": 1, "attempt": "a",
-                "sendBy": "2026-09-21T14:00:00Z",
-                "account": {"kind": "ProviderAccount", "name": "default", "uid": "u",
-                    "accountID": "l", "credentialsHash": "c"},
-            });
-            let mut order = intent.clone();
-            order["outcome"] = json!(outcome);
+        let recorded = |of: &str, outcome: Option<&str>, server: Option<&str>| {
+            let order = json!({"uid": of, "seq": 1, "nonce": "a", "sendBy": "2026-09-21T14:00:00Z",
+                "accountID": "l", "outcome": outcome, "server": server});
             let object: BareMetalServer = serde_json::from_value(json!({
                 "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
-                "metadata": {"name": "web", "namespace": "shop", "uid": "uid-1",
-                    "annotations": {"flexmetal.dev/order": intent.to_string()}},
+                "metadata": {"name": "web", "namespace": "shop", "uid": "uid-1"},
                 "spec": {"location": "here", "instanceType": "small", "os": {"slug": "some-os"}},
-                "status": {"records": {"order": order}, "uuid": machine, "providerStatus": "released"},
+                "status": {"records": {"order": order}, "providerStatus": "released"},
             }))
             .unwrap();
             let mut all = OnRecord::default();
-            on_record(&cluster, &object, &mut all);
+            on_record(&object, Some("o"), &mut all);
             all
         };
-        let lineage = Some("l".to_owned());
         let open = recorded("uid-1", None, None);
-        assert_eq!((open.machines.len(), open.open), (0, vec![mark("uid-1")]));
-        let lost = recorded("uid-1", Some("Created"), None);
-        assert_eq!(lost.open, vec![mark("uid-1")]);
+        let order = OpenOrder {
+            place: "o".into(),
+            seq: 1,
+            lineage: "l".into(),
+        };
+        assert_eq!((open.machines.len(), open.open), (0, vec![order]));
         assert_eq!(
             recorded("uid-1", Some("Refused"), None),
             OnRecord::default()
@@ -86,10 +72,10 @@ mod tests {
         let made = recorded("uid-1", Some("Created"), Some("AB")).machines;
         assert_eq!((made[0].uuid.as_str(), made[0].live), ("ab", false));
         assert_eq!(
-            (&made[0].mark, &made[0].lineage),
-            (&mark("uid-1"), &lineage)
+            (made[0].place.as_str(), made[0].lineage.as_deref()),
+            ("o", Some("l"))
         );
-        // A manifest that was copied or restored, and an annotation that anybody may write.
+        // A manifest that was copied or restored.
         assert_eq!(recorded("uid-0", None, Some("ab")), OnRecord::default());
     }
 }

@@ -1,60 +1,47 @@
-//! Brings what this process knows of an object's machines up to the moment of its facts.
+//! Brings what this process knows of an object's servers up to the moment of its facts.
 //!
-//! Pure, so that an effect can do it again right before what cannot be undone, and the model check too.
-
-mod external;
+//! Pure, so that an effect can do it again right before what cannot be undone.
 
 use super::{
-    decide::{
-        evidence::{Evidence, evidence},
-        fence, machine, reinstall,
-    },
-    facts::{Facts, Former},
-    memory::Missing,
+    decide::{machine, reinstall},
+    facts::{Facts, Named, is_same_uuid},
+    ownership,
 };
 use crate::{
     account::{
-        left_behind::{Left, LeftBehind},
+        marks,
         view::{Sighting, State, View},
     },
-    mark::Mark,
+    owner::{Owner, parse_order_tag},
+    protocol::resolve,
 };
-use api::install::InstallHistory;
+use api::{install::InstallHistory, names::ORDER_TAG};
+use hosting_types::{Server, ServerId};
+use std::sync::Arc;
 
 /// What is known outside of the object.
 pub trait Known {
-    /// Every machine that is known to bear this mark, any epoch, any state.
-    fn bearing(&self, mark: &Mark) -> Vec<Sighting>;
-    /// A machine by its identifier, whatever it bears.
-    fn machine(&self, uuid: &str) -> Option<Sighting>;
-    /// Every machine that objects of this place left behind, in any account that the namespace may use, any state; with
-    /// the accounts that may have more, not being listed yet.
-    fn left_behind(&self, of: &Left<'_>) -> LeftBehind;
-    /// Whether a living object other than the one with this UID bears the mark; None: that cannot be seen.
-    /// `is_of_namespace`: it could only be one of the same namespace.
-    fn is_claimed(&self, mark: &Mark, except: &str, is_of_namespace: bool) -> Option<bool>;
-    /// Whether the object of this mark has this machine on record, or in its metadata an order of this mark or the note of
-    /// the machine's release.
-    fn has_settled(&self, mark: &Mark, uuid: &str) -> bool;
-    /// Whether an object other than the one with this UID has this machine on record.
+    /// Every server with an order tag of this namespace and name, from whichever life of the namespace, any state.
+    fn of_place(&self, place: &str) -> Vec<Sighting>;
+    /// A server by its identifier, whatever it bears.
+    fn server(&self, uuid: &str) -> Option<Sighting>;
+    /// Whether an object with this owner exists, other than the one with this UID; none: that cannot be seen.
+    fn is_owner(&self, owner: &str, except: &str) -> Option<bool>;
+    /// Whether an object other than the one with this UID has this server on record.
     fn is_recorded(&self, uuid: &str, except: &str) -> bool;
+    /// Whether a living object of the namespace other than the one with this UID names this server.
+    fn is_named(&self, uuid: &str, namespace: &str, except: &str) -> bool;
 }
 
-/// Fills in the machines, and what is remembered from now on: since when an order is searched for, or
-/// a former mark seen. None for `known`: there is no account, and what was known of machines stays.
+/// Fills in the servers, and what is remembered from now on. None for `known`: there is no account, and what was known of
+/// servers stays.
 ///
 /// Changes `facts.memory`, which the caller keeps.
 pub fn recall(facts: &mut Facts, known: Option<&impl Known>) {
-    let found = evidence(facts);
     let now = facts.now.mono;
-    facts.memory.acts_since(facts.acting_since);
-    if let Some(attempt) = found.open_attempt() {
-        facts.memory.search_for(attempt, now);
-    }
-    facts.memory.former_seen(found.other_mark(), now);
+    facts.memory.leads_since(facts.acting_since);
     let asked = facts.reconcile_request().map(str::to_owned);
     facts.memory.asked.note(asked.as_deref(), now);
-    facts.memory.closed_seen(found.closed_attempt(), now);
     let installs = reinstall::of_status(facts);
     let open = installs.as_ref().and_then(InstallHistory::open);
     facts.memory.install.follows(open, now);
@@ -67,72 +54,189 @@ pub fn recall(facts: &mut Facts, known: Option<&impl Known>) {
     }
     if facts.view().is_some_and(is_blocked) {
         // Meanwhile it may be shown again, and nobody would see it: what was collected before proves nothing after it.
-        facts.memory.missing = Missing::default();
+        facts.memory.protocol.lost_touch();
     }
     let recorded = facts.object.status.as_ref().map(|s| &*s.records.tags);
     let (named, tags) = (&facts.object.spec.tags, &mut facts.memory.tags);
     tags.forget(now, named, recorded.unwrap_or_default());
-    let Some(known) = known else { return };
-    facts.recorded = match &found {
-        Evidence::Own(attempt) => attempt.uuid.as_deref().and_then(|uuid| known.machine(uuid)),
-        _ => None,
+    let order = facts.order().map(ownership::order);
+    let object = ownership::object(facts);
+    facts
+        .memory
+        .protocol
+        .see(&object, order, facts.created_since_leading, now);
+    let (Some(known), Some(owner)) = (known, facts.owner()) else {
+        return;
     };
-    facts.own = known.bearing(&facts.mark());
-    if let Some(read) = read_in_between(facts) {
-        facts.own.push(read);
-    }
-    facts.external = external::named(facts, known);
-    if let Some(shown) = external::marked(facts) {
-        facts.own.push(shown);
-    }
-    let own = facts.mark();
-    facts.own.retain(|s| !found.is_of_earlier(&own, &s.server));
-    let over = machine::kept(facts, &found).map(|kept| kept.server);
+    servers(facts, known, &owner);
+    elsewhere(facts, known, &owner);
+    let over = machine::kept(facts).map(|kept| kept.server);
     let over = over.filter(|server| !server.status.is_live());
     facts.memory.over_seen(over.as_deref(), now);
-    if !facts.own.is_empty() {
-        // It is shown again: an earlier search for it proves nothing any more.
-        facts.memory.missing = Missing::default();
+    let Some(account) = facts.view().cloned() else {
+        return;
+    };
+    let shown = ownership::shown(facts, &owner);
+    let observed = ownership::view(facts, &account, &shown).map(|view| resolve::observed(&view));
+    if let Some(observed) = observed {
+        facts.memory.protocol = observed;
     }
-    LeftBehind {
-        machines: facts.retained,
-        unlisted: facts.unlisted,
-    } = left_behind(facts, known);
-    facts.memory.unlisted_seen(!facts.unlisted.is_empty(), now);
-    facts.former = found.other_mark().map(|mark| Former {
-        claimed: known.is_claimed(mark, facts.uid(), false),
-        machines: known.bearing(mark),
-    });
-    external::recall(facts, known);
 }
 
-/// The recorded machine, where it bears the object's mark and the search by mark does not show it: the two are asked for
-/// one after the other, and it came or went in between.
-fn read_in_between(facts: &Facts) -> Option<Sighting> {
-    let recorded = facts.recorded.as_ref()?;
-    let is_it = |s: &Sighting| s.server.id == recorded.server.id;
-    let is_own = fence::bears(&recorded.server, &facts.mark());
-    (is_own && !facts.own.iter().any(is_it)).then(|| recorded.clone())
-}
-
-/// Whether nobody looks at the machines of the account now.
+/// Whether nobody looks at the servers of the account now.
 fn is_blocked(view: &View) -> bool {
     matches!(view.state, State::Blocked(..))
 }
 
-/// What earlier objects of this place left behind, live machines alone. Only who has no live one may order one.
-fn left_behind(facts: &Facts, known: &impl Known) -> LeftBehind {
-    if facts.deleting() || facts.own.iter().any(|s| s.server.status.is_live()) {
-        return LeftBehind::default();
+fn servers(facts: &mut Facts, known: &impl Known, owner: &Owner) {
+    let recorded = facts.order().and_then(|order| order.server.clone());
+    // From reads and polls alone: a list of long ago may show what is gone.
+    facts.recorded = recorded.and_then(|uuid| known.server(&uuid));
+    let is_own = |server: &Server| bears(server, owner);
+    let mut place = known.of_place(owner.place());
+    // What the lists show on which it is decided counts, whatever a read said since: gone is proved, and never taken from one
+    // answer. Who has a live server on record needs none of that.
+    let has_one = facts
+        .recorded
+        .as_ref()
+        .is_some_and(|s| s.server.status.is_live());
+    if !has_one {
+        // Of the one on record only reads and polls are believed.
+        let is_its = |s: &Server| {
+            marks::places(s).any(|it| it == owner.place()) && !facts.has(s.id.as_str())
+        };
+        for row in listed(facts, is_its)
+            .into_iter()
+            .chain(proved(facts, is_its))
+        {
+            merge(&mut place, row);
+        }
     }
-    let place = facts.cluster.place_mark(facts.namespace(), facts.name());
-    let mut left = known.left_behind(&Left {
-        namespace: facts.namespace(),
-        place: place.as_str(),
-        since: facts.acting_since,
+    if let Some(recorded) = facts.recorded.clone().filter(|s| is_own(&s.server)) {
+        merge(&mut place, recorded);
+    }
+    facts.named = named(facts, known);
+    if let Some(shown) = facts.named.as_ref().and_then(|named| named.shown.clone())
+        && is_own(&shown.server)
+        && !facts.has(shown.server.id.as_str())
+    {
+        merge(&mut place, shown);
+    }
+    (facts.own, facts.former) = place.into_iter().partition(|s| is_own(&s.server));
+    facts.former.retain(|s| s.server.status.is_live());
+    facts.former.sort_by(|a, b| a.server.id.cmp(&b.server.id));
+    facts.suspects = suspects(facts);
+}
+
+/// Servers of the newest list of the whole account of which this is so.
+fn listed(facts: &Facts, is_it: impl Fn(&Server) -> bool) -> Vec<Sighting> {
+    let Some((seen, servers)) = facts.view().and_then(|view| view.servers.as_ref()) else {
+        return Vec::new();
+    };
+    let found = servers.iter().filter(|server| is_it(server));
+    let found = found.map(|server| Sighting {
+        server: Arc::new(server.clone()),
+        seen: *seen,
     });
-    let machines = &mut left.machines;
-    machines.retain(|s| s.server.status.is_live());
-    machines.sort_by(|a, b| a.server.id.as_str().cmp(b.server.id.as_str()));
-    left
+    found.collect()
+}
+
+/// Servers of the newest list of the cluster's tag of which this is so.
+fn proved(facts: &Facts, is_it: impl Fn(&Server) -> bool) -> Vec<Sighting> {
+    let Some(proof) = facts.view().and_then(|view| view.proof.as_ref()) else {
+        return Vec::new();
+    };
+    let found = proof.servers.iter().filter(|server| is_it(server));
+    let found = found.map(|server| Sighting {
+        server: server.clone(),
+        seen: proof.began,
+    });
+    found.collect()
+}
+
+/// Of two sightings of a server the newer one stays.
+fn merge(all: &mut Vec<Sighting>, new: Sighting) {
+    match all.iter_mut().find(|s| s.server.id == new.server.id) {
+        Some(known) if known.seen < new.seen => *known = new,
+        Some(_) => {}
+        None => all.push(new),
+    }
+}
+
+/// Whether a server has an order tag of this owner.
+pub fn bears(server: &Server, owner: &Owner) -> bool {
+    let mut owners = server.tags.iter().filter_map(|tag| parse_order_tag(tag));
+    owners.any(|(it, _)| it == owner.as_str())
+}
+
+/// The server that the spec names, as a read, a poll or the list of every server showed it last.
+fn named(facts: &Facts, known: &impl Known) -> Option<Named> {
+    let uuid = facts.object.spec.external_id.clone()?;
+    let is_it = |id: &str| is_same_uuid(id, &uuid);
+    let listed = facts.view().and_then(|view| view.servers.as_ref());
+    let on_list = listed.and_then(|(at, all)| {
+        let server = all.iter().find(|s| is_it(s.id.as_str()))?;
+        let server = Arc::new(server.clone());
+        Some(Sighting { server, seen: *at })
+    });
+    let looked = listed.map(|(at, _)| *at);
+    // What a later list does not show is not there any more.
+    let read = known.server(&uuid);
+    let read = read.filter(|s| on_list.is_some() || looked.is_none_or(|at| s.seen >= at));
+    let shown = on_list.into_iter().chain(read).max_by_key(|s| s.seen);
+    Some(Named {
+        uuid,
+        shown,
+        looked,
+    })
+}
+
+/// Live servers of the object's host name without an order tag, on the newest list of all. Of an order that is open: made
+/// since.
+fn suspects(facts: &Facts) -> Vec<Sighting> {
+    let open = facts.order().filter(|order| order.outcome.is_none());
+    // By whichever is earlier: a number may be ahead of the clock.
+    let since = open.map_or(i64::MIN, |order| i64::from(order.seq).min(order.send_by));
+    let hostname = open.map(|order| order.hostname.as_str());
+    let hostname = hostname.filter(|name| !name.is_empty());
+    let hostname = hostname.unwrap_or_else(|| facts.hostname());
+    listed(facts, |server| is_suspect(server, hostname, since))
+}
+
+/// How far the provider's clock may be from ours, in seconds.
+const CLOCK_SLACK: i64 = 300;
+
+/// A live server of this host name, made since, that has no order tag: perhaps the object's, with that tag lost. The cluster's
+/// tag alone does not clear it: it says whose cluster, not whose order.
+pub fn is_suspect(server: &Server, hostname: &str, since: i64) -> bool {
+    let earliest = since.saturating_sub(CLOCK_SLACK);
+    server.status.is_live()
+        && server.name.trim().eq_ignore_ascii_case(hostname)
+        && server.created_at.is_none_or(|at| at >= earliest)
+        && !server.tags.iter().any(|tag| tag.starts_with(ORDER_TAG))
+}
+
+/// What others have of all those servers.
+fn elsewhere(facts: &mut Facts, known: &impl Known, owner: &Owner) {
+    let uid = facts.uid();
+    let is_recorded = |server: &Server| known.is_recorded(server.id.as_str(), uid);
+    // Of a former life of the namespace there is no object any more.
+    let is_owned = |server: &Server| {
+        let owners = server.tags.iter().filter_map(|tag| parse_order_tag(tag));
+        let mut others = owners
+            .map(|(it, _)| it)
+            .filter(|it| !it.starts_with(owner.place()));
+        others.any(|it| known.is_owner(it, uid) != Some(false))
+    };
+    let which = |is_so: &dyn Fn(&Server) -> bool| -> Vec<ServerId> {
+        let found = ownership::sightings(facts).filter(|s| is_so(&s.server));
+        found.map(|s| s.server.id.clone()).collect()
+    };
+    let (recorded, owned) = (which(&is_recorded), which(&is_owned));
+    let handed = facts.order().and_then(|order| order.created());
+    let is_handed_over =
+        handed.is_some_and(|server| known.is_named(server, facts.namespace(), uid));
+    facts.recorded_elsewhere = recorded;
+    facts.owned_elsewhere = owned;
+    facts.is_handed_over = is_handed_over;
 }

@@ -4,10 +4,7 @@
 //! record, and a pass that finds nothing new tells nothing.
 
 use super::{
-    decide::{
-        evidence::{self, ADOPTED},
-        expiry,
-    },
+    decide::expiry,
     facts::{Facts, is_same_uuid},
 };
 use crate::report::{News, Severity, Step};
@@ -18,7 +15,6 @@ use api::{
     root_password::{PasswordWarning, RootPasswordRecord},
     server::{BareMetalServerStatus, OrderOutcome, OrderRecord},
 };
-use evidence::{Evidence, evidence};
 use hosting_types::ServerStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -98,7 +94,8 @@ fn held_back(status: &BareMetalServerStatus) -> Option<Reason> {
 /// The machine whose release has to be told now: it is on record, and neither this process told it nor,
 /// by the status that follows, a former one.
 pub fn release_to_tell(facts: &Facts) -> Option<&str> {
-    let uuid = facts.release_begun()?;
+    let begun = facts.release_begun().filter(|_| facts.deleting());
+    let uuid = begun?.server.as_str();
     let is_it = |other: &str| is_same_uuid(other, uuid);
     let is_own = facts.own.iter().any(|s| is_it(s.server.id.as_str()));
     let is_told = facts.memory.release_told.as_deref().is_some_and(is_it);
@@ -210,36 +207,23 @@ fn of_order(
     next: &BareMetalServerStatus,
 ) -> Option<News> {
     let order = next.records.order.as_ref()?;
-    let is_same = |other: &&OrderRecord| {
-        let (one, other) = (&order.intent, &other.intent);
-        (one.epoch, &one.attempt) == (other.epoch, &other.attempt)
-    };
+    let is_same = |other: &&OrderRecord| (order.seq, &order.nonce) == (other.seq, &other.nonce);
     let was = before.records.order.as_ref().filter(is_same);
     let is_new = was.is_none_or(|was| was.outcome != order.outcome);
-    let tag = order.intent.tag();
-    let uuid = next.uuid.as_deref().unwrap_or("of unknown identifier");
+    let tag = facts.order_tag(order).unwrap_or_default();
+    let uuid = order.server.as_deref().unwrap_or("of unknown identifier");
     match order.outcome {
-        // The status that an order starts with says so; whatever follows says how it ended, or does not know.
         None => {
-            let reason = |status: &BareMetalServerStatus| {
-                of_type(&status.conditions, Type::Ready).map(|c| c.reason.clone())
-            };
-            let ordering = Some(Reason::Ordering.as_str());
-            let is_lost = was.is_some()
-                && reason(before).as_deref() == ordering
-                && reason(next).as_deref() != ordering;
+            let is_lost = order.answer_lost && was.is_some_and(|was| !was.answer_lost);
             is_lost.then(|| {
                 Step::AnswerLost.news(format!(
                     "the answer to the order was lost; looking for the tag {tag}; nothing is ordered meanwhile"
                 ))
             })
         }
-        Some(OrderOutcome::Created) if is_new => Some(match found(facts, next, order) {
-            Step::TakenOver => Step::TakenOver.news(format!(
-                "machine {uuid} of an earlier object of this name is this object's now, with the tag {tag}"
-            )),
+        Some(OrderOutcome::Created) if is_new => Some(match found(was, order) {
             Step::Adopted => Step::Adopted.news(format!(
-                "machine {uuid} was there before this object, and is this object's now, with the tag {tag}"
+                "machine {uuid} was there before this order, and is this object's now, with the tag {tag}"
             )),
             Step::Ordered => {
                 let kind = next.instance_type.as_deref().unwrap_or_default();
@@ -248,8 +232,8 @@ fn of_order(
                     "the provider took the order: machine {uuid}, {kind} at {place}, with the tag {tag}"
                 ))
             }
-            _ => Step::FoundByMark.news(format!(
-                "machine {uuid} bears the tag {tag} of this object, and is its machine"
+            _ => Step::FoundByTag.news(format!(
+                "machine {uuid} has the tag {tag} of this order, and is the object's"
             )),
         }),
         Some(OrderOutcome::Refused) if is_new => {
@@ -262,25 +246,13 @@ fn of_order(
     }
 }
 
-/// How the machine of an order came to be known.
-fn found(facts: &Facts, next: &BareMetalServerStatus, order: &OrderRecord) -> Step {
-    if matches!(evidence(facts), Evidence::Former(..)) {
-        return Step::TakenOver;
-    }
-    let named = facts.object.spec.external_id.as_deref();
-    let is_named = named
-        .zip(next.uuid.as_deref())
-        .is_some_and(|(n, u)| is_same_uuid(n, u));
-    if is_named && order.intent.attempt == ADOPTED {
-        return Step::Adopted;
-    }
-    let answered = facts.memory.order.as_ref();
-    let is_answered = answered.is_some_and(|known| {
-        known.outcome == Some(OrderOutcome::Created) && known.intent.attempt == order.intent.attempt
-    });
-    match is_answered {
-        true => Step::Ordered,
-        false => Step::FoundByMark,
+/// How the server of an order came to be known.
+fn found(was: Option<&OrderRecord>, order: &OrderRecord) -> Step {
+    let is_adopted = was.is_some_and(|was| was.outcome == Some(OrderOutcome::Adopting));
+    match (is_adopted || order.nonce.is_empty(), order.answer_lost) {
+        (true, _) => Step::Adopted,
+        (false, false) => Step::Ordered,
+        (false, true) => Step::FoundByTag,
     }
 }
 

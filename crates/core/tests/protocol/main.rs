@@ -120,7 +120,11 @@ fn holds(scene: &Scene) -> usize {
 /// The scenes that this run walks.
 fn selected(list: &str, all: Vec<Scene>) -> Vec<Scene> {
     match std::env::var("MODEL_SCENE") {
-        Ok(only) => all.into_iter().filter(|s| s.name == only).collect(),
+        Ok(only) => {
+            let named: Vec<Scene> = all.into_iter().filter(|s| s.name == only).collect();
+            assert!(!named.is_empty(), "no scene is called {only}");
+            named
+        }
         Err(_) => tiers::select(list, all, |s| scenes::seconds(s.name)),
     }
 }

@@ -6,7 +6,7 @@ use super::{
     scene::Scene,
     world::{Broken::*, *},
 };
-use flexmetal_core::protocol::{Order, State, Step, Why, Words};
+use flexmetal_core::protocol::{Acknowledged, Order, State, Step, Why};
 
 /// Something that people or the provider do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -216,7 +216,7 @@ fn words(scene: &Scene, world: &World, slot: usize, may: &mut impl FnMut(Fault, 
     };
     let is_none = world.live_of(object.owner).next().is_none() && !world.is_under_way(object.owner);
     match why {
-        Why::Exists => {
+        Why::ServerExists => {
             may(Fault::Word, Act::Another(slot));
             let former = world
                 .servers
@@ -349,7 +349,7 @@ pub fn act(scene: &Scene, world: &mut World, act: Act) {
             Fault::Etcd
         }
         Act::Another(slot) => {
-            touch(world, slot, &|o| o.words.another = true);
+            touch(world, slot, &|o| o.acknowledged.order_another = true);
             let owner = world.objects[slot].map(|o| o.owner);
             for server in world.servers.iter_mut().flatten() {
                 server.beside |= owner.is_some_and(|o| o.name == server.owner.name);
@@ -357,11 +357,11 @@ pub fn act(scene: &Scene, world: &mut World, act: Act) {
             Fault::Word
         }
         Act::Adopt(slot, at) => {
-            touch(world, slot, &|o| o.words.adopt = Some(id(at)));
+            touch(world, slot, &|o| o.acknowledged.adopt = Some(id(at)));
             Fault::Word
         }
         Act::Absent(slot) => {
-            touch(world, slot, &|o| o.words.absent = true);
+            touch(world, slot, &|o| o.acknowledged.assume_absent = true);
             Fault::Word
         }
         Act::Key => {
@@ -402,7 +402,7 @@ fn apply(world: &mut World, slot: usize, with_status: bool) {
         owner,
         version: 0,
         deleting: false,
-        words: Words::default(),
+        acknowledged: Acknowledged::default(),
         ..backup
     };
     world.objects[slot] = Some(match with_status {

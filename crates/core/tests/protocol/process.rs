@@ -6,8 +6,8 @@ use super::{
     world::{Broken::*, *},
 };
 use flexmetal_core::protocol::{
-    self, After, End, Known, List, Memory, Object, Order, Outcome, Release, Server, ServerId,
-    State, Step, View, Wait, Words, release, resolve, take,
+    self, Acknowledged, After, End, Known, List, Memory, Object, Order, Outcome, Release, Server,
+    ServerId, State, Step, View, Wait, adopt, order, release, resolve,
 };
 
 /// How a call or a write ends.
@@ -106,17 +106,16 @@ impl Hand<'_> {
             id: id(index),
             state: server.state,
             created: unix(server.created),
-            cluster: server.cluster,
-            foreign: server.foreign,
-            own: own.max(),
-            former: tags().any(is_former),
-            others: tags().any(|(owner, _)| *owner != mine),
-            other_namespace: tags()
+            has_cluster_tag: server.cluster,
+            has_other_cluster: server.foreign,
+            own_seq: own.max(),
+            is_of_former_namespace: tags().any(is_former),
+            has_other_owner: tags().any(|(owner, _)| *owner != mine),
+            has_other_namespace: tags()
                 .any(|(owner, _)| self.namespace_of(*owner) != self.namespace_of(mine)),
-            kept: server.kept,
-            suspect: tags().next().is_none() && is_same_host,
+            is_retained: server.kept,
+            is_untagged_namesake: tags().next().is_none() && is_same_host,
             seen: span(seen.at),
-            listed: seen.listed,
         }
     }
 
@@ -213,7 +212,7 @@ impl Hand<'_> {
                 true => After::Replace,
                 false => After::Wait,
             },
-            words: object.words,
+            acknowledged: object.acknowledged,
         }
     }
 
@@ -230,6 +229,8 @@ impl Hand<'_> {
             (recorded, owned) = (Vec::new(), Vec::new());
         }
         let (list, whole) = (self.known(process.list), self.known(process.whole));
+        let recorded_at = object.record().and_then(|order| order.outcome.server());
+        let recorded_at = recorded_at.map(index);
         let mut view = View {
             now: self.now(),
             unix: unix(self.world.now),
@@ -238,11 +239,13 @@ impl Hand<'_> {
             object: self.facts(object, &objects),
             memory,
             servers: &servers,
-            recorded: &recorded,
-            owned: &owned,
+            recorded_elsewhere: &recorded,
+            owned_elsewhere: &owned,
             // Each list of the account is one of the cluster's tag, too.
-            list,
-            whole,
+            cluster_list: list,
+            account_list: whole,
+            is_listed: recorded_at
+                .is_some_and(|at| process.seen[at].is_some_and(|seen| seen.listed)),
             account: self.world.account_id(),
             is_shared: self.scene.is_shared,
         };
@@ -451,7 +454,9 @@ impl Hand<'_> {
     }
 
     fn record(&mut self, at: (u8, u8), order: Option<Order>) -> bool {
-        let is_written = self.write(at, |o| (o.order, o.words) = (order, Words::default()));
+        let is_written = self.write(at, |o| {
+            (o.order, o.acknowledged) = (order, Acknowledged::default())
+        });
         if is_written {
             self.wrote(order);
         }
@@ -542,18 +547,10 @@ impl Hand<'_> {
         }
         self.world.nonces += 1;
         let now = self.world.now;
-        let seq = u32::try_from(unix(now)).unwrap().max(after + 1);
-        let order = Order {
-            uid: object.uid(),
-            seq,
-            nonce: self.world.nonces.into(),
-            send_by: unix(now + 1),
-            account: self.world.account_id(),
-            outcome: Outcome::Open,
-            answer_lost: false,
-            lost,
-            cut,
-        };
+        let nonce = self.world.nonces.into();
+        let order = self.with_view(&object, &memory, |view| {
+            order::open_record(view, after, (lost, cut), nonce, unix(now + 1))
+        });
         let at @ (uid, version) = (object.uid, object.version);
         match answer {
             // Between the read and the write another process may write.
@@ -566,7 +563,9 @@ impl Hand<'_> {
                 });
             }
             Answer::Ok => {
-                if self.write(at, |o| (o.order, o.words) = (Some(order), Words::default())) {
+                if self.write(at, |o| {
+                    (o.order, o.acknowledged) = (Some(order), Acknowledged::default())
+                }) {
                     self.wrote(Some(order));
                     self.go(Task::Send {
                         order,
@@ -575,7 +574,9 @@ impl Hand<'_> {
                 }
             }
             Answer::After => {
-                self.write(at, |o| (o.order, o.words) = (Some(order), Words::default()));
+                self.write(at, |o| {
+                    (o.order, o.acknowledged) = (Some(order), Acknowledged::default())
+                });
                 self.go(Task::Send {
                     order,
                     is_sure: false,
@@ -627,7 +628,8 @@ impl Hand<'_> {
                 server,
                 uid,
                 send_by,
-            } => self.look(server, uid, send_by),
+                release,
+            } => self.look(server, uid, send_by, release),
             Task::Delete {
                 server,
                 uid,
@@ -640,17 +642,23 @@ impl Hand<'_> {
     fn send(&mut self, order: Order, is_sure: bool, answer: Answer) {
         let slot = self.slot;
         let live = self.world.objects[slot];
-        let stands = live.and_then(|o| o.record()).is_some_and(|it| it == order);
-        if !is_sure && !stands && !self.is_off(Rule::Nonce) {
-            return;
-        }
-        if !is_sure {
+        let found = match is_sure || self.is_off(Rule::Nonce) {
+            true => Some(order),
+            false => live.and_then(|o| o.record()),
+        };
+        if !is_sure && found == Some(order) {
             self.learn(live);
             self.wrote(Some(order));
         }
-        let is_late = unix(self.world.now) > order.send_by && !self.is_off(Rule::SendBy);
-        if is_late {
-            return self.memory().answered(order.with(Outcome::NotSent));
+        let now = match self.is_off(Rule::SendBy) {
+            true => order.send_by,
+            false => unix(self.world.now),
+        };
+        if !order::may_send(&order, found.as_ref(), now) {
+            if found == Some(order) {
+                self.memory().answered(order.with(Outcome::NotSent));
+            }
+            return;
         }
         let Some(key) = self.own().key else { return };
         let Some(object) = live
@@ -773,18 +781,27 @@ impl Hand<'_> {
         let there = self.world.servers[at];
         let is_owned = there.is_some_and(|s| others().any(|o| s.has_tag(o.owner)));
         let is_owned = is_owned && !self.is_off(Rule::Alone);
-        let gives_way = self.is_off(Rule::HoldOn) || self.is_off(Rule::ClaimFirst);
+        let gives_way = self.is_off(Rule::HoldOn);
         let server = Server {
-            own: server.own.filter(|_| !gives_way),
+            own_seq: server.own_seq.filter(|_| !gives_way),
             ..server
         };
-        match take::claim(&server, is_recorded, is_owned) {
-            take::Claim::GiveWay => _ = self.record((object.uid, object.version), None),
-            take::Claim::Tag if there.is_some_and(|s| s.cluster && s.has_tag(object.owner)) => {
+        match adopt::claim(&server, self.scene.is_shared, is_recorded, is_owned) {
+            adopt::Claim::Wait => {}
+            adopt::Claim::GiveWay => _ = self.record((object.uid, object.version), None),
+            adopt::Claim::Tag if there.is_some_and(|s| s.cluster && s.has_tag(object.owner)) => {
                 let now = self.now();
                 self.memory().claimed(id(at), now);
             }
-            take::Claim::Tag => {
+            adopt::Claim::Tag => {
+                let owner = there
+                    .map(|s| s.owner)
+                    .filter(|owner| *owner != super::scene::NOBODY);
+                if self.scene.is_shared
+                    && owner.is_some_and(|owner| owner.name != object.owner.name)
+                {
+                    self.world.breaks(TakenFromOthers);
+                }
                 if let Some(order) = object.record() {
                     self.change(at, Change::Own(object.owner, order.seq));
                 }
@@ -800,11 +817,11 @@ impl Hand<'_> {
         };
         let Some(server) = server else { return };
         let (uid, version) = (object.uid, object.version);
-        match take::finish(&order, &server) {
-            take::Finish::GiveWay => _ = self.record((uid, version), None),
-            take::Finish::ClaimAgain => self.memory().unclaimed(),
-            take::Finish::Wait => {}
-            take::Finish::RemoveOther => {
+        match adopt::finish(&order, &server) {
+            adopt::Finish::GiveWay => _ = self.record((uid, version), None),
+            adopt::Finish::ClaimAgain => self.memory().unclaimed(),
+            adopt::Finish::Wait => {}
+            adopt::Finish::RemoveOther => {
                 let tags = self.world.servers[at].map(|s| s.tags).unwrap_or_default();
                 let other = tags
                     .iter()
@@ -814,11 +831,7 @@ impl Hand<'_> {
                     self.change(at, Change::Off(*owner));
                 }
             }
-            take::Finish::Adopted(order) => self.go(Task::Write {
-                uid,
-                version,
-                order: Some(order),
-            }),
+            adopt::Finish::Adopted(order) => self.memory().answered(order),
         }
     }
 
@@ -877,7 +890,9 @@ impl Hand<'_> {
         if self.decided(&live, &memory) != Step::Release(server) {
             return self.learn(Some(live));
         }
-        let begun = live.release.is_some_and(|it| it.uid == live.uid());
+        let begun = live
+            .release
+            .is_some_and(|it| it.uid == live.uid() && it.deleting);
         if live.deleting && live.retain && !begun {
             self.world.breaks(KeptDelete);
         }
@@ -885,6 +900,7 @@ impl Hand<'_> {
             uid: live.uid(),
             server,
             send_by: unix(self.world.now + 1),
+            deleting: live.deleting,
         };
         let is_noted = self.is_off(Rule::ReleaseRecord)
             || self.write((live.uid, live.version), |o| o.release = Some(release));
@@ -893,11 +909,12 @@ impl Hand<'_> {
                 server: u8::try_from(index(server)).unwrap(),
                 uid: live.uid,
                 send_by: self.world.now + 1,
+                release,
             });
         }
     }
 
-    fn look(&mut self, server: u8, uid: u8, send_by: Tick) {
+    fn look(&mut self, server: u8, uid: u8, send_by: Tick, release: Release) {
         let Some(object) = self.object().or(self.own().cache[self.slot]) else {
             return;
         };
@@ -907,10 +924,10 @@ impl Hand<'_> {
             false => self.get(&object, at),
         };
         let Some(mut fresh) = fresh else { return };
-        fresh.others &= !self.is_off(Rule::OneTag);
-        if object.uid == uid && release::may_delete(&fresh, object.deleting) {
+        fresh.has_other_owner &= !self.is_off(Rule::OneTag);
+        if object.uid == uid && release::may_delete(&fresh, &release, release.send_by) {
             // Between this read and the DELETE it may come to life.
-            if fresh.is_live() && !object.deleting {
+            if fresh.is_live() && !release.deleting {
                 self.world.breaks(LivingDelete);
             }
             self.go(Task::Delete {
@@ -955,7 +972,10 @@ impl Hand<'_> {
             return self.switch_to(account.leads);
         }
         let is_known = self.scene.has_known(account.made_for) && account.leads == account.made_for;
-        let is_used = |o: &Obj| o.finalizer || o.order.is_some();
+        let is_used = |o: &Obj| {
+            let outcome = o.record().map(|order| order.outcome);
+            matches!(outcome, Some(Outcome::Open | Outcome::Created(_)))
+        };
         let is_used = self.objects(false).iter().flatten().any(is_used);
         let is_used = is_used && !self.is_off(Rule::NewKey);
         let is_same = is_known || account.same;

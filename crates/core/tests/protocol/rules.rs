@@ -5,7 +5,7 @@ use super::{
     world::{Obj, span},
 };
 use flexmetal_core::protocol::{
-    Known, List, Order, Outcome, Server, State, Step, View, Wait, memory::Sight,
+    Known, List, Order, Outcome, Server, State, Step, View, Wait, memory::InFlight,
 };
 
 /// A rule that is switched off.
@@ -32,13 +32,13 @@ pub enum Rule {
     FormerHolds,
     Claim,
     Settle,
-    ClaimFirst,
     LiveList,
     HoldOn,
     Alone,
     AdoptRead,
     OwnFirst,
     ForeignCluster,
+    OtherNamespace,
     OneTag,
     FreshRead,
     DeleteBy,
@@ -77,13 +77,13 @@ impl Rule {
         Self::FormerHolds,
         Self::Claim,
         Self::Settle,
-        Self::ClaimFirst,
         Self::LiveList,
         Self::HoldOn,
         Self::Alone,
         Self::AdoptRead,
         Self::OwnFirst,
         Self::ForeignCluster,
+        Self::OtherNamespace,
         Self::OneTag,
         Self::FreshRead,
         Self::DeleteBy,
@@ -111,10 +111,11 @@ impl Scene {
     pub fn bend_servers(&self, servers: &mut [Server]) {
         for server in servers {
             match self.off {
-                Some(Rule::Suspect) => server.suspect = false,
-                Some(Rule::FormerHolds) => server.former = false,
-                Some(Rule::ForeignCluster) => server.foreign = false,
-                Some(Rule::OneTag) => server.others = false,
+                Some(Rule::Suspect) => server.is_untagged_namesake = false,
+                Some(Rule::FormerHolds) => server.is_of_former_namespace = false,
+                Some(Rule::ForeignCluster) => server.has_other_cluster = false,
+                Some(Rule::OtherNamespace) => server.has_other_namespace = false,
+                Some(Rule::OneTag) => server.has_other_owner = false,
                 _ => {}
             }
         }
@@ -123,20 +124,23 @@ impl Scene {
     pub fn bend_view(&self, view: &mut View<'_>) {
         let order = view.order();
         let outcome = order.map(|order| order.outcome);
-        let sight = view.memory.sight();
+        let sight = view.memory.in_flight();
         let is_open = outcome == Some(Outcome::Open);
         match self.off {
             Some(Rule::RestartNew) if outcome.is_none() => view.times.restart = span(0),
             Some(Rule::RestartClosed) if outcome.is_some() => view.times.restart = span(0),
-            Some(Rule::Grace) if sight == Sight::Nothing && !is_open => {
+            Some(Rule::Grace) if sight == InFlight::Possible && !is_open => {
                 view.times.grace = span(0);
             }
             Some(Rule::AbsentGrace) if is_open => view.times.grace = span(0),
             Some(Rule::TwoLists) if is_open || outcome.is_none() => view.times.spacing = span(0),
             Some(Rule::ControlUnknown)
-                if view.whole.is_some_and(|l| l.known == Known::NoneExists) =>
+                if view
+                    .account_list
+                    .is_some_and(|l| l.known == Known::NoneExists) =>
             {
-                (view.list, view.whole) = (believed(view.list), believed(view.whole));
+                (view.cluster_list, view.account_list) =
+                    (believed(view.cluster_list), believed(view.account_list));
             }
             Some(Rule::Settle) if matches!(outcome, Some(Outcome::Adopting(_))) => {
                 view.times.spacing = span(0);
@@ -157,20 +161,20 @@ impl Scene {
             let is_closed = order.is_some_and(Order::is_closed);
             let is_recorded = object.has().is_some_and(|at| at as u128 == server.id.0);
             match self.off {
-                Some(Rule::FindAlways) if is_closed && !is_recorded => server.own = None,
+                Some(Rule::FindAlways) if is_closed && !is_recorded => server.own_seq = None,
                 Some(Rule::DeadOlder) => {
                     let open = order.filter(|order| order.outcome == Outcome::Open);
                     if let Some(order) = open
-                        && server.own.is_some()
+                        && server.own_seq.is_some()
                         && server.state != State::Live
                     {
-                        server.own = Some(order.seq);
+                        server.own_seq = Some(order.seq);
                     }
                 }
                 Some(Rule::OwnFirst) => {
                     let is_named = object.names.is_some_and(|at| u128::from(at) == server.id.0);
                     if object.names.is_some() && !is_named && order.is_none() {
-                        server.own = None;
+                        server.own_seq = None;
                     }
                 }
                 _ => {}

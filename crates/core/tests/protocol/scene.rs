@@ -7,7 +7,7 @@ use super::{
     rules::Rule,
     world::*,
 };
-use flexmetal_core::protocol::{Order, Outcome, Step, Times, Words};
+use flexmetal_core::protocol::{Acknowledged, Order, Outcome, Step, Times};
 use stateright::{Model, Property};
 
 /// How a scene begins.
@@ -150,7 +150,7 @@ fn object(uid: u8, owner: Owner) -> Obj {
         names: None,
         retain: false,
         replace: false,
-        words: Words::default(),
+        acknowledged: Acknowledged::default(),
     }
 }
 
@@ -197,7 +197,7 @@ impl Scene {
         Times {
             grace: span(self.grace),
             check: span(2),
-            arrival: span(2),
+            idle: span(2),
             restart: span(if self.minute { 2 } else { self.grace }),
             spacing: span(2),
         }
@@ -225,7 +225,7 @@ impl Scene {
                 owner,
                 version: 0,
                 deleting: false,
-                words: Words::default(),
+                acknowledged: Acknowledged::default(),
                 ..first
             }),
         };

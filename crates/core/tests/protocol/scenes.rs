@@ -67,6 +67,10 @@ fn ordering() -> Vec<Scene> {
         scene("order", New, 7, &[(Crash, 1), (Lost, 1), (LateList, 1)]),
         scene("restart", Old, 6, &[(Crash, 1), (Lost, 1), (Delete, 1)]),
         Scene {
+            control: false,
+            ..scene("restart-alone", Old, 6, &[(Crash, 1), (Delete, 1)])
+        },
+        Scene {
             grace: 6,
             lag: 6,
             ..scene(
@@ -268,7 +272,7 @@ fn taking() -> Vec<Scene> {
         Scene {
             slow: true,
             stale: true,
-            ..scene("two-adopt", NamedTwice, 4, &[(Lost, 1)])
+            ..scene("adopt-slow", NamedTwice, 4, &[(Lost, 1)])
         },
         scene("kept-named", KeptNamed, 6, &[(Apply, 1), (Lost, 1)]),
         scene("twin", Twin, 4, &[(Delete, 1), (Word, 1)]).twin(),

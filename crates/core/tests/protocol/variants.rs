@@ -27,10 +27,11 @@ fn missed_in(rule: Rule) -> &'static str {
         Rule::FormerHolds => "namespace",
         Rule::Claim | Rule::Settle => "replaced",
         Rule::DeleteBy => "two-replaced",
-        Rule::ClaimFirst | Rule::LiveList | Rule::HoldOn | Rule::Alone => "adopt-race",
+        Rule::LiveList | Rule::HoldOn | Rule::Alone => "adopt-race",
         Rule::AdoptRead => "kept-named",
         Rule::OwnFirst => "named-beside",
         Rule::ForeignCluster => "foreign",
+        Rule::OtherNamespace => "other-namespace",
         Rule::OneTag | Rule::FreshRead => "twin-named",
         Rule::ReleaseRecord => "two-kept",
         Rule::RecordBinds | Rule::FinalizerPrecondition => "two-release",
@@ -58,7 +59,11 @@ fn every_rule_is_needed() {
         .into_iter()
         .filter(|rule| !UNNEEDED.contains(rule));
     let rules: Vec<Rule> = match &only {
-        Some(only) => rules.filter(|rule| format!("{rule:?}") == *only).collect(),
+        Some(only) => {
+            let named: Vec<Rule> = rules.filter(|rule| format!("{rule:?}") == *only).collect();
+            assert!(!named.is_empty(), "no rule is called {only}");
+            named
+        }
         None => tiers::select("rules of the protocol", rules.collect(), |rule| {
             seconds(*rule)
         }),

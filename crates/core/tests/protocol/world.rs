@@ -1,7 +1,7 @@
 //! The world of the model, as small as it can be: objects, servers, requests on the wire, processes.
 
 use flexmetal_core::protocol::{
-    AccountId, Memory, ObjectUid, Order, Outcome, Release, ServerId, State, Words,
+    AccountId, Acknowledged, Memory, ObjectUid, Order, Outcome, Release, ServerId, State,
 };
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ pub struct Obj {
     pub names: Option<u8>,
     pub retain: bool,
     pub replace: bool,
-    pub words: Words,
+    pub acknowledged: Acknowledged,
 }
 
 impl Obj {
@@ -202,6 +202,7 @@ pub enum Task {
         server: u8,
         uid: u8,
         send_by: Tick,
+        release: Release,
     },
     Delete {
         server: u8,

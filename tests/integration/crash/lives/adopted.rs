@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     super::{
+        call_trace::Place,
         judge::{self, Findings},
         proxied_world::{AT_ITS_END, ProxiedWorld},
     },
@@ -16,6 +17,9 @@ use super::{
 use lab::rig::{World, condition, server};
 
 const ADOPT: usize = 0;
+/// Before the tags, and before the record that it is the object's.
+const READ: &str = "GET servers/{uuid}";
+const READS: u32 = 2;
 
 pub(super) struct Adopted;
 
@@ -31,9 +35,14 @@ impl Life for Adopted {
     fn expected(&self) -> &'static [(&'static str, &'static str)] {
         &[
             ("Adopt", "cluster PATCH baremetalservers #1"),
+            // The claim.
+            ("Adopt", "cluster PATCH baremetalservers/status #1"),
+            ("Adopt", "hosting GET servers/{uuid} #1"),
             ("Adopt", "hosting POST servers/{uuid}/tag/{tag} #1"),
-            ("Adopt", "cluster PATCH baremetalservers #2"),
             ("Adopt", "hosting POST servers/{uuid}/tag/{tag} #2"),
+            ("Adopt", "hosting GET servers/{uuid} #2"),
+            // The record.
+            ("Adopt", "cluster PATCH baremetalservers/status #2"),
             ("Adopt", "cluster POST events (Adopted) #1"),
             ("Retain", "hosting POST servers/{uuid}/tag/{tag} #1"),
             ("Retain", "cluster PATCH baremetalservers #1"),
@@ -97,6 +106,13 @@ impl Life for Adopted {
         }
         .boxed_local()
     }
+
+    /// A server that is taken is read twice, each time right before what rests on that.
+    fn counts(&self, phase: usize, seen: &[Place], index: usize) -> bool {
+        let place = &seen[index];
+        let is_of_adoption = phase == ADOPT && place.sort == READ && place.nth <= READS;
+        !place.is_look() || is_of_adoption
+    }
 }
 
 /// The machine runs with so many marks, one of each sort, and none was ordered in its place.
@@ -113,10 +129,8 @@ async fn marked(world: &World, uuid: &Value, marks: usize) -> Findings {
     let tags = machine["tags"].as_array().into_iter().flatten();
     let mut own: Vec<&str> = tags.filter_map(Value::as_str).collect();
     own.retain(|tag| tag.starts_with("fmo-"));
-    let mut sorts: Vec<&str> = own
-        .iter()
-        .filter_map(|tag| Some(tag.split_once(':')?.0))
-        .collect();
+    let sort = |tag: &&str| tag.split(':').next().unwrap_or_default().to_owned();
+    let mut sorts: Vec<String> = own.iter().map(sort).collect();
     sorts.sort_unstable();
     sorts.dedup();
     if machine["status"] != "delivered" || own.len() != marks || sorts.len() != marks {

@@ -30,10 +30,14 @@ impl Life for Replaced {
 
     fn expected(&self) -> &'static [(&'static str, &'static str)] {
         &[
+            ("Replace", "cluster PATCH baremetalservers/status #1"),
             ("Replace", "hosting DELETE servers/{uuid} #1"),
+            ("Replace", "cluster PATCH baremetalservers/status #2"),
+            ("Replace", "hosting DELETE servers/{uuid} #2"),
             ("Replace", "cluster POST events (Replaced) #1"),
-            ("Replace", "cluster PATCH baremetalservers #1"),
+            ("Replace", "cluster PATCH baremetalservers/status #3"),
             ("Replace", "hosting POST servers #1"),
+            ("Replace", "cluster PATCH baremetalservers/status #4"),
         ]
     }
 

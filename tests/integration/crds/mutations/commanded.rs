@@ -106,8 +106,8 @@ fn facts(mut object: ServerCommand) -> Facts {
         "status": {
             "uuid": MACHINE, "providerStatus": "delivered",
             "accountRef": {"kind": "ProviderAccount", "name": "default"},
-            "records": {"order": {"cluster": "c", "uid": "server", "mark": "m", "epoch": 1, "attempt": "a",
-                "sendBy": "2026-01-01T00:00:00Z", "outcome": "Created"}},
+            "records": {"order": {"uid": "server", "seq": 1, "nonce": "a", "sendBy": "2026-01-01T00:00:00Z",
+                "accountID": "lineage-1", "outcome": "Created", "server": MACHINE}},
         },
     });
     let host = json!({

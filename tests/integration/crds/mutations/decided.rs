@@ -1,14 +1,14 @@
 //! What the operator makes of a server that the API server has taken.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::{
     BareMetalServer,
-    names::{ORDER_ANNOTATION, SERVER_FINALIZER},
-    order::OrderNote,
+    names::SERVER_FINALIZER,
     records::ServerRecords,
-    server::{BareMetalServerStatus, Intent, OrderOutcome, OrderRecord},
+    server::{BareMetalServerStatus, OrderOutcome, OrderRecord},
 };
 use flexmetal_core::{
     account::{
@@ -23,6 +23,7 @@ use flexmetal_core::{
         decide::{Decision, decide},
         facts::{Facts, Installation},
         memory::Memory,
+        ownership,
     },
     server_commands::UnderWay,
 };
@@ -33,6 +34,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 /// Wall time of the decision, and how long the process has run.
 const WALL: i64 = 1_790_001_000;
 const RUNNING: Duration = Duration::from_secs(1000);
+/// The number of the order, 500 s before.
+const ORDERED: u32 = 1_790_000_500;
 const MACHINE: &str = "00000000-0000-4000-8000-000000000001";
 
 /// Decides on the object in each stage of its life: new, with its machine, and on its way out.
@@ -65,20 +68,19 @@ fn facts(object: BareMetalServer) -> Facts {
         proof: Some(Arc::new(proof)),
         catalogue: Some((began, Arc::new(Catalogue::default()))),
         servers: Some((began, Arc::default())),
-        used_before: false,
         ..View::usable()
     };
-    Facts {
+    let facts = Facts {
         now: Moment {
             wall: WALL,
             mono: RUNNING,
         },
         wall_at_start: WALL - 1000,
+        namespace_uid: Ok("namespace".into()),
         acting_since: Duration::ZERO,
         first_seen: Duration::from_secs(100),
-        is_newcomer: true,
+        created_since_leading: true,
         cluster: ClusterId::parse("0123456789abcdef").expect("16 digits"),
-        all_namespaces: true,
         kind_deleting: Some(false),
         object: Arc::new(object),
         account: AccountFacts::Found {
@@ -90,47 +92,66 @@ fn facts(object: BareMetalServer) -> Facts {
         named_keys: Vec::new(),
         own: Vec::new(),
         recorded: None,
-        retained: Vec::new(),
-        unlisted: Vec::new(),
-        former: None,
-        external: None,
-        other_marks: Vec::new(),
+        former: Vec::new(),
+        suspects: Vec::new(),
+        named: None,
         recorded_elsewhere: Vec::new(),
+        owned_elsewhere: Vec::new(),
+        is_handed_over: false,
         commands: UnderWay::Nothing,
         power: KnownCommand::NotRead,
         memory: Memory::default(),
-    }
+    };
+    seen(facts)
+}
+
+/// The same, and the process saw the object so a while ago.
+fn seen(mut facts: Facts) -> Facts {
+    let order = facts.order().map(ownership::order);
+    let object = ownership::object(&facts);
+    let protocol = &mut facts.memory.protocol;
+    *protocol = Default::default();
+    protocol.see(&object, order, true, facts.first_seen);
+    facts
 }
 
 /// The same with a machine that was ordered for it.
 fn ordered(mut facts: Facts) -> Facts {
     let meta = facts.object.metadata.clone();
     let of = |text: Option<String>| text.expect("the API server gives it");
-    let (namespace, name, uid) = (of(meta.namespace), of(meta.name), of(meta.uid));
-    let mark = facts.cluster.object_mark(&namespace, &name, &uid);
-    let intent = Intent {
-        cluster: facts.cluster.as_str().to_owned(),
+    let (name, uid) = (of(meta.name), of(meta.uid));
+    let order = OrderRecord {
         uid,
-        mark: mark.as_str().to_owned(),
-        epoch: WALL - 500,
-        attempt: "nonce".to_owned(),
+        seq: ORDERED,
+        nonce: "nonce".to_owned(),
         send_by: WALL - 470,
         hostname: name.clone(),
-        account: None,
-        unknown_before: 0,
+        // That of an account that can be used.
+        account_id: facts
+            .view()
+            .and_then(|view| view.lineage.clone())
+            .expect("an ID"),
+        outcome: Some(OrderOutcome::Created),
+        server: Some(MACHINE.to_owned()),
+        outcome_at: Some(WALL - 490),
+        answer_lost: false,
+        lost: 0,
+        cut: 0,
+        message: None,
+        failures: 0,
+        acknowledgement: None,
+        request_hash: None,
+        location: None,
+        instance_type: None,
+        sent: BTreeMap::new(),
     };
-    let tags = vec![facts.cluster.tag(), intent.tag()];
-    let note = serde_json::to_string(&OrderNote::open(intent.clone())).expect("a note is JSON");
+    let order_tag = facts.order_tag(&order).expect("the namespace is known");
+    let tags = vec![facts.cluster.tag(), order_tag];
     let object = Arc::make_mut(&mut facts.object);
     object.metadata.finalizers = Some(vec![SERVER_FINALIZER.to_owned()]);
-    object.metadata.annotations = Some([(ORDER_ANNOTATION.to_owned(), note)].into());
     object.status = Some(BareMetalServerStatus {
         records: ServerRecords {
-            order: Some(OrderRecord {
-                outcome: Some(OrderOutcome::Created),
-                outcome_at: Some(WALL - 490),
-                ..OrderRecord::open(intent)
-            }),
+            order: Some(order),
             ..ServerRecords::default()
         },
         uuid: Some(MACHINE.to_owned()),
@@ -153,9 +174,11 @@ fn ordered(mut facts: Facts) -> Facts {
         released_at: None,
         contract_id: None,
     };
-    facts.own = vec![Sighting {
+    let sighting = Sighting {
         server: Arc::new(server),
         seen: RUNNING - Duration::from_secs(10),
-    }];
-    facts
+    };
+    facts.own = vec![sighting.clone()];
+    facts.recorded = Some(sighting);
+    seen(facts)
 }

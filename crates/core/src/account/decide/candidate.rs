@@ -27,8 +27,8 @@ const DRAINING: Duration = Duration::from_secs(1);
 pub struct Evidence {
     /// The server.
     pub id: ServerId,
-    /// The mark of the object that has it on record, which it has to bear; None: the account remembers it itself.
-    pub mark: Option<String>,
+    /// The place in the order tag that it has to have, of the object that has it on record; None: the account remembers it itself.
+    pub place: Option<String>,
 }
 
 /// What came of the trial of a key.
@@ -122,7 +122,7 @@ pub fn evidence(
         let id = ServerId::parse(&machine.uuid).ok()?;
         Some(Evidence {
             id,
-            mark: machine.mark,
+            place: machine.place,
         })
     });
     ids.take(MOST).collect()

@@ -1,13 +1,19 @@
 //! Whether a URL and key lead to the account that was there before.
 //!
-//! The *lineage* is a random word in the account's status. Whatever was ordered names it, and nothing is concluded
-//! from what another lineage shows: its listings say nothing of machines that are elsewhere. A new connection
-//! keeps the lineage only by showing a machine that was recorded under it.
+//! The *lineage* is the account ID in the account's status, a random word. Whatever was ordered names it, and nothing is
+//! concluded from what another lineage shows: its listings say nothing of machines that are elsewhere. A new connection
+//! keeps the lineage only by showing a machine that was recorded under it, and an account whose status was lost gets the one
+//! back under which its objects recorded a server or an order that it shows.
 
 use super::super::facts::Facts;
 use crate::{
-    account::{marks, on_record::OnRecord, view::Proof},
+    account::{
+        marks,
+        on_record::{OnRecord, OpenOrder},
+        view::Proof,
+    },
     acknowledgement::Situation,
+    owner,
     wording::listed,
 };
 use api::{
@@ -24,6 +30,8 @@ use std::{
 pub enum Identity {
     /// It is: the same connection, or one that shows a machine on record.
     Same,
+    /// The account lost its ID, and shows a server or an order that objects have recorded under one: it has that again.
+    Recovered,
     /// A new lineage begins: nothing was seen here before, no live machine is on record that would have to be
     /// shown, or a user acknowledges the change.
     New,
@@ -36,7 +44,7 @@ pub enum Identity {
 impl Identity {
     /// Whether what the connection shows may be believed to be this account.
     pub fn is_settled(self) -> bool {
-        matches!(self, Self::Same | Self::New)
+        matches!(self, Self::Same | Self::Recovered | Self::New)
     }
 }
 
@@ -61,18 +69,19 @@ pub fn identity(facts: &Facts) -> Identity {
         return Identity::Unchecked;
     };
     let machines = machines(&facts.status, on_record);
-    if machines.is_empty() {
+    let is_open = !on_record.open.is_empty();
+    if machines.is_empty() && !is_open {
         return Identity::New;
     }
     let proof = facts.report.as_ref().and_then(|r| r.proof.as_deref());
     let Some(proof) = proof else {
         return Identity::Unchecked;
     };
-    if is_any_shown(&machines, proof) {
-        return match has_lineage {
-            true => Identity::Same,
-            false => Identity::New,
-        };
+    match (recovered(on_record, proof), &facts.status.account_id) {
+        (Some(_), None) => return Identity::Recovered,
+        (Some(shown), Some(known)) if shown == *known => return Identity::Same,
+        (_, Some(_)) if is_any_shown(&machines, proof) => return Identity::Same,
+        _ => {}
     }
     // One listing may be false.
     let spacing = facts.times().absence_check_interval;
@@ -85,16 +94,44 @@ pub fn identity(facts: &Facts) -> Identity {
     let word = present.connection(facts.uid());
     let given_up = giving_up(&facts.status, &word, &machines);
     let is_meant = facts.acknowledgements().is_given(&given_up);
-    match machines.iter().any(|m| m.live) && !is_meant {
+    match (is_open || machines.iter().any(|m| m.live)) && !is_meant {
         true => Identity::Changed,
         false => Identity::New,
     }
 }
 
-/// A machine on record under the lineage of the account. That of an object has to bear its mark.
+/// The one lineage under which objects have recorded what this complete listing shows; None: nothing of it is shown, or of
+/// two.
+pub(super) fn recovered(on_record: &OnRecord, proof: &Proof) -> Option<String> {
+    let is_shown = |uuid: &str, place: &str| {
+        let mut shown = proof.servers.iter();
+        shown.any(|s| {
+            s.id.as_str().eq_ignore_ascii_case(uuid) && marks::places(s).any(|it| it == place)
+        })
+    };
+    let is_ordered = |order: &OpenOrder| {
+        let tags = proof.servers.iter().flat_map(|server| &server.tags);
+        let mut ordered = tags.filter_map(|tag| owner::parse_order_tag(tag));
+        ordered.any(|(owner, seq)| owner.starts_with(&order.place) && seq == order.seq)
+    };
+    let of_machines = on_record.machines.iter();
+    let of_machines = of_machines.filter(|machine| is_shown(&machine.uuid, &machine.place));
+    let of_orders = on_record.open.iter().filter(|order| is_ordered(order));
+    let lineages: HashSet<&str> = of_machines
+        .filter_map(|machine| machine.lineage.as_deref())
+        .chain(of_orders.map(|order| order.lineage.as_str()))
+        .collect();
+    let mut lineages = lineages.into_iter();
+    lineages
+        .next()
+        .filter(|_| lineages.next().is_none())
+        .map(str::to_owned)
+}
+
+/// A machine on record under the lineage of the account. That of an object has to have its place in an order tag.
 pub(super) struct Machine {
     pub(super) uuid: String,
-    pub(super) mark: Option<String>,
+    pub(super) place: Option<String>,
     pub(super) live: bool,
 }
 
@@ -108,7 +145,7 @@ pub(super) fn machines(status: &AccountStatus, on_record: &OnRecord) -> Vec<Mach
     let mut machines: Vec<Machine> = of_objects
         .map(|m| Machine {
             uuid: m.uuid.clone(),
-            mark: Some(m.mark.clone()),
+            place: Some(m.place.clone()),
             live: m.live,
         })
         .collect();
@@ -118,7 +155,7 @@ pub(super) fn machines(status: &AccountStatus, on_record: &OnRecord) -> Vec<Mach
         if !of_objects.contains(&uuid) {
             machines.push(Machine {
                 uuid,
-                mark: None,
+                place: None,
                 live: *live,
             });
         }
@@ -134,9 +171,9 @@ fn is_any_shown(machines: &[Machine], proof: &Proof) -> bool {
         .collect();
     machines.iter().any(|machine| {
         shown.get(&machine.uuid).is_some_and(|server| {
-            let mut marks = marks::object_marks(server);
-            let mark = machine.mark.as_deref();
-            mark.is_none_or(|mark| marks.any(|borne| borne == mark))
+            let mut places = marks::places(server);
+            let place = machine.place.as_deref();
+            place.is_none_or(|place| places.any(|of| of == place))
         })
     })
 }

@@ -163,7 +163,11 @@ pub fn decide(facts: &Facts) -> Decision {
         acknowledged,
         credentials: candidate::credentials(facts, verified.is_some()),
         verified,
-        account_id: begins.then(|| facts.fresh_word.clone()),
+        account_id: match identity {
+            Identity::New if accepted => Some(facts.fresh_word.clone()),
+            Identity::Recovered if accepted => recovered(facts),
+            _ => None,
+        },
         account_id_in_force: own.and(facts.status.account_id.clone()),
         known,
         patience_for,
@@ -171,6 +175,12 @@ pub fn decide(facts: &Facts) -> Decision {
         wants_proof: [sought, asked].into_iter().flatten().min(),
         handled,
     }
+}
+
+/// The account ID that the objects know of.
+fn recovered(facts: &Facts) -> Option<String> {
+    let proof = facts.report.as_ref()?.proof.as_deref()?;
+    lineage::recovered(facts.on_record.as_ref()?, proof)
 }
 
 /// Why everything through an account is stopped; None: it is not.

@@ -10,7 +10,7 @@ use api::{
     account::MOST_ORPHANS,
     catalog::LONGEST_NAME,
     conditions::{Type, Wanted},
-    names::RETAINED_PREFIX,
+    names::RETAINED_TAG,
     orphan::Orphan,
     references::AccountKind,
 };
@@ -90,7 +90,7 @@ pub(super) fn condition(facts: &Facts, own: Option<&AccountReport>) -> Wanted {
                 true,
                 Reason::OrphansFound,
                 format!(
-                    "{} of this cluster without an object, billed all the same: {names}{more}; {}; to let {one} go, release it at the provider; or, to keep {it} and end this warning, add the tag {RETAINED_PREFIX} there",
+                    "{} of this cluster without an object, billed all the same: {names}{more}; {}; to let {one} go, release it at the provider; or, to keep {it} and end this warning, add the tag {RETAINED_TAG} there",
                     counted(count, "live machine"),
                     how_to_adopt(facts, one)
                 ),

@@ -4,7 +4,7 @@ use super::{
     super::facts::{BundleFact, Facts, KeyFault, SecretFact},
     lineage::{self, Identity},
 };
-use crate::{account::key_state::KeyState, cause::Cause, wording::listed};
+use crate::{account::key_state::KeyState, cause::Cause, trouble::PERSISTS, wording::listed};
 use api::{
     Interval, Reason,
     names::{ACCOUNT_FINALIZER, API_KEY_ENTRY, API_KEY_SECRET, BASE_URL_ENTRY},
@@ -147,9 +147,6 @@ fn unusable_bundle(facts: &Facts) -> Option<Cause> {
     }
 }
 
-/// How many effects have to fail in a row before status shows it: one alone says nothing.
-const PERSISTS: u32 = 3;
-
 /// A write of a finalizer keeps failing.
 fn failing(facts: &Facts) -> Option<Cause> {
     let (failures, why) = facts.failed.as_ref()?;
@@ -171,9 +168,16 @@ fn changed(facts: &Facts, identity: Identity) -> String {
             facts.acknowledgements().remedy(&asked)
         )
     });
+    let shown = lineage::to_be_shown(facts);
+    if facts.status.account_id.is_none() && shown.is_empty() {
+        return format!(
+            "the status of this account was lost, and orders are open of which it shows no server: put the base URL and the key of that time back{}",
+            or.unwrap_or_default()
+        );
+    }
     format!(
         "the new key or URL belongs to another account: it shows none of the recorded machines ({}); put back the former ones (base URL {}, key hash {}){}",
-        listed(lineage::to_be_shown(facts).iter().map(String::as_str)),
+        listed(shown.iter().map(String::as_str)),
         before.map_or("unknown", |e| &e.base_url),
         before.map_or("unknown", |e| &e.credentials_hash),
         or.unwrap_or_default(),
@@ -219,7 +223,7 @@ pub(super) fn no_orders(
         return Some((t.reason, t.message.clone()));
     }
     // An order names the lineage, which must be on record before.
-    (identity == Identity::New).then(|| {
+    matches!(identity, Identity::New | Identity::Recovered).then(|| {
         let text = format!("the connection of {} is being recorded", facts.key);
         (Reason::Pending, text)
     })

@@ -1,7 +1,7 @@
 //! Another key in the Secret than the one in use: when it takes the place of that, and what is said of it.
 
 use super::{
-    lineage::{asked, changed, on_record, recorded},
+    lineage::{asked, changed, on_record, ordered, place, recorded},
     *,
 };
 use crate::{
@@ -22,13 +22,13 @@ fn a_key_replaces_the_one_in_use_by_a_machine_that_it_shows_or_where_none_is_to_
     let status = facts().status;
     let record = |machines| OnRecord {
         machines,
-        open: vec![],
+        ..OnRecord::default()
     };
     let nothing = record(vec![]);
     let live = record(vec![recorded(1, true, LINEAGE)]);
     let over = record(vec![recorded(1, false, LINEAGE)]);
     let ordering = OnRecord {
-        open: vec!["1".repeat(24)],
+        open: vec![ordered(LINEAGE)],
         ..record(vec![])
     };
     let after = |tried, on_record| step(&tried, &status, on_record, KeyInUse::default());
@@ -74,7 +74,7 @@ fn it_is_asked_for_few_machines_at_a_time_those_in_sight_first_and_for_all_in_th
     machines.push(recorded(1, true, LINEAGE));
     let on_record = OnRecord {
         machines,
-        open: vec![],
+        ..OnRecord::default()
     };
     let asked = |round| evidence(&status, &on_record, |id| id == uuid(15), round);
     let ids = |round| -> Vec<String> {
@@ -83,8 +83,8 @@ fn it_is_asked_for_few_machines_at_a_time_those_in_sight_first_and_for_all_in_th
     };
     assert_eq!(ids(0).len(), 5);
     assert_eq!(ids(0)[..3], [uuid(15), uuid(1), uuid(9)]);
-    let marks: Vec<_> = asked(0).into_iter().map(|e| e.mark).take(3).collect();
-    let own = Some("0".repeat(24));
+    let marks: Vec<_> = asked(0).into_iter().map(|e| e.place).take(3).collect();
+    let own = Some(place("0"));
     assert_eq!(marks, [own.clone(), own, None]);
     let mut all: Vec<String> = (0..3).flat_map(ids).collect();
     assert_eq!(ids(3), ids(0));
@@ -289,7 +289,7 @@ fn the_status_shows_a_key_once_the_former_one_is_not_needed_any_more() {
 fn a_key_that_showed_a_machine_beside_the_other_goes_on_with_the_lineage() {
     let mut facts = changed();
     on_record(&mut facts, vec![recorded(1, true, LINEAGE)]);
-    facts.on_record.as_mut().unwrap().open = vec!["1".repeat(24)];
+    facts.on_record.as_mut().unwrap().open = vec![ordered(LINEAGE)];
     facts.keys.is_verified = true;
     // Whatever the last listing showed, and also before the objects are all known.
     for on_record in [facts.on_record.clone(), None] {

@@ -10,10 +10,24 @@ pub(super) fn changed() -> Facts {
     facts
 }
 
+/// The part of an order tag that says namespace and name.
+pub(super) fn place(digit: &str) -> String {
+    digit.repeat(28)
+}
+
+/// An open order that went to the account with this ID.
+pub(super) fn ordered(lineage: &str) -> OpenOrder {
+    OpenOrder {
+        place: place("1"),
+        seq: 7,
+        lineage: lineage.into(),
+    }
+}
+
 pub(super) fn recorded(number: usize, live: bool, lineage: &str) -> RecordedMachine {
     RecordedMachine {
         uuid: uuid(number),
-        mark: "0".repeat(24),
+        place: place("0"),
         live,
         lineage: Some(lineage.into()),
     }
@@ -144,11 +158,22 @@ fn a_machine_on_record_has_to_be_shown_from_its_outcome_on() {
     assert_eq!(verdict(&facts), renewed());
 }
 
+/// The listing shows the server of the order of this number.
+fn shows_order(facts: &mut Facts, seq: u32) {
+    shows(facts, 3);
+    let report = facts.report.as_mut().unwrap();
+    let proof = report.proof.as_mut().map(Arc::make_mut).unwrap();
+    let tag = format!("fmo-order:{}{:016}{seq:08x}", place("1"), 0);
+    Arc::make_mut(&mut proof.servers[0]).tags = vec![tag];
+}
+
 #[test]
-fn open_orders_alone_hold_up_no_others() {
+fn an_open_order_holds_up_another_key_until_its_server_shows() {
     let mut facts = changed();
-    facts.on_record.as_mut().unwrap().open = vec!["1".repeat(24)];
-    assert_eq!(verdict(&facts), renewed());
+    facts.on_record.as_mut().unwrap().open = vec![ordered(LINEAGE)];
+    assert_eq!(verdict(&facts).0, Some(Reason::AccountChanged));
+    shows_order(&mut facts, 7);
+    assert_eq!(verdict(&facts), kept());
 }
 
 /// The only token that status shows.
@@ -201,14 +226,33 @@ fn a_change_that_is_acknowledged_is_taken_once() {
 }
 
 #[test]
-fn a_lost_status_renews_the_lineage_and_forgives_nothing() {
-    let mut facts = facts();
-    facts.status = AccountStatus::default();
-    assert_eq!(verdict(&facts), renewed(), "a new account");
-    on_record(&mut facts, vec![recorded(1, true, LINEAGE)]);
-    assert_eq!(verdict(&facts).0, Some(Reason::AccountChanged));
-    shows(&mut facts, 1);
-    assert_eq!(verdict(&facts), renewed());
+fn a_lost_status_gets_back_the_id_that_its_objects_know() {
+    let with = |change: &dyn Fn(&mut OnRecord)| {
+        let mut facts = facts();
+        facts.status = AccountStatus::default();
+        change(facts.on_record.as_mut().unwrap());
+        facts
+    };
+    let recovered = (None, Some(Reason::Pending), Some(LINEAGE.to_owned()), None);
+    assert_eq!(verdict(&with(&|_| ())), renewed(), "a new account");
+    let mut made = with(&|all| all.machines = vec![recorded(1, true, LINEAGE)]);
+    assert_eq!(verdict(&made).0, Some(Reason::AccountChanged));
+    shows(&mut made, 1);
+    assert_eq!(verdict(&made), recovered);
+    // The server of an open order.
+    let mut open = with(&|all| all.open = vec![ordered(LINEAGE)]);
+    assert_eq!(verdict(&open).0, Some(Reason::AccountChanged));
+    for (seq, is_it) in [(8, false), (7, true)] {
+        shows_order(&mut open, seq);
+        assert_eq!(verdict(&open) == recovered, is_it, "{seq}");
+    }
+    // Two that qualify are one too many.
+    let two = |all: &mut OnRecord| {
+        all.machines = vec![recorded(1, true, LINEAGE), recorded(1, true, "another")];
+    };
+    let mut two = with(&two);
+    shows(&mut two, 1);
+    assert_eq!(verdict(&two).0, Some(Reason::AccountChanged));
 }
 
 #[test]
@@ -263,7 +307,7 @@ fn a_machine_of_an_object_counts_only_with_the_mark_of_that_object() {
     on_record(
         &mut facts,
         vec![RecordedMachine {
-            mark: "1".repeat(24),
+            place: place("1"),
             ..recorded(1, true, LINEAGE)
         }],
     );

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::account::{
-    on_record::{OnRecord, RecordedMachine},
+    on_record::{OnRecord, OpenOrder, RecordedMachine},
     order_tags::{MOST_REMOVED, OldOrderTags},
 };
 use hosting_types::TagRecord;
@@ -10,13 +10,13 @@ use hosting_types::TagRecord;
 const NOW: i64 = 1_790_000_000;
 const DAY: i64 = 86_400;
 
-fn mark(number: i64) -> String {
-    format!("{number:024x}")
+fn place(number: i64) -> String {
+    format!("{number:028x}")
 }
 
 /// The tag of the order of this object at this second.
 fn tag(object: i64, second: i64) -> String {
-    format!("fmo-order:{}{second:08x}", mark(object))
+    format!("fmo-order:{}{:016}{second:08x}", place(object), 0)
 }
 
 /// A tag in the account's list that no resource has.
@@ -62,7 +62,7 @@ fn only_order_tags_older_than_a_day_are_removed() {
         tag(1, NOW + DAY),
         "web".into(),
         "fmo-cluster:0123456789abcdef".into(),
-        format!("fmo-retained:{}{}", mark(1), mark(2)),
+        "fmo-retained".into(),
         "fmo-order:1".into(),
     ] {
         assert!(!removed(&kept), "{kept}");
@@ -116,11 +116,15 @@ fn a_tag_of_a_recorded_server_or_an_open_order_stays() {
     let on_record = OnRecord {
         machines: vec![RecordedMachine {
             uuid: uuid(7),
-            mark: mark(1),
+            place: place(1),
             live: false,
             lineage: None,
         }],
-        open: vec![mark(2)],
+        open: vec![OpenOrder {
+            place: place(2),
+            seq: 2,
+            lineage: "l".into(),
+        }],
     };
     assert_eq!(old(&all).to_remove(&on_record), [nobody]);
 }

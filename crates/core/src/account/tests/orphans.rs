@@ -1,7 +1,8 @@
 //! Machines that no object claims, as the account shows them.
 
 use super::*;
-use crate::account::orphans::Others;
+use crate::account::orphans::{Others, is_untagged, untagged};
+use std::collections::HashSet;
 
 fn lost() -> Server {
     Server {
@@ -94,4 +95,60 @@ fn machines_of_others_are_counted_and_keep_their_count_until_the_next() {
     facts.status.servers = decide(&facts).servers;
     facts.report.as_mut().unwrap().counts.others = None;
     assert_eq!(counts(&facts), (Some(2), Some(5), 1));
+}
+
+/// Somebody took the cluster's tag off.
+#[test]
+fn an_orphan_without_the_clusters_tag_is_known_by_its_namespace() {
+    let place =
+        |namespace: &str, name: &str| format!("{}{}", namespace.repeat(14), name.repeat(14));
+    let tagged = |place: &str, more: &[&str]| {
+        let order = format!("fmo-order:{place}{:024}", 0);
+        let more = more.iter().map(|tag| (*tag).to_owned());
+        let tags = more.chain([order]).collect();
+        Server { tags, ..machine(3) }
+    };
+    let orphan = || tagged(&place("1", "2"), &["web"]);
+    assert!(is_untagged(&orphan()));
+    for other in [
+        tagged(&place("1", "2"), &["fmo-cluster:0123456789abcdef"]),
+        tagged(&place("1", "2"), &["fmo-retained"]),
+        Server {
+            tags: vec!["web".into()],
+            ..orphan()
+        },
+        Server {
+            status: ServerStatus::Released,
+            ..orphan()
+        },
+    ] {
+        assert!(!is_untagged(&other), "{other:?}");
+    }
+    let among = |server: Server, claimed: &[String], namespaces: &[String]| {
+        let claims: HashSet<String> = claimed.iter().cloned().collect();
+        let namespaces = namespaces.iter().cloned().collect();
+        untagged(vec![Arc::new(server)], Some(&claims), namespaces).len()
+    };
+    let found = |server, claimed: &[String]| among(server, claimed, &[]);
+    let (beside, elsewhere) = (place("1", "3"), place("2", "2"));
+    assert_eq!(found(orphan(), std::slice::from_ref(&beside)), 1);
+    assert_eq!(
+        found(orphan(), &[beside, place("1", "2")]),
+        0,
+        "it has an object"
+    );
+    assert_eq!(
+        found(orphan(), std::slice::from_ref(&elsewhere)),
+        0,
+        "perhaps another cluster's"
+    );
+    let namespaces = ["1".repeat(14)];
+    assert_eq!(among(orphan(), &[elsewhere], &namespaces), 1);
+    assert_eq!(
+        among(orphan(), &[], &namespaces),
+        1,
+        "of one without any object"
+    );
+    let unknown = untagged(vec![Arc::new(orphan())], None, HashSet::new());
+    assert_eq!(unknown.len(), 0);
 }

@@ -58,7 +58,7 @@ fn where_url_and_key_lead_is_looked_for_as_soon_as_before() {
     facts.status.verified = Some(endpoint("old"));
     let machine = RecordedMachine {
         uuid: uuid(7),
-        mark: "0".repeat(24),
+        place: "0".repeat(28),
         live: true,
         lineage: Some(LINEAGE.into()),
     };

@@ -47,8 +47,8 @@ fn server() -> BareMetalServer {
         "status": {
             "uuid": MACHINE, "providerStatus": "delivered",
             "accountRef": {"kind": "ProviderAccount", "name": "default"},
-            "records": {"order": {"cluster": "c", "uid": "server-1", "mark": "m", "epoch": 1, "attempt": "a",
-                "sendBy": "2026-01-01T00:00:00Z", "outcome": "Created"}},
+            "records": {"order": {"uid": "server-1", "seq": 1, "nonce": "a", "sendBy": "2026-01-01T00:00:00Z",
+                "accountID": "l", "outcome": "Created", "server": MACHINE}},
         },
     }))
     .unwrap()

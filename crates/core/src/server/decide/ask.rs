@@ -21,7 +21,7 @@ pub fn handle(facts: &Facts, decision: &mut Decision) {
     let since = memory.asked.since();
     let is_old = |at: Duration| since.is_none_or(|since| at < since);
     // What a read did not find was looked at as well.
-    let missed = memory.missing.reads.last().copied();
+    let missed = memory.protocol.missing().map(|(_, last)| last);
     let mut machines = facts.own.iter().chain(&facts.recorded);
     let unread = machines.find(|s| is_old(s.seen) && missed.is_none_or(is_old));
     if let Some(unread) = unread {
@@ -35,7 +35,6 @@ pub fn handle(facts: &Facts, decision: &mut Decision) {
             None if decision.effect.is_none() => {
                 decision.effect = Some(Effect::Read {
                     uuid: unread.server.id.as_str().to_owned(),
-                    not_listed: None,
                 });
             }
             None => {}

@@ -39,13 +39,8 @@ pub struct Draft {
 impl Draft {
     /// The status as it is.
     pub fn unchanged(facts: &Facts) -> Self {
-        let mut status = facts.status();
-        if !facts.deleting() {
-            // Nothing of a living object is released by it, and a later deletion is another one.
-            status.records.release = None;
-        }
         Self {
-            status,
+            status: facts.status(),
             conditions: Vec::new(),
             patience_for: None,
             patience: None,

@@ -1,6 +1,6 @@
 //! An effect that keeps failing: status says why nothing moves on.
 
-use super::{super::facts::Facts, Decision, Effect, machine::lose_touch};
+use super::{super::facts::Facts, Decision, Effect, fence, machine::lose_touch};
 use crate::{
     cause::{AS_READY, Cause},
     trouble::PERSISTS,
@@ -34,10 +34,14 @@ pub fn show(facts: &Facts, decision: &mut Decision) {
         return;
     }
     let mut message = trouble.persistent();
-    // What is said of an order that is sent right now has been so for too long.
-    let is_order = matches!(decision.effect, Some(Effect::Order(_)));
+    // What is said of an order that is sent right now, or of a release that begins, has been so for too long.
+    let is_stuck = match &decision.effect {
+        Some(Effect::Order(_)) => true,
+        Some(Effect::Release { uuid }) => !fence::is_begun(facts, uuid),
+        _ => false,
+    };
     let draft = &mut decision.draft;
-    if draft.conditions.is_empty() || is_order {
+    if draft.conditions.is_empty() || is_stuck {
         draft.set(facts, Cause::waits(trouble.reason, message), None);
         message = AS_READY.to_owned();
     }

@@ -1,32 +1,33 @@
-//! A machine bears the object's mark: show it, keep its marks, say whether it is ready.
+//! The object has a machine: show it, keep its tags, say whether it is ready.
 
 use super::{
-    super::facts::{Facts, account_of, is_same_uuid},
-    Decision, Effect, adopt,
+    super::{
+        facts::{Facts, account_of, is_same_uuid},
+        ownership,
+    },
+    Decision, Effect,
     candidates::candidates,
     draft::Draft,
-    evidence::{ADOPTED, Evidence, order_of},
-    expiry,
-    fence::TagProof,
-    leads_to, order_account, own_marks, power, reinstall, replace, rivals, sent,
+    expiry, power, reinstall, replace, sent,
     tags::{self, Said, Tags},
     terms::is_same,
 };
 use crate::{
-    account::view::{Sighting, View},
+    account::{
+        marks,
+        view::{Sighting, View},
+    },
     account_facts::Purpose,
     again::Again,
     cause::{Cause, OUT_OF_TOUCH, Standing},
-    mark::marks_of,
     wording::{listed, omitted},
 };
 use api::{
     Interval, Reason,
-    acknowledgement::AcknowledgementEffect::OrderAnother,
     conditions::{Type, Wanted},
-    order::OrderNote,
+    names::RETAINED_TAG,
     power::{PowerRecord, PowerState},
-    server::{Intent, MOST_DUPLICATES, OrderOutcome, OrderRecord},
+    server::{MOST_DUPLICATES, OrderRecord},
 };
 use hosting_types::{Server, ServerStatus};
 use jiff::Timestamp;
@@ -38,77 +39,39 @@ use std::{sync::Arc, time::Duration};
 pub struct Machine {
     /// Its record.
     pub server: Arc<Server>,
-    /// Other live machines with the same mark.
+    /// Other live machines of the object.
     pub others: Vec<String>,
 }
 
-/// Chooses among the machines that bear this object's mark: the oldest live one is kept, and of
-/// dead ones the recorded, else the newest.
-pub(crate) fn kept(facts: &Facts, evidence: &Evidence) -> Option<Machine> {
-    let mut live: Vec<&Sighting> = facts
+/// The recorded server, with what else is live and the object's.
+pub(crate) fn kept(facts: &Facts) -> Option<Machine> {
+    let recorded = facts.order()?.created()?;
+    let is_it = |s: &&Sighting| is_same_uuid(s.server.id.as_str(), recorded);
+    let all = facts.own.iter().chain(&facts.recorded);
+    let server = all.filter(is_it).max_by_key(|s| s.seen)?.server.clone();
+    let others = facts
         .own
         .iter()
-        .filter(|s| s.server.status.is_live())
-        .collect();
-    // Whichever is older: the one that the spec names, and none that another one was ordered in the place of.
-    live.sort_by_key(|s| {
-        let is_other = !facts.names(&s.server);
-        let is_replaced = replace::is_replaced(facts, &s.server);
-        let age = (s.server.created_at, s.server.id.as_str());
-        (is_other, is_replaced && facts.own.len() > 1, age)
-    });
-    if let Some((kept, others)) = live.split_first() {
-        return Some(Machine {
-            server: kept.server.clone(),
-            others: others
-                .iter()
-                .map(|s| s.server.id.as_str().to_owned())
-                .collect(),
-        });
-    }
-    let recorded = match evidence {
-        Evidence::Own(attempt) => attempt.uuid.as_deref().unwrap_or_default(),
-        _ => "",
-    };
-    facts
-        .own
-        .iter()
-        .max_by_key(|s| {
-            (
-                is_same_uuid(s.server.id.as_str(), recorded),
-                s.server.created_at,
-            )
-        })
-        .map(|s| Machine {
-            server: s.server.clone(),
-            others: Vec::new(),
-        })
+        .filter(|s| s.server.status.is_live() && !is_it(s));
+    let others = others.map(|s| s.server.id.as_str().to_owned());
+    Some(Machine {
+        server,
+        others: others.collect(),
+    })
 }
 
 /// Decides for a living object with a machine.
-pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
+pub fn tend(facts: &Facts, machine: &Machine) -> Decision {
     let server = &machine.server;
     let account = facts.account.usable(Purpose::End);
-    if let Some(decision) = rivals::settle(facts, evidence, server).filter(|_| account.is_ok()) {
-        return decision;
-    }
-    if account.is_err() && is_recorded(facts, server) {
-        // A blocked account changes nothing: what was shown last stays.
-        return out_of_touch(facts, Draft::unchanged(facts));
-    }
-    let on_record = order_of(evidence, server).cloned();
-    if on_record.is_none() && server.status.is_live() {
-        return claim(facts, evidence, server, account);
-    }
-    let record = record(facts, on_record, server);
+    let Some(record) = facts.order() else {
+        return Decision::unchanged(facts);
+    };
     let mut draft = Draft::unchanged(facts);
     draft.show(server);
     let others = machine.others.iter().take(MOST_DUPLICATES);
     draft.status.duplicate_uuids = others.cloned().collect();
     draft.status.duplicates_omitted = omitted(machine.others.len(), MOST_DUPLICATES);
-    if server.status.is_live() {
-        draft.withdraw(OrderAnother);
-    }
     replace::forget(facts, server, &mut draft);
     draft
         .status
@@ -118,9 +81,9 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     draft.status.records.power = power_record;
     let install = reinstall::reinstall(facts, server);
     draft.status.records.install.clone_from(&install.record);
-    let differences = differences(facts, Some(&record), server);
+    let differences = differences(facts, Some(record), server);
     let up_to_date = reinstall::condition(facts, &install, &differences.install);
-    let tags = tags::tags(facts, &record, server);
+    let tags = tags::tags(facts, record, server);
     draft.status.records.tags.clone_from(&tags.put_on);
     let mut cause = cause(facts, machine);
     if cause.standing != Standing::Stalled
@@ -146,25 +109,17 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
             .or(power),
         false => None,
     };
-    let is_ordered = record.intent.attempt != ADOPTED;
-    let ordered = Timestamp::from_second(record.intent.epoch).ok();
+    // That of a server that was taken is the moment of its tag.
+    let is_ordered = !record.nonce.is_empty();
+    let ordered = Timestamp::from_second(i64::from(record.seq)).ok();
     draft.status.ordered_at = ordered.filter(|_| is_ordered).map(Time);
-    draft.status.records.order = Some(record.clone());
     draft.set(facts, cause, synced);
     if is_unsent {
         draft.status.observed_generation = facts.status().observed_generation;
     }
     draft.conditions.extend(up_to_date);
 
-    let decision = Decision::of(draft);
-    if let Some(effect) = leftover_off(facts, evidence, server).filter(|_| account.is_ok()) {
-        return decision.with(effect);
-    }
-    let note = OrderNote::open(record.intent.clone());
-    if !facts.has_finalizer() || facts.annotation().as_ref() != Some(&Ok(note.clone())) {
-        return decision.with(Effect::WriteNote(Box::new(note)));
-    }
-    let mut decision = decision;
+    let mut decision = Decision::of(draft);
     let until_expiry = expiry::tend(facts, &mut decision);
     let Ok(view) = account else {
         return decision;
@@ -182,7 +137,7 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
         return decision;
     }
     if !server.status.is_live() {
-        return replace::decide(facts, evidence, view, server, decision);
+        return replace::wait(facts, view, server, decision);
     }
     let Tags {
         effect,
@@ -192,7 +147,7 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
     } = tags;
     let read = || look_of_the_deadline(facts, server);
     decision.wants_installation = install.wants_installation;
-    if let Some(effect) = own_marks::mend(facts, &record, server)
+    if let Some(effect) = own_tags(facts, server)
         .or(power_effect)
         .or(effect)
         .or(install.effect)
@@ -221,6 +176,17 @@ pub fn tend(facts: &Facts, evidence: &Evidence, machine: &Machine) -> Decision {
         decision.again = Again::AtOnce;
     }
     decision
+}
+
+/// The next change of the operator's own tags on the server that is due: it has the tag of the cluster, and is not kept.
+fn own_tags(facts: &Facts, server: &Server) -> Option<Effect> {
+    let uuid = server.id.as_str().to_owned();
+    let tag = facts.cluster.tag();
+    if !server.has_tag(&tag) {
+        return Some(Effect::AddTag { uuid, tag });
+    }
+    let tag = RETAINED_TAG.to_owned();
+    marks::is_retained(server).then_some(Effect::RemoveTag { uuid, tag })
 }
 
 /// Nothing to do but to say so when the account has not been reached for a while: what is shown of the
@@ -254,22 +220,20 @@ const NOT_THERE: (Reason, &str) = (
 
 /// Reads say that there is no such machine, and nothing has shown it since.
 pub(super) fn tell_missed(facts: &Facts, decision: &mut Decision) {
-    let reads = &facts.memory.missing.reads;
-    let (Some(first), Some(last)) = (reads.first(), reads.last()) else {
+    let Some((first, last)) = facts.memory.protocol.missing() else {
         return;
     };
     let Ok(view) = facts.account.usable(Purpose::End) else {
         return;
     };
-    let named = facts.external.iter().filter_map(|e| e.shown.as_ref());
-    let mut shown = facts.own.iter().chain(&facts.recorded).chain(named);
+    let mut shown = ownership::sightings(facts);
     let is_told = |c: &Wanted| c.status == Some(false) && c.reason == Reason::ServerNotFound;
     let is_told = decision.draft.condition(Type::Ready).is_some_and(is_told);
-    if facts.deleting() || is_told || facts.status().uuid.is_none() || shown.any(|s| s.seen > *last)
+    if facts.deleting() || is_told || facts.status().uuid.is_none() || shown.any(|s| s.seen > last)
     {
         return;
     }
-    not_seen(facts, view, *first, decision, NOT_THERE);
+    not_seen(facts, view, first, decision, NOT_THERE);
 }
 
 /// The machine was not seen since then. Synced says so after two idle intervals, and Ready stays.
@@ -288,104 +252,6 @@ pub(super) fn not_seen(
     }
     let text = format!("{why}; looked for again every {}", Interval(idle));
     decision.draft.unsync(reason, text);
-}
-
-/// Whether status already names this machine as the outcome.
-fn is_recorded(facts: &Facts, server: &Server) -> bool {
-    facts.object.status.as_ref().is_some_and(|s| {
-        s.uuid
-            .as_deref()
-            .is_some_and(|uuid| is_same_uuid(uuid, server.id.as_str()))
-            && s.records
-                .order
-                .as_ref()
-                .is_some_and(|o| o.outcome == Some(OrderOutcome::Created))
-    })
-}
-
-/// A machine that only its marks show to be the object's is put on record; until then nothing is said of it, as another
-/// object may be about to have it. The finalizer goes first: it needs no call, and a deletion finds the machine then.
-fn claim(
-    facts: &Facts,
-    evidence: &Evidence,
-    server: &Server,
-    account: Result<&View, Cause>,
-) -> Decision {
-    let uuid = server.id.as_str();
-    let against = account.err();
-    let is_usable = against.is_none();
-    let cause = against.unwrap_or_else(|| {
-        let text =
-            format!("machine {uuid} bears this object's tag, and is put on record within seconds");
-        Cause::waits(Reason::Progressing, text)
-    });
-    let decision = Decision::hold(facts, cause);
-    if !facts.has_finalizer() {
-        return decision.with(Effect::HoldObject);
-    }
-    if !is_usable {
-        return decision;
-    }
-    let record = record(facts, None, server);
-    decision.with(
-        leftover_off(facts, evidence, server).unwrap_or(Effect::Claim {
-            uuid: uuid.to_owned(),
-            note: Box::new(OrderNote::open(record.intent)),
-        }),
-    )
-}
-
-/// A machine that is being taken over loses its old marks before the annotation speaks of the new.
-fn leftover_off(facts: &Facts, evidence: &Evidence, server: &Server) -> Option<Effect> {
-    let is_let =
-        facts.has_finalizer() && server.status.is_live() && !facts.policies().observe_only();
-    let tag = adopt::leftover(facts, evidence, server).filter(|_| is_let)?;
-    Some(Effect::RemoveTag {
-        uuid: server.id.as_str().to_owned(),
-        tag,
-        when: TagProof::OwnMark,
-    })
-}
-
-/// The order as it is known now that a machine of it was found.
-fn record(facts: &Facts, on_record: Option<OrderRecord>, server: &Server) -> OrderRecord {
-    let mut record = on_record.unwrap_or_else(|| adopted(facts, server));
-    // It is there, so it is recorded under the lineage that shows it.
-    if server.status.is_live()
-        && let Some((view, account)) = facts.view().zip(order_account(facts))
-        && !leads_to(view, record.intent.account.as_ref())
-    {
-        record.intent.account = Some(account);
-    }
-    if record.outcome != Some(OrderOutcome::Created) {
-        record.outcome = Some(OrderOutcome::Created);
-        record.outcome_at = Some(facts.now.wall);
-        record.acknowledged = false;
-        record.message = None;
-        record.failures = 0;
-    }
-    record
-}
-
-/// An order that only the machine's tags tell of.
-fn adopted(facts: &Facts, server: &Server) -> OrderRecord {
-    let mark = facts.mark();
-    let epoch = marks_of(&server.tags)
-        .filter(|(m, _)| *m == mark)
-        .map(|(_, e)| e)
-        .max()
-        .unwrap_or_default();
-    OrderRecord::open(Intent {
-        cluster: facts.cluster.as_str().into(),
-        uid: facts.uid().into(),
-        mark: mark.as_str().into(),
-        epoch,
-        attempt: ADOPTED.into(),
-        send_by: epoch,
-        hostname: server.name.clone(),
-        account: order_account(facts),
-        unknown_before: 0,
-    })
 }
 
 /// How the object stands, and why.
@@ -461,7 +327,6 @@ fn look_of_the_deadline(facts: &Facts, server: &Server) -> Option<Effect> {
     let is_unseen = is_late(facts, server) == Some(false);
     is_unseen.then(|| Effect::Read {
         uuid: server.id.as_str().to_owned(),
-        not_listed: None,
     })
 }
 

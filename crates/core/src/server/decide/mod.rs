@@ -1,27 +1,22 @@
 //! The decision: facts in, one decision out. No I/O, no clock, no randomness.
 //!
-//! An object with a machine is tended; one without is searched for when an order of it may have
-//! arrived, and ordered when it is certain that none has. A deleted object is released. Each of
-//! these is a file beside this one; the checks that effects repeat on fresh data are in [`fence`].
+//! [`crate::protocol`] says what may happen to the object's order and server; the files beside this one say the rest: when
+//! and with what an order goes out, what is done with a server that is there, what a deletion waits for, and what is told
+//! of all that.
 
-pub mod absent;
-pub mod adopt;
 mod ask;
 pub mod candidates;
 pub mod draft;
 pub mod effect;
-pub mod evidence;
 pub mod expiry;
+pub mod explain;
 pub mod external;
 mod failing;
 pub mod fence;
-pub mod intent;
 pub mod machine;
 pub mod metadata;
-pub mod missing;
 pub mod order;
 pub mod outputs;
-mod own_marks;
 mod policies;
 pub mod power;
 pub mod reinstall;
@@ -29,9 +24,6 @@ pub mod release;
 pub mod remedy;
 pub mod replace;
 pub mod request;
-pub mod resolve;
-mod retained;
-pub mod rivals;
 mod room;
 pub mod root_password;
 pub mod sending;
@@ -43,27 +35,28 @@ mod terms;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use super::facts::{Facts, account_of};
+use super::{
+    facts::{Facts, account_of},
+    ownership,
+};
 use crate::{
-    account::{marks, view::View},
-    account_facts::AccountFacts,
+    account::view::{Sighting, View},
+    account_facts::Purpose,
     again::Again,
     cause::{Cause, fall_back},
+    owner::READ_NAMESPACE_AGAIN,
+    protocol::{self, Step, Wait, Why},
 };
 use api::{
-    Reason,
-    account::KnownServer,
-    acknowledgement::AcknowledgementEffect::AssumeAbsent,
-    names::ORDER_ANNOTATION,
+    BareMetalServer, Interval, Reason,
+    acknowledgement::AcknowledgementEffect::{Adopt, AssumeAbsent, OrderAnother},
     order::OrderAccount,
-    references::AccountKind,
-    server::{OrderOutcome, PinnedAccount},
+    server::{OrderOutcome, OrderRecord, PinnedAccount},
 };
 use draft::Draft;
-pub use effect::{Effect, LookUp, NewOrder};
-use evidence::{Evidence, evidence};
+pub use effect::{Effect, NewOrder};
 pub use reinstall::NewInstall;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// What to do now, what to say, and when to look again.
 #[derive(Clone, Debug)]
@@ -74,8 +67,6 @@ pub struct Decision {
     pub effect: Option<Effect>,
     /// A proof listing that starts at or after this moment is wanted.
     pub wants_proof: Option<Duration>,
-    /// Listings of the other accounts that may keep a machine of this place are wanted.
-    pub wants_elsewhere: bool,
     /// A look at the catalogue not older than this moment is wanted.
     pub wants_catalogue: Option<Duration>,
     /// A list of every machine of the account, whatever it bears, that starts at or after this moment
@@ -103,26 +94,16 @@ const IDLE: Duration = Duration::from_secs(600);
 
 /// Decides what to do for one server object.
 pub fn decide(facts: &Facts) -> Decision {
-    let evidence = evidence(facts);
-    let mut decision = by_evidence(facts, &evidence);
-    // What is known of an own order belongs into status, whatever is decided beside it: an outcome
-    // that only this process remembers would be unknown to the next.
-    let shown = facts
-        .object
-        .status
-        .as_ref()
-        .and_then(|s| s.records.order.as_ref());
-    if let Evidence::Own(attempt) = &evidence
-        && decision.draft.status.records.order.as_ref() == shown
-        && (shown.is_some() || facts.memory.order.is_some() || may_be_open_here(facts))
-    {
-        decision.draft.status.records.order = Some(attempt.record.clone());
-        // And which machine it was: the account may show none now.
-        let uuid = &mut decision.draft.status.uuid;
-        let is_replaced = matches!(decision.effect, Some(Effect::Order(_)));
-        let is_created = attempt.record.outcome == Some(OrderOutcome::Created);
-        if is_created && uuid.is_none() && !is_replaced {
-            uuid.clone_from(&attempt.uuid);
+    let mut decision = by_protocol(facts);
+    // What is known of the answer belongs into status, whatever is decided beside it: an outcome that only this process
+    // remembers would be unknown to the next.
+    if let Some(answer) = unrecorded(facts) {
+        let shown = &mut decision.draft.status.records.order;
+        if shown
+            .as_ref()
+            .is_some_and(|shown| is_same_order(shown, &answer))
+        {
+            *shown = Some(answer);
         }
     }
     // A re-installation's record belongs into status, too.
@@ -137,9 +118,9 @@ pub fn decide(facts: &Facts) -> Decision {
     {
         *install = Some(known);
     }
-    settle_acknowledgements(facts, &evidence, &mut decision.draft);
+    settle_acknowledgements(facts, &mut decision.draft);
     room::check(facts, &mut decision);
-    metadata::keep(facts, &evidence, &mut decision);
+    metadata::keep(facts, &mut decision);
     let looked_at = outputs::keep(facts, &mut decision);
     let password = root_password::keep(facts, &mut decision);
     outputs::check_deleted(facts, &mut decision, &looked_at);
@@ -160,78 +141,303 @@ pub fn decide(facts: &Facts) -> Decision {
     decision
 }
 
-/// Uses up the token of an order that may have made a server, and withdraws what is asked of a server that is shown.
-fn settle_acknowledgements(facts: &Facts, evidence: &Evidence, draft: &mut Draft) {
-    if let Evidence::Own(attempt) = evidence
-        && attempt.may_have_made_one()
-        && let Some(token) = &attempt.record.acknowledgement
+/// The answer to the order that the object shows as open.
+fn unrecorded(facts: &Facts) -> Option<OrderRecord> {
+    let shown = facts.order().filter(|order| order.outcome.is_none())?;
+    let answer = facts.memory.answer.as_deref()?;
+    (is_same_order(shown, answer) && answer != shown).then(|| answer.clone())
+}
+
+fn is_same_order(one: &OrderRecord, other: &OrderRecord) -> bool {
+    (&one.uid, one.seq, &one.nonce) == (&other.uid, other.seq, &other.nonce)
+}
+
+/// Uses up the token of an order that may have made a server, and withdraws what is not asked any more.
+fn settle_acknowledgements(facts: &Facts, draft: &mut Draft) {
+    if let Some(order) = facts.order()
+        && matches!(order.outcome, None | Some(OrderOutcome::Created))
+        && let Some(token) = &order.acknowledgement
     {
         draft.use_up_token(facts, token);
     }
-    let is_recorded = evidence.outcome() == Some(OrderOutcome::Created);
-    let is_shown = !facts.own.is_empty() || (is_recorded && facts.recorded.is_some());
-    if is_shown || !evidence.may_be_absent() {
+    let proof = facts.view().and_then(|view| view.proof.as_ref());
+    let is_listed = proof.is_some_and(|proof| proof.began > facts.acting_since);
+    let is_adopting = |order: &OrderRecord| order.outcome == Some(OrderOutcome::Adopting);
+    let adopts = draft.status.records.order.as_ref().is_some_and(is_adopting);
+    let has_server = adopts || facts.own.iter().any(|s| s.server.status.is_live());
+    let is_named = facts.object.spec.external_id.is_some();
+    let is_over = is_listed && explain::order_another(facts).is_none();
+    if is_over || has_server || is_named || facts.deleting() {
+        draft.withdraw(OrderAnother);
+        draft.withdraw(Adopt);
+    }
+    let lineage = facts.view().and_then(|view| view.lineage.as_ref());
+    let is_here = facts
+        .order()
+        .is_some_and(|order| Some(&order.account_id) == lineage);
+    // One that is over may be replaced, which takes the proof that nothing was ordered since.
+    let is_replaced = replace::is_due(facts);
+    if is_here && explain::is_shown(facts) && !is_replaced {
         draft.withdraw(AssumeAbsent);
     }
 }
 
-/// Whether an order that only the annotation tells of may be written into status. What stands there is on record at
-/// the account, and a namespace that an account of the cluster does not serve must not put anything on record there:
-/// anybody may write an annotation.
-fn may_be_open_here(facts: &Facts) -> bool {
-    match &facts.account {
-        AccountFacts::Found { .. } => true,
-        AccountFacts::Closed { .. } => false,
-        AccountFacts::Missing(_) | AccountFacts::NotServed(_) => {
-            account_of(&facts.object).kind == AccountKind::ProviderAccount
-        }
+/// What the protocol lets happen next, as far as policies and the account let it.
+fn by_protocol(facts: &Facts) -> Decision {
+    if facts.deleting() && !facts.has_finalizer() {
+        return release::without_finalizer(facts);
+    }
+    // Nothing is under way, and no server is recorded.
+    let may_start = !facts.deleting() && facts.has_nothing();
+    // What is its own already it takes back, whatever stands against an order.
+    let has_own = facts.own.iter().any(|s| s.server.status.is_live());
+    if may_start
+        && !has_own
+        && let Some(wait) = order::against(facts)
+    {
+        return wait;
+    }
+    if facts.policies().observe_only()
+        && may_start
+        && let Some(named) = &facts.named
+    {
+        return external::show(facts, named);
+    }
+    let account = match facts.account.usable(Purpose::End) {
+        Ok(account) => account,
+        Err(cause) => return without_account(facts, cause),
+    };
+    let Some(owner) = facts.owner() else {
+        let why = facts.namespace_uid.as_ref().err();
+        let text = format!(
+            "namespace {} could not be read, which says whose servers are: {}; tried again every {}",
+            facts.namespace(),
+            why.map_or("", String::as_str),
+            Interval(READ_NAMESPACE_AGAIN)
+        );
+        let cause = Cause::waits(Reason::Pending, text);
+        return Decision::hold_quietly(facts, cause).again(READ_NAMESPACE_AGAIN);
+    };
+    let shown = ownership::shown(facts, &owner);
+    let Some(view) = ownership::view(facts, account, &shown) else {
+        let cause = Cause::waits(
+            Reason::Pending,
+            "the account is being recorded; this goes on within seconds",
+        );
+        return Decision::hold_quietly(facts, cause);
+    };
+    let step = protocol::decide(&view);
+    let mut decision = match facts.deleting() {
+        true => release::decide(facts, account, step),
+        false => living(facts, account, step),
+    };
+    // What may be ordered without it needs none any more.
+    if matches!(step, Step::Order { .. }) && !view.object.acknowledged.assume_absent {
+        decision.draft.withdraw(AssumeAbsent);
+    }
+    decision
+}
+
+/// So long after a moment is past it.
+const PAST: Duration = Duration::from_millis(10);
+
+/// Nothing can be asked of the account: what was shown last of a server stays.
+fn without_account(facts: &Facts, cause: Cause) -> Decision {
+    match facts.order().and_then(|order| order.created()) {
+        Some(_) if !facts.deleting() => machine::out_of_touch(facts, Draft::unchanged(facts)),
+        _ => release::without_account(facts, cause),
     }
 }
 
-fn by_evidence(facts: &Facts, evidence: &Evidence) -> Decision {
-    if facts.deleting() {
-        return release::release(facts, evidence);
-    }
-    if let Some(machine) = machine::kept(facts, evidence) {
-        return machine::tend(facts, evidence, &machine);
-    }
-    if let Some(external) = facts
-        .external
-        .as_ref()
-        .filter(|_| external::counts(facts, evidence))
-    {
-        return external::decide(facts, evidence, external);
-    }
-    match evidence {
-        Evidence::Own(attempt) if attempt.is_to_be_found() => resolve::resolve(facts, evidence),
-        Evidence::Own(attempt) => match attempt.record.outcome {
-            Some(OrderOutcome::Created) => missing::look(facts, attempt),
-            _ => order::next(facts, evidence),
+/// The next step of a living object.
+fn living(facts: &Facts, account: &View, step: Step) -> Decision {
+    match step {
+        Step::Keep(_)
+        | Step::Unretain(_)
+        | Step::Wait(Wait {
+            why: Why::Ended(_), ..
+        }) => match machine::kept(facts) {
+            Some(machine) => machine::tend(facts, &machine),
+            None => Decision::unchanged(facts).at_once(),
         },
-        Evidence::Bare => resolve::resolve(facts, evidence),
-        Evidence::None => order::next(facts, evidence),
-        Evidence::Former(intent, mark) => adopt::former(facts, evidence, intent, mark),
-        Evidence::Stranger(intent, mark) => adopt::stranger(facts, evidence, intent, mark),
-        Evidence::Foreign(intent) => {
-            let cluster = &intent.cluster;
-            let why = absent::NoProof::OfCluster(cluster.clone());
-            absent::unless_given(facts, evidence, &why, |remedy| {
-                let text = format!(
-                    "the order on record was written by cluster {cluster}, and its machine may be in use there; if this object shall order a machine of its own all the same, {remedy}"
-                );
-                Cause::needs_person(Reason::OwnershipConflict, text)
-            })
+        Step::Order { after, lost, cut } => replace::note_first(facts)
+            .unwrap_or_else(|| order::next(facts, account, after, lost, cut)),
+        Step::Release(server) => {
+            replace::release(facts, account, &ownership::uuid_of(facts, server))
         }
-        Evidence::Garbled(text) => Decision::hold(
-            facts,
-            Cause::needs_person(
-                Reason::OwnershipConflict,
-                format!(
-                    "the annotation {ORDER_ANNOTATION} cannot be read ({text:?}); restore it, or remove it if this object has no machine",
-                ),
-            ),
-        ),
+        Step::Wait(Wait {
+            why: Why::Releasing,
+            ..
+        }) => match &facts.recorded {
+            Some(recorded) => sending::under_way(facts, account, &recorded.server),
+            None => common(facts, account, step),
+        },
+        // Nothing is looked for before the next order is due.
+        Step::Wait(Wait {
+            why: Why::WaitingForList,
+            ..
+        }) => order::paced(facts, account).unwrap_or_else(|| common(facts, account, step)),
+        _ => common(facts, account, step),
     }
+}
+
+/// The next step of any object.
+fn common(facts: &Facts, account: &View, step: Step) -> Decision {
+    let unchanged = || Decision::unchanged(facts);
+    let adopting = |uuid: &str| {
+        let text = format!("server {uuid} is being adopted, which takes a minute or two");
+        Decision::hold(facts, Cause::waits(Reason::Progressing, text))
+    };
+    match step {
+        Step::Wait(wait) => waiting(facts, account, &wait),
+        Step::AddFinalizer => unchanged().with(Effect::AddFinalizer),
+        Step::RemoveFinalizer => unchanged().with(Effect::RemoveFinalizer),
+        Step::ForgetRelease => {
+            let mut decision = unchanged().at_once();
+            decision.draft.status.records.release = None;
+            decision
+        }
+        Step::Record(next) => record(facts, account, next),
+        Step::Claim(server) => {
+            let uuid = ownership::uuid_of(facts, server);
+            held(facts).unwrap_or_else(|| adopting(&uuid).with(Effect::Claim { uuid }))
+        }
+        Step::Finish(server) => {
+            let uuid = ownership::uuid_of(facts, server);
+            held(facts).unwrap_or_else(|| adopting(&uuid).with(Effect::Adopt { uuid }))
+        }
+        Step::Read(server) => {
+            let uuid = ownership::uuid_of(facts, server);
+            let mut decision = machine::out_of_touch(facts, Draft::unchanged(facts));
+            decision.again = Again::After(account.times.absence_check_interval);
+            decision.with(Effect::Read { uuid })
+        }
+        Step::Retain(server) => {
+            let uuid = ownership::uuid_of(facts, server);
+            unchanged().with(Effect::Retain { uuid })
+        }
+        // Those of the living and of the deleted are decided there.
+        Step::Keep(_) | Step::Unretain(_) | Step::Order { .. } | Step::Release(_) => unchanged(),
+    }
+}
+
+/// Nothing is sent for the object now.
+fn held(facts: &Facts) -> Option<Decision> {
+    let cause = remedy::held(facts, "nothing is adopted")?;
+    Some(Decision::hold(facts, cause))
+}
+
+/// The record of the order becomes another one.
+fn record(facts: &Facts, account: &View, next: Option<protocol::Order>) -> Decision {
+    if let Some(order) = &next
+        && let protocol::Outcome::Adopting(_) = order.outcome
+        && let Some(held) = held(facts)
+    {
+        return held;
+    }
+    let mut draft = Draft::unchanged(facts);
+    if next.is_some_and(|order| matches!(order.outcome, protocol::Outcome::Adopting(_))) {
+        draft.use_up(facts, Adopt);
+        if !facts.has_own_record() {
+            // What was restored with the status of another object is not true of this one.
+            draft.forget_machine();
+        }
+    }
+    let is_acknowledged = facts.memory.answer.is_none()
+        && next.is_some_and(|order| order.outcome == protocol::Outcome::Absent)
+        && facts
+            .acknowledgements()
+            .is_given(&explain::assume_absent(facts));
+    draft.status.records.order = next.map(|next| ownership::record(facts, account, &next));
+    if is_acknowledged {
+        draft.forget_machine();
+        draft.use_up(facts, AssumeAbsent);
+    }
+    draft
+        .status
+        .account_ref
+        .get_or_insert_with(|| account_of(&facts.object));
+    match next {
+        Some(next) if next.outcome != protocol::Outcome::Open => recorded(facts, next, draft),
+        _ => Decision::of(draft).at_once(),
+    }
+}
+
+/// The whole status that records this. It says what is so from then on: another write right after it would say no more.
+fn recorded(facts: &Facts, next: protocol::Order, mut draft: Draft) -> Decision {
+    let mut memory = facts.memory.clone();
+    memory.recorded(Some(next), facts.now.mono);
+    let mut shown = None;
+    if let protocol::Outcome::Created(server) = next.outcome {
+        let uuid = ownership::uuid_of(facts, server);
+        if draft
+            .status
+            .uuid
+            .as_ref()
+            .is_some_and(|shown| *shown != uuid)
+        {
+            draft.forget_machine();
+        }
+        draft.status.uuid = Some(uuid);
+        let is_it = |s: &&Sighting| ownership::server_id(s.server.id.as_str()) == server;
+        shown = ownership::sightings(facts).find(is_it).cloned();
+    }
+    let mut object = BareMetalServer::clone(&facts.object);
+    object.status = Some(draft.status);
+    let mut decision = by_protocol(&Facts {
+        object: Arc::new(object),
+        recorded: shown,
+        memory,
+        ..facts.clone()
+    });
+    decision.effect = None;
+    decision.once_written = Again::AtOnce;
+    decision.at_once()
+}
+
+/// The object waits.
+fn waiting(facts: &Facts, account: &View, wait: &Wait) -> Decision {
+    let said = explain::said(facts, account, wait);
+    let mut decision = match wait.why {
+        Why::WaitingForList | Why::Settling | Why::Missing(_)
+            if !facts.deleting() && facts.order().is_some_and(|o| o.created().is_some()) =>
+        {
+            machine::out_of_touch(facts, Draft::unchanged(facts))
+        }
+        Why::WaitingForList if account.last_error.is_none() => Decision::unchanged(facts),
+        _ if explain::is_first_step(facts, wait) => Decision::hold_quietly(facts, said.cause),
+        _ => Decision::hold(facts, said.cause),
+    };
+    for asked in &said.asks {
+        decision.draft.ask(facts, asked);
+    }
+    if let Why::TagsMissing(server) | Why::Conflict(server) = wait.why
+        && let Some(sighting) = facts.recorded.as_ref()
+        && ownership::server_id(sighting.server.id.as_str()) == server
+    {
+        decision.draft.show(&sighting.server);
+    }
+    decision.again = Again::After(account.times.idle_poll_interval);
+    if let Some(until) = wait.until {
+        // Past it, and not at it.
+        let rest = until.saturating_sub(facts.now.mono) + PAST;
+        decision.again = decision.again.within(rest);
+    }
+    if let Some(wanted) = wait.list {
+        // One that began at the very moment is none: its answer may be of before.
+        let from = wanted.after + PAST;
+        match wanted.whole {
+            true => decision.wants_servers = Some(from),
+            false => decision.wants_proof = Some(from),
+        }
+        // Once the moment is past the account wakes it, as soon as it has a list.
+        let rest = from.saturating_sub(facts.now.mono);
+        decision.again = match rest.is_zero() {
+            true => Again::After(account.times.active_poll_interval),
+            false => decision.again.within(rest),
+        };
+    }
+    decision
 }
 
 impl Decision {
@@ -299,7 +505,6 @@ impl Decision {
             draft,
             effect: None,
             wants_proof: None,
-            wants_elsewhere: false,
             wants_catalogue: None,
             wants_servers: None,
             wants_installation: false,
@@ -328,17 +533,10 @@ impl Decision {
         self.again = Again::AtOnce;
         self
     }
-
-    /// With the wish for a proof listing that starts at or after this moment.
-    #[must_use]
-    pub fn proof(mut self, not_before: Duration) -> Self {
-        self.wants_proof = Some(not_before);
-        self
-    }
 }
 
-/// Whether what this account shows now can prove that an order or a machine of that account is not there: it is
-/// the connection that the order went over, or a later one of its lineage.
+/// Whether what this account shows now says something of what went to that account: the same connection, or a later one of
+/// its ID.
 fn leads_to(view: &View, ordered: Option<&OrderAccount>) -> bool {
     ordered.is_some_and(|ordered| {
         view.connection.as_ref() == Some(&ordered.connection)
@@ -357,27 +555,4 @@ fn order_account(facts: &Facts) -> Option<OrderAccount> {
         lineage: view.lineage.clone()?,
         connection: view.connection.clone()?,
     })
-}
-
-/// The machine that shows that a listing tells the truth: one that we know, and that the listing shows.
-///
-/// With the tag that it bears in that listing, which a take-over may have changed. The tag of a live
-/// machine is in use; that of a released one may be gone from the account, and one without a tag shows
-/// nothing of tags: so these come last.
-fn control(view: &View) -> Option<KnownServer> {
-    let proof = view.proof.as_ref()?;
-    let shown = view.known.iter().filter_map(|known| {
-        let server = proof.servers.iter().find(|s| s.id.as_str() == known.uuid)?;
-        let tag = marks::order_tag(server);
-        let control = KnownServer {
-            uuid: known.uuid.clone(),
-            order_tag: tag.unwrap_or(&known.order_tag).to_owned(),
-            live: server.status.is_live(),
-        };
-        let worth = (tag.is_some(), server.status.is_live());
-        Some((std::cmp::Reverse(worth), control))
-    });
-    shown
-        .min_by_key(|(worth, _)| *worth)
-        .map(|(_, control)| control)
 }

@@ -296,7 +296,7 @@ fn shows_delivered(facts: &Facts, decision: &Decision) -> bool {
     let Some(uuid) = decision.draft.status.uuid.as_deref() else {
         return false;
     };
-    let named = facts.external.as_ref().and_then(|e| e.shown.as_ref());
+    let named = facts.named.as_ref().and_then(|e| e.shown.as_ref());
     let is_it = |s: &Sighting| {
         s.server.status == ServerStatus::Delivered && is_same_uuid(s.server.id.as_str(), uuid)
     };

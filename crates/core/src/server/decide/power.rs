@@ -27,7 +27,7 @@ fn power_facts<'a>(facts: &'a Facts, machine: &'a str, is_there: bool) -> PowerF
             .status()
             .records
             .power
-            .filter(|_| facts.has_own_status()),
+            .filter(|_| facts.has_own_record()),
         machine,
         is_there,
         may_send: facts.policies().let_send() && !is_installing,

@@ -4,28 +4,23 @@
 //! still turn to Retain; from then on it comes too late. The finalizer goes only at a proven end.
 
 use super::{
-    super::facts::Facts,
-    Decision, Effect,
-    absent::{self, NoProof},
-    decide,
-    draft::Draft,
-    evidence::{Attempt, Evidence, order_of},
-    external,
-    fence::{self, TagProof},
-    missing, order, reinstall, remedy, resolve, rivals, sending, terms,
+    super::facts::Facts, Decision, Effect, draft::Draft, explain, fence, reinstall, remedy,
+    sending, terms,
 };
 use crate::{
-    account::{marks, view::View},
-    account_facts::Purpose,
+    account::{
+        marks,
+        view::{Sighting, View},
+    },
     cause::Cause,
+    protocol::{End, InFlight, Step, Wait, Why},
     server_commands::UnderWay,
     wording::listed,
 };
 use api::{
     BareMetalServer, Interval, Reason,
-    acknowledgement::AcknowledgementEffect::OrderAnother,
     records::ReleaseRecord,
-    server::{BareMetalServerStatus, DeletionPolicy, OrderOutcome},
+    server::{BareMetalServerStatus, DeletionPolicy},
 };
 use hosting_types::{Server, ServerStatus};
 use jiff::Timestamp;
@@ -41,157 +36,165 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(600);
 /// How soon to look again when the kind could not be read.
 const CANNOT_SEE: Duration = Duration::from_secs(5);
 
-/// Decides for a deleted object.
-pub fn release(facts: &Facts, evidence: &Evidence) -> Decision {
-    let is_held = facts.has_finalizer();
-    let mut decision = match is_held || matches!(evidence, Evidence::Own(_)) {
-        true => toward_the_end(facts, evidence),
-        false => Decision::unchanged(facts).with(Effect::LetGo),
-    };
-    decision.draft.withdraw(OrderAnother);
-    if !is_held && decision.effect == Some(Effect::LetGo) {
-        // Somebody stripped it, or it never had one: its outputs hold it, or only others do.
-        decision.effect = facts.has_output_finalizer().then_some(Effect::LetGo);
+/// Decides for a deleted object without our finalizer: it goes without us, but for its outputs.
+pub fn without_finalizer(facts: &Facts) -> Decision {
+    let decision = Decision::unchanged(facts);
+    match facts.has_output_finalizer() {
+        true => decision.with(Effect::RemoveFinalizer),
+        false => decision,
     }
+}
+
+/// Decides for an object whose account cannot be asked, perhaps for good.
+pub fn without_account(facts: &Facts, cause: Cause) -> Decision {
+    if !facts.deleting() {
+        return Decision::hold(facts, cause);
+    }
+    let server = facts.recorded.as_ref().map(|s| s.server.clone());
+    if let Some(server) = server.filter(|server| server.status == ServerStatus::Released) {
+        return ending(facts, &server);
+    }
+    let is_left = |s: &Sighting| s.server.status.is_live() && !marks::is_retained(&s.server);
+    if !facts.has_nothing() || facts.own.iter().any(is_left) {
+        return Decision::hold(facts, cause);
+    }
+    let asked = explain::assume_absent(facts);
+    let given = facts.acknowledgements();
+    // It does not serve the namespace, so no look will ever settle what the object says. It must not hang for ever: the
+    // finalizer may be copied, or that of an order that was never sent.
+    let is_refused = facts.account.refusing().is_some();
+    let made_none = match facts.memory.protocol.in_flight() {
+        InFlight::Impossible => true,
+        InFlight::Unlikely => is_refused,
+        InFlight::Possible => false,
+    };
+    let may_be_asked_yet = !is_refused && cause.reason != Reason::AccountNotFound;
+    if !made_none && may_be_asked_yet {
+        return Decision::hold(facts, cause);
+    }
+    if made_none || given.is_given(&asked) {
+        return Decision::unchanged(facts).with(Effect::RemoveFinalizer);
+    }
+    let text = format!(
+        "{}; nothing is asked of it for this object, so it stays unknown whether an order of it made a machine; if the provider shows none, {}",
+        cause.message,
+        given.remedy(&asked)
+    );
+    let mut decision = Decision::hold(facts, Cause::needs_person(cause.reason, text));
+    decision.draft.ask(facts, &asked);
     decision
 }
 
-fn toward_the_end(facts: &Facts, evidence: &Evidence) -> Decision {
-    if let Some(server) = target(facts) {
-        let decision = finish(facts, evidence, &server);
-        // The end of one machine is not the end while another one of this object lives.
-        return match remaining(facts, &server) {
-            Some(other) if decision.effect == Some(Effect::LetGo) => {
-                finish(facts, evidence, &other)
-            }
-            _ => decision,
+/// The next step of a deleted object.
+pub fn decide(facts: &Facts, account: &View, step: Step) -> Decision {
+    let server = facts.recorded.as_ref().map(|s| s.server.clone());
+    let Some(server) = server else {
+        return match (step, facts.order().and_then(|order| order.created())) {
+            (Step::Read(_), Some(uuid)) => not_shown(facts, account, uuid, step),
+            _ => super::common(facts, account, step),
         };
-    }
-    match evidence {
-        Evidence::Own(attempt) if attempt.is_to_be_found() => unresolved(facts, evidence),
-        Evidence::Own(attempt) => match attempt.record.outcome {
-            Some(OrderOutcome::Created) => not_shown(facts, attempt),
-            // It may have put its mark on the machine that it names since.
-            _ if facts.external.is_some() => unresolved(facts, evidence),
-            // Refused, not sent, absent: no machine was ever made.
-            _ => Decision::unchanged(facts).with(Effect::LetGo),
-        },
-        _ => unresolved(facts, evidence),
-    }
-}
-
-/// The machine to release next: the one whose release has begun, then live ones, then the dead.
-fn target(facts: &Facts) -> Option<Arc<Server>> {
-    facts
-        .own
-        .iter()
-        .max_by_key(|s| {
-            (
-                fence::is_begun(facts, s.server.id.as_str()),
-                s.server.status.is_live(),
-                s.server.created_at,
-            )
-        })
-        .map(|s| s.server.clone())
-}
-
-/// Another live machine of this object that is not retained.
-fn remaining(facts: &Facts, done: &Server) -> Option<Arc<Server>> {
-    facts
-        .own
-        .iter()
-        .map(|s| &s.server)
-        .find(|s| s.id != done.id && s.status.is_live() && !marks::is_retained(s))
-        .cloned()
-}
-
-fn finish(facts: &Facts, evidence: &Evidence, server: &Arc<Server>) -> Decision {
-    if server.status == ServerStatus::Released {
-        return showing(facts, server, Cause::waits(Reason::Progressing, RELEASED))
-            .with(Effect::LetGo);
-    }
-    let view = match facts.account.usable(Purpose::End) {
-        Ok(view) => view,
-        Err(cause) => return Decision::hold(facts, cause),
     };
-    if server.status.is_live() && rivals::is_shared(facts, evidence, server) {
-        return shared(facts, evidence, server);
+    match step {
+        Step::RemoveFinalizer => ending(facts, &server),
+        Step::Wait(Wait {
+            why: Why::Deletion, ..
+        }) => match end(facts) {
+            Ok(_) => Decision::unchanged(facts).at_once(),
+            Err(wait) => *wait,
+        },
+        Step::Wait(Wait {
+            why: Why::Releasing | Why::Ended(_),
+            ..
+        }) => sending::under_way(facts, account, &server),
+        Step::Release(_) => release(facts, account, &server),
+        _ => super::common(facts, account, step),
     }
-    if !fence::is_begun(facts, server.id.as_str()) {
-        return match reinstall::may_be_on_its_way(facts) && server.status.is_live() {
-            true => installing(facts, server),
-            false => before(facts, server),
-        };
+}
+
+/// The recorded server is not shown, and is looked for.
+fn not_shown(facts: &Facts, account: &View, uuid: &str, step: Step) -> Decision {
+    let text = format!(
+        "server {uuid} is not shown; looked for every {}",
+        Interval(account.times.absence_check_interval)
+    );
+    let cause = Cause::waits(Reason::ServerNotFound, text);
+    let said = Decision::hold(facts, cause).draft;
+    Decision {
+        draft: said,
+        ..super::common(facts, account, step)
+    }
+}
+
+/// The object goes.
+fn ending(facts: &Facts, server: &Arc<Server>) -> Decision {
+    let text = match marks::is_retained(server) && server.status.is_live() {
+        true => format!("{}; this object goes within seconds", left_behind(facts)),
+        false => RELEASED.to_owned(),
+    };
+    let cause = Cause::waits(Reason::Progressing, text);
+    showing(facts, server, cause).with(Effect::RemoveFinalizer)
+}
+
+/// The release of the recorded server goes out, or its turn is waited for.
+fn release(facts: &Facts, account: &View, server: &Arc<Server>) -> Decision {
+    let uuid = server.id.as_str();
+    if !fence::is_begun(facts, uuid) {
+        // That it has begun is said by the write that records it, and not before.
+        let uuid = uuid.to_owned();
+        return Decision::unchanged(facts).with(Effect::Release { uuid });
     }
     let begun =
         "the release has begun, so the machine cannot be kept any more, and nothing more is sent";
-    if let Some(cause) = remedy::held(facts, begun)
-        && server.status != ServerStatus::Releasing
-    {
+    if let Some(cause) = remedy::held(facts, begun) {
         // What a user stopped goes on when that user wants it.
         let cause = Cause::waits(cause.reason, cause.message);
         return showing(facts, server, cause);
     }
-    if let Some(effect) = unretain(server).filter(|_| server.status != ServerStatus::Releasing) {
-        return Decision::unchanged(facts).with(effect);
-    }
-    // One whose intent was noted while the release was.
-    if let Some(cause) = commanded(facts, server)
-        && server.status != ServerStatus::Releasing
-    {
+    // One whose intent was recorded while the release was.
+    if let Some(cause) = commanded(facts, server) {
         return showing(facts, server, cause).again(COMMAND_RUNS);
     }
-    match &server.status {
-        ServerStatus::Releasing => sending::under_way(facts, view, server),
-        ServerStatus::Failed => sending::failed(facts, view, server),
-        _ => sending::send(facts, view, server),
-    }
-}
-
-/// Another object that lives, or may, has the machine, too: it is not this one's to release.
-fn shared(facts: &Facts, evidence: &Evidence, server: &Arc<Server>) -> Decision {
-    // From the note on a DELETE may be on its way.
-    let is_its = order_of(evidence, server).is_some();
-    let is_own = is_its || fence::is_begun(facts, server.id.as_str());
-    if let Some(effect) = rivals::own_tag(facts, server).filter(|_| !is_own) {
-        return Decision::unchanged(facts).with(effect);
-    }
-    let other = match rivals::rival(facts, evidence, server) {
-        Some(rival) => format!(
-            "bears the tag of another object, too ({}…), so it is neither released nor kept; that object gives way within seconds; if no object of it is there, take that tag off at the provider",
-            rival.mark.tag_prefix()
-        ),
-        None => "is on record in another object, too, so it is neither released nor kept; delete that object first, with deletionPolicy Retain if the machine shall stay".to_owned(),
-    };
-    let text = format!("machine {} {other}", server.id);
-    showing(
-        facts,
-        server,
-        Cause::needs_person(Reason::OwnershipConflict, text),
-    )
+    sending::send(facts, account, server)
 }
 
 /// The whole status that records the release of this server, before its DELETE. It says what is so from then on: another
 /// write right after it would say no more.
-pub fn recorded(fresh: &Facts, uuid: &str) -> BareMetalServerStatus {
+pub fn recorded(fresh: &Facts, uuid: &str, send_by: i64) -> BareMetalServerStatus {
     let mut object = BareMetalServer::clone(&fresh.object);
     object.status.get_or_insert_default().records.release = Some(ReleaseRecord {
         uid: fresh.uid().to_owned(),
         server: uuid.to_owned(),
+        send_by,
+        deleting: fresh.deleting(),
     });
     let begun = Facts {
         object: Arc::new(object),
         ..fresh.clone()
     };
     let now = Timestamp::from_second(fresh.now.wall).unwrap_or_default();
-    decide(&begun).draft.finish(now)
+    super::decide(&begun).draft.finish(now)
+}
+
+/// What the deletion does now: policy, protection, suspension, delay and limit count until the release has begun.
+///
+/// # Errors
+/// The decision to wait.
+pub fn end(facts: &Facts) -> Result<End, Box<Decision>> {
+    let Some(server) = facts.recorded.as_ref().map(|s| s.server.clone()) else {
+        return Ok(End::Release);
+    };
+    if reinstall::may_be_on_its_way(facts) && server.status.is_live() {
+        return Err(Box::new(installing(facts, &server)));
+    }
+    before(facts, &server)
 }
 
 /// The release has not begun: policy, protection and suspension still count.
-fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
+fn before(facts: &Facts, server: &Arc<Server>) -> Result<End, Box<Decision>> {
+    let wait = |decision: Decision| Err(Box::new(decision));
     let policies = facts.policies();
     let Some(kind_deleting) = facts.kind_deleting else {
-        return showing(
+        return wait(showing(
             facts,
             server,
             Cause::waits(
@@ -202,23 +205,23 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
                 ),
             ),
         )
-        .again(CANNOT_SEE);
+        .again(CANNOT_SEE));
     };
     if let Some(cause) = remedy::held_at_the_end(facts, server.id.as_str())
         && !kind_deleting
     {
-        return showing(facts, server, cause);
+        return wait(showing(facts, server, cause));
     }
     // Who deletes the object and writes Retain on it means the one thing that protection leaves to do.
     let is_own_word = facts.object.spec.deletion_policy == Some(DeletionPolicy::Retain);
     if policies.deletion_protection && !is_own_word && !kind_deleting {
-        return showing(
+        return wait(showing(
             facts,
             server,
             Cause::waits(
                 Reason::Protected,
                 format!(
-                    "{}: machine {} stays and is still billed; to release it, {}; to keep it and let this object go, {}; what is then applied as {}/{} orders none (ServerExists); to take it back later, name it in spec.externalID",
+                    "{}: machine {} stays and is still billed; to release it, {}; to keep it and let this object go, {}; what is then applied as {}/{} takes it back",
                     remedy::stated(facts, "deletionProtection", |p| p
                         .deletion_protection
                         .is_some()),
@@ -229,53 +232,30 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Decision {
                     facts.name(),
                 ),
             ),
-        );
+        ));
     }
     if !kind_deleting
         && policies.retain()
         && let Some(cause) = terms::against_retain(facts)
     {
-        return showing(facts, server, cause);
+        return wait(showing(facts, server, cause));
     }
-    if kind_deleting || policies.retain() {
-        // A tag of a former version of the operator does not tell for whom the machine stays.
-        let tag = facts.tag_of_retained();
-        let is_left = |server: &Server| server.tags.contains(&tag);
-        if !server.status.is_live() || is_left(server) {
-            let others = facts.own.iter().map(|s| &s.server);
-            let mut others = others.filter(|s| s.status.is_live() && !is_left(s));
-            return match others.next() {
-                Some(other) => retain(facts, other),
-                None => showing(
-                    facts,
-                    server,
-                    Cause::waits(
-                        Reason::Progressing,
-                        format!("{}; this object goes within seconds", left_behind(facts)),
-                    ),
-                )
-                .with(Effect::LetGo),
-            };
-        }
-        return retain(facts, server);
-    }
-    if let Some(effect) = unretain(server) {
-        return Decision::unchanged(facts).with(effect);
+    // Another object of the namespace takes it over.
+    if kind_deleting || policies.retain() || facts.is_handed_over {
+        return Ok(End::Retain);
     }
     // What does not run has nothing to think about.
     let is_delayed = server.status.is_live() && !fence::is_due(facts);
     if let Some(due) = facts.release_due().filter(|_| is_delayed) {
-        return delayed(facts, server, due);
+        return wait(delayed(facts, server, due));
     }
     if let Some(cause) = commanded(facts, server) {
-        return showing(facts, server, cause).again(COMMAND_RUNS);
+        return wait(showing(facts, server, cause).again(COMMAND_RUNS));
     }
     if let Some(cause) = over_release_limit(facts, server) {
-        return showing(facts, server, cause).again(LONGEST_SLEEP);
+        return wait(showing(facts, server, cause).again(LONGEST_SLEEP));
     }
-    Decision::unchanged(facts).with(Effect::BeginRelease {
-        uuid: server.id.as_str().into(),
-    })
+    Ok(End::Release)
 }
 
 /// A request to install the machine may be on its way: it meets the machine as this object's, or not at all.
@@ -358,152 +338,22 @@ pub fn left_behind(facts: &Facts) -> String {
     if live.is_empty() {
         return "no live machine is left".into();
     }
-    let noun = if live.len() == 1 {
-        "machine"
-    } else {
-        "machines"
+    let (noun, stay, are, them) = match live.len() {
+        1 => ("machine", "stays", "is", "it"),
+        _ => ("machines", "stay", "are", "them"),
     };
-    let (stay, are) = match live.len() {
-        1 => ("stays", "is"),
-        _ => ("stay", "are"),
-    };
+    if facts.is_handed_over {
+        return format!(
+            "{noun} {} {stay} at the provider and {are} still billed; the object of this namespace whose spec.externalID names {them} takes {them}",
+            listed(live)
+        );
+    }
     format!(
-        "{noun} {} {stay} at the provider and {are} still billed; what is applied as {}/{} from now on orders none (ServerExists) and says what to do",
+        "{noun} {} {stay} at the provider and {are} still billed; apply {}/{} again to take {them} back",
         listed(live),
         facts.namespace(),
-        facts.name()
+        facts.name(),
     )
-}
-
-/// The policy was turned back from Retain in time: the machine is not retained after all.
-fn unretain(server: &Server) -> Option<Effect> {
-    marks::retained_tag(server).map(|tag| Effect::RemoveTag {
-        uuid: server.id.as_str().into(),
-        tag: tag.into(),
-        when: TagProof::OwnMark,
-    })
-}
-
-fn retain(facts: &Facts, server: &Arc<Server>) -> Decision {
-    // Without the mark of the cluster no listing shows what was kept.
-    let cluster = facts.cluster.tag();
-    if !server.has_tag(&cluster) {
-        return Decision::unchanged(facts).with(Effect::AddTag {
-            uuid: server.id.as_str().into(),
-            tag: cluster,
-            when: TagProof::OwnMark,
-        });
-    }
-    Decision::unchanged(facts).with(Effect::AddTag {
-        uuid: server.id.as_str().into(),
-        tag: facts.tag_of_retained(),
-        when: TagProof::OwnMark,
-    })
-}
-
-/// An order whose machine is recorded but does not bear the mark, or is not shown at all.
-fn not_shown(facts: &Facts, attempt: &Attempt) -> Decision {
-    if let Some(sighting) = &facts.recorded {
-        if sighting.server.status == ServerStatus::Released {
-            return showing(
-                facts,
-                &sighting.server,
-                Cause::waits(Reason::Progressing, RELEASED),
-            )
-            .with(Effect::LetGo);
-        }
-        return missing::tags_missing(facts, attempt, sighting);
-    }
-    let view = match facts.account.usable(Purpose::End) {
-        Ok(view) => view,
-        Err(cause) => return Decision::hold(facts, cause),
-    };
-    let uuid = attempt.uuid.as_deref().unwrap_or("unknown");
-    match missing::progress(facts, view, attempt) {
-        missing::Disappearance::Gone | missing::Disappearance::Acknowledged => {
-            Decision::unchanged(facts).with(Effect::LetGo)
-        }
-        missing::Disappearance::Unproved(why) => missing::unproved(facts, view, attempt, &why),
-        // Retain needs the same proof: a machine that is only not shown would be let go without its tag.
-        missing::Disappearance::Looking(effect, proof) => {
-            let spacing = view.times.absence_check_interval;
-            let text = format!(
-                "machine {uuid} is not shown; this object goes once that is certain; looked at again every {}",
-                Interval(spacing)
-            );
-            let cause = Cause::waits(Reason::ServerNotFound, text);
-            let mut decision = Decision::hold(facts, cause).again(spacing);
-            decision.effect = effect;
-            decision.wants_proof = proof;
-            decision
-        }
-    }
-}
-
-/// An order of unknown outcome: resolved before the finalizer goes, and never followed by another.
-fn unresolved(facts: &Facts, evidence: &Evidence) -> Decision {
-    let view = match facts.account.usable(Purpose::End) {
-        Ok(view) => view,
-        Err(cause) => {
-            let served = |view| not_served(facts, evidence, view, &cause);
-            let decision = facts.account.refusing().map(served);
-            return decision.unwrap_or_else(|| Decision::hold(facts, cause));
-        }
-    };
-    // A copied manifest brings the finalizer along. The live machine of an earlier object of this
-    // name is another matter: whoever applied this one again may have meant it.
-    let is_heir = facts.former.as_ref().is_some_and(|former| {
-        matches!(evidence, Evidence::Former(..))
-            && former.machines.iter().any(|s| s.server.status.is_live())
-    });
-    if !is_heir && order::never_ordered(facts, view, evidence) {
-        return Decision::unchanged(facts).with(Effect::LetGo);
-    }
-    let is_to_be_found = matches!(evidence, Evidence::Own(attempt) if attempt.is_to_be_found());
-    let is_named = matches!(evidence, Evidence::Bare | Evidence::Own(_)) && !is_to_be_found;
-    if let Some(external) = facts.external.as_ref().filter(|_| is_named) {
-        return external::end(facts, view, external);
-    }
-    match resolve::progress(facts, view, evidence) {
-        resolve::Absence::Proved(_) | resolve::Absence::Acknowledged => {
-            Decision::unchanged(facts).with(Effect::LetGo)
-        }
-        progress => resolve::waiting(facts, view, evidence, progress),
-    }
-}
-
-/// The account does not serve the namespace and has nothing of the object on record, so nothing is asked of it, and
-/// no look will ever settle what the object says. It must not hang for ever: finalizer and annotation may be copied
-/// or forged, or those of an order that was never sent.
-fn not_served(facts: &Facts, evidence: &Evidence, view: &View, cause: &Cause) -> Decision {
-    let order = facts
-        .object
-        .status
-        .as_ref()
-        .and_then(|s| s.records.order.as_ref());
-    // Whosever that is: only the operator writes it.
-    let is_recorded =
-        order.is_some_and(|order| !order.outcome.is_some_and(OrderOutcome::is_closed));
-    if view.proof.is_none() || is_recorded {
-        return Decision::hold(facts, cause.clone());
-    }
-    let asked = absent::situation(facts, evidence, &NoProof::NotServed);
-    let is_given = facts.acknowledgements().is_given(&asked);
-    if order::never_ordered(facts, view, evidence) || is_given {
-        return Decision::unchanged(facts).with(Effect::LetGo);
-    }
-    // What a listing of its time shows settles the others.
-    if evidence.other_mark().is_some() {
-        return Decision::hold(facts, cause.clone());
-    }
-    let text = format!(
-        "{}; nothing is asked of it for this object, so it stays unknown whether an order of it made a machine; if the provider shows none, {}",
-        cause.message,
-        facts.acknowledgements().remedy(&asked)
-    );
-    let mut decision = Decision::hold(facts, Cause::needs_person(cause.reason, text));
-    decision.draft.ask(facts, &asked);
-    decision
 }
 
 /// The status of a deleted object with a machine.

@@ -6,15 +6,11 @@
 //! restart counts a machine twice or not at all.
 
 use super::{
-    super::{
-        facts::{Facts, is_same_uuid},
-        memory::ReleaseAnswer,
-    },
+    super::facts::{Facts, is_same_uuid},
     Decision, Effect,
     draft::Draft,
-    evidence::Evidence,
-    machine::said,
-    order, remedy, sending,
+    machine::{self, said},
+    remedy, sending,
 };
 use crate::{
     account::view::{Sighting, View},
@@ -51,9 +47,10 @@ pub fn wish(facts: &Facts, server: &Server) -> Wish {
     let policies = facts.policies();
     let is_wished = match server.status {
         ServerStatus::Failed => policies.failure_policy == FailurePolicy::Replace,
-        // That the machine was given up stands in status; this operator released it then.
         ServerStatus::Releasing | ServerStatus::Released => match noted(facts, server) {
             Some(noted) => is_still_wished(facts, noted),
+            // It failed, and this operator released it.
+            None if is_given_up(facts, server) => policies.failure_policy == FailurePolicy::Replace,
             None => policies.external_release_policy == ExternalReleasePolicy::Reorder,
         },
         _ => false,
@@ -68,6 +65,12 @@ pub fn wish(facts: &Facts, server: &Server) -> Wish {
     } else {
         Wish::Replace
     }
+}
+
+/// Whether the release of a failed machine is on record, so that another one can be ordered in its place.
+fn is_given_up(facts: &Facts, server: &Server) -> bool {
+    let begun = facts.release_begun().filter(|release| !release.deleting);
+    begun.is_some_and(|release| is_same_uuid(&release.server, server.id.as_str()))
 }
 
 /// Whether the policies in force would replace a machine that was noted as replaced.
@@ -101,65 +104,88 @@ fn noted<'a>(facts: &'a Facts, server: &Server) -> Option<&'a Replaced> {
     all.find(|r| is_same_uuid(&r.uuid, server.id.as_str()))
 }
 
-/// Decides for an object whose machine is over, once its own metadata is in order; `decision` says how it stands.
-pub fn decide(
-    facts: &Facts,
-    evidence: &Evidence,
-    view: &View,
-    server: &Server,
-    mut decision: Decision,
-) -> Decision {
-    if wish(facts, server) != Wish::Replace {
-        return decision;
-    }
-    let Some((since, seen)) = stood(facts, server) else {
-        return decision;
+/// Whether the machine of a living object is over, and another one is ordered in its place now.
+pub fn is_due(facts: &Facts) -> bool {
+    let Some(server) = machine::kept(facts).map(|kept| kept.server) else {
+        return false;
     };
-    let is_noted = noted(facts, server).is_some();
+    let is_over = !server.status.is_live() && server.status != ServerStatus::Releasing;
+    let Some(due) = due(facts, &server).filter(|_| is_over) else {
+        return false;
+    };
+    let is_seen = stood(facts, &server).is_some_and(|(_, seen)| seen >= due);
+    !facts.deleting() && facts.now.mono >= due && is_seen
+}
+
+/// From when on another one may be ordered in the place of this machine; none: none is.
+fn due(facts: &Facts, server: &Server) -> Option<Duration> {
+    if wish(facts, server) != Wish::Replace {
+        return None;
+    }
+    let (since, _) = stood(facts, server)?;
     // Noted, it was seen so for long enough; this process must only have seen that it still is.
-    let due = match is_noted {
-        true => facts.first_seen.max(facts.acting_since),
-        false => since + view.times.absence_grace_period,
+    match noted(facts, server).is_some() || is_given_up(facts, server) {
+        true => Some(facts.first_seen.max(facts.acting_since)),
+        false => Some(since + facts.view()?.times.absence_grace_period),
+    }
+}
+
+/// What is done about a machine that is over until another one may be ordered; `decision` says how it stands.
+pub fn wait(facts: &Facts, view: &View, server: &Server, mut decision: Decision) -> Decision {
+    let Some(due) = due(facts, server) else {
+        return decision;
     };
     if facts.now.mono < due {
         return decision.again(due.saturating_sub(facts.now.mono));
     }
-    if seen < due {
+    if stood(facts, server).is_none_or(|(_, seen)| seen < due) {
         let uuid = server.id.as_str().to_owned();
-        return decision.with(Effect::Read {
-            uuid,
-            not_listed: None,
-        });
+        return decision.with(Effect::Read { uuid });
     }
-    if is_noted {
-        return order::next(facts, evidence);
-    }
-    if server.status == ServerStatus::Releasing {
-        return decision.again(view.times.active_poll_interval);
-    }
-    if server.status == ServerStatus::Failed {
-        let pause = view.times.active_poll_interval;
-        match sending::answer(facts, server) {
-            Some((ReleaseAnswer::Accepted | ReleaseAnswer::Refused, _)) => {}
-            Some((ReleaseAnswer::Unknown, at)) if facts.now.since(at) < pause => {
-                return decision.again(pause);
-            }
-            None | Some((ReleaseAnswer::Unknown, _)) => {
-                let uuid = server.id.as_str().to_owned();
-                return decision.with(Effect::ReleaseFailed { uuid });
-            }
-        }
-    }
-    note(facts, server, &mut decision.draft);
-    decision.once_written = super::Again::AtOnce;
+    decision.again = super::Again::After(view.times.active_poll_interval);
     decision
+}
+
+/// Releases the failed machine of a living object.
+pub fn release(facts: &Facts, view: &View, uuid: &str) -> Decision {
+    let Some(kept) = machine::kept(facts) else {
+        return Decision::unchanged(facts);
+    };
+    let decision = machine::tend(facts, &kept);
+    if !facts.policies().let_send() {
+        return decision;
+    }
+    let pause = view.times.active_poll_interval;
+    match sending::answer(facts, &kept.server) {
+        Some((_, at)) if facts.now.since(at) < pause => decision.again(pause),
+        _ => Decision {
+            effect: Some(Effect::Release {
+                uuid: uuid.to_owned(),
+            }),
+            ..decision
+        },
+    }
+}
+
+/// What is replaced is noted before another one is ordered; none: it is noted, or nothing is replaced.
+pub fn note_first(facts: &Facts) -> Option<Decision> {
+    let kept = machine::kept(facts)?;
+    if noted(facts, &kept.server).is_some() {
+        return None;
+    }
+    let mut decision = machine::tend(facts, &kept);
+    decision.effect = None;
+    note(facts, &kept.server, &mut decision.draft);
+    decision.once_written = super::Again::AtOnce;
+    Some(decision)
 }
 
 /// Since when the machine is seen as it is, and when it was last seen.
 fn stood(facts: &Facts, server: &Server) -> Option<(Duration, Duration)> {
     let over = facts.memory.over.as_ref()?;
     let is_it = |s: &&Sighting| s.server.id == server.id;
-    let seen = facts.own.iter().find(is_it)?.seen;
+    let seen = facts.own.iter().chain(&facts.recorded).filter(is_it);
+    let seen = seen.map(|s| s.seen).max()?;
     over.is(server).then_some((over.since, seen))
 }
 
@@ -168,7 +194,10 @@ fn note(facts: &Facts, server: &Server, draft: &mut Draft) {
     let all = &mut draft.status.replaced_servers;
     all.push(Replaced {
         uuid: server.id.as_str().to_owned(),
-        provider_status: server.status.as_str().to_owned(),
+        provider_status: match is_given_up(facts, server) {
+            true => ServerStatus::Failed.as_str().to_owned(),
+            false => server.status.as_str().to_owned(),
+        },
         location: server.location.clone(),
         instance_type: server.instance_type.clone(),
         recorded_at: Time(recorded_at),
@@ -189,11 +218,6 @@ pub fn forget(facts: &Facts, server: &Server, draft: &mut Draft) {
     if server.status == ServerStatus::Delivered && server.delivered_at.is_some_and(is_long_ago) {
         all.clear();
     }
-}
-
-/// Whether status says that another machine was ordered in the place of this one.
-pub fn is_replaced(facts: &Facts, server: &Server) -> bool {
-    noted(facts, server).is_some()
 }
 
 /// Why no order in the place of another machine starts, if this one is such an order.

@@ -1,18 +1,16 @@
-//! The DELETE of a machine whose release was noted: send it, wait for what it does, ask again.
-//!
-//! A failed machine may go without a release, when the provider refuses one and never delivered it.
+//! The DELETE of a machine: send it, wait for what it does, ask again.
 
 use super::{
     super::{
         facts::{Facts, is_same_uuid},
-        memory::ReleaseAnswer,
+        memory::{ReleaseAnswer, Sent},
     },
     Decision, Effect,
     machine::said,
     release::showing,
 };
 use crate::{account::view::View, cause::Cause};
-use api::{Interval, Reason, names::SERVER_FINALIZER};
+use api::{Interval, Reason};
 use hosting_types::{Server, ServerStatus};
 use std::{sync::Arc, time::Duration};
 
@@ -24,13 +22,17 @@ const SOON: Duration = Duration::from_secs(120);
 
 /// The release is under way.
 pub(super) fn under_way(facts: &Facts, view: &View, server: &Server) -> Decision {
+    let next = match facts.deleting() {
+        true => "",
+        false => "; another one is ordered once it is gone",
+    };
     let text = format!(
-        "the release has begun; looked at again every {}; if nothing changes it is sent again after {} at the latest",
-        Interval(view.times.active_poll_interval),
-        Interval(accepted_pause(view))
+        "the release has begun{next}; looked at again every {}",
+        Interval(view.times.active_poll_interval)
     );
     let cause = Cause::waits(Reason::Releasing, text);
-    let sent = facts.memory.release.sent.as_ref();
+    let is_it = |sent: &&Sent| is_same_uuid(&sent.uuid, server.id.as_str());
+    let sent = facts.memory.sent.as_ref().filter(is_it);
     match sent.and_then(|sent| rest(facts, sent.at, SOON)) {
         Some(rest) => Decision::hold(facts, cause).again(rest),
         None => showing(facts, server, cause),
@@ -43,53 +45,51 @@ fn accepted_pause(view: &View) -> Duration {
 
 /// Sends the DELETE, or waits for what the last one does.
 pub fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
-    let effect = Effect::Release {
-        uuid: server.id.as_str().into(),
+    let uuid = server.id.as_str().to_owned();
+    let paced = |decision: Decision, at, pause| match rest(facts, at, pause) {
+        Some(rest) => decision.again(rest),
+        None => decision.with(Effect::Release { uuid: uuid.clone() }),
     };
-    let releasing = |cause| showing(facts, server, cause);
-    let retry = |at, pause| rest(facts, at, pause);
+    let poll = view.times.active_poll_interval;
     match answer(facts, server) {
-        None => under_way(facts, view, server).with(effect),
+        None => under_way(facts, view, server).with(Effect::Release { uuid }),
         Some((ReleaseAnswer::Refused, at)) => {
+            let said = said(server);
+            let every = Interval(poll);
             let (reason, text) = match server.status {
                 // A delivered server can be released: it is not for its state.
                 ServerStatus::Delivered => (
                     Reason::RequestRefused,
-                    "the provider refuses the release".to_owned(),
+                    format!("the provider refuses the release; asking again every {every}"),
+                ),
+                ServerStatus::Failed => (
+                    Reason::Releasing,
+                    format!(
+                        "the machine failed{said}, and the provider refuses its release; asked once more after {every}, then this object ends"
+                    ),
                 ),
                 _ => (
                     Reason::Releasing,
                     format!(
-                        "the provider does not release the machine while it is {:?}",
+                        "the provider does not release the machine while it is {:?}; asking again every {every}",
                         server.status.as_str()
                     ),
                 ),
             };
-            let every = Interval(view.times.active_poll_interval);
-            let cause = Cause::waits(reason, format!("{text}; asking again every {every}"));
-            match retry(at, view.times.active_poll_interval) {
-                Some(rest) => releasing(cause).again(rest),
-                None => releasing(cause).with(effect),
-            }
+            let decision = showing(facts, server, Cause::waits(reason, text));
+            paced(decision, at, poll)
         }
-        Some((answer, at)) => {
-            let pause = match answer {
-                ReleaseAnswer::Accepted => accepted_pause(view),
-                _ => view.times.active_poll_interval,
-            };
-            let decision = under_way(facts, view, server);
-            match retry(at, pause) {
-                Some(rest) => decision.again(rest),
-                None => decision.with(effect),
-            }
+        Some((ReleaseAnswer::Accepted, at)) => {
+            paced(under_way(facts, view, server), at, accepted_pause(view))
         }
+        Some((ReleaseAnswer::Unknown, at)) => paced(under_way(facts, view, server), at, poll),
     }
 }
 
 /// How the last DELETE of this machine ended, if it was sent in the state that the machine is in:
 /// what was refused to a waiting machine says nothing of a failed one.
 pub(super) fn answer(facts: &Facts, server: &Server) -> Option<(ReleaseAnswer, Duration)> {
-    let sent = facts.memory.release.sent.as_ref()?;
+    let sent = facts.memory.sent.as_ref()?;
     let is_failed = server.status == ServerStatus::Failed;
     (is_same_uuid(&sent.uuid, server.id.as_str()) && sent.failed == is_failed)
         .then_some((sent.answer, sent.at))
@@ -99,97 +99,4 @@ pub(super) fn answer(facts: &Facts, server: &Server) -> Option<(ReleaseAnswer, D
 fn rest(facts: &Facts, since: Duration, pause: Duration) -> Option<Duration> {
     let rest = pause.checked_sub(facts.now.since(since))?;
     (!rest.is_zero()).then_some(rest)
-}
-
-/// A failed machine: DELETE once; when that is refused and it was never delivered, it may go.
-pub fn failed(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
-    let said = said(server);
-    let effect = Effect::Release {
-        uuid: server.id.as_str().into(),
-    };
-    let read = Effect::Read {
-        uuid: server.id.as_str().into(),
-        not_listed: None,
-    };
-    let spacing = view.times.absence_check_interval;
-    let held = |why: &str| {
-        let decision = showing(
-            facts,
-            server,
-            Cause::needs_person(
-                Reason::RequestRefused,
-                format!(
-                    "the machine failed{said}, and {why}; ask the provider to release it; if the record stays as it is, take the finalizer {SERVER_FINALIZER} off this object"
-                ),
-            ),
-        )
-        .again(view.times.idle_poll_interval);
-        match facts.has_finalizer() {
-            true => decision,
-            // A user took it off: the record stays, and nothing else is left.
-            false => decision.with(Effect::LetGo),
-        }
-    };
-    match answer(facts, server) {
-        answer @ (None | Some((ReleaseAnswer::Unknown, _))) => {
-            let cause = Cause::waits(
-                Reason::Releasing,
-                "the release of the failed machine is being sent; looked at again within seconds",
-            );
-            match answer.and_then(|(_, at)| rest(facts, at, view.times.active_poll_interval)) {
-                Some(rest) => showing(facts, server, cause).again(rest),
-                None => showing(facts, server, cause).with(effect),
-            }
-        }
-        Some((ReleaseAnswer::Accepted, at)) => {
-            let pause = ACCEPTED_PAUSE.max(spacing);
-            if facts.now.since(at) >= pause * 5 {
-                return held("the provider took the release without doing it");
-            }
-            showing(
-                facts,
-                server,
-                Cause::waits(
-                    Reason::Releasing,
-                    format!(
-                        "the release of the failed machine was sent; waiting until the provider shows it, {} at most",
-                        Interval(pause * 5)
-                    ),
-                ),
-            )
-            .again(pause)
-        }
-        Some((ReleaseAnswer::Refused, _)) if server.delivered_at.is_some() => {
-            held("the provider does not release it although it was delivered")
-        }
-        Some((ReleaseAnswer::Refused, _)) => {
-            let reads = &facts.memory.release.failed_reads;
-            if reads.len() >= 2 {
-                return showing(
-                    facts,
-                    server,
-                    Cause::waits(
-                        Reason::Progressing,
-                        "the machine failed before it was delivered, and the provider keeps the record; this object ends within seconds",
-                    ),
-                )
-                .with(Effect::LetGo);
-            }
-            let cause = Cause::waits(
-                Reason::Releasing,
-                format!(
-                    "the machine failed and cannot be released; making sure that it was never delivered; looked at every {}",
-                    Interval(spacing)
-                ),
-            );
-            match reads
-                .last()
-                .and_then(|last| spacing.checked_sub(facts.now.since(*last)))
-                .filter(|r| !r.is_zero())
-            {
-                Some(rest) => showing(facts, server, cause).again(rest),
-                None => showing(facts, server, cause).with(read),
-            }
-        }
-    }
 }

@@ -140,8 +140,8 @@ mod tests {
     }
 
     fn record(sent: &Hashes) -> api::server::OrderRecord {
-        let record = json!({"cluster": "c", "uid": "u", "mark": "m", "epoch": 1, "attempt": "a",
-            "sendBy": "2026-01-01T00:00:00Z", "sent": sent});
+        let record = json!({"uid": "u", "seq": 1, "nonce": "a", "sendBy": "2026-01-01T00:00:00Z",
+            "accountID": "l", "sent": sent});
         serde_json::from_value(record).unwrap()
     }
 

@@ -70,7 +70,8 @@ pub(super) fn was_lacking(facts: &Facts, record: &OrderRecord) -> Option<Reason>
     // The start of an order says otherwise, so what is said beside its outcome was said after it.
     let is_refused = record.outcome == Some(OrderOutcome::Refused);
     let is_after_it = status.records.order.as_ref().is_some_and(|shown| {
-        shown.intent == record.intent && shown.outcome == Some(OrderOutcome::Refused)
+        (shown.seq, &shown.nonce) == (record.seq, &record.nonce)
+            && shown.outcome == Some(OrderOutcome::Refused)
     });
     let ready = status
         .conditions

@@ -4,16 +4,15 @@
 use super::{
     super::facts::{Facts, is_same_uuid},
     Effect,
-    fence::TagProof,
 };
 use crate::{
+    account::marks::is_operators,
     account_facts::Purpose,
     backoff::LONGEST_PAUSE,
     wording::{counted, listed},
 };
 use api::{
     Interval, Reason,
-    names::RESERVED_PREFIX,
     server::{OrderRecord, TagPolicy},
 };
 use hosting_types::{
@@ -85,24 +84,20 @@ pub fn is_due(record: &Server, tag: &str, adds: bool) -> bool {
     record.has_tag(tag) != adds && (!adds || has_room)
 }
 
-/// Whether a tag is one of the operator's own.
-pub fn is_operators(tag: &str) -> bool {
-    tag.starts_with(RESERVED_PREFIX)
-}
-
 /// The tags that this object put on this machine: those of its order, and those that it added since. Of an order that is
 /// not the machine's, or of which the status is lost, nothing is claimed: what the machine bears then stays.
 fn put_on(facts: &Facts, record: &OrderRecord, server: &Server) -> Vec<String> {
     let uuid = server.id.as_str();
     let recorded = facts.object.status.as_ref().filter(|status| {
         let is_order = |known: &OrderRecord| {
-            let (known, own) = (&known.intent, &record.intent);
-            (&known.mark, known.epoch, &known.attempt) == (&own.mark, own.epoch, &own.attempt)
+            (&known.uid, known.seq, &known.nonce) == (&record.uid, record.seq, &record.nonce)
         };
         let is_machine = status.uuid.as_deref().is_none_or(|u| is_same_uuid(u, uuid));
         is_machine
             && status.records.order.as_ref().is_some_and(is_order)
-            && server.has_tag(&record.intent.tag())
+            && facts
+                .order_tag(record)
+                .is_some_and(|tag| server.has_tag(&tag))
     });
     let recorded = recorded.iter().flat_map(|status| &status.records.tags);
     let all = recorded.map(String::as_str);
@@ -253,9 +248,9 @@ fn contested<'a>(
 }
 
 fn effect(uuid: &str, tag: &str, adds: bool) -> Effect {
-    let (uuid, tag, when) = (uuid.to_owned(), tag.to_owned(), TagProof::OwnMark);
+    let (uuid, tag) = (uuid.to_owned(), tag.to_owned());
     match adds {
-        true => Effect::AddTag { uuid, tag, when },
-        false => Effect::RemoveTag { uuid, tag, when },
+        true => Effect::AddTag { uuid, tag },
+        false => Effect::RemoveTag { uuid, tag },
     }
 }

@@ -1,29 +1,26 @@
 //! Tables and properties of the decisions. The facts are built here; each file beside this one has
-//! the cases of the file of the same name.
+//! the cases of the file of the same name, and `protocol` those of every step and wait of the protocol.
 
-mod adopt;
 mod answers;
 mod ask;
 mod candidates;
 mod draft;
-mod evidence;
 mod expiry;
+mod explain;
 mod external;
-mod lineage;
+mod failing;
 mod machine;
 mod metadata;
-mod missing;
 mod order;
 mod outputs;
 mod power;
 mod properties;
+mod protocol;
 pub(crate) mod readings;
 mod recall;
 mod reinstall;
 mod release;
 mod replace;
-mod resolve;
-mod retained;
 mod root_password;
 mod sizes;
 mod steps;
@@ -31,32 +28,32 @@ mod tags;
 mod terms;
 
 use super::{
-    super::facts::{External, Facts, Former, Installation},
+    super::facts::{Facts, Installation, Named, is_same_uuid},
     *,
 };
 use crate::{
-    account::{
-        key::AccountKey,
-        view::{Catalogue, Proof, Sighting, State, Times},
-    },
+    account::view::{Catalogue, Proof, Sighting, State, Times},
     account_facts::AccountFacts,
     cause::Cause,
-    mark::{ClusterId, Mark},
+    mark::ClusterId,
     moment::Moment,
+    owner::Owner,
     power::KnownCommand,
+    protocol::{Object, Outcome},
     server::memory::Memory,
     server_commands::UnderWay,
 };
 use api::{
     BareMetalServer, Interval, Policies, PoliciesInForce,
+    account::KnownServer,
     acknowledgement::AcknowledgementEffect,
     conditions::Type,
-    names::{ACKNOWLEDGE, ORDER_ANNOTATION, OUTPUT_FINALIZER, RETAINED_PREFIX, SERVER_FINALIZER},
-    order::{OrderAccount, OrderNote},
+    names::{ACKNOWLEDGE, OUTPUT_FINALIZER, RETAINED_TAG, SERVER_FINALIZER},
+    order::OrderAccount,
     outputs::{OutputPlace, OutputRecord},
     records::{ReleaseRecord, ServerRecords},
     references::AccountKind,
-    server::{BareMetalServerSpec, BareMetalServerStatus, DeletionPolicy, Intent, OrderRecord},
+    server::{BareMetalServerSpec, BareMetalServerStatus, DeletionPolicy, OrderRecord},
 };
 use hosting_types::{Server, ServerId, ServerStatus};
 use jiff::Timestamp;
@@ -71,22 +68,21 @@ const EPOCH: i64 = START + 500;
 const RUNNING: Duration = Duration::from_secs(1000);
 /// The connection in force.
 const CONNECTION: &str = "c0ffee000001";
-/// The lineage of the account.
+/// The ID of the account.
 const LINEAGE: &str = "11111111aaaa";
-/// The machine that everybody knows.
+/// The server that everybody knows.
 const CONTROL: u8 = 9;
 
 fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn uuid(number: u8) -> String {
-    format!("00000000-0000-4000-8000-0000000000{number:02}")
+fn seq(second: i64) -> u32 {
+    u32::try_from(second).unwrap()
 }
 
-/// Another account of the namespace.
-fn other_account() -> AccountKey {
-    AccountKey::named(AccountKind::ProviderAccount, Some("shop"), "other")
+fn uuid(number: u8) -> String {
+    format!("00000000-0000-4000-8000-0000000000{number:02}")
 }
 
 /// The least that a spec must say; a field that is added to the kind has its own default.
@@ -101,11 +97,36 @@ fn cluster() -> ClusterId {
     ClusterId::parse("0123456789abcdef").unwrap()
 }
 
+/// The owner of an object of the namespace.
+fn owner_of(name: &str) -> Owner {
+    Owner::new(&cluster(), "shop", name, "ns-1")
+}
+
+fn owner() -> Owner {
+    owner_of("web")
+}
+
+/// The tag of its order.
+fn own_tag() -> String {
+    owner().order_tag(seq(EPOCH))
+}
+
+/// The tag of an order of another object of the namespace.
+fn other_tag() -> String {
+    owner_of("api").order_tag(seq(EPOCH + 7))
+}
+
+/// The tag of an order of its name, from before its namespace was made again.
+fn former_tag() -> String {
+    Owner::new(&cluster(), "shop", "web", "ns-0").order_tag(seq(EPOCH))
+}
+
 fn time(wall: i64) -> Time {
     Time(Timestamp::from_second(wall).unwrap())
 }
 
-/// Facts under construction. They start with a new object that nothing keeps from being ordered.
+/// Facts under construction. They start with a new object that nothing keeps from being ordered: this process saw it come
+/// into being, and put the finalizer on.
 #[derive(Clone)]
 struct Case(Facts);
 
@@ -114,7 +135,6 @@ impl std::fmt::Debug for Case {
         let facts = &self.0;
         let view = facts.view();
         f.debug_struct("Case")
-            .field("evidence", &evidence(facts))
             .field("metadata", &facts.object.metadata)
             .field("spec", &facts.object.spec)
             .field("status", &facts.object.status)
@@ -122,9 +142,9 @@ impl std::fmt::Debug for Case {
             .field("proof", &view.and_then(|v| v.proof.as_ref()))
             .field("own", &facts.own)
             .field("recorded", &facts.recorded)
-            .field("retained", &facts.retained)
-            .field("unlisted", &facts.unlisted)
             .field("former", &facts.former)
+            .field("suspects", &facts.suspects)
+            .field("named", &facts.named)
             .field("memory", &facts.memory)
             .finish_non_exhaustive()
     }
@@ -138,7 +158,12 @@ impl Case {
         meta.uid = Some("uid-1".into());
         meta.generation = Some(3);
         meta.creation_timestamp = Some(time(START + 100));
+        meta.finalizers = Some(vec![SERVER_FINALIZER.into()]);
         let began = secs(990);
+        let known = Server {
+            name: "known".into(),
+            ..server(CONTROL, ServerStatus::Delivered, &[])
+        };
         let view = View {
             times: Times {
                 absence_grace_period: secs(600),
@@ -152,7 +177,7 @@ impl Case {
             proof: Some(Arc::new(Proof {
                 began,
                 ended: began,
-                servers: vec![Arc::new(server(CONTROL, ServerStatus::Delivered, &[]))],
+                servers: vec![Arc::new(known.clone())],
             })),
             known: vec![KnownServer {
                 uuid: uuid(CONTROL),
@@ -160,23 +185,23 @@ impl Case {
                 live: true,
             }],
             catalogue: Some((began, Arc::new(Catalogue::default()))),
-            servers: Some((began, Arc::default())),
+            servers: Some((began, Arc::new(vec![known]))),
             connection: Some(CONNECTION.into()),
             lineage: Some(LINEAGE.into()),
             ..View::usable()
         };
-        Self(Facts {
+        let facts = Facts {
             now: Moment {
                 wall: START + 1000,
                 mono: RUNNING,
             },
             wall_at_start: START,
             cluster: cluster(),
-            all_namespaces: true,
             kind_deleting: Some(false),
+            namespace_uid: Ok("ns-1".into()),
             acting_since: Duration::ZERO,
             first_seen: secs(100),
-            is_newcomer: true,
+            created_since_leading: true,
             object: Arc::new(object),
             account: AccountFacts::Found {
                 view,
@@ -187,20 +212,30 @@ impl Case {
             named_keys: Vec::new(),
             own: Vec::new(),
             recorded: None,
-            retained: Vec::new(),
-            unlisted: Vec::new(),
-            former: None,
-            external: None,
-            other_marks: Vec::new(),
+            former: Vec::new(),
+            suspects: Vec::new(),
+            named: None,
             recorded_elsewhere: Vec::new(),
+            owned_elsewhere: Vec::new(),
+            is_handed_over: false,
             commands: UnderWay::Nothing,
             power: KnownCommand::NotRead,
-            memory: Memory::default(),
-        })
+            memory: Memory {
+                led_since: Some(Duration::ZERO),
+                ..Memory::default()
+            },
+        };
+        Self(facts).born(100)
     }
 
+    /// Changes the facts. What is shown of its own server on record is the same wherever it stands.
     fn facts(mut self, change: impl FnOnce(&mut Facts)) -> Self {
+        let before = own_record(&self.0);
         change(&mut self.0);
+        let own = own_record(&self.0);
+        if own.is_some() || before.is_some() && self.0.recorded == before {
+            self.0.recorded = own;
+        }
         self
     }
 
@@ -210,6 +245,14 @@ impl Case {
 
     fn spec(self, change: impl FnOnce(&mut BareMetalServerSpec)) -> Self {
         self.object(|o| change(&mut o.spec))
+    }
+
+    /// Changes the record of its order, which this process knows as it is then.
+    fn order(self, change: impl FnOnce(&mut OrderRecord)) -> Self {
+        let mut record = self.0.order().unwrap().clone();
+        change(&mut record);
+        let case = self.object(|o| o.status.as_mut().unwrap().records.order = Some(record));
+        case.answered_at(989)
     }
 
     fn view(self, change: impl FnOnce(&mut View)) -> Self {
@@ -224,6 +267,39 @@ impl Case {
         self.facts(|f| change(&mut f.memory))
     }
 
+    /// This process saw the object come into being at this moment, and put the finalizer on.
+    fn born(self, at: u64) -> Self {
+        self.facts(|f| {
+            f.memory.protocol = new_at(f, at);
+            f.memory.protocol.added_finalizer();
+        })
+    }
+
+    /// The lists of its servers began then.
+    fn listed(self, began: u64) -> Self {
+        self.view(|v| {
+            if let Some(proof) = &mut v.proof {
+                Arc::make_mut(proof).began = secs(began);
+            }
+            if let Some((at, _)) = &mut v.servers {
+                *at = secs(began);
+            }
+        })
+    }
+
+    /// There is no list of its servers yet.
+    fn unlisted(self) -> Self {
+        self.view(|v| (v.proof, v.servers) = (None, None))
+    }
+
+    /// The lists show nothing.
+    fn empty(self) -> Self {
+        self.view(|v| {
+            v.proof.as_mut().map(Arc::make_mut).unwrap().servers.clear();
+            v.servers.as_mut().unwrap().1 = Arc::default();
+        })
+    }
+
     /// It has waited for this for two minutes.
     fn waited_for(self, reason: Reason) -> Self {
         let since = RUNNING - secs(120);
@@ -234,8 +310,10 @@ impl Case {
         self.object(|o| o.metadata.deletion_timestamp = Some(time(START + 900)))
     }
 
-    fn held(self) -> Self {
-        self.object(|o| o.metadata.finalizers = Some(vec![SERVER_FINALIZER.into()]))
+    /// Without our finalizer: nobody put it on yet.
+    fn loose(self) -> Self {
+        self.object(|o| o.metadata.finalizers = None)
+            .facts(|f| f.memory.protocol = new_at(f, 100))
     }
 
     fn annotated(self, name: &str, value: String) -> Self {
@@ -247,25 +325,37 @@ impl Case {
         })
     }
 
-    /// The annotation of an intent.
-    fn noted(self, intent: &Intent) -> Self {
-        let text = serde_json::to_string(&OrderNote::open(intent.clone())).unwrap();
-        self.annotated(ORDER_ANNOTATION, text)
+    /// This process met the object as it is at this moment, and knows nothing of its orders by itself.
+    fn met(self, at: u64) -> Self {
+        self.facts(|f| {
+            f.created_since_leading = false;
+            f.memory.protocol = crate::protocol::Memory::default();
+            let (object, order) = (ownership::object(f), f.order().map(ownership::order));
+            f.memory.protocol.see(&object, order, false, secs(at));
+        })
     }
 
-    /// It was there before this process began to act.
-    fn old(self) -> Self {
-        self.facts(|f| f.is_newcomer = false)
+    /// Reads of the server on record said at these moments that there is none.
+    fn missed(self, reads: &[u64]) -> Self {
+        self.memory(|m| {
+            for at in reads {
+                m.protocol.read_missing(secs(*at));
+            }
+        })
     }
 
-    /// The release of this server is on record.
+    /// The release of this server is on record, for what the object does now.
     fn begun(self, number: u8) -> Self {
         self.recorded_release("uid-1", uuid(number))
     }
 
     fn recorded_release(self, uid: &str, server: String) -> Self {
-        let uid = uid.to_owned();
-        let release = Some(ReleaseRecord { uid, server });
+        let release = Some(ReleaseRecord {
+            uid: uid.to_owned(),
+            server,
+            send_by: START + 1030,
+            deleting: self.0.deleting(),
+        });
         self.object(|o| o.status.get_or_insert_default().records.release = release)
     }
 
@@ -289,7 +379,14 @@ impl Case {
     fn written(self) -> Self {
         let now = Timestamp::from_second(self.0.now.wall).unwrap();
         let status = self.decide().draft.finish(now);
-        self.object(|o| o.status = Some(status))
+        self.facts(|f| {
+            let before = f.order().map(ownership::order);
+            Arc::make_mut(&mut f.object).status = Some(status);
+            let order = f.order().map(ownership::order);
+            if order != before {
+                f.memory.recorded(order, f.now.mono);
+            }
+        })
     }
 
     /// The token that status shows for this effect.
@@ -312,81 +409,96 @@ impl Case {
         asked.giving(&token)
     }
 
-    /// An own order, in finalizer, annotation and status.
+    /// An order is on record that this process sent.
     fn ordered(self, outcome: Option<OrderOutcome>, machine: Option<u8>) -> Self {
-        let intent = self.intent();
-        let record = OrderRecord {
-            outcome,
-            outcome_at: outcome.map(|_| EPOCH),
-            failures: i32::from(matches!(
-                outcome,
-                Some(OrderOutcome::Refused | OrderOutcome::NotSent)
-            )),
-            ..OrderRecord::open(intent.clone())
-        };
-        let note = OrderNote {
-            intent,
-            outcome: outcome.filter(|o| o.is_closed()),
-        };
-        let note = serde_json::to_string(&note).unwrap();
-        self.held().annotated(ORDER_ANNOTATION, note).object(|o| {
+        let record = order_record(outcome, machine);
+        let shown = record.created().map(str::to_owned);
+        let case = self.object(|o| {
             let former = o.status.take().unwrap_or_default();
             o.status = Some(BareMetalServerStatus {
                 records: ServerRecords {
                     order: Some(record),
                     ..Default::default()
                 },
-                uuid: machine.map(uuid),
+                uuid: shown,
                 pending_acknowledgements: former.pending_acknowledgements,
                 acknowledged: former.acknowledged,
                 ..Default::default()
             });
+        });
+        case.answered_at(989)
+    }
+
+    /// This process wrote the outcome at this moment, and the open record 5 s before.
+    fn answered_at(self, at: u64) -> Self {
+        self.facts(|f| {
+            let mut memory = new_at(f, 100);
+            let record = f.order().map(ownership::order).unwrap();
+            let open = crate::protocol::Order {
+                outcome: Outcome::Open,
+                ..record
+            };
+            if !matches!(record.outcome, Outcome::Adopting(_)) {
+                memory.wrote(Some(open), secs(at - 5));
+            }
+            if record != open {
+                memory.wrote(Some(record), secs(at));
+            }
+            f.memory.protocol = memory;
         })
     }
 
-    /// An order of unknown outcome, and how far the search for it is.
-    fn open(self, first_seen: u64, samples: &[u64]) -> Self {
-        self.ordered(None, None).memory(|m| {
-            m.search_for("nonce", secs(first_seen));
-            let search = m.search.as_mut().unwrap();
-            search.samples = samples.iter().map(|s| secs(*s)).collect();
-            search.looked = samples.last().map(|s| secs(*s));
-        })
-    }
-
-    fn intent(&self) -> Intent {
-        intent_of("web", "uid-1")
-    }
-
-    /// A machine that bears this object's mark and the cluster's.
+    /// A server with the tag of its order and that of the cluster.
     fn with(self, number: u8, status: ServerStatus) -> Self {
-        let sighting = seen(server(number, status, &[&cluster().tag(), &own_tag()]));
-        self.facts(|f| f.own.push(sighting))
+        self.showing(server(number, status, &[&cluster().tag(), &own_tag()]))
     }
 
-    /// Its spec names this machine, which was seen like this at the last look.
+    /// This server is shown as one of its own.
+    fn showing(self, server: Server) -> Self {
+        self.facts(|f| {
+            f.own.retain(|s| s.server.id != server.id);
+            f.own.push(seen(server));
+        })
+    }
+
+    /// What is shown of its own servers is changed.
+    fn shown(self, change: impl Fn(&mut Server)) -> Self {
+        self.facts(|f| {
+            let own = f.own.iter_mut();
+            own.for_each(|s| change(Arc::make_mut(&mut s.server)));
+        })
+    }
+
+    /// It was last seen then.
+    fn seen_at(self, at: Duration) -> Self {
+        self.facts(|f| f.own.iter_mut().for_each(|s| s.seen = at))
+    }
+
+    /// Its spec names this server, which was seen like this at the last look.
     fn named(self, number: u8, shown: Option<Server>) -> Self {
-        let shown = shown.map(seen);
-        let external = External {
+        let named = Named {
             uuid: uuid(number),
-            shown,
+            shown: shown.map(seen),
             looked: Some(secs(990)),
         };
         self.spec(|s| s.external_id = Some(uuid(number)))
-            .facts(|f| f.external = Some(external))
+            .facts(|f| f.named = Some(named))
     }
 
-    /// Earlier objects of its name left these machines behind.
+    /// These servers of its name are live, from before its namespace was made again.
     fn beside(self, numbers: &[u8]) -> Self {
-        let former = cluster().object_mark("shop", "web", "uid-0");
-        let kept = cluster().tag_of_retained("shop", "web");
-        let tags = [cluster().tag(), former.order_tag(EPOCH), kept];
+        let tags = [cluster().tag(), former_tag()];
         let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
-        let left = numbers
-            .iter()
-            .map(|n| seen(server(*n, ServerStatus::Delivered, &tags)))
-            .collect();
-        self.facts(|f| f.retained = left)
+        let left = numbers.iter();
+        let left = left.map(|n| seen(server(*n, ServerStatus::Delivered, &tags)));
+        let left = left.collect();
+        self.facts(|f| f.former = left)
+    }
+
+    /// This server without an order's tag has its host name.
+    fn suspecting(self, number: u8) -> Self {
+        let suspect = seen(server(number, ServerStatus::Delivered, &[]));
+        self.facts(|f| f.suspects = vec![suspect])
     }
 
     fn blocked(self, reason: Reason) -> Self {
@@ -403,25 +515,46 @@ impl Case {
     }
 }
 
-fn mark() -> Mark {
-    cluster().object_mark("shop", "web", "uid-1")
+/// The server on record, as it is shown among its own.
+fn own_record(facts: &Facts) -> Option<Sighting> {
+    let recorded = facts.order()?.server.as_deref()?;
+    let is_it = |s: &&Sighting| is_same_uuid(s.server.id.as_str(), recorded);
+    facts.own.iter().find(is_it).cloned()
 }
 
-fn own_tag() -> String {
-    mark().order_tag(EPOCH)
+/// What a process knows that saw the object come into being then.
+fn new_at(facts: &Facts, at: u64) -> crate::protocol::Memory {
+    let mut memory = crate::protocol::Memory::default();
+    let object = Object {
+        finalizer: false,
+        ..ownership::object(facts)
+    };
+    memory.see(&object, None, true, secs(at));
+    memory
 }
 
-fn intent_of(name: &str, uid: &str) -> Intent {
-    Intent {
-        cluster: cluster().as_str().into(),
-        uid: uid.into(),
-        mark: cluster().object_mark("shop", name, uid).as_str().into(),
-        epoch: EPOCH,
-        attempt: "nonce".into(),
+fn order_record(outcome: Option<OrderOutcome>, machine: Option<u8>) -> OrderRecord {
+    let is_failure = matches!(outcome, Some(OrderOutcome::Refused | OrderOutcome::NotSent));
+    OrderRecord {
+        uid: "uid-1".into(),
+        seq: seq(EPOCH),
+        nonce: "nonce".into(),
         send_by: EPOCH + 30,
-        hostname: name.into(),
-        account: Some(ordered_from(LINEAGE, CONNECTION)),
-        unknown_before: 0,
+        hostname: "web".into(),
+        account_id: LINEAGE.into(),
+        outcome,
+        server: machine.map(uuid),
+        outcome_at: outcome.map(|_| EPOCH),
+        answer_lost: false,
+        lost: 0,
+        cut: 0,
+        message: None,
+        failures: i32::from(is_failure),
+        acknowledgement: None,
+        request_hash: None,
+        location: None,
+        instance_type: None,
+        sent: Default::default(),
     }
 }
 
@@ -467,6 +600,15 @@ fn server(number: u8, status: ServerStatus, tags: &[&str]) -> Server {
     }
 }
 
+/// Its server, tagged as retained.
+fn retained(number: u8, status: ServerStatus) -> Server {
+    server(
+        number,
+        status,
+        &[&cluster().tag(), &own_tag(), RETAINED_TAG],
+    )
+}
+
 /// The message of the condition Ready.
 fn message(decision: &Decision) -> String {
     let ready = decision.draft.condition(Type::Ready).unwrap();
@@ -474,20 +616,17 @@ fn message(decision: &Decision) -> String {
 }
 
 /// What a decision says and does, short enough for a table.
-fn short(decision: &Decision) -> (Option<&'static str>, Option<Reason>, bool) {
+fn short(decision: &Decision) -> Short {
     let effect = decision.effect.as_ref().map(|e| match e {
         Effect::Order(_) => "Order",
-        Effect::WriteNote(_) => "WriteNote",
+        Effect::AddFinalizer => "AddFinalizer",
         Effect::Claim { .. } => "Claim",
-        Effect::PutBack(_) => "PutBack",
-        Effect::HoldObject => "HoldObject",
-        Effect::LookForOrder(_) => "LookForOrder",
+        Effect::Adopt { .. } => "Adopt",
         Effect::Read { .. } => "Read",
         Effect::AddTag { .. } => "AddTag",
         Effect::RemoveTag { .. } => "RemoveTag",
-        Effect::BeginRelease { .. } => "BeginRelease",
+        Effect::Retain { .. } => "Retain",
         Effect::Release { .. } => "Release",
-        Effect::ReleaseFailed { .. } => "ReleaseFailed",
         Effect::Expire { .. } => "Expire",
         Effect::Command { .. } => "Command",
         Effect::Reinstall(_) => "Reinstall",
@@ -498,7 +637,7 @@ fn short(decision: &Decision) -> (Option<&'static str>, Option<Reason>, bool) {
         Effect::FindPassword { .. } => "FindPassword",
         Effect::FetchPassword { .. } => "FetchPassword",
         Effect::ForgetPassword { .. } => "ForgetPassword",
-        Effect::LetGo => "LetGo",
+        Effect::RemoveFinalizer => "RemoveFinalizer",
     });
     let reason = decision.draft.condition(Type::Ready).map(|c| c.reason);
     // What waits for its turn says no more than before.
@@ -516,18 +655,19 @@ fn short(decision: &Decision) -> (Option<&'static str>, Option<Reason>, bool) {
     (effect, reason, stalled)
 }
 
-/// One line of a table: the case, the effect, the reason of Ready, and whether a person is needed.
-type Line = (
-    &'static str,
-    Case,
-    Option<&'static str>,
-    Option<Reason>,
-    bool,
-);
+/// How the record of the order ends that is decided, and of which server.
+fn outcome(decision: &Decision) -> Option<(Option<OrderOutcome>, Option<String>)> {
+    let order = decision.draft.status.records.order.as_ref()?;
+    Some((order.outcome, order.server.clone()))
+}
 
-fn table(lines: Vec<Line>) {
-    for (what, case, effect, reason, stalled) in lines {
-        assert_eq!(short(&case.decide()), (effect, reason, stalled), "{what}");
+/// The effect, the reason of Ready, and whether a person is needed.
+type Short = (Option<&'static str>, Option<Reason>, bool);
+
+/// Each of these cases comes to this.
+fn come_to(expected: Short, cases: Vec<(&'static str, Case)>) {
+    for (what, case) in cases {
+        assert_eq!(short(&case.decide()), expected, "{what}");
     }
 }
 
@@ -537,20 +677,4 @@ fn unsaid(account: &str) -> AccountFacts {
 
 fn waits(reason: Reason) -> Cause {
     Cause::waits(reason, "some cause")
-}
-
-fn former(claimed: Option<bool>, machines: Vec<Sighting>) -> Option<Former> {
-    Some(Former { claimed, machines })
-}
-
-fn retained(number: u8, status: ServerStatus) -> Sighting {
-    seen(server(
-        number,
-        status,
-        &[
-            &cluster().tag(),
-            &own_tag(),
-            &cluster().tag_of_retained("shop", "web"),
-        ],
-    ))
 }

@@ -1,7 +1,15 @@
 //! An object that is being deleted: what it stored goes by policy, whoever refers to it.
 
-use super::{super::facts::Facts, Decision, Effect, hold, waiting};
-use crate::{account::view::List, account_facts::Purpose, cause::Cause, pass::KIND_UNSEEN};
+use super::{
+    super::facts::{Facts, Listed},
+    Decision, Effect, hold, waiting,
+};
+use crate::{
+    account::view::{List, View},
+    account_facts::Purpose,
+    cause::Cause,
+    pass::KIND_UNSEEN,
+};
 use api::{Reason, ssh_key::KeyDeletionPolicy};
 
 /// What a person can do who does not want to wait.
@@ -34,18 +42,16 @@ pub(super) fn end(facts: &Facts) -> Decision {
         cause.message = format!("{}; {RETAIN}", cause.message);
         return hold(facts, cause).again(view.times.active_poll_interval);
     }
-    if let (Some(note), Some(lineage)) = (&note, &view.lineage)
-        && note.account_id != *lineage
-    {
+    let since = facts.since();
+    let Some(listed) = facts.listed().filter(|listed| listed.at >= since) else {
+        return waiting(facts, view, since);
+    };
+    if is_elsewhere(facts, view, &listed) {
         let text = format!(
             "spec.accountRef: the key was stored in another account than the one that this key and URL lead to now; set them back, {RETAIN}"
         );
         return hold(facts, Cause::needs_person(Reason::AccountChanged, text));
     }
-    let since = facts.since();
-    let Some(listed) = facts.listed().filter(|listed| listed.at >= since) else {
-        return waiting(facts, view, since);
-    };
     let Some(key) = listed.keys.iter().find(|key| key.is_mine) else {
         let status = facts.subject.object.status.as_ref();
         let is_expected =
@@ -69,6 +75,20 @@ pub(super) fn end(facts: &Facts) -> Decision {
     hold(facts, Cause::waits(Reason::Progressing, text)).with(Effect::Delete {
         uuid: key.uuid.clone(),
     })
+}
+
+/// Whether the key was stored in another account. One whose list shows the recorded key is the same one, whatever account ID
+/// it got since; a key that was sent and is not on record follows to no other ID.
+fn is_elsewhere(facts: &Facts, view: &View, listed: &Listed) -> bool {
+    let (Some(note), Some(lineage)) = (facts.note(), &view.lineage) else {
+        return false;
+    };
+    let status = facts.subject.status();
+    let recorded = status.uuid.as_deref().unwrap_or_default();
+    let mut shown = listed.keys.iter();
+    note.account_id != *lineage
+        && status.records.account_id.as_ref() != Some(lineage)
+        && !shown.any(|key| key.uuid.eq_ignore_ascii_case(recorded))
 }
 
 /// Whether the recorded key is known to be deleted: then no look has to show that.

@@ -678,8 +678,11 @@ mod ending {
         assert_eq!(unknown.effect, None);
         assert_eq!(reason(&unknown), Some(Reason::WaitingForListing));
         assert!(message(&unknown).contains("Retain"));
-        let moved = going().view(|v| v.lineage = Some("22222222bbbb".into()));
-        let decision = moved.decide();
+        // It got another ID since, where its list shows the key.
+        let moved = || going().view(|v| v.lineage = Some("22222222bbbb".into()));
+        assert!(matches!(moved().effect(), Some(Effect::Delete { .. })));
+        let empty = |v: &mut View| v.ssh_keys = Some((secs(LOOKED), Arc::default()));
+        let decision = moved().view(empty).decide();
         assert_eq!(decision.effect, None);
         assert_eq!(reason(&decision), Some(Reason::AccountChanged));
         assert!(message(&decision).contains("Retain"));

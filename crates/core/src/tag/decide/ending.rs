@@ -43,8 +43,11 @@ pub(super) fn end(facts: &Facts) -> Decision {
     let Some((began, tags)) = facts.tags() else {
         return look_again(facts, facts.not_before());
     };
-    if let Some(cause) = of_another_account(facts) {
-        return hold(facts, with_remedy(cause));
+    match of_another_account(facts) {
+        // It got another account ID since. What is found there stays: only its name tells that it is the same.
+        Some(note) if is_finished(facts, &note) && tags.contains_key(&note.tag) => return let_go(),
+        Some(_) => return hold(facts, with_remedy(elsewhere())),
+        None => {}
     }
     let Some(tag) = left(facts, tags) else {
         return match facts.unproved(tags) {
@@ -100,16 +103,22 @@ fn in_use(facts: &Facts, tag: &str, tags: &Tags) -> Cause {
     Cause::missing(Reason::InUse, message)
 }
 
-/// The tag was made in another account than the one that key and URL lead to now.
-fn of_another_account(facts: &Facts) -> Option<Cause> {
+/// The note of a tag that was made under another account ID than that of the account that key and URL lead to now.
+fn of_another_account(facts: &Facts) -> Option<TagNote> {
     let text = facts.subject.annotation(TAG_ANNOTATION)?;
     let note: TagNote = serde_json::from_str(text).ok()?;
     let lineage = facts.subject.view()?.lineage.as_ref()?;
-    let is_other = note.uid == facts.subject.uid() && note.account_id != *lineage;
-    is_other.then(|| {
-        let message = "spec.accountRef: the tag was made in another account than the one that this key and URL lead to now; set them back";
-        Cause::needs_person(Reason::AccountChanged, message)
-    })
+    (note.uid == facts.subject.uid() && note.account_id != *lineage).then_some(note)
+}
+
+/// Whether what was noted is on record as done: no call of it can be under way.
+fn is_finished(facts: &Facts, note: &TagNote) -> bool {
+    facts.recorded() == Some(&note.tag)
+}
+
+fn elsewhere() -> Cause {
+    let message = "spec.accountRef: the tag was made in another account than the one that this key and URL lead to now; set them back";
+    Cause::needs_person(Reason::AccountChanged, message)
 }
 
 fn with_remedy(mut cause: Cause) -> Cause {

@@ -464,12 +464,26 @@ fn one_look_that_does_not_show_a_tag_decides_nothing() {
 
 #[test]
 fn what_was_made_in_another_account_is_not_looked_for_in_this_one() {
-    let moved = Case::new().made("web").tags(&[("web", 0)]);
-    let moved = moved
-        .view(|v| v.lineage = Some("lineage-2".into()))
-        .deleted();
-    assert_eq!(moved.outcome(), (None, Some(Reason::AccountChanged)));
-    let kept = moved.spec(|s| s.deletion_policy = Some(TagDeletionPolicy::Retain));
+    let moved = |case: Case, shown: &[(&str, i64)]| {
+        let case = case.tags(shown);
+        case.view(|v| v.lineage = Some("lineage-2".into()))
+            .deleted()
+    };
+    let made = || Case::new().made("web");
+    let elsewhere = (None, Some(Reason::AccountChanged));
+    assert_eq!(moved(made(), &[]).outcome(), elsewhere);
+    let noted = Case::new().noted("web", None, true);
+    assert_eq!(
+        moved(noted, &[("web", 0)]).outcome(),
+        elsewhere,
+        "it may be under way"
+    );
+    // It got another ID since. What is found there stays.
+    assert_eq!(
+        moved(made(), &[("web", 0)]).outcome(),
+        (Some(Effect::LetGo), None)
+    );
+    let kept = moved(made(), &[]).spec(|s| s.deletion_policy = Some(TagDeletionPolicy::Retain));
     assert_eq!(kept.outcome(), (Some(Effect::LetGo), None));
 }
 

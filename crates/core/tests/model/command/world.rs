@@ -200,10 +200,8 @@ impl State {
             .note
             .as_ref()
             .map(|text| json!({COMMAND_ANNOTATION: text}));
-        let mut target = json!({"uid": "server", "server": machine_of(scene.kind, 1)});
-        if scene.kind == TargetKind::DedicatedHost {
-            target["accountID"] = json!("lineage-1");
-        }
+        let target =
+            json!({"uid": "server", "server": machine_of(scene.kind, 1), "accountID": "lineage-1"});
         let object = json!({
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand",
             "metadata": {
@@ -248,8 +246,8 @@ impl State {
             "status": {
                 "uuid": machine(self.machine), "providerStatus": "delivered",
                 "accountRef": PinnedAccount::of(None),
-                "records": {"order": {"cluster": "c", "uid": "server", "mark": "m", "epoch": 1,
-                    "attempt": "a", "sendBy": "2026-01-01T00:00:00Z", "outcome": "Created"}},
+                "records": {"order": {"uid": "server", "seq": 1, "nonce": "a", "accountID": "lineage-1",
+                    "sendBy": "2026-01-01T00:00:00Z", "outcome": "Created", "server": machine(self.machine)}},
             },
         });
         if self.is_deleted {

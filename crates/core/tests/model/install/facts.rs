@@ -9,23 +9,21 @@ use api::{
     command::CommandOutcome,
     install::Install,
     lifetime::Provisioning,
-    names::{ORDER_ANNOTATION, SERVER_FINALIZER},
-    order::{OrderAccount, OrderNote},
+    names::{RETAINED_TAG, SERVER_FINALIZER},
     records::{ReleaseRecord, ServerRecords},
-    references::{AccountKind, PinnedAccount},
+    references::PinnedAccount,
     server::{
-        BareMetalServerSpec, BareMetalServerStatus, DeletionPolicy, Intent, OrderOutcome,
-        OrderRecord,
+        BareMetalServerSpec, BareMetalServerStatus, DeletionPolicy, OrderOutcome, OrderRecord,
     },
 };
 use flexmetal_core::{
     account::{
-        left_behind::{Left, LeftBehind},
         terms::Terms,
         view::{Sighting, Times, View},
     },
     account_facts::AccountFacts,
-    mark::{ClusterId, Mark},
+    mark::ClusterId,
+    owner::Owner,
     power::KnownCommand,
     server::{
         facts::{Facts, Installation, ServerKey},
@@ -41,7 +39,6 @@ use hosting_types::{
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::{
-    collections::BTreeMap,
     sync::{Arc, LazyLock},
     time::Duration,
 };
@@ -49,29 +46,42 @@ use std::{
 pub(super) const MACHINE: &str = "00000000-0000-4000-8000-000000000001";
 /// The machine was ordered long before all that happens here.
 const ORDERED: i64 = BASE - 100_000;
+const ACCOUNT: &str = "lineage-1";
+const NAMESPACE_UID: &str = "ns";
 
 static CLUSTER: LazyLock<ClusterId> =
     LazyLock::new(|| ClusterId::parse("0123456789abcdef").unwrap());
 
-static MARK: LazyLock<Mark> = LazyLock::new(|| CLUSTER.object_mark("shop", "web", "uid"));
+static OWNER: LazyLock<Owner> =
+    LazyLock::new(|| Owner::new(&CLUSTER, "shop", "web", NAMESPACE_UID));
 
-static INTENT: LazyLock<Intent> = LazyLock::new(|| Intent {
-    cluster: CLUSTER.as_str().into(),
-    uid: "uid".into(),
-    mark: MARK.as_str().into(),
-    epoch: ORDERED,
-    attempt: "order".into(),
-    send_by: ORDERED + 30,
-    hostname: "web".into(),
-    account: Some(OrderAccount {
-        kind: AccountKind::ProviderAccount,
-        name: "default".into(),
-        uid: "account-1".into(),
-        lineage: "lineage-1".into(),
-        connection: "c0ffee".into(),
-    }),
-    unknown_before: 0,
-});
+fn seq() -> u32 {
+    u32::try_from(ORDERED).unwrap()
+}
+
+fn order() -> OrderRecord {
+    OrderRecord {
+        uid: "uid".into(),
+        seq: seq(),
+        nonce: "order".into(),
+        send_by: ORDERED + 30,
+        hostname: "web".into(),
+        account_id: ACCOUNT.into(),
+        outcome: Some(OrderOutcome::Created),
+        server: Some(MACHINE.into()),
+        outcome_at: Some(ORDERED),
+        answer_lost: false,
+        lost: 0,
+        cut: 0,
+        message: None,
+        failures: 0,
+        acknowledgement: None,
+        request_hash: None,
+        location: None,
+        instance_type: None,
+        sent: Default::default(),
+    }
+}
 
 static SPEC: LazyLock<BareMetalServerSpec> = LazyLock::new(|| {
     let least = r#"{"location": "here", "instanceType": "small", "os": {"slug": "some-os"}}"#;
@@ -79,9 +89,9 @@ static SPEC: LazyLock<BareMetalServerSpec> = LazyLock::new(|| {
 });
 
 pub(super) fn machine(is_retained: bool) -> Server {
-    let mut tags = vec![CLUSTER.tag(), MARK.order_tag(ORDERED)];
+    let mut tags = vec![CLUSTER.tag(), OWNER.order_tag(seq())];
     if is_retained {
-        tags.push(CLUSTER.tag_of_retained("shop", "web"));
+        tags.push(RETAINED_TAG.to_owned());
     }
     Server {
         id: ServerId::parse(MACHINE).unwrap(),
@@ -133,30 +143,27 @@ pub(super) fn object(scene: &Scene, o: &Object) -> BareMetalServer {
     meta.creation_timestamp = Some(time(ORDERED - 60));
     meta.deletion_timestamp = o.is_deleting.then(|| time(BASE));
     meta.finalizers = Some(vec![SERVER_FINALIZER.into()]);
-    let note = serde_json::to_string(&OrderNote::open(INTENT.clone())).unwrap();
-    meta.annotations = Some(BTreeMap::from([(ORDER_ANNOTATION.to_owned(), note)]));
-    object.status = match o.said {
-        Said::Lost => None,
-        Said::Installs(number) => Some(BareMetalServerStatus {
-            account_ref: Some(PinnedAccount::of(None)),
-            uuid: Some(MACHINE.into()),
-            provider_status: Some("delivered".into()),
-            records: ServerRecords {
-                order: Some(OrderRecord {
-                    outcome: Some(OrderOutcome::Created),
-                    outcome_at: Some(ORDERED),
-                    ..OrderRecord::open(INTENT.clone())
-                }),
-                install: Some((*STATUSES.get(number)).clone()),
-                ..ServerRecords::default()
+    // An object that lost its status has its server again, and nothing of what was installed.
+    object.status = Some(BareMetalServerStatus {
+        account_ref: Some(PinnedAccount::of(None)),
+        uuid: Some(MACHINE.into()),
+        provider_status: Some("delivered".into()),
+        records: ServerRecords {
+            order: Some(order()),
+            install: match o.said {
+                Said::Lost => None,
+                Said::Installs(number) => Some((*STATUSES.get(number)).clone()),
             },
-            ..BareMetalServerStatus::default()
-        }),
-    };
+            ..ServerRecords::default()
+        },
+        ..BareMetalServerStatus::default()
+    });
     if o.is_begun {
         object.status.get_or_insert_default().records.release = Some(ReleaseRecord {
             uid: "uid".into(),
             server: MACHINE.into(),
+            send_by: BASE,
+            deleting: o.is_deleting,
         });
     }
     object
@@ -179,28 +186,23 @@ fn times() -> Times {
 struct Seen(Sighting);
 
 impl Known for Seen {
-    fn bearing(&self, mark: &Mark) -> Vec<Sighting> {
-        let is_own = *mark == *MARK;
-        is_own.then(|| self.0.clone()).into_iter().collect()
+    fn of_place(&self, _: &str) -> Vec<Sighting> {
+        vec![self.0.clone()]
     }
 
-    fn machine(&self, uuid: &str) -> Option<Sighting> {
+    fn server(&self, uuid: &str) -> Option<Sighting> {
         (uuid == MACHINE).then(|| self.0.clone())
     }
 
-    fn left_behind(&self, _: &Left<'_>) -> LeftBehind {
-        LeftBehind::default()
-    }
-
-    fn is_claimed(&self, _: &Mark, _: &str, _: bool) -> Option<bool> {
+    fn is_owner(&self, _: &str, _: &str) -> Option<bool> {
         Some(false)
     }
 
-    fn has_settled(&self, _: &Mark, _: &str) -> bool {
+    fn is_recorded(&self, _: &str, _: &str) -> bool {
         false
     }
 
-    fn is_recorded(&self, _: &str, _: &str) -> bool {
+    fn is_named(&self, _: &str, _: &str, _: &str) -> bool {
         false
     }
 }
@@ -250,14 +252,14 @@ pub(super) fn facts(scene: &Scene, o: &Object, around: Around) -> Facts {
         wall_at_start: now.wall,
         acting_since: Duration::ZERO,
         first_seen: Duration::ZERO,
-        is_newcomer: false,
+        created_since_leading: false,
         cluster: CLUSTER.clone(),
-        all_namespaces: true,
         kind_deleting: Some(false),
         object: Arc::new(object),
         account: AccountFacts::Found {
             view: View {
                 times: times(),
+                lineage: Some(ACCOUNT.into()),
                 ..View::usable()
             },
             terms: Terms::Own,
@@ -271,14 +273,15 @@ pub(super) fn facts(scene: &Scene, o: &Object, around: Around) -> Facts {
             ..Installation::default()
         })),
         named_keys: Vec::new(),
+        namespace_uid: Ok(NAMESPACE_UID.into()),
         own: Vec::new(),
         recorded: None,
-        retained: Vec::new(),
-        unlisted: Vec::new(),
-        former: None,
-        external: None,
-        other_marks: Vec::new(),
+        former: Vec::new(),
+        suspects: Vec::new(),
+        named: None,
         recorded_elsewhere: Vec::new(),
+        owned_elsewhere: Vec::new(),
+        is_handed_over: false,
         commands: match around.power {
             true => UnderWay::Command("reboot".into()),
             false => UnderWay::Nothing,

@@ -28,7 +28,7 @@ use flexmetal_core::{
     },
 };
 use hosting_types::{Error, Refusal, Server};
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 /// What the object says at first: revision 1 counts as performed.
 pub(super) fn first() -> Said {
@@ -168,7 +168,7 @@ impl Scene {
                 Task::Idle
             }
             Task::Release => match self.fresh(state, it) {
-                Some(fresh) if fence::may_begin_release(&fresh, &machine(state.is_retained)) => {
+                Some(fresh) if fence::may_record_release(&fresh, MACHINE) => {
                     Task::NoteRelease { is_newest: true }
                 }
                 _ => Task::Idle,
@@ -184,7 +184,7 @@ impl Scene {
                 Task::Idle
             }
             Task::Retain => match self.fresh(state, it) {
-                Some(fresh) if fence::may_retain(&fresh, MACHINE) => {
+                Some(fresh) if fence::may_retain(&fresh, &machine(state.is_retained)) => {
                     Task::TagRetained { since: state.now }
                 }
                 _ => Task::Idle,
@@ -430,7 +430,7 @@ fn sent(state: &mut State, it: usize, record: InstallRecord) {
 fn note(state: &mut State, it: usize, observation: InstallObservation) {
     let mut memory = (*MEMORIES.get(state.processes[it].memory)).clone();
     let now = moment(state.now, 0).mono;
-    memory.note(Observation::Installs(observation), now, Duration::ZERO);
+    memory.note(Observation::Installs(observation), now);
     state.processes[it].memory = keep(memory);
 }
 

@@ -1,7 +1,7 @@
 //! What a pass decides, by the deciding code that ships; looked up where it was decided before.
 
 use super::{
-    super::real::Interner,
+    super::interner::Interner,
     facts::{Around, facts},
     scenes::Scene,
     world::*,
@@ -65,9 +65,9 @@ fn decide_now(scene: &Scene, view: &Object, around: Around) -> Decided {
         Some(Effect::LookAtInstall { record, .. }) => {
             Due::Look(RECORDS.put((**record).clone(), || Arc::new((**record).clone())))
         }
-        Some(Effect::BeginRelease { .. }) => Due::Release,
-        Some(effect @ Effect::AddTag { .. }) if effect.lets_stay() => Due::Retain,
-        Some(Effect::LetGo) => Due::LetGo,
+        Some(Effect::Release { .. }) => Due::Release,
+        Some(Effect::Retain { .. }) => Due::Retain,
+        Some(Effect::RemoveFinalizer) => Due::LetGo,
         Some(other) => panic!("{other:?}: {view:?}"),
     };
     let draft = &decision.draft;

@@ -1,7 +1,7 @@
 //! The world of a re-installation: the object as the API server has it, two processes, the provider, and what else may
 //! happen to the machine. Small values; what is large stands in tables and is named by a number.
 
-use super::super::real::Interner;
+use super::super::interner::Interner;
 use api::install::{InstallHistory, InstallRecord};
 use flexmetal_core::{
     moment::Moment,

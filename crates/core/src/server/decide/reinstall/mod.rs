@@ -105,7 +105,7 @@ pub fn wished(facts: &Facts) -> i64 {
 /// What is known of the re-installations of this machine: by the status, and by what this process knows itself.
 pub fn known(facts: &Facts, machine: &str) -> Option<InstallHistory> {
     let status = facts.status();
-    let shown = status.records.install.filter(|_| facts.has_own_status());
+    let shown = status.records.install.filter(|_| facts.has_own_record());
     let is_its = |install: &InstallHistory| {
         install.uid == facts.uid() && is_same_uuid(&install.machine, machine)
     };

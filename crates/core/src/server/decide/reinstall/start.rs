@@ -187,7 +187,7 @@ fn is_wished(fresh: &Facts, new: &NewInstall) -> bool {
     let is_made = status
         .records
         .order
-        .is_some_and(|o| o.outcome == Some(OrderOutcome::Created) && o.intent.uid == fresh.uid());
+        .is_some_and(|o| o.outcome == Some(OrderOutcome::Created) && o.uid == fresh.uid());
     let policies = fresh.known_policies();
     let is_let = policies.is_some_and(|p| p.let_send() && !p.deletion_protection);
     !fresh.deleting()

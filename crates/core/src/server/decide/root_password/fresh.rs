@@ -30,7 +30,7 @@ fn noted(fresh: &Facts, of: &Installed) -> Option<Option<RootPasswordRecord>> {
     let record = status
         .records
         .root_password
-        .filter(|_| fresh.has_own_status());
+        .filter(|_| fresh.has_own_record());
     (last == *of).then_some(record.filter(|record| record.of() == *of))
 }
 
@@ -62,7 +62,7 @@ pub fn forgotten_at(fresh: &Facts, of: &Installed, secret: &str) -> Option<i64> 
         .status()
         .records
         .root_password
-        .filter(|_| fresh.has_own_status())?;
+        .filter(|_| fresh.has_own_record())?;
     let is_it = record.of() == *of && record.secret.as_deref() == Some(secret);
     let at = deletes_at(fresh.object.spec.root_password.as_ref(), &record)?;
     let at = at.0.as_second();

@@ -46,7 +46,7 @@ pub fn keep(facts: &Facts, decision: &mut Decision) -> Option<Wanted> {
         let conditions = &mut decision.draft.status.conditions;
         conditions.retain(|c| c.type_ != kind);
     }
-    let mut record = shown.filter(|_| facts.has_own_status());
+    let mut record = shown.filter(|_| facts.has_own_record());
     if let Some((_, (of, at))) = &sought {
         let known = record.take().filter(|record| record.of() == *of);
         record = match known {

@@ -1,13 +1,9 @@
 //! What the answers of the provider are noted as.
 
 use super::*;
-use crate::{
-    once::Closed,
-    server::{
-        answers,
-        decide::intent,
-        memory::{Observation, Obstacle, ReleaseAnswer},
-    },
+use crate::server::{
+    answers,
+    memory::{Observation, ReleaseAnswer},
 };
 use hosting_types::{
     Error, Refusal,
@@ -92,139 +88,110 @@ fn a_delete_is_refused_only_for_what_the_machine_is() {
 }
 
 #[test]
-fn only_a_clean_404_says_that_a_machine_is_not_there() {
-    let at = secs(7);
-    let listing = Some(secs(3));
-    let of = |answer| answers::of_read(&answer, listing, at);
-    assert_eq!(of(Err(error(404))), Observation::NotFound { at, listing });
+fn only_a_clean_404_says_that_a_server_is_not_there() {
+    let of = |answer| answers::of_read(&uuid(1), &answer, secs(7));
+    let read = |is_there| Observation::Read {
+        uuid: uuid(1),
+        at: secs(7),
+        is_there,
+    };
+    assert_eq!(of(Err(error(404))), read(false));
+    assert_eq!(of(Ok(server(1, ServerStatus::Failed, &[]))), read(true));
     for error in [error(401), error(429), error(500), lost(), unsent()] {
         let noted = of(Err(error));
         assert!(matches!(noted, Observation::Failed(_)), "{noted:?}");
-    }
-    let failed = server(1, ServerStatus::Failed, &[]);
-    let once_delivered = Server {
-        delivered_at: Some(EPOCH),
-        ..failed.clone()
-    };
-    let live = server(1, ServerStatus::Delivered, &[]);
-    for (record, failed) in [(failed, true), (once_delivered, false), (live, false)] {
-        assert_eq!(of(Ok(record)), Observation::Found { at, failed });
-    }
-}
-
-#[test]
-fn a_look_finds_the_heaviest_obstacle_first() {
-    let Some(Effect::LookForOrder(clear)) = Case::new().open(300, &[]).decide().effect else {
-        panic!("no look")
-    };
-    let suspect = LookUp {
-        suspect: Some(uuid(1)),
-        ..clear.clone()
-    };
-    let unmarked = Some(Obstacle::Unmarked(uuid(1)));
-    for (look, order_tag, control_tag, expected) in [
-        (&clear, false, true, None),
-        (&suspect, false, true, unmarked),
-        (&suspect, false, false, Some(Obstacle::NoControl)),
-        (&suspect, true, false, Some(Obstacle::TagExists)),
-    ] {
-        let noted = answers::of_look(look, order_tag, control_tag);
-        let expected = Observation::Looked {
-            attempt: "nonce".into(),
-            proof_began: secs(990),
-            obstacle: expected,
-        };
-        assert_eq!(noted, expected);
     }
 }
 
 #[test]
 fn an_order_is_noted_by_what_is_certain() {
     use hosting_types::OrderOutcome::{Created, NotSent, Refused, Unknown};
-    let record = OrderRecord {
-        outcome: None,
-        outcome_at: None,
+    let record = || OrderRecord {
         failures: 2,
-        ..Case::new()
-            .ordered(None, None)
-            .0
-            .status()
-            .records
-            .order
-            .unwrap()
+        ..order_record(None, None)
     };
     let made = Created(Box::new(server(1, ServerStatus::Created, &[])));
-    for (answer, outcome, outcome_at, failures, machine) in [
-        (made, Some(OrderOutcome::Created), Some(9), 0, Some(uuid(1))),
+    for (answer, outcome, failures, machine, is_lost) in [
+        (made, Some(OrderOutcome::Created), 0, Some(1), false),
         (
             Refused(error(422)),
             Some(OrderOutcome::Refused),
-            Some(9),
             3,
             None,
+            false,
         ),
         (
             NotSent(unsent()),
             Some(OrderOutcome::NotSent),
-            Some(9),
             3,
             None,
+            false,
         ),
-        (Unknown("lost".into()), None, None, 2, None),
+        (Unknown("lost".into()), None, 2, None, true),
     ] {
-        let Observation::Ordered { order, uuid } = answers::of_order(record.clone(), &answer, 9)
-        else {
+        let Observation::Ordered(noted) = answers::of_order(record(), &answer, 9) else {
             panic!("{answer:?}")
         };
-        assert_eq!((order.outcome, order.outcome_at), (outcome, outcome_at));
-        assert_eq!((order.failures, uuid), (failures, machine), "{answer:?}");
-        assert_eq!(order.intent, record.intent);
+        let expected = OrderRecord {
+            outcome,
+            outcome_at: outcome.map(|_| 9),
+            server: machine.map(uuid),
+            failures,
+            answer_lost: is_lost,
+            message: noted.message.clone(),
+            ..record()
+        };
+        assert_eq!(*noted, expected, "{answer:?}");
     }
-    let given_up = answers::of_unsent(record.clone(), Closed::NotSent, None, 9);
-    assert!(
-        matches!(given_up, Observation::Ordered { order, uuid: None }
-            if order.outcome == Some(OrderOutcome::NotSent) && order.failures == 3)
-    );
-    let nothing = answers::of_unsent(record, Closed::NotStarted, None, 9);
-    assert!(matches!(nothing, Observation::Failed(_)), "{nothing:?}");
-}
-
-#[test]
-fn an_attempt_is_shown_by_its_nonce_alone() {
-    use crate::once::Reply;
-    let case = Case::new().ordered(None, None);
-    let intent = case.intent();
-    let shown = |case: &Case, intent: &Intent| intent::shown(Some(&case.0.object), intent);
-    let shows = |metadata, status| Reply::Shows { metadata, status };
-    assert_eq!(shown(&case, &intent), shows(true, true));
-    let other = Intent {
-        attempt: "another".into(),
-        ..intent.clone()
+    let Observation::Ordered(given_up) = answers::of_unsent(record(), "too late", 9) else {
+        panic!("not noted")
     };
-    assert_eq!(shown(&case, &other), shows(false, false));
-    let noted = Case::new().noted(&intent);
-    assert_eq!(shown(&noted, &intent), shows(true, false));
-    let stripped = case.object(|o| o.metadata.annotations = None);
-    assert_eq!(shown(&stripped, &intent), shows(false, true));
-    assert_eq!(intent::shown(None, &intent), shows(false, false));
+    assert_eq!(
+        (given_up.outcome, given_up.failures),
+        (Some(OrderOutcome::NotSent), 3)
+    );
+    assert!(given_up.message.unwrap().ends_with("too late"));
 }
 
 #[test]
-fn a_machine_that_may_not_be_marked_as_kept_any_more_counts_as_not_kept() {
-    let kept = "fmo-retained:somewhere";
-    let record = server(7, ServerStatus::Delivered, &["web", kept]);
+fn an_answer_sets_the_counts_of_lost_orders_back() {
+    use hosting_types::OrderOutcome::{Created, NotSent, Refused};
+    let counts = |answer| {
+        let record = OrderRecord {
+            lost: 1,
+            cut: 3,
+            ..order_record(None, None)
+        };
+        match answers::of_order(record, &answer, 9) {
+            Observation::Ordered(noted) => (noted.lost, noted.cut),
+            noted => panic!("{noted:?}"),
+        }
+    };
+    let made = Created(Box::new(server(1, ServerStatus::Created, &[])));
+    assert_eq!(counts(NotSent(unsent())), (1, 3));
+    assert_eq!(counts(made), (0, 0));
+    assert_eq!(counts(Refused(error(422))), (0, 0));
+}
+
+#[test]
+fn a_server_that_may_not_be_tagged_as_retained_any_more_counts_as_not() {
+    let record = server(7, ServerStatus::Delivered, &["web", RETAINED_TAG]);
     let after = |tag: &str, adds, answer| answers::after_tag(record.clone(), tag, adds, &answer);
     for error in [lost(), error(500)] {
-        let left = after(kept, false, Err(error)).expect("it may be gone");
+        let left = after(RETAINED_TAG, false, Err(error)).expect("it may be gone");
         assert_eq!(left.tags, ["web"]);
     }
     assert_eq!(
-        after(kept, false, Err(error(403))),
+        after(RETAINED_TAG, false, Err(error(403))),
         None,
         "it is there still"
     );
-    assert_eq!(after(kept, true, Err(lost())), None, "nor one that may be");
-    assert_eq!(after("web", false, Err(lost())), None, "no mark");
+    assert_eq!(
+        after(RETAINED_TAG, true, Err(lost())),
+        None,
+        "nor one that may be"
+    );
+    assert_eq!(after("web", false, Err(lost())), None, "no tag of ours");
     let said = server(7, ServerStatus::Delivered, &["web"]);
-    assert_eq!(after(kept, false, Ok(said.clone())), Some(said));
+    assert_eq!(after(RETAINED_TAG, false, Ok(said.clone())), Some(said));
 }

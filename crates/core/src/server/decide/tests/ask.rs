@@ -60,20 +60,6 @@ fn the_times_of_a_machine_stand_in_status() {
     assert_eq!(status.provider_id, Some(provider_id));
     assert_eq!(status.ordered_at, Some(time(EPOCH)));
     assert_eq!(status.provisioning_seconds, Some(59));
-    let taken_on = super::external::named(&[]).ordered(Some(OrderOutcome::Created), Some(5));
-    let taken_on = taken_on.facts(|f| {
-        let shown = super::external::delivered(&[&cluster().tag(), &own_tag()]);
-        f.own = vec![seen(shown)];
-        f.object = {
-            let mut object = (*f.object).clone();
-            let order = object
-                .status
-                .as_mut()
-                .and_then(|s| s.records.order.as_mut())
-                .unwrap();
-            order.intent.attempt = "adopted".into();
-            Arc::new(object)
-        };
-    });
-    assert_eq!(taken_on.decide().draft.status.ordered_at, None);
+    let adopted = kept(ServerStatus::Delivered).order(|record| record.nonce.clear());
+    assert_eq!(adopted.decide().draft.status.ordered_at, None);
 }

@@ -78,9 +78,7 @@ fn a_refusal_counts_for_the_place_that_was_ordered() {
             record.location = Some("There".into());
             record.instance_type = Some("small".into());
         });
-        let case = case
-            .memory(|m| m.closed_seen(Some("nonce"), secs(988)))
-            .facts(|f| f.now.wall = EPOCH + 2);
+        let case = case.answered_at(988).facts(|f| f.now.wall = EPOCH + 2);
         or_there(stock(Unavailable, there)(case)).decide()
     };
     // Here has none as before, which says nothing of that refusal: the pause holds.
@@ -173,11 +171,7 @@ fn a_machine_at_an_alternative_is_where_it_may_be() {
     let at = |place: &str| {
         let case = Case::new().ordered(Some(OrderOutcome::Created), Some(1));
         let case = case.with(1, ServerStatus::Delivered);
-        let case = case.facts(|f| {
-            for seen in &mut f.own {
-                Arc::make_mut(&mut seen.server).location = place.into();
-            }
-        });
+        let case = case.shown(|s| s.location = place.into());
         let decision = or_there(case).decide();
         decision.draft.condition(Type::Synced).unwrap().clone()
     };

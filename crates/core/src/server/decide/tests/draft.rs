@@ -73,7 +73,9 @@ fn the_spec_is_shown_until_the_server_is() {
         .object(|o| o.status = Some(new.decide().draft.status));
     let edited = stale.spec(|s| s.instance_type = Some("large".into()));
     assert_eq!(shown(&edited), ["there", "large", "some-os"]);
-    let edited = new.ordered(None, None).with(1, ServerStatus::Created);
+    let edited = new
+        .ordered(Some(OrderOutcome::Created), Some(1))
+        .with(1, ServerStatus::Created);
     let server = edited.spec(|s| s.os.as_mut().unwrap().slug = "later".into());
     assert_eq!(shown(&server), ["here", "small", "some-os"]);
     // What was shown stays where the server cannot be seen.
@@ -87,7 +89,7 @@ fn the_spec_is_shown_until_the_server_is() {
 
 #[test]
 fn an_object_that_says_nothing_yet_shows_no_spec() {
-    let unlisted = Case::new().view(|v| v.proof = None);
+    let unlisted = Case::new().unlisted();
     let unlisted = unlisted.facts(|f| f.first_seen = RUNNING);
     let draft = unlisted.decide().draft;
     assert!(draft.is_silent());

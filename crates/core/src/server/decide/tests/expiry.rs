@@ -78,6 +78,6 @@ fn nothing_is_ordered_or_taken_on_after_the_end() {
     assert_eq!(short(&ending(named, 0).decide()), expired);
     assert_eq!(short(&ending(Case::new(), 1).decide()).0, Some("Order"));
     // What was ordered before is still looked for.
-    let open = Case::new().open(300, &[]);
+    let open = Case::new().ordered(None, None);
     assert_ne!(short(&ending(open, 0).decide()), expired);
 }

@@ -11,22 +11,13 @@ pub(super) fn kept(status: ServerStatus) -> Case {
 #[test]
 fn that_it_takes_too_long_is_told_after_a_look_at_that_moment() {
     let after = |seconds: u64, seen: u64| {
-        let mut case = kept(ServerStatus::Created);
-        for sighting in &mut case.0.own {
-            let server = Arc::make_mut(&mut sighting.server);
-            server.created_at = Some(START + 1000);
-            sighting.seen = RUNNING + secs(seen);
-        }
-        case.0.now.mono = RUNNING + secs(seconds);
-        case.0.now.wall = START + 1000 + i64::try_from(seconds).unwrap();
-        case
-    };
-    let read = || {
-        Some(Effect::Read {
-            uuid: uuid(1),
-            not_listed: None,
+        let case = kept(ServerStatus::Created).shown(|s| s.created_at = Some(START + 1000));
+        case.seen_at(RUNNING + secs(seen)).facts(|f| {
+            f.now.mono = RUNNING + secs(seconds);
+            f.now.wall = START + 1000 + i64::try_from(seconds).unwrap();
         })
     };
+    let read = || Some(Effect::Read { uuid: uuid(1) });
     for (seconds, seen, effect, reason) in [
         (2699, 2400, None, Reason::Provisioning),
         (2700, 2400, read(), Reason::Provisioning),
@@ -42,174 +33,72 @@ fn that_it_takes_too_long_is_told_after_a_look_at_that_moment() {
 
 #[test]
 fn each_state_of_the_machine_has_its_reason() {
-    table(vec![
-        (
-            "created",
-            kept(ServerStatus::Created),
-            None,
-            Some(Reason::Provisioning),
-            false,
-        ),
-        (
-            "an unknown word",
-            kept(ServerStatus::parse("polishing")),
-            None,
-            Some(Reason::Provisioning),
-            false,
-        ),
-        (
-            "delivered",
-            kept(ServerStatus::Delivered),
-            None,
-            Some(Reason::Delivered),
-            false,
-        ),
-        (
-            "delivered without an address",
-            Case::new()
-                .ordered(Some(OrderOutcome::Created), Some(1))
-                .facts(|f| {
-                    let mut bare =
-                        server(1, ServerStatus::Delivered, &[&cluster().tag(), &own_tag()]);
-                    bare.addresses.clear();
-                    f.own = vec![seen(bare)];
-                }),
-            None,
-            Some(Reason::Provisioning),
-            false,
-        ),
-        (
-            "failed",
-            kept(ServerStatus::Failed),
-            None,
-            Some(Reason::ProvisioningFailed),
-            true,
-        ),
-        (
-            "released outside",
-            kept(ServerStatus::Released),
-            None,
-            Some(Reason::ReleasedExternally),
-            true,
-        ),
-        (
-            "being released outside",
-            kept(ServerStatus::Releasing),
-            None,
-            Some(Reason::ReleasedExternally),
-            true,
-        ),
-        (
+    come_to(
+        (None, Some(Reason::Provisioning), false),
+        vec![
+            ("created", kept(ServerStatus::Created)),
+            ("an unknown word", kept(ServerStatus::parse("polishing"))),
+            (
+                "delivered without an address",
+                kept(ServerStatus::Delivered).shown(|s| s.addresses.clear()),
+            ),
+        ],
+    );
+    come_to(
+        (None, Some(Reason::Delivered), false),
+        vec![
+            ("delivered", kept(ServerStatus::Delivered)),
+            (
+                "a dead one beside it is no twin",
+                kept(ServerStatus::Delivered).with(2, ServerStatus::Failed),
+            ),
+        ],
+    );
+    come_to(
+        (None, Some(Reason::ProvisioningFailed), true),
+        vec![("failed", kept(ServerStatus::Failed))],
+    );
+    come_to(
+        (None, Some(Reason::ReleasedExternally), true),
+        vec![
+            ("released outside", kept(ServerStatus::Released)),
+            ("being released outside", kept(ServerStatus::Releasing)),
+        ],
+    );
+    come_to(
+        (None, Some(Reason::DuplicateServers), true),
+        vec![(
             "a twin",
             kept(ServerStatus::Delivered).with(2, ServerStatus::Created),
-            None,
-            Some(Reason::DuplicateServers),
-            true,
-        ),
-        (
-            "a dead one beside it is no twin",
-            kept(ServerStatus::Delivered).with(2, ServerStatus::Failed),
-            None,
-            Some(Reason::Delivered),
-            false,
-        ),
-        (
+        )],
+    );
+    come_to(
+        (None, None, false),
+        vec![(
             "blocked: what was shown stays",
             kept(ServerStatus::Failed).blocked(Reason::KeyRejected),
-            None,
-            None,
-            false,
-        ),
-        (
-            "found after the object lost every trace",
-            Case::new().with(1, ServerStatus::Delivered),
-            Some("HoldObject"),
-            Some(Reason::Progressing),
-            false,
-        ),
-        (
-            "found so, and the finalizer is there",
-            Case::new().with(1, ServerStatus::Delivered).held(),
-            Some("Claim"),
-            Some(Reason::Progressing),
-            false,
-        ),
-        (
-            "found so while the account is blocked: nothing is put on record, and a deletion still finds it",
-            Case::new()
-                .with(1, ServerStatus::Delivered)
-                .blocked(Reason::KeyRejected),
-            Some("HoldObject"),
-            Some(Reason::KeyRejected),
-            true,
-        ),
-        (
-            "found so, and it is over",
-            Case::new().with(1, ServerStatus::Released),
-            Some("WriteNote"),
-            Some(Reason::ReleasedExternally),
-            true,
-        ),
-        (
-            "the annotation is gone",
-            kept(ServerStatus::Delivered).object(|o| o.metadata.annotations = None),
-            Some("PutBack"),
-            Some(Reason::Delivered),
-            false,
-        ),
-        (
-            "the finalizer is gone",
-            kept(ServerStatus::Delivered).object(|o| o.metadata.finalizers = None),
-            Some("PutBack"),
-            Some(Reason::Delivered),
-            false,
-        ),
-        (
-            "it was let go once",
-            Case::new()
-                .ordered(Some(OrderOutcome::Created), Some(1))
-                .facts(|f| f.own = vec![retained(1, ServerStatus::Delivered)]),
-            Some("RemoveTag"),
-            Some(Reason::Delivered),
-            false,
-        ),
-    ]);
+        )],
+    );
+    come_to(
+        (Some("AddTag"), Some(Reason::Delivered), false),
+        vec![(
+            "the tag of the cluster is gone",
+            kept(ServerStatus::Delivered).shown(|s| s.tags.retain(|tag| *tag == own_tag())),
+        )],
+    );
 }
 
 #[test]
-fn the_oldest_live_machine_is_kept_and_the_others_are_named() {
-    let decision = kept(ServerStatus::Failed)
-        .with(3, ServerStatus::Created)
-        .with(2, ServerStatus::Delivered)
-        .decide();
-    assert_eq!(decision.draft.status.uuid, Some(uuid(2)));
-    assert_eq!(decision.draft.status.duplicate_uuids, [uuid(3)]);
-    assert_eq!(decision.draft.status.duplicates_omitted, None);
+fn other_live_machines_of_it_are_named() {
     let many = (3..33).fold(kept(ServerStatus::Delivered), |case, number| {
         case.with(number, ServerStatus::Delivered)
     });
     let shown = many.decide().draft.status;
+    assert_eq!(shown.uuid, Some(uuid(1)));
     assert_eq!(
         (shown.duplicate_uuids.len(), shown.duplicates_omitted),
         (20, Some(10))
     );
-}
-
-#[test]
-fn an_adopted_machine_gives_its_epoch_back() {
-    let case = Case::new().with(1, ServerStatus::Delivered).held();
-    let decision = case.decide();
-    let Some(Effect::Claim { note, .. }) = decision.effect else {
-        panic!("no intent")
-    };
-    let intent = note.intent;
-    assert_eq!(
-        (intent.epoch, intent.mark.as_str()),
-        (EPOCH, mark().as_str())
-    );
-    let noted = case.noted(&intent);
-    let order = noted.decide().draft.status.records.order.unwrap();
-    assert_eq!(order.outcome, Some(OrderOutcome::Created));
 }
 
 #[test]
@@ -481,28 +370,4 @@ fn the_policies_in_force_stand_in_status_and_an_unread_account_leaves_them() {
     assert_eq!(shown(waiting.clone()), None);
     let kept_on = waiting.object(|o| o.status.get_or_insert_default().policies = Some(in_force));
     assert_eq!(shown(kept_on), Some(in_force));
-}
-
-#[test]
-fn a_second_mark_of_the_object_comes_off_while_the_one_on_record_is_there() {
-    let spare = mark().order_tag(EPOCH + 7);
-    let bearing = |tags: &[&str]| {
-        let machine = server(1, ServerStatus::Delivered, tags);
-        let case = kept(ServerStatus::Delivered).facts(|f| f.own = vec![seen(machine.clone())]);
-        case.decide().effect
-    };
-    let own = own_tag();
-    let effect = bearing(&[&cluster().tag(), &own, &spare]);
-    let Some(Effect::RemoveTag { tag, when, .. }) = effect else {
-        panic!("{effect:?}");
-    };
-    assert_eq!(
-        (&tag, &when),
-        (&spare, &super::super::fence::TagProof::Bears(own.clone()))
-    );
-    // The last one stays, whichever it is.
-    assert_eq!(bearing(&[&cluster().tag(), &spare]), None);
-    let facts = kept(ServerStatus::Delivered).0;
-    let holds = |tag: &str| when.holds(&facts, &server(1, ServerStatus::Delivered, &[tag, &spare]));
-    assert!(holds(&own) && !holds("web"));
 }

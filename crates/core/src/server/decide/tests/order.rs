@@ -1,11 +1,11 @@
 //! May a new order start?
 
 use super::*;
-use crate::account_facts::stop;
 use crate::{
     account::{supply::Demand, view::Catalogue},
+    account_facts::stop,
     cause::Cause,
-    once,
+    server::decide::{fence, order, request},
 };
 use hosting_types::catalogue::{Availability, Plan, PlanLocation};
 
@@ -35,224 +35,170 @@ pub(super) fn catalogue(plan: Plan) -> Option<(Duration, Arc<Catalogue>)> {
 
 #[test]
 fn an_order_waits_for_each_of_its_causes() {
-    let new = Case::new();
-    let refused = new.clone().ordered(Some(OrderOutcome::Refused), None);
-    let denied = |reason| {
-        new.clone()
-            .facts(|f| f.denied = Some((reason, "no".into())))
-    };
-    table(vec![
-        (
-            "nothing in the way",
-            new.clone(),
-            Some("Order"),
-            Some(Reason::Ordering),
-            false,
-        ),
-        (
-            "suspended",
-            new.clone().spec(|s| s.suspend = Some(true)),
-            None,
-            Some(Reason::Suspended),
-            false,
-        ),
-        (
-            "suspended by the account",
-            new.clone()
-                .view(|v| v.defaults.as_mut().unwrap().suspend = Some(true)),
-            None,
-            Some(Reason::Suspended),
-            false,
-        ),
-        (
-            "suspended by the account, and not by the object",
-            new.clone()
-                .spec(|s| s.suspend = Some(false))
-                .view(|v| v.defaults.as_mut().unwrap().suspend = Some(true)),
-            Some("Order"),
-            Some(Reason::Ordering),
-            false,
-        ),
-        (
-            "stopped at the account, whatever the object says",
-            new.clone().spec(|s| s.suspend = Some(false)).view(|v| {
-                stop(
-                    v,
-                    Some("the account is stopped; ask for the end of it".into()),
-                )
-            }),
-            None,
-            Some(Reason::Suspended),
-            false,
-        ),
-        (
-            "no account",
-            new.clone().facts(|f| f.account = unsaid("default")),
-            None,
-            Some(Reason::AccountNotFound),
-            false,
-        ),
-        (
+    let new = Case::new;
+    let refused = || new().ordered(Some(OrderOutcome::Refused), None);
+    let denied = |reason| new().facts(|f| f.denied = Some((reason, "no".into())));
+    come_to(
+        (Some("Order"), Some(Reason::Ordering), false),
+        vec![
+            ("nothing in the way", new()),
+            (
+                "suspended by the account, and not by the object",
+                new()
+                    .spec(|s| s.suspend = Some(false))
+                    .view(|v| v.defaults.as_mut().unwrap().suspend = Some(true)),
+            ),
+            (
+                "stock, and names in other case",
+                new().view(|v| v.catalogue = catalogue(plan(Availability::Low))),
+            ),
+            ("refused long ago", refused()),
+            (
+                "not sent, a while ago",
+                new().ordered(Some(OrderOutcome::NotSent), None),
+            ),
+        ],
+    );
+    come_to(
+        (None, Some(Reason::Suspended), false),
+        vec![
+            ("suspended", new().spec(|s| s.suspend = Some(true))),
+            (
+                "suspended by the account",
+                new().view(|v| v.defaults.as_mut().unwrap().suspend = Some(true)),
+            ),
+            (
+                "stopped at the account, whatever the object says",
+                new().spec(|s| s.suspend = Some(false)).view(|v| {
+                    stop(
+                        v,
+                        Some("the account is stopped; ask for the end of it".into()),
+                    )
+                }),
+            ),
+        ],
+    );
+    come_to(
+        (None, Some(Reason::AccountNotFound), false),
+        vec![("no account", new().facts(|f| f.account = unsaid("default")))],
+    );
+    come_to(
+        (None, Some(Reason::AccountNotFound), true),
+        vec![(
             "no account for two minutes",
-            new.clone()
+            new()
                 .facts(|f| f.account = unsaid("default"))
                 .waited_for(Reason::AccountNotFound),
-            None,
-            Some(Reason::AccountNotFound),
-            true,
-        ),
-        (
+        )],
+    );
+    come_to(
+        (None, Some(Reason::ReferenceNotFound), false),
+        vec![(
             "the account's Secret is not there",
-            new.clone().blocked(Reason::ReferenceNotFound),
-            None,
-            Some(Reason::ReferenceNotFound),
-            false,
-        ),
-        (
-            "the account's Secret is not there for two minutes",
-            new.clone()
-                .blocked(Reason::ReferenceNotFound)
-                .waited_for(Reason::ReferenceNotFound),
-            None,
-            Some(Reason::ReferenceNotFound),
-            true,
-        ),
-        (
+            new().blocked(Reason::ReferenceNotFound),
+        )],
+    );
+    come_to(
+        (None, Some(Reason::ReferenceNotFound), true),
+        vec![
+            (
+                "the account's Secret is not there for two minutes",
+                new()
+                    .blocked(Reason::ReferenceNotFound)
+                    .waited_for(Reason::ReferenceNotFound),
+            ),
+            (
+                "a key that is not there",
+                new().facts(|f| {
+                    f.installation = Some(Err(Cause::needs_person(
+                        Reason::ReferenceNotFound,
+                        "no key",
+                    )))
+                }),
+            ),
+        ],
+    );
+    come_to(
+        (None, Some(Reason::NotAllowed), true),
+        vec![(
             "namespace not allowed",
-            new.clone().facts(|f| {
+            new().facts(|f| {
                 if let AccountFacts::Found { terms, .. } = &mut f.account {
                     *terms = crate::account::terms::Terms::Refused("not this one".into());
                 }
             }),
-            None,
-            Some(Reason::NotAllowed),
-            true,
-        ),
-        (
-            "key rejected",
-            new.clone().blocked(Reason::KeyRejected),
-            None,
-            Some(Reason::KeyRejected),
-            true,
-        ),
-        (
-            "provider away",
-            new.clone().blocked(Reason::ProviderUnreachable),
-            None,
-            Some(Reason::ProviderUnreachable),
-            false,
-        ),
-        (
-            "no listing yet: no news",
-            new.clone().view(|v| v.proof = None),
-            None,
-            None,
-            false,
-        ),
-        (
-            "no listing, and the look failed",
-            new.clone().view(|v| {
-                v.proof = None;
-                v.last_error = Some((Reason::ProviderUnreachable, "away".into()));
-            }),
-            None,
-            Some(Reason::ProviderUnreachable),
-            false,
-        ),
-        (
-            "no catalogue yet: no news",
-            new.clone().view(|v| v.catalogue = None),
-            None,
-            None,
-            false,
-        ),
-        (
-            "catalogue too old",
-            new.clone()
-                .view(|v| v.catalogue = Some((secs(900), Arc::default()))),
-            None,
-            None,
-            false,
-        ),
-        (
-            "a key that is not there",
-            new.clone().facts(|f| {
-                f.installation = Some(Err(Cause::needs_person(
-                    Reason::ReferenceNotFound,
-                    "no key",
-                )))
-            }),
-            None,
-            Some(Reason::ReferenceNotFound),
-            true,
-        ),
-        (
-            "the limit",
-            denied(Reason::LimitReached),
-            None,
-            Some(Reason::LimitReached),
-            true,
-        ),
-        (
+        )],
+    );
+    come_to(
+        (None, Some(Reason::KeyRejected), true),
+        vec![("key rejected", new().blocked(Reason::KeyRejected))],
+    );
+    come_to(
+        (None, Some(Reason::ProviderUnreachable), false),
+        vec![
+            ("provider away", new().blocked(Reason::ProviderUnreachable)),
+            (
+                "no listing, and the look failed",
+                new().unlisted().view(|v| {
+                    v.last_error = Some((Reason::ProviderUnreachable, "away".into()));
+                }),
+            ),
+        ],
+    );
+    come_to(
+        (None, None, false),
+        vec![
+            ("no listing yet: no news", new().unlisted()),
+            (
+                "no catalogue yet: no news",
+                new().view(|v| v.catalogue = None),
+            ),
+            (
+                "catalogue too old",
+                new().view(|v| v.catalogue = Some((secs(900), Arc::default()))),
+            ),
+        ],
+    );
+    come_to(
+        (None, Some(Reason::LimitReached), true),
+        vec![("the limit", denied(Reason::LimitReached))],
+    );
+    come_to(
+        (None, Some(Reason::NoStock), false),
+        vec![(
             "no stock",
-            new.clone()
-                .view(|v| v.catalogue = catalogue(plan(Availability::Unavailable))),
-            None,
-            Some(Reason::NoStock),
-            false,
-        ),
-        (
-            "stock, and names in other case",
-            new.clone()
-                .view(|v| v.catalogue = catalogue(plan(Availability::Low))),
-            Some("Order"),
-            Some(Reason::Ordering),
-            false,
-        ),
-        (
-            "an unknown type",
-            new.clone()
-                .spec(|s| s.instance_type = Some("large".into()))
-                .view(|v| v.catalogue = catalogue(plan(Availability::High))),
-            None,
-            Some(Reason::InvalidSpec),
-            true,
-        ),
-        (
-            "a host name that is none",
-            new.clone().spec(|s| s.hostname = Some("a_b".into())),
-            None,
-            Some(Reason::InvalidSpec),
-            true,
-        ),
-        (
+            new().view(|v| v.catalogue = catalogue(plan(Availability::Unavailable))),
+        )],
+    );
+    come_to(
+        (None, Some(Reason::InvalidSpec), true),
+        vec![
+            (
+                "an unknown type",
+                new()
+                    .spec(|s| s.instance_type = Some("large".into()))
+                    .view(|v| v.catalogue = catalogue(plan(Availability::High))),
+            ),
+            (
+                "a host name that is none",
+                new().spec(|s| s.hostname = Some("a_b".into())),
+            ),
+        ],
+    );
+    come_to(
+        (None, Some(Reason::OrderRefused), true),
+        vec![(
             "refused a moment ago",
-            refused.clone().facts(|f| f.now.wall = EPOCH + 5),
-            None,
-            Some(Reason::OrderRefused),
-            true,
-        ),
-        (
-            "refused long ago",
-            refused,
-            Some("Order"),
-            Some(Reason::Ordering),
-            false,
-        ),
-        (
-            "not sent, a while ago",
-            new.ordered(Some(OrderOutcome::NotSent), None),
-            Some("Order"),
-            Some(Reason::Ordering),
-            false,
-        ),
-    ]);
+            refused().facts(|f| f.now.wall = EPOCH + 5),
+        )],
+    );
 }
 
 /// Its order was refused at this moment, and the catalogue was looked at 10 s before now.
 fn refused_at(seconds: u64) -> Case {
     let case = Case::new().ordered(Some(OrderOutcome::Refused), None);
-    case.memory(|m| m.closed_seen(Some("nonce"), secs(seconds)))
+    case.answered_at(seconds)
+        .listed(999)
         .facts(|f| f.now.wall = EPOCH + 2)
 }
 
@@ -338,20 +284,6 @@ fn a_refusal_that_a_look_explains_is_no_matter_for_a_person() {
             (None, Some(secs(995)))
         );
     }
-    // What is shown beside an order of before says nothing of this one.
-    let earlier = showing(Case::new().ordered(None, None), Reason::NoStock)
-        .facts(|f| f.now.wall = EPOCH + 2)
-        .memory(|m| {
-            m.closed_seen(Some("nonce"), secs(988));
-            let mut known = OrderRecord::open(Case::new().intent());
-            known.outcome = Some(OrderOutcome::Refused);
-            known.outcome_at = Some(EPOCH);
-            m.order = Some(known);
-        });
-    assert_eq!(
-        short(&there(earlier).decide()),
-        (None, Some(Reason::OrderRefused), true)
-    );
 }
 
 #[test]
@@ -380,121 +312,62 @@ fn who_waits_for_stock_reads_where_there_is_some_and_when_it_is_looked_at_again(
 }
 
 #[test]
-fn an_old_object_without_a_trace_waits_for_the_absence_grace_period() {
-    let old = Case::new()
-        .old()
-        .facts(|f| {
-            f.first_seen = secs(10);
-            f.now = Moment {
-                wall: START + 100,
-                mono: secs(100),
-            }
-        })
-        .view(|v| {
-            let proof = v.proof.as_mut().map(Arc::make_mut).unwrap();
-            proof.began = secs(90);
-            v.catalogue = Some((secs(90), Arc::default()));
-        });
-    let decision = old.decide();
+fn the_next_order_has_a_higher_number_and_carries_the_counts_on() {
+    let absent = Case::new().ordered(Some(OrderOutcome::Absent), None);
+    let case = absent.order(|record| (record.lost, record.cut) = (1, 3));
+    let plan = planned(&case);
+    assert_eq!((plan.after, plan.lost, plan.cut), (seq(EPOCH), 1, 3));
+    let open = |wall: i64| {
+        let facts = case.clone().facts(|f| f.now.wall = wall).0;
+        order::open(&facts, &plan, "new", secs(30))
+    };
+    let record = open(START + 1000);
     assert_eq!(
-        short(&decision),
-        (None, Some(Reason::WaitingForListing), false)
+        (record.seq, record.send_by),
+        (seq(START + 1000), START + 1030)
     );
-    assert_eq!(decision.wants_proof, Some(secs(600)));
-    assert_eq!(decision.again, Again::After(secs(500)));
-    let unused = old.view(|v| v.used_before = false);
-    assert_eq!(short(&unused.decide()).0, Some("Order"));
-}
-
-#[test]
-fn the_next_epoch_is_a_new_one_and_a_row_of_unknowns_is_counted() {
-    let Some(Effect::Order(plan)) = Case::new()
-        .ordered(Some(OrderOutcome::Absent), None)
-        .decide()
-        .effect
-    else {
-        panic!("no order");
-    };
-    assert_eq!((plan.after_epoch, plan.unknown_before), (EPOCH, 1));
+    assert_eq!((record.lost, record.cut, record.outcome), (1, 3, None));
+    assert_eq!((&*record.account_id, &*record.hostname), (LINEAGE, "web"));
     // The clock was turned back behind the last start.
-    let facts = Case::new()
-        .ordered(Some(OrderOutcome::Absent), None)
-        .facts(|f| f.now.wall = EPOCH - 100)
-        .0;
-    let Some(Effect::Order(plan)) = decide(&facts).effect else {
-        panic!("no order")
-    };
-    let intent = fence::start(&facts, &plan, "new", secs(30)).unwrap();
-    assert_eq!(intent.epoch, EPOCH + 1);
+    assert_eq!(open(EPOCH - 100).seq, seq(EPOCH) + 1);
 }
 
-#[test]
-fn an_object_stripped_of_a_refused_order_takes_another_epoch_in_the_same_second() {
-    let facts = Case::new()
-        .facts(|f| {
-            let mut refused = OrderRecord::open(Case::new().intent());
-            refused.intent.epoch = f.now.wall;
-            refused.outcome = Some(OrderOutcome::Refused);
-            f.memory.order = Some(refused);
-        })
-        .0;
-    let Some(Effect::Order(plan)) = decide(&facts).effect else {
-        panic!("no order")
-    };
-    let intent = fence::start(&facts, &plan, "new", secs(30)).unwrap();
-    assert_eq!(intent.epoch, facts.now.wall + 1);
-}
-
-#[test]
-fn a_begin_that_fresh_facts_do_not_bear_out_is_given_up() {
-    let planned = Case::new();
-    let Some(Effect::Order(plan)) = planned.decide().effect else {
-        panic!("no order")
-    };
-    let window = secs(30);
-    assert!(fence::start(&planned.0, &plan, "new", window).is_some());
-    for (what, fresh) in [
-        ("deleted", Case::new().deleting()),
-        ("suspended", Case::new().spec(|s| s.suspend = Some(true))),
-        ("begun by another", Case::new().ordered(None, None)),
-        (
-            "a machine came up",
-            Case::new().with(1, ServerStatus::Created),
-        ),
-        (
-            "another host name",
-            Case::new().spec(|s| s.hostname = Some("other".into())),
-        ),
-    ] {
-        assert!(
-            fence::start(&fresh.0, &plan, "new", window).is_none(),
-            "{what}"
-        );
+fn planned(case: &Case) -> NewOrder {
+    match case.decide().effect {
+        Some(Effect::Order(planned)) => *planned,
+        other => panic!("nothing is ordered: {other:?}"),
     }
 }
 
 #[test]
-fn an_order_is_sent_in_its_window_only() {
-    let intent = intent_of("web", "uid-1");
-    let begun = Moment {
-        wall: EPOCH,
-        mono: secs(500),
-    };
-    let may = |wall: i64, mono: u64| {
-        once::may_send(
-            begun,
-            intent.send_by,
-            Moment {
-                wall,
-                mono: secs(mono),
-            },
-            secs(30),
-        )
-    };
-    assert!(may(EPOCH, 500) && may(EPOCH + 29, 529));
-    assert!(!may(EPOCH + 1, 530), "by the monotonic clock");
-    assert!(!may(EPOCH + 31, 501), "by the wall clock");
-    assert!(!may(EPOCH - 1, 501), "the wall clock was turned back");
+fn an_order_that_fresh_facts_do_not_bear_out_is_given_up() {
+    let new = Case::new;
+    let plan = planned(&new());
+    assert_eq!(plan.account, ordered_from(LINEAGE, CONNECTION));
+    for (what, fresh, is_let) in [
+        ("as before", new(), true),
+        ("deleted", new().deleting(), false),
+        ("suspended", new().spec(|s| s.suspend = Some(true)), false),
+        ("started by another", new().ordered(None, None), false),
+        (
+            "a server came up",
+            new().with(1, ServerStatus::Created),
+            false,
+        ),
+        (
+            "another host name",
+            new().spec(|s| s.hostname = Some("other".into())),
+            false,
+        ),
+        (
+            "another key",
+            new().view(|v| v.connection = Some("c0ffee000002".into())),
+            false,
+        ),
+        ("another account", protocol::elsewhere(new()), false),
+    ] {
+        assert_eq!(fence::may_start(&fresh.0, &plan), is_let, "{what}");
+    }
 }
 
 #[test]
@@ -508,12 +381,7 @@ fn a_message_names_the_field_to_set() {
     let cases = [
         (suspended(Case::new()), go_on),
         (
-            suspended(
-                Case::new()
-                    .with(1, ServerStatus::Delivered)
-                    .held()
-                    .deleting(),
-            ),
+            suspended(super::release::deleted(ServerStatus::Delivered)),
             "to release it, set spec.suspend to false; to keep it and let this object go, set spec.deletionPolicy to Retain and spec.suspend to false in one edit",
         ),
         (suspended(machine::kept(ServerStatus::Provisioning)), go_on),
@@ -601,15 +469,16 @@ fn a_turned_clock_delays_a_retry_by_its_pause_at_most() {
     let refused = |wall: i64, since: u64| {
         Case::new()
             .ordered(Some(OrderOutcome::Refused), None)
-            .memory(|m| m.closed_seen(Some("nonce"), RUNNING - secs(since)))
+            .answered_at(1000 - since)
             // Looked at since.
+            .listed(1000)
             .view(|v| v.catalogue = Some((RUNNING, Arc::default())))
             .facts(|f| f.now.wall = wall)
     };
     const YEAR: i64 = 365 * 86_400;
     let effect = |case: Case| short(&case.decide()).0;
-    assert_eq!(effect(refused(EPOCH + 14, 0)), None);
-    assert_eq!(effect(refused(EPOCH + 15, 0)), Some("Order"));
+    assert_eq!(effect(refused(EPOCH + 14, 1)), None);
+    assert_eq!(effect(refused(EPOCH + 15, 1)), Some("Order"));
     // It was recorded by a clock that stood a year ahead, and is right again.
     let turned_back = refused(EPOCH - YEAR, 14);
     assert_eq!(turned_back.decide().again, Again::After(secs(1)));
@@ -623,46 +492,41 @@ fn a_turned_clock_delays_a_retry_by_its_pause_at_most() {
 }
 
 #[test]
-fn a_first_order_rests_on_a_listing_of_its_own_time_that_shows_what_is_known() {
-    let seen_late = Case::new().facts(|f| f.first_seen = secs(991));
-    let decision = seen_late.decide();
+fn a_list_of_its_own_time_that_shows_what_is_known_is_asked_for() {
+    let wanted = |case: Case| {
+        let decision = case.decide();
+        (decision.effect, decision.wants_proof)
+    };
+    let after = |at| Some(secs(at) + PAST);
+    assert_eq!(wanted(Case::new().born(991)), (None, after(991)));
+    // One that began at that very moment is not enough, so it is not what is asked for.
     assert_eq!(
-        (&decision.effect, decision.wants_proof),
-        (&None, Some(secs(991)))
+        wanted(Case::new().born(991).listed(991)),
+        (None, after(991))
     );
-    let gained_late = Case::new().facts(|f| f.acting_since = secs(995));
-    assert_eq!(gained_late.decide().wants_proof, Some(secs(995)));
-    let empty =
-        |case: Case| case.view(|v| v.proof.as_mut().map(Arc::make_mut).unwrap().servers.clear());
-    let decision = empty(Case::new()).decide();
-    assert_eq!(
-        short(&decision),
-        (None, Some(Reason::WaitingForListing), false)
-    );
-    assert_eq!(decision.wants_proof, Some(secs(1050)));
-    let waited = empty(Case::new()).waited_for(Reason::WaitingForListing);
+    let led_late = Case::new().facts(|f| f.acting_since = secs(995));
+    assert_eq!(wanted(led_late), (None, after(995)));
+    // What this process does not know by itself takes a list of the whole account.
+    assert_eq!(Case::new().met(500).decide().wants_servers, after(1100));
+    assert_eq!(wanted(Case::new().empty()), (None, after(1110)));
+    let waited = Case::new().empty().waited_for(Reason::WaitingForListing);
     assert!(short(&waited.decide()).2, "after two minutes");
-    let released = empty(Case::new()).view(|v| v.known[0].live = false);
+    let released = Case::new().empty().view(|v| v.known[0].live = false);
     assert_eq!(
         short(&released.decide()).0,
         Some("Order"),
-        "no live machine is known"
+        "no live one is known"
     );
-    let again = empty(Case::new().ordered(Some(OrderOutcome::NotSent), None));
-    assert_eq!(short(&again.decide()).0, Some("Order"), "not its first");
 }
 
 #[test]
-fn a_listing_need_not_show_what_was_ordered_after_it_began() {
+fn a_list_need_not_show_what_was_ordered_after_it_began() {
     let effect = |ordered: i64| {
-        let tag = cluster().object_mark("shop", "db", "u").order_tag(ordered);
-        let case = Case::new().view(move |v| {
-            v.proof.as_mut().map(Arc::make_mut).unwrap().servers.clear();
-            v.known[0].order_tag = tag;
-        });
+        let tag = owner_of("db").order_tag(seq(ordered));
+        let case = Case::new().empty().view(|v| v.known[0].order_tag = tag);
         short(&case.decide()).0
     };
-    // The listing began ten seconds ago, and an order may be under way for half a minute.
+    // The list began ten seconds ago, and an order may be under way for half a minute.
     let now = START + 1000;
     assert_eq!(effect(now - 41), None);
     for since in [now - 40, now] {
@@ -672,42 +536,12 @@ fn a_listing_need_not_show_what_was_ordered_after_it_began() {
 }
 
 #[test]
-fn nothing_shortens_the_wait_of_an_older_object_without_a_trace() {
-    let began = |seconds: u64| {
-        Case::new()
-            .old()
-            .view(|v| v.proof.as_mut().map(Arc::make_mut).unwrap().began = secs(seconds))
-    };
-    let waiting = (None, Some(Reason::WaitingForListing), false);
-    // Created after this process started, by the clocks: they may be wrong, and a backup may be behind it.
-    assert_eq!(short(&began(599).decide()), waiting);
-    assert_eq!(short(&began(600).decide()).0, Some("Order"));
-    let takeover = began(990).facts(|f| f.acting_since = secs(900));
-    assert_eq!(short(&takeover.decide()), waiting, "since it acts");
-    let told = began(599).object(|o| {
-        let long_ago = Cause::waits(Reason::Pending, "").conditions();
-        let conditions = api::conditions::merge(
-            &[],
-            &long_ago,
-            api::conditions::Generations::same(Some(3)),
-            Timestamp::MIN,
-        );
-        o.status.get_or_insert_default().conditions = conditions;
-    });
-    assert_eq!(
-        short(&told.decide()),
-        waiting,
-        "whatever its conditions say"
-    );
-}
-
-#[test]
 fn a_new_object_says_in_time_that_it_waits_for_its_turn() {
     let seen = |case: Case, age: u64| {
         let case = case.facts(move |f| f.first_seen = RUNNING - secs(age));
-        case.view(|v| v.proof.as_mut().map(Arc::make_mut).unwrap().began = RUNNING)
+        case.listed(1000)
     };
-    let unlisted = |age| seen(Case::new(), age).view(|v| v.proof = None);
+    let unlisted = |age| seen(Case::new(), age).unlisted();
     let ready = |decision: &Decision| {
         let ready = decision.draft.condition(Type::Ready)?;
         Some((ready.status, ready.reason))

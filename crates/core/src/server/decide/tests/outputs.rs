@@ -64,7 +64,7 @@ fn left(case: Case, state: OutputState) -> Case {
         content: output.content(),
         state,
     };
-    case.memory(|m| m.note(noted, now, secs(60)))
+    case.memory(|m| m.note(noted, now))
 }
 
 fn later(case: Case, seconds: u64) -> Case {
@@ -100,9 +100,9 @@ fn both_are_written_once_and_looked_at_now_and_then() {
     // Another process knows nothing.
     assert!(due(&both.clone().memory(|m| *m = Memory::default())).is_some());
     // Another content, or another name.
-    let moved = both.clone().facts(|f| {
-        Arc::make_mut(&mut f.own[0].server).addresses = vec!["192.0.2.9".into()];
-    });
+    let moved = both
+        .clone()
+        .shown(|s| s.addresses = vec!["192.0.2.9".into()]);
     assert_eq!(due(&moved).unwrap().entries["addresses"], "192.0.2.9");
     assert_eq!(due(&named(both, "other")).unwrap().name, "other");
 }
@@ -200,7 +200,7 @@ fn check(case: &Case) -> Option<Vec<OutputRecord>> {
 fn checked(case: Case) -> Case {
     let outputs = check(&case).expect("a check is due");
     let now = case.0.now.mono;
-    case.memory(|m| m.note(Observation::OutputsChecked(outputs), now, secs(60)))
+    case.memory(|m| m.note(Observation::OutputsChecked(outputs), now))
 }
 
 #[test]
@@ -265,9 +265,7 @@ fn the_finalizer_for_outputs_is_put_back_whatever_else_rests() {
         s.outputs = None;
         s.root_password = serde_json::from_value(json!({"secretRef": {"name": "out"}})).unwrap();
     });
-    let password = password.facts(|f| {
-        Arc::make_mut(&mut f.own[0].server).os_slug = "Windows-2022".into();
-    });
+    let password = password.shown(|s| s.os_slug = "Windows-2022".into());
     let status = password.decide().draft.status;
     let password = password.object(|o| o.status = Some(status));
     for case in [seen, suspended, unnamed, wanted(), password] {
@@ -281,8 +279,8 @@ fn the_finalizer_for_outputs_is_put_back_whatever_else_rests() {
         // Somebody takes it off again and again.
         let now = lost.0.now.mono;
         let again = lost.memory(|m| {
-            m.note(Observation::PutBack, now, secs(60));
-            m.note(Observation::PutBack, now, secs(60));
+            m.note(Observation::PutBack, now);
+            m.note(Observation::PutBack, now);
         });
         assert_ne!(short(&again.decide()).0, Some("RecordOutput"));
     }
@@ -301,7 +299,7 @@ fn outputs_are_freed_with_the_finalizer_at_the_end_alone() {
             .deleting()
     };
     assert_eq!(names(&released()), ["out", "out", "former"]);
-    assert_eq!(effect(&released()), Some("LetGo"));
+    assert_eq!(effect(&released()), Some("RemoveFinalizer"));
     // Where the record is lost, what the spec names.
     let lost = released().object(|o| o.status.as_mut().unwrap().records.outputs.clear());
     assert_eq!(names(&lost), ["out", "out"]);
@@ -310,97 +308,35 @@ fn outputs_are_freed_with_the_finalizer_at_the_end_alone() {
     });
     assert_eq!(names(&password), ["out", "out", "pass"]);
     // Under Retain, and with a deleted kind.
-    let tags = [
-        cluster().tag(),
-        own_tag(),
-        cluster().tag_of_retained("shop", "web"),
-    ];
-    let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
-    let stays = |case: Case| case.facts(|f| f.own = vec![seen_as(&tags)]);
-    let delivered = || stays(wanted().deleting());
+    let delivered = || {
+        wanted()
+            .deleting()
+            .showing(super::retained(1, ServerStatus::Delivered))
+    };
     let retained = delivered().spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain));
     let gone = delivered().facts(|f| f.kind_deleting = Some(true));
     for case in [retained, gone] {
-        assert_eq!(effect(&case), Some("LetGo"));
+        assert_eq!(effect(&case), Some("RemoveFinalizer"));
     }
     // Not before the end: with foreground deletion they outlast the delay of the release.
     let delayed = wanted().deleting();
     let delayed = delayed.spec(|s| s.release_delay = Some(Interval::seconds(999)));
     assert_eq!(effect(&delayed), None);
-    // Nor of a failed machine, whose record the provider may keep for ever, whatever the spec names next.
+    // Nor of a failed machine that may still be released, whatever the spec names next.
     let failed = || super::release::answered(ServerStatus::Failed, ReleaseAnswer::Accepted, 0);
     for name in ["out", "next", "out"] {
-        let waits = effect(&named(failed(), name));
-        assert_ne!(waits, Some("LetGo"));
-        assert_ne!(waits, Some("CheckDeletedOutputs"));
+        assert_eq!(effect(&named(failed(), name)), None);
     }
-    // A user takes the finalizer off once the provider has refused, and the object stays for its outputs alone.
-    let stripped = named(failed(), "out").object(|o| {
-        o.metadata.finalizers = Some(vec![OUTPUT_FINALIZER.into()]);
-    });
-    assert_eq!(effect(&stripped), None);
-    let refused = || {
-        let refused = super::release::answered(ServerStatus::Failed, ReleaseAnswer::Refused, 0);
-        named(refused, "out").facts(|f| {
-            Arc::make_mut(&mut f.own[0].server).delivered_at = Some(EPOCH + 60);
-        })
-    };
-    assert_eq!(effect(&refused()), None);
+    // A user takes the other finalizer off, and the object stays for its outputs alone.
     let loose =
         |case: Case| case.object(|o| o.metadata.finalizers = Some(vec![OUTPUT_FINALIZER.into()]));
-    assert_eq!(effect(&loose(refused())), Some("LetGo"));
-    // But not while a release that is to come only waits.
-    let dead = || loose(named(super::release::deleted(ServerStatus::Failed), "out"));
-    assert_eq!(effect(&dead()), Some("BeginRelease"));
-    for failed in [
-        dead().view(|v| v.state = State::Blocked(Reason::ProviderUnreachable, "away".into())),
-        dead().spec(|s| s.deletion_protection = Some(true)),
-        dead().spec(|s| s.suspend = Some(true)),
-    ] {
-        assert_eq!(effect(&failed), None, "{failed:?}");
+    for case in [released(), wanted().deleting(), named(failed(), "out")] {
+        assert_eq!(effect(&loose(case)), Some("RemoveFinalizer"));
     }
-    let waits = loose(wanted().deleting());
-    let blocked = waits.clone().view(|v| {
-        v.state = State::Blocked(Reason::ProviderUnreachable, "away".into());
-    });
-    let delayed = waits
-        .clone()
-        .spec(|s| s.release_delay = Some(Interval::seconds(999)));
-    let protected = waits.clone().spec(|s| s.deletion_protection = Some(true));
-    let suspended = waits.clone().spec(|s| s.suspend = Some(true));
-    let sent = super::release::answered(ServerStatus::Delivered, ReleaseAnswer::Accepted, 0);
-    let both = loose(named(failed(), "out")).facts(|f| {
-        let live = super::seen(server(2, ServerStatus::Delivered, &[]));
-        f.own.push(live);
-    });
-    for case in [
-        blocked,
-        delayed,
-        protected,
-        suspended,
-        loose(named(sent, "out")),
-        both,
-    ] {
-        assert_eq!(effect(&case), None, "{case:?}");
-    }
-    assert_eq!(effect(&waits), Some("BeginRelease"));
-    assert_eq!(effect(&loose(released())), Some("LetGo"));
-    // And so does one that has no server of its own.
-    let shown = || {
-        wanted().facts(|f| f.own.clear()).object(|o| {
-            o.metadata.finalizers = Some(vec![OUTPUT_FINALIZER.into()]);
-            o.metadata.annotations = None;
-            o.status.as_mut().unwrap().records.order = None;
-        })
-    };
-    assert_eq!(effect(&shown().deleting()), Some("LetGo"));
     // What others hold beyond that is not touched again.
-    let held = shown().object(|o| o.metadata.finalizers = Some(vec!["example.com/theirs".into()]));
-    assert_eq!(effect(&held.deleting()), None);
-}
-
-fn seen_as(tags: &[&str]) -> Sighting {
-    super::seen(server(1, ServerStatus::Delivered, tags))
+    let held = released();
+    let held = held.object(|o| o.metadata.finalizers = Some(vec!["example.com/theirs".into()]));
+    assert_eq!(effect(&held), None);
 }
 
 #[test]
@@ -440,11 +376,7 @@ fn a_failing_effect_keeps_no_deleted_output() {
         for _ in 0..9 {
             let reason = Reason::RequestRefused;
             let message = "no".into();
-            m.note(
-                Observation::Failed(Trouble { reason, message }),
-                now,
-                secs(1),
-            );
+            m.note(Observation::Failed(Trouble { reason, message }), now);
         }
     });
     assert_eq!(check(&failing).map(|of| of.len()), Some(2));

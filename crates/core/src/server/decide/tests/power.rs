@@ -38,7 +38,7 @@ fn created(case: Case) -> Case {
         panic!("nothing is created: {:?}", case.decide());
     };
     let now = case.0.now.mono;
-    case.memory(|m| m.note(Observation::Commanded(name), now, secs(60)))
+    case.memory(|m| m.note(Observation::Commanded(name), now))
 }
 
 /// The command of its last change was not carried out.
@@ -181,10 +181,18 @@ fn who_is_held_back_sends_nothing_and_late_words_come_to_nothing() {
     let late = late.facts(|f| f.power = Known::Missing);
     assert_eq!(late.decide().effect, None);
     assert_eq!(command(&late).unwrap().state, PowerState::NotCreated);
-    // That of an object of which this one was restored.
+}
+
+#[test]
+fn the_command_of_the_object_that_was_restored_is_not_sent() {
+    let noted = written(wishes(delivered(), Some(Power::PoweredOff)));
+    assert!(command(&noted).is_some());
     let restored = noted.object(|o| {
         let order = o.status.as_mut().unwrap().records.order.as_mut().unwrap();
-        order.intent.uid = "uid-0".into();
+        order.uid = "uid-0".into();
     });
-    assert_eq!(command(&restored), None);
+    let adopted = restored
+        .written()
+        .order(|record| record.outcome = Some(OrderOutcome::Created));
+    assert_eq!(command(&adopted), None);
 }

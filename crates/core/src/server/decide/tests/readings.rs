@@ -1,14 +1,13 @@
 //! What kstatus, and the tools that build on it, read in every reason of a server, by stage of life.
 
 use super::{
-    adopt::restored,
     expiry::ending,
-    external::{delivered, known, named, observed, other_tag, through_cluster_account},
+    external::{named, observed, tag_of, through_cluster_account},
     machine::kept,
-    missing::{created, stripped, tried},
     order::{catalogue, plan},
     outputs,
     power::unswitched,
+    protocol::{alone, created, elsewhere, gone, lost, open, stripped},
     reinstall::{self, ended, installing, late, wishes},
     release::{answered, deleted, release_limited},
     root_password,
@@ -94,8 +93,8 @@ fn quota_used_up() -> Case {
 
 /// An order that made nothing, so short a while ago that the next one waits.
 fn paced(outcome: OrderOutcome) -> Case {
-    let case = Case::new().ordered(Some(outcome), None);
-    case.facts(|f| f.now.wall = EPOCH)
+    let case = Case::new().ordered(Some(outcome), None).answered_at(999);
+    case.listed(1000).facts(|f| f.now.wall = EPOCH)
 }
 
 /// An order that was refused, before the look at stock and quota.
@@ -104,19 +103,10 @@ fn unlooked() -> Case {
     paced(OrderOutcome::Refused).view(|v| v.refused = vec![(asked, secs(995))])
 }
 
-/// An object that is older than the process, on an account that was used before.
+/// Made before this process became leader, a moment ago.
 fn in_doubt() -> Case {
-    let case = Case::new().old();
-    case.facts(|f| {
-        f.first_seen = secs(10);
-        f.now = Moment {
-            wall: START + 100,
-            mono: secs(100),
-        };
-    })
-    .view(|v| {
-        v.proof.as_mut().map(Arc::make_mut).unwrap().began = secs(90);
-    })
+    let case = Case::new().loose().met(960);
+    case.facts(|f| f.acting_since = secs(980))
 }
 
 /// Its metadata was taken off it five times in a row.
@@ -130,8 +120,7 @@ fn crowded(case: Case) -> Case {
     let mut tags: Vec<&str> = tags.iter().map(String::as_str).collect();
     let own = own_tag();
     tags.push(&own);
-    let full = seen(server(1, ServerStatus::Delivered, &tags));
-    case.facts(|f| f.own = vec![full])
+    case.showing(server(1, ServerStatus::Delivered, &tags))
 }
 
 /// A tag of it was put on five times in a row, and taken off again.
@@ -151,8 +140,7 @@ fn without_room(case: Case) -> Case {
     let (cluster, own) = (cluster().tag(), own_tag());
     let tags = tags.iter().map(String::as_str);
     let tags: Vec<&str> = tags.chain([cluster.as_str(), own.as_str()]).collect();
-    let full = seen(server(1, ServerStatus::Delivered, &tags));
-    case.facts(|f| f.own = vec![full])
+    case.showing(server(1, ServerStatus::Delivered, &tags))
 }
 
 fn without_a_machine() -> Vec<Case> {
@@ -161,12 +149,11 @@ fn without_a_machine() -> Vec<Case> {
     let no_account = || Case::new().facts(|f| f.account = unsaid("default"));
     let no_secret = || blocked(Reason::ReferenceNotFound);
     vec![
-        Case::new().view(|v| v.proof = None),
+        Case::new().unlisted(),
         blocked(Reason::Pending),
         in_doubt(),
-        Case::new()
-            .view(|v| v.proof.as_mut().map(Arc::make_mut).unwrap().servers.clear())
-            .waited_for(Reason::WaitingForListing),
+        Case::new().met(500),
+        Case::new().empty().waited_for(Reason::WaitingForListing),
         Case::new(),
         Case::new().spec(|s| s.suspend = Some(true)),
         no_account(),
@@ -206,42 +193,30 @@ fn without_a_machine() -> Vec<Case> {
         paced(OrderOutcome::NotSent),
         failing(Case::new(), Reason::WriteFailed),
         failing(Case::new(), Reason::ChecksFailed),
-        Case::new().open(300, &[]),
-        Case::new().open(300, &[]).view(|v| v.known.clear()),
-        Case::new().annotated(ORDER_ANNOTATION, "{".into()),
-        restored(60).facts(|f| f.former = former(Some(false), Vec::new())),
+        Case::new().ordered(None, None),
+        alone(open()),
+        open().suspecting(1),
+        alone(Case::new().met(300)),
+        lost(),
+        elsewhere(open()),
         Case::new().beside(&[1]),
         observed(Case::new()),
         named(&[]),
+        named(&[]).ordered(Some(OrderOutcome::Adopting), Some(5)),
         named(&[]).named(5, None),
         named(&["fmo-cluster:fedcba9876543210"]),
         through_cluster_account(named(&[]), None),
+        through_cluster_account(named(&[&tag_of("bank")]), None),
         ending(Case::new(), 0),
     ]
 }
 
-/// Its delivery takes too long.
-fn slow() -> Server {
-    let mut slow = server(
-        1,
-        ServerStatus::Provisioning,
-        &[&cluster().tag(), &own_tag()],
-    );
-    slow.created_at = Some(START - 9000);
-    slow
-}
-
 fn with_a_machine() -> Vec<Case> {
-    let bare = || {
-        let mut bare = server(1, ServerStatus::Delivered, &[&cluster().tag(), &own_tag()]);
-        bare.addresses.clear();
-        created().facts(|f| f.own = vec![seen(bare)])
-    };
     let ready = || kept(ServerStatus::Delivered);
     let mut cases = vec![
         kept(ServerStatus::Provisioning),
         kept(ServerStatus::Provisioning).spec(|s| s.os.as_mut().unwrap().slug = "later".into()),
-        bare(),
+        ready().shown(|s| s.addresses.clear()),
         ready(),
         ready().spec(|s| s.os.as_mut().unwrap().slug = "later".into()),
         ready().spec(|s| s.tags = vec!["later".into()]),
@@ -268,7 +243,7 @@ fn with_a_machine() -> Vec<Case> {
             .waited_for(Reason::AccountNotReady),
         kept(ServerStatus::Provisioning)
             .object(|o| o.metadata.creation_timestamp = Some(time(START - 9000)))
-            .facts(|f| f.own = vec![seen(slow())]),
+            .shown(|s| s.created_at = Some(START - 9000)),
         kept(ServerStatus::Failed),
         kept(ServerStatus::Failed).spec(|s| s.failure_policy = Some(FailurePolicy::Replace)),
         kept(ServerStatus::Released),
@@ -276,8 +251,9 @@ fn with_a_machine() -> Vec<Case> {
         ending(ready(), 0).spec(|s| s.deletion_protection = Some(true)),
         ready().with(2, ServerStatus::Created),
         stripped(&[]),
-        stripped(&["fmo-order:0123456789abcdef0123456700000001"]),
-        created().memory(|m| m.missing = tried(&[800, 900], &[800, 900])),
+        shared(),
+        gone(),
+        elsewhere(created()),
         contested(ready()),
         crowded(ready()),
     ];
@@ -285,11 +261,9 @@ fn with_a_machine() -> Vec<Case> {
     cases
 }
 
-/// Its machine bears the mark of another object, too.
+/// Its machine has the tag of another object, too.
 fn shared() -> Case {
-    let both = delivered(&[&cluster().tag(), &own_tag(), &other_tag()]);
-    let case = named(&[]).ordered(Some(OrderOutcome::Created), Some(5));
-    case.deleting().facts(|f| f.own = vec![seen(both)])
+    kept(ServerStatus::Delivered).shown(|s| s.tags.push(other_tag()))
 }
 
 /// It is not known whether the request that installs it was taken.
@@ -304,17 +278,7 @@ fn unanswered(object: &mut BareMetalServer) {
 
 fn being_deleted() -> Vec<Case> {
     let delivered = || deleted(ServerStatus::Delivered);
-    let retained = || {
-        let tags = [
-            &*cluster().tag(),
-            &own_tag(),
-            &cluster().tag_of_retained("shop", "web"),
-        ];
-        let kept = seen(server(1, ServerStatus::Delivered, &tags));
-        let case = delivered().spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain));
-        case.facts(|f| f.own = vec![kept])
-    };
-    let gone = || created().deleting();
+    let retain = |s: &mut BareMetalServerSpec| s.deletion_policy = Some(DeletionPolicy::Retain);
     vec![
         delivered().spec(|s| s.release_delay = Some(Interval(secs(3600)))),
         release_limited(delivered()),
@@ -324,33 +288,29 @@ fn being_deleted() -> Vec<Case> {
         answered(ServerStatus::Provisioning, ReleaseAnswer::Refused, 0),
         answered(ServerStatus::Delivered, ReleaseAnswer::Refused, 0),
         deleted(ServerStatus::Released),
-        retained(),
+        delivered()
+            .spec(retain)
+            .showing(retained(1, ServerStatus::Delivered)),
         on_terms(
-            delivered().spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain)),
+            delivered().spec(retain),
             &json!({"deletionPolicies": ["Release"]}),
         ),
         delivered().spec(|s| s.deletion_protection = Some(true)),
         delivered().spec(|s| s.suspend = Some(true)),
         observed(delivered()),
-        known(shared(), Some(true), false),
-        answered(ServerStatus::Failed, ReleaseAnswer::Accepted, 600),
+        shared().deleting(),
+        answered(ServerStatus::Failed, ReleaseAnswer::Refused, 0),
         failing(deleted(ServerStatus::Delivered), Reason::WriteFailed),
         failing(deleted(ServerStatus::Delivered), Reason::ChecksFailed),
         failing(deleted(ServerStatus::Delivered), Reason::RequestRefused),
         answered(ServerStatus::Delivered, ReleaseAnswer::Refused, 0)
             .spec(|s| s.suspend = Some(true)),
-        crowded(delivered().spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain))),
+        crowded(delivered().spec(retain)),
         delivered().blocked(Reason::KeyRejected),
-        gone(),
-        gone()
-            .view(|v| v.known.clear())
-            .memory(|m| m.missing = tried(&[300, 360, 990], &[])),
-        gone().facts(|f| f.recorded = Some(seen(server(1, ServerStatus::Delivered, &[])))),
-        Case::new().open(300, &[]).deleting(),
-        Case::new()
-            .open(300, &[])
-            .view(|v| v.known.clear())
-            .deleting(),
+        alone(gone()).deleting(),
+        stripped(&[]).deleting(),
+        open().deleting(),
+        alone(open()).deleting(),
     ]
 }
 

@@ -1,104 +1,60 @@
 //! What is known and remembered of an object at the moment of a pass.
 
-use super::*;
+use super::{protocol::*, *};
 use crate::{
-    account::left_behind::{Left, LeftBehind},
+    account::marks,
     server::{
-        memory::{Missing, Observation},
+        memory::Observation,
         recall::{Known, recall},
     },
     trouble::Trouble,
 };
 
-/// Machines, and the mark of another living object.
-struct Outside(Vec<Sighting>, Option<Mark>);
+/// What is known outside of the object.
+#[derive(Default)]
+struct Outside {
+    servers: Vec<Sighting>,
+    /// The servers that the search by tag does not show: they were only read.
+    read: Vec<Sighting>,
+    /// The owners that exist; none: that cannot be seen.
+    owners: Option<Vec<Owner>>,
+    /// What other objects have on record.
+    recorded: Vec<String>,
+    /// What other objects of the namespace name.
+    named: Vec<String>,
+}
 
 impl Known for Outside {
-    fn bearing(&self, mark: &Mark) -> Vec<Sighting> {
-        let bears = |s: &&Sighting| fence::bears(&s.server, mark);
-        self.0.iter().filter(bears).cloned().collect()
+    fn of_place(&self, place: &str) -> Vec<Sighting> {
+        let is_it = |s: &&Sighting| marks::places(&s.server).any(|it| it == place);
+        self.servers.iter().filter(is_it).cloned().collect()
     }
 
-    fn machine(&self, uuid: &str) -> Option<Sighting> {
-        let is = |s: &&Sighting| s.server.id.as_str() == uuid;
-        self.0.iter().find(is).cloned()
+    fn server(&self, uuid: &str) -> Option<Sighting> {
+        let mut all = self.servers.iter().chain(&self.read);
+        all.find(|s| s.server.id.as_str() == uuid).cloned()
     }
 
-    fn left_behind(&self, of: &Left<'_>) -> LeftBehind {
-        let is = |s: &&Sighting| marks::retained_at(&s.server).any(|at| at == of.place);
-        LeftBehind {
-            machines: self.0.iter().filter(is).cloned().collect(),
-            unlisted: Vec::new(),
-        }
+    fn is_owner(&self, owner: &str, _: &str) -> Option<bool> {
+        let owners = self.owners.as_ref()?;
+        Some(owners.iter().any(|it| it.as_str() == owner))
     }
 
-    fn is_claimed(&self, mark: &Mark, _except: &str, _: bool) -> Option<bool> {
-        self.1.as_ref().map(|claimed| claimed == mark)
+    fn is_recorded(&self, uuid: &str, _: &str) -> bool {
+        self.recorded.iter().any(|it| it == uuid)
     }
 
-    fn has_settled(&self, _: &Mark, _: &str) -> bool {
-        false
-    }
-
-    fn is_recorded(&self, _: &str, _: &str) -> bool {
-        false
+    fn is_named(&self, uuid: &str, namespace: &str, _: &str) -> bool {
+        namespace == "shop" && self.named.iter().any(|it| it == uuid)
     }
 }
 
-/// Next to nothing is known.
-#[derive(Default)]
-pub(super) struct Bare {
-    /// A machine that the search by mark does not show yet: it was read in between.
-    read: Option<Sighting>,
-    /// The accounts that may keep one and are not listed.
-    unlisted: Vec<AccountKey>,
-}
-
-impl Known for Bare {
-    fn bearing(&self, _: &Mark) -> Vec<Sighting> {
-        Vec::new()
+fn outside(servers: Vec<Server>) -> Outside {
+    Outside {
+        servers: servers.into_iter().map(seen).collect(),
+        owners: Some(Vec::new()),
+        ..Outside::default()
     }
-
-    fn machine(&self, _: &str) -> Option<Sighting> {
-        self.read.clone()
-    }
-
-    fn left_behind(&self, _: &Left<'_>) -> LeftBehind {
-        LeftBehind {
-            machines: Vec::new(),
-            unlisted: self.unlisted.clone(),
-        }
-    }
-
-    fn is_claimed(&self, _: &Mark, _: &str, _: bool) -> Option<bool> {
-        Some(false)
-    }
-
-    fn has_settled(&self, _: &Mark, _: &str) -> bool {
-        false
-    }
-
-    fn is_recorded(&self, _: &str, _: &str) -> bool {
-        false
-    }
-}
-
-#[test]
-fn a_machine_that_is_read_in_the_middle_of_a_pass_is_the_objects_own() {
-    let tags = [cluster().tag(), own_tag()];
-    let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
-    let machine = seen(server(1, ServerStatus::Delivered, &tags));
-    let mut facts = Case::new().ordered(Some(OrderOutcome::Created), Some(1)).0;
-    let known = Bare {
-        read: Some(machine),
-        ..Bare::default()
-    };
-    recall(&mut facts, Some(&known));
-    assert_eq!(facts.own.len(), 1);
-    assert_eq!(
-        short(&Case(facts).decide()),
-        (None, Some(Reason::Delivered), false)
-    );
 }
 
 fn recalled(case: Case, outside: &Outside) -> Facts {
@@ -107,108 +63,285 @@ fn recalled(case: Case, outside: &Outside) -> Facts {
     facts
 }
 
-#[test]
-fn only_live_machines_that_this_place_left_behind_are_counted_and_only_for_who_has_no_live_one() {
-    let left = |number, status: ServerStatus, name: &str| {
-        let tag = cluster().tag_of_retained("shop", name);
-        let former = cluster()
-            .object_mark("shop", name, "uid-0")
-            .order_tag(EPOCH);
-        seen(server(number, status, &[&cluster().tag(), &former, &tag]))
-    };
-    let mut outside = Outside(
-        vec![
-            left(3, ServerStatus::Delivered, "web"),
-            left(2, ServerStatus::Provisioning, "web"),
-            left(4, ServerStatus::Released, "web"),
-            left(5, ServerStatus::Failed, "web"),
-            left(6, ServerStatus::Delivered, "db"),
-        ],
-        None,
-    );
-    let found = |facts: Facts| {
-        let ids = facts
-            .retained
-            .iter()
-            .map(|s| s.server.id.as_str().to_owned());
-        ids.collect::<Vec<_>>()
-    };
-    let kept = [uuid(2), uuid(3)];
-    assert_eq!(found(recalled(Case::new(), &outside)), kept);
-    assert!(found(recalled(Case::new().deleting(), &outside)).is_empty());
-    // Another one may be ordered in the place of one that is over.
-    outside
-        .0
-        .push(seen(server(7, ServerStatus::Released, &[&own_tag()])));
-    assert_eq!(found(recalled(Case::new(), &outside)), kept);
-    // Whoever has a machine orders none.
-    outside
-        .0
-        .push(seen(server(1, ServerStatus::Delivered, &[&own_tag()])));
-    assert!(found(recalled(Case::new(), &outside)).is_empty());
+fn ids<'a>(all: impl IntoIterator<Item = &'a Sighting>) -> Vec<&'a str> {
+    all.into_iter().map(|s| s.server.id.as_str()).collect()
+}
+
+fn delivered(number: u8, tag: &str) -> Server {
+    server(number, ServerStatus::Delivered, &[tag])
 }
 
 #[test]
-fn a_machine_that_is_shown_again_was_never_missing() {
-    let missed = || {
-        Case::new()
-            .ordered(Some(OrderOutcome::Created), Some(1))
-            .memory(|m| {
-                m.missing = Missing {
-                    reads: vec![secs(900)],
-                    listings: vec![secs(910)],
-                };
-            })
-    };
-    let shown = Outside(
-        vec![seen(server(1, ServerStatus::Delivered, &[&own_tag()]))],
-        None,
+fn servers_are_told_apart_by_their_order_tags() {
+    let (own, former) = (own_tag(), former_tag());
+    let known = outside(vec![
+        delivered(3, &former),
+        delivered(2, &former),
+        server(4, ServerStatus::Released, &[&former]),
+        delivered(1, &own),
+        server(5, ServerStatus::Released, &[&own]),
+        server(6, ServerStatus::Delivered, &[&own, &former]),
+        delivered(7, &other_tag()),
+    ]);
+    let facts = recalled(Case::new(), &known);
+    let mut own = ids(&facts.own);
+    own.sort_unstable();
+    assert_eq!(own, [uuid(1), uuid(5), uuid(6)], "in any state");
+    assert_eq!(ids(&facts.former), [uuid(2), uuid(3)], "live ones alone");
+    let nobody = recalled(
+        Case::new().facts(|f| f.namespace_uid = Err("no".into())),
+        &known,
     );
-    let facts = recalled(missed(), &shown);
-    assert_eq!(facts.memory.missing, Missing::default());
-    assert_eq!((facts.own.len(), facts.recorded.is_some()), (1, true));
-    // One without our mark is there, and not found by it: the search goes on.
-    let bare = Outside(vec![seen(server(1, ServerStatus::Delivered, &[]))], None);
-    let facts = recalled(missed(), &bare);
-    assert_eq!(facts.memory.missing.reads, [secs(900)]);
-    assert_eq!((facts.own.len(), facts.recorded.is_some()), (0, true));
+    assert_eq!((nobody.own.len(), nobody.former.len()), (0, 0));
 }
 
 #[test]
-fn a_search_starts_with_the_first_sight_of_an_attempt() {
-    let nothing = Outside(Vec::new(), None);
-    let facts = recalled(Case::new().ordered(None, None), &nothing);
-    let search = facts.memory.search.clone().unwrap();
+fn the_server_on_record_is_known_whatever_its_tags() {
+    let bare = outside(vec![delivered(1, "web")]);
+    let facts = recalled(created(), &bare);
     assert_eq!(
-        (search.attempt.as_str(), search.first_seen),
-        ("nonce", RUNNING)
+        (facts.own.len(), ids(&facts.recorded)),
+        (0, vec![&*uuid(1)])
     );
-    let mut later = facts;
-    later.now.mono += secs(5);
-    recall(&mut later, Some(&nothing));
-    assert_eq!(later.memory.search, Some(search), "it goes on");
+    assert_eq!(short(&Case(facts).decide()).1, Some(Reason::TagsMissing));
+    // One that is read in the middle of a pass is the object's own.
+    let read = Outside {
+        read: vec![seen(delivered(1, &own_tag()))],
+        ..outside(Vec::new())
+    };
+    let facts = recalled(created(), &read);
+    assert_eq!(ids(&facts.own), [uuid(1)]);
 }
 
 #[test]
-fn another_mark_is_looked_up_beside_the_own() {
-    let former = intent_of("web", "uid-0");
-    let mark = Mark::parse(&former.mark).unwrap();
-    let machine = seen(server(
-        1,
-        ServerStatus::Delivered,
-        &[&mark.order_tag(EPOCH)],
+fn a_list_of_long_ago_does_not_hide_that_the_server_on_record_is_gone() {
+    let old = |case: Case| {
+        case.view(|v| v.servers = Some((secs(500), Arc::new(vec![delivered(1, &own_tag())]))))
+    };
+    for case in [created(), created().spec(|s| s.external_id = Some(uuid(1)))] {
+        let facts = recalled(old(case), &outside(Vec::new()));
+        assert_eq!((facts.recorded.is_none(), facts.own.len()), (true, 0));
+        assert_eq!(short(&Case(facts).decide()).0, Some("Read"));
+    }
+    // Nor is it adopted anew where a page of a list that began before the reads puts it back.
+    let back = Outside {
+        servers: vec![Sighting {
+            seen: secs(850),
+            ..seen(delivered(1, &own_tag()))
+        }],
+        ..outside(Vec::new())
+    };
+    let facts = recalled(gone(), &back);
+    assert_eq!(
+        outcome(&Case(facts).decide()).unwrap().0,
+        Some(OrderOutcome::Created)
+    );
+}
+
+#[test]
+fn a_server_that_the_list_shows_on_which_it_is_decided_is_its_own_whatever_a_read_said() {
+    let listed = Case::new().view(|v| {
+        let proof = Arc::make_mut(v.proof.as_mut().unwrap());
+        proof.servers.push(Arc::new(delivered(1, &own_tag())));
+    });
+    let facts = recalled(listed, &outside(Vec::new()));
+    assert_eq!(ids(&facts.own), [uuid(1)]);
+    assert_ne!(short(&Case(facts).decide()).0, Some("Order"));
+}
+
+#[test]
+fn a_server_that_is_shown_again_was_never_missing() {
+    let missed = |known: &Outside| {
+        let facts = recalled(created().missed(&[900]), known);
+        facts.memory.protocol.missing().is_some()
+    };
+    assert!(missed(&outside(Vec::new())));
+    assert!(!missed(&outside(vec![delivered(1, &own_tag())])));
+    assert!(!missed(&outside(vec![delivered(1, "web")])), "it is there");
+}
+
+#[test]
+fn what_was_collected_ends_with_its_connection_and_while_nobody_looks() {
+    let missed = |case: Case| {
+        let first = Case(recalled(case.missed(&[800, 900]), &outside(Vec::new())));
+        move |change: fn(Case) -> Case| {
+            let next = recalled(change(first.clone()), &outside(Vec::new()));
+            next.memory.protocol.missing().is_some()
+        }
+    };
+    let missed = missed(created());
+    assert!(missed(|case| case));
+    assert!(!missed(|case| case.blocked(Reason::KeyRejected)));
+    assert!(!missed(
+        |case| case.view(|v| v.connection = Some("c0ffee000002".into()))
     ));
-    let outside = Outside(vec![machine], Some(mark.clone()));
-    let facts = recalled(Case::new().noted(&former), &outside);
-    assert_eq!(facts.memory.former, Some((mark, RUNNING)));
-    let known = facts.former.unwrap();
-    assert_eq!((known.claimed, known.machines.len()), (Some(true), 1));
-    let own = recalled(Case::new(), &outside);
-    assert_eq!((own.memory.former, own.former), (None, None));
+    assert!(
+        !missed(|case| case.facts(|f| f.acting_since = secs(500))),
+        "a new leader"
+    );
+    // Lists alone may fail while reads are answered, and each read must leave a trace, or it would be made again at once.
+    assert!(missed(|case| case.view(|v| v.is_unreachable = true)));
 }
 
 #[test]
-fn without_an_account_what_was_known_of_machines_stays() {
+fn a_server_without_an_order_tag_is_suspected_by_name_and_age() {
+    let bare = || server(1, ServerStatus::Delivered, &[&cluster().tag()]);
+    let suspected = |case: Case, server: Server| {
+        let case = case.view(|v| v.servers = Some((secs(990), Arc::new(vec![server]))));
+        !recalled(case, &outside(Vec::new())).suspects.is_empty()
+    };
+    let unnamed = Server {
+        name: " WEB ".into(),
+        created_at: None,
+        tags: Vec::new(),
+        ..bare()
+    };
+    let named = |name: &str| Server {
+        name: name.into(),
+        ..bare()
+    };
+    let made = |at| Server {
+        created_at: Some(at),
+        ..bare()
+    };
+    // Its number is that of a clock that was a year ahead, but not its time.
+    let ahead = || {
+        open().object(|o| {
+            let order = o.status.as_mut().unwrap().records.order.as_mut().unwrap();
+            order.seq += 31_536_000;
+        })
+    };
+    let renamed = || open().spec(|s| s.hostname = Some("renamed".into()));
+    for (what, case, server, is_suspect) in [
+        ("bare", open(), bare(), true),
+        ("nothing tells its age", open(), unnamed, true),
+        ("another name", open(), named("db"), false),
+        ("the spec was edited since", renamed(), bare(), true),
+        ("by another clock", open(), made(EPOCH - 300), true),
+        ("older than the order", open(), made(EPOCH - 301), false),
+        ("a number of the future", ahead(), made(EPOCH), true),
+        (
+            "without an open order of any age",
+            Case::new(),
+            made(7),
+            true,
+        ),
+        ("tagged", open(), delivered(1, &other_tag()), false),
+        (
+            "over",
+            open(),
+            Server {
+                status: ServerStatus::Released,
+                ..bare()
+            },
+            false,
+        ),
+    ] {
+        assert_eq!(suspected(case, server), is_suspect, "{what}");
+    }
+}
+
+#[test]
+fn the_named_server_is_as_fresh_as_the_last_list() {
+    let named = |listed: bool, read: Option<u64>| {
+        let server = delivered(5, "web");
+        let case = Case::new().named(5, None).view(|v| {
+            let servers = if listed {
+                vec![server.clone()]
+            } else {
+                Vec::new()
+            };
+            v.servers = Some((secs(990), Arc::new(servers)));
+        });
+        let read = read.map(|at| Sighting {
+            seen: secs(at),
+            ..seen(server.clone())
+        });
+        let known = Outside {
+            read: read.into_iter().collect(),
+            ..outside(Vec::new())
+        };
+        recalled(case, &known).named.unwrap().shown.map(|s| s.seen)
+    };
+    assert_eq!(named(true, None), Some(secs(990)));
+    assert_eq!(named(true, Some(995)), Some(secs(995)));
+    assert_eq!(named(true, Some(900)), Some(secs(990)));
+    assert_eq!(named(false, Some(995)), Some(secs(995)));
+    assert_eq!(
+        named(false, Some(900)),
+        None,
+        "the list does not show it any more"
+    );
+    assert_eq!(named(false, None), None);
+    // It is the object's own where it has its tag.
+    let own = delivered(5, &own_tag());
+    let listed = Case::new()
+        .named(5, None)
+        .view(|v| v.servers = Some((secs(990), Arc::new(vec![own]))));
+    assert_eq!(ids(&recalled(listed, &outside(Vec::new())).own), [uuid(5)]);
+}
+
+#[test]
+fn what_others_have_of_its_servers_is_known() {
+    let known = |owners| Outside {
+        owners,
+        recorded: vec![uuid(2)],
+        ..outside(vec![delivered(1, &own_tag()), delivered(2, &own_tag())])
+    };
+    let elsewhere = |tag: &str, known: &Outside| {
+        let case = external::named(&[tag]).view(|v| {
+            v.servers = Some((secs(990), Arc::new(vec![delivered(5, tag)])));
+        });
+        let facts = recalled(case, known);
+        let ids = |all: &[ServerId]| {
+            all.iter()
+                .map(|id| id.as_str().to_owned())
+                .collect::<Vec<_>>()
+        };
+        (ids(&facts.recorded_elsewhere), ids(&facts.owned_elsewhere))
+    };
+    let (none, five) = (Vec::<String>::new(), vec![uuid(5)]);
+    let api = Some(vec![owner_of("api")]);
+    assert_eq!(
+        elsewhere(&other_tag(), &known(api)),
+        (vec![uuid(2)], five.clone())
+    );
+    assert_eq!(
+        elsewhere(&other_tag(), &known(Some(Vec::new()))).1,
+        none,
+        "it is gone"
+    );
+    assert_eq!(
+        elsewhere(&other_tag(), &known(None)).1,
+        five,
+        "nobody knows"
+    );
+    // Of an earlier namespace there is no object any more.
+    assert_eq!(elsewhere(&former_tag(), &known(None)).1, none);
+    let handed = |named| {
+        let known = Outside {
+            named,
+            ..outside(Vec::new())
+        };
+        recalled(created(), &known).is_handed_over
+    };
+    assert!(handed(vec![uuid(1)]) && !handed(vec![uuid(2)]));
+}
+
+#[test]
+fn a_list_that_shows_nothing_of_an_open_order_counts_once_it_can() {
+    let absent = |case: Case| {
+        let facts = recalled(case, &outside(Vec::new()));
+        facts.memory.protocol.absent()
+    };
+    assert_eq!(absent(open()), Some((secs(990), secs(990))));
+    assert_eq!(absent(open().listed(360)), None, "it may still arrive");
+    assert_eq!(absent(open().empty()), None, "without a known server");
+    assert_eq!(absent(Case::new()), None, "nothing is looked for");
+}
+
+#[test]
+fn without_an_account_what_was_known_of_servers_stays() {
     let mut facts = Case::new().with(1, ServerStatus::Delivered).0;
     recall(&mut facts, None::<&Outside>);
     assert_eq!(facts.own.len(), 1);
@@ -216,84 +349,32 @@ fn without_an_account_what_was_known_of_machines_stays() {
 
 #[test]
 fn an_order_that_was_not_sent_leaves_a_pace_in_memory() {
-    let note = |outcome| {
+    let noted = |outcome| {
         let mut memory = Memory::default();
         for _ in 0..5 {
-            memory.note(
-                Observation::Failed(Trouble::unexpected("why")),
-                secs(50),
-                secs(60),
-            );
+            let failed = Observation::Failed(Trouble::unexpected("why"));
+            memory.note(failed, secs(50));
         }
-        let order = Case::new()
-            .ordered(outcome, None)
-            .0
-            .status()
-            .records
-            .order
-            .unwrap();
-        memory.note(
-            Observation::Ordered { order, uuid: None },
-            secs(100),
-            secs(60),
-        );
+        let record = Box::new(order_record(outcome, None));
+        memory.note(Observation::Ordered(record), secs(100));
         (memory.backoff.failures(), memory.backoff.rest(secs(100)))
     };
-    assert_eq!(note(Some(OrderOutcome::NotSent)), (1, Some(secs(1))));
-    assert_eq!(note(Some(OrderOutcome::Refused)), (0, None));
-    assert_eq!(note(None), (0, None));
+    assert_eq!(noted(Some(OrderOutcome::NotSent)), (1, Some(secs(1))));
+    assert_eq!(noted(Some(OrderOutcome::Refused)), (0, None));
+    assert_eq!(noted(None), (0, None));
 }
 
+/// A duplicate that a user had looked at is gone.
 #[test]
-fn what_was_collected_before_the_lease_was_gained_proves_nothing() {
-    let nothing = Outside(Vec::new(), None);
-    let case = Case::new().open(300, &[320, 400]).memory(|m| {
-        m.missing.reads = vec![secs(350)];
-    });
-    let kept = recalled(case.clone(), &nothing);
-    assert_eq!(kept.memory.search.unwrap().samples.len(), 2);
-    let regained = recalled(case.facts(|f| f.acting_since = secs(500)), &nothing);
-    let search = regained.memory.search.unwrap();
-    assert_eq!((search.first_seen, search.samples), (RUNNING, vec![]));
-    assert!(regained.memory.missing.reads.is_empty());
-}
-
-#[test]
-fn what_was_missed_before_nobody_looked_is_looked_for_again() {
-    let missed = |case: Case| {
-        let case = case.memory(|m| {
-            m.missing = Missing {
-                reads: vec![secs(800), secs(900)],
-                listings: vec![secs(800), secs(900)],
-            };
-        });
-        recalled(case, &Outside(Vec::new(), None)).memory.missing
-    };
-    let created = || Case::new().ordered(Some(OrderOutcome::Created), Some(1));
-    assert_ne!(missed(created()), Missing::default());
-    let blocked = created().blocked(Reason::KeyRejected);
-    assert_eq!(missed(blocked), Missing::default());
-    // Lists alone may fail while reads are answered, and each read must leave a trace, or it would be made again at once.
-    let unreachable = created().view(|v| v.is_unreachable = true);
-    assert_ne!(missed(unreachable), Missing::default());
-}
-
-#[test]
-fn it_is_remembered_since_when_an_account_is_not_listed() {
-    let mut facts = Case::new().0;
-    let since = |facts: &mut Facts, at: u64, unlisted: Vec<AccountKey>| {
-        facts.now.mono = secs(at);
-        let known = Bare {
-            unlisted,
-            ..Bare::default()
+fn only_a_read_of_the_server_on_record_says_that_it_is_missing() {
+    let case = super::machine::kept(ServerStatus::Delivered).with(2, ServerStatus::Delivered);
+    let case = case.memory(|m| {
+        let read = Observation::Read {
+            uuid: uuid(2),
+            at: secs(995),
+            is_there: false,
         };
-        recall(facts, Some(&known));
-        facts.memory.unlisted_since
-    };
-    assert_eq!(since(&mut facts, 1000, Vec::new()), None);
-    let one = vec![other_account()];
-    assert_eq!(since(&mut facts, 1010, one.clone()), Some(secs(1010)));
-    assert_eq!(since(&mut facts, 1020, one.clone()), Some(secs(1010)));
-    assert_eq!(since(&mut facts, 1030, Vec::new()), None);
-    assert_eq!(since(&mut facts, 1040, one), Some(secs(1040)));
+        m.note(read, secs(995));
+    });
+    assert_eq!(case.0.memory.protocol.missing(), None);
 }

@@ -281,8 +281,7 @@ fn it_waits_for_a_command_that_may_be_under_way() {
 #[test]
 fn a_machine_that_cannot_be_installed_now_is_looked_at_after_a_pause() {
     let busy = InstallObservation::Busy("it runs another".into(), secs(995));
-    let case = wishes(delivered(1), 2)
-        .memory(|m| m.note(Observation::Installs(busy), secs(995), secs(60)));
+    let case = wishes(delivered(1), 2).memory(|m| m.note(Observation::Installs(busy), secs(995)));
     assert_eq!(case.decide().effect, None);
     assert_eq!(case.decide().again, Again::After(secs(10)));
     let later = case.facts(|f| f.now.mono = secs(1010));
@@ -334,12 +333,8 @@ fn a_machine_that_is_shared_retained_or_not_delivered_is_not_wiped() {
     };
     let against = |record: &Server| fence::against_reinstall(&case.0, record);
     assert_eq!(against(&its(ServerStatus::Delivered, &[])), None);
-    let other = cluster()
-        .object_mark("shop", "db", "uid-9")
-        .order_tag(EPOCH);
-    let kept = cluster().tag_of_retained("shop", "web");
-    assert!(against(&its(ServerStatus::Delivered, &[&other])).is_some());
-    assert!(against(&its(ServerStatus::Delivered, &[&kept])).is_some());
+    assert!(against(&its(ServerStatus::Delivered, &[&other_tag()])).is_some());
+    assert!(against(&its(ServerStatus::Delivered, &[RETAINED_TAG])).is_some());
     assert!(against(&its(ServerStatus::Releasing, &[])).is_some());
     assert!(against(&server(1, ServerStatus::Delivered, &[])).is_some());
 }
@@ -357,7 +352,7 @@ fn it_is_followed_to_its_end() {
         going_on(state)(&mut record);
         let looked = InstallObservation::Looked(Box::new(record), RUNNING);
         case.clone()
-            .memory(|m| m.note(Observation::Installs(looked), RUNNING, secs(60)))
+            .memory(|m| m.note(Observation::Installs(looked), RUNNING))
     };
     assert_eq!(looked("pending").decide().again, Again::After(secs(15)));
     let finished = looked("finished");
@@ -391,7 +386,7 @@ fn a_lost_answer_is_looked_for_and_never_sent_again() {
         open(|_| {}).memory(|m| {
             if let Some(at) = missed {
                 let missed = InstallObservation::NotListed("attempt-2".into(), secs(at));
-                m.note(Observation::Installs(missed), secs(at), secs(60));
+                m.note(Observation::Installs(missed), secs(at));
             }
         })
     };
@@ -408,8 +403,7 @@ fn a_lost_answer_is_looked_for_and_never_sent_again() {
     assert_eq!(over.decide().effect, None);
     due(&wishes(over, 3));
     let several = InstallObservation::Several("attempt-2".into(), "a, b".into());
-    let several =
-        open(|_| {}).memory(|m| m.note(Observation::Installs(several), RUNNING, secs(60)));
+    let several = open(|_| {}).memory(|m| m.note(Observation::Installs(several), RUNNING));
     assert_eq!(shown(&several).last.unwrap().end, Some(InstallEnd::Unknown));
     // While it is open nothing else is sent, whatever the revision says.
     assert!(!matches!(
@@ -463,13 +457,8 @@ fn a_process_that_knows_more_than_the_object_shows_sends_nothing_twice() {
     let mut sent = record(&delivered(1), 2);
     accepted(&mut sent);
     let observation = InstallObservation::Sent(Box::new(sent), RUNNING);
-    let behind = wishes(delivered(1), 2).memory(|m| {
-        m.note(
-            Observation::Installs(observation.clone()),
-            RUNNING,
-            secs(60),
-        )
-    });
+    let behind = wishes(delivered(1), 2)
+        .memory(|m| m.note(Observation::Installs(observation.clone()), RUNNING));
     assert_eq!(behind.decide().effect, None);
     assert_eq!(shown(&behind).performed(), 2);
     // The whole status was lost meanwhile: it is followed all the same.
@@ -481,7 +470,7 @@ fn a_process_that_knows_more_than_the_object_shows_sends_nothing_twice() {
         install.last.as_mut().unwrap().intent.started_at = START + 999;
         install.last.as_mut().unwrap().intent.attempt = "later".into();
     });
-    let later = later.memory(|m| m.note(Observation::Installs(observation), RUNNING, secs(60)));
+    let later = later.memory(|m| m.note(Observation::Installs(observation), RUNNING));
     assert_eq!(shown(&later).last.unwrap().intent.attempt, "later");
 }
 
@@ -493,17 +482,14 @@ fn the_machine_goes_to_nobody_else_while_the_request_may_be_on_its_way() {
         open.decide().draft.condition(Type::Ready).unwrap().reason,
         Reason::Reinstalling
     );
-    let record = open.0.own[0].server.clone();
-    assert!(!fence::may_begin_release(&open.0, &record));
+    let may_release = |case: &Case| fence::may_record_release(&case.0, &uuid(1));
+    assert!(!may_release(&open));
     // 30 s to send, and 180 for the answer to what was sent last.
     let on_its_way = open.clone().facts(|f| f.now.mono = secs(990 + 209));
-    assert!(!fence::may_begin_release(&on_its_way.0, &record));
+    assert!(!may_release(&on_its_way));
     let over = open.facts(|f| f.now.mono = secs(990 + 210));
-    assert!(matches!(
-        over.decide().effect,
-        Some(Effect::BeginRelease { .. })
-    ));
-    assert!(fence::may_begin_release(&over.0, &record));
+    assert_eq!(short(&over.decide()).0, Some("Release"));
+    assert!(may_release(&over));
 }
 
 #[test]

@@ -1,15 +1,13 @@
 //! The object is being deleted.
 
 use super::*;
-use crate::account_facts::stop;
 use crate::{
-    account_facts::LiveAccount,
+    account_facts::{LiveAccount, stop},
     server::{
-        decide::fence::TagProof,
-        memory::{Missing, ReleaseAnswer, Sent},
+        decide::{fence, release},
+        memory::{Observation, ReleaseAnswer, Sent},
     },
 };
-use AcknowledgementEffect::AssumeAbsent;
 use api::release_limit::{Admission, ReleaseLimit, ReleaseLimitStatus};
 
 pub(super) fn deleted(status: ServerStatus) -> Case {
@@ -23,16 +21,19 @@ fn begun(status: ServerStatus) -> Case {
     deleted(status).begun(1)
 }
 
+fn retain(case: Case) -> Case {
+    case.spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain))
+}
+
+/// A DELETE was sent so long ago.
 pub(super) fn answered(status: ServerStatus, answer: ReleaseAnswer, ago: u64) -> Case {
-    let failed = status == ServerStatus::Failed;
-    begun(status).memory(|m| {
-        m.release.sent = Some(Sent {
-            uuid: uuid(1),
-            failed,
-            answer,
-            at: RUNNING - secs(ago),
-        });
-    })
+    let sent = Sent {
+        uuid: uuid(1),
+        failed: status == ServerStatus::Failed,
+        answer,
+        at: RUNNING - secs(ago),
+    };
+    begun(status).memory(|m| m.note(Observation::Released(sent), RUNNING - secs(ago)))
 }
 
 /// Its account lets one release begin in an hour, and that of machine 2 was one; another one was asked for.
@@ -49,46 +50,36 @@ pub(super) fn release_limited(case: Case) -> Case {
     case.view(|v| v.release_limit = Some((limit, held)))
 }
 
-/// One that was restored or copied, or that was on a living object, decides nothing: the policy, protection and delay do.
+/// One that was restored or copied, or that is of another server, decides nothing: the policy, protection and delay do.
 #[test]
 fn a_release_record_counts_on_its_own_deleted_object() {
-    let retain = |s: &mut BareMetalServerSpec| s.deletion_policy = Some(DeletionPolicy::Retain);
-    let kept = |case: Case| short(&case.spec(retain).decide()).0;
-    assert_eq!(kept(begun(ServerStatus::Delivered)), Some("Release"));
+    let effect = |case: Case| short(&case.decide()).0;
     let deleted = || deleted(ServerStatus::Delivered);
+    assert_eq!(effect(retain(deleted().begun(1))), Some("Release"));
     let copied = deleted().recorded_release("uid-0", uuid(1));
-    assert_eq!(kept(copied.clone()), Some("AddTag"));
-    assert_eq!(kept(deleted().begun(2)), Some("AddTag"));
-    assert_eq!(short(&copied.decide()).0, Some("BeginRelease"));
-    let delayed = copied.spec(|s| s.release_delay = Some(Interval::seconds(999)));
-    let waits = (None, Some(Reason::ReleaseDelayed), false);
-    assert_eq!(short(&delayed.decide()), waits);
-    // It is written with the version that was read, and binds object and server.
-    let written = crate::server::decide::release::recorded(&deleted().0, &uuid(1))
-        .records
-        .release;
-    assert_eq!(
-        written,
-        begun(ServerStatus::Delivered).0.status().records.release
-    );
-
-    let living = Case::new()
-        .ordered(Some(OrderOutcome::Created), Some(1))
-        .with(1, ServerStatus::Delivered)
-        .begun(1);
-    assert_eq!(living.0.release_begun(), None);
-    let decision = living.decide();
-    assert_ne!(short(&decision).0, Some("Release"));
-    assert_eq!(decision.draft.status.records.release, None, "and it goes");
+    let replaced = deleted().begun(1).object(|o| {
+        let release = o.status.as_mut().unwrap().records.release.as_mut();
+        release.unwrap().deleting = false;
+    });
+    for other in [copied, replaced, deleted().begun(2)] {
+        assert_eq!(effect(retain(other.clone())), Some("Retain"));
+        let delayed = other.spec(|s| s.release_delay = Some(Interval::seconds(999)));
+        let waits = (None, Some(Reason::ReleaseDelayed), false);
+        assert_eq!(short(&delayed.decide()), waits);
+    }
+    // It binds object and server.
+    let written = release::recorded(&deleted().0, &uuid(1), START + 1030);
+    let begun = deleted().begun(1).0.status();
+    assert_eq!(written.records.release, begun.records.release);
 }
 
 #[test]
 fn a_release_that_goes_on_costs_one_status() {
     let delivered = deleted(ServerStatus::Delivered);
-    let written = crate::server::decide::release::recorded(&delivered.0, &uuid(1));
+    let written = release::recorded(&delivered.0, &uuid(1), START + 1030);
     let follows = |status: ServerStatus, ago| {
         let sent = answered(status, ReleaseAnswer::Accepted, ago);
-        let sent = sent.facts(|f| Arc::make_mut(&mut f.object).status = Some(written.clone()));
+        let sent = sent.object(|o| o.status = Some(written.clone()));
         let now = Timestamp::from_second(sent.0.now.wall).unwrap();
         sent.decide().draft.finish(now)
     };
@@ -114,17 +105,16 @@ fn a_release_waits_for_a_command_that_may_be_under_way() {
     assert_eq!(short(&begun).0, Some("Release"));
     // What does not run is not commanded.
     let failed = with(deleted(ServerStatus::Failed)).decide();
-    assert_eq!(short(&failed).0, Some("BeginRelease"));
-    let retain = |s: &mut BareMetalServerSpec| s.deletion_policy = Some(DeletionPolicy::Retain);
-    let kept = with(deleted(ServerStatus::Delivered).spec(retain)).decide();
-    assert_eq!(short(&kept).0, Some("AddTag"));
+    assert_eq!(short(&failed).0, Some("Release"));
+    let kept = with(retain(deleted(ServerStatus::Delivered))).decide();
+    assert_eq!(short(&kept).0, Some("Retain"));
 }
 
 #[test]
 fn a_release_waits_at_the_release_limit_unless_it_is_counted_or_nothing_runs() {
     let held = release_limited(deleted(ServerStatus::Delivered)).decide();
     assert_eq!(short(&held), (None, Some(Reason::ReleaseLimited), false));
-    let begins = |case: &Case| short(&case.decide()).0 == Some("BeginRelease");
+    let begins = |case: &Case| short(&case.decide()).0 == Some("Release");
     assert!(begins(&release_limited(deleted(ServerStatus::Failed))));
     let higher = release_limited(deleted(ServerStatus::Delivered)).view(|v| {
         v.release_limit.as_mut().unwrap().0.max_releases = 2;
@@ -135,9 +125,8 @@ fn a_release_waits_at_the_release_limit_unless_it_is_counted_or_nothing_runs() {
     });
     assert!(begins(&counted));
     // What is kept is not released, and what has begun goes on.
-    let kept = release_limited(deleted(ServerStatus::Delivered))
-        .spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain));
-    assert_eq!(short(&kept.decide()).0, Some("AddTag"));
+    let kept = retain(release_limited(deleted(ServerStatus::Delivered)));
+    assert_eq!(short(&kept.decide()).0, Some("Retain"));
     assert_eq!(
         short(&release_limited(begun(ServerStatus::Delivered)).decide()).0,
         Some("Release")
@@ -150,7 +139,7 @@ fn a_delayed_release_begins_when_its_delay_is_over_by_a_clock_that_nobody_turned
     let delayed = |seconds: u64| {
         deleted(ServerStatus::Delivered).spec(|s| s.release_delay = Some(Interval(secs(seconds))))
     };
-    let begins = |case: &Case| short(&case.decide()).0 == Some("BeginRelease");
+    let begins = |case: &Case| short(&case.decide()).0 == Some("Release");
     assert!(begins(&delayed(100)) && begins(&delayed(0)));
     let waits = delayed(101).decide();
     assert_eq!(short(&waits), (None, Some(Reason::ReleaseDelayed), false));
@@ -182,8 +171,7 @@ fn a_delayed_release_begins_when_its_delay_is_over_by_a_clock_that_nobody_turned
     // Long delays are looked at now and then.
     assert_eq!(delayed(999_999).decide().again, Again::After(secs(600)));
     // What is kept waits for nothing, and protection holds whatever the delay.
-    let kept = delayed(999).spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain));
-    assert_eq!(short(&kept.decide()).0, Some("AddTag"));
+    assert_eq!(short(&retain(delayed(999)).decide()).0, Some("Retain"));
     let protected = delayed(0).spec(|s| s.deletion_protection = Some(true));
     assert_eq!(short(&protected.decide()).1, Some(Reason::Protected));
     // The account's word counts where the object has none; its own does, if only to say: none.
@@ -198,232 +186,187 @@ fn a_delayed_release_begins_when_its_delay_is_over_by_a_clock_that_nobody_turned
 }
 
 #[test]
-fn a_release_takes_its_steps_in_order() {
-    let retain = |s: &mut BareMetalServerSpec| s.deletion_policy = Some(DeletionPolicy::Retain);
+fn what_a_deletion_does_is_said_by_its_policies() {
     let delivered = || deleted(ServerStatus::Delivered);
-    let releasing = Some(Reason::Releasing);
-    table(vec![
-        (
-            "nothing of ours holds it",
-            Case::new().deleting(),
-            None,
-            None,
-            false,
-        ),
-        ("not begun", delivered(), Some("BeginRelease"), None, false),
-        (
-            "protected",
-            delivered().spec(|s| s.deletion_protection = Some(true)),
-            None,
-            Some(Reason::Protected),
-            false,
-        ),
-        (
-            "suspended",
-            delivered().spec(|s| s.suspend = Some(true)),
-            None,
-            Some(Reason::Suspended),
-            false,
-        ),
-        (
-            "not allowed any more: orders only",
-            delivered().facts(|f| {
-                if let AccountFacts::Found { terms, .. } = &mut f.account {
-                    *terms = crate::account::terms::Terms::Refused("not this namespace".into());
-                }
-            }),
-            Some("BeginRelease"),
-            None,
-            false,
-        ),
-        (
-            "blocked",
-            delivered().blocked(Reason::KeyRejected),
-            None,
-            Some(Reason::KeyRejected),
-            true,
-        ),
-        (
+    let defaults =
+        |case: Case, change: fn(&mut Policies)| case.view(|v| change(v.defaults.as_mut().unwrap()));
+    let retained_by_account =
+        |case| defaults(case, |d| d.deletion_policy = Some(DeletionPolicy::Retain));
+    let protected_by_account = |case| defaults(case, |d| d.deletion_protection = Some(true));
+    let suspended = |case: Case| case.spec(|s| s.suspend = Some(true));
+    let protected = |case: Case| case.spec(|s| s.deletion_protection = Some(true));
+    let kind_deleting = |case: Case| case.facts(|f| f.kind_deleting = Some(true));
+    let kept = || delivered().showing(retained(1, ServerStatus::Delivered));
+    let refused = |f: &mut Facts| {
+        if let AccountFacts::Found { terms, .. } = &mut f.account {
+            *terms = crate::account::terms::Terms::Refused("not this namespace".into());
+        }
+    };
+    let (releasing, progressing) = (Some(Reason::Releasing), Some(Reason::Progressing));
+    // That it has begun is not said before it is on record.
+    come_to(
+        (Some("Release"), None, false),
+        vec![
+            ("not begun", delivered()),
+            (
+                "not allowed any more: orders only",
+                delivered().facts(refused),
+            ),
+            (
+                "release by the object, retain by the account",
+                retained_by_account(delivered())
+                    .spec(|s| s.deletion_policy = Some(DeletionPolicy::Release)),
+            ),
+            ("the policy was turned back in time", kept()),
+        ],
+    );
+    come_to(
+        (Some("Release"), releasing, false),
+        vec![
+            ("begun", begun(ServerStatus::Delivered)),
+            (
+                "begun: retain comes too late",
+                retain(begun(ServerStatus::Delivered)),
+            ),
+            (
+                "begun: so does a hand-over",
+                begun(ServerStatus::Delivered).facts(|f| f.is_handed_over = true),
+            ),
+        ],
+    );
+    come_to(
+        (None, Some(Reason::Protected), false),
+        vec![
+            ("protected", protected(delivered())),
+            (
+                "protected by the account",
+                protected_by_account(delivered()),
+            ),
+            (
+                "retain and protection by the account",
+                retained_by_account(protected_by_account(delivered())),
+            ),
+        ],
+    );
+    come_to(
+        (None, Some(Reason::Suspended), false),
+        vec![
+            ("suspended", suspended(delivered())),
+            ("suspended, and retain", suspended(retain(delivered()))),
+            (
+                "begun, and suspended: nothing more is sent",
+                suspended(begun(ServerStatus::Delivered)),
+            ),
+        ],
+    );
+    come_to(
+        (None, Some(Reason::KeyRejected), true),
+        vec![("blocked", delivered().blocked(Reason::KeyRejected))],
+    );
+    come_to(
+        (None, Some(Reason::AccountNotFound), false),
+        vec![(
             "no account",
             delivered().facts(|f| f.account = unsaid("default")),
-            None,
-            Some(Reason::AccountNotFound),
-            false,
-        ),
-        (
-            "protected by the account",
-            delivered().view(|v| v.defaults.as_mut().unwrap().deletion_protection = Some(true)),
-            None,
-            Some(Reason::Protected),
-            false,
-        ),
-        (
-            "retain by the account",
-            delivered().view(|v| {
-                v.defaults.as_mut().unwrap().deletion_policy = Some(DeletionPolicy::Retain);
-            }),
-            Some("AddTag"),
-            None,
-            false,
-        ),
-        (
-            "retain and protection by the account",
-            delivered().view(|v| {
-                let defaults = v.defaults.as_mut().unwrap();
-                defaults.deletion_policy = Some(DeletionPolicy::Retain);
-                defaults.deletion_protection = Some(true);
-            }),
-            None,
-            Some(Reason::Protected),
-            false,
-        ),
-        (
-            "retain by the object, protected by the account",
-            delivered()
-                .spec(retain)
-                .view(|v| v.defaults.as_mut().unwrap().deletion_protection = Some(true)),
-            Some("AddTag"),
-            None,
-            false,
-        ),
-        (
-            "suspended, and retain",
-            delivered().spec(retain).spec(|s| s.suspend = Some(true)),
-            None,
-            Some(Reason::Suspended),
-            false,
-        ),
-        (
-            "suspended and protected, and the kind is deleted",
-            delivered()
-                .spec(|s| {
-                    s.suspend = Some(true);
-                    s.deletion_protection = Some(true);
-                })
-                .facts(|f| f.kind_deleting = Some(true)),
-            Some("AddTag"),
-            None,
-            false,
-        ),
-        (
-            "retain by the account, and release by the object",
-            delivered()
-                .spec(|s| s.deletion_policy = Some(DeletionPolicy::Release))
-                .view(|v| {
-                    v.defaults.as_mut().unwrap().deletion_policy = Some(DeletionPolicy::Retain);
-                }),
-            Some("BeginRelease"),
-            None,
-            false,
-        ),
-        (
-            "retain",
-            delivered().spec(retain),
-            Some("AddTag"),
-            None,
-            false,
-        ),
-        (
-            "the kind is deleted",
-            delivered().facts(|f| f.kind_deleting = Some(true)),
-            Some("AddTag"),
-            None,
-            false,
-        ),
-        (
-            "retained",
-            delivered()
-                .spec(retain)
-                .facts(|f| f.own = vec![retained(1, ServerStatus::Delivered)]),
-            Some("LetGo"),
-            Some(Reason::Progressing),
-            false,
-        ),
-        (
-            "retained by a former version, whose tag does not say for whom",
-            delivered().spec(retain).facts(|f| {
-                let tags = [&*cluster().tag(), &own_tag(), RETAINED_PREFIX];
-                f.own = vec![seen(server(1, ServerStatus::Delivered, &tags))];
-            }),
-            Some("AddTag"),
-            None,
-            false,
-        ),
-        (
-            "retained, and the policy was turned back in time",
-            delivered().facts(|f| f.own = vec![retained(1, ServerStatus::Delivered)]),
-            Some("RemoveTag"),
-            None,
-            false,
-        ),
-        (
-            "begun",
-            begun(ServerStatus::Delivered),
-            Some("Release"),
-            releasing,
-            false,
-        ),
-        (
-            "begun: retain comes too late",
-            begun(ServerStatus::Delivered).spec(retain),
-            Some("Release"),
-            releasing,
-            false,
-        ),
-        (
-            "begun, and suspended: nothing more is sent",
-            begun(ServerStatus::Delivered).spec(|s| s.suspend = Some(true)),
-            None,
-            Some(Reason::Suspended),
-            false,
-        ),
-        (
-            "under way",
-            begun(ServerStatus::Releasing),
-            None,
-            releasing,
-            false,
-        ),
-        (
-            "the end",
-            begun(ServerStatus::Released),
-            Some("LetGo"),
-            Some(Reason::Progressing),
-            false,
-        ),
-        (
-            "the end, seen although the account is blocked now",
-            begun(ServerStatus::Released).blocked(Reason::KeyRejected),
-            Some("LetGo"),
-            Some(Reason::Progressing),
-            false,
-        ),
-        (
-            "another machine of it lives",
-            begun(ServerStatus::Released).with(2, ServerStatus::Created),
-            Some("BeginRelease"),
-            None,
-            false,
-        ),
-        (
-            "another machine of it lives, and stays by policy",
-            begun(ServerStatus::Released)
-                .with(2, ServerStatus::Delivered)
-                .spec(retain),
-            Some("AddTag"),
-            None,
-            false,
-        ),
-        (
-            "another machine of it stays, and the kind is deleted",
-            begun(ServerStatus::Released)
-                .with(2, ServerStatus::Delivered)
-                .facts(|f| f.kind_deleting = Some(true)),
-            Some("AddTag"),
-            None,
-            false,
-        ),
-    ]);
+        )],
+    );
+    come_to(
+        (Some("Retain"), None, false),
+        vec![
+            ("retain", retain(delivered())),
+            ("retain by the account", retained_by_account(delivered())),
+            (
+                "retain by the object, protected by the account",
+                retain(protected_by_account(delivered())),
+            ),
+            ("the kind is deleted", kind_deleting(delivered())),
+            (
+                "the kind is deleted, whatever else is said",
+                kind_deleting(suspended(protected(delivered()))),
+            ),
+            (
+                "handed over to another object",
+                delivered().facts(|f| f.is_handed_over = true),
+            ),
+        ],
+    );
+    come_to(
+        (None, releasing, false),
+        vec![(
+            "the kind cannot be seen",
+            delivered().facts(|f| f.kind_deleting = None),
+        )],
+    );
+    come_to(
+        (Some("RemoveFinalizer"), progressing, false),
+        vec![
+            ("retained", retain(kept())),
+            ("the end", begun(ServerStatus::Released)),
+            (
+                "the end, and another one of it lives: that is reported, and not released",
+                begun(ServerStatus::Released).with(2, ServerStatus::Created),
+            ),
+        ],
+    );
+}
+
+#[test]
+fn what_stays_is_told_with_who_takes_it() {
+    let kept =
+        || retain(deleted(ServerStatus::Delivered).showing(retained(1, ServerStatus::Delivered)));
+    let told = message(&kept().decide());
+    let stays = format!(
+        "machine {} stays at the provider and is still billed",
+        uuid(1)
+    );
+    assert!(
+        told.starts_with(&stays) && told.contains("apply shop/web again"),
+        "{told}"
+    );
+    let handed = kept().facts(|f| f.is_handed_over = true);
+    let told = message(&handed.decide());
+    assert!(
+        told.starts_with(&stays) && told.contains("spec.externalID"),
+        "{told}"
+    );
+}
+
+/// The account may be gone for good.
+#[test]
+fn an_object_without_a_server_goes_without_its_account() {
+    let refused = || {
+        Case::new()
+            .ordered(Some(OrderOutcome::Refused), None)
+            .deleting()
+    };
+    for case in [
+        Case::new().deleting().blocked(Reason::KeyRejected),
+        refused().blocked(Reason::KeyRejected),
+        refused().facts(|f| f.account = unsaid("default")),
+        deleted(ServerStatus::Released).blocked(Reason::KeyRejected),
+    ] {
+        assert_eq!(short(&case.decide()).0, Some("RemoveFinalizer"), "{case:?}");
+    }
+}
+
+#[test]
+fn a_deletion_says_that_its_server_is_not_shown() {
+    let gone = protocol::created().deleting();
+    assert_eq!(
+        short(&gone.decide()),
+        (Some("Read"), Some(Reason::ServerNotFound), false)
+    );
+    let missed = gone.missed(&[980]);
+    assert_eq!(
+        short(&missed.decide()),
+        (None, Some(Reason::ServerNotFound), false)
+    );
+    // By then it says that the record of an order is lost.
+    let unproved = protocol::alone(protocol::gone()).deleting();
+    assert_eq!(
+        short(&unproved.decide()),
+        (None, Some(Reason::ServerNotFound), true)
+    );
 }
 
 #[test]
@@ -431,57 +374,32 @@ fn a_delete_is_asked_again_in_its_time() {
     use ReleaseAnswer::{Accepted, Refused, Unknown};
     let releasing = Some(Reason::Releasing);
     let delivered = |answer, ago| answered(ServerStatus::Delivered, answer, ago);
-    table(vec![
-        (
-            "accepted a moment ago",
-            delivered(Accepted, 59),
-            None,
-            releasing,
-            false,
-        ),
-        (
-            "accepted without effect",
-            delivered(Accepted, 60),
-            Some("Release"),
-            releasing,
-            false,
-        ),
-        (
-            "no answer a moment ago",
-            delivered(Unknown, 14),
-            None,
-            releasing,
-            false,
-        ),
-        (
-            "no answer",
-            delivered(Unknown, 15),
-            Some("Release"),
-            releasing,
-            false,
-        ),
-        (
-            "refused while it was failed",
-            delivered(Refused, 1).memory(|m| m.release.sent.as_mut().unwrap().failed = true),
-            Some("Release"),
-            releasing,
-            false,
-        ),
-        (
-            "refused a moment ago",
-            delivered(Refused, 14),
-            None,
-            Some(Reason::RequestRefused),
-            false,
-        ),
-        (
-            "refused",
-            delivered(Refused, 15),
-            Some("Release"),
-            Some(Reason::RequestRefused),
-            false,
-        ),
-    ]);
+    come_to(
+        (None, releasing, false),
+        vec![
+            ("accepted a moment ago", delivered(Accepted, 59)),
+            ("no answer a moment ago", delivered(Unknown, 14)),
+        ],
+    );
+    come_to(
+        (Some("Release"), releasing, false),
+        vec![
+            ("accepted without effect", delivered(Accepted, 60)),
+            ("no answer", delivered(Unknown, 15)),
+            (
+                "refused while it was failed",
+                delivered(Refused, 1).memory(|m| m.sent.as_mut().unwrap().failed = true),
+            ),
+        ],
+    );
+    come_to(
+        (None, Some(Reason::RequestRefused), false),
+        vec![("refused a moment ago", delivered(Refused, 14))],
+    );
+    come_to(
+        (Some("Release"), Some(Reason::RequestRefused), false),
+        vec![("refused", delivered(Refused, 15))],
+    );
 }
 
 #[test]
@@ -497,421 +415,195 @@ fn refused_release_of_a_delivered_server_blames_no_state() {
 }
 
 #[test]
-fn a_failed_machine_goes_only_when_it_was_never_delivered() {
+fn a_failed_server_ends_once_its_release_was_refused_twice() {
     use ReleaseAnswer::{Accepted, Refused};
-    let releasing = Some(Reason::Releasing);
-    let refused = |reads: &[u64]| {
-        let reads: Vec<Duration> = reads.iter().map(|s| secs(*s)).collect();
-        answered(ServerStatus::Failed, Refused, 100).memory(|m| m.release.failed_reads = reads)
-    };
-    let held = Some(Reason::RequestRefused);
-    table(vec![
-        (
-            "asked once",
-            begun(ServerStatus::Failed),
-            Some("Release"),
-            releasing,
-            false,
-        ),
-        (
-            "taken",
-            answered(ServerStatus::Failed, Accepted, 10),
-            None,
-            releasing,
-            false,
-        ),
-        (
-            "taken without effect",
-            answered(ServerStatus::Failed, Accepted, 301),
-            None,
-            held,
-            true,
-        ),
-        ("refused", refused(&[]), Some("Read"), releasing, false),
-        (
-            "refused, read once a moment ago",
-            refused(&[960]),
-            None,
-            releasing,
-            false,
-        ),
-        (
-            "refused, read once a while ago",
-            refused(&[940]),
-            Some("Read"),
-            releasing,
-            false,
-        ),
-        (
-            "refused, read twice",
-            refused(&[900, 960]),
-            Some("LetGo"),
-            Some(Reason::Progressing),
-            false,
-        ),
-        (
-            "refused, and it was delivered",
-            refused(&[900, 960]).facts(|f| {
-                let mut failed = server(1, ServerStatus::Failed, &[&cluster().tag(), &own_tag()]);
-                failed.delivered_at = Some(EPOCH + 60);
-                f.own = vec![seen(failed)];
-            }),
-            None,
-            held,
-            true,
-        ),
-    ]);
+    let failed = |answer, ago| answered(ServerStatus::Failed, answer, ago);
+    let twice = failed(Refused, 20)
+        .memory(|m| m.note(Observation::Released(m.sent.clone().unwrap()), RUNNING));
+    let untagged = server(1, ServerStatus::Failed, &[&cluster().tag()]);
+    let untagged = deleted(ServerStatus::Failed).facts(|f| {
+        f.own.clear();
+        f.recorded = Some(seen(untagged));
+    });
+    let (releasing, progressing) = (Some(Reason::Releasing), Some(Reason::Progressing));
+    come_to(
+        (Some("Release"), releasing, false),
+        vec![
+            ("asked once", begun(ServerStatus::Failed)),
+            ("taken without effect", failed(Accepted, 60)),
+            ("refused", failed(Refused, 15)),
+        ],
+    );
+    come_to(
+        (None, releasing, false),
+        vec![
+            ("taken", failed(Accepted, 10)),
+            ("refused a moment ago", failed(Refused, 14)),
+        ],
+    );
+    come_to(
+        (Some("RemoveFinalizer"), progressing, false),
+        vec![
+            ("refused twice", twice),
+            ("nothing says that it is its own", untagged),
+        ],
+    );
 }
 
 #[test]
-fn a_machine_that_was_missed_long_ago_is_looked_for_again_before_its_object_goes() {
-    // Looks are 60 s apart, and the last one counts for ten minutes. It is 1000 s now.
-    let missed = |reads: [u64; 2], listings: [u64; 2]| {
-        let created = Case::new().ordered(Some(OrderOutcome::Created), Some(1));
-        // Long after its order.
-        let created = created.facts(|f| f.now.wall += 10_000);
-        let case = created.deleting().memory(|m| {
-            m.missing = Missing {
-                reads: reads.map(secs).to_vec(),
-                listings: listings.map(secs).to_vec(),
-            };
-        });
-        short(&case.decide()).0
-    };
-    assert_eq!(missed([100, 400], [100, 400]), Some("LetGo"));
-    assert_eq!(missed([100, 399], [100, 900]), Some("Read"));
-    assert_eq!(missed([100, 900], [100, 399]), Some("Read"));
-}
-
-#[test]
-fn an_order_is_settled_before_its_object_goes() {
-    let closed = |outcome| Case::new().ordered(Some(outcome), None).deleting();
-    let unknown = Some(Reason::OutcomeUnknown);
-    let missing = Missing {
-        reads: vec![secs(800), secs(900)],
-        listings: vec![secs(800), secs(900)],
-    };
-    let created = Case::new()
-        .ordered(Some(OrderOutcome::Created), Some(1))
-        .deleting();
-    let alone = created.clone().view(|v| v.known.clear());
-    let unshown = |reads: &[u64]| {
-        let reads = reads.iter().map(|s| secs(*s)).collect();
-        alone.clone().memory(|m| m.missing.reads = reads)
-    };
-    let given = || unshown(&[300, 360, 990]).given(AssumeAbsent);
-    table(vec![
-        (
-            "refused",
-            closed(OrderOutcome::Refused),
-            Some("LetGo"),
-            None,
-            false,
-        ),
-        (
-            "not sent",
-            closed(OrderOutcome::NotSent),
-            Some("LetGo"),
-            None,
-            false,
-        ),
-        (
-            "absent",
-            closed(OrderOutcome::Absent),
-            Some("LetGo"),
-            None,
-            false,
-        ),
-        (
-            "unknown",
-            Case::new().open(300, &[]).deleting(),
-            Some("LookForOrder"),
-            unknown,
-            false,
-        ),
-        (
-            "unknown and suspended: look-ups go on",
-            Case::new()
-                .open(300, &[])
-                .deleting()
-                .spec(|s| s.suspend = Some(true)),
-            Some("LookForOrder"),
-            unknown,
-            false,
-        ),
-        (
-            "proved absent",
-            Case::new().open(300, &[320, 400, 900]).deleting(),
-            Some("LetGo"),
-            None,
-            false,
-        ),
-        (
-            "only the finalizer",
-            Case::new().held().deleting(),
-            None,
-            unknown,
-            true,
-        ),
-        (
-            "only the finalizer, and a user acknowledges that there is none",
-            Case::new().held().deleting().given(AssumeAbsent),
-            Some("LetGo"),
-            None,
-            false,
-        ),
-        (
-            "the machine is not shown",
-            created.clone(),
-            Some("Read"),
-            Some(Reason::ServerNotFound),
-            false,
-        ),
-        (
-            "the machine is not shown, and stays by policy: that takes the same proof",
-            created
-                .clone()
-                .spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain))
-                .memory(|m| m.missing.reads = vec![secs(990)]),
-            None,
-            Some(Reason::ServerNotFound),
-            false,
-        ),
-        (
-            "the machine is not shown, nor any known one",
-            alone.clone(),
-            Some("Read"),
-            Some(Reason::ServerNotFound),
-            false,
-        ),
-        (
-            "two reads do not show it either: both may lag behind",
-            unshown(&[800, 900]),
-            Some("Read"),
-            Some(Reason::ServerNotFound),
-            false,
-        ),
-        (
-            "nor do they for the absence grace period: a user is asked",
-            unshown(&[300, 360, 990]),
-            None,
-            Some(Reason::ServerNotFound),
-            true,
-        ),
-        (
-            "a user acknowledges that it is gone",
-            given(),
-            Some("LetGo"),
-            None,
-            false,
-        ),
-        (
-            "that may be long ago",
-            given().facts(|f| f.now.mono += secs(4000)),
-            Some("Read"),
-            Some(Reason::ServerNotFound),
-            true,
-        ),
-        (
-            "this process has just started",
-            given().memory(|m| m.missing = Missing::default()),
-            Some("Read"),
-            Some(Reason::ServerNotFound),
-            false,
-        ),
-        (
-            "no listing yet",
-            given().view(|v| v.proof = None),
-            None,
-            Some(Reason::ServerNotFound),
-            false,
-        ),
-        (
-            "the last listing is from before the grace period was over",
-            given().view(|v| {
-                let proof = v.proof.as_mut().unwrap();
-                Arc::make_mut(proof).began = secs(899);
-            }),
-            None,
-            Some(Reason::ServerNotFound),
-            true,
-        ),
-        (
-            "the machine is proved gone",
-            created
-                .clone()
-                .memory(|m| m.missing = missing)
-                .facts(|f| f.now.wall = EPOCH + 600),
-            Some("LetGo"),
-            None,
-            false,
-        ),
-        (
-            "marks stripped: nothing destructive",
-            created.facts(|f| f.recorded = Some(seen(server(1, ServerStatus::Delivered, &[])))),
-            None,
-            Some(Reason::TagsMissing),
-            true,
-        ),
-    ]);
-}
-
-#[test]
-fn a_delete_needs_the_note_the_mark_and_a_fresh_record() {
-    let machine = server(1, ServerStatus::Delivered, &[&cluster().tag(), &own_tag()]);
+fn a_delete_needs_its_record_the_tag_and_a_fresh_read() {
+    let tags = [cluster().tag(), own_tag()];
+    let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
+    let machine = |more: &[&str]| server(1, ServerStatus::Delivered, &[&tags, more].concat());
     let now = |after: u64| Moment {
         wall: START + 1000,
         mono: RUNNING + secs(after),
     };
     let may = |case: &Case, record: &Server, after| {
-        fence::may_release(&case.0, record, now(0), now(after), secs(30))
+        fence::may_release(&case.0, record, now(0), now(after))
     };
     let good = begun(ServerStatus::Delivered);
-    assert!(may(&good, &machine, 29));
-    assert!(!may(&good, &machine, 30), "the record is too old");
+    assert!(may(&good, &machine(&[]), 29));
     assert!(
-        !may(&deleted(ServerStatus::Delivered), &machine, 0),
-        "not noted"
+        may(&good, &machine(&[RETAINED_TAG]), 29),
+        "it counts for nothing any more"
     );
-    assert!(
-        !may(&deleted(ServerStatus::Delivered).begun(2), &machine, 0),
-        "another machine is noted"
-    );
-    let suspended = good.clone().spec(|s| s.suspend = Some(true));
-    assert!(!may(&suspended, &machine, 0), "suspended");
-    assert!(
-        !may(
-            &good,
-            &server(1, ServerStatus::Delivered, &[&cluster().tag()]),
-            0
-        ),
-        "no mark"
-    );
-    assert!(
-        !may(&good, &retained(1, ServerStatus::Delivered).server, 0),
-        "it was let go"
-    );
-    assert!(fence::may_begin_release(
-        &deleted(ServerStatus::Delivered).0,
-        &machine
+    assert!(!may(&good, &machine(&[]), 30), "the read is too old");
+    assert!(!may(&good, &machine(&[&other_tag()]), 0), "another's, too");
+    assert!(!may(
+        &good,
+        &server(1, ServerStatus::Delivered, &[&cluster().tag()]),
+        0
     ));
+    assert!(!may(&good, &server(1, ServerStatus::Releasing, &tags), 0));
+    let late = good.clone().object(|o| {
+        let release = o.status.as_mut().unwrap().records.release.as_mut();
+        release.unwrap().send_by = START + 999;
+    });
     for (what, case) in [
+        ("not recorded", deleted(ServerStatus::Delivered)),
         (
-            "alive",
-            Case::new().ordered(Some(OrderOutcome::Created), Some(1)),
+            "another server is",
+            deleted(ServerStatus::Delivered).begun(2),
         ),
-        (
-            "retain",
-            deleted(ServerStatus::Delivered)
-                .spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain)),
-        ),
-        (
-            "protected",
-            deleted(ServerStatus::Delivered).spec(|s| s.deletion_protection = Some(true)),
-        ),
-        (
-            "suspended",
-            deleted(ServerStatus::Delivered).spec(|s| s.suspend = Some(true)),
-        ),
-        (
-            "stopped at the account",
-            deleted(ServerStatus::Delivered).view(|v| {
-                stop(
-                    v,
-                    Some("the account is stopped; ask for the end of it".into()),
-                )
-            }),
-        ),
-        (
-            "the kind is deleted",
-            deleted(ServerStatus::Delivered).facts(|f| f.kind_deleting = Some(true)),
-        ),
-        (
-            "retain, as the account says by now",
-            deleted(ServerStatus::Delivered).facts(|f| {
-                f.set_live(LiveAccount {
-                    stopped: None,
-                    terms: crate::account::terms::Terms::Own,
-                    uid: "account-1".into(),
-                    lineage: Some(LINEAGE.into()),
-                    defaults: Policies {
-                        deletion_policy: Some(DeletionPolicy::Retain),
-                        ..Policies::default()
-                    },
-                    limits: api::limits::Limits::default(),
-                });
-            }),
-        ),
-        (
-            "nobody knows what the account says",
-            deleted(ServerStatus::Delivered).view(|v| v.defaults = None),
-        ),
+        ("its time is over", late),
+        ("suspended", good.clone().spec(|s| s.suspend = Some(true))),
+        ("not of a deletion", Case::new().begun(1).deleting()),
     ] {
-        assert!(!fence::may_begin_release(&case.0, &machine), "{what}");
+        assert!(!may(&case, &machine(&[]), 0), "{what}");
     }
 }
 
 #[test]
-fn tags_are_changed_only_on_what_is_ours() {
-    let case = Case::new();
-    let (cluster_tag, own) = (cluster().tag(), own_tag());
-    let holds = |proof: &TagProof, tags: &[&str]| {
-        proof.holds(&case.0, &server(1, ServerStatus::Delivered, tags))
+fn a_release_is_recorded_only_where_it_is_due_on_a_fresh_object() {
+    let delivered = || deleted(ServerStatus::Delivered);
+    let stopped = |v: &mut View| {
+        stop(
+            v,
+            Some("the account is stopped; ask for the end of it".into()),
+        )
     };
-    assert!(holds(&TagProof::OwnMark, &[&own]));
-    assert!(!holds(&TagProof::OwnMark, &[&cluster_tag]));
-    assert!(holds(&TagProof::ClusterMarkOnly, &[&cluster_tag]));
-    assert!(!holds(&TagProof::ClusterMarkOnly, &[&cluster_tag, &own]));
-    assert!(!holds(&TagProof::ClusterMarkOnly, &[]));
+    let live = |deletion_policy| LiveAccount {
+        stopped: None,
+        terms: crate::account::terms::Terms::Own,
+        uid: "account-1".into(),
+        lineage: Some(LINEAGE.into()),
+        defaults: Policies {
+            deletion_policy,
+            ..Policies::default()
+        },
+        limits: api::limits::Limits::default(),
+    };
+    let said = |policy| delivered().facts(|f| f.set_live(live(policy)));
+    let paced = answered(ServerStatus::Delivered, ReleaseAnswer::Accepted, 0);
+    for (what, case, is_let) in [
+        ("due", delivered(), true),
+        ("as the account says", said(None), true),
+        ("once more, whatever pauses there are", paced, true),
+        (
+            "alive",
+            Case::new()
+                .ordered(Some(OrderOutcome::Created), Some(1))
+                .with(1, ServerStatus::Delivered),
+            false,
+        ),
+        ("retain", retain(delivered()), false),
+        (
+            "retain, as the account says by now",
+            said(Some(DeletionPolicy::Retain)),
+            false,
+        ),
+        (
+            "protected",
+            delivered().spec(|s| s.deletion_protection = Some(true)),
+            false,
+        ),
+        (
+            "suspended",
+            delivered().spec(|s| s.suspend = Some(true)),
+            false,
+        ),
+        ("stopped at the account", delivered().view(stopped), false),
+        (
+            "the kind is deleted",
+            delivered().facts(|f| f.kind_deleting = Some(true)),
+            false,
+        ),
+        (
+            "handed over",
+            delivered().facts(|f| f.is_handed_over = true),
+            false,
+        ),
+    ] {
+        assert_eq!(
+            fence::may_record_release(&case.0, &uuid(1)),
+            is_let,
+            "{what}"
+        );
+        assert!(!fence::may_record_release(&case.0, &uuid(2)), "{what}");
+    }
+    let shouted = uuid(1).replace("0000-4000", "00AB-4000");
+    let same = delivered().facts(|f| {
+        f.own[0].server = Arc::new(Server {
+            id: ServerId::parse(&shouted.to_lowercase()).unwrap(),
+            ..(*f.own[0].server).clone()
+        })
+    });
+    let same = same.order(|record| record.server = Some(shouted.clone()));
+    assert!(
+        fence::may_record_release(&same.0, &shouted),
+        "in other letters"
+    );
 }
 
 #[test]
-fn a_machine_is_let_go_only_while_its_release_is_not_noted() {
-    let may = |case: Case| fence::may_retain(&case.0, &uuid(1));
-    let retain = |s: &mut BareMetalServerSpec| s.deletion_policy = Some(DeletionPolicy::Retain);
-    assert!(may(deleted(ServerStatus::Delivered).spec(retain)));
-    let kind = |f: &mut Facts| f.kind_deleting = Some(true);
-    assert!(may(deleted(ServerStatus::Delivered).facts(kind)));
+fn a_server_is_retained_only_while_its_release_is_not_recorded() {
+    let record = |tags: &[&str]| server(1, ServerStatus::Delivered, tags);
+    let own = record(&[&own_tag()]);
+    let may = |case: Case| fence::may_retain(&case.0, &own);
+    let delivered = || deleted(ServerStatus::Delivered);
+    assert!(may(retain(delivered())));
+    assert!(may(delivered().facts(|f| f.kind_deleting = Some(true))));
     // The account said Retain when that was decided, and does not any more.
-    assert!(!may(deleted(ServerStatus::Delivered)));
-    let suspended = |s: &mut BareMetalServerSpec| s.suspend = Some(true);
-    assert!(!may(deleted(ServerStatus::Delivered)
-        .spec(retain)
-        .spec(suspended)));
+    assert!(!may(delivered()));
+    assert!(!may(retain(delivered()).spec(|s| s.suspend = Some(true))));
     assert!(
-        !may(begun(ServerStatus::Delivered).spec(retain)),
+        !may(retain(begun(ServerStatus::Delivered))),
         "retain comes too late"
     );
     assert!(
-        may(deleted(ServerStatus::Delivered).begun(2).spec(retain)),
-        "the release of another machine was noted"
+        may(retain(delivered().begun(2))),
+        "the release of another one"
     );
-    assert!(!may(Case::new()), "a living object keeps its machine");
-    let effect = |tag: &str| Effect::AddTag {
-        uuid: uuid(1),
-        tag: tag.into(),
-        when: fence::TagProof::OwnMark,
-    };
-    assert!(effect(RETAINED_PREFIX).lets_stay());
-    assert!(!effect(&own_tag()).lets_stay());
-}
-
-#[test]
-fn a_noted_release_sends_what_is_not_over() {
-    for (status, over, at_once) in [
-        (ServerStatus::Delivered, false, true),
-        (ServerStatus::Provisioning, false, true),
-        (ServerStatus::Failed, false, false),
-        (ServerStatus::Releasing, false, false),
-        (ServerStatus::Released, true, false),
+    assert!(!may(Case::new()), "a living object keeps its server");
+    for other in [
+        record(&[]),
+        record(&[&own_tag(), &other_tag()]),
+        server(2, ServerStatus::Delivered, &[&own_tag()]),
     ] {
-        let record = server(1, status, &[]);
-        assert_eq!(fence::is_over(&record), over, "{:?}", record.status);
-        assert_eq!(
-            fence::follows_the_note(&record),
-            at_once,
-            "{:?}",
-            record.status
+        assert!(
+            !fence::may_retain(&retain(delivered()).0, &other),
+            "{other:?}"
         );
     }
 }
@@ -925,17 +617,20 @@ fn whoever_waits_for_the_provider_reads_when_it_is_asked_again() {
             Refused,
             "asking again every 15s",
         ),
-        (ServerStatus::Delivered, Accepted, "sent again after 1m"),
-        (ServerStatus::Delivered, Unknown, "sent again after 1m"),
-        (ServerStatus::Failed, Accepted, "5m at most"),
-        (ServerStatus::Failed, Refused, "looked at every 1m"),
+        (
+            ServerStatus::Delivered,
+            Accepted,
+            "looked at again every 15s",
+        ),
+        (
+            ServerStatus::Delivered,
+            Unknown,
+            "looked at again every 15s",
+        ),
+        (ServerStatus::Failed, Refused, "asked once more after 15s"),
     ];
     for (status, answer, words) in cases {
-        let said = |ago| {
-            let decision = answered(status.clone(), answer, ago).decide();
-            let ready = decision.draft.condition(Type::Ready).unwrap();
-            ready.message.clone()
-        };
+        let said = |ago| message(&answered(status.clone(), answer, ago).decide());
         assert!(said(3).contains(words), "{}", said(3));
         assert_eq!(said(3), said(9), "the same from pass to pass");
     }

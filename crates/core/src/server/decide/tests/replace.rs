@@ -1,24 +1,15 @@
 //! A machine that came to nothing, and the order in its place.
 
 use super::*;
-use crate::{
-    account::view::Catalogue,
-    server::{
-        decide::fence,
-        memory::{ReleaseAnswer, Sent},
-    },
+use crate::server::{
+    decide::fence,
+    memory::{Observation, ReleaseAnswer, Sent},
 };
 use api::{
     ExternalReleasePolicy, FailurePolicy,
     lifetime::{Provisioning, Replaced},
     server::Alternative,
 };
-
-/// It was made by an order of before the present one.
-fn earlier(number: u8, status: ServerStatus) -> Server {
-    let tag = mark().order_tag(EPOCH - 100);
-    server(number, status, &[&cluster().tag(), &tag])
-}
 
 fn noted(number: u8, word: &str) -> Replaced {
     Replaced {
@@ -38,18 +29,32 @@ fn over(status: ServerStatus, since: u64) -> Case {
     });
     let server = case.0.own[0].server.clone();
     case.memory(|m| m.over_seen(Some(&server), RUNNING - secs(since)))
-        .facts(|f| f.own[0].seen = RUNNING)
+        .seen_at(RUNNING)
 }
 
+/// A DELETE of it was sent so long ago.
 fn sent(case: Case, answer: ReleaseAnswer, ago: u64) -> Case {
-    case.memory(|m| {
-        m.release.sent = Some(Sent {
-            uuid: uuid(1),
-            failed: true,
-            answer,
-            at: RUNNING - secs(ago),
-        });
-    })
+    let sent = Sent {
+        uuid: uuid(1),
+        failed: true,
+        answer,
+        at: RUNNING - secs(ago),
+    };
+    case.memory(|m| m.note(Observation::Released(sent), RUNNING - secs(ago)))
+}
+
+/// It was refused as often as ends it.
+fn refused(case: Case) -> Case {
+    sent(
+        sent(case, ReleaseAnswer::Refused, 80),
+        ReleaseAnswer::Refused,
+        60,
+    )
+}
+
+/// The policies of an object that waits.
+fn held(case: Case) -> Case {
+    case.spec(|s| (s.failure_policy, s.external_release_policy) = (None, None))
 }
 
 fn row(case: Case, replaced: Vec<Replaced>) -> Case {
@@ -57,181 +62,158 @@ fn row(case: Case, replaced: Vec<Replaced>) -> Case {
 }
 
 #[test]
+fn what_stands_in_the_way_after_a_restart_is_asked_about_until_a_user_says_so() {
+    let over = row(
+        over(ServerStatus::Released, 700),
+        vec![noted(1, "released")],
+    );
+    let asked = over.met(300).suspecting(2).written();
+    let message = message(&asked.decide());
+    assert!(
+        message.contains("is over, and another one may"),
+        "{message}"
+    );
+    let token = asked.pending(AssumeAbsent).unwrap();
+    let later = asked.written();
+    assert_eq!(later.pending(AssumeAbsent), Some(token.clone()));
+    assert_eq!(short(&later.giving(&token).decide()).0, Some("Order"));
+}
+
+#[test]
 fn a_failed_machine_is_released_noted_and_replaced_in_this_order() {
+    use ReleaseAnswer::{Accepted, Refused, Unknown};
     let failed = |since| over(ServerStatus::Failed, since);
     let why = Some(Reason::ProvisioningFailed);
-    let hold = |c: Case| c.spec(|s| s.failure_policy = None);
-    let done = row(
-        sent(failed(700), ReleaseAnswer::Refused, 60),
-        vec![noted(1, "failed")],
-    );
+    let done = row(refused(failed(700)), vec![noted(1, "failed")]);
     let released = row(
         over(ServerStatus::Released, 10).spec(|s| s.external_release_policy = None),
         vec![noted(1, "failed")],
     );
-    table(vec![
-        ("by default it is held", hold(failed(700)), None, why, true),
-        (
-            "it may be delivered after all",
-            failed(599),
-            None,
-            why,
-            false,
-        ),
-        (
-            "seen so for long enough, but not since",
-            failed(700).facts(|f| f.own[0].seen = RUNNING - secs(200)),
-            Some("Read"),
-            why,
-            false,
-        ),
-        (
-            "it is released",
-            failed(600),
-            Some("ReleaseFailed"),
-            why,
-            false,
-        ),
-        (
-            "the answer is lost: a pause",
-            sent(failed(700), ReleaseAnswer::Unknown, 5),
-            None,
-            why,
-            false,
-        ),
-        (
-            "and again",
-            sent(failed(700), ReleaseAnswer::Unknown, 15),
-            Some("ReleaseFailed"),
-            why,
-            false,
-        ),
-        (
-            "refused: noted first",
-            sent(failed(700), ReleaseAnswer::Refused, 60),
-            None,
-            why,
-            false,
-        ),
-        (
-            "noted: the order",
-            done.clone(),
-            Some("Order"),
-            Some(Reason::Ordering),
-            false,
-        ),
-        (
-            "noted, and released by us since",
-            released,
-            Some("Order"),
-            Some(Reason::Ordering),
-            false,
-        ),
-        ("noted, and held since", hold(done.clone()), None, why, true),
-        (
-            "suspended",
-            failed(700).spec(|s| s.suspend = Some(true)),
-            None,
-            why,
-            true,
-        ),
-        (
-            "the spec names the machine",
-            failed(700).spec(|s| s.external_id = Some(uuid(1))),
-            None,
-            why,
-            true,
-        ),
-    ]);
-    let first = sent(failed(700), ReleaseAnswer::Refused, 60).decide();
+    let unseen = failed(700).seen_at(RUNNING - secs(200));
+    let suspended = failed(700).spec(|s| s.suspend = Some(true));
+    let named = failed(700).spec(|s| s.external_id = Some(uuid(1)));
+    let ordering = Some(Reason::Ordering);
+    come_to(
+        (None, why, true),
+        vec![
+            ("by default it is held", held(failed(700))),
+            ("noted, and held since", held(done.clone())),
+            ("suspended", suspended),
+            ("the spec names the machine", named),
+        ],
+    );
+    come_to(
+        (None, why, false),
+        vec![
+            ("it may be delivered after all", failed(599)),
+            ("the answer is lost: a pause", sent(failed(700), Unknown, 5)),
+            ("taken: a pause", sent(failed(700), Accepted, 5)),
+            ("refused twice: noted first", refused(failed(700))),
+        ],
+    );
+    come_to(
+        (Some("Read"), why, false),
+        vec![("seen so for long enough, but not since", unseen)],
+    );
+    come_to(
+        (Some("Release"), why, false),
+        vec![
+            ("it is released", failed(600)),
+            ("and again", sent(failed(700), Unknown, 15)),
+            ("refused: once more", sent(failed(700), Refused, 15)),
+        ],
+    );
+    come_to(
+        (Some("Order"), ordering, false),
+        vec![
+            ("noted: the order", done.clone()),
+            ("noted, and released by us since", released),
+        ],
+    );
+    let first = refused(failed(700)).decide();
     assert_eq!(first.draft.status.replaced_servers.len(), 1);
     assert_eq!(first.once_written, Again::AtOnce);
     // The next one is not what was noted.
-    let Some(Effect::Order(_)) = done.decide().effect else {
-        panic!("no order");
-    };
     let next = done.decide().draft.status;
     assert_eq!((next.uuid, next.replaced_servers.len()), (None, 1));
 }
 
+/// Its release is on record, and the provider took it.
+#[test]
+fn a_failed_machine_that_was_released_is_replaced() {
+    let case = over(ServerStatus::Released, 10).begun(1);
+    let case = case.spec(|s| s.external_release_policy = None).decide();
+    assert_eq!(case.draft.status.replaced_servers.len(), 1);
+    assert_eq!(case.once_written, Again::AtOnce);
+}
+
+#[test]
+fn nothing_is_released_for_a_suspended_object() {
+    let begun = over(ServerStatus::Failed, 700).begun(1);
+    let suspended = begun.spec(|s| s.suspend = Some(true)).decide();
+    assert_eq!(short(&suspended).0, None);
+}
+
 #[test]
 fn what_was_delivered_once_is_not_given_up() {
-    let mut once = server(1, ServerStatus::Failed, &[&cluster().tag(), &own_tag()]);
-    once.delivered_at = Some(EPOCH + 60);
-    let case = over(ServerStatus::Failed, 700).facts(|f| {
-        f.own[0].server = Arc::new(once.clone());
-    });
+    let case = over(ServerStatus::Failed, 700).shown(|s| s.delivered_at = Some(EPOCH + 60));
     assert_eq!(
         short(&case.decide()),
         (None, Some(Reason::ProvisioningFailed), true)
     );
-    let now = case.0.now;
-    assert!(!fence::may_release_failed(&case.0, &once, now, now));
+    assert!(!fence::may_record_release(&case.0, &uuid(1)));
 }
 
 #[test]
-fn a_failed_machine_is_released_for_who_lives_and_wants_another_one_and_by_a_new_read() {
-    let case = over(ServerStatus::Failed, 700);
-    let failed = || server(1, ServerStatus::Failed, &[&cluster().tag(), &own_tag()]);
-    let may = |case: &Case, record: &Server| {
-        fence::may_release_failed(&case.0, record, case.0.now, case.0.now)
-    };
-    assert!(may(&case, &failed()));
-    assert!(!may(&case.clone().deleting(), &failed()));
-    assert!(!may(
-        &case.clone().spec(|s| s.suspend = Some(true)),
-        &failed()
-    ));
-    assert!(!may(
-        &case.clone().spec(|s| s.failure_policy = None),
-        &failed()
-    ));
-    let live = server(1, ServerStatus::Delivered, &[&cluster().tag(), &own_tag()]);
-    assert!(!may(&case, &live), "it came to life");
-    assert!(!may(
-        &case,
-        &server(1, ServerStatus::Failed, &[&cluster().tag()])
-    ));
-    let mut later = case.0.now;
+fn a_failed_machine_is_released_for_who_wants_another_one_and_by_a_new_read() {
+    let case = || over(ServerStatus::Failed, 700);
+    let records = |case: Case| fence::may_record_release(&case.0, &uuid(1));
+    assert!(records(case()));
+    assert!(!records(case().spec(|s| s.suspend = Some(true))));
+    assert!(!records(held(case())));
+    let tags = [cluster().tag(), own_tag()];
+    let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
+    let (begun, now) = (case().begun(1), case().0.now);
+    let may = |record: &Server| fence::may_release(&begun.0, record, now, now);
+    assert!(may(&server(1, ServerStatus::Failed, &tags)));
+    assert!(
+        !may(&server(1, ServerStatus::Delivered, &tags)),
+        "it came to life"
+    );
+    assert!(!may(&server(1, ServerStatus::Failed, &tags[..1])));
+    assert!(!may(&server(2, ServerStatus::Failed, &tags)));
+    let mut later = now;
     later.mono += secs(30);
-    later.wall += 30;
-    assert!(!fence::may_release_failed(
-        &case.0,
-        &failed(),
-        case.0.now,
-        later
-    ));
+    let failed = server(1, ServerStatus::Failed, &tags);
+    assert!(!fence::may_release(&begun.0, &failed, now, later));
 }
 
 #[test]
 fn what_others_released_is_replaced_where_the_policy_says_so() {
     let released = |since| over(ServerStatus::Released, since);
     let why = Some(Reason::ReleasedExternally);
-    table(vec![
-        (
-            "by default it is held",
-            released(700).spec(|s| s.external_release_policy = None),
-            None,
-            why,
-            true,
-        ),
-        ("not at once", released(10), None, why, false),
-        (
-            "not while it is being released",
-            over(ServerStatus::Releasing, 700),
-            None,
-            why,
-            false,
-        ),
-        ("noted first", released(600), None, why, false),
-        (
+    come_to(
+        (None, why, true),
+        vec![("by default it is held", held(released(700)))],
+    );
+    come_to(
+        (None, why, false),
+        vec![
+            ("not at once", released(10)),
+            (
+                "not while it is being released",
+                over(ServerStatus::Releasing, 700),
+            ),
+            ("noted first", released(600)),
+        ],
+    );
+    come_to(
+        (Some("Order"), Some(Reason::Ordering), false),
+        vec![(
             "then ordered",
             row(released(700), vec![noted(1, "released")]),
-            Some("Order"),
-            Some(Reason::Ordering),
-            false,
-        ),
-    ]);
+        )],
+    );
     assert_eq!(
         released(600).decide().draft.status.replaced_servers.len(),
         1
@@ -241,8 +223,10 @@ fn what_others_released_is_replaced_where_the_policy_says_so() {
 #[test]
 fn a_row_of_machines_ends() {
     let second = || {
-        let case = row(over(ServerStatus::Failed, 700), vec![noted(2, "failed")]);
-        sent(case, ReleaseAnswer::Refused, 60)
+        refused(row(
+            over(ServerStatus::Failed, 700),
+            vec![noted(2, "failed")],
+        ))
     };
     let spent = second().decide();
     assert_eq!(
@@ -259,23 +243,19 @@ fn a_row_of_machines_ends() {
     });
     assert_eq!(more.decide().draft.status.replaced_servers.len(), 2);
     // An order in the place of another is held like that, too, whatever became of it.
-    let refused = row(
+    let absent = row(
         Case::new().ordered(Some(OrderOutcome::Absent), None),
         vec![noted(2, "failed"), noted(3, "failed")],
     )
     .spec(|s| s.failure_policy = Some(FailurePolicy::Replace));
-    assert!(short(&refused.decide()).2);
+    assert!(short(&absent.decide()).2);
     // One that has been delivered for a day ends it.
     let lives = |ago: i64| {
         let case = row(
             super::machine::kept(ServerStatus::Delivered),
             vec![noted(2, "failed")],
         );
-        let case = case.facts(|f| {
-            let mut server = (*f.own[0].server).clone();
-            server.delivered_at = Some(START + 1000 - ago);
-            f.own[0].server = Arc::new(server);
-        });
+        let case = case.shown(|s| s.delivered_at = Some(START + 1000 - ago));
         case.decide().draft.status.replaced_servers.len()
     };
     assert_eq!((lives(86_399), lives(86_400)), (1, 0));
@@ -290,7 +270,7 @@ fn a_row_of_machines_ends() {
 #[test]
 fn the_next_place_is_tried_first() {
     let case = row(
-        sent(over(ServerStatus::Failed, 700), ReleaseAnswer::Refused, 60),
+        refused(over(ServerStatus::Failed, 700)),
         vec![noted(1, "failed")],
     )
     .spec(|s| {
@@ -307,52 +287,14 @@ fn the_next_place_is_tried_first() {
 }
 
 #[test]
-fn what_an_earlier_order_made_is_no_outcome_of_the_present_one() {
-    let evidence_of = |case: &Case| evidence(&case.0);
-    let open = Case::new().ordered(None, None);
-    let is_earlier =
-        |case: &Case, server: &Server| evidence_of(case).is_of_earlier(&mark(), server);
-    assert!(is_earlier(&open, &earlier(1, ServerStatus::Failed)));
-    assert!(is_earlier(&open, &earlier(1, ServerStatus::Released)));
-    assert!(
-        !is_earlier(&open, &earlier(1, ServerStatus::Delivered)),
-        "it lives"
-    );
-    let present = server(2, ServerStatus::Failed, &[&own_tag()]);
-    assert!(!is_earlier(&open, &present), "of the present order");
-    let recorded = Case::new().ordered(Some(OrderOutcome::Created), Some(1));
-    assert!(!is_earlier(&recorded, &earlier(1, ServerStatus::Failed)));
-    assert!(!is_earlier(&Case::new(), &earlier(1, ServerStatus::Failed)));
-}
-
-#[test]
-fn a_machine_that_came_to_life_after_it_was_replaced_is_the_second() {
-    let case = super::machine::kept(ServerStatus::Delivered)
-        .with(2, ServerStatus::Delivered)
-        .object(|o| {
-            o.status.get_or_insert_default().replaced_servers = vec![noted(1, "failed")];
-        });
-    let kept = crate::server::decide::machine::kept(&case.0, &evidence(&case.0));
-    let kept = kept.unwrap();
-    assert_eq!(
-        (kept.server.id.as_str(), kept.others),
-        (&*uuid(2), vec![uuid(1)])
-    );
-}
-
-#[test]
 fn a_delivery_that_takes_too_long_needs_a_person() {
     let since = |created: i64| {
         let case = super::machine::kept(ServerStatus::Provisioning);
         case.object(|o| o.metadata.creation_timestamp = Some(time(created)))
     };
     let case = |ago: i64| {
-        since(START - 9000).facts(|f| {
-            let mut server = (*f.own[0].server).clone();
-            server.created_at = Some(START + 1000 - ago);
-            f.own[0].server = Arc::new(server);
-            f.own[0].seen = RUNNING;
-        })
+        let case = since(START - 9000).shown(|s| s.created_at = Some(START + 1000 - ago));
+        case.seen_at(RUNNING)
     };
     let why = |case: Case| {
         let decision = case.decide();

@@ -40,7 +40,7 @@ fn wanted() -> Case {
 
 /// The machine has this system.
 fn has(case: Case, slug: &str) -> Case {
-    case.facts(|f| Arc::make_mut(&mut f.own[0].server).os_slug = slug.into())
+    case.shown(|s| s.os_slug = slug.into())
 }
 
 fn named(case: Case, name: &str) -> Case {
@@ -85,7 +85,7 @@ fn seen(case: Case, end: PasswordEnd) -> Case {
     let now = case.0.now.mono;
     let (of, _) = Installed::last(&case.decide().draft.status).expect("it is delivered");
     let noted = Observation::Password { of, end };
-    case.memory(|m| m.note(noted, now, secs(60)))
+    case.memory(|m| m.note(noted, now))
 }
 
 fn failed(case: Case, failure: PasswordFailure) -> Case {
@@ -171,7 +171,7 @@ fn it_is_looked_for_then_asked_for_and_never_after_it_was_stored() {
     // What an earlier object of this name had in its status was restored, and its Secret went with it.
     let restored = noted.object(|o| {
         let order = o.status.as_mut().unwrap().records.order.as_mut().unwrap();
-        order.intent.uid = "uid-0".into();
+        order.uid = "uid-0".into();
     });
     let password = restored.decide().draft.status.records.root_password;
     assert!(password.is_none_or(|p| p.stored_at.is_none()));
@@ -344,7 +344,7 @@ fn each_installation_has_a_password_of_its_own() {
 
 #[test]
 fn a_machine_of_which_no_delivery_is_known_has_its_day_all_the_same() {
-    let unknown = new().facts(|f| Arc::make_mut(&mut f.own[0].server).delivered_at = None);
+    let unknown = new().shown(|s| s.delivered_at = None);
     let unknown = free(written(
         unknown.object(|o| o.status.as_mut().unwrap().delivered_at = None),
     ));
@@ -385,13 +385,15 @@ fn the_checks_right_before_are_made_on_what_is_there_then() {
     }
     let record =
         |status, tags: &[&str]| fence::may_read_password(&wanted().0, &server(1, status, tags));
-    let other = cluster()
-        .object_mark("shop", "other", "uid-9")
-        .order_tag(EPOCH);
-    let retained = format!("{RETAINED_PREFIX}0123456789abcdef");
     assert!(record(ServerStatus::Delivered, &[&own_tag()]));
     assert!(!record(ServerStatus::Delivered, &[]));
-    assert!(!record(ServerStatus::Delivered, &[&own_tag(), &other]));
-    assert!(!record(ServerStatus::Delivered, &[&own_tag(), &retained]));
+    assert!(!record(
+        ServerStatus::Delivered,
+        &[&own_tag(), &other_tag()]
+    ));
+    assert!(!record(
+        ServerStatus::Delivered,
+        &[&own_tag(), RETAINED_TAG]
+    ));
     assert!(!record(ServerStatus::Provisioning, &[&own_tag()]));
 }

@@ -23,15 +23,6 @@ fn events(case: &Case) -> (Vec<&'static str>, String) {
     )
 }
 
-/// The case once what it decided stands in its status.
-fn written(case: Case) -> Case {
-    let status = case
-        .decide()
-        .draft
-        .finish(Timestamp::from_second(START).unwrap());
-    case.object(|o| o.status = Some(status))
-}
-
 /// An order that was sent a moment ago: its status says so, and no outcome.
 fn sent() -> Case {
     let ordering = Cause::waits(
@@ -45,66 +36,85 @@ fn sent() -> Case {
         api::conditions::Generations::same(Some(3)),
         Timestamp::MIN,
     );
-    let case = Case::new().open(300, &[]);
+    let case = Case::new().ordered(None, None);
     case.object(|o| o.status.get_or_insert_default().conditions = shown)
 }
 
-/// The same, with the answer to it.
-fn answered(outcome: OrderOutcome, machine: Option<u8>) -> Case {
-    let order = OrderRecord {
-        outcome: Some(outcome),
-        outcome_at: Some(START + 1000),
-        failures: 1,
-        message: (outcome == OrderOutcome::Refused).then(|| "no such contract".into()),
-        ..OrderRecord::open(sent().intent())
-    };
-    let uuid = machine.map(uuid);
-    sent().memory(|m| m.note(Observation::Ordered { order, uuid }, RUNNING, secs(60)))
+/// The same, with what is known of the answer.
+fn answered(change: impl FnOnce(&mut OrderRecord)) -> Case {
+    let mut record = order_record(None, None);
+    change(&mut record);
+    let noted = Observation::Ordered(Box::new(record));
+    sent().memory(|m| m.note(noted, RUNNING))
+}
+
+fn created(record: &mut OrderRecord) {
+    record.outcome = Some(OrderOutcome::Created);
+    record.server = Some(uuid(1));
 }
 
 #[test]
 fn an_order_is_told_once_and_so_is_how_its_machine_came_to_be_known() {
-    let taken = answered(OrderOutcome::Created, Some(1)).with(1, ServerStatus::Created);
-    let (reasons, note) = events(&taken);
-    assert_eq!(reasons, ["Ordered"]);
-    assert!(
-        note.contains(&uuid(1)) && note.contains(&own_tag()),
-        "{note}"
-    );
-    assert_eq!(events(&written(taken)).0, [""; 0], "it was told");
+    let lost = sent().order(|record| record.answer_lost = true);
+    let order = ownership::order(&order_record(Some(OrderOutcome::Created), Some(5)));
+    let tags = [cluster().tag(), own_tag()];
+    let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
+    let adopted = super::protocol::adopting().showing(server(5, ServerStatus::Created, &tags));
+    let adopted = adopted.memory(|m| m.note(Observation::Adopted(order), RUNNING));
+    for (case, reason) in [
+        (adopted, "Adopted"),
+        (answered(created), "Ordered"),
+        (lost.with(1, ServerStatus::Created), "FoundByTag"),
+    ] {
+        let (reasons, note) = events(&case);
+        assert_eq!(reasons, [reason]);
+        assert!(note.contains(&own_tag()), "{note}");
+        assert_eq!(events(&case.written()).0, [""; 0], "it was told");
+    }
+}
 
-    // No answer is remembered: the machine was found by its tag.
-    let found = sent().with(1, ServerStatus::Created);
-    let (reasons, note) = events(&found);
-    assert_eq!(reasons, ["FoundByMark"]);
-    assert!(
-        note.contains(&uuid(1)) && note.contains(&own_tag()),
-        "{note}"
-    );
-    assert_eq!(events(&written(found)).0, [""; 0]);
+#[test]
+fn an_order_is_told_with_the_place_that_it_went_to() {
+    let case = answered(created).with(1, ServerStatus::Created);
+    let (_, note) = events(&case.shown(|s| s.location = "there".into()));
+    assert!(note.contains("small at there"), "{note}");
 }
 
 #[test]
 fn a_lost_answer_and_a_refusal_are_warnings() {
-    let (reasons, note) = events(&sent());
+    assert_eq!(events(&sent()).0, [""; 0]);
+    let lost = answered(|record| record.answer_lost = true);
+    let (reasons, note) = events(&lost);
     assert_eq!(reasons, ["AnswerLost"]);
     assert!(note.contains(&own_tag()), "{note}");
-    assert_eq!(events(&written(sent())).0, [""; 0], "told once");
+    assert_eq!(events(&lost.written()).0, [""; 0], "told once");
 
-    let refused = answered(OrderOutcome::Refused, None);
+    let refused = answered(|record| {
+        record.outcome = Some(OrderOutcome::Refused);
+        record.message = Some("no such contract".into());
+    });
     let status = refused.decide().draft.finish(Timestamp::MIN);
     let news = told(&refused.0, &status);
     let news: Vec<_> = news
         .iter()
         .map(|n| (n.reason.as_str(), n.severity))
         .collect();
-    assert_eq!(
-        news,
-        [("Refused", Severity::Warning)],
-        "and not Stalled as well"
-    );
+    assert_eq!(news, [("Refused", Severity::Warning)]);
     let (_, note) = events(&refused);
     assert!(note.contains("no such contract"), "{note}");
+}
+
+#[test]
+fn a_refusal_is_told_once() {
+    let refused = answered(|record| {
+        (record.outcome, record.outcome_at) = (Some(OrderOutcome::Refused), Some(START + 1000));
+    });
+    let told = refused
+        .written()
+        .listed(1001)
+        .facts(|f| f.now.mono += secs(2));
+    assert_eq!(short(&told.decide()).1, Some(Reason::OrderRefused));
+    assert_eq!(events(&told).0, [""; 0]);
 }
 
 #[test]
@@ -116,7 +126,7 @@ fn delivery_is_told_once_whatever_holds_the_object_meanwhile() {
         note.contains(&uuid(1)) && note.contains("192.0.2.1"),
         "{note}"
     );
-    let shown = written(delivered());
+    let shown = delivered().written();
     assert_eq!(events(&shown).0, [""; 0]);
     // Something else was the matter for a while.
     let held = Cause::needs_person(Reason::MetadataConflict, "m").conditions();
@@ -134,7 +144,7 @@ fn delivery_is_told_once_whatever_holds_the_object_meanwhile() {
 
 #[test]
 fn a_suspension_is_told_once_and_is_no_warning() {
-    let shown = written(kept(ServerStatus::Delivered));
+    let shown = kept(ServerStatus::Delivered).written();
     let suspended = shown.spec(|s| s.suspend = Some(true));
     let status = suspended.decide().draft.finish(Timestamp::MIN);
     let news = told(&suspended.0, &status);
@@ -143,12 +153,12 @@ fn a_suspension_is_told_once_and_is_no_warning() {
         .map(|n| (n.reason.as_str(), n.severity))
         .collect();
     assert_eq!(news, [("Suspended", Severity::Normal)]);
-    assert_eq!(events(&written(suspended)).0, [""; 0]);
+    assert_eq!(events(&suspended.written()).0, [""; 0]);
 }
 
 #[test]
 fn an_edit_that_nothing_acts_on_is_told_with_its_values_and_once() {
-    let shown = written(kept(ServerStatus::Delivered));
+    let shown = kept(ServerStatus::Delivered).written();
     let edited = shown.spec(|s| s.os.as_mut().unwrap().slug = "other-os".into());
     let (reasons, note) = events(&edited);
     assert_eq!(reasons, ["PendingChanges"]);
@@ -157,7 +167,7 @@ fn an_edit_that_nothing_acts_on_is_told_with_its_values_and_once() {
             && note.contains("spec.os.slug is other-os, the machine has some-os"),
         "{note}"
     );
-    let edited = written(edited);
+    let edited = edited.written();
     assert_eq!(events(&edited).0, [""; 0]);
     let (again, _) = events(&edited.spec(|s| s.os.as_mut().unwrap().slug = "a-third".into()));
     assert_eq!(again, ["PendingChanges"], "another edit is news");
@@ -167,7 +177,7 @@ fn an_edit_that_nothing_acts_on_is_told_with_its_values_and_once() {
 fn a_person_is_called_once_and_waiting_is_no_event() {
     let held = deleted(ServerStatus::Delivered).spec(|s| s.deletion_protection = Some(true));
     assert_eq!(events(&held).0, ["Protected"]);
-    assert_eq!(events(&written(held)).0, [""; 0]);
+    assert_eq!(events(&held.written()).0, [""; 0]);
     let waits = Case::new().blocked(Reason::ProviderUnreachable);
     assert_eq!(events(&waits).0, [""; 0]);
 }

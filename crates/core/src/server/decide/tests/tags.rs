@@ -4,7 +4,7 @@ use super::{machine::kept, *};
 use crate::{
     account::terms::Terms,
     server::{
-        decide::tags::is_due,
+        decide::{order, tags::is_due},
         memory::Observation,
         tag_changes::{TagChange, TagEnd},
     },
@@ -22,7 +22,7 @@ fn bearing(shown: &[&str], named: &[&str], put: &[&str]) -> Case {
     let texts = |tags: &[&str]| tags.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
     let (named, put) = (texts(named), texts(put));
     kept(ServerStatus::Delivered)
-        .facts(|f| f.own = vec![seen(server(1, ServerStatus::Delivered, &tags))])
+        .showing(server(1, ServerStatus::Delivered, &tags))
         .spec(|s| s.tags = named)
         .object(|o| o.status.as_mut().unwrap().records.tags = put)
 }
@@ -34,22 +34,8 @@ fn exact(case: Case) -> Case {
 /// The change that is decided: the tag, with what is done to it before it.
 fn change(case: &Case) -> Option<String> {
     match case.decide().effect? {
-        Effect::AddTag {
-            uuid: of,
-            tag,
-            when,
-        } => {
-            assert_eq!((of, when), (uuid(1), fence::TagProof::OwnMark));
-            Some(format!("+{tag}"))
-        }
-        Effect::RemoveTag {
-            uuid: of,
-            tag,
-            when,
-        } => {
-            assert_eq!((of, when), (uuid(1), fence::TagProof::OwnMark));
-            Some(format!("-{tag}"))
-        }
+        Effect::AddTag { uuid: of, tag } if of == uuid(1) => Some(format!("+{tag}")),
+        Effect::RemoveTag { uuid: of, tag } if of == uuid(1) => Some(format!("-{tag}")),
         other => Some(format!("{other:?}")),
     }
 }
@@ -80,7 +66,7 @@ fn made(case: Case, tag: &str, adds: bool, times: u64) -> Case {
     case.memory(|m| {
         for n in (0..times).rev() {
             let at = RUNNING - secs(20 * n);
-            m.note(changed(tag, adds, TagEnd::Made), at, secs(60));
+            m.note(changed(tag, adds, TagEnd::Made), at);
         }
     })
 }
@@ -183,22 +169,15 @@ fn nothing_is_changed_while_something_else_goes_first() {
         ServerStatus::Releasing,
         ServerStatus::Released,
     ] {
-        let over = edited().facts(|f| {
-            let tags = f.own[0].server.tags.clone();
-            let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
-            f.own = vec![seen(server(1, status.clone(), &tags))];
-        });
+        let over = edited().shown(|s| s.status = status.clone());
         assert_eq!(change(&over), None, "{status:?}");
         assert_eq!(put_on(&over), ["b"]);
     }
-    let unmarked = edited().facts(|f| {
-        f.own = vec![seen(server(1, ServerStatus::Delivered, &[&own_tag(), "b"]))];
-    });
+    let unmarked = edited().showing(server(1, ServerStatus::Delivered, &[&own_tag(), "b"]));
     assert_eq!(change(&unmarked), Some(format!("+{}", cluster().tag())));
-    let unnoted = edited().object(|o| o.metadata.annotations = None);
-    assert!(matches!(unnoted.decide().effect, Some(Effect::PutBack(_))));
-    let deleted = change(&edited().deleting()).unwrap();
-    assert!(deleted.starts_with("BeginRelease"), "{deleted}");
+    let loose = edited().object(|o| o.metadata.finalizers = None);
+    assert_eq!(loose.decide().effect, Some(Effect::AddFinalizer));
+    assert_eq!(short(&edited().deleting().decide()).0, Some("Release"));
 }
 
 #[test]
@@ -217,30 +196,19 @@ fn what_the_object_put_on_is_what_its_order_sent_and_what_it_added() {
         ["a"],
         "what is gone and not wanted is over"
     );
-    let lost = bearing(&["a"], &[], &["a"]).object(|o| o.status = None);
-    assert_eq!(put_on(&lost), [""; 0], "with the status it is forgotten");
-    let other_order = bearing(&["a"], &[], &["a"]).object(|o| {
-        let order = o.status.as_mut().unwrap().records.order.as_mut().unwrap();
-        order.intent.uid = "uid-0".into();
-        order.intent.mark = "0".repeat(24);
-    });
-    assert_eq!(put_on(&other_order), [""; 0], "a status of another object");
+    let other_order = bearing(&["a"], &[], &["a"]).order(|record| record.seq += 1);
+    assert_eq!(
+        put_on(&other_order),
+        [""; 0],
+        "the machine is not of this order"
+    );
     let other_machine =
         bearing(&["a"], &[], &["a"]).object(|o| o.status.as_mut().unwrap().uuid = Some(uuid(7)));
     assert_eq!(put_on(&other_machine), [""; 0]);
-    // The answer to the order was lost, and the machine is found by its mark.
-    let found = bearing(&["a"], &["b"], &["a"]).object(|o| {
-        let status = o.status.as_mut().unwrap();
-        status.uuid = None;
-        status.records.order.as_mut().unwrap().outcome = None;
-    });
-    assert_eq!(put_on(&found), ["a"]);
-    assert_eq!(change(&found).as_deref(), Some("-a"));
-
     let added = made(bearing(&["a"], &["a"], &[]), "a", true, 1);
     assert_eq!(put_on(&added), ["a"]);
     let was_there = bearing(&["a"], &["a"], &[])
-        .memory(|m| m.note(changed("a", true, TagEnd::NotDue), RUNNING, secs(60)));
+        .memory(|m| m.note(changed("a", true, TagEnd::NotDue), RUNNING));
     assert_eq!(put_on(&was_there), [""; 0], "somebody else was faster");
     let full: Vec<String> = many(MOST_TAGS + 9);
     let full: Vec<&str> = full.iter().map(String::as_str).collect();
@@ -268,9 +236,11 @@ fn an_order_notes_its_tags_before_it_is_sent() {
         panic!("no order")
     };
     assert_eq!(planned.order.tags, ["b", "a"]);
-    let record = intent::open(&case.0, &case.intent(), &planned);
-    let status = intent::status(&case.0, &record);
-    assert_eq!(status.records.tags, ["a", "b"]);
+    let started = |case: &Case, planned: &NewOrder| {
+        let record = order::open(&case.0, planned, "nonce", secs(30));
+        order::status(&case.0, &record).records
+    };
+    assert_eq!(started(&case, &planned).tags, ["a", "b"]);
     // Another order forgets those of the one before.
     let again = Case::new()
         .ordered(Some(OrderOutcome::Absent), None)
@@ -278,8 +248,7 @@ fn an_order_notes_its_tags_before_it_is_sent() {
     let Some(Effect::Order(planned)) = again.decide().effect else {
         panic!("no order")
     };
-    let record = intent::open(&again.0, &again.intent(), &planned);
-    assert_eq!(intent::status(&again.0, &record).records.tags, [""; 0]);
+    assert_eq!(started(&again, &planned).tags, [""; 0]);
 }
 
 #[test]
@@ -395,7 +364,7 @@ fn a_change_that_fails_says_why_and_one_that_waits_says_that_it_comes() {
                 message: "no".into(),
             };
             let refused = changed("a", true, TagEnd::Refused(trouble));
-            m.note(refused, RUNNING - secs(600), secs(60));
+            m.note(refused, RUNNING - secs(600));
         }
     });
     assert_eq!(change(&failing).as_deref(), Some("+a"), "it is tried on");
@@ -406,11 +375,7 @@ fn a_change_that_fails_says_why_and_one_that_waits_says_that_it_comes() {
             reason: Reason::RequestRefused,
             message: "no".into(),
         };
-        m.note(
-            changed("a", true, TagEnd::Refused(trouble)),
-            RUNNING,
-            secs(60),
-        );
+        m.note(changed("a", true, TagEnd::Refused(trouble)), RUNNING);
     });
     assert_eq!(change(&between), None);
     assert_eq!(synced(&between).1, Reason::RequestRefused);
@@ -429,29 +394,18 @@ fn a_change_that_fails_says_why_and_one_that_waits_says_that_it_comes() {
 
 #[test]
 fn the_tags_of_an_order_stay_known_from_its_start_to_its_machine() {
-    let case = Case::new().spec(|s| s.tags = vec!["a".into()]);
-    let Some(Effect::Order(planned)) = case.decide().effect else {
-        panic!("no order")
-    };
-    let record = intent::open(&case.0, &case.intent(), &planned);
-    let status = intent::status(&case.0, &record);
-    let order = OrderRecord {
-        outcome: Some(OrderOutcome::Created),
-        outcome_at: Some(START + 1000),
-        ..record
-    };
-    let made = server(
-        1,
-        ServerStatus::Created,
-        &["a", &cluster().tag(), &own_tag()],
-    );
-    let noted = case
-        .held()
-        .noted(&order.intent.clone())
-        .object(|o| o.status = Some(status))
-        .facts(|f| f.own = vec![seen(made)]);
-    assert_eq!(put_on(&noted), ["a"], "the answer was lost");
-    let uuid = Some(uuid(1));
-    let noted = noted.memory(|m| m.note(Observation::Ordered { order, uuid }, RUNNING, secs(60)));
-    assert_eq!(put_on(&noted), ["a"]);
+    let case = Case::new()
+        .ordered(None, None)
+        .spec(|s| s.tags = vec!["a".into()]);
+    let case = case.object(|o| o.status.as_mut().unwrap().records.tags = vec!["a".into()]);
+    let tags = ["a", &cluster().tag(), &own_tag()];
+    let made = case.showing(server(1, ServerStatus::Created, &tags));
+    let answered = made.clone().memory(|m| {
+        let record = order_record(Some(OrderOutcome::Created), Some(1));
+        m.note(Observation::Ordered(Box::new(record)), RUNNING);
+    });
+    for case in [made, answered] {
+        assert_eq!(put_on(&case), ["a"]);
+        assert_eq!(put_on(&case.written()), ["a"]);
+    }
 }

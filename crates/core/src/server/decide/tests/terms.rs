@@ -1,8 +1,7 @@
 //! What the limits of the account and of the entry for the namespace allow.
 
-use super::{missing::created, *};
-use crate::{account::terms::Terms, account_facts::closed};
-use AcknowledgementEffect::AssumeAbsent;
+use super::{release::deleted, *};
+use crate::{account::terms::Terms, account_facts::closed, server::decide::fence};
 use api::{allowed::AllowedNamespaces, conditions::Wanted};
 use serde_json::{Value, json};
 
@@ -156,19 +155,12 @@ fn terms_that_are_not_known_hold_an_order_and_are_no_refusal() {
 #[test]
 fn a_server_is_not_retained_where_limits_do_not_list_it() {
     let delivered = || {
-        created()
-            .with(1, ServerStatus::Delivered)
-            .deleting()
-            .spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain))
+        deleted(ServerStatus::Delivered).spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain))
     };
     let retains = |case: &Case| {
-        let effect = case.decide().effect;
-        let lets_stay = effect.as_ref().is_some_and(Effect::lets_stay);
-        assert_eq!(
-            lets_stay,
-            fence::may_retain(&case.0, &uuid(1)),
-            "{effect:?}"
-        );
+        let lets_stay = short(&case.decide()).0 == Some("Retain");
+        let record = &case.0.own[0].server;
+        assert_eq!(lets_stay, fence::may_retain(&case.0, record));
         lets_stay
     };
     assert!(retains(&delivered()));
@@ -189,60 +181,18 @@ fn a_server_is_not_retained_where_limits_do_not_list_it() {
     assert!(!retains(&unknown));
     assert_eq!(ready(&unknown.decide()).reason, Reason::Pending);
     // Limits never stop a release.
-    let released = || created().with(1, ServerStatus::Delivered).deleting();
+    let released = || deleted(ServerStatus::Delivered);
     let only_retain = json!({"deletionPolicies": ["Retain"]});
     for case in [
         on_terms(released(), &only_retain),
         on_limits(released(), &only_retain),
     ] {
-        let effect = case.decide().effect;
-        assert!(matches!(effect, Some(Effect::BeginRelease { .. })));
+        assert_eq!(short(&case.decide()).0, Some("Release"));
     }
 }
 
 #[test]
-fn a_forged_annotation_puts_nothing_on_record_where_the_namespace_is_not_served() {
-    let forged = || {
-        Case::new().open(300, &[]).object(|o| {
-            o.status.get_or_insert_default().records.order = None;
-        })
-    };
-    let recorded = |case: &Case| case.decide().draft.status.records.order.is_some();
-    assert!(recorded(&forged()), "where it is served it is looked for");
-    let closed = not_served(forged());
-    assert!(!recorded(&closed));
-    let decision = closed.decide();
-    assert_eq!(decision.effect, None);
-    assert_eq!(ready(&decision).reason, Reason::NotAllowed);
-}
-
-#[test]
 fn a_deleted_object_of_a_namespace_that_is_not_served_ends() {
-    let copied = |name: &str, uid: &str| {
-        let intent = intent_of(name, uid);
-        not_served(Case::new().held().noted(&intent).deleting())
-    };
-    let restored = |outcome| {
-        let copied = copied("web", "uid-0");
-        copied.object(|o| {
-            let record = OrderRecord {
-                outcome,
-                ..OrderRecord::open(intent_of("web", "uid-0"))
-            };
-            o.status.get_or_insert_default().records.order = Some(record);
-        })
-    };
-    // One that is on record in status is looked after at the account, so it never gets here.
-    let begun = || copied("web", "uid-1");
-    let bare = || not_served(Case::new().held().deleting());
-    let no = Some(Reason::NotAllowed);
-    let unlisted = |case: Case| {
-        case.facts(|f| {
-            if let AccountFacts::Closed { view, .. } = &mut f.account {
-                view.proof = None;
-            }
-        })
-    };
     let unknown = |case: Case| {
         case.facts(|f| {
             if let AccountFacts::Closed { cause, .. } = &mut f.account {
@@ -250,63 +200,56 @@ fn a_deleted_object_of_a_namespace_that_is_not_served_ends() {
             }
         })
     };
-    let given = || begun().given(AssumeAbsent);
-    let (let_go, created) = (Some("LetGo"), Some(OrderOutcome::Created));
-    table(vec![
-        ("a copy", copied("db", "uid-7"), let_go, None, false),
-        ("a former one", copied("web", "uid-0"), let_go, None, false),
-        (
-            "a copy before the listing that would show its machine",
-            copied("db", "uid-7")
-                .old()
-                .facts(|f| f.acting_since = secs(900)),
-            None,
-            no,
-            true,
-        ),
-        (
-            "a copy without a listing",
-            unlisted(copied("db", "uid-7")),
-            None,
-            no,
-            true,
-        ),
-        (
-            "a copy, and it may yet be served",
-            unknown(copied("db", "uid-7")),
-            None,
-            Some(Reason::Pending),
-            false,
-        ),
-        ("restored, order open", restored(None), None, no, true),
-        ("restored, machine made", restored(created), None, no, true),
-        ("begun and never written", begun(), None, no, true),
-        ("the same, and acknowledged", given(), let_go, None, false),
-        (
-            "the same without a listing",
-            unlisted(given()),
-            None,
-            no,
-            true,
-        ),
-        (
-            "the same, and it may yet be served",
-            unknown(given()),
-            None,
-            Some(Reason::Pending),
-            false,
-        ),
-        ("only the finalizer", bare(), None, no, true),
-        (
-            "the same, and acknowledged",
-            bare().given(AssumeAbsent),
-            let_go,
-            None,
-            false,
-        ),
-    ]);
-    let message = ready(&begun().decide()).message;
-    let token = begun().written().pending(AssumeAbsent).unwrap();
+    let ordered =
+        |outcome, server| not_served(Case::new().ordered(outcome, server).met(300).deleting());
+    let bare = || not_served(Case::new().met(300).deleting());
+    let restored = bare().object(|o| {
+        let record = OrderRecord {
+            uid: "uid-0".into(),
+            ..order_record(Some(OrderOutcome::Created), Some(1))
+        };
+        o.status.get_or_insert_default().records.order = Some(record);
+    });
+    let (goes, no) = (Some("RemoveFinalizer"), Some(Reason::NotAllowed));
+    let pending = Some(Reason::Pending);
+    come_to(
+        (goes, None, false),
+        vec![
+            ("its own finalizer", not_served(Case::new().deleting())),
+            (
+                "an order that was refused",
+                ordered(Some(OrderOutcome::Refused), None),
+            ),
+            (
+                "the same, and acknowledged",
+                restored.clone().given(AssumeAbsent),
+            ),
+        ],
+    );
+    come_to(
+        (None, no, true),
+        vec![
+            ("an open order", ordered(None, None)),
+            ("a server", ordered(Some(OrderOutcome::Created), Some(1))),
+            ("only the finalizer", bare()),
+            ("with the status of another object", restored),
+        ],
+    );
+    come_to(
+        (None, pending, false),
+        vec![
+            (
+                "only the finalizer, and it may yet be served",
+                unknown(bare()),
+            ),
+            (
+                "the same, and acknowledged",
+                unknown(bare().given(AssumeAbsent)),
+            ),
+        ],
+    );
+    let message = ready(&bare().decide()).message;
+    let token = bare().written().pending(AssumeAbsent).unwrap();
     let remedy = format!("set flexmetal.dev/acknowledge to {token}");
     assert!(message.contains(&remedy), "{message}");
 }

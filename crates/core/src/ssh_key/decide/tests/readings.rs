@@ -66,7 +66,10 @@ pub(crate) fn every() -> Vec<Reading> {
     let going = || Case::at_rest().policy(KeyDeletionPolicy::Delete).deleting();
     let ending = [
         going(),
-        going().view(|v| v.lineage = Some("22222222bbbb".into())),
+        going().view(|v| {
+            v.lineage = Some("22222222bbbb".into());
+            v.ssh_keys = Some((secs(LOOKED), Arc::default()));
+        }),
         going().failing(Reason::RequestRefused),
     ];
     let living = living.into_iter().map(|c| c.reading("present"));

@@ -145,11 +145,7 @@ fn what_keeps_failing_of_the_object_neither_starves_it_nor_keeps_people_from_bei
     assert_eq!(record.warned, Some(PasswordWarning::Hour));
     let now = tagged.0.now.mono;
     let refused = tagged.memory(|m| {
-        m.note(
-            Observation::Failed(Trouble::unexpected("no")),
-            now,
-            secs(60),
-        );
+        m.note(Observation::Failed(Trouble::unexpected("no")), now);
     });
     assert_eq!(step(&refused), "fetch");
     let effect = refused.decide().effect.unwrap();

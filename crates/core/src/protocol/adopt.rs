@@ -1,0 +1,151 @@
+//! Taking a server is one procedure, whichever way the object comes to it (A2): the claim is recorded, the objects are
+//! listed live, both tags go on, and once whoever else may change tags has seen them the server is read again.
+
+use super::{
+    Order, Outcome, Server, ServerId, State, Step, View, Why,
+    missing::{self, Missing},
+    order::last_seq,
+};
+
+/// What follows from a live list of the objects and a read of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// Another object has it: the record goes.
+    GiveWay,
+    /// The tags that are missing are put on.
+    Tag,
+    /// It is being released: wait for the end.
+    Wait,
+}
+
+/// What follows from the read of a server that was claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// It is released: the record goes.
+    GiveWay,
+    /// A tag is missing: it is claimed again.
+    ClaimAgain,
+    /// An order tag of another owner comes off, and the server is read again.
+    RemoveOther,
+    /// It is the object's: the record to write.
+    Adopted(Order),
+    /// It is being released: wait for the end.
+    Wait,
+}
+
+/// Starts to take a server, on a look that is newer than the record: of two processes that look at different times one would
+/// start again and again what the other one gives up.
+pub fn start(view: &View<'_>, order: Option<&Order>, server: &Server) -> Step {
+    let since = view.seen_since();
+    if server.seen <= since {
+        return Why::WaitingForList.after_list(since, true);
+    }
+    if server.has_other_cluster {
+        return Why::OtherCluster(server.id).step();
+    }
+    if view.is_taken(server) {
+        return Why::Conflict(server.id).step();
+    }
+    if !view.object.finalizer {
+        return Step::AddFinalizer;
+    }
+    let now = u32::try_from(view.unix.max(0)).unwrap_or(u32::MAX);
+    let next = now.max(last_seq(view, order).saturating_add(1));
+    let (lost, cut) = order.map_or((0, 0), |order| (order.lost, order.cut));
+    Step::Record(Some(Order {
+        uid: view.object.uid,
+        seq: server.own_seq.unwrap_or(next),
+        nonce: 0,
+        send_by: view.unix,
+        account: view.account,
+        outcome: Outcome::Adopting(server.id),
+        answer_lost: false,
+        lost,
+        cut,
+    }))
+}
+
+/// Starts to take the server that the spec or a user names, or says why not.
+pub fn start_named(view: &View<'_>, order: Option<&Order>, id: ServerId) -> Step {
+    let since = view.seen_since();
+    let Some(list) = view.account_list.filter(|list| list.began > since) else {
+        return Why::WaitingForList.after_list(since, true);
+    };
+    let next = list.began + view.times.idle;
+    let wait = |why: Why| why.after_list(next, true);
+    let Some(server) = view.server(id).filter(|server| server.seen > since) else {
+        return wait(Why::ServerNotFound(id));
+    };
+    if !server.is_live() {
+        return wait(Why::NotLive(id, server.state));
+    }
+    if server.has_other_cluster {
+        return wait(Why::OtherCluster(id));
+    }
+    if view.is_shared && server.has_other_namespace {
+        return wait(Why::OtherNamespace(id));
+    }
+    if view.is_taken(server) {
+        return wait(Why::Conflict(id));
+    }
+    start(view, order, server)
+}
+
+/// Goes on taking a server.
+pub fn proceed(view: &View<'_>, id: ServerId) -> Step {
+    if view.recorded_elsewhere.contains(&id) {
+        return Step::Record(None);
+    }
+    if view.memory.missing().is_some() {
+        return match missing::prove_gone(view, id) {
+            Missing::Look(step) => step,
+            Missing::Gone => Step::Record(None),
+            Missing::Unproved(_) if view.object.acknowledged.assume_absent => Step::Record(None),
+            Missing::Unproved(why) => why.after_list(missing::next_list_at(view), true),
+        };
+    }
+    if missing::shown(view, id).is_some_and(|server| server.state == State::Released) {
+        return Step::Record(None);
+    }
+    match view.memory.claimed_since(id) {
+        None => Step::Claim(id),
+        Some(since) if view.now <= since + view.times.spacing => {
+            Why::Settling.until(since + view.times.spacing)
+        }
+        Some(_) => Step::Finish(id),
+    }
+}
+
+/// What follows from a live list of the objects and a read of the server. Once the own tag is on, only another object's
+/// record makes this one give way: it would leave a server with nobody's tag but its own. `is_shared`: as in [`View`].
+pub fn claim(server: &Server, is_shared: bool, is_recorded: bool, is_owned: bool) -> Claim {
+    let is_new = server.own_seq.is_none();
+    let is_others = server.has_other_cluster || (is_new && is_shared && server.has_other_namespace);
+    match server.state {
+        _ if is_recorded || is_others || (is_owned && is_new) => Claim::GiveWay,
+        State::Released => Claim::GiveWay,
+        State::Releasing => Claim::Wait,
+        State::Live | State::Failed => Claim::Tag,
+    }
+}
+
+/// What follows from the read of a server that was claimed.
+pub fn finish(order: &Order, server: &Server) -> Finish {
+    let Some(seq) = server.own_seq else {
+        return match server.state {
+            State::Released => Finish::GiveWay,
+            _ => Finish::ClaimAgain,
+        };
+    };
+    match server.state {
+        _ if server.has_other_cluster => Finish::GiveWay,
+        State::Released => Finish::GiveWay,
+        State::Releasing => Finish::Wait,
+        State::Live | State::Failed if !server.has_cluster_tag => Finish::ClaimAgain,
+        State::Live | State::Failed if server.has_other_owner => Finish::RemoveOther,
+        State::Live | State::Failed => Finish::Adopted(Order {
+            seq,
+            ..order.with(Outcome::Created(server.id))
+        }),
+    }
+}

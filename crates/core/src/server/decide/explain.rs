@@ -1,0 +1,407 @@
+//! What is said of an object that waits by the rules of the protocol, and what a user may acknowledge then.
+
+use super::{super::facts::Facts, remedy};
+use crate::{
+    account::{
+        marks,
+        view::{Sighting, View},
+    },
+    acknowledgement::Situation,
+    cause::Cause,
+    protocol::{InFlight, State, Wait, Why},
+    server::ownership::uuid,
+    wording::{counted, listed},
+};
+use api::{
+    Interval, Reason,
+    acknowledgement::AcknowledgementEffect::{Adopt, AssumeAbsent, OrderAnother},
+    names::ACKNOWLEDGE,
+    order::OrderRecord,
+};
+use jiff::Timestamp;
+use std::time::Duration;
+
+/// Live servers of an earlier life of the namespace, and no own one.
+fn former(facts: &Facts) -> Vec<&Sighting> {
+    let own = |s: &&Sighting| !facts.own.iter().any(|own| own.server.id == s.server.id);
+    facts.former.iter().filter(own).collect()
+}
+
+/// The situation in which another server is ordered next to them; none: there is none.
+pub fn order_another(facts: &Facts) -> Option<Situation> {
+    let former = uuids(facts);
+    if former.is_empty() {
+        return None;
+    }
+    let all = listed(former.iter().map(String::as_str));
+    let subject = format!("next to {all}");
+    Some(Situation::new(OrderAnother, former, subject))
+}
+
+fn uuids(facts: &Facts) -> Vec<String> {
+    let former = former(facts).into_iter();
+    let mut uuids: Vec<String> = former
+        .map(|s| s.server.id.as_str().to_ascii_lowercase())
+        .collect();
+    uuids.sort_unstable();
+    uuids
+}
+
+/// The server that a user may have the object adopt, with the situation: one token stands for one server, and of several one is
+/// named in `spec.externalID`.
+pub fn to_adopt(facts: &Facts) -> Option<(String, Situation)> {
+    let [uuid] = <[String; 1]>::try_from(uuids(facts)).ok()?;
+    let situation = Situation::new(Adopt, [uuid.clone()], format!("server {uuid}"));
+    Some((uuid, situation))
+}
+
+/// The situation in which it is assumed that there is no server: what is sought, and what stands in the way.
+pub fn assume_absent(facts: &Facts) -> Situation {
+    let account = facts.view().and_then(|view| view.lineage.clone());
+    let suspects = facts.suspects.iter().map(|s| s.server.id.as_str());
+    let suspects = listed(suspects);
+    let (sought, subject) = match facts.order() {
+        Some(order) => match &order.server {
+            Some(server) => (server.clone(), format!("server {server}")),
+            None => {
+                let tag = facts.order_tag(order).unwrap_or_default();
+                (
+                    format!("{tag} {:?} {suspects}", order.outcome),
+                    format!("order {tag}"),
+                )
+            }
+        },
+        None => {
+            let owner = facts.owner().map(|owner| owner.to_string());
+            let subject = "an order of which no record tells".to_owned();
+            (format!("{} {suspects}", owner.unwrap_or_default()), subject)
+        }
+    };
+    Situation::new(AssumeAbsent, [sought, account.unwrap_or_default()], subject)
+}
+
+/// What is said of the wait, and whether a user may acknowledge something.
+pub struct Said {
+    /// Why the object waits.
+    pub cause: Cause,
+    /// What a user may acknowledge.
+    pub asks: Vec<Situation>,
+}
+
+/// Says why the object waits.
+pub fn said(facts: &Facts, view: &View, wait: &Wait) -> Said {
+    let plain = |cause| Said {
+        cause,
+        asks: Vec::new(),
+    };
+    let waits = |reason, text: String| plain(Cause::waits(reason, text));
+    let needs = |reason, text: String| plain(Cause::needs_person(reason, text));
+    let grace = Interval(view.times.absence_grace_period);
+    let idle = Interval(view.times.idle_poll_interval);
+    // Only the spec names one that is not the object's yet.
+    let named = match facts.object.spec.external_id {
+        Some(_) => "spec.externalID: ",
+        None => "",
+    };
+    match wait.why {
+        Why::WaitingForList | Why::Settling => match &view.last_error {
+            Some((reason, message)) => waits(*reason, message.clone()),
+            None => waits(Reason::Progressing, progressing(facts, wait.why)),
+        },
+        Why::Restarted => {
+            let until = moment(facts, wait);
+            waits(
+                Reason::WaitingForListing,
+                format!(
+                    "the operator restarted, and an order of the earlier process may still arrive; goes on at {until}"
+                ),
+            )
+        }
+        Why::MayBeUnderWay => waits(
+            Reason::WaitingForListing,
+            format!(
+                "the record of an earlier order may be lost; waiting for {grace}, the absence grace period, so that none can still arrive"
+            ),
+        ),
+        Why::OutcomeUnknown => waits(
+            Reason::OutcomeUnknown,
+            format!(
+                "{}; looked for every {}, and counts as absent {grace} after the first look at the earliest; {}",
+                unknown(facts),
+                Interval(view.times.absence_check_interval),
+                afterwards(facts)
+            ),
+        ),
+        Why::ListIncomplete if is_sought(facts) => asked(
+            facts,
+            "lists show none of the servers that identify the account",
+        ),
+        Why::ListIncomplete => plain(Cause::missing(
+            Reason::WaitingForListing,
+            format!(
+                "the last complete listing shows none of the servers that identify the account, so it is not believed, and nothing is ordered; if those servers are gone, set {ACKNOWLEDGE} of {} to the token in its status.pendingAcknowledgements",
+                remedy::account(facts)
+            ),
+        )),
+        Why::NoKnownServer => asked(facts, "no other known server shows that lists are complete"),
+        Why::UntaggedServer(server) => asked(
+            facts,
+            &format!(
+                "server {} has this host name and no order's tag",
+                uuid(server)
+            ),
+        ),
+        Why::OrdersFailed => asked(
+            facts,
+            "several orders in a row had an unknown outcome and made no server",
+        ),
+        Why::OtherAccount => {
+            let situation = assume_absent(facts);
+            let text = format!(
+                "the record of this object is of another account ID, of which this account shows nothing; put the former base URL and key back; or, if this object has no server there, {}",
+                facts.acknowledgements().remedy(&situation)
+            );
+            Said {
+                cause: Cause::needs_person(Reason::OutcomeUnknown, text),
+                asks: vec![situation],
+            }
+        }
+        Why::ServerExists => exists(facts, view),
+        Why::ServerNotFound(server) => needs(
+            Reason::ServerNotFound,
+            named_not_found(named, &uuid(server), idle),
+        ),
+        Why::NotLive(server, State::Failed) => needs(
+            Reason::ProvisioningFailed,
+            format!(
+                "{named}the provider could not deliver server {}, so it is not adopted; name another one, or delete this object",
+                uuid(server)
+            ),
+        ),
+        Why::NotLive(server, state) => needs(
+            Reason::ReleasedExternally,
+            format!(
+                "{named}server {} is {}, and none is ordered in its place; name another one, or delete this object",
+                uuid(server),
+                if state == State::Releasing {
+                    "being released"
+                } else {
+                    "released"
+                },
+            ),
+        ),
+        Why::Conflict(server) => needs(
+            Reason::OwnershipConflict,
+            conflict(facts, &uuid(server), named),
+        ),
+        Why::OtherCluster(server) => needs(
+            Reason::OwnershipConflict,
+            format!(
+                "{named}server {} belongs to another cluster; if it is not used there any more, take its tags that begin with fmo- off at the provider",
+                uuid(server)
+            ),
+        ),
+        Why::OtherNamespace(server) => plain(other_namespace(&uuid(server))),
+        Why::TagsMissing(server) => needs(
+            Reason::TagsMissing,
+            format!(
+                "server {} lost the tag that says whose it is; put it back at the provider: {}",
+                uuid(server),
+                facts
+                    .order()
+                    .and_then(|order| facts.order_tag(order))
+                    .unwrap_or_default()
+            ),
+        ),
+        Why::Missing(server) => waits(
+            Reason::ServerNotFound,
+            format!(
+                "server {} is not shown; looked for every {}",
+                uuid(server),
+                Interval(view.times.absence_check_interval)
+            ),
+        ),
+        Why::Gone(server) => gone(facts, server),
+        Why::Ended(_) | Why::Deletion | Why::Releasing => waits(
+            Reason::Releasing,
+            format!("the release has begun; looked at again every {idle}"),
+        ),
+    }
+}
+
+/// Two objects have the server, by record or order tag.
+fn conflict(facts: &Facts, server: &str, named: &str) -> String {
+    let others: Vec<&str> = match (facts.owner(), &facts.recorded) {
+        (Some(owner), Some(sighting)) => {
+            let tags = sighting.server.tags.iter().map(String::as_str);
+            tags.filter(|tag| marks::owner(tag).is_some_and(|of| of != owner.as_str()))
+                .collect()
+        }
+        _ => Vec::new(),
+    };
+    match others.is_empty() {
+        false => format!(
+            "server {server} has the order tag of another object, too; take that tag off at the provider: {}",
+            listed(others)
+        ),
+        true => format!(
+            "{named}server {server} is another object's, too, by its record or its order tag; delete that object, first with deletionPolicy Retain where it is of another namespace"
+        ),
+    }
+}
+
+/// Whether a server is looked for that a user may say is not there: that of an open order, or the recorded one while it is
+/// not shown, or any that a deleted object may have.
+fn is_sought(facts: &Facts) -> bool {
+    match facts.order() {
+        Some(order) if order.server.is_some() => !is_shown(facts),
+        Some(order) => order.outcome.is_none(),
+        None => facts.deleting() && facts.memory.protocol.in_flight() == InFlight::Possible,
+    }
+}
+
+/// Whether the recorded server is shown, in whatever state.
+pub fn is_shown(facts: &Facts) -> bool {
+    facts.recorded.is_some() && facts.memory.protocol.missing().is_none()
+}
+
+/// What stands in the way of the proof that there is no server, and by which token a user says that there is none.
+fn asked(facts: &Facts, against: &str) -> Said {
+    let situation = assume_absent(facts);
+    let remedy = facts.acknowledgements().remedy(&situation);
+    let recorded = facts.order().and_then(|order| order.server.as_deref());
+    let (reason, what) = match recorded {
+        Some(server) if is_shown(facts) => (
+            Reason::OutcomeUnknown,
+            format!("server {server} is over, and another one may have been ordered since"),
+        ),
+        Some(server) => (
+            Reason::ServerNotFound,
+            format!("server {server} is not shown"),
+        ),
+        None => (Reason::OutcomeUnknown, unknown(facts)),
+    };
+    let text = format!("{what}: {against}; if this object has no server there, {remedy}");
+    Said {
+        cause: Cause::needs_person(reason, text),
+        asks: vec![situation],
+    }
+}
+
+/// No list shows the server that the spec names. `named`: the field, as a prefix.
+pub fn named_not_found(named: &str, server: &str, idle: Interval) -> String {
+    format!(
+        "{named}the account shows no on-demand server {server}, and none is ordered in its place; correct the identifier, or the account; looked for again every {idle}"
+    )
+}
+
+/// The server that the spec names is of another namespace.
+pub fn other_namespace(server: &str) -> Cause {
+    Cause::needs_person(
+        Reason::OwnershipConflict,
+        format!(
+            "server {server} is of another namespace, so it is not adopted through a cluster account; have its tag that begins with fmo-order: taken off at the provider, and allowAdoption set in the entry of this namespace"
+        ),
+    )
+}
+
+/// The recorded server is not at the provider any more.
+fn gone(facts: &Facts, server: crate::protocol::ServerId) -> Said {
+    let situation = assume_absent(facts);
+    let text = format!(
+        "server {} is not at the provider any more; nothing is ordered in its place; delete this object; or, to order another one, {}",
+        uuid(server),
+        facts.acknowledgements().remedy(&situation)
+    );
+    Said {
+        cause: Cause::needs_person(Reason::ServerNotFound, text),
+        asks: vec![situation],
+    }
+}
+
+/// Servers of an earlier life of the namespace are live.
+fn exists(facts: &Facts, view: &View) -> Said {
+    let former = uuids(facts);
+    let first = former.first().map(String::as_str).unwrap_or_default();
+    let (namespace, name) = (facts.namespace(), facts.name());
+    let (are, it, they_are) = match former.len() {
+        1 => ("is", "it", "it is"),
+        _ => ("are", "one", "they are"),
+    };
+    let given = facts.acknowledgements();
+    let another = order_another(facts);
+    let adopt = to_adopt(facts).map(|(_, asked)| asked);
+    let to_take = match &adopt {
+        Some(asked) => given.remedy(asked),
+        None => remedy::set("externalID", first),
+    };
+    let to_order = another.iter().map(|asked| given.remedy(asked)).next();
+    let text = format!(
+        "{} of an earlier {namespace}/{name} {are} live and billed: {}; nothing is ordered; to adopt {it}, {to_take}; once {they_are} released, looked at every {}, one is ordered; to order another one now, {}",
+        counted(former.len(), "server"),
+        listed(former.iter().map(String::as_str)),
+        Interval(view.times.idle_poll_interval),
+        to_order.unwrap_or_default(),
+    );
+    Said {
+        cause: Cause::needs_person(Reason::ServerExists, text),
+        asks: another.into_iter().chain(adopt).collect(),
+    }
+}
+
+/// The moment until which the object waits: the same in each pass.
+fn moment(facts: &Facts, wait: &Wait) -> Timestamp {
+    let after = wait.list.map_or(Duration::ZERO, |list| list.after);
+    let after = i64::try_from(after.as_secs() + 1).unwrap_or(i64::MAX);
+    Timestamp::from_second(facts.wall_at_start.saturating_add(after)).unwrap_or_default()
+}
+
+fn progressing(facts: &Facts, why: Why) -> String {
+    let adopting = facts.order().and_then(|order| order.server.as_deref());
+    match (why, adopting) {
+        (Why::Settling, Some(uuid)) => format!(
+            "server {uuid} is being adopted: its tags are on, and it is read again after a minute"
+        ),
+        _ => "nothing is ordered until the servers of this account were listed".to_owned(),
+    }
+}
+
+/// What is not known, and what is looked for.
+fn unknown(facts: &Facts) -> String {
+    let sought = |order: &OrderRecord| facts.order_tag(order).unwrap_or_default();
+    match facts.order().filter(|order| order.outcome.is_none()) {
+        Some(order) if order.answer_lost => format!(
+            "the answer to the order was lost; looking for tag {}; nothing is ordered meanwhile",
+            sought(order)
+        ),
+        Some(order) => format!(
+            "an order was started, and it is not known whether it was sent; looking for tag {}; nothing is ordered meanwhile",
+            sought(order)
+        ),
+        None => {
+            "an order may have made a server, and its record is lost; nothing is ordered meanwhile"
+                .to_owned()
+        }
+    }
+}
+
+/// What happens by itself once the search is over.
+fn afterwards(facts: &Facts) -> &'static str {
+    match facts.deleting() {
+        true => {
+            "a server that is found is released or kept as the deletion policy says; once that is done, or there is none, this object goes by itself"
+        }
+        false => {
+            "a server that is found is this object's; if there is none, an order follows by itself"
+        }
+    }
+}
+
+/// Whether this wait is the first step of a new object, which is not worth a write.
+pub fn is_first_step(facts: &Facts, wait: &Wait) -> bool {
+    matches!(
+        wait.why,
+        Why::WaitingForList | Why::Settling | Why::ListIncomplete
+    ) && facts.memory.protocol.in_flight() == InFlight::Impossible
+        && facts.order().is_none()
+}

@@ -1,0 +1,234 @@
+//! What is said of servers from before the namespace was made again, and what a token for them is good for.
+
+use super::*;
+use crate::server::decide::{fence, order};
+use api::{ExternalReleasePolicy, lifetime::Replaced};
+
+const HELD: Short = (None, Some(Reason::ServerExists), true);
+const ORDERED: Short = (Some("Order"), Some(Reason::Ordering), false);
+
+fn beside(numbers: &[u8]) -> Case {
+    Case::new().beside(numbers)
+}
+
+fn planned(case: &Case) -> NewOrder {
+    match case.decide().effect {
+        Some(Effect::Order(planned)) => *planned,
+        other => panic!("nothing is ordered: {other:?}"),
+    }
+}
+
+#[test]
+fn a_token_orders_another_only_beside_exactly_those_that_are_live() {
+    let given = beside(&[1, 2]).given(OrderAnother);
+    assert_eq!(short(&given.decide()), ORDERED);
+    let (one, other) = (uuid(1), uuid(2));
+    let token = given.pending(OrderAnother).unwrap();
+    for said in ["", ",", "yes", "*", &one, &format!("{one},{other}")] {
+        let said_so = beside(&[1, 2]).written().giving(said);
+        assert_eq!(short(&said_so.decide()), HELD, "{said:?}");
+    }
+    let unshown = beside(&[1, 2]).giving(&token);
+    assert_eq!(short(&unshown.decide()), HELD, "status does not show it");
+    // One more makes it void, and so do one less and another one: also once the two are there again.
+    for live in [&[1, 2, 3][..], &[1], &[2, 3]] {
+        let changed = given.clone().beside(live);
+        assert_eq!(short(&changed.decide()), HELD, "{live:?}");
+        let told = changed.written();
+        assert_ne!(told.pending(OrderAnother).unwrap(), token);
+        assert_eq!(short(&told.decide()), HELD, "{live:?}");
+        assert_eq!(short(&told.beside(&[1, 2]).decide()), HELD, "{live:?}");
+    }
+    // None is live any more.
+    let free = given.beside(&[]);
+    assert_eq!(short(&free.decide()), ORDERED);
+    assert_eq!(free.written().pending(OrderAnother), None);
+}
+
+#[test]
+fn a_copied_manifest_and_its_status_order_nothing() {
+    let given = beside(&[1]).given(OrderAnother);
+    let copied = given.object(|o| o.metadata.uid = Some("uid-2".into()));
+    assert_eq!(short(&copied.decide()), HELD);
+    assert_eq!(short(&copied.written().decide()), HELD);
+}
+
+#[test]
+fn a_token_counts_until_an_order_may_have_made_a_server() {
+    let given = || beside(&[1]).given(OrderAnother);
+    let token = given().pending(OrderAnother).unwrap();
+    let record = order::open(&given().0, &planned(&given()), "nonce", secs(30));
+    assert_eq!(record.acknowledgement.as_ref(), Some(&token));
+    let started = order::status(&given().0, &record);
+    assert_eq!(
+        started.pending_acknowledgements.len(),
+        2,
+        "it may be refused"
+    );
+    let by_token = |outcome, server| {
+        let case = given().ordered(outcome, server);
+        case.order(|record| record.acknowledgement = Some(token.clone()))
+    };
+    // What is refused or never sent is tried again by the same token.
+    for outcome in [OrderOutcome::Refused, OrderOutcome::NotSent] {
+        let again = by_token(Some(outcome), None);
+        assert_eq!(short(&again.decide()).0, Some("Order"), "{outcome:?}");
+        let told = again.written();
+        assert_eq!(told.pending(OrderAnother).as_ref(), Some(&token));
+        assert!(told.0.status().acknowledged.is_empty());
+    }
+    let made = by_token(Some(OrderOutcome::Created), Some(2));
+    for case in [made.with(2, ServerStatus::Delivered), by_token(None, None)] {
+        let told = case.written();
+        assert_eq!(told.pending(OrderAnother), None, "{told:?}");
+        let used = told.0.status().acknowledged;
+        assert_eq!((used.len(), &used[0].token), (1, &token));
+    }
+}
+
+/// Somebody releases the server that was ordered beside another one, and it is replaced.
+#[test]
+fn a_token_orders_one_server_and_none_in_its_place() {
+    let given = beside(&[1])
+        .spec(|s| s.external_release_policy = Some(ExternalReleasePolicy::Reorder))
+        .given(OrderAnother);
+    let token = given.pending(OrderAnother).unwrap();
+    let made = given
+        .ordered(Some(OrderOutcome::Created), Some(2))
+        .order(|record| record.acknowledgement = Some(token.clone()))
+        .with(2, ServerStatus::Delivered);
+    let over = server(2, ServerStatus::Released, &[&cluster().tag(), &own_tag()]);
+    let due = made
+        .written()
+        .showing(over.clone())
+        .seen_at(RUNNING)
+        .memory(|m| m.over_seen(Some(&over), RUNNING - secs(700)))
+        .object(|o| {
+            o.status.as_mut().unwrap().replaced_servers = vec![Replaced {
+                uuid: uuid(2),
+                provider_status: "released".into(),
+                location: "here".into(),
+                instance_type: "small".into(),
+                recorded_at: time(START),
+            }];
+        });
+    assert_eq!(short(&due.clone().beside(&[]).decide()).0, Some("Order"));
+    assert_eq!(short(&due.decide()), HELD);
+    let told = due.written();
+    assert_ne!(told.pending(OrderAnother).unwrap(), token);
+    assert_eq!(short(&told.decide()), HELD);
+    // The next token orders the next one.
+    assert_eq!(short(&told.given(OrderAnother).decide()).0, Some("Order"));
+}
+
+#[test]
+fn a_server_that_shows_by_the_time_of_the_order_stops_it_right_before() {
+    let plan = planned(&Case::new());
+    let may_start = |case: Case| fence::may_start(&case.0, &plan);
+    assert!(may_start(Case::new()));
+    assert!(!may_start(beside(&[1])));
+    let given = beside(&[1]).given(OrderAnother);
+    let plan = planned(&given);
+    assert!(fence::may_start(&given.0, &plan));
+    assert!(!fence::may_start(&given.beside(&[1, 2]).0, &plan));
+}
+
+#[test]
+fn any_number_of_servers_has_one_token_and_a_short_message() {
+    for most in [1, 2, 4, 9, 60] {
+        let numbers: Vec<u8> = (1..=most).collect();
+        let case = beside(&numbers);
+        let message = message(&case.decide());
+        assert!(message.len() < 900, "{}: {message}", message.len());
+        let given = case.given(OrderAnother);
+        assert_eq!(short(&given.decide()), ORDERED, "{message}");
+        let asked = given.0.status().pending_acknowledgements;
+        assert!(asked[0].subject.chars().count() <= 256, "{asked:?}");
+        let others: Vec<u8> = (2..=most + 1).collect();
+        assert_eq!(short(&given.beside(&others).decide()), HELD, "{message}");
+    }
+}
+
+#[test]
+fn servers_of_an_earlier_life_are_asked_about_once() {
+    let bare = || protocol::alone(Case::new().met(300));
+    assert!(bare().written().pending(AssumeAbsent).is_some());
+    // They show as well as known ones that the list is not empty by mistake.
+    let asked = bare().beside(&[1]).written();
+    assert_eq!(short(&asked.decide()), HELD);
+    assert_eq!(asked.pending(AssumeAbsent), None);
+    let token = asked.pending(OrderAnother).unwrap();
+    assert_eq!(short(&asked.giving(&token).decide()).0, Some("Order"));
+}
+
+#[test]
+fn a_token_is_void_once_a_server_of_the_order_is_shown() {
+    let given = protocol::alone(protocol::open()).given(AssumeAbsent);
+    let token = given.pending(AssumeAbsent);
+    let found = given.with(1, ServerStatus::Delivered).written();
+    assert_eq!(short(&found.decide()).1, Some(Reason::Delivered));
+    let told = found.written();
+    assert_eq!(
+        (told.pending(AssumeAbsent), told.0.status().acknowledged),
+        (None, vec![])
+    );
+    // It is not shown any more: that is another situation.
+    let lost = told.facts(|f| f.own.clear()).met(300).missed(&[800, 960]);
+    assert_ne!(lost.clone().written().pending(AssumeAbsent), token);
+    assert_eq!(short(&lost.decide()).1, Some(Reason::ServerNotFound));
+}
+
+#[test]
+fn the_token_of_an_order_without_a_record_is_used_up_as_the_next_one_starts() {
+    let given = protocol::alone(Case::new().met(300)).given(AssumeAbsent);
+    // Also where the order is queued, or waits after a failure, and only what is said of it is written.
+    for due in [given.clone(), given.written()] {
+        let record = order::open(&due.0, &planned(&due), "nonce", secs(30));
+        let started = order::status(&due.0, &record);
+        assert_eq!(started.pending_acknowledgements, []);
+        assert_eq!(started.acknowledged.len(), 1);
+    }
+}
+
+#[test]
+fn the_message_says_what_is_live_and_what_to_do() {
+    let case = beside(&[1, 2]);
+    let message = message(&case.decide());
+    let (one, other) = (uuid(1), uuid(2));
+    let asked = case.clone().written().0.status().pending_acknowledgements;
+    assert_eq!(asked[0].subject, format!("next to {one}, {other}"));
+    for words in [
+        &format!("2 servers of an earlier shop/web are live and billed: {one}, {other}"),
+        &format!("set spec.externalID to {one}"),
+        "once they are released",
+        "every 2m",
+    ] {
+        assert!(message.contains(words), "{words:?} is not in {message:?}");
+    }
+    let remedy = format!("set flexmetal.dev/acknowledge to {}", asked[0].token);
+    assert!(
+        message.ends_with(&remedy),
+        "what costs comes last: {message}"
+    );
+    // It looks again by itself.
+    assert_ne!(case.decide().again, Again::AtOnce);
+}
+
+#[test]
+fn the_message_names_the_tag_to_put_back() {
+    let message = message(&protocol::stripped(&[]).decide());
+    assert!(message.contains(&own_tag()), "{message}");
+}
+
+#[test]
+fn what_is_not_asked_any_more_is_withdrawn() {
+    let asked = beside(&[1]).written();
+    let named = asked.clone().named(1, None);
+    let made = asked
+        .given(OrderAnother)
+        .ordered(Some(OrderOutcome::Created), Some(2));
+    for case in [named, made.with(2, ServerStatus::Delivered)] {
+        let told = case.written().0.status().pending_acknowledgements;
+        assert_eq!(told, []);
+    }
+}

@@ -1,0 +1,670 @@
+//! What comes of each step and each wait of the protocol: the effect, the reason, what a user may acknowledge then, and
+//! what that leads to. Which step follows from which facts is walked in `tests/protocol` of this crate.
+
+use super::{
+    external::{self, through_cluster_account},
+    machine::kept,
+    release::deleted,
+    *,
+};
+use crate::{readings::words, server::memory::Observation};
+use Reason::{
+    Delivered, OutcomeUnknown, OwnershipConflict, Progressing, ProviderUnreachable,
+    ProvisioningFailed, ReleasedExternally, Releasing, ServerExists, ServerNotFound, TagsMissing,
+    WaitingForListing,
+};
+
+/// A case, the reason of Ready and whether a person is needed, and what a user may acknowledge.
+type Line = (
+    &'static str,
+    Case,
+    Option<(Reason, bool)>,
+    &'static [AcknowledgementEffect],
+);
+
+/// Cases that say the same.
+fn lines(
+    told: Option<(Reason, bool)>,
+    asks: &'static [AcknowledgementEffect],
+    cases: Vec<(&'static str, Case)>,
+) -> impl Iterator<Item = Line> {
+    let line = move |(what, case)| (what, case, told, asks);
+    cases.into_iter().map(line)
+}
+
+/// They say nothing new.
+fn quiet(cases: Vec<(&'static str, Case)>) -> impl Iterator<Item = Line> {
+    lines(None, &[], cases)
+}
+
+/// They go on by themselves.
+fn wait(reason: Reason, cases: Vec<(&'static str, Case)>) -> impl Iterator<Item = Line> {
+    lines(Some((reason, false)), &[], cases)
+}
+
+/// A person has to do something.
+fn hold(reason: Reason, cases: Vec<(&'static str, Case)>) -> impl Iterator<Item = Line> {
+    lines(Some((reason, true)), &[], cases)
+}
+
+/// A user may acknowledge that there is no server.
+fn ask(reason: Reason, cases: Vec<(&'static str, Case)>) -> impl Iterator<Item = Line> {
+    lines(Some((reason, true)), &[AssumeAbsent], cases)
+}
+
+/// Its order has an unknown outcome, and absence may be believed by now.
+pub(super) fn open() -> Case {
+    Case::new().ordered(None, None).met(300)
+}
+
+/// It has a finalizer and no record, since long.
+fn bare() -> Case {
+    Case::new().met(300)
+}
+
+/// Its server is on record, since long, and not shown.
+pub(super) fn created() -> Case {
+    Case::new()
+        .ordered(Some(OrderOutcome::Created), Some(1))
+        .met(300)
+}
+
+/// Its server is shown with these tags alone.
+pub(super) fn stripped(tags: &[&str]) -> Case {
+    let bare = seen(server(1, ServerStatus::Delivered, tags));
+    created().facts(|f| f.recorded = Some(bare))
+}
+
+/// Reads and lists do not show its server any more.
+pub(super) fn gone() -> Case {
+    created().missed(&[800, 960])
+}
+
+/// It is about to take the server that its spec names.
+pub(super) fn adopting() -> Case {
+    let named = external::named(&[]).ordered(Some(OrderOutcome::Adopting), Some(5));
+    named.facts(|f| f.recorded = f.named.as_ref().and_then(|named| named.shown.clone()))
+}
+
+/// Both tags are on that server, since then.
+fn claimed(case: Case, at: u64) -> Case {
+    case.memory(|m| m.protocol.claimed(ownership::server_id(&uuid(5)), secs(at)))
+}
+
+/// No other server is known that lists must show.
+pub(super) fn alone(case: Case) -> Case {
+    case.view(|v| v.known.clear())
+}
+
+/// The account has another ID by now.
+pub(super) fn elsewhere(case: Case) -> Case {
+    case.view(|v| v.lineage = Some("33333333cccc".into()))
+}
+
+/// This process has just become leader.
+fn led(case: Case) -> Case {
+    case.facts(|f| f.acting_since = secs(980))
+}
+
+/// Its last orders failed so often that a user has to look.
+pub(super) fn lost() -> Case {
+    let absent = Case::new().ordered(Some(OrderOutcome::Absent), None);
+    absent.order(|record| record.lost = 2)
+}
+
+fn with_tags(more: &[&str]) -> Server {
+    let tags = [cluster().tag(), own_tag()];
+    let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
+    server(1, ServerStatus::Delivered, &[&tags, more].concat())
+}
+
+fn number(number: u8) -> Vec<ServerId> {
+    vec![ServerId::parse(&uuid(number)).unwrap()]
+}
+
+fn refused() -> Case {
+    Case::new().ordered(Some(OrderOutcome::Refused), None)
+}
+
+fn living() -> impl Iterator<Item = Line> {
+    let new = Case::new;
+    let named = |status| new().named(5, Some(server(5, status, &[])));
+    let unreachable = |v: &mut View| {
+        let text = "away; tried again every 15s".to_owned();
+        v.last_error = Some((Reason::ProviderUnreachable, text));
+    };
+    let away = new().unlisted().view(unreachable);
+    let missed = created().missed(&[980]);
+    let led = led(new().loose().met(960));
+    let claimed = claimed(adopting(), 990);
+    let replaced = kept(ServerStatus::Releasing).begun(1);
+    let owned = external::named(&[&other_tag()]).facts(|f| f.owned_elsewhere = number(5));
+    let taken = external::named(&[]).facts(|f| f.recorded_elsewhere = number(5));
+    let foreign = external::named(&["fmo-cluster:fedcba9876543210"]);
+    let abroad = external::named(&[&external::tag_of("bank")]);
+    let abroad = through_cluster_account(abroad, Some(true));
+    let shared = created().showing(with_tags(&[&other_tag()]));
+    let suspected = refused().met(300).suspecting(1);
+    let first = vec![("one of an earlier namespace", new().beside(&[1]))];
+    let two = vec![("two of an earlier namespace", new().beside(&[1, 2]))];
+    let exists = Some((ServerExists, true));
+    quiet(vec![
+        ("no list yet", new().unlisted()),
+        ("not found a moment ago", missed),
+    ])
+    .chain(wait(
+        ProviderUnreachable,
+        vec![("no list, as looks fail", away)],
+    ))
+    .chain(wait(
+        WaitingForListing,
+        vec![
+            ("made before it leads", led),
+            ("the finalizer alone", new().met(500)),
+            ("incomplete lists", new().empty()),
+        ],
+    ))
+    .chain(wait(
+        OutcomeUnknown,
+        vec![("open", new().ordered(None, None))],
+    ))
+    .chain(wait(Progressing, vec![("claimed a moment ago", claimed)]))
+    .chain(wait(Releasing, vec![("released to be replaced", replaced)]))
+    .chain(ask(
+        OutcomeUnknown,
+        vec![
+            ("open, incomplete lists", open().empty()),
+            ("open, no known server", alone(open())),
+            ("open, an untagged server", open().suspecting(1)),
+            ("the finalizer, no known server", alone(bare())),
+            ("the finalizer, an untagged one", bare().suspecting(1)),
+            ("refused, when met an untagged one", suspected),
+            ("lost twice in a row", lost()),
+            ("open, another account", elsewhere(open())),
+            ("recorded, another account", elsewhere(created())),
+        ],
+    ))
+    .chain(ask(
+        ServerNotFound,
+        vec![("gone", gone()), ("gone, no known server", alone(gone()))],
+    ))
+    .chain(lines(exists, &[OrderAnother, Adopt], first))
+    .chain(lines(exists, &[OrderAnother], two))
+    .chain(hold(
+        ServerNotFound,
+        vec![("named, not there", new().named(5, None))],
+    ))
+    .chain(hold(
+        ProvisioningFailed,
+        vec![
+            ("named, failed", named(ServerStatus::Failed)),
+            ("failed", kept(ServerStatus::Failed)),
+        ],
+    ))
+    .chain(hold(
+        ReleasedExternally,
+        vec![
+            ("named, releasing", named(ServerStatus::Releasing)),
+            ("named, released", named(ServerStatus::Released)),
+            ("released by others", kept(ServerStatus::Released)),
+        ],
+    ))
+    .chain(hold(
+        OwnershipConflict,
+        vec![
+            ("named, another object's by its tag", owned),
+            ("named, another object's by its record", taken),
+            ("named, another cluster's", foreign),
+            ("named, another namespace's", abroad),
+            ("recorded, another object's tag, too", shared),
+        ],
+    ))
+    .chain(hold(
+        TagsMissing,
+        vec![
+            ("no tags any more", stripped(&[])),
+            ("another object's tag alone", stripped(&[&other_tag()])),
+        ],
+    ))
+}
+
+fn ending() -> impl Iterator<Item = Line> {
+    let protected = deleted(ServerStatus::Delivered).spec(|s| s.deletion_protection = Some(true));
+    let shared = created().showing(with_tags(&[&other_tag()]));
+    let bare_now = Case::new().loose().deleting();
+    let unlisted = refused().met(300).unlisted().deleting();
+    let led = led(refused().met(960)).deleting();
+    let open_now = Case::new().ordered(None, None).deleting();
+    let begun = deleted(ServerStatus::Releasing).begun(1);
+    quiet(vec![
+        ("deleted, nothing of ours on it", bare_now),
+        ("deleted, refused, no list yet", unlisted),
+    ])
+    .chain(wait(
+        WaitingForListing,
+        vec![("deleted, refused, a new leader", led)],
+    ))
+    .chain(wait(OutcomeUnknown, vec![("deleted, open", open_now)]))
+    .chain(wait(
+        Reason::Protected,
+        vec![("deleted, a policy", protected)],
+    ))
+    .chain(wait(
+        Releasing,
+        vec![
+            (
+                "deleted, released by others",
+                deleted(ServerStatus::Releasing),
+            ),
+            ("deleted, under way", begun),
+        ],
+    ))
+    .chain(ask(
+        OutcomeUnknown,
+        vec![
+            ("deleted, incomplete lists", open().empty().deleting()),
+            ("deleted, the finalizer", alone(bare()).deleting()),
+            ("deleted, another account", elsewhere(created()).deleting()),
+        ],
+    ))
+    .chain(hold(
+        TagsMissing,
+        vec![("deleted, no tags", stripped(&[]).deleting())],
+    ))
+    .chain(hold(
+        OwnershipConflict,
+        vec![("deleted, shared", shared.deleting())],
+    ))
+}
+
+#[test]
+fn each_wait_has_its_reason_and_asks_what_a_user_may_acknowledge() {
+    for (what, case, told, asks) in living().chain(ending()) {
+        let (effect, reason, stalled) = short(&case.decide());
+        let told_now = reason.map(|reason| (reason, stalled));
+        assert_eq!((effect, told_now), (None, told), "{what}");
+        let asked = case.written().0.status().pending_acknowledgements;
+        let asked: Vec<_> = asked.into_iter().map(|asked| asked.effect).collect();
+        assert_eq!(asked, asks, "{what}");
+    }
+}
+
+#[test]
+fn each_message_says_what_comes_next() {
+    for (what, case, ..) in living().chain(ending()) {
+        for condition in &case.decide().draft.conditions {
+            let complaints = words::complaints(condition);
+            assert!(
+                complaints.is_empty(),
+                "{what}: {complaints:?}: {condition:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_message_stays_the_same_from_pass_to_pass() {
+    for (what, case, told, _) in living().chain(ending()) {
+        if told.is_none() {
+            continue;
+        }
+        let first = message(&case.decide());
+        let later = case.written().facts(|f| {
+            f.now.mono += secs(30);
+            f.now.wall += 30;
+        });
+        assert_eq!(message(&later.decide()), first, "{what}");
+        for asked in later.0.status().pending_acknowledgements {
+            let remedy = format!("set {ACKNOWLEDGE} to {}", asked.token);
+            assert!(asked.effect == Adopt || first.contains(&remedy), "{first}");
+        }
+    }
+}
+
+#[test]
+fn each_step_comes_to_its_effect() {
+    let new = Case::new;
+    let kept = || kept(ServerStatus::Delivered);
+    let retained = || retained(1, ServerStatus::Delivered);
+    let own = new().loose().with(1, ServerStatus::Delivered);
+    let loose = kept().object(|o| o.metadata.finalizers = None);
+    let suspended = adopting().spec(|s| s.suspend = Some(true));
+    let was_retained = new().showing(retained()).deleting();
+    let goes_on = |effect, reason| (effect, reason, false);
+    come_to(
+        goes_on(Some("Order"), Some(Reason::Ordering)),
+        vec![("new", new())],
+    );
+    come_to(
+        goes_on(Some("AddFinalizer"), None),
+        vec![("before it adopts", own), ("where it is gone", loose)],
+    );
+    come_to(
+        goes_on(Some("Claim"), Some(Progressing)),
+        vec![("adopting", adopting())],
+    );
+    let claimed = vec![("claimed long ago", claimed(adopting(), 930))];
+    come_to(goes_on(Some("Adopt"), Some(Progressing)), claimed);
+    let suspended = vec![("suspended meanwhile", suspended)];
+    come_to(goes_on(None, Some(Reason::Suspended)), suspended);
+    come_to(goes_on(None, Some(Delivered)), vec![("kept", kept())]);
+    let unretained = vec![("retained", kept().showing(retained()))];
+    come_to(goes_on(Some("RemoveTag"), Some(Delivered)), unretained);
+    come_to(goes_on(Some("Read"), None), vec![("not shown", created())]);
+    come_to(
+        goes_on(Some("RemoveFinalizer"), None),
+        vec![
+            ("deleted before any order", new().deleting()),
+            ("deleted, refused", refused().deleting()),
+            ("deleted, gone", gone().deleting()),
+            ("deleted, one was retained before", was_retained),
+        ],
+    );
+}
+
+#[test]
+fn a_record_is_written_and_the_next_pass_is_at_once() {
+    let answered = |outcome, server| {
+        let record = Box::new(order_record(Some(outcome), server));
+        let case = Case::new().ordered(None, None);
+        case.memory(|m| m.note(Observation::Ordered(record), RUNNING))
+    };
+    let absent = |case: Case| {
+        case.memory(|m| {
+            m.protocol.listed_absent(secs(400));
+            m.protocol.listed_absent(secs(990));
+        })
+    };
+    let taken = adopting().facts(|f| f.recorded_elsewhere = number(5));
+    let released =
+        adopting().facts(|f| f.recorded = Some(seen(server(5, ServerStatus::Released, &[]))));
+    let released = released.facts(|f| f.named = None);
+    use OrderOutcome::{Absent, Adopting, Created, NotSent, Refused};
+    let of = |outcome, server: Option<u8>| Some((Some(outcome), server.map(uuid)));
+    let own = |case: Case| case.with(1, ServerStatus::Created);
+    let failed = || kept(ServerStatus::Failed).with(2, ServerStatus::Delivered);
+    for (what, case, expected) in [
+        (
+            "its own server shows",
+            own(Case::new()),
+            of(Adopting, Some(1)),
+        ),
+        (
+            "so it does on deletion",
+            own(Case::new().deleting()),
+            of(Adopting, Some(1)),
+        ),
+        (
+            "whatever its order came to",
+            own(refused()),
+            of(Adopting, Some(1)),
+        ),
+        (
+            "the named one",
+            external::named(&["web"]),
+            of(Adopting, Some(5)),
+        ),
+        (
+            "the server of the open order",
+            own(open()),
+            of(Created, Some(1)),
+        ),
+        (
+            "the answer: created",
+            answered(Created, Some(1)),
+            of(Created, Some(1)),
+        ),
+        (
+            "the answer: refused",
+            answered(Refused, None),
+            of(Refused, None),
+        ),
+        ("not sent", answered(NotSent, None), of(NotSent, None)),
+        ("absence is confirmed", absent(open()), of(Absent, None)),
+        ("another live one", failed(), of(Adopting, Some(2))),
+        ("another object has it", taken, None),
+        ("it was released meanwhile", released, None),
+    ] {
+        let decision = case.decide();
+        assert_eq!(outcome(&decision), expected, "{what}");
+        let next = (&decision.effect, decision.again);
+        assert_eq!(next, (&None, Again::AtOnce), "{what}");
+    }
+    let counts = |case: Case| {
+        let order = absent(case).decide().draft.status.records.order.unwrap();
+        (order.lost, order.cut)
+    };
+    assert_eq!(counts(open()), (0, 1));
+    let lost = Case::new().ordered(None, None);
+    assert_eq!(
+        counts(lost.order(|record| record.answer_lost = true).met(300)),
+        (1, 0)
+    );
+    // The record of a release goes once its server came to life.
+    let decision = kept(ServerStatus::Delivered).begun(1).decide();
+    assert_eq!(
+        (decision.draft.status.records.release, decision.again),
+        (None, Again::AtOnce)
+    );
+}
+
+#[test]
+fn what_a_user_acknowledges_leads_on() {
+    let order = |case: Case| match case.decide().effect {
+        Some(Effect::Order(plan)) => (plan.lost, plan.cut),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(order(Case::new().beside(&[1]).given(OrderAnother)), (0, 0));
+    assert_eq!(order(alone(bare()).given(AssumeAbsent)), (0, 0));
+    assert_eq!(order(bare().suspecting(1).given(AssumeAbsent)), (0, 0));
+    assert_eq!(
+        order(refused().met(300).suspecting(1).given(AssumeAbsent)),
+        (0, 0)
+    );
+    assert_eq!(
+        order(lost().given(AssumeAbsent)),
+        (0, 0),
+        "the count starts anew"
+    );
+    let adopts = Case::new().beside(&[1]).given(Adopt).decide();
+    assert_eq!(
+        outcome(&adopts),
+        Some((Some(OrderOutcome::Adopting), Some(uuid(1))))
+    );
+    for (what, stuck) in [
+        ("incomplete lists", open().empty()),
+        ("no known server", alone(open())),
+        ("an untagged server", open().suspecting(1)),
+        ("another account", elsewhere(open())),
+        ("another account, recorded", elsewhere(created())),
+        ("gone", gone()),
+        ("gone for all that is shown", alone(gone())),
+    ] {
+        let given = stuck.given(AssumeAbsent);
+        let token = given.pending(AssumeAbsent).unwrap();
+        let status = given.decide().draft.status;
+        let order = status.records.order.unwrap();
+        assert_eq!(order.outcome, Some(OrderOutcome::Absent), "{what}");
+        assert_eq!((order.lost, order.cut, status.uuid), (0, 0, None), "{what}");
+        assert_eq!(status.acknowledged[0].token, token, "{what}");
+        assert_eq!(status.pending_acknowledgements, [], "{what}");
+    }
+    for (what, stuck) in [
+        ("the finalizer alone", alone(bare())),
+        ("open", alone(open())),
+        ("not shown", alone(gone())),
+    ] {
+        // That of an open order is written first.
+        let given = stuck.deleting().given(AssumeAbsent).written();
+        assert_eq!(short(&given.decide()).0, Some("RemoveFinalizer"), "{what}");
+    }
+    // Before the grace period is over, what was under way may still show.
+    let early = elsewhere(Case::new().ordered(None, None)).given(AssumeAbsent);
+    assert_eq!(short(&early.decide()), (None, Some(OutcomeUnknown), true));
+}
+
+/// The record and the finalizer of an open order were taken off it.
+fn wiped() -> Case {
+    let bare = open().object(|o| (o.metadata.finalizers, o.status) = (None, None));
+    bare.facts(|f| {
+        let object = ownership::object(f);
+        f.memory.protocol.see(&object, None, false, secs(350));
+    })
+}
+
+#[test]
+fn an_object_without_finalizer_and_record_can_be_acknowledged() {
+    for stuck in [
+        Case::new().loose().met(300).suspecting(1),
+        wiped().suspecting(1),
+        alone(wiped()),
+    ] {
+        let given = stuck.given(AssumeAbsent);
+        assert_eq!(short(&given.decide()).0, Some("Order"));
+    }
+}
+
+#[test]
+fn incomplete_lists_ask_nothing_of_who_knows_that_no_order_is_under_way() {
+    for case in [refused().empty(), refused().met(300).empty().deleting()] {
+        assert_eq!(
+            short(&case.decide()),
+            (None, Some(WaitingForListing), false)
+        );
+    }
+    // Who does not know is told what to do at the account: no acknowledgement of its own makes such a list complete.
+    let bare = bare().empty().written();
+    assert_eq!(bare.pending(AssumeAbsent), None);
+    let message = message(&bare.decide());
+    assert!(message.contains("of ProviderAccount"), "{message}");
+}
+
+#[test]
+fn a_record_of_another_account_whose_server_shows_can_be_acknowledged() {
+    let case = elsewhere(kept(ServerStatus::Delivered));
+    let later = case.clone().written().facts(|f| f.now.wall += 30);
+    assert_eq!(message(&later.decide()), message(&case.decide()));
+    assert!(later.written().pending(AssumeAbsent).is_some());
+}
+
+#[test]
+fn a_token_is_for_what_stood_in_the_way() {
+    let given = open().empty().given(AssumeAbsent);
+    let listed = open().suspecting(1).0;
+    let shown = given.facts(|f| (f.account, f.suspects) = (listed.account, listed.suspects));
+    assert_eq!(outcome(&shown.decide()), Some((None, None)));
+}
+
+#[test]
+fn the_token_of_an_adoption_is_used_up() {
+    let given = Case::new().beside(&[1]).given(Adopt);
+    let token = given.pending(Adopt).unwrap();
+    let status = given.written().0.status();
+    assert_eq!(
+        (
+            status.acknowledged[0].token.clone(),
+            status.pending_acknowledgements
+        ),
+        (token, vec![])
+    );
+}
+
+#[test]
+fn one_that_was_retained_hides_no_other_one() {
+    let case = Case::new().showing(retained(1, ServerStatus::Delivered));
+    let case = case.with(2, ServerStatus::Delivered).deleting();
+    let adopts = Some((Some(OrderOutcome::Adopting), Some(uuid(2))));
+    assert_eq!(outcome(&case.decide()), adopts);
+}
+
+#[test]
+fn nothing_is_decided_before_account_and_namespace_are_known() {
+    let unread = Case::new()
+        .facts(|f| f.namespace_uid = Err("no".into()))
+        .decide();
+    assert_eq!(short(&unread), (None, Some(Reason::Pending), false));
+    assert_eq!(unread.again, Again::After(secs(5)));
+    let unrecorded = Case::new().view(|v| v.lineage = None).decide();
+    assert_eq!(short(&unrecorded), (None, Some(Reason::Pending), false));
+}
+
+#[test]
+fn a_record_is_read_as_it_was_written() {
+    use OrderOutcome::{Absent, Adopting, Created, NotSent, Refused};
+    let open = Case::new().ordered(None, None);
+    for (outcome, server) in [
+        (None, None),
+        (Some(Created), Some(1)),
+        (Some(Refused), None),
+        (Some(NotSent), None),
+        (Some(Absent), None),
+        (Some(Adopting), Some(1)),
+    ] {
+        let case = Case::new().ordered(outcome, server);
+        let known = case.0.order().unwrap();
+        let read = ownership::order(known);
+        let written = |case: &Case| ownership::record(&case.0, case.0.view().unwrap(), &read);
+        assert_eq!(&written(&case), known);
+        // Where another record was before, or none.
+        assert_eq!(ownership::order(&written(&open)), read);
+        let new = ownership::order(&written(&Case::new()));
+        let nonce = new.nonce;
+        assert_eq!(new, crate::protocol::Order { nonce, ..read });
+    }
+}
+
+#[test]
+fn tags_say_whose_a_server_is() {
+    let now = Case::new().0.now.wall;
+    let (own, former, other) = (own_tag(), former_tag(), other_tag());
+    let elsewhere = external::tag_of("bank");
+    let far = seq(now + 2 * 86_400);
+    let ahead = owner().order_tag(far);
+    let cluster_tag = cluster().tag();
+    let read = |tags: &[&str]| {
+        let case = Case::new();
+        let read = ownership::read(&case.0, &owner(), &server(1, ServerStatus::Delivered, tags));
+        let flags = [
+            (read.has_cluster_tag, "cluster"),
+            (read.has_other_cluster, "foreign"),
+            (read.is_of_former_namespace, "former"),
+            (read.has_other_owner, "others"),
+            (read.has_other_namespace, "elsewhere"),
+            (read.is_retained, "retained"),
+        ];
+        let flags = flags.into_iter().filter(|(is_so, _)| *is_so);
+        (
+            read.own_seq,
+            flags.map(|(_, what)| what).collect::<Vec<_>>(),
+        )
+    };
+    let (number, none) = (Some(seq(EPOCH)), Vec::<&str>::new());
+    assert_eq!(read(&["web", "fmo-order:web"]), (None, none.clone()));
+    assert_eq!(read(&[&cluster_tag, &own]), (number, vec!["cluster"]));
+    assert_eq!(
+        read(&[&own, &owner().order_tag(7)]),
+        (number, none.clone()),
+        "the highest number"
+    );
+    // A clock that is behind takes nobody's server away.
+    assert_eq!(read(&[&ahead]), (Some(far), none));
+    assert_eq!(read(&[&former]), (None, vec!["former", "others"]));
+    assert_eq!(read(&[&own, &other]), (number, vec!["others"]));
+    assert_eq!(read(&[&elsewhere]), (None, vec!["others", "elsewhere"]));
+    assert_eq!(
+        read(&["fmo-cluster:fedcba9876543210"]),
+        (None, vec!["foreign"])
+    );
+    assert_eq!(read(&[&own, RETAINED_TAG]), (number, vec!["retained"]));
+}
+
+#[test]
+fn an_object_that_is_made_again_has_the_same_owner() {
+    let owner_with = |change: fn(&mut Facts)| Case::new().facts(change).0.owner();
+    let again = |f: &mut Facts| Arc::make_mut(&mut f.object).metadata.uid = Some("uid-2".into());
+    assert_eq!(owner_with(again), Some(owner()));
+    let namespace = owner_with(|f| f.namespace_uid = Ok("ns-2".into())).unwrap();
+    assert_ne!(namespace, owner());
+    assert_eq!(namespace.place(), owner().place());
+    assert_eq!(owner_with(|f| f.namespace_uid = Err("no".into())), None);
+}

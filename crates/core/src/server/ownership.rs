@@ -1,0 +1,379 @@
+//! The facts of a server object as the protocol reads them, and its records as they are written.
+
+use super::{
+    decide::release,
+    facts::{Facts, is_same_uuid},
+};
+use crate::{
+    account::{
+        marks,
+        view::{Sighting, View},
+    },
+    owner::{self, Owner},
+    protocol::{
+        self, Acknowledged, After, End, Known, List, Object, ObjectUid, Order, Outcome, State,
+    },
+};
+use api::{
+    account::KnownServer, names::CLUSTER_TAG, order::OrderRecord, references::AccountKind,
+    server::OrderOutcome,
+};
+use hosting_types::{Server, ServerStatus};
+use sha2::{Digest as _, Sha256};
+use std::time::Duration;
+
+/// What the protocol reads of servers, before it is handed in.
+pub struct Shown {
+    servers: Vec<protocol::Server>,
+    recorded_elsewhere: Vec<protocol::ServerId>,
+    owned_elsewhere: Vec<protocol::ServerId>,
+}
+
+/// A server by its UUID.
+pub fn server_id(uuid: &str) -> protocol::ServerId {
+    let digits = uuid.chars().filter_map(|c| c.to_digit(16));
+    protocol::ServerId(digits.fold(0, |id, digit| (id << 4) | u128::from(digit)))
+}
+
+/// The UUID of a server, spelt as the provider or whoever named it does.
+pub fn uuid_of(facts: &Facts, id: protocol::ServerId) -> String {
+    let shown = sightings(facts).map(|s| s.server.id.as_str());
+    let recorded = facts.order().and_then(|order| order.server.as_deref());
+    let named = facts.object.spec.external_id.as_deref();
+    let mut texts = shown.chain(recorded).chain(named);
+    let text = texts.find(|text| server_id(text) == id);
+    text.map_or_else(|| uuid(id), str::to_owned)
+}
+
+/// The UUID of a server.
+pub fn uuid(id: protocol::ServerId) -> String {
+    let digits = format!("{:032x}", id.0);
+    let parts = [
+        &digits[..8],
+        &digits[8..12],
+        &digits[12..16],
+        &digits[16..20],
+        &digits[20..],
+    ];
+    parts.join("-")
+}
+
+fn hash(text: &str) -> u128 {
+    let digest = Sha256::digest(text.as_bytes());
+    let bytes = digest.iter().take(16);
+    bytes.fold(0, |hash, byte| (hash << 8) | u128::from(*byte))
+}
+
+/// An object by its UID.
+pub fn object_uid(uid: &str) -> ObjectUid {
+    ObjectUid(hash(uid))
+}
+
+/// An account by its ID.
+pub fn account_id(id: &str) -> protocol::AccountId {
+    let hash = hash(id).to_be_bytes();
+    protocol::AccountId(
+        hash.iter()
+            .take(8)
+            .fold(0, |id, byte| (id << 8) | u64::from(*byte)),
+    )
+}
+
+/// A nonce; 0 where none was drawn.
+fn nonce(text: &str) -> u64 {
+    match text.is_empty() {
+        true => 0,
+        false => account_id(text).0,
+    }
+}
+
+/// A record as the protocol reads it.
+pub fn order(record: &OrderRecord) -> Order {
+    let server = record.server.as_deref().map(server_id);
+    let outcome = match (record.outcome, server) {
+        (Some(OrderOutcome::Created), Some(server)) => Outcome::Created(server),
+        (Some(OrderOutcome::Adopting), Some(server)) => Outcome::Adopting(server),
+        (Some(OrderOutcome::Refused), _) => Outcome::Refused,
+        (Some(OrderOutcome::NotSent), _) => Outcome::NotSent,
+        (Some(OrderOutcome::Absent), _) => Outcome::Absent,
+        (None | Some(OrderOutcome::Created | OrderOutcome::Adopting), _) => Outcome::Open,
+    };
+    Order {
+        uid: object_uid(&record.uid),
+        seq: record.seq,
+        nonce: nonce(&record.nonce),
+        send_by: record.send_by,
+        account: account_id(&record.account_id),
+        outcome,
+        answer_lost: record.answer_lost,
+        lost: record.lost,
+        cut: record.cut,
+    }
+}
+
+/// The record to write for a record of the protocol.
+pub fn record(facts: &Facts, view: &View, next: &Order) -> OrderRecord {
+    let now = facts.now.wall;
+    let same = facts.order().filter(|known| {
+        let known = order(known);
+        (known.seq, known.nonce) == (next.seq, next.nonce)
+    });
+    // What this process knows of the answer says more than the protocol does.
+    let answered = facts.memory.answer.as_deref().filter(|answer| {
+        let answer = order(answer);
+        (answer.seq, answer.nonce, answer.outcome) == (next.seq, next.nonce, next.outcome)
+    });
+    let mut record = answered.or(same).cloned().unwrap_or_else(|| OrderRecord {
+        uid: facts.uid().to_owned(),
+        seq: next.seq,
+        nonce: String::new(),
+        send_by: next.send_by,
+        hostname: String::new(),
+        account_id: view.lineage.clone().unwrap_or_default(),
+        outcome: None,
+        server: None,
+        outcome_at: None,
+        answer_lost: false,
+        lost: 0,
+        cut: 0,
+        message: None,
+        failures: 0,
+        acknowledgement: None,
+        request_hash: None,
+        location: None,
+        instance_type: None,
+        sent: Default::default(),
+    });
+    record.seq = next.seq;
+    (record.answer_lost, record.lost, record.cut) = (next.answer_lost, next.lost, next.cut);
+    let (outcome, server) = match next.outcome {
+        Outcome::Open => (None, None),
+        Outcome::Created(server) => (Some(OrderOutcome::Created), Some(uuid_of(facts, server))),
+        Outcome::Refused => (Some(OrderOutcome::Refused), None),
+        Outcome::NotSent => (Some(OrderOutcome::NotSent), None),
+        Outcome::Absent => (Some(OrderOutcome::Absent), None),
+        Outcome::Adopting(server) => (Some(OrderOutcome::Adopting), Some(uuid_of(facts, server))),
+    };
+    if record.outcome != outcome {
+        record.outcome_at = outcome.map(|_| now);
+        record.message = None;
+    }
+    if matches!(outcome, Some(OrderOutcome::Created | OrderOutcome::Absent)) {
+        record.failures = 0;
+    }
+    (record.outcome, record.server) = (outcome, server);
+    record
+}
+
+/// Everything that the protocol reads of servers.
+pub fn shown(facts: &Facts, owner: &Owner) -> Shown {
+    let all = sightings(facts);
+    let mut servers: Vec<protocol::Server> = Vec::new();
+    for sighting in all {
+        let row = row(facts, owner, sighting);
+        match servers.iter_mut().find(|known| known.id == row.id) {
+            Some(known) if known.seen < row.seen => *known = row,
+            Some(_) => {}
+            None => servers.push(row),
+        }
+    }
+    let ids =
+        |ids: &[hosting_types::ServerId]| ids.iter().map(|id| server_id(id.as_str())).collect();
+    Shown {
+        servers,
+        recorded_elsewhere: ids(&facts.recorded_elsewhere),
+        owned_elsewhere: ids(&facts.owned_elsewhere),
+    }
+}
+
+/// Every server that concerns the object.
+pub fn sightings(facts: &Facts) -> impl Iterator<Item = &Sighting> {
+    let named = facts.named.iter().filter(|named| !facts.has(&named.uuid));
+    let named = named.filter_map(|named| named.shown.as_ref());
+    let own = facts.own.iter().chain(&facts.recorded);
+    own.chain(&facts.former).chain(&facts.suspects).chain(named)
+}
+
+/// A server as the protocol reads it, from the side of this object.
+fn row(facts: &Facts, owner: &Owner, sighting: &Sighting) -> protocol::Server {
+    protocol::Server {
+        seen: sighting.seen,
+        is_untagged_namesake: facts
+            .suspects
+            .iter()
+            .any(|s| s.server.id == sighting.server.id),
+        ..read(facts, owner, &sighting.server)
+    }
+}
+
+/// A server that was read right now, as the protocol reads it.
+pub fn read(facts: &Facts, owner: &Owner, server: &Server) -> protocol::Server {
+    let cluster = facts.cluster.tag();
+    let tags = || {
+        server
+            .tags
+            .iter()
+            .filter_map(|tag| owner::parse_order_tag(tag))
+    };
+    let own = tags().filter(|(it, _)| *it == owner.as_str());
+    let own = own.map(|(_, seq)| seq);
+    let mut others = tags().map(|(it, _)| it).filter(|it| *it != owner.as_str());
+    let namespace = owner::namespace_of(owner.as_str());
+    let is_foreign = |tag: &String| tag.starts_with(CLUSTER_TAG) && *tag != cluster;
+    protocol::Server {
+        id: server_id(server.id.as_str()),
+        state: state(&server.status),
+        created: server.created_at.unwrap_or(i64::MAX),
+        has_cluster_tag: server.has_tag(&cluster),
+        has_other_cluster: server.tags.iter().any(is_foreign),
+        own_seq: own.max(),
+        is_of_former_namespace: tags()
+            .any(|(it, _)| it.starts_with(owner.place()) && it != owner.as_str()),
+        has_other_owner: others.next().is_some(),
+        has_other_namespace: tags().any(|(it, _)| owner::namespace_of(it) != namespace),
+        is_retained: marks::is_retained(server),
+        is_untagged_namesake: false,
+        seen: facts.now.mono,
+    }
+}
+
+fn state(status: &ServerStatus) -> State {
+    match status {
+        ServerStatus::Failed => State::Failed,
+        ServerStatus::Releasing => State::Releasing,
+        ServerStatus::Released => State::Released,
+        _ => State::Live,
+    }
+}
+
+/// Whether this known server was ordered within the send window before the list began: such a list need not show it.
+fn may_be_too_new(facts: &Facts, view: &View, known: &KnownServer, began: Duration) -> bool {
+    let ago = facts.now.since(began) + view.times.send_window;
+    let ago = i64::try_from(ago.as_secs()).unwrap_or(i64::MAX);
+    let since = facts.now.wall.saturating_sub(ago);
+    let ordered = marks::seq(&known.order_tag);
+    ordered.is_some_and(|ordered| (since..=facts.now.wall).contains(&ordered))
+}
+
+/// A list, with whether it shows a server that it must show.
+fn list<'a>(
+    facts: &Facts,
+    view: &View,
+    began: Duration,
+    servers: &(impl Iterator<Item = &'a Server> + Clone),
+) -> List {
+    let recorded = facts.order().and_then(|order| order.server.as_deref());
+    let is_own = |known: &&KnownServer| recorded.is_some_and(|own| is_same_uuid(own, &known.uuid));
+    let others = || view.known.iter().filter(|known| !is_own(known));
+    let is_shown = |known: &KnownServer| servers.clone().any(|s| s.id.as_str() == known.uuid);
+    let must_show = |known: &&KnownServer| known.live && !may_be_too_new(facts, view, known, began);
+    let known = match (others().any(is_shown), others().find(must_show)) {
+        (true, _) => Known::Shown,
+        (false, Some(_)) => Known::NotShown,
+        (false, None) => Known::NoneExists,
+    };
+    List { began, known }
+}
+
+/// The times in force.
+pub fn times(view: &View) -> protocol::Times {
+    let times = &view.times;
+    protocol::Times {
+        grace: times.absence_grace_period,
+        check: times.absence_check_interval,
+        idle: times.idle_poll_interval,
+        restart: times.send_window * 2,
+        spacing: times.send_window * 2,
+    }
+}
+
+/// What a user acknowledged of the present situation.
+fn acknowledged(facts: &Facts) -> Acknowledged {
+    let given = facts.acknowledgements();
+    let adopt = super::decide::explain::to_adopt(facts);
+    let adopt = adopt.filter(|(_, situation)| given.is_given(situation));
+    Acknowledged {
+        order_another: super::decide::explain::order_another(facts)
+            .is_some_and(|asked| given.is_given(&asked)),
+        adopt: adopt.map(|(uuid, _)| server_id(&uuid)),
+        assume_absent: given.is_given(&super::decide::explain::assume_absent(facts)),
+    }
+}
+
+/// The object as the protocol sees it, without what is decided of its deletion and of its failed server.
+pub fn object(facts: &Facts) -> Object {
+    Object {
+        uid: object_uid(facts.uid()),
+        finalizer: facts.has_finalizer(),
+        deleting: facts.deleting(),
+        order: facts.order().map(order),
+        release: facts.release_begun().map(|release| protocol::Release {
+            uid: object_uid(&release.uid),
+            server: server_id(&release.server),
+            send_by: release.send_by,
+            deleting: release.deleting,
+        }),
+        external: facts.object.spec.external_id.as_deref().map(server_id),
+        end: End::Wait,
+        after: After::Wait,
+        acknowledged: Acknowledged::default(),
+    }
+}
+
+/// Whether the newest list of the whole account shows the server on record. Asked only where reads do not.
+fn is_listed(facts: &Facts, account: &View) -> bool {
+    let missing = facts.memory.protocol.missing().is_some();
+    let listed = account.servers.as_ref().filter(|_| missing);
+    let recorded = facts.order().and_then(|order| order.server.as_deref());
+    let is_it = |server: &Server| recorded.is_some_and(|it| is_same_uuid(it, server.id.as_str()));
+    listed.is_some_and(|(_, servers)| servers.iter().any(is_it))
+}
+
+/// What the protocol decides on; none while the account has no ID or the namespace was not read.
+pub fn view<'a>(facts: &'a Facts, account: &View, shown: &'a Shown) -> Option<protocol::View<'a>> {
+    let proof = account.proof.as_ref();
+    let of_cluster = proof.map(|proof| {
+        list(
+            facts,
+            account,
+            proof.began,
+            &proof.servers.iter().map(|s| &**s),
+        )
+    });
+    let whole = account.servers.as_ref();
+    let whole = whole.map(|(began, servers)| list(facts, account, *began, &servers.iter()));
+    let newest = match (of_cluster, whole) {
+        (Some(one), Some(other)) if other.began > one.began => Some(other),
+        (one, other) => one.or(other),
+    };
+    let deletion = facts.deleting().then(|| release::end(facts));
+    Some(protocol::View {
+        now: facts.now.mono,
+        unix: facts.now.wall,
+        leader_since: facts.acting_since,
+        times: times(account),
+        object: Object {
+            end: deletion.and_then(Result::ok).unwrap_or(End::Wait),
+            after: match super::decide::replace::is_due(facts) {
+                true => After::Replace,
+                false => After::Wait,
+            },
+            acknowledged: acknowledged(facts),
+            ..object(facts)
+        },
+        memory: &facts.memory.protocol,
+        servers: &shown.servers,
+        recorded_elsewhere: &shown.recorded_elsewhere,
+        owned_elsewhere: &shown.owned_elsewhere,
+        cluster_list: newest,
+        account_list: whole,
+        is_listed: is_listed(facts, account),
+        account: account_id(account.lineage.as_deref()?),
+        is_shared: is_shared(facts),
+    })
+}
+
+/// Whether the account serves several namespaces.
+pub fn is_shared(facts: &Facts) -> bool {
+    super::facts::account_of(&facts.object).kind != AccountKind::ProviderAccount
+}

@@ -1,0 +1,30 @@
+//! Values by small numbers, so that a state that holds them stays `Copy`.
+
+use std::{collections::HashMap, hash::Hash, sync::Mutex};
+
+/// Values by small numbers.
+pub struct Interner<K, V> {
+    inner: Mutex<(HashMap<K, u32>, Vec<V>)>,
+}
+
+impl<K, V> Default for Interner<K, V> {
+    fn default() -> Self {
+        Self {
+            inner: Mutex::new((HashMap::new(), Vec::new())),
+        }
+    }
+}
+
+impl<K: Hash + Eq, V: Clone> Interner<K, V> {
+    pub fn put(&self, key: K, value: impl FnOnce() -> V) -> u32 {
+        let mut inner = self.inner.lock().unwrap();
+        let (numbers, values) = &mut *inner;
+        *numbers.entry(key).or_insert_with(|| {
+            values.push(value());
+            u32::try_from(values.len() - 1).unwrap()
+        })
+    }
+    pub fn get(&self, number: u32) -> V {
+        self.inner.lock().unwrap().1[number as usize].clone()
+    }
+}

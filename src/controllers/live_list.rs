@@ -1,0 +1,108 @@
+//! What the server objects of every watched namespace have, as the API server has them now, for those that are about to take a
+//! server.
+//!
+//! A list costs the API server a lot, and many objects may take servers at once: those that wait share one.
+
+use super::{
+    context::Watched,
+    objects::Shown,
+    writes::{Failure, bounded},
+};
+use crate::runtime::clock;
+use api::BareMetalServer;
+use flexmetal_core::account::key::AccountKey;
+use kube::{Client, api::ListParams};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::sync::Mutex;
+
+/// Most objects of one answer.
+const PAGE: u32 = 500;
+
+/// What one object has.
+pub struct Row {
+    /// Its UID.
+    pub uid: String,
+    /// Its namespace and name, as in an order tag.
+    pub place: Option<String>,
+    /// The server that it has on record, in small letters, and its account.
+    pub recorded: Option<(String, AccountKey)>,
+}
+
+/// The last list. A clone is the same.
+#[derive(Clone, Default)]
+pub struct LiveList(Arc<Mutex<Option<Last>>>);
+
+/// The last list, and when it began.
+type Last = (Duration, Arc<Listed>);
+
+/// What all of them have.
+#[derive(Default)]
+pub struct Listed {
+    recorded: HashMap<String, Vec<(String, AccountKey)>>,
+    places: HashMap<String, String>,
+}
+
+impl Listed {
+    fn add(&mut self, row: Row) {
+        if let Some(place) = row.place {
+            self.places.insert(place, row.uid.clone());
+        }
+        if let Some((server, account)) = row.recorded {
+            let of = self.recorded.entry(server).or_default();
+            of.push((row.uid, account));
+        }
+    }
+
+    /// Whether an object other than the one with this UID has the server on record, of one of these accounts.
+    pub fn is_recorded(&self, uuid: &str, except: &str, accounts: &HashSet<AccountKey>) -> bool {
+        let all = self.recorded.get(&uuid.to_ascii_lowercase());
+        let mut all = all.into_iter().flatten();
+        all.any(|(uid, account)| uid != except && accounts.contains(account))
+    }
+
+    /// Whether an object other than the one with this UID exists in this place.
+    pub fn is_owned(&self, place: &str, except: &str) -> bool {
+        self.places.get(place).is_some_and(|uid| uid != except)
+    }
+}
+
+impl LiveList {
+    /// A list that began after this moment.
+    ///
+    /// # Errors
+    /// When the API server does not give it.
+    pub async fn since(
+        &self,
+        since: Duration,
+        (watched, client): (&Watched, &Client),
+        row: impl Fn(&Shown<BareMetalServer>) -> Row,
+    ) -> Result<Arc<Listed>, Failure> {
+        let mut last = self.0.lock().await;
+        if let Some((began, listed)) = last.as_ref()
+            && *began > since
+        {
+            return Ok(listed.clone());
+        }
+        let began = clock::now().mono;
+        let mut listed = Listed::default();
+        for api in watched.apis::<BareMetalServer>(client) {
+            let mut params = ListParams::default().limit(PAGE);
+            loop {
+                let page = bounded(api.list(&params)).await?;
+                let objects = page.items.into_iter().map(Shown::of);
+                objects.for_each(|object| listed.add(row(&object)));
+                match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                    Some(token) => params = params.continue_token(&token),
+                    None => break,
+                }
+            }
+        }
+        let listed = Arc::new(listed);
+        *last = Some((began, listed.clone()));
+        Ok(listed)
+    }
+}

@@ -1,0 +1,178 @@
+//! Taking a server that the object did not order by its present record (A2 of the protocol): the objects are listed live, both
+//! tags go on, and a minute later the server is read again before it is recorded as the object's.
+
+use super::{ServerContext, act, claims};
+use crate::{
+    account::Permit,
+    controllers::{live_list::Row, objects::Shown, writes::Written},
+    runtime::clock,
+};
+use api::BareMetalServer;
+use flexmetal_core::{
+    account::{key::AccountKey, marks},
+    owner::{self, Owner},
+    protocol::adopt as rules,
+    server::{answers, facts::Facts, memory::Observation, ownership},
+    trouble::Trouble,
+};
+use hosting_types::{Server, ServerId};
+use std::{collections::HashSet, time::Duration};
+
+/// Objects that adopt at the same time share a list of the objects of at most this age: far less than the minute for which a
+/// claim waits.
+const LIST_SHARED_FOR: Duration = Duration::from_secs(5);
+
+/// Lists the objects live, and puts both tags on the server, unless another object has it.
+pub(super) async fn claim(
+    ctx: &ServerContext,
+    facts: &Facts,
+    permit: &mut Permit,
+    id: &ServerId,
+) -> Observation {
+    let Some((owner, record)) = facts.owner().zip(facts.order()) else {
+        return Observation::Stale;
+    };
+    let server = match read(permit, id).await {
+        Ok(server) => server,
+        Err(observation) => return observation,
+    };
+    let row = ownership::read(facts, &owner, &server);
+    let is_shared = ownership::is_shared(facts);
+    // What the read alone decides asks nobody for a list.
+    let judged = match rules::claim(&row, is_shared, false, false) {
+        rules::Claim::Tag => match others(ctx, facts, &server).await {
+            Ok((is_recorded, is_owned)) => rules::claim(&row, is_shared, is_recorded, is_owned),
+            Err(observation) => return observation,
+        },
+        judged => judged,
+    };
+    match judged {
+        rules::Claim::GiveWay => give_way(ctx, facts).await,
+        rules::Claim::Wait => being_released(),
+        rules::Claim::Tag if act::is_late(facts) => act::too_late(),
+        rules::Claim::Tag => {
+            let tags = [facts.cluster.tag(), owner.order_tag(record.seq)];
+            tag(facts, permit, server, row.own_seq.is_some(), &tags).await
+        }
+    }
+}
+
+async fn read(permit: &mut Permit, id: &ServerId) -> Result<Server, Observation> {
+    let at = clock::now().mono;
+    let answer = permit.read(id).await;
+    answer.map_err(|error| answers::of_read(id.as_str(), &Err(error), at))
+}
+
+fn being_released() -> Observation {
+    Observation::Failed(Trouble::unexpected(
+        "the server that is to be adopted is being released",
+    ))
+}
+
+/// Whether another object of the same base URL has the server on record, and whether it has the order tag of another object
+/// that exists, as the API server has them now.
+async fn others(
+    ctx: &ServerContext,
+    facts: &Facts,
+    server: &Server,
+) -> Result<(bool, bool), Observation> {
+    let account = super::account_of(&facts.object);
+    let accounts: HashSet<AccountKey> =
+        ctx.accounts.names_at_url_of(&account).into_iter().collect();
+    let young = clock::now().mono.saturating_sub(LIST_SHARED_FOR);
+    let since = facts.memory.protocol.since().max(young);
+    let row = |object: &Shown<BareMetalServer>| row(ctx, object);
+    let listed = ctx
+        .live_list
+        .since(since, (&ctx.watched, &ctx.client), row)
+        .await;
+    let listed =
+        listed.map_err(|failure| Observation::Failed(Trouble::of_write(failure.explain())))?;
+    let uid = facts.uid();
+    let is_owned = marks::places(server).any(|place| listed.is_owned(place, uid));
+    let is_recorded = listed.is_recorded(server.id.as_str(), uid, &accounts);
+    Ok((is_recorded, is_owned))
+}
+
+fn row(ctx: &ServerContext, object: &Shown<BareMetalServer>) -> Row {
+    let meta = object.meta();
+    let recorded = match object {
+        Shown::Decoded(object) => {
+            claims::recorded(object).map(|server| (server, super::account_of(object)))
+        }
+        _ => None,
+    };
+    Row {
+        uid: meta.uid.clone().unwrap_or_default(),
+        place: super::place(&ctx.cluster, meta),
+        recorded,
+    }
+}
+
+/// Puts the tags on that are missing; the order tag where the server has none of this owner.
+async fn tag(
+    facts: &Facts,
+    permit: &mut Permit,
+    mut server: Server,
+    has_own: bool,
+    [cluster, order]: &[String; 2],
+) -> Observation {
+    let id = server.id.clone();
+    for (tag, is_needed) in [(cluster, true), (order, !has_own)] {
+        if !is_needed || server.has_tag(tag) {
+            continue;
+        }
+        match act::change_tag(facts, permit, server.clone(), tag, true).await {
+            Observation::Done => server.tags.push(tag.clone()),
+            other => return other,
+        }
+    }
+    Observation::Claimed(id.as_str().to_owned())
+}
+
+/// Reads the server that was claimed: takes the tags of others off, or records that it is the object's.
+pub(super) async fn adopt(
+    ctx: &ServerContext,
+    facts: &Facts,
+    permit: &mut Permit,
+    id: &ServerId,
+) -> Observation {
+    let Some((owner, record)) = facts.owner().zip(facts.order()) else {
+        return Observation::Stale;
+    };
+    let server = match read(permit, id).await {
+        Ok(server) => server,
+        Err(observation) => return observation,
+    };
+    let row = ownership::read(facts, &owner, &server);
+    match rules::finish(&ownership::order(record), &row) {
+        rules::Finish::GiveWay => give_way(ctx, facts).await,
+        rules::Finish::ClaimAgain => Observation::Unclaimed,
+        rules::Finish::Wait => being_released(),
+        rules::Finish::RemoveOther if act::is_late(facts) => act::too_late(),
+        rules::Finish::RemoveOther => {
+            let other = other_tag(&server, &owner);
+            match other {
+                Some(tag) => act::change_tag(facts, permit, server, &tag, false).await,
+                None => Observation::Unclaimed,
+            }
+        }
+        rules::Finish::Adopted(order) => Observation::Adopted(order),
+    }
+}
+
+fn other_tag(server: &Server, owner: &Owner) -> Option<String> {
+    let is_other =
+        |tag: &&String| owner::parse_order_tag(tag).is_some_and(|(it, _)| it != owner.as_str());
+    server.tags.iter().find(is_other).cloned()
+}
+
+/// Takes the record off again, on the version that was decided on: whoever wrote the object in between makes it stale.
+async fn give_way(ctx: &ServerContext, facts: &Facts) -> Observation {
+    let mut status = facts.status();
+    status.records.order = None;
+    match ctx.write_status(&facts.object, &status).await {
+        None | Some(Written::Done(_)) => Observation::GaveWay,
+        Some(other) => act::written(other),
+    }
+}
