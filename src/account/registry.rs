@@ -13,6 +13,7 @@ use super::{
     Account, Claims, Rate, Settings, Users, Wake,
     handle::Connected,
     live::{Core, Live, Of},
+    machines::MOST_KNOWN,
     room::Room,
     users::Audience,
 };
@@ -423,9 +424,11 @@ impl Accounts {
     pub fn report(&self, key: &AccountKey, known: &[KnownServer]) -> Option<AccountReport> {
         let (live, _) = self.get(key)?.connected()?;
         let (catalogue, calls) = (live.core.lists.newest_catalogue(), live.core.turns.calls());
-        // Asked without the lock, and seldom: it reads every object of the account.
-        let may_know_more = live.core.state().machines.may_know_more(known);
-        let on_record = may_know_more.then(|| self.on_record(key)).flatten();
+        // What somebody else ordered says nothing of whether the lists of the account are complete for us. Asked without the
+        // lock: the objects have one of their own.
+        let others = live.core.state().machines.not_known(known).into_iter();
+        let others = others.filter(|other| self.inner.audience.is_recorded(&other.uuid, key));
+        let others = others.take(MOST_KNOWN).collect();
         let state = live.core.state();
         Some(AccountReport {
             key: state.key.state().clone(),
@@ -433,7 +436,7 @@ impl Accounts {
             proof: state.machines.proof().cloned(),
             verdict: state.machines.verdict().clone(),
             counts: state.machines.counts(),
-            known: state.machines.known_after(known, on_record.as_ref()),
+            known: state.machines.known_after(known, others),
             catalogue,
             calls,
         })

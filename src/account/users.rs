@@ -56,6 +56,9 @@ pub trait Claims: Send + Sync {
     /// itself.
     fn disowns(&self, owner: &str, account: &AccountKey, uuid: &str) -> bool;
 
+    /// Whether an object of the account has this server on record.
+    fn is_recorded(&self, uuid: &str, account: &AccountKey) -> bool;
+
     /// The namespace of the object of this mark.
     fn namespace(&self, mark: &str) -> Option<String>;
 }
@@ -113,6 +116,12 @@ impl Audience {
             owners.peek().is_some() && owners.all(|owner| claims.disowns(owner, account, uuid))
         });
         disowned.map(|s| s.id.as_str().to_owned()).collect()
+    }
+
+    /// Whether an object of the account has this server on record, as far as is known.
+    pub(crate) fn is_recorded(&self, uuid: &str, account: &AccountKey) -> bool {
+        let claims = self.claims.get();
+        claims.is_some_and(|claims| claims.is_recorded(uuid, account))
     }
 
     /// Whether it is known which servers there are.

@@ -85,7 +85,7 @@ fn hash(parts: &[&str], digits: usize) -> String {
         hash.update(part.as_bytes());
         hash.update([0]);
     }
-    let mut text: String = hash.finalize().iter().map(|b| format!("{b:02x}")).collect();
+    let mut text = format!("{:x}", hash.finalize());
     text.truncate(digits);
     text
 }

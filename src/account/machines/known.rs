@@ -3,24 +3,23 @@
 
 use super::snapshot::Snapshot;
 use api::account::KnownServer;
-use flexmetal_core::account::{marks, on_record::OnRecord, view::Proof};
+use flexmetal_core::account::{marks, view::Proof};
 use hosting_types::Server;
-use std::{collections::HashSet, time::Duration};
+use std::time::Duration;
 
 /// How many are remembered.
-const MOST: usize = 3;
+pub(crate) const MOST: usize = 3;
 
 /// The machines to remember from now on: live ones of before, then other live ones, then the rest.
 /// As stable as can be, since each change is a write; a released machine gives way to a live one, since
 /// the provider may clear old records and tags away.
 ///
-/// A listing that shows none of those of before forgets none of them: it may be false. New ones are those that an object of
-/// the account has on record: what somebody else ordered says nothing of whether its lists are complete for us.
+/// A listing that shows none of those of before forgets none of them: it may be false. `others`: the new ones.
 pub(crate) fn refresh(
     before: &[KnownServer],
     snapshot: &Snapshot,
     proof: Option<&Proof>,
-    on_record: Option<&OnRecord>,
+    others: Vec<KnownServer>,
 ) -> Vec<KnownServer> {
     let trusted = proof.filter(|proof| before.iter().any(|k| shows(proof, k)));
     // A machine that was ordered after the listing started is not missing from it.
@@ -31,10 +30,7 @@ pub(crate) fn refresh(
         .iter()
         .filter(|k| stays(k))
         .partition(|k| is_live(snapshot, k));
-    let (live, rest) = match on_record {
-        Some(on_record) => oldest_others(before, snapshot, on_record),
-        None => (Vec::new(), Vec::new()),
-    };
+    let (live, rest): (Vec<_>, Vec<_>) = others.into_iter().partition(|other| other.live);
     // A take-over changes the mark, and what it was before shows nothing any more.
     let as_now = |k: &KnownServer| {
         let now = snapshot.one_of_ours(&k.uuid);
@@ -44,52 +40,29 @@ pub(crate) fn refresh(
     live_before
         .into_iter()
         .map(as_now)
-        .chain(live.into_iter().filter_map(remember))
+        .chain(live)
         .chain(rest_before.into_iter().map(as_now))
-        .chain(rest.into_iter().filter_map(remember))
+        .chain(rest)
         .take(MOST)
         .collect()
 }
 
-/// Whether there is room for others than these.
-pub(crate) fn has_room(before: &[KnownServer], snapshot: &Snapshot) -> bool {
-    before.iter().filter(|k| is_live(snapshot, k)).count() < MOST
+/// Machines with a mark that were not known before, the live ones first, each oldest first: one that has lasted is likely to
+/// last. None where there is no room for any.
+pub(crate) fn others(before: &[KnownServer], snapshot: &Snapshot) -> Vec<KnownServer> {
+    if before.iter().filter(|k| is_live(snapshot, k)).count() >= MOST {
+        return Vec::new();
+    }
+    let others = snapshot.ours().map(|s| &*s.server);
+    let others = others.filter(|s| !before.iter().any(|k| is(k, s)));
+    let mut others: Vec<&Server> = others.collect();
+    others.sort_unstable_by_key(|s| (!s.status.is_live(), s.created_at, &s.id));
+    others.into_iter().filter_map(remember).collect()
 }
 
 fn is_live(snapshot: &Snapshot, known: &KnownServer) -> bool {
     let now = snapshot.one_of_ours(&known.uuid);
     now.is_some_and(|s| s.server.status.is_live())
-}
-
-/// Machines on record with a mark that were not known before, the live ones and the rest: of each the oldest, as
-/// many as are remembered. A machine that has lasted is likely to last.
-fn oldest_others<'a>(
-    before: &[KnownServer],
-    snapshot: &'a Snapshot,
-    on_record: &OnRecord,
-) -> (Vec<&'a Server>, Vec<&'a Server>) {
-    let (mut live, mut rest) = (Vec::new(), Vec::new());
-    let recorded = on_record.machines.iter().map(|it| it.uuid.as_str());
-    let recorded: HashSet<&str> = recorded.collect();
-    let others = snapshot.ours().map(|s| &*s.server);
-    let is_new = |s: &&Server| {
-        recorded.contains(s.id.as_str())
-            && marks::order_tag(s).is_some()
-            && !before.iter().any(|k| is(k, s))
-    };
-    for server in others.filter(is_new) {
-        let oldest = match server.status.is_live() {
-            true => &mut live,
-            false => &mut rest,
-        };
-        let age = |s: &&Server| (s.created_at, &s.id) <= (server.created_at, &server.id);
-        let place = oldest.partition_point(age);
-        if place < MOST {
-            oldest.insert(place, server);
-            oldest.truncate(MOST);
-        }
-    }
-    (live, rest)
 }
 
 fn remember(server: &Server) -> Option<KnownServer> {

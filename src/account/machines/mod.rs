@@ -4,6 +4,7 @@ mod known;
 mod snapshot;
 pub(super) mod sums;
 
+pub(crate) use known::MOST as MOST_KNOWN;
 use snapshot::is_moving;
 pub(crate) use snapshot::{Place, Put, Snapshot, Touched, server_size};
 
@@ -12,7 +13,6 @@ use api::account::KnownServer;
 use flexmetal_core::{
     account::{
         facts::Counts,
-        on_record::OnRecord,
         orphans::{Others, Verdict},
         view::{Proof, Times},
     },
@@ -190,19 +190,18 @@ impl Machines {
         self.untagged = untagged;
     }
 
-    /// The machines to be known by from now on, given those of before and, where there is room for others, what the objects
-    /// have on record.
+    /// The machines to be known by from now on, given those of before and new ones.
     pub(crate) fn known_after(
         &self,
         before: &[KnownServer],
-        on_record: Option<&OnRecord>,
+        others: Vec<KnownServer>,
     ) -> Vec<KnownServer> {
-        known::refresh(before, &self.snapshot, self.proof.as_deref(), on_record)
+        known::refresh(before, &self.snapshot, self.proof.as_deref(), others)
     }
 
-    /// Whether there is room for other machines to be known by.
-    pub(crate) fn may_know_more(&self, before: &[KnownServer]) -> bool {
-        known::has_room(before, &self.snapshot)
+    /// The machines that may become known where there is room for them, the best first.
+    pub(crate) fn not_known(&self, before: &[KnownServer]) -> Vec<KnownServer> {
+        known::others(before, &self.snapshot)
     }
 
     /// Takes records in that were asked for at `seen`. Returns the marks of what changed, and what became of

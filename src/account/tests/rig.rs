@@ -58,6 +58,11 @@ impl Claims for Objects {
         self.namespaces.lock().unwrap().get(mark).cloned()
     }
 
+    fn is_recorded(&self, uuid: &str, _: &AccountKey) -> bool {
+        let on_record = self.on_record.lock().unwrap();
+        on_record.machines.iter().any(|it| it.uuid == uuid)
+    }
+
     fn disowns(&self, _: &str, _: &AccountKey, uuid: &str) -> bool {
         self.disowned.lock().unwrap().contains(uuid)
     }

@@ -31,6 +31,12 @@ impl Claims for PlaceClaims {
         self.objects.is_complete()
     }
 
+    fn is_recorded(&self, uuid: &str, account: &AccountKey) -> bool {
+        let uuid = uuid.to_ascii_lowercase();
+        let accounts = std::slice::from_ref(account);
+        !self.objects.claimants(&uuid, accounts).is_empty()
+    }
+
     fn namespace(&self, place: &str) -> Option<String> {
         self.objects.namespace_by_alias(place)
     }

@@ -1,7 +1,7 @@
 //! The tags by which servers are known as ours (see `docs/architecture.md`).
 
 use crate::owner;
-use api::names::{CLUSTER_TAG, RESERVED_PREFIX, RETAINED_TAG};
+use api::names::{CLUSTER_TAG, ORDER_TAG, RESERVED_PREFIX, RETAINED_TAG};
 use hosting_types::Server;
 use sha2::{Digest as _, Sha256};
 
@@ -27,6 +27,17 @@ pub fn place(tag: &str) -> Option<&str> {
 /// All of those of a server; one in a healthy world.
 pub fn places(server: &Server) -> impl Iterator<Item = &str> {
     server.tags.iter().filter_map(|tag| place(tag))
+}
+
+/// Whether a server is of this namespace and name.
+pub fn is_of_place(server: &Server, of: &str) -> bool {
+    // Compared first: every server of a list is asked.
+    let could_be = |tag: &&str| {
+        tag.get(ORDER_TAG.len()..)
+            .is_some_and(|it| it.starts_with(of))
+    };
+    let mut tags = server.tags.iter().map(String::as_str).filter(could_be);
+    tags.any(|tag| place(tag) == Some(of))
 }
 
 /// The number in an order tag, a Unix second; none for any other tag.

@@ -102,9 +102,7 @@ fn servers(facts: &mut Facts, known: &impl Known, owner: &Owner) {
         .is_some_and(|s| s.server.status.is_live());
     if !has_one {
         // Of the one on record only reads and polls are believed.
-        let is_its = |s: &Server| {
-            marks::places(s).any(|it| it == owner.place()) && !facts.has(s.id.as_str())
-        };
+        let is_its = |s: &Server| marks::is_of_place(s, owner.place()) && !facts.has(s.id.as_str());
         for row in listed(facts, is_its)
             .into_iter()
             .chain(proved(facts, is_its))
