@@ -93,6 +93,8 @@ async fn measure(
         "The API server accepts {ceiling:.0} writes/s here."
     ));
 
+    // Objects that are there before the operator leads wait for what an earlier process may have ordered.
+    await_quiet(world).await?;
     let begin = mark(world).await?;
     let ready = alongside(world, servers.order(patience(number, 1))).await??;
     let ready_at = world.provider.now().await?;
