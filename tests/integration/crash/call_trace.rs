@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
+use super::noise::Noise;
+
 /// Which server a request was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Side {
@@ -131,6 +133,8 @@ struct Log {
 /// The trace of one world: both its proxies write into it.
 pub(crate) struct CallTrace {
     log: Mutex<Log>,
+    /// What befalls calls by chance; nothing at first.
+    pub(crate) noise: Noise,
 }
 
 /// Tells when the trap has caught something.
@@ -153,6 +157,7 @@ impl CallTrace {
     pub(crate) fn new() -> Self {
         Self {
             log: Mutex::default(),
+            noise: Noise::default(),
         }
     }
 

@@ -2,11 +2,13 @@
 //! whichever request or answer is lost.
 
 mod call_trace;
+mod chaos;
 mod everywhere;
 mod fault_point;
 mod judge;
 mod judgement;
 mod lives;
+mod noise;
 mod proxied_world;
 mod proxy;
 mod sort;

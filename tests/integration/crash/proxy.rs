@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 
 use super::{
     call_trace::{Act, CallTrace, Release, Side, Trapped},
+    noise::Fate,
     sort::sorts,
 };
 use lab::rig::Access;
@@ -129,6 +130,20 @@ fn client() -> reqwest::ClientBuilder {
 }
 
 async fn answer(way: Arc<Way>, request: Request<Incoming>) -> Result<Response<Body>, Lost> {
+    let fate = way.trace.noise.fate();
+    match fate {
+        Some(Fate::Dropped) => return Err(Lost),
+        Some(Fate::Delayed(by)) => tokio::time::sleep(by).await,
+        Some(Fate::Cut) | None => {}
+    }
+    let answer = pass_on(way, request).await?;
+    match fate {
+        Some(Fate::Cut) => Err(Lost),
+        _ => Ok(answer),
+    }
+}
+
+async fn pass_on(way: Arc<Way>, request: Request<Incoming>) -> Result<Response<Body>, Lost> {
     let (head, body) = request.into_parts();
     let body = body.collect().await.map_err(|_| Lost)?.to_bytes();
     let mut counted = false;
