@@ -345,7 +345,7 @@ pub fn act(scene: &Scene, world: &mut World, act: Act) {
             Fault::Etcd
         }
         Act::PutBackEtcd => {
-            put_back(world);
+            put_back(scene, world);
             Fault::Etcd
         }
         Act::Another(slot) => {
@@ -416,9 +416,9 @@ fn apply(world: &mut World, slot: usize, with_status: bool) {
     });
 }
 
-/// etcd is put back: every object as it was, with its UID. Versions go on, or no watch would see it; every process
-/// starts anew, as the API server does.
-fn put_back(world: &mut World) {
+/// etcd is put back: every object as it was, with its UID. Versions go on, or no watch would see it. Every process
+/// starts anew, as the API server does, or goes on.
+fn put_back(scene: &Scene, world: &mut World) {
     let Some(before) = world.etcd else { return };
     let highest = world.objects.iter().flatten().map(|o| o.version).max();
     for (slot, object) in before.into_iter().enumerate() {
@@ -433,6 +433,9 @@ fn put_back(world: &mut World) {
         if let Some(server) = server {
             server.stripped |= !is_recorded;
         }
+    }
+    if scene.runs_on {
+        return;
     }
     let processes = world.processes.len();
     world.processes.clear();

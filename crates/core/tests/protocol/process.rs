@@ -208,11 +208,26 @@ impl Hand<'_> {
             release,
             external: object.names.map(|index| id(index.into())),
             end: Self::end_of(object, objects),
-            after: match object.replace {
+            after: match self.is_replaced(object) {
                 true => After::Replace,
                 false => After::Wait,
             },
             acknowledged: object.acknowledged,
+        }
+    }
+
+    /// Whether the policies have another server ordered in the place of the recorded one, as that was seen.
+    fn is_replaced(&self, object: &Obj) -> bool {
+        let Some(id) = object.record().and_then(|order| order.outcome.server()) else {
+            return false;
+        };
+        let released = object.release.filter(|it| it.uid == object.uid());
+        let gave_up = released.is_some_and(|it| it.server == id && !it.deleting);
+        match self.own().seen[index(id)].map(|seen| seen.server.state) {
+            Some(State::Failed) => object.replace,
+            Some(State::Released | State::Releasing) if gave_up => object.replace,
+            Some(State::Released | State::Releasing) => object.reorder,
+            Some(State::Live) | None => false,
         }
     }
 
@@ -277,6 +292,8 @@ impl Hand<'_> {
         if let Some(object) = self.object() {
             self.me().memory[slot] = self.memory_of(&object);
             self.me().uids[slot] = Some(object.uid);
+        } else {
+            self.me().uids[slot] = None;
         }
     }
 
@@ -454,10 +471,20 @@ impl Hand<'_> {
     }
 
     fn record(&mut self, at: (u8, u8), order: Option<Order>) -> bool {
+        let before = self.world.objects[self.slot].and_then(|object| {
+            let has = object.has()?;
+            let seen = self.own().seen[has].filter(|seen| seen.server.has_tag(object.owner))?;
+            (seen.server.is_live() && self.world.servers[has] == Some(seen.server)).then_some(has)
+        });
+        let other = order.and_then(|order| order.outcome.server());
+        let other = other.filter(|other| before.is_some_and(|has| id(has) != *other));
         let is_written = self.write(at, |o| {
             (o.order, o.acknowledged) = (order, Acknowledged::default())
         });
         if is_written {
+            if other.is_some() {
+                self.world.breaks(Turned);
+            }
             self.wrote(order);
         }
         is_written

@@ -18,6 +18,7 @@ pub const OWN_DELETE: &str =
 pub const NO_LOSS: &str = "no object gone before its server, and no server unreported";
 pub const BESIDE: &str = "no order beside a live own server, or a former one that nobody named";
 pub const ONE_OBJECT: &str = "never two objects that have one server";
+pub const STAYS: &str = "no object turns from its live server to another one";
 pub const OTHERS: &str = "no server of another cluster is taken";
 pub const ENDS: &str = "with faults off it ends";
 
@@ -46,6 +47,7 @@ pub fn properties() -> Vec<Property<Scene>> {
         Property::always(BESIDE, |_, w: &World| {
             is_none_of(w, &[Broken::BesideOwn, Broken::BesideFormer])
         }),
+        Property::always(STAYS, |_, w: &World| is_none_of(w, &[Broken::Turned])),
         Property::always(OTHERS, |_, w: &World| {
             is_none_of(w, &[Broken::TakenFromOthers])
         }),

@@ -52,10 +52,11 @@ pub enum Rule {
     Unretain,
     AnyTag,
     NewKey,
+    RecordedStays,
 }
 
 impl Rule {
-    pub const ALL: [Self; 41] = [
+    pub const ALL: [Self; 42] = [
         Self::Precondition,
         Self::Nonce,
         Self::Fence,
@@ -97,6 +98,7 @@ impl Rule {
         Self::Unretain,
         Self::AnyTag,
         Self::NewKey,
+        Self::RecordedStays,
     ];
 }
 
@@ -146,6 +148,14 @@ impl Scene {
                 view.times.spacing = span(0);
             }
             Some(Rule::GoneGrace) if order.is_some() && !is_open => view.times.grace = span(0),
+            Some(Rule::RecordedStays) => {
+                if let Some(Outcome::Created(recorded)) = outcome
+                    && view.own_live(None).is_some_and(|own| own.id != recorded)
+                    && let Some(order) = &mut view.object.order
+                {
+                    order.outcome = Outcome::Absent;
+                }
+            }
             Some(Rule::RecordBinds)
                 if view.object.end != flexmetal_core::protocol::End::Release =>
             {

@@ -19,6 +19,8 @@ pub enum Start {
     Old,
     /// An object with a delivered server.
     Delivered,
+    /// The same, and an older server that somebody gave the same order tag.
+    Tagged,
     /// A retained server; its object can be applied again.
     Kept,
     /// The same, and the namespace was made again.
@@ -74,9 +76,12 @@ pub struct Scene {
     pub control: bool,
     pub other_control: bool,
     pub replace: bool,
+    pub reorder: bool,
     pub retain: bool,
     pub is_shared: bool,
     pub twin: bool,
+    /// The processes go on where etcd is put back.
+    pub runs_on: bool,
     pub portal: &'static [Off],
     /// Every so manieth state is walked to its end.
     pub every: u64,
@@ -100,6 +105,8 @@ impl Default for Scene {
             control: true,
             other_control: false,
             replace: false,
+            reorder: false,
+            runs_on: false,
             retain: false,
             is_shared: false,
             twin: false,
@@ -150,6 +157,7 @@ fn object(uid: u8, owner: Owner) -> Obj {
         names: None,
         retain: false,
         replace: false,
+        reorder: false,
         acknowledged: Acknowledged::default(),
     }
 }
@@ -261,7 +269,7 @@ impl Scene {
         }
         self.furnish(&mut world);
         for object in world.objects.iter_mut().flatten() {
-            object.replace = self.replace;
+            (object.replace, object.reorder) = (self.replace, self.reorder);
             object.retain |= self.retain;
         }
         world.before = vec![world.servers; self.lag];
@@ -292,6 +300,16 @@ impl Scene {
             Start::Delivered => {
                 world.servers[0] = Some(server(FIRST));
                 world.objects[0] = Some(with_server(first, 0));
+            }
+            Start::Tagged => {
+                let mut tagged = Srv {
+                    cluster: true,
+                    ..server(NOBODY)
+                };
+                tagged.put(FIRST, EARLY);
+                world.servers[0] = Some(tagged);
+                world.servers[1] = Some(server(FIRST));
+                world.objects[0] = Some(with_server(first, 1));
             }
             Start::Kept => {
                 world.servers[0] = Some(kept);

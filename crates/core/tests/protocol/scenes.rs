@@ -135,7 +135,7 @@ fn ordering() -> Vec<Scene> {
             &[(Lost, 1), (Crash, 1), (Delete, 1), (LateList, 1)],
         ),
         Scene {
-            replace: true,
+            reorder: true,
             ..scene(
                 "reorder",
                 Delivered,
@@ -202,6 +202,24 @@ fn lost_traces() -> Vec<Scene> {
             &[(Etcd, 2), (Lost, 1), (Refuse, 1), (Delete, 1)],
         ),
         scene("etcd", Delivered, 6, &[(Etcd, 2), (Delete, 1), (Apply, 1)]),
+        Scene {
+            runs_on: true,
+            ..scene(
+                "etcd-runs",
+                New,
+                7,
+                &[(Etcd, 2), (Lost, 1), (LateList, 1), (Refuse, 1)],
+            )
+        },
+        Scene {
+            runs_on: true,
+            ..scene(
+                "etcd-runs-delete",
+                New,
+                6,
+                &[(Etcd, 2), (Lost, 1), (Delete, 1)],
+            )
+        },
         scene("copy", Delivered, 6, &[(Name, 1), (Delete, 2)]).copy(),
         Scene {
             portal: &[Off::Cluster],
@@ -311,6 +329,12 @@ fn releasing() -> Vec<Scene> {
             retain: true,
             ..scene("retain", Delivered, 4, &[(Delete, 1), (Lost, 1), (Edit, 2)])
         },
+        scene(
+            "beside",
+            Tagged,
+            5,
+            &[(Delete, 1), (Lost, 1), (Crash, 1), (Omit, 1)],
+        ),
         scene("gone", Delivered, 7, &[(Miss, 2), (Omit, 2), (Delete, 1)]),
         scene(
             "failed",

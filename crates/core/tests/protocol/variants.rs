@@ -40,6 +40,7 @@ fn missed_in(rule: Rule) -> &'static str {
         Rule::FinalizerBack => "strip",
         Rule::Unretain => "recreate",
         Rule::NewKey => "other-key",
+        Rule::RecordedStays => "beside",
     }
 }
 

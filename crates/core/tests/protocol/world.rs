@@ -53,7 +53,10 @@ pub struct Obj {
     pub release: Option<Release>,
     pub names: Option<u8>,
     pub retain: bool,
+    /// One that failed is replaced.
     pub replace: bool,
+    /// One that somebody else released is replaced.
+    pub reorder: bool,
     pub acknowledged: Acknowledged,
 }
 
@@ -264,6 +267,8 @@ pub enum Broken {
     KeptDelete,
     LivingDelete,
     Dropped,
+    /// An object turned from its live server to another one.
+    Turned,
     TakenFromOthers,
 }
 
