@@ -108,12 +108,15 @@ impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {
             self.account_facts(namespace, account, |_| self.objects.has_record(&object));
         let now = clock::now();
         let asked = request::word(meta);
-        self.objects
-            .remember(uid, |memory| memory.asked.note(asked, now.mono));
+        let acting_since = self.acting_since().unwrap_or(now.mono);
+        self.objects.remember(uid, |memory| {
+            memory.leads_since(acting_since);
+            memory.asked.note(asked, now.mono);
+        });
         let sight = self.objects.sight(uid);
         let subject = Subject {
             now,
-            acting_since: self.acting_since().unwrap_or(now.mono),
+            acting_since,
             first_seen: sight.map_or(now.mono, |sight| sight.first_seen),
             cluster: self.cluster.clone(),
             kind_deleting,

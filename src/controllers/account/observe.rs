@@ -147,21 +147,22 @@ pub async fn observe<K: AccountObject>(
         key,
     };
     let facts = Facts {
-        missed_since: missed_since(memory, &facts),
+        missed_since: missed_since(memory, &facts, ctx.acting_since().unwrap_or(now)),
         ..facts
     };
     Gathered { facts, connection }
 }
 
-/// Since when no machine on record is shown over the connection in force.
-fn missed_since(memory: &mut Memory, facts: &Facts) -> Option<Duration> {
+/// Since when no machine on record is shown over the connection in force, as far as this process leads.
+fn missed_since(memory: &mut Memory, facts: &Facts, leads_since: Duration) -> Option<Duration> {
     let missed = lineage::missed(facts).zip(facts.in_force.clone());
     let Some((began, endpoint)) = missed else {
         memory.missed = None;
         return None;
     };
     match &memory.missed {
-        Some((of, first)) if *of == endpoint => Some(*first),
+        _ if began < leads_since => None,
+        Some((of, first)) if *of == endpoint && *first >= leads_since => Some(*first),
         _ => {
             memory.missed = Some((endpoint, began));
             Some(began)

@@ -41,6 +41,12 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
     let namespace = object.namespace().unwrap_or_default();
     let uid = object.uid().unwrap_or_default();
     let reference = account_of(&object);
+    let acting_since = ctx.acting_since();
+    // Before anything is remembered of this pass.
+    if let Some(since) = acting_since {
+        ctx.objects
+            .remember(&uid, |memory| memory.leads_since(since));
+    }
     let on_record = |account: &Account| is_on_record(ctx, &object, account);
     let (mut account_facts, account) = ctx.account_facts(&namespace, &reference, on_record);
     // Without our finalizer too: others may hold the object, and what its machine was let go for
@@ -58,7 +64,6 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
         .as_ref()
         .and_then(|s| s.records.power.as_ref());
     let power_command = read_command(ctx, &namespace, power).await;
-    let acting_since = ctx.acting_since();
     let server = Switched::Server {
         namespace: namespace.clone(),
         name: object.metadata.name.clone().unwrap_or_default(),

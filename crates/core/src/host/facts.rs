@@ -44,8 +44,6 @@ pub struct Facts {
 /// What this process remembers of a host. To lose it is always safe.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct HostMemory {
-    /// Since when this process acted when it learned all this: with the lease it loses it.
-    pub acting_since: Duration,
     /// Whether this process saw the host first: what its log shows then is accounted for.
     pub is_first: bool,
     /// The installation that this process sent, or was about to, as far as it knows what came of it.
@@ -141,13 +139,6 @@ impl HostMemory {
     /// Brings what is remembered up to what the object and the account show.
     pub fn recall(&mut self, facts: &Facts) {
         let subject = &facts.subject;
-        // Another process may have acted meanwhile: what it wrote is newer, and no clock tells.
-        if self.acting_since != subject.acting_since {
-            *self = Self {
-                acting_since: subject.acting_since,
-                ..Self::default()
-            };
-        }
         let status = subject.status();
         let known = status.records.install.as_ref();
         let noted = known.filter(|known| is_own(&known.uid, facts));

@@ -38,8 +38,25 @@ pub struct Memory<T> {
     pub let_go: bool,
     /// The look that somebody asks for.
     pub asked: Asked,
+    /// Since when this process leads, as far as all this goes.
+    pub led_since: Duration,
     /// What the kind remembers.
     pub own: T,
+}
+
+impl<T: Default> Memory<T> {
+    /// Notes since when this process leads. Whatever it knew before proves nothing: what another one wrote meanwhile is
+    /// newer, and no clock tells.
+    pub fn leads_since(&mut self, since: Duration) {
+        if self.led_since != since {
+            *self = Self {
+                led_since: since,
+                // The place is its own.
+                queued: self.queued,
+                ..Self::default()
+            };
+        }
+    }
 }
 
 impl<T> Memory<T> {

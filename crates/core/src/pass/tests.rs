@@ -317,3 +317,16 @@ fn what_was_seen_before_this_process_knew_the_object_or_acted_for_it_does_not_co
     subject.acting_since = Duration::from_secs(11);
     assert_eq!(subject.since(), Duration::from_secs(11));
 }
+
+#[test]
+fn what_was_learned_before_another_one_led_is_forgotten() {
+    let mut memory = subject().memory;
+    memory.leads_since(Duration::from_secs(5));
+    memory.failed(Trouble::unexpected("it failed"), NOW);
+    memory.let_go = true;
+    memory.leads_since(Duration::from_secs(5));
+    assert!(memory.let_go && memory.trouble.is_some());
+    memory.leads_since(Duration::from_secs(6));
+    assert!(!memory.let_go && memory.trouble.is_none());
+    assert_eq!(memory.backoff.rest(NOW), None);
+}

@@ -62,6 +62,8 @@ pub struct Memory {
     pub connection: Option<String>,
     /// Since when this process sees the object deleted, where its release is delayed.
     pub delayed_since: Option<Duration>,
+    /// The API server's clock in Unix seconds as last read, and when.
+    pub server_time: Option<(i64, Duration)>,
     /// The machine of the object is over.
     pub over: Option<Over>,
     /// The word by which somebody asks for a look, and since when.
@@ -223,6 +225,8 @@ pub enum Observation {
         /// How.
         end: PasswordEnd,
     },
+    /// What was to be done is not due by the API server's clock: its time in Unix seconds, and when it was read.
+    NotDue(i64, Duration),
     /// An effect was done.
     Done,
     /// The object changed in between: the effect was not done, and the next pass sees the change.
@@ -340,6 +344,10 @@ impl Memory {
                 // It says nothing of what else may fail.
                 self.root_password.note(&of, end, now);
             }
+            Observation::NotDue(time, at) => {
+                self.server_time = Some((time, at));
+                self.succeed();
+            }
             Observation::Done => self.succeed(),
             Observation::PutBack => {
                 self.protocol.added_finalizer();
@@ -396,14 +404,20 @@ impl Memory {
         }
     }
 
-    /// Notes since when this process leads. What it knew before proves nothing: another one may have led.
+    /// Notes since when this process leads. Whatever it knew before proves nothing: another one may have led.
     pub fn leads_since(&mut self, since: Duration) {
-        if self.led_since.replace(since) != Some(since) {
-            self.protocol = protocol::Memory::default();
-            // What came of its own order it knows whoever led since.
-            if let Some(answer) = &self.answer {
-                self.protocol.answered(ownership::order(answer));
-            }
+        if self.led_since == Some(since) {
+            return;
+        }
+        *self = Self {
+            led_since: Some(since),
+            // What came of its own order it knows whoever led since, and its place in the queue is its own.
+            answer: self.answer.take(),
+            queued: self.queued,
+            ..Self::default()
+        };
+        if let Some(answer) = &self.answer {
+            self.protocol.answered(ownership::order(answer));
         }
     }
 
@@ -456,6 +470,28 @@ mod tests {
         // What fails to be written waits as anything does.
         let memory = failed(Trouble::of_write("no".into()));
         assert!(memory.holds_back(&put_back, secs(11)).is_some());
+    }
+
+    #[test]
+    fn nothing_is_remembered_over_the_term_of_another_leader_but_the_answer_to_an_own_order() {
+        let secs = Duration::from_secs;
+        let mut memory = Memory::default();
+        memory.leads_since(secs(1));
+        memory.over = Some(Over {
+            uuid: "00000000-0000-4000-8000-000000000001".into(),
+            is_failed: true,
+            since: secs(2),
+        });
+        memory.delayed_since = Some(secs(2));
+        memory.powered = Some("on".into());
+        memory.leads_since(secs(1));
+        assert!(memory.over.is_some() && memory.delayed_since.is_some());
+        memory.leads_since(secs(9));
+        let blank = Memory {
+            led_since: Some(secs(9)),
+            ..Memory::default()
+        };
+        assert_eq!(memory, blank);
     }
 
     #[test]

@@ -255,7 +255,9 @@ impl Case {
     }
 
     /// What the pass before would have remembered.
-    fn recalled(self) -> Self {
+    fn recalled(mut self) -> Self {
+        let subject = &mut self.0.subject;
+        subject.memory.leads_since(subject.acting_since);
         let facts = self.0.clone();
         self.own(|own| own.recall(&facts))
     }
