@@ -5,10 +5,12 @@
 use super::context::{Context, Process};
 use crate::runtime::{clients::patch_params, kind_api::KindApi};
 use api::{Kind, bounds::cut_status};
+use hyper::{Request, header::DATE};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
-    Api, ResourceExt as _,
+    Api, Client, ResourceExt as _,
     api::{DeleteParams, Patch, Preconditions},
+    client::Body,
 };
 use serde_json::{Map, Value, json};
 use std::{future::Future, sync::Arc, time::Duration};
@@ -34,6 +36,9 @@ pub enum Failure {
     /// that may be a Secret.
     #[error("the API server's answer does not decode")]
     Garbled,
+    /// The answer does not say when it was given.
+    #[error("the API server's answer has no Date header: a proxy may have taken it off")]
+    NoDate,
     /// No answer in time.
     #[error("the API server did not answer in time")]
     Deadline,
@@ -48,7 +53,7 @@ impl Failure {
                 kube::Error::Api(status) => status.message.chars().take(MOST_EXPLAINED).collect(),
                 _ => "the API server did not answer as it should".into(),
             },
-            Self::Garbled | Self::Deadline => self.to_string(),
+            Self::Garbled | Self::NoDate | Self::Deadline => self.to_string(),
         }
     }
 
@@ -59,7 +64,7 @@ impl Failure {
                 kube::Error::Api(status) => Some(status.code),
                 _ => None,
             },
-            Self::Garbled | Self::Deadline => None,
+            Self::Garbled | Self::NoDate | Self::Deadline => None,
         }
     }
 
@@ -94,6 +99,24 @@ pub async fn bounded<T>(call: impl Future<Output = Result<T, kube::Error>>) -> R
     }
 }
 
+/// Reads the API server's clock, in Unix seconds: its answers have the time, a refusal too.
+pub async fn read_server_time(client: &Client) -> Result<i64, Failure> {
+    let request = Request::get("/version").body(Body::empty());
+    let request = request.map_err(|_| Failure::Garbled)?;
+    let answer = bounded(client.send(request)).await?;
+    if answer.status().is_server_error() {
+        // What stands in between answers for a server that it does not reach.
+        return Err(Failure::NoDate);
+    }
+    let date = answer
+        .headers()
+        .get(DATE)
+        .and_then(|date| date.to_str().ok());
+    let date = date.and_then(|date| jiff::fmt::rfc2822::parse(date).ok());
+    date.map(|date| date.timestamp().as_second())
+        .ok_or(Failure::NoDate)
+}
+
 impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
     /// The object as the API server has it now; None when it is gone or another one has its name.
     pub async fn read(&self, object: &K) -> Result<Option<Arc<K>>, Failure> {
@@ -111,11 +134,10 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
         self.settle(bounded(self.api(object).patch(&object.name_any(), &params, &patch)).await)
     }
 
-    /// Deletes the object as long as it is as it was read. `is_dry_run`: it is only said what would become of it, and nothing
-    /// of that is kept. What nothing holds is gone at once, which reads as [`Written::Stale`].
-    pub async fn delete(&self, object: &K, is_dry_run: bool) -> Written<K> {
+    /// Deletes the object as long as it is as it was read. What nothing holds is gone at once, which reads as
+    /// [`Written::Stale`].
+    pub async fn delete(&self, object: &K) -> Written<K> {
         let params = DeleteParams {
-            dry_run: is_dry_run,
             preconditions: Some(Preconditions {
                 uid: object.meta().uid.clone(),
                 resource_version: object.meta().resource_version.clone(),
@@ -126,7 +148,6 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
         let call = self.api(object);
         match bounded(call.delete(&name, &params)).await {
             Ok(deleted) => match deleted.left() {
-                Some(deleted) if is_dry_run => Written::Done(Arc::new(deleted)),
                 Some(deleted) => self.settle(Ok(deleted)),
                 None => Written::Stale,
             },

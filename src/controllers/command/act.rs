@@ -78,7 +78,7 @@ async fn delete(ctx: &CommandContext, facts: &Facts) -> Ended {
         name = subject.name(),
         "a command that is over is deleted (spec.ttlSecondsAfterFinished)"
     );
-    match ctx.delete(&subject.object, false).await {
+    match ctx.delete(&subject.object).await {
         // Nothing holds it: it is gone.
         Written::Stale => Ended::Done,
         written => ended(written),

@@ -8,7 +8,11 @@ use super::{
 };
 use crate::{
     account::{Account, Permit},
-    controllers::{power::create_command, server_commands::Switched, writes::Written},
+    controllers::{
+        power::create_command,
+        server_commands::Switched,
+        writes::{Failure, Written, read_server_time},
+    },
     runtime::clock,
 };
 use api::{BareMetalServer, command::PowerAction, names::RETAINED_TAG, target::TargetKind};
@@ -26,7 +30,7 @@ use flexmetal_core::{
 };
 use hosting::Client;
 use hosting_types::{Error, Server, ServerId, ServerStatus};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// Carries out an effect, by the permission that was given for it.
 pub(super) async fn act(
@@ -362,14 +366,24 @@ async fn release(
     mut permit: Permit,
     id: &ServerId,
 ) -> Observation {
-    let fresh = match reread_with_account(ctx, facts, account).await {
+    let mut fresh = match reread_with_account(ctx, facts, account).await {
         Ok(fresh) => fresh,
         Err(observation) => return observation,
     };
+    let is_begun = fence::is_begun(&fresh, id.as_str());
+    if fresh.deleting() && !is_begun && fresh.release_due().is_some() {
+        let (time, at) = match clocks(ctx).await {
+            Ok(clocks) => clocks,
+            Err(observation) => return observation,
+        };
+        fresh.memory.server_time = Some((time, at));
+        if !fence::is_due(&fresh) {
+            return Observation::NotDue(time, at);
+        }
+    }
     if !fence::may_record_release(&fresh, id.as_str()) {
         return Observation::Stale;
     }
-    let is_begun = fence::is_begun(&fresh, id.as_str());
     // What does not run costs nothing to lose.
     let is_live = fresh
         .recorded
@@ -455,8 +469,15 @@ pub(super) async fn with_live_account(
     }
 }
 
-/// Deletes the object, where it is past its end by the clock of the API server as well: a deletion that is not carried out
-/// says when it would have been.
+/// The API server's clock, and the monotonic one when that was asked for.
+async fn clocks(ctx: &ServerContext) -> Result<(i64, Duration), Observation> {
+    let at = clock::now().mono;
+    let time = read_server_time(&ctx.client).await;
+    let failed = |failure: Failure| Observation::Failed(Trouble::of_write(failure.explain()));
+    Ok((time.map_err(failed)?, at))
+}
+
+/// Deletes the object, where it is past its end by the clock of the API server as well.
 async fn expire(
     ctx: &ServerContext,
     facts: &Facts,
@@ -472,16 +493,10 @@ async fn expire(
         Ok(_) => return Observation::Stale,
         Err(observation) => return observation,
     };
-    match ctx.delete(&object, true).await {
-        Written::Done(tried)
-            if !fence::is_expired_at(tried.metadata.deletion_timestamp.as_ref(), at) =>
-        {
-            Observation::Failed(Trouble::unexpected(
-                "by the API server's clock spec.expiresAt is not over yet",
-            ))
-        }
-        Written::Done(_) => written(ctx.delete(&object, false).await),
-        other => written(other),
+    match clocks(ctx).await {
+        Ok((time, _)) if time >= at => written(ctx.delete(&object).await),
+        Ok((time, read)) => Observation::NotDue(time, read),
+        Err(observation) => observation,
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::ServerContext;
 use crate::{
-    controllers::writes::{Failure, bounded},
+    controllers::writes::{Failure, bounded, read_server_time},
     runtime::{clients::patch_params, kind_api::KindApi},
 };
 use api::{
@@ -35,18 +35,17 @@ pub(super) async fn count(
     let account = account_of(&facts.object);
     let client = ctx.client.clone();
     let namespace = facts.object.metadata.namespace.as_deref();
-    let now = facts.steady_wall();
     let _turn = TURN.lock().await;
     let counted = match account.kind {
         AccountKind::ProviderAccount => {
             let api = ProviderAccount::api(client, namespace);
             let of = |a: &ProviderAccount| a.spec.account.release_limit;
-            count_at(&api, &account.name, of, uuid, now).await
+            count_at(&api, &account.name, of, uuid, ctx).await
         }
         AccountKind::ClusterProviderAccount => {
             let api = ClusterProviderAccount::api(client, None);
             let of = |a: &ClusterProviderAccount| a.spec.account.release_limit;
-            count_at(&api, &account.name, of, uuid, now).await
+            count_at(&api, &account.name, of, uuid, ctx).await
         }
     };
     match counted {
@@ -69,7 +68,7 @@ async fn count_at<K: KindApi + HasStatus<Status = AccountStatus>>(
     name: &str,
     of: impl Fn(&K) -> Option<ReleaseLimit>,
     uuid: &str,
-    now: i64,
+    ctx: &ServerContext,
 ) -> Result<bool, Failure> {
     let Some(account) = bounded(api.get_opt(name)).await? else {
         return Ok(true);
@@ -77,6 +76,7 @@ async fn count_at<K: KindApi + HasStatus<Status = AccountStatus>>(
     let Some(limit) = of(&account) else {
         return Ok(true);
     };
+    let now = read_server_time(&ctx.client).await?;
     let status = account.status().and_then(|s| s.release_limit.clone());
     let (next, is_let) = match limit.admit(&status.unwrap_or_default(), uuid, now) {
         Admission::AlreadyCounted => return Ok(true),

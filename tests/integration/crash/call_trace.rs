@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::noise::Noise;
+use super::{noise::Noise, turned_clock::Clock};
 
 /// Which server a request was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -135,6 +135,8 @@ pub(crate) struct CallTrace {
     log: Mutex<Log>,
     /// What befalls calls by chance; nothing at first.
     pub(crate) noise: Noise,
+    /// What the API server's clock shows.
+    pub(crate) clock: Clock,
 }
 
 /// Tells when the trap has caught something.
@@ -158,6 +160,7 @@ impl CallTrace {
         Self {
             log: Mutex::default(),
             noise: Noise::default(),
+            clock: Clock::default(),
         }
     }
 

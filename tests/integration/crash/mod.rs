@@ -14,3 +14,4 @@ mod proxy;
 mod sort;
 mod takeover;
 mod terminate;
+mod turned_clock;

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::stream;
-use http::header::{AUTHORIZATION, CONNECTION, HOST, TRANSFER_ENCODING};
+use http::header::{AUTHORIZATION, CONNECTION, DATE, HOST, TRANSFER_ENCODING};
 use http::{Method, Request, Response};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -136,7 +136,11 @@ async fn answer(way: Arc<Way>, request: Request<Incoming>) -> Result<Response<Bo
         Some(Fate::Delayed(by)) => tokio::time::sleep(by).await,
         Some(Fate::Cut) | None => {}
     }
-    let answer = pass_on(way, request).await?;
+    let reads_clock = way.side == Side::Cluster && request.uri().path() == "/version";
+    let mut answer = pass_on(way.clone(), request).await?;
+    if reads_clock {
+        answer.headers_mut().insert(DATE, way.trace.clock.date());
+    }
     match fate {
         Some(Fate::Cut) => Err(Lost),
         _ => Ok(answer),

@@ -272,10 +272,15 @@ impl Facts {
         self.account.set_live(live);
     }
 
-    /// The wall clock, without what it was turned forward since the process started: for what must not come too early.
+    /// The wall clock, without what it was turned forward since the process started and what it is ahead of the API
+    /// server's, where that was read: for what must not come too early.
     pub fn steady_wall(&self) -> i64 {
-        let ran = i64::try_from(self.now.mono.as_secs()).unwrap_or(i64::MAX);
-        self.now.wall.min(self.wall_at_start.saturating_add(ran))
+        let seconds = |span: Duration| i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
+        let own = self.wall_at_start.saturating_add(seconds(self.now.mono));
+        let servers = self.memory.server_time.map_or(i64::MAX, |(time, at)| {
+            time.saturating_add(seconds(self.now.since(at)))
+        });
+        self.now.wall.min(own).min(servers)
     }
 
     /// When the release of a deleted object may begin, by its delay; None: it waits for nothing.

@@ -11,7 +11,6 @@ use super::{
 use crate::{account::marks, moment::Moment, protocol};
 use api::PoliciesInForce;
 use hosting_types::{Server, ServerStatus};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 
 /// Whether the same order still stands on fresh facts.
@@ -131,11 +130,6 @@ pub fn may_expire(fresh: &Facts, at: i64) -> bool {
         && fresh.expires_at() == Some(at)
         && expiry::is_over(fresh)
         && fresh.known_policies().is_some_and(is_let)
-}
-
-/// Whether a deletion at this moment, by the API server's clock, comes after the end.
-pub fn is_expired_at(deleted: Option<&Time>, at: i64) -> bool {
-    deleted.is_some_and(|time| time.0.as_second() >= at)
 }
 
 /// Whether no more than the window has passed by either clock: the monotonic one may stand still with its machine.

@@ -62,10 +62,6 @@ fn an_end_waits_for_who_is_held_and_by_a_clock_that_nobody_turned() {
     assert!(fence::may_expire(&due.0, at));
     assert!(!fence::may_expire(&due.0, at - 1), "it was edited");
     assert!(!fence::may_expire(&due.clone().deleting().0, at));
-    // The deletion itself says by which clock it would come.
-    assert!(fence::is_expired_at(Some(&time(at)), at));
-    assert!(!fence::is_expired_at(Some(&time(at - 1)), at));
-    assert!(!fence::is_expired_at(None, at));
 }
 
 #[test]

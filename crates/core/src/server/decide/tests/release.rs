@@ -158,6 +158,14 @@ fn a_delayed_release_begins_when_its_delay_is_over_by_a_clock_that_nobody_turned
     assert_eq!(short(&turned.decide()).1, Some(Reason::ReleaseDelayed));
     let later = turned.facts(|f| f.now.mono += secs(3500));
     assert!(begins(&later), "by both");
+    // Not before the API server's clock has it, once that was read.
+    let read = |ago: u64| {
+        let read = later.0.now.mono - secs(ago);
+        let deleted = later.0.release_due().unwrap() - 3600;
+        let case = later.clone().memory(|m| m.server_time = Some((deleted, read)));
+        begins(&case)
+    };
+    assert!(!read(3599) && read(3600));
     // Or it was seen deleted for so long, by a process whose wall clock was set right after it started.
     let seen = |since: u64| {
         let case = delayed(600).facts(|f| f.wall_at_start -= 86_400);

@@ -1,0 +1,135 @@
+//! The clock of the operator's machine is ahead of the API server's: what ends a machine waits for the latter.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use http::HeaderValue;
+use jiff::{SignedDuration, Timestamp, fmt::rfc2822::DateTimePrinter};
+use serde_json::json;
+use tokio::time::sleep;
+
+use super::proxied_world::{AT_ITS_END, ProxiedWorld};
+use lab::rig::{cluster, condition, eventually, server};
+
+/// The API server's clock, as a proxy shows it.
+#[derive(Default)]
+pub(crate) struct Clock {
+    seconds_behind: AtomicU64,
+    was_read: AtomicBool,
+}
+
+impl Clock {
+    /// From now on it is behind by this.
+    fn put_back(&self, by: Duration) {
+        self.was_read.store(false, Ordering::SeqCst);
+        self.seconds_behind.store(by.as_secs(), Ordering::SeqCst);
+    }
+
+    /// Whether it was read since.
+    fn was_read(&self) -> bool {
+        self.was_read.load(Ordering::SeqCst)
+    }
+
+    /// What it shows somebody who reads it.
+    pub(crate) fn date(&self) -> HeaderValue {
+        self.was_read.store(true, Ordering::SeqCst);
+        let behind = Duration::from_secs(self.seconds_behind.load(Ordering::SeqCst));
+        let shown = Timestamp::now() - behind;
+        let text = DateTimePrinter::new().timestamp_to_rfc9110_string(&shown);
+        text.expect("it is a date").parse().expect("it is a header")
+    }
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+async fn deletes(proxied: &ProxiedWorld) -> u64 {
+    let counts = proxied.world.simulator.counts().await;
+    let deletes = counts.get("DELETE /v3/flexMetal/servers/{uuid}");
+    deletes.copied().unwrap_or(0)
+}
+
+async fn start() -> ProxiedWorld {
+    let timing = json!({"activePollInterval": "500ms", "idlePollInterval": "2s"});
+    ProxiedWorld::start(cluster(), timing).await
+}
+
+#[tokio::test]
+async fn a_delayed_release_does_not_begin_by_the_clock_of_this_machine_alone() {
+    // Much longer than the restarted process takes to try: it counts by itself how long it has seen the deletion.
+    let delay = Duration::from_secs(45);
+    let soon = Duration::from_secs(20);
+    let mut proxied = start().await;
+    let object = server("web");
+    proxied.world.create(&object).await;
+    proxied.world.wait_ready("web", AT_ITS_END).await;
+    let wait = json!({"spec": {"releaseDelay": format!("{}s", delay.as_secs())}});
+    proxied.world.merge("web", &wait).await;
+
+    // Who has not seen the object deleted for so long itself goes by the clocks.
+    proxied.world.operator().kill9();
+    proxied.world.delete("web").await;
+    sleep(delay + Duration::from_secs(1)).await;
+    proxied.trace.clock.put_back(HOUR);
+    proxied.world.operator().restart();
+    eventually("a release is tried", soon, async || {
+        proxied.trace.clock.was_read().then_some(())
+    })
+    .await;
+    sleep(Duration::from_secs(3)).await;
+    assert_eq!(deletes(&proxied).await, 0);
+    // What says when to go on is the wait that it always is.
+    let object = proxied.world.get("web").await.expect("it is there");
+    let blocked = condition(&object, "Ready").expect("it says why it is still there");
+    assert_eq!(blocked["reason"], "ReleaseDelayed", "{object:#}");
+    eventually("it is released", AT_ITS_END, async || {
+        (deletes(&proxied).await == 1).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_release_counts_for_the_limit_by_the_clock_of_the_api_server() {
+    let proxied = start().await;
+    let account = proxied.world.things("ProviderAccount");
+    let limit = json!({"spec": {"releaseLimit": {"maxReleases": 3, "window": "2h"}}});
+    account.merge("default", &limit).await;
+    proxied.world.create(&server("web")).await;
+    proxied.world.wait_ready("web", AT_ITS_END).await;
+    proxied.trace.clock.put_back(HOUR);
+    proxied.world.delete("web").await;
+    proxied.world.wait_gone("web", AT_ITS_END).await;
+    let account = account.get("default").await.expect("it is there");
+    let counted = &account["status"]["releaseLimit"]["releases"][0]["startedAt"];
+    let counted: Timestamp = counted
+        .as_str()
+        .expect("it is counted")
+        .parse()
+        .expect("a time");
+    let behind = Timestamp::now().duration_since(counted);
+    assert!(behind > SignedDuration::from_mins(55), "{account:#}");
+}
+
+#[tokio::test]
+async fn an_object_does_not_end_by_the_clock_of_this_machine_alone() {
+    let mut proxied = start().await;
+    proxied.trace.clock.put_back(HOUR);
+    let mut object = server("web");
+    let ends = Timestamp::now() + SignedDuration::from_secs(30);
+    object["spec"]["expiresAt"] = json!(format!("{ends:.0}"));
+    proxied.world.create(&object).await;
+    eventually("its end is tried", AT_ITS_END, async || {
+        proxied.trace.clock.was_read().then_some(())
+    })
+    .await;
+    sleep(Duration::from_secs(3)).await;
+    let object = proxied.world.get("web").await.expect("it is there");
+    assert!(
+        object["metadata"]["deletionTimestamp"].is_null(),
+        "{object:#}"
+    );
+
+    proxied.trace.clock.put_back(Duration::ZERO);
+    // Until then it would wait as long as the clock that it read has it.
+    proxied.world.operator().restart();
+    proxied.world.wait_gone("web", AT_ITS_END).await;
+}
