@@ -93,3 +93,29 @@ async fn whatever_an_order_is_answered_its_machine_is_found_by_its_mark_and_neve
     assert_eq!(world.simulator.machines().await.len(), answers.len());
     judge(&world).await;
 }
+
+/// The whole account is read more slowly than the cluster's own servers are listed.
+#[tokio::test]
+async fn an_order_that_never_arrived_is_cleared_up_however_slow_the_lists_are() {
+    let mut timing = quick_timing();
+    timing["orphanScanInterval"] = json!("1s");
+    timing["absenceGracePeriod"] = json!("6s");
+    let plan = Plan {
+        timing,
+        ..Plan::default()
+    };
+    let mut world = World::prepare(cluster(), "slow-lists", plan).await;
+    world.start_operator();
+    world.create(&server("known")).await;
+    world.wait_ready("known", SOON).await;
+    let slow = Fault::new(json!({"delay": {"ms": 1500, "before": true}})).on("GET", SERVERS);
+    world.simulator.fault(slow).await;
+    let lost = Fault::new("dropBefore").on("POST", SERVERS).times(1);
+    world.simulator.fault(lost).await;
+    world.create(&server("lost")).await;
+    let object = world.wait_ready("lost", SOON).await;
+    assert_eq!(object["status"]["records"]["order"]["outcome"], "Created");
+    // The one that was lost before it arrived, and two that made a server.
+    assert_eq!(orders(&world).await, 3);
+    judge(&world).await;
+}

@@ -220,6 +220,22 @@ async fn vanished(world: &World) {
 }
 
 #[tokio::test]
+async fn a_machine_that_is_missing_is_told_of_where_no_other_one_is_known() {
+    let world = World::start(cluster(), "lone").await;
+    world.create(&server("one")).await;
+    let lost = world.wait_ready("one", SOON).await;
+    world
+        .simulator
+        .alter(uuid(&lost), &json!({"hidden": true}))
+        .await;
+    let is_asked = |object: &Value| pending(object, "AssumeAbsent");
+    let token = world.wait_for("one", "asked", SOON, is_asked).await;
+    let words = [uuid(&lost), "no other known server", &token];
+    stuck(&world, "one", "ServerNotFound", &words).await;
+    assert_eq!(orders(&world).await, 1);
+}
+
+#[tokio::test]
 async fn a_machine_that_is_missing_for_long_is_given_up_by_an_acknowledgement() {
     let mut world = World::start(cluster(), "absent").await;
     // The other one shows that the listings are complete.

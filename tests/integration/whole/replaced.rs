@@ -74,6 +74,31 @@ async fn a_machine_that_fails_is_given_up_and_another_one_ordered_at_the_next_pl
     judge(&world).await;
 }
 
+/// As the provider may do it, and with each policy alone.
+#[tokio::test]
+async fn a_machine_that_fails_is_replaced_where_the_provider_takes_its_release() {
+    let world = World::start(cluster(), "given-up").await;
+    world
+        .simulator
+        .switches(&json!({"releaseFailed": "accept"}))
+        .await;
+    world.simulator.settings(&json!({"failureRate": 1.0})).await;
+    world
+        .create(&with("one", &json!({"failurePolicy": "Replace"})))
+        .await;
+    held(&world, "one", "ProvisioningFailed", &["in its place"]).await;
+    let first = world.get("one").await.unwrap();
+    world.simulator.settings(&json!({"failureRate": 0.0})).await;
+    let object = world.wait_ready("one", SOON).await;
+    assert_ne!(uuid(&object), uuid(&first));
+    machine_becomes(&world, uuid(&first), "released").await;
+    let replaced = &object["status"]["replacedServers"][0];
+    assert_eq!(replaced["uuid"], first["status"]["uuid"]);
+    assert_eq!(replaced["providerStatus"], "failed");
+    assert_eq!(orders(&world).await, 2);
+    judge(&world).await;
+}
+
 #[tokio::test]
 async fn a_row_of_failures_ends_and_goes_on_when_a_person_says_so() {
     let mut world = World::start(cluster(), "row").await;

@@ -179,3 +179,20 @@ async fn a_tool_that_strips_again_and_again_is_told() {
     assert_eq!(orders(&world).await, 1);
     judge(&world).await;
 }
+
+/// The operator has no annotation for an order, whatever a tenant writes.
+#[tokio::test]
+async fn an_order_that_somebody_made_up_is_no_order() {
+    let world = World::start(cluster(), "made-up").await;
+    let other = world.simulator.appear(&json!({"name": "other"})).await;
+    let order = json!({"epoch": 7, "server": other["uuid"], "outcome": "Created", "uid": "u"});
+    let mut object = server("web");
+    object["metadata"]["annotations"] = json!({"flexmetal.dev/order": order.to_string()});
+    world.create(&object).await;
+    let ready = world.wait_ready("web", SOON).await;
+    let record = &ready["status"]["records"]["order"];
+    assert_eq!(record["uid"], ready["metadata"]["uid"]);
+    assert_ne!(record["server"], other["uuid"]);
+    assert_eq!(orders(&world).await, 1);
+    judge(&world).await;
+}

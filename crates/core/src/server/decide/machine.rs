@@ -218,7 +218,7 @@ const NOT_THERE: (Reason, &str) = (
     "The provider does not show this server, and this is what was seen last; look for it at the provider",
 );
 
-/// Reads say that there is no such machine, and nothing has shown it since.
+/// Reads say that there is no such machine, and nothing has shown it since. After two of them, some time apart, Synced says so.
 pub(super) fn tell_missed(facts: &Facts, decision: &mut Decision) {
     let Some((first, last)) = facts.memory.protocol.missing() else {
         return;
@@ -233,6 +233,9 @@ pub(super) fn tell_missed(facts: &Facts, decision: &mut Decision) {
     {
         return;
     }
+    if last >= first + ownership::times(view).spacing {
+        return unseen(view, decision, NOT_THERE);
+    }
     not_seen(facts, view, first, decision, NOT_THERE);
 }
 
@@ -242,7 +245,7 @@ pub(super) fn not_seen(
     view: &View,
     since: Duration,
     decision: &mut Decision,
-    (reason, why): (Reason, &str),
+    told: (Reason, &str),
 ) {
     let idle = view.times.idle_poll_interval;
     let rest = (since + idle * 2).saturating_sub(facts.now.mono);
@@ -250,7 +253,12 @@ pub(super) fn not_seen(
         decision.look_within(rest);
         return;
     }
-    let text = format!("{why}; looked for again every {}", Interval(idle));
+    unseen(view, decision, told);
+}
+
+fn unseen(view: &View, decision: &mut Decision, (reason, why): (Reason, &str)) {
+    let idle = Interval(view.times.idle_poll_interval);
+    let text = format!("{why}; looked for again every {idle}");
     decision.draft.unsync(reason, text);
 }
 

@@ -318,6 +318,8 @@ fn what_is_observed_and_not_seen_any_more_is_not_synced_after_two_idle_intervals
     assert_eq!(at(missed(985), 1000), synced);
     let gone = (Some(false), Reason::ServerNotFound);
     assert_eq!(at(missed(995), 1235), gone);
+    let twice = missed(995).memory(|m| m.protocol.read_missing(secs(1055)));
+    assert_eq!(at(twice, 1056), gone, "two reads, a minute apart");
     assert_eq!(at(missed(985), 1226), synced, "a later list shows it");
 }
 

@@ -102,6 +102,23 @@ fn other_live_machines_of_it_are_named() {
 }
 
 #[test]
+fn a_recorded_live_server_stays_the_objects_beside_an_older_one() {
+    let case = kept(ServerStatus::Delivered).with(2, ServerStatus::Delivered);
+    let case = case.facts(|f| {
+        let mut own = f.own.iter_mut();
+        let older = own.find(|s| s.server.id.as_str() == uuid(2)).unwrap();
+        Arc::make_mut(&mut older.server).created_at = Some(1);
+    });
+    let decision = case.decide();
+    let shown = &decision.draft.status;
+    assert_eq!(shown.uuid, Some(uuid(1)));
+    assert_eq!(shown.duplicate_uuids, [uuid(2)]);
+    let told = message(&decision);
+    let kept = format!("machine {} is this object's", uuid(1));
+    assert!(told.contains(&kept) && told.contains(&uuid(2)), "{told}");
+}
+
+#[test]
 fn edits_after_the_order_send_nothing_and_are_named() {
     let decision = kept(ServerStatus::Delivered)
         .spec(|s| {
