@@ -8,6 +8,8 @@ use axum::response::Response;
 use futures::{StreamExt, stream};
 use http::HeaderValue;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use serde_json::Value;
+use uuid::Uuid;
 
 use super::faults::{Fault, Harm};
 
@@ -23,6 +25,7 @@ pub(crate) async fn mangle(response: Response, harm: &Harm) -> Response {
             Fault::EmptyBody => with_body(response, Body::empty()),
             Fault::Body { text, content_type } => written(response, text, content_type),
             Fault::Oversize { bytes } => oversized(response, *bytes),
+            Fault::UpperCase => shouted(response).await,
             _ => response,
         };
     }
@@ -42,6 +45,27 @@ fn written(response: Response, text: &str, content_type: &str) -> Response {
         response.headers_mut().insert(CONTENT_TYPE, kind);
     }
     response
+}
+
+/// With its identifiers in capital letters.
+async fn shouted(response: Response) -> Response {
+    let (mut parts, body) = response.into_parts();
+    let whole = to_bytes(body, LONGEST).await.unwrap_or_default();
+    let Ok(mut record) = serde_json::from_slice::<Value>(&whole) else {
+        return Response::from_parts(parts, Body::from(whole));
+    };
+    shout(&mut record);
+    parts.headers.remove(CONTENT_LENGTH);
+    Response::from_parts(parts, Body::from(record.to_string()))
+}
+
+fn shout(value: &mut Value) {
+    match value {
+        Value::String(text) if Uuid::try_parse(text).is_ok() => text.make_ascii_uppercase(),
+        Value::Array(all) => all.iter_mut().for_each(shout),
+        Value::Object(fields) => fields.values_mut().for_each(shout),
+        _ => {}
+    }
 }
 
 /// Announces the whole length, sends half and closes.

@@ -65,6 +65,10 @@ pub(crate) enum Fault {
     ShiftedPage,
     /// Pages after the first start one record too early: one is shown twice.
     RepeatedPage,
+    /// The list of servers shows its first record twice.
+    RepeatedRecord,
+    /// Identifiers in the answer have capital letters.
+    UpperCase,
 }
 
 fn plain() -> String {
@@ -82,6 +86,8 @@ pub(crate) struct Distortion {
     pub(crate) empty: bool,
     skip: bool,
     repeat: bool,
+    /// The first record of a list is there twice.
+    pub(crate) twice: bool,
 }
 
 impl Distortion {
@@ -139,6 +145,7 @@ impl Harm {
             empty: self.has(&Fault::EmptyList),
             skip: self.has(&Fault::ShiftedPage),
             repeat: self.has(&Fault::RepeatedPage),
+            twice: self.has(&Fault::RepeatedRecord),
         }
     }
 }

@@ -40,7 +40,9 @@ impl Fault {
             Self::ShiftedPage | Self::RepeatedPage => {
                 read.is_some_and(|path| PAGED.contains(&path))
             }
-            Self::Refuse { .. }
+            Self::RepeatedRecord => read == Some(SERVERS),
+            Self::UpperCase
+            | Self::Refuse { .. }
             | Self::Delay { .. }
             | Self::DropBefore
             | Self::DropAfter
@@ -80,6 +82,13 @@ mod tests {
             (&stale, "POST", "/v3/flexMetal/servers", false),
             (&json!("shiftedPage"), "GET", "/v3/host", true),
             (&json!("repeatedPage"), "GET", "/v3/flexMetal/plans", false),
+            (
+                &json!("repeatedRecord"),
+                "GET",
+                "/v3/flexMetal/servers",
+                true,
+            ),
+            (&json!("repeatedRecord"), "GET", "/v3/host", false),
             (&json!("dropAfter"), "PUT", "/v3/nothing", true),
         ] {
             let read: Fault = serde_json::from_value(fault.clone()).unwrap();

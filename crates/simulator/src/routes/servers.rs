@@ -31,8 +31,10 @@ pub(super) async fn list(
         lag: world.settings.list_lag,
     };
     let account = &world.accounts[caller.0];
-    let shown = account
-        .list(&query, lens, &world.switches)
+    let again = account.list(&query, lens, &world.switches);
+    let again = again.take(usize::from(distortion.twice));
+    let shown = again
+        .chain(account.list(&query, lens, &world.switches))
         .skip(distortion.start(page.start))
         .take(page.results);
     let record = |machine: &Machine| machine.record(lens.at, &account.catalogue, &world.switches);

@@ -70,3 +70,29 @@ async fn pages_shift_by_one_record_after_the_first() {
             .await;
     }
 }
+
+#[tokio::test]
+async fn one_record_is_listed_twice() {
+    let rig = Rig::new().await;
+    for name in ["a", "b"] {
+        rig.order(name, &[]).await;
+    }
+    rig.steer("faults", json!({"fault": "repeatedRecord"}))
+        .await;
+    assert_eq!(rig.names(SERVERS).await, ["a", "a", "b"]);
+    let (_, second) = rig.ranged(SERVERS, "start=2,results=2").await;
+    assert_eq!(names(&second), ["b"]);
+}
+
+#[tokio::test]
+async fn identifiers_are_shown_in_capital_letters() {
+    let rig = Rig::new().await;
+    let uuid = rig.order("a", &["t"]).await;
+    rig.steer("faults", json!({"fault": "upperCase"})).await;
+    let shouted = uuid.to_uppercase();
+    let (_, list) = rig.get(SERVERS).await;
+    assert_eq!(list[0]["uuid"], json!(shouted));
+    assert_eq!(list[0]["tags"], json!(["t"]));
+    let (_, one) = rig.get(&format!("{SERVERS}/{shouted}")).await;
+    assert_eq!(one[0]["uuid"], json!(shouted));
+}
