@@ -269,8 +269,7 @@ impl Account {
     pub fn sighting(&self, id: &ServerId) -> Option<Sighting> {
         let (live, _) = self.connected()?;
         let state = live.core.state();
-        let snapshot = state.machines.snapshot();
-        snapshot.get(id).or_else(|| snapshot.same_as(id)).cloned()
+        state.machines.snapshot().get(id).cloned()
     }
 
     /// A proof listing that starts at or after this monotonic moment is wanted. The object of this mark

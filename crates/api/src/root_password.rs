@@ -116,7 +116,7 @@ impl Installed {
             .records
             .install
             .as_ref()
-            .filter(|i| i.machine == machine);
+            .filter(|i| i.machine.eq_ignore_ascii_case(&machine));
         let finished = install.and_then(|i| i.finished.as_ref());
         let delivered = status.delivered_at.as_ref().map(|at| at.0.as_second());
         let at = finished.map(|again| again.at).or(delivered);

@@ -10,6 +10,7 @@ use api::{
     conditions::{Type, found_true},
     power::{Power, PowerCommand, PowerRecord, PowerState, is_command_of},
 };
+use hosting_types::identity::is_same_uuid;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -87,7 +88,7 @@ pub struct Wished {
 pub fn wished(facts: &PowerFacts<'_>) -> Wished {
     let nothing = |record| Wished { record, due: None };
     let shown = facts.record.clone().map(|power| follow(facts, power));
-    let is_it = |power: &PowerRecord| power.machine == facts.machine && facts.is_there;
+    let is_it = |power: &PowerRecord| is_same_uuid(&power.machine, facts.machine) && facts.is_there;
     let Some(mut known) = shown.clone().filter(is_it) else {
         // First sight. That there is no wish is recorded as well: to set one is a change then.
         let first = PowerRecord {
@@ -170,7 +171,7 @@ pub fn may_create(fresh: &PowerFacts<'_>, name: &str) -> bool {
     power.command.as_ref().is_some_and(is_it)
         && power.wish.is_some()
         && power.wish == fresh.wish
-        && power.machine == fresh.machine
+        && is_same_uuid(&power.machine, fresh.machine)
         && fresh.may_send
 }
 

@@ -74,7 +74,7 @@ fn remember(server: &Server) -> Option<KnownServer> {
 }
 
 fn is(known: &KnownServer, server: &Server) -> bool {
-    known.uuid == server.id.as_str()
+    server.id == *known.uuid
 }
 
 fn shows(proof: &Proof, known: &KnownServer) -> bool {

@@ -198,19 +198,12 @@ impl Snapshot {
 
     /// A machine that bears this cluster's mark, by its identity.
     pub(crate) fn one_of_ours(&self, uuid: &str) -> Option<&Sighting> {
-        let found = self.records.get(uuid)?;
+        let found = self.records.get(&ServerId::parse(uuid).ok()?)?;
         found.server.has_tag(&self.cluster_tag).then_some(found)
     }
 
     pub(crate) fn get(&self, id: &ServerId) -> Option<&Sighting> {
         self.records.get(id)
-    }
-
-    /// The machine with the same identity, however it is spelled.
-    pub(crate) fn same_as(&self, id: &ServerId) -> Option<&Sighting> {
-        let mut all = self.records.iter();
-        all.find(|(known, _)| known.is_same_as(id))
-            .map(|(_, sighting)| sighting)
     }
 
     /// The machines that objects of this place ordered or took.

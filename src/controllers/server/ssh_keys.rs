@@ -15,7 +15,7 @@ use api::{
 use flexmetal_core::{
     cause::Cause,
     public_key::{NoKey, PublicKey},
-    server::facts::{ServerKey, account_of},
+    server::facts::{ServerKey, account_of, is_same_uuid},
     stored_keys::Found,
 };
 
@@ -151,7 +151,7 @@ pub(super) fn stand(
         None => true,
         Some(name) => matches!(
             found(keys, namespace, name, Some(lineage)),
-            Found::Ready(stored) if stored.uuid == *sent
+            Found::Ready(stored) if is_same_uuid(&stored.uuid, sent)
         ),
     })
 }

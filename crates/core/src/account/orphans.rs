@@ -37,7 +37,7 @@ pub fn judge(
     let Some(claims) = claims else {
         return Some(Verdict::NotChecked);
     };
-    let shown = |k: &KnownServer| proof.servers.iter().any(|s| s.id.as_str() == k.uuid);
+    let shown = |k: &KnownServer| proof.servers.iter().any(|s| s.id == *k.uuid);
     if !known.is_empty() && !known.iter().any(shown) {
         return None;
     }

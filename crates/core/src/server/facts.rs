@@ -23,6 +23,7 @@ use api::{
     references::PinnedAccount,
     server::{BareMetalServerStatus, OrderOutcome},
 };
+pub use hosting_types::identity::is_same_uuid;
 use hosting_types::{
     SecretText, ServerId,
     server::{KernelParam, UserData},
@@ -318,11 +319,6 @@ fn bears(object: &BareMetalServer, finalizer: &str) -> bool {
 pub fn account_of(object: &BareMetalServer) -> PinnedAccount {
     let pinned = object.status.as_ref().and_then(|s| s.account_ref.as_ref());
     PinnedAccount::in_force(pinned, object.spec.account_ref.as_ref())
-}
-
-/// Whether two texts are the same UUID: case does not matter.
-pub fn is_same_uuid(one: &str, other: &str) -> bool {
-    one.eq_ignore_ascii_case(other)
 }
 
 /// The release that is on record in an object, as its own.

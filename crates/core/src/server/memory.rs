@@ -8,6 +8,7 @@ use super::{
         outputs::{OutputState, Outputs},
         sent::Hashes,
     },
+    facts::is_same_uuid,
     install_memory::{InstallMemory, InstallObservation},
     ownership,
     password_memory::{PasswordEnd, PasswordMemory},
@@ -143,7 +144,7 @@ pub struct Over {
 impl Over {
     /// Whether this is the machine, and as it is now.
     pub fn is(&self, server: &Server) -> bool {
-        self.uuid == server.id.as_str() && self.is_failed == (server.status == ServerStatus::Failed)
+        server.id == *self.uuid && self.is_failed == (server.status == ServerStatus::Failed)
     }
 }
 
@@ -272,7 +273,7 @@ impl Memory {
                     _ => {}
                 }
                 if !is_there {
-                    self.over = self.over.take_if(|over| over.uuid != uuid);
+                    self.over = self.over.take_if(|over| !is_same_uuid(&over.uuid, &uuid));
                 }
                 self.succeed();
             }

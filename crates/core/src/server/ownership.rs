@@ -265,7 +265,7 @@ fn list<'a>(
     let recorded = facts.order().and_then(|order| order.server.as_deref());
     let is_own = |known: &&KnownServer| recorded.is_some_and(|own| is_same_uuid(own, &known.uuid));
     let others = || view.known.iter().filter(|known| !is_own(known));
-    let is_shown = |known: &KnownServer| servers.clone().any(|s| s.id.as_str() == known.uuid);
+    let is_shown = |known: &KnownServer| servers.clone().any(|s| s.id == *known.uuid);
     let must_show = |known: &&KnownServer| known.live && !may_be_too_new(facts, view, known, began);
     let known = match (others().any(is_shown), others().find(must_show)) {
         (true, _) => Known::Shown,

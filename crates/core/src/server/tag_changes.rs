@@ -1,6 +1,7 @@
 //! The changes of a machine's tags that this process made for the spec of its object: which tags it put on, and how
 //! often it had to make the same change again.
 
+use super::facts::is_same_uuid;
 use crate::{contest::Contest, trouble::Trouble};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -66,7 +67,7 @@ impl TagChanges {
             adds,
             end,
         } = change;
-        if self.machine != *uuid {
+        if !is_same_uuid(&self.machine, uuid) {
             self.machine.clone_from(uuid);
             self.last.clear();
         }
@@ -155,7 +156,7 @@ impl TagChanges {
     }
 
     fn of(&self, uuid: &str) -> Option<&BTreeMap<String, Last>> {
-        (self.machine == uuid).then_some(&self.last)
+        is_same_uuid(&self.machine, uuid).then_some(&self.last)
     }
 }
 

@@ -77,7 +77,7 @@ impl Client {
         ];
         self.get(&path).await?.decode(|body| {
             let found = of(&record::one(body)?, id)?;
-            if found.id.is_same_as(command) {
+            if found.id == *command {
                 Ok(found)
             } else {
                 Err("the answer shows a command other than the one asked for".to_owned())
@@ -97,7 +97,7 @@ fn of(record: &Record<'_>, id: &ServerId) -> Result<Command, Misfit> {
     let server = ServerId::parse(record.raw_text(server)).ok();
     // The end that is read here decides whether a re-installation is done.
     if let Some(other) = &server
-        && !other.is_same_as(id)
+        && other != id
     {
         return Err(format!("a command of server {id} names server {other}"));
     }

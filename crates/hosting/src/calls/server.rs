@@ -192,7 +192,7 @@ impl Client {
     /// depend on it.
     fn this_server(answer: &Answer, id: &ServerId) -> Result<Server, Error> {
         let server = one_server(answer)?;
-        if server.id.is_same_as(id) {
+        if server.id == *id {
             return Ok(server);
         }
         Err(answer.misfit(format!(

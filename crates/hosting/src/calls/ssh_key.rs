@@ -36,7 +36,7 @@ impl Client {
         let answer = self.get(&["sshKey", id.as_str()]).await?;
         answer.decode(|body| {
             let found = ssh_key(&record::one(body)?)?;
-            if found.id.is_same_as(id) {
+            if found.id == *id {
                 Ok(found)
             } else {
                 Err("the answer shows a key other than the one asked for".to_owned())

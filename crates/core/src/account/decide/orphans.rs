@@ -36,7 +36,7 @@ pub(super) fn lines(facts: &Facts, own: Option<&AccountReport>) -> Option<Vec<Or
 
 fn line(facts: &Facts, server: &Server) -> Orphan {
     let uuid = server.id.as_str();
-    let before = facts.status.orphans.iter().find(|o| o.uuid == uuid);
+    let before = facts.status.orphans.iter().find(|o| server.id == *o.uuid);
     // What a clock that was ahead has written was not, and what one that was behind has written not before the machine.
     let is_past = |since: &Time| since.0.as_second() <= facts.wall;
     let since = before

@@ -25,6 +25,7 @@ use api::{
 };
 use hosting_types::{
     host::{Host, InstallStatus},
+    identity::is_same_uuid,
     server::SystemFamily,
 };
 use std::time::Duration;
@@ -677,7 +678,7 @@ fn is_wished(fresh: &Facts, new: &NewInstall) -> bool {
     let policies = fresh.known_policies();
     let key = match &fresh.key {
         Some(Found::Ready(stored)) => {
-            stored.uuid == new.key && stored.lineage == new.account.lineage
+            is_same_uuid(&stored.uuid, &new.key) && stored.lineage == new.account.lineage
         }
         _ => false,
     };

@@ -80,7 +80,9 @@ impl Draft {
     /// Takes over what the provider shows of the machine.
     pub fn show(&mut self, server: &Server) {
         let status = &mut self.status;
-        status.uuid = Some(server.id.as_str().into());
+        // As it was first spelt: other records name it so.
+        status.uuid.take_if(|uuid| server.id != **uuid);
+        status.uuid.get_or_insert_with(|| server.id.as_str().into());
         status.provider_id = Some(format!("{PROVIDER_ID}{}", server.id));
         status.provider_status = Some(server.status.as_str().into());
         status.status_message = Some(server.status_message.clone()).filter(|m| !m.is_empty());

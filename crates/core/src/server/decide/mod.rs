@@ -36,7 +36,7 @@ mod terms;
 pub(crate) mod tests;
 
 use super::{
-    facts::{Facts, account_of},
+    facts::{Facts, account_of, is_same_uuid},
     ownership,
 };
 use crate::{
@@ -374,7 +374,7 @@ fn recorded(facts: &Facts, next: protocol::Order, mut draft: Draft) -> Decision 
             .status
             .uuid
             .as_ref()
-            .is_some_and(|shown| *shown != uuid)
+            .is_some_and(|shown| !is_same_uuid(shown, &uuid))
         {
             draft.forget_machine();
         }

@@ -186,7 +186,7 @@ fn overdue(
 /// settled, in seconds since 1970.
 fn in_doubt(decision: &Decision, record: &RootPasswordRecord) -> Option<(i64, i64)> {
     let install = decision.draft.status.records.install.as_ref();
-    let install = install.filter(|install| install.machine == record.machine)?;
+    let install = install.filter(|install| is_same_uuid(&install.machine, &record.machine))?;
     let last = install.last.as_ref()?;
     let is_later = Some(last.intent.revision) > record.revision;
     let may_be = matches!(

@@ -668,3 +668,18 @@ fn an_object_that_is_made_again_has_the_same_owner() {
     assert_eq!(namespace.place(), owner().place());
     assert_eq!(owner_with(|f| f.namespace_uid = Err("no".into())), None);
 }
+
+#[test]
+fn a_known_server_shows_in_any_case_of_its_letters() {
+    let shouted = |case: Case| {
+        case.view(|v| v.known[0].uuid = "00000000-0000-4000-8000-00000000AB09".into())
+            .view(|v| {
+                let known = Server {
+                    id: ServerId::parse("00000000-0000-4000-8000-00000000ab09").unwrap(),
+                    ..server(CONTROL, ServerStatus::Delivered, &[])
+                };
+                v.proof.as_mut().map(Arc::make_mut).unwrap().servers = vec![Arc::new(known)];
+            })
+    };
+    assert_eq!(short(&shouted(Case::new()).decide()).0, Some("Order"));
+}
