@@ -147,7 +147,7 @@ where
     P: Fn(Arc<Context<K, M>>, Seen<K>) -> F,
     F: Future<Output = Again>,
 {
-    let mut seen = seen;
+    let mut seen = read_if_left(&ctx, &uid, seen).await;
     for _ in 0..MOST_PASSES {
         match pass(ctx.clone(), seen).await {
             Again::AtOnce => {}
@@ -163,6 +163,27 @@ where
         };
     }
     Ended::Failed
+}
+
+/// An object that others hold, and that we are done with, goes through no write of ours that would tell that a restored API
+/// server put it back alive: it is read.
+async fn read_if_left<K, M>(ctx: &Context<K, M>, uid: &Uid, seen: Seen<K>) -> Seen<K>
+where
+    K: KindApi,
+    M: Clone + Default + Send,
+{
+    let Seen::Object(object) = &seen else {
+        return seen;
+    };
+    let meta = object.meta();
+    let ours = format!("{}/", K::group(&()));
+    let mut finalizers = meta.finalizers.iter().flatten();
+    let is_left = meta.deletion_timestamp.is_some() && !finalizers.any(|f| f.starts_with(&ours));
+    if !is_left || ctx.stand_by().is_some() {
+        return seen;
+    }
+    let _ = ctx.read(&**object).await;
+    ctx.objects.newest(uid).map_or(seen, Seen::from)
 }
 
 /// Spreads what would otherwise come all at once.

@@ -273,6 +273,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         let is_newer = is_back || version(shown.meta()) >= entry.form.version() || is_authoritative;
         if is_newer {
             entry.form = Form::of(&shown);
+            entry.learned = now;
             if is_back || entry.counted != counted {
                 touched.extend(entry.account());
                 // Of one that was gone nothing was counted any more.
@@ -395,8 +396,18 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         Some(form.shown())
     }
 
-    /// This process read or wrote the object: it never goes back behind that.
-    pub fn keep(&self, mut object: K) -> Arc<K> {
+    /// This process wrote the object: it never goes back behind that.
+    pub fn keep(&self, object: K) -> Arc<K> {
+        self.learn(object, Duration::ZERO)
+    }
+
+    /// This process read the object, which it asked for at this moment: it never goes back behind that. What it learned before
+    /// is older, whatever its version: where that is higher, the API server was restored.
+    pub fn keep_read(&self, object: K, asked: Duration) -> Arc<K> {
+        self.learn(object, asked)
+    }
+
+    fn learn(&self, mut object: K, asked: Duration) -> Arc<K> {
         slim(object.meta_mut());
         let object = Arc::new(object);
         let uid = object.meta().uid.as_deref().unwrap_or_default();
@@ -408,7 +419,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         let mut guard = self.lock();
         let inner = &mut *guard;
         if let Some(entry) = inner.entries.get_mut(uid)
-            && version(shown.meta()) >= entry.form.version()
+            && (version(shown.meta()) >= entry.form.version() || asked > entry.learned)
         {
             entry.form = Form::of(&shown);
             entry.learned = clock::now().mono;

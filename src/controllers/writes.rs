@@ -3,7 +3,7 @@
 //! A write whose answer is lost may have been done. Nothing here repeats one.
 
 use super::context::{Context, Process};
-use crate::runtime::{clients::patch_params, kind_api::KindApi};
+use crate::runtime::{clients::patch_params, clock, kind_api::KindApi};
 use api::{Kind, bounds::cut_status};
 use hyper::{Request, header::DATE};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -120,9 +120,10 @@ pub async fn read_server_time(client: &Client) -> Result<i64, Failure> {
 impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
     /// The object as the API server has it now; None when it is gone or another one has its name.
     pub async fn read(&self, object: &K) -> Result<Option<Arc<K>>, Failure> {
+        let asked = clock::now().mono;
         let found = bounded(self.api(object).get_opt(&object.name_any())).await?;
         let found = found.filter(|o| o.meta().uid == object.meta().uid);
-        Ok(found.map(|found| self.objects.keep(found)))
+        Ok(found.map(|found| self.objects.keep_read(found, asked)))
     }
 
     /// Changes metadata, by a merge patch that rests on the version of `object`.

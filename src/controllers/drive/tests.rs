@@ -6,6 +6,7 @@ use crate::{
     controllers::{
         context::{Process, Watched},
         events::Events,
+        floor_tests::{Answer, Floor},
         objects::{Objects, Traits},
     },
     runtime::clients::WatchTimes,
@@ -197,4 +198,44 @@ async fn a_row_goes_on_while_it_brings_something_to_light_but_not_for_ever() {
         .await
         .unwrap_err();
     assert_eq!(passes.all(), 2 * MOST_PASSES);
+}
+
+/// Nothing of ours is on it, so no write of ours would meet what a restored API server has.
+#[tokio::test]
+async fn an_object_that_others_hold_is_read_and_may_live_again() {
+    let form = |version: &str, finalizers: serde_json::Value, deleted: Option<&str>| {
+        json!({
+            "apiVersion": "flexmetal.dev/v1alpha1",
+            "kind": "ProviderAccount",
+            "metadata": {
+                "name": "a", "namespace": "n", "uid": "1", "resourceVersion": version,
+                "finalizers": finalizers, "deletionTimestamp": deleted,
+            },
+            "spec": {"baseURL": "u", "apiKeySecretRef": {"name": "s"}},
+        })
+    };
+    let ours = json!(["example.com/other", "flexmetal.dev/account-in-use"]);
+    let deleted = Some("2026-11-22T03:55:47Z");
+    let floor = Floor::start([Answer::Says(200, form("3", ours, None))]).await;
+    let ctx = Arc::new(floor.ctx);
+    let left = form("9", json!(["example.com/other"]), deleted);
+    ctx.objects.take_in(0, Event::Init);
+    ctx.objects
+        .take_in(0, Event::InitApply(serde_json::from_value(left).unwrap()));
+    ctx.objects.take_in(0, Event::InitDone);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noted = seen.clone();
+    let pass = move |_: Arc<Ctx>, seen: Seen<ProviderAccount>| {
+        let noted = noted.clone();
+        async move {
+            if let Seen::Object(object) = &seen {
+                let version = object.metadata.resource_version.clone();
+                noted.lock().unwrap().push(version.unwrap());
+            }
+            Again::After(Duration::from_secs(600))
+        }
+    };
+    let mut work = Box::pin(drive(ctx, Vec::new(), std::future::ready(()), pass));
+    run_for(1, &mut work).await;
+    assert_eq!(*seen.lock().unwrap(), ["3"]);
 }

@@ -51,7 +51,7 @@ pub(super) struct Entry<K, M> {
     pub(super) watch: usize,
     pub(super) listing: u64,
     pub(super) sight: Sight,
-    /// When this process last read or wrote it.
+    /// When this process last read or wrote it, or the watch showed what it did not know.
     pub(super) learned: Duration,
     /// What people say by it, as the watch last showed it.
     pub(super) triggers: u64,

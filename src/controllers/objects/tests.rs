@@ -207,6 +207,22 @@ async fn never_goes_back_behind_what_was_read_or_written() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_read_that_began_later_shows_what_a_restore_put_back() {
+    let objects = objects();
+    let version = |objects: &Objects| objects.newest("1").unwrap().meta().resource_version.clone();
+    list(&objects, vec![object("a", "1", 5)]);
+    pass_time(1).await;
+    let asked = clock::now().mono;
+    pass_time(1).await;
+    feed(&objects, vec![Event::Apply(object("a", "1", 9))]);
+    objects.keep_read(object("a", "1", 7).0.unwrap(), asked);
+    assert_eq!(version(&objects).as_deref(), Some("9"), "it was overtaken");
+    pass_time(1).await;
+    objects.keep_read(object("a", "1", 3).0.unwrap(), clock::now().mono);
+    assert_eq!(version(&objects).as_deref(), Some("3"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_status_write_triggers_nothing_and_an_annotation_does() {
     let objects = objects();
     list(&objects, vec![object("a", "1", 1)]);
