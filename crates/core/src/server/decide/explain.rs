@@ -47,6 +47,16 @@ fn uuids(facts: &Facts) -> Vec<String> {
     uuids
 }
 
+/// Those, and retained ones, where the object is being deleted and has none on record: its deletion leaves them.
+fn left(facts: &Facts) -> Vec<String> {
+    if !facts.deleting() || facts.order().is_some() {
+        return Vec::new();
+    }
+    let own = facts.own.iter().filter(|s| s.server.status.is_live());
+    let own = own.map(|s| s.server.id.as_str().to_ascii_lowercase());
+    uuids(facts).into_iter().chain(own).collect()
+}
+
 /// The server that a user may have the object adopt, with the situation: one token stands for one server, and of several one is
 /// named in `spec.externalID`.
 pub fn to_adopt(facts: &Facts) -> Option<(String, Situation)> {
@@ -73,8 +83,10 @@ pub fn assume_absent(facts: &Facts) -> Situation {
         },
         None => {
             let owner = facts.owner().map(|owner| owner.to_string());
+            let left = left(facts).join(" ");
             let subject = "an order of which no record tells".to_owned();
-            (format!("{} {suspects}", owner.unwrap_or_default()), subject)
+            let sought = format!("{} {suspects} {left}", owner.unwrap_or_default());
+            (sought, subject)
         }
     };
     Situation::new(AssumeAbsent, [sought, account.unwrap_or_default()], subject)
@@ -281,7 +293,16 @@ fn asked(facts: &Facts, against: &str) -> Said {
         ),
         None => (Reason::OutcomeUnknown, unknown(facts)),
     };
-    let text = format!("{what}: {against}; if this object has no server there, {remedy}");
+    let left = left(facts);
+    let text = match left.is_empty() {
+        true => format!("{what}: {against}; if this object has no server there, {remedy}"),
+        false => format!(
+            "an earlier {}/{} had these, which are live and billed: {}; to release them, do so at the provider; to keep them and let this object go, {remedy}",
+            facts.namespace(),
+            facts.name(),
+            listed(left.iter().map(String::as_str)),
+        ),
+    };
     Said {
         cause: Cause::needs_person(reason, text),
         asks: vec![situation],

@@ -300,11 +300,11 @@ fn common(facts: &Facts, account: &View, step: Step) -> Decision {
         Step::Record(next) => record(facts, account, next),
         Step::Claim(server) => {
             let uuid = ownership::uuid_of(facts, server);
-            held(facts).unwrap_or_else(|| adopting(&uuid).with(Effect::Claim { uuid }))
+            held(facts, &uuid).unwrap_or_else(|| adopting(&uuid).with(Effect::Claim { uuid }))
         }
         Step::Finish(server) => {
             let uuid = ownership::uuid_of(facts, server);
-            held(facts).unwrap_or_else(|| adopting(&uuid).with(Effect::Adopt { uuid }))
+            held(facts, &uuid).unwrap_or_else(|| adopting(&uuid).with(Effect::Adopt { uuid }))
         }
         Step::Read(server) => {
             let uuid = ownership::uuid_of(facts, server);
@@ -321,17 +321,20 @@ fn common(facts: &Facts, account: &View, step: Step) -> Decision {
     }
 }
 
-/// Nothing is sent for the object now.
-fn held(facts: &Facts) -> Option<Decision> {
-    let cause = remedy::held(facts, "nothing is adopted")?;
-    Some(Decision::hold(facts, cause))
+/// Nothing is sent for the object now, so it does not adopt this server.
+fn held(facts: &Facts, uuid: &str) -> Option<Decision> {
+    let cause = match facts.deleting() {
+        true => remedy::held_at_the_end(facts, uuid),
+        false => remedy::held(facts, "nothing is adopted"),
+    };
+    Some(Decision::hold(facts, cause?))
 }
 
 /// The record of the order becomes another one.
 fn record(facts: &Facts, account: &View, next: Option<protocol::Order>) -> Decision {
     if let Some(order) = &next
-        && let protocol::Outcome::Adopting(_) = order.outcome
-        && let Some(held) = held(facts)
+        && let protocol::Outcome::Adopting(server) = order.outcome
+        && let Some(held) = held(facts, &ownership::uuid_of(facts, server))
     {
         return held;
     }

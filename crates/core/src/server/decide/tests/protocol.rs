@@ -670,6 +670,37 @@ fn an_object_that_is_made_again_has_the_same_owner() {
 }
 
 #[test]
+fn a_deleted_object_names_the_server_that_it_left() {
+    let restored = || alone(bare()).beside(&[1]).deleting();
+    let decision = restored().decide();
+    let text = message(&decision);
+    let token = restored().written().pending(AssumeAbsent).unwrap();
+    for word in [&uuid(1), "release them", "keep them", &token] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    assert_ne!(
+        Some(token.clone()),
+        alone(bare()).deleting().written().pending(AssumeAbsent),
+        "it says nothing of a server that was not named"
+    );
+    let given = restored().written().giving(&token);
+    assert_eq!(short(&given.decide()).0, Some("RemoveFinalizer"));
+    let kept = alone(bare()).showing(retained(1, ServerStatus::Delivered));
+    assert!(message(&kept.deleting().decide()).contains(&uuid(1)));
+    // One that may not adopt its own server says which.
+    let own = || bare().with(1, ServerStatus::Delivered).deleting();
+    for held in [
+        own().spec(|s| s.suspend = Some(true)),
+        own().spec(|s| s.management_policy = Some(api::server::ManagementPolicy::ObserveOnly)),
+    ] {
+        let text = message(&held.decide());
+        for word in [&uuid(1), "to release it, set", "to keep it"] {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+    }
+}
+
+#[test]
 fn a_known_server_shows_in_any_case_of_its_letters() {
     let shouted = |case: Case| {
         case.view(|v| v.known[0].uuid = "00000000-0000-4000-8000-00000000AB09".into())
