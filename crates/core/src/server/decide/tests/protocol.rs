@@ -670,6 +670,27 @@ fn an_object_that_is_made_again_has_the_same_owner() {
 }
 
 #[test]
+fn a_server_that_is_over_needs_no_tags() {
+    let over = |status: &ServerStatus| {
+        let bare = seen(server(1, status.clone(), &[]));
+        created().facts(|f| f.recorded = Some(bare))
+    };
+    let (failed, released) = (ServerStatus::Failed, ServerStatus::Released);
+    come_to(
+        (None, Some(ProvisioningFailed), true),
+        vec![("failed", over(&failed))],
+    );
+    come_to(
+        (None, Some(ReleasedExternally), true),
+        vec![("released", over(&released))],
+    );
+    for status in [failed, released] {
+        let deleted = short(&over(&status).deleting().decide()).0;
+        assert_eq!(deleted, Some("RemoveFinalizer"), "{status:?}");
+    }
+}
+
+#[test]
 fn a_deleted_object_names_the_server_that_it_left() {
     let restored = || alone(bare()).beside(&[1]).deleting();
     let decision = restored().decide();

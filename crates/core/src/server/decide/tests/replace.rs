@@ -322,3 +322,17 @@ fn a_delivery_that_takes_too_long_needs_a_person() {
     let turned = case(0).facts(|f| f.now.wall += 90_000);
     assert_eq!(why(turned).0, Reason::Provisioning, "its clock was turned");
 }
+
+#[test]
+fn a_server_that_is_over_is_replaced_without_its_tags() {
+    for status in [ServerStatus::Failed, ServerStatus::Released] {
+        let bare = over(status.clone(), 700).facts(|f| {
+            let mut shown = seen(server(1, status.clone(), &[]));
+            shown.seen = RUNNING;
+            f.own.clear();
+            f.recorded = Some(shown);
+        });
+        let effect = short(&bare.written().decide()).0;
+        assert_eq!(effect, Some("Order"), "{status:?}");
+    }
+}
