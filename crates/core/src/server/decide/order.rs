@@ -73,6 +73,12 @@ pub fn next(facts: &Facts, view: &View, after: u32, lost: u8, cut: u8) -> Decisi
     if let Some(wait) = against(facts) {
         return wait;
     }
+    if after == u32::MAX {
+        let text = format!(
+            "the last order has the number {after}, which is the highest, so nothing is ordered: no further order has a tag of its own; create this object under another name"
+        );
+        return Decision::hold(facts, Cause::needs_person(Reason::OrderRefused, text));
+    }
     if let Some(wait) = paced(facts, view) {
         return wait;
     }

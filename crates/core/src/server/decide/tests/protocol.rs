@@ -722,6 +722,14 @@ fn a_deleted_object_names_the_server_that_it_left() {
 }
 
 #[test]
+fn no_order_follows_the_highest_number() {
+    let last = |seq: u32| refused().order(|record| record.seq = seq);
+    let decision = last(u32::MAX).decide();
+    assert_eq!(short(&decision), (None, Some(Reason::OrderRefused), true));
+    assert_eq!(short(&last(u32::MAX - 1).decide()).0, Some("Order"));
+}
+
+#[test]
 fn a_known_server_shows_in_any_case_of_its_letters() {
     let shouted = |case: Case| {
         case.view(|v| v.known[0].uuid = "00000000-0000-4000-8000-00000000AB09".into())
