@@ -229,7 +229,8 @@ impl Machines {
     fn changed(&mut self, server: &Arc<Server>, now: Moment, times: Times) {
         let known = self.pending.get(&server.id);
         let is_released = server.status.is_live() && known.is_some_and(|p| p.is_released);
-        let is_ours = server.has_tag(self.snapshot.cluster_tag());
+        // One whose release was taken stays pending without its tag.
+        let is_ours = server.has_tag(self.snapshot.cluster_tag()) || known.is_some();
         if is_ours && (is_released || is_moving(server, now.wall)) {
             // Another state is another wait.
             let same = known.filter(|p| p.status == server.status);

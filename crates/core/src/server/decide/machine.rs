@@ -189,6 +189,26 @@ fn own_tags(facts: &Facts, server: &Server) -> Option<Effect> {
     marks::is_retained(server).then_some(Effect::RemoveTag { uuid, tag })
 }
 
+/// Polls list by the cluster's tag: a server that has lost it is read alone.
+pub(super) fn read_alone(facts: &Facts, decision: &mut Decision) {
+    let Ok(view) = facts.account.usable(Purpose::End) else {
+        return;
+    };
+    let cluster = facts.cluster.tag();
+    let is_unlisted =
+        |server: &Server| server.status != ServerStatus::Released && !server.has_tag(&cluster);
+    let Some(alone) = facts.recorded.as_ref().filter(|s| is_unlisted(&s.server)) else {
+        return;
+    };
+    let due = alone.seen + view.times.idle_poll_interval;
+    let uuid = alone.server.id.as_str().to_owned();
+    decision.due_after(
+        facts,
+        due.saturating_sub(facts.now.mono),
+        Effect::Read { uuid },
+    );
+}
+
 /// Nothing to do but to say so when the account has not been reached for a while: what is shown of the
 /// machine may not be true any more.
 pub(super) fn out_of_touch(facts: &Facts, mut draft: Draft) -> Decision {

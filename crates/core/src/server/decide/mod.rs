@@ -124,6 +124,7 @@ pub fn decide(facts: &Facts) -> Decision {
     let looked_at = outputs::keep(facts, &mut decision);
     let password = root_password::keep(facts, &mut decision);
     outputs::check_deleted(facts, &mut decision, &looked_at);
+    machine::read_alone(facts, &mut decision);
     ask::handle(facts, &mut decision);
     failing::show(facts, &mut decision);
     machine::tell_missed(facts, &mut decision);

@@ -691,6 +691,52 @@ fn a_server_that_is_over_needs_no_tags() {
 }
 
 #[test]
+fn a_server_without_the_tag_of_the_cluster_is_read_alone() {
+    let last = |at: u64, tags: &[&str]| {
+        let mut shown = seen(server(1, ServerStatus::Delivered, tags));
+        shown.seen = secs(at);
+        created().facts(|f| (f.own, f.recorded) = (vec![shown.clone()], Some(shown)))
+    };
+    let own = own_tag();
+    let suspended = |case: Case| case.spec(|s| s.suspend = Some(true));
+    let full: Vec<String> = (0..59)
+        .map(|n| format!("t{n}"))
+        .chain([own_tag()])
+        .collect();
+    let full: Vec<&str> = full.iter().map(String::as_str).collect();
+    let refused = |case: Case| {
+        case.memory(|m| {
+            m.backoff.fail(RUNNING, secs(600));
+        })
+    };
+    let effect = |case: Case| short(&case.decide()).0;
+    for (what, late, recent) in [
+        (
+            "suspended",
+            suspended(last(870, &[&own])),
+            suspended(last(890, &[&own])),
+        ),
+        ("no tag at all", last(870, &[]), last(890, &[])),
+        (
+            "deleted",
+            suspended(last(870, &[&own])).deleting(),
+            suspended(last(890, &[&own])).deleting(),
+        ),
+    ] {
+        assert_eq!(effect(late), Some("Read"), "{what}");
+        assert_eq!(effect(recent.clone()), None, "{what}");
+        let again = recent.decide().again;
+        let is_soon = matches!(again, Again::After(rest) if rest <= secs(10));
+        assert!(is_soon, "{what}: {again:?}");
+    }
+    let crowded = refused(last(870, &full));
+    assert_eq!(effect(crowded), Some("Read"), "full");
+    let listed = [cluster().tag(), own_tag()];
+    let listed: Vec<&str> = listed.iter().map(String::as_str).collect();
+    assert_eq!(effect(suspended(last(870, &listed))), None, "it is listed");
+}
+
+#[test]
 fn a_deleted_object_names_the_server_that_it_left() {
     let restored = || alone(bare()).beside(&[1]).deleting();
     let decision = restored().decide();
