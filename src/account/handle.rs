@@ -229,7 +229,7 @@ impl Account {
             let state = live.core.state();
             key = state.key.state().clone();
             view.proof = state.machines.proof().cloned();
-            view.is_unreachable = state.schedule.error().is_some();
+            view.is_unreachable = state.schedule.is_unreachable();
             let of_orders = [List::Catalogue, List::Servers];
             let list_error = of_orders.map(|list| errors[list as usize].clone());
             let list_error = list_error.into_iter().flatten().next();

@@ -363,7 +363,7 @@ pub(crate) async fn started_again<'a, T>(
     loop {
         let started = clock::now().mono;
         match read().await {
-            Err(Gap::Shifted | Gap::Repeated | Gap::Short) if tries < TRIES => tries += 1,
+            Err(Gap::Shifted | Gap::Repeated(_) | Gap::Short) if tries < TRIES => tries += 1,
             result => return Ok((started, result?)),
         }
     }

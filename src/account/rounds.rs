@@ -122,8 +122,20 @@ impl Core {
         let is_fewer = u32::try_from(due.len()).is_ok_and(|reads| reads <= calls_of(listed));
         match is_fewer || due.len() <= pace::FEW {
             true => self.look_up(by, due).await,
-            false => self.prove(by, Lane::Poll).await,
+            false => self.prove_or_glance(by).await,
         }
+    }
+
+    /// A listing of the cluster's servers for what it shows. One that proves nothing, since it shows a record twice, is read to
+    /// its end all the same.
+    async fn prove_or_glance(&self, by: &Connection) -> Result<(), Gap> {
+        let proved = self.prove(by, Lane::Poll).await;
+        if matches!(&proved, Err(Gap::Repeated(_))) {
+            let ours = &self.filter(None);
+            let listing = || self.machines(by, ours, Lane::Poll);
+            started_again(|| listing().glance().boxed()).await?;
+        }
+        proved
     }
 
     /// What is delivered by one listing, and a read of each server that should have been in it. Pending ones have their
@@ -147,7 +159,7 @@ impl Core {
             unseen.into_iter().filter(is_settled).collect()
         };
         match unseen.len() > ONE_BY_ONE {
-            true => self.prove(by, Lane::Poll).await,
+            true => self.prove_or_glance(by).await,
             false => self.look_up(by, &unseen).await,
         }
     }

@@ -76,6 +76,8 @@ pub(crate) struct Schedule {
     retry_at: Duration,
     jitter: f64,
     error: LastError,
+    /// Whether the last listing of all showed a record twice. Polls go on then.
+    is_repeated: bool,
 }
 
 impl Schedule {
@@ -90,6 +92,7 @@ impl Schedule {
             retry_at: Duration::ZERO,
             jitter: 1.0,
             error: LastError::default(),
+            is_repeated: false,
         }
     }
 
@@ -149,6 +152,7 @@ impl Schedule {
 
     /// The marks of those who have waited for this listing; they wait no more.
     pub(crate) fn answered_by(&mut self, proof: &Proof) -> Vec<String> {
+        self.is_repeated = false;
         self.wants
             .extract_if(|_, not_before| *not_before <= proof.began)
             .map(|(mark, _)| mark)
@@ -165,6 +169,11 @@ impl Schedule {
         self.error.get()
     }
 
+    /// Whether the servers have not been seen for a while.
+    pub(crate) fn is_unreachable(&self) -> bool {
+        self.error().is_some() && !self.is_repeated
+    }
+
     /// Keeps count of failures. One alone says nothing; it is shown when it lasts, or at once where
     /// nothing else is known of the key. Returns whether what is shown is news.
     pub(crate) fn conclude(
@@ -177,14 +186,19 @@ impl Schedule {
         self.jitter = rand::random_range(pace::LEAST_JITTER..=2.0 - pace::LEAST_JITTER);
         let before = self.error.reason();
         self.tried.record(round, began, now);
+        if round == Round::Proof {
+            self.is_repeated = matches!(&result, Err(Gap::Repeated(_)));
+        }
+        if round == Round::Poll && result.is_ok() {
+            self.polled = Some(now);
+        }
         match result {
+            // Others say nothing of the list of all.
+            Ok(()) if self.is_repeated => {}
             Ok(()) => {
                 self.backoff.reset();
                 self.retry_at = Duration::ZERO;
                 self.error.clear();
-                if round == Round::Poll {
-                    self.polled = Some(now);
-                }
             }
             // The breaker has its own pace and its own reason.
             Err(Gap::Failed(Error::AccessDenied(_))) => self.error.clear(),

@@ -41,8 +41,8 @@ pub enum Gap {
     #[error("the list changed while it was read")]
     Shifted,
     /// One record came twice.
-    #[error("the list shows one record twice")]
-    Repeated,
+    #[error("the list shows {0} twice; ask the provider to list it once")]
+    Repeated(String),
     /// A page was shorter than others, yet more records follow.
     #[error("the list goes on behind a short page")]
     Short,

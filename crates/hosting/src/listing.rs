@@ -62,6 +62,11 @@ pub struct Listing<'a, T> {
     fetch: Fetch<'a, T>,
     identity: Identity<T>,
     seen: HashSet<u128>,
+    /// How many records came, without those by which pages overlap.
+    came: usize,
+    /// Whether a record may come twice, and the first that did.
+    repeats: bool,
+    repeated: Option<String>,
     /// By which identities are told apart: of a long list their texts take more than the records.
     digests: [RandomState; 2],
     /// The new records of a page that showed a gap.
@@ -111,6 +116,9 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
             fetch: Box::new(fetch),
             identity,
             seen: HashSet::new(),
+            came: 0,
+            repeats: false,
+            repeated: None,
             digests: Default::default(),
             rest: Vec::new(),
             last: None,
@@ -233,7 +241,7 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
     }
 
     fn range(&self, overlap: usize) -> Result<Ask, Gap> {
-        let start = u32::try_from(self.seen.len().saturating_sub(overlap));
+        let start = u32::try_from(self.came.saturating_sub(overlap));
         let start = start.map_err(|_| Gap::Endless)?;
         Ok(Ask::Range(Page::new(start, self.size)))
     }
@@ -315,11 +323,13 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
     }
 
     fn keep(&mut self, records: Vec<T>) -> Result<Vec<T>, Gap> {
-        let came = records.len();
+        self.came += records.len();
         let mut news = self.news(records);
-        if news.len() < came {
+        if !self.repeats
+            && let Some(record) = self.repeated.take()
+        {
             self.rest = news;
-            return Err(Gap::Repeated);
+            return Err(Gap::Repeated(record));
         }
         news.retain(|record| self.fits(record));
         self.kept += news.len();
@@ -365,10 +375,13 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
     fn news(&mut self, records: Vec<T>) -> Vec<T> {
         let mut news = Vec::with_capacity(records.len());
         for record in records {
-            let digest = self.digest(&record, self.seen.len());
+            let place = self.seen.len();
+            let digest = self.digest(&record, place);
+            self.last = Some(digest);
             if self.seen.insert(digest) {
-                self.last = Some(digest);
                 news.push(record);
+            } else if self.repeated.is_none() {
+                self.repeated = Some((self.identity)(&record, place));
             }
         }
         news
@@ -390,8 +403,9 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
     }
 
     /// Reads up to a page that is shorter than asked for. Saves the last
-    /// request, and proves nothing: more records may follow.
+    /// request, and proves nothing: more records may follow, and one may come twice.
     pub async fn glance(mut self) -> Result<Vec<T>, Gap> {
+        self.repeats = true;
         let mut seen = Vec::new();
         while !self.may_be_over() {
             seen.extend(self.step().await?);

@@ -8,6 +8,7 @@ use super::{
 use crate::{account::Account, runtime::clock};
 use api::account::KnownServer;
 use flexmetal_core::account::orphans::Verdict;
+use hosting_types::{ServerId, ServerStatus};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::time::Duration;
@@ -165,4 +166,36 @@ proptest! {
             rig.until("a scan", || found(&rig) == [uuid(OLD), uuid(NEW)]).await;
         });
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_comes_twice_is_named_and_polls_go_on() {
+    let (rig, account) = scanned().await;
+    rig.provider.world().page = Some(Box::new(|all, start, most| {
+        let all = all.iter().take(1).chain(all);
+        Some(all.skip(start).take(most).cloned().collect())
+    }));
+    rig.provider.set_status(7, "failed");
+    rig.provider.set_status(100, "failed");
+    let status = |number: usize| {
+        let id = ServerId::parse(&uuid(number)).unwrap();
+        account.sighting(&id).unwrap().server.status.clone()
+    };
+    rig.until("both are seen", || {
+        [7, 100].iter().all(|n| status(*n) == ServerStatus::Failed)
+    })
+    .await;
+    account.want_proof("x", clock::now().mono);
+    rig.until("it is told", || account.view().last_error.is_some())
+        .await;
+    let (_, message) = account.view().last_error.unwrap();
+    let words = format!("shows {} twice; ask the provider", uuid(1));
+    assert!(message.contains(&words), "{message}");
+    sleep(Duration::from_secs(900)).await;
+    let view = account.view();
+    assert!(view.last_error.is_some(), "polls do not hide it");
+    assert!(!view.is_unreachable, "its servers are seen");
+    rig.provider.world().page = None;
+    rig.until("a list", || account.view().last_error.is_none())
+        .await;
 }

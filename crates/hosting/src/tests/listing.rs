@@ -128,13 +128,23 @@ async fn a_list_that_changes_meanwhile_is_incomplete() {
     assert!(matches!(emptied.gap, Gap::Shifted));
     // It repeats itself.
     let (twice, _) = read(50, 50, |_| (0..60).chain(0..60).collect()).await;
-    assert!(matches!(gap(twice), Gap::Repeated));
+    assert!(matches!(gap(twice), Gap::Repeated(_)));
     // It goes on behind a page that was short.
     let (short, _) = read(50, 50, |call| {
         (0..if call == 1 { 70 } else { 120 }).collect()
     })
     .await;
     assert!(matches!(gap(short), Gap::Short));
+}
+
+#[tokio::test]
+async fn a_glance_reads_past_a_record_that_comes_twice() {
+    for twice in [0, 49, 50, 98, 110] {
+        let all: Vec<usize> = (0..=twice).chain(twice..120).collect();
+        let (listing, _) = list(50, move |_| all.clone());
+        let seen = listing.glance().await.unwrap();
+        assert_eq!(seen, (0..120).collect::<Vec<_>>(), "{twice}");
+    }
 }
 
 #[tokio::test]
@@ -194,7 +204,7 @@ async fn what_the_page_of_a_gap_shows_is_seen() {
     assert_eq!(shifted.seen, (0..50).chain(51..62).collect::<Vec<_>>());
     let (repeated, _) = read(50, 50, |_| (0..60).chain([5, 60]).collect()).await;
     let repeated = repeated.unwrap_err();
-    assert!(matches!(repeated.gap, Gap::Repeated));
+    assert!(matches!(repeated.gap, Gap::Repeated(_)));
     assert_eq!(repeated.seen, (0..=60).collect::<Vec<_>>());
     let (short, _) = read(50, 50, |call| {
         (0..if call == 1 { 70 } else { 120 }).collect()

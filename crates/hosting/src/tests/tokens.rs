@@ -67,7 +67,7 @@ async fn tokens_lead_through_the_hosts() {
     let (hosts, _) = read(vec![page(&[1], Some("a")), page(&[2], Some("a"))]).await;
     assert!(matches!(hosts, Err((_, Gap::Endless))));
     let (hosts, _) = read(vec![page(&[1, 2], Some("a")), page(&[2], None)]).await;
-    assert!(matches!(hosts, Err((_, Gap::Repeated))));
+    assert!(matches!(hosts, Err((_, Gap::Repeated(_)))));
     // Without any token, as any other list.
     let (hosts, requests) = read(vec![page(&[1, 2], None), page(&[], None)]).await;
     assert_eq!((hosts.unwrap(), requests), (vec![1, 2], 2));

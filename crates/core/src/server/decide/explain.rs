@@ -4,7 +4,7 @@ use super::{super::facts::Facts, remedy};
 use crate::{
     account::{
         marks,
-        view::{Sighting, View},
+        view::{List, Sighting, View},
     },
     acknowledgement::Situation,
     cause::Cause,
@@ -116,7 +116,7 @@ pub fn said(facts: &Facts, view: &View, wait: &Wait) -> Said {
         None => "",
     };
     match wait.why {
-        Why::WaitingForList | Why::Settling => match &view.last_error {
+        Why::WaitingForList | Why::Settling => match view.error_of(List::Servers) {
             Some((reason, message)) => waits(*reason, message.clone()),
             None => waits(Reason::Progressing, progressing(facts, wait.why)),
         },
