@@ -235,7 +235,8 @@ impl CommandTarget {
         };
         if let Some(first) = first {
             let stays = |first: &Option<String>, now: &mut Option<String>| {
-                let is_same = first.is_none() || now.is_none() || first == now;
+                let both = first.as_ref().zip(now.as_ref());
+                let is_same = both.is_none_or(|(first, now)| first.eq_ignore_ascii_case(now));
                 *now = first.clone().or_else(|| now.take());
                 is_same
             };

@@ -13,7 +13,7 @@ use api::{
     command::{CommandOutcome, CommandRecord, PowerAction},
     target::TargetKind,
 };
-use hosting_types::command::CommandState;
+use hosting_types::{command::CommandState, identity::is_same_uuid};
 use std::time::Duration;
 
 /// The provider has the command.
@@ -161,7 +161,9 @@ fn escalated(facts: &Facts, record: &CommandRecord) -> Option<Decision> {
     }
     // A machine that the server has in the place of that one was not asked to shut down.
     if let TargetFact::Found(target) = &facts.target
-        && target.machine().as_ref() != Some(&record.intent.server)
+        && !target
+            .machine()
+            .is_some_and(|it| is_same_uuid(&it, &record.intent.server))
     {
         return None;
     }

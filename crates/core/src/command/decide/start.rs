@@ -17,6 +17,7 @@ use api::{
     server::{OrderOutcome, OrderRecord},
     target::Target,
 };
+use hosting_types::identity::is_same_uuid;
 use std::time::Duration;
 
 /// The provider's word for a machine that takes commands.
@@ -185,7 +186,9 @@ pub fn may_send(fresh: &Facts, new: &NewCommand) -> bool {
         && !is_overtaken(target, &fresh.subject.object)
         && CommandTarget::of(fresh.subject.status().records.target.as_ref(), target).is_some()
         && target.meta().uid.as_ref() == Some(&new.target)
-        && target.machine().as_ref() == Some(&new.machine)
+        && target
+            .machine()
+            .is_some_and(|it| is_same_uuid(&it, &new.machine))
         && server_id(target) == new.server_id
         && order_account(fresh, target).as_ref() == Some(&new.account)
         && fresh.subject.account.usable(Purpose::Change).is_ok()

@@ -417,3 +417,17 @@ fn a_command_of_a_wish_that_is_no_more_is_not_sent() {
     });
     assert!(!is_sent(&moved), "nor to another machine");
 }
+
+#[test]
+fn a_target_in_other_letters_is_the_same() {
+    let target = |end: &str| {
+        let mut server = server();
+        let uuid = MACHINE.replace("01", end);
+        server.status.as_mut().unwrap().uuid = Some(uuid);
+        Target::Server(Arc::new(server))
+    };
+    let first = CommandTarget::of(None, &target("ab"));
+    let again = |end: &str| CommandTarget::of(first.as_ref(), &target(end));
+    assert_eq!(again("AB"), first);
+    assert_eq!(again("AC"), None);
+}
