@@ -33,6 +33,7 @@ mod memory;
 mod mishaps;
 mod namespace_end;
 mod neighbours;
+mod odd_answers;
 mod orphans;
 mod outputs;
 mod owners;
