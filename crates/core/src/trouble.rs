@@ -2,6 +2,7 @@
 
 use crate::backoff::LONGEST_PAUSE;
 use api::{Interval, Reason};
+use hosting_types::error::NotSent;
 
 /// How many failures in a row status shows. One alone says nothing.
 pub const PERSISTS: u32 = 3;
@@ -27,7 +28,8 @@ impl Trouble {
     /// The provider did not do it.
     pub fn of_provider(error: &hosting_types::Error) -> Self {
         let reason = match error {
-            hosting_types::Error::AccessDenied(_) => Reason::KeyRejected,
+            hosting_types::Error::AccessDenied(_)
+            | hosting_types::Error::NotSent(NotSent::KeyRefused(_)) => Reason::KeyRejected,
             hosting_types::Error::RateLimited(_) => Reason::RateLimited,
             hosting_types::Error::Refused(_) | hosting_types::Error::NotFound(_) => {
                 Reason::RequestRefused

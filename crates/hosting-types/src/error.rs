@@ -70,6 +70,9 @@ pub enum NotSent {
     /// No connection: name look-up, TCP or TLS.
     #[error("no connection to the hosting API")]
     Connect(#[source] Cause),
+    /// Another call was refused for its key, and none is made with that key until it works.
+    #[error("the hosting API refused the key: {0}")]
+    KeyRefused(Refusal),
 }
 
 impl From<InvalidRequest> for Error {
@@ -149,6 +152,7 @@ impl Error {
             Self::NotSent(NotSent::Request(_)) => "InvalidRequest",
             Self::NotSent(NotSent::Build(_)) => "RequestNotBuilt",
             Self::NotSent(NotSent::Connect(_)) => "ConnectionFailed",
+            Self::NotSent(NotSent::KeyRefused(_)) => "KeyRefused",
             Self::Interrupted(_) => "Interrupted",
             Self::Refused(_) => "Refused",
             Self::AccessDenied(_) => "AccessDenied",

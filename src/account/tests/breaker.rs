@@ -6,7 +6,10 @@ use super::{
 };
 use crate::account::{Denied, Wake};
 use api::Reason;
-use flexmetal_core::account::{lane::Lane, view::State};
+use flexmetal_core::{
+    account::{lane::Lane, view::State},
+    trouble::Trouble,
+};
 use hosting_types::{Error, ServerId};
 use std::time::Duration;
 use tokio::time::sleep;
@@ -56,6 +59,30 @@ async fn a_refused_key_stops_all_calls_but_a_probe_now_and_then() {
     rig.until("a probe", || account.view().state == State::Usable)
         .await;
     assert!(rig.woken().contains(&Wake::Account(key("default"))));
+}
+
+/// Of a permit that was taken before: a 403 to another call must not be taken for the answer to this one.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_a_refused_key_holds_back_is_not_sent() {
+    let (rig, account) = Rig::with_account().await;
+    rig.provider.world().servers = vec![machine(1, "provisioning")];
+    rig.ready(&account).await;
+    let mut taken = permit(&account, Lane::Change, 2).await.unwrap();
+    rig.provider.world().refused_key = Some("key-one".into());
+    rig.until("the breaker", || {
+        matches!(account.view().state, State::Blocked(Reason::KeyRejected, _))
+    })
+    .await;
+    rig.provider.calls();
+    let id = ServerId::parse(&uuid(1)).unwrap();
+    let plain = taken.call(async |client| client.release(&id).await).await;
+    let may_be_forbidden = taken.call_maybe_forbidden(async |client| client.release(&id).await);
+    for answer in [plain, may_be_forbidden.await] {
+        let error = answer.unwrap_err();
+        assert!(matches!(error, Error::NotSent(_)), "{error:?}");
+        assert_eq!(Trouble::of_provider(&error).reason, Reason::KeyRejected);
+    }
+    assert!(rig.provider.calls().is_empty());
 }
 
 #[tokio::test(start_paused = true)]

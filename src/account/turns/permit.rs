@@ -45,8 +45,7 @@ impl Permit {
     /// Makes one of the calls.
     ///
     /// # Errors
-    /// As the call itself; the refusal, without a call, if the key was refused meanwhile;
-    /// [`Error::NotSent`] when all calls of the permit are made.
+    /// As the call itself; [`Error::NotSent`] if the key was refused meanwhile, or all calls of the permit are made.
     pub async fn call<T>(
         &mut self,
         call: impl AsyncFnOnce(&Client) -> Result<T, Error>,
@@ -78,7 +77,11 @@ impl Permit {
         &mut self,
         call: impl AsyncFnOnce(&Client) -> Result<T, Error>,
     ) -> Result<Result<T, Error>, Error> {
-        self.live.core.check_key()?;
+        self.live.core.check_key().map_err(|error| match error {
+            // A 403 to another call is no answer to this one.
+            Error::AccessDenied(refusal) => Error::NotSent(NotSent::KeyRefused(refusal)),
+            other => other,
+        })?;
         if self.left == 0 {
             let why = "all calls of this permit are made";
             return Err(Error::NotSent(NotSent::Build(why.into())));
