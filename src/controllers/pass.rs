@@ -242,7 +242,11 @@ impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {
         }
         let (status, rest) = decision.status(subject, Timestamp::now());
         let again = rest.map_or(again, |rest| again.within(rest));
-        let news = |before: &[_], after: &[_]| turned(before, after, turns);
+        let news = |before: &[_], after: &[_]| {
+            let mut news = decision.news.clone();
+            news.extend(turned(before, after, turns));
+            news
+        };
         match self.report(&subject.object, &status, news).await {
             Reported::Stands => again,
             Reported::Written => {

@@ -4,6 +4,7 @@ use crate::cause::AS_READY;
 use api::{
     Reason,
     conditions::{self, Type},
+    install::InstallEnd,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -48,6 +49,23 @@ pub fn turned(
     // A deletion that needs a user waits, too, and one that is suspended says no more than that.
     news.dedup_by(|a, b| (a.reason, &a.note) == (b.reason, &b.note));
     news
+}
+
+/// The events of an installation of `what`: the provider took it, and it is done. Of `before` and `now` each: whether it is
+/// taken, and its end.
+pub fn installed(
+    what: &str,
+    before: (bool, Option<InstallEnd>),
+    now: (bool, Option<InstallEnd>),
+) -> Vec<News> {
+    let began = (now.0 && !before.0).then(|| {
+        Step::Reinstalling.news(format!(
+            "the provider took the re-installation of {what}: it erases the disks"
+        ))
+    });
+    let is_done = now.1 == Some(InstallEnd::Finished) && before.1.is_none();
+    let done = is_done.then(|| Step::Reinstalled.news(format!("{what} is installed again")));
+    began.into_iter().chain(done).collect()
 }
 
 /// Why an event is published, or what happened. Each has an entry in the pages.

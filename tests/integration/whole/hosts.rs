@@ -430,6 +430,23 @@ async fn an_edit_wipes_nothing_and_a_higher_revision_installs_once_and_tells_no_
     let events = ["get", "events", "-n", &world.namespace, "-o", "json"];
     let events = cluster().kubectl_ok(&events).await;
     assert!(!events.contains(CANARY), "{events}");
+    // Its start and its end, once each.
+    let events: Value = serde_json::from_str(&events).unwrap();
+    let told = |reason: &str, kind: &str, words: &str| {
+        let items = events["items"].as_array().unwrap().iter();
+        let is_it = |event: &&Value| {
+            event["reason"] == reason && event["type"] == kind && text(&event["message"]) == words
+        };
+        assert_eq!(items.filter(is_it).count(), 1, "{words}");
+    };
+    let what = format!("host {HOST} (spec.install.revision 2)");
+    let began = format!("the provider took the re-installation of {what}: it erases the disks");
+    told("Reinstalling", "Warning", &began);
+    told(
+        "Reinstalled",
+        "Normal",
+        &format!("{what} is installed again"),
+    );
     assert!(!world.operator().log().contains(CANARY), "it is in the log");
     super::judge(&world).await;
 }

@@ -4,6 +4,7 @@ use super::Subject;
 use crate::{
     account::view::List,
     cause::{AS_READY, Cause, OUT_OF_TOUCH, Standing, fall_back, suspension, unsent},
+    report::News,
     trouble::{PERSISTS, is_accounts},
 };
 use api::{
@@ -31,6 +32,8 @@ pub struct Decision<S, E> {
     pub suspended: Option<String>,
     /// Conditions beside Ready, Reconciling, Stalled and Synced.
     pub conditions: Vec<Wanted>,
+    /// What the status tells that the one before did not, beside its conditions.
+    pub news: Vec<News>,
     /// At most one effect.
     pub effect: Option<E>,
     /// A look at a list that starts at or after this moment is wanted.
@@ -57,6 +60,7 @@ impl<S: Clone + Default, E> Decision<S, E> {
             is_over: false,
             suspended: None,
             conditions: Vec::new(),
+            news: Vec::new(),
             effect: None,
             wants: None,
             wants_also: None,

@@ -7,7 +7,7 @@ use super::{
     decide::expiry,
     facts::{Facts, is_same_uuid},
 };
-use crate::report::{News, Severity, Step};
+use crate::report::{News, Severity, Step, installed};
 use api::{
     Reason,
     conditions::{self, Type},
@@ -21,17 +21,20 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 /// What a status tells that the one before it did not.
 pub fn told(facts: &Facts, next: &BareMetalServerStatus) -> Vec<News> {
     let before = facts.status();
-    let steps = [
+    let first = [
         of_order(facts, &before, next),
         delivered(&before, next),
         pending(&before, next),
-        reinstalled(&before, next),
+    ];
+    let last = [
         replaced(&before, next),
         expiring(facts, &before, next),
         password(&before, next),
         delayed(&before, next),
     ];
-    let mut news: Vec<News> = steps.into_iter().flatten().collect();
+    let mut news: Vec<News> = first.into_iter().flatten().collect();
+    news.extend(reinstalled(&before, next));
+    news.extend(last.into_iter().flatten());
     let is_stalled =
         |status: &BareMetalServerStatus| conditions::is_true(&status.conditions, Type::Stalled);
     // A refusal is told as such.
@@ -108,38 +111,28 @@ pub fn release_to_tell(facts: &Facts) -> Option<&str> {
 }
 
 /// Told when the provider took it, and at its end. That a person is needed is told as such.
-fn reinstalled(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Option<News> {
+fn reinstalled(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Vec<News> {
     let of = |status: &BareMetalServerStatus| status.records.install.clone()?.last;
-    let now = of(next)?;
+    let Some(now) = of(next) else {
+        return Vec::new();
+    };
     let intent = &now.intent;
     let was = of(before).filter(|was| was.intent.attempt == intent.attempt);
     let what = format!(
         "machine {} (spec.install.revision {})",
         intent.machine, intent.revision
     );
-    let had_ended = was.as_ref().is_some_and(|was| was.end.is_some());
+    let sight = |record: &InstallRecord| (record.is_taken(), record.end);
+    let was = was.as_ref().map_or((false, None), sight);
+    let mut news = installed(&what, was, sight(&now));
     let why = now.message.as_deref().unwrap_or("it does not say why");
-    match now.end {
-        Some(_) if had_ended => None,
-        Some(InstallEnd::Finished) => {
-            Some(Step::Reinstalled.news(format!("{what} is installed again")))
-        }
-        Some(InstallEnd::Refused) => Some(Step::NotReinstalled.news(format!(
-            "the provider refused to install {what} again: {why}"
-        ))),
-        Some(InstallEnd::NotRepeated) => {
-            Some(Step::NotReinstalled.news(format!("{what} is not installed again: {why}")))
-        }
-        Some(InstallEnd::Failed | InstallEnd::Unknown | InstallEnd::TimedOut) => None,
-        None => {
-            let was_taken = was.as_ref().is_some_and(InstallRecord::is_taken);
-            (now.is_taken() && !was_taken).then(|| {
-                Step::Reinstalling.news(format!(
-                    "the provider took the re-installation of {what}: its data is lost"
-                ))
-            })
-        }
-    }
+    let not = match now.end.filter(|_| was.1.is_none()) {
+        Some(InstallEnd::Refused) => format!("the provider refused to install {what} again: {why}"),
+        Some(InstallEnd::NotRepeated) => format!("{what} is not installed again: {why}"),
+        _ => return news,
+    };
+    news.push(Step::NotReinstalled.news(not));
+    news
 }
 
 /// Told once of each machine.

@@ -9,7 +9,8 @@ use crate::{
     account::view::{List, View},
     account_facts::Purpose,
     cause::Cause,
-    host_record::word,
+    host_record::{is_under_way, word},
+    report::{News, installed},
     server_commands::UnderWay,
     stored_keys::Found,
 };
@@ -90,6 +91,27 @@ pub(super) fn waive(facts: &Facts, against: Option<&Cause>, status: &mut Dedicat
                 .filter(|it| it.state != PowerState::Recorded);
         }
     }
+}
+
+/// What is told of an installation, once it is on record.
+pub(super) fn news(before: &DedicatedHostStatus, next: &DedicatedHostStatus) -> Vec<News> {
+    let last = |status: &DedicatedHostStatus| status.records.install.clone()?.last;
+    let Some(now) = last(next) else {
+        return Vec::new();
+    };
+    let sight =
+        |record: &HostInstallRecord| (record.outcome == Some(CommandOutcome::Accepted), record.end);
+    let intent = &now.intent;
+    let was = last(before).filter(|was| was.intent.attempt == intent.attempt);
+    let what = format!(
+        "host {} (spec.install.revision {})",
+        intent.host_id, intent.revision
+    );
+    installed(
+        &what,
+        was.as_ref().map_or((false, None), sight),
+        sight(&now),
+    )
 }
 
 /// What is to be noted and done for a host that a list begun then shows.

@@ -92,6 +92,7 @@ pub fn decide(facts: &Facts) -> Decision {
         Some(_) => Sight::Unneeded,
         None => Sight::List(List::Hosts),
     });
+    decision.news = install::news(&facts.subject.status(), &decision.status);
     decision.suspended = facts.policies().suspend.then(|| {
         let is_own = facts.subject.object.spec.suspend.is_some();
         let account = &facts.subject.account;

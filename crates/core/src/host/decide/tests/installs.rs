@@ -5,6 +5,7 @@ use crate::account_facts::stop;
 use crate::{
     cause::Standing,
     host::decide::attempt::{Before, before},
+    report::Severity,
 };
 
 fn due(case: &Case) -> Option<NewInstall> {
@@ -337,6 +338,40 @@ fn with_a_secret_no_words_of_a_refusal_are_shown() {
         message.contains("422") && !message.contains("hunter2"),
         "{message}"
     );
+}
+
+#[test]
+fn the_start_and_the_end_of_a_wipe_are_told_once() {
+    let told = |case: &Case| -> Vec<_> {
+        let news = case.decide().news.into_iter();
+        news.map(|news| (news.reason.as_str(), news.severity))
+            .collect()
+    };
+    assert_eq!(told(&sent(1, None)), [], "it may not have been taken");
+    let taken = sent(1, Some(CommandOutcome::Accepted));
+    assert_eq!(told(&taken), [("Reinstalling", Severity::Warning)]);
+    let text = &taken.decide().news[0].note;
+    assert!(
+        text.contains("host 7") && text.contains("erases the disks"),
+        "{text}"
+    );
+    let taken = taken.written();
+    assert_eq!(told(&taken), []);
+    let began = NOW + secs(40);
+    let mut shown = host();
+    shown.install_status = InstallStatus::Finished;
+    let done = taken.list(began, &[shown]).at(began + secs(2)).own(|own| {
+        own.note(Observation::Log(LogSight {
+            at: began + secs(1),
+            log: HostLog {
+                entries: 3,
+                ..HostLog::default()
+            },
+            error: None,
+        }));
+    });
+    assert_eq!(told(&done), [("Reinstalled", Severity::Normal)]);
+    assert_eq!(told(&done.written()), []);
 }
 
 #[test]
