@@ -130,6 +130,8 @@ pub enum Step {
     FoundByTag,
     /// A server that was there before is this object's now.
     Adopted,
+    /// A machine with Linux is installed without any SSH key.
+    NoSshKey,
     /// The machine is delivered and has an address.
     Delivered,
     /// The provider refused the order.
@@ -166,11 +168,12 @@ pub enum Step {
 
 impl Step {
     /// Every step, for documentation and tests.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Ordered,
         Self::AnswerLost,
         Self::FoundByTag,
         Self::Adopted,
+        Self::NoSshKey,
         Self::Delivered,
         Self::Refused,
         Self::PendingChanges,
@@ -196,6 +199,7 @@ impl Step {
             Self::AnswerLost => "AnswerLost",
             Self::FoundByTag => "FoundByTag",
             Self::Adopted => "Adopted",
+            Self::NoSshKey => "NoSSHKey",
             Self::Delivered => "Delivered",
             Self::Refused => "Refused",
             Self::PendingChanges => "PendingChanges",
@@ -219,7 +223,7 @@ impl Step {
     pub fn news(self, note: impl Into<String>) -> News {
         let (severity, action) = match self {
             Self::Ordered | Self::FoundByTag => (Severity::Normal, "Order"),
-            Self::AnswerLost | Self::Refused => (Severity::Warning, "Order"),
+            Self::AnswerLost | Self::Refused | Self::NoSshKey => (Severity::Warning, "Order"),
             Self::Adopted => (Severity::Normal, "Adopt"),
             Self::Delivered => (Severity::Normal, "Deliver"),
             Self::PendingChanges => (Severity::Warning, "Compare"),

@@ -37,8 +37,8 @@ impl<'a> InForce<'a> {
     pub(super) async fn within(cluster: &'a Cluster, namespace: String) -> Self {
         let in_force = Self { cluster, namespace };
         let counts = [
-            ("ValidatingAdmissionPolicy", 7),
-            ("ValidatingAdmissionPolicyBinding", 7),
+            ("ValidatingAdmissionPolicy", 8),
+            ("ValidatingAdmissionPolicyBinding", 8),
             ("ClusterRole", 4),
             ("ClusterRoleBinding", 1),
         ];

@@ -544,6 +544,38 @@ async fn a_protected_server_is_not_deleted_by_anybody() {
     assert_eq!(left().await, "");
 }
 
+#[tokio::test]
+async fn a_server_with_linux_and_without_any_key_is_warned_of_and_taken() {
+    let in_force = InForce::start().await;
+    let namespace = &in_force.namespace;
+    let warned = async |spec: Value| {
+        let mut object = lab::rig::server("lone");
+        for (field, value) in spec.as_object().unwrap() {
+            object["spec"][field] = value.clone();
+        }
+        let create = ["-n", namespace, "create", "--dry-run=server", "-f", "-"];
+        let input = object.to_string();
+        let output = in_force.cluster.kubectl_with_input(&create, &input).await;
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        said.contains("without any SSH key")
+    };
+    eventually("the policy is in force", SOON, async || {
+        warned(json!({"sshKeys": []})).await.then_some(())
+    })
+    .await;
+    assert!(warned(json!({"sshKeys": null})).await);
+    assert!(!warned(json!({})).await, "it has one");
+    for os in [
+        json!({"slug": "Windows-2022"}),
+        json!({"slug": "custom-ipxe", "ipxeScriptURL": "https://boot.example.com/a"}),
+    ] {
+        assert!(!warned(json!({"sshKeys": [], "os": os})).await, "{os}");
+    }
+    let looks = json!({"sshKeys": [], "managementPolicy": "ObserveOnly", "externalID": "0b2c4f5e-1111-4222-8333-444455556666"});
+    assert!(!warned(looks).await);
+}
+
 /// As docs/gitops.md says.
 #[tokio::test]
 async fn a_namespace_with_a_protected_server_stays_until_the_protection_is_lifted() {

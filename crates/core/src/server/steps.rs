@@ -4,7 +4,7 @@
 //! record, and a pass that finds nothing new tells nothing.
 
 use super::{
-    decide::expiry,
+    decide::{expiry, sent::lacks_key},
     facts::{Facts, is_same_uuid},
 };
 use crate::report::{News, Severity, Step, installed};
@@ -23,6 +23,7 @@ pub fn told(facts: &Facts, next: &BareMetalServerStatus) -> Vec<News> {
     let before = facts.status();
     let first = [
         of_order(facts, &before, next),
+        without_key(facts, &before, next),
         delivered(&before, next),
         pending(&before, next),
     ];
@@ -237,6 +238,33 @@ fn of_order(
         }
         _ => None,
     }
+}
+
+/// Told of each order that made a machine and each re-installation that was taken.
+fn without_key(
+    facts: &Facts,
+    before: &BareMetalServerStatus,
+    next: &BareMetalServerStatus,
+) -> Option<News> {
+    let ordered = |status: &BareMetalServerStatus| {
+        let made = |order: &OrderRecord| order.outcome == Some(OrderOutcome::Created);
+        let order = status.records.order.clone().filter(made)?;
+        Some((order.nonce, order.sent))
+    };
+    let installed = |status: &BareMetalServerStatus| {
+        let last = status.records.install.clone()?.last?;
+        let intent = last.is_taken().then_some(last.intent)?;
+        Some((intent.attempt, intent.sent))
+    };
+    let order = ordered(next).filter(|_| ordered(next) != ordered(before));
+    let install = installed(next).filter(|_| installed(next) != installed(before));
+    let (_, sent) = install.or(order)?;
+    let uuid = next.uuid.as_deref().unwrap_or_default();
+    lacks_key(&facts.object.spec, &sent).then(|| {
+        Step::NoSshKey.news(format!(
+            "machine {uuid} is installed without any SSH key; to log in with one, set spec.sshKeys and raise spec.install.revision, which erases its disks"
+        ))
+    })
 }
 
 /// How the server of an order came to be known.

@@ -3,6 +3,7 @@
 
 use super::super::facts::{Installation, ServerKey};
 use api::{BareMetalServer, Reason, conditions::Type, server::BareMetalServerSpec};
+use hosting_types::server::SystemFamily;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,6 +61,12 @@ pub fn hashes(spec: &BareMetalServerSpec, installation: &Installation) -> Hashes
 pub fn keys_hash(keys: &[ServerKey]) -> String {
     let known: Vec<&str> = keys.iter().map(|key| &*key.known_by).collect();
     hash(&known, digits(KEYS))
+}
+
+/// Whether what was sent installs Linux without any key, as far as the hashes say.
+pub fn lacks_key(spec: &BareMetalServerSpec, sent: &Hashes) -> bool {
+    let system = spec.os.as_ref().map(|os| SystemFamily::of_slug(&os.slug));
+    system == Some(SystemFamily::Linux) && sent.get(KEYS) == Some(&keys_hash(&[]))
 }
 
 /// How long the hash of a field is. Of what may be a secret no longer than it takes to see an edit, but for one in 65,536:

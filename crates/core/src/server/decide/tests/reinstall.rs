@@ -1,11 +1,18 @@
 //! `spec.install`: a machine is installed again by a higher revision, once, and by nothing else.
 
 use super::{machine::kept, *};
-use crate::server::{
-    decide::{fence, reinstall},
-    facts::ServerKey,
-    install_memory::InstallObservation,
-    memory::Observation,
+use crate::{
+    report::Severity,
+    server::{
+        decide::{
+            fence, reinstall,
+            sent::{KEYS, keys_hash},
+        },
+        facts::ServerKey,
+        install_memory::InstallObservation,
+        memory::Observation,
+        steps,
+    },
 };
 use api::{
     command::{CommandOutcome, ListedCommands},
@@ -410,6 +417,28 @@ fn a_lost_answer_is_looked_for_and_never_sent_again() {
         wishes(open(|_| {}), 5).decide().effect,
         Some(Effect::Reinstall(_))
     ));
+}
+
+#[test]
+fn a_wipe_is_a_warning_and_so_is_one_that_leaves_no_key() {
+    let told = |case: &Case| -> Vec<_> {
+        let status = case.decide().draft.finish(Timestamp::MIN);
+        let news = steps::told(&case.0, &status).into_iter();
+        news.map(|n| (n.reason.as_str(), n.severity)).collect()
+    };
+    for (keys, expected) in [
+        (keys_hash(&[]), &["NoSSHKey", "Reinstalling"][..]),
+        ("aaaa".to_owned(), &["Reinstalling"]),
+    ] {
+        let case = open(|record| record.intent.sent = [(KEYS.to_owned(), keys)].into());
+        let mut taken = shown(&case).last.unwrap();
+        accepted(&mut taken);
+        let taken = InstallObservation::Sent(Box::new(taken), RUNNING);
+        let case = case.memory(|m| m.note(Observation::Installs(taken), RUNNING));
+        let expected: Vec<_> = expected.iter().map(|it| (*it, Severity::Warning)).collect();
+        assert_eq!(told(&case), expected);
+        assert_eq!(told(&written(case)), []);
+    }
 }
 
 #[test]

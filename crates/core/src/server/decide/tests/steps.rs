@@ -4,6 +4,8 @@ use super::{machine::kept, release::deleted, *};
 use crate::{
     report::Severity,
     server::{
+        decide::sent::{KEYS, keys_hash},
+        facts::ServerKey,
         memory::Observation,
         steps::{release_to_tell, told},
     },
@@ -78,6 +80,30 @@ fn an_order_is_told_with_the_place_that_it_went_to() {
     let case = answered(created).with(1, ServerStatus::Created);
     let (_, note) = events(&case.shown(|s| s.location = "there".into()));
     assert!(note.contains("small at there"), "{note}");
+}
+
+#[test]
+fn a_machine_with_linux_and_without_any_key_is_a_warning() {
+    let with = |keys: &[ServerKey]| {
+        answered(|record| {
+            created(record);
+            record.sent = [(KEYS.to_owned(), keys_hash(keys))].into();
+        })
+    };
+    let (reasons, note) = events(&with(&[]));
+    assert_eq!(reasons, ["Ordered", "NoSSHKey"]);
+    assert!(note.contains("spec.sshKeys"), "{note}");
+    assert_eq!(events(&with(&[]).written()).0, [""; 0], "told once");
+    let key = ServerKey {
+        sent: "k".into(),
+        known_by: "k".into(),
+        object: None,
+    };
+    assert_eq!(events(&with(&[key])).0, ["Ordered"]);
+    for slug in ["windows-2022", "talos-omni-1110", "custom-ipxe"] {
+        let other = with(&[]).spec(|s| s.os.as_mut().unwrap().slug = slug.into());
+        assert_eq!(events(&other).0, ["Ordered"], "{slug}");
+    }
 }
 
 #[test]
