@@ -210,6 +210,9 @@ pub struct HostInstallIntent {
     pub send_by: i64,
     /// The account that it goes to.
     pub account: OrderAccount,
+    /// UID of the SshKey object whose key is sent, as it was read right before.
+    #[serde(default, rename = "keyUID", skip_serializing_if = "Option::is_none")]
+    pub key_uid: Option<String>,
     /// The provider's word for the installation before, right before this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,

@@ -283,6 +283,9 @@ pub struct InstallIntent {
     /// Hashes of what is sent and the provider does not give back, as in the record of the order.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sent: BTreeMap<String, String>,
+    /// UIDs of the SshKey objects whose keys are sent, as they were read right before.
+    #[serde(default, rename = "keyUIDs", skip_serializing_if = "Vec::is_empty")]
+    pub key_uids: Vec<String>,
 }
 
 /// How a re-installation ended.

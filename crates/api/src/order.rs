@@ -91,6 +91,9 @@ pub struct OrderRecord {
     /// digits each, 4 of what may be a secret. Empty where that is not known.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sent: BTreeMap<String, String>,
+    /// UIDs of the SshKey objects whose keys were sent, as they were read right before.
+    #[serde(default, rename = "keyUIDs", skip_serializing_if = "Vec::is_empty")]
+    pub key_uids: Vec<String>,
 }
 
 impl OrderRecord {

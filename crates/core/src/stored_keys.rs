@@ -22,6 +22,8 @@ pub enum Found {
 /// A key as its object shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StoredKey {
+    /// UID of its object: one that was made again under the same name is another key.
+    pub uid: String,
     /// The provider's identifier.
     pub uuid: String,
     /// What the key is.

@@ -57,17 +57,20 @@ pub async fn order(
         Ok(()) => {}
         Err(observation) => return observation,
     }
+    let keys = (&*planned.order.ssh_keys, &*planned.key_uids);
+    let lineage = &planned.account.lineage;
+    let keys_stand = ssh_keys::stand(ctx, &facts.object, lineage, keys).await;
     let now = clock::now();
     let is_in_time = is_in_time(since, now, window) && now.wall <= record.send_by;
-    let (lineage, sent) = (&planned.account.lineage, &planned.order.ssh_keys);
-    let keys_stand = ssh_keys::stand(&ctx.stored_keys, &facts.object, lineage, sent);
     let against = match (
         is_in_time,
         keys_stand,
         is_planned(&permit, account, planned),
     ) {
         (false, _, _) => Some("it was started too long ago"),
-        (_, false, _) => Some("an SSH key that it names was replaced or deleted meanwhile"),
+        (_, false, _) => {
+            Some("an SSH key that it names was replaced or deleted meanwhile, or could not be read")
+        }
         (_, _, false) => Some("the account has another key or URL since it was started"),
         (true, true, true) => None,
     };

@@ -90,6 +90,8 @@ pub(super) async fn reinstall(
     let commands = act::no_command_runs(ctx, &fresh).await;
     let last = reread(ctx, &fresh, account).await;
     let keys = new.request.ssh_keys.as_deref().unwrap_or_default();
+    let lineage = &new.account.lineage;
+    let keys_stand = ssh_keys::stand(ctx, &fresh.object, lineage, (keys, &new.key_uids)).await;
     let against = match (commands, last) {
         (Err(_), _) => Some("a ServerCommand may be under way, or they could not be read"),
         (_, Err(_)) => Some("the object could not be read after it was noted"),
@@ -99,8 +101,8 @@ pub(super) async fn reinstall(
         _ if !once::may_send(since, record.intent.send_by, clock::now(), window) => {
             Some("it was started too long ago")
         }
-        _ if !ssh_keys::stand(&ctx.stored_keys, &fresh.object, &new.account.lineage, keys) => {
-            Some("an SSH key that it names was replaced or deleted meanwhile")
+        _ if !keys_stand => {
+            Some("an SSH key that it names was replaced or deleted meanwhile, or could not be read")
         }
         _ if !account.stands_on(&permit, Some(&new.account.connection)) => {
             Some("the account has another key or URL since it was started")

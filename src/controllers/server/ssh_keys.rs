@@ -137,23 +137,39 @@ pub(super) fn named(
     found.collect()
 }
 
-/// Whether the keys that are to be sent still are what the key objects show, of the account of this lineage. Asked right
-/// before they are sent: the deletion of a key waits for no order.
-pub(super) fn stand(
-    keys: &StoredKeys,
+/// Whether the keys that are to be sent still are what the key objects show, of the account of this lineage. The objects are
+/// read live, right before they are sent: the deletion of a key waits for no order, and the watch may be behind.
+pub(super) async fn stand(
+    process: &Process,
     object: &BareMetalServer,
     lineage: &str,
-    sent: &[String],
+    (sent, uids): (&[String], &[String]),
 ) -> bool {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
-    let mut sources = object.spec.ssh_keys.iter().zip(sent);
-    sources.all(|(source, sent)| match source.named() {
-        None => true,
-        Some(name) => matches!(
-            found(keys, namespace, name, Some(lineage)),
-            Found::Ready(stored) if is_same_uuid(&stored.uuid, sent)
-        ),
-    })
+    let mut uids = uids.iter();
+    for (source, sent) in object.spec.ssh_keys.iter().zip(sent) {
+        let Some(name) = source.named() else {
+            continue;
+        };
+        let live = process.stored_keys.live(process, namespace, name).await;
+        let is_same = uids
+            .next()
+            .zip(live.ok())
+            .is_some_and(|(uid, live)| shows(&live, lineage, sent, uid));
+        if !is_same {
+            return false;
+        }
+    }
+    true
+}
+
+/// Whether a key object is the one of this UID, and its key is stored as this in the account of this lineage.
+fn shows(found: &Found, lineage: &str, sent: &str, uid: &str) -> bool {
+    matches!(
+        found,
+        Found::Ready(stored)
+            if stored.uid == uid && is_same_uuid(&stored.uuid, sent) && stored.lineage == lineage
+    )
 }
 
 /// What is known of a key object to a server of this account. What was stored in another account is not there,
@@ -192,6 +208,7 @@ fn stored(name: &str, found: Found, server: &BareMetalServer) -> Result<ServerKe
             Ok(ServerKey {
                 sent: stored.uuid,
                 known_by: format!("stored:{}", stored.fingerprint),
+                object: Some(stored.uid),
             })
         }
     }
@@ -203,6 +220,7 @@ fn given(source: &SshKeySource, values: &mut Values) -> Result<ServerKey, KeyErr
     Ok(ServerKey {
         known_by: sent.clone(),
         sent,
+        object: None,
     })
 }
 
@@ -253,6 +271,7 @@ mod tests {
         let mut named = PinnedAccount::of(None);
         account.clone_into(&mut named.name);
         Found::Ready(StoredKey {
+            uid: "uid-1".into(),
             uuid: uuid.into(),
             fingerprint: fingerprint.into(),
             account: named,
@@ -383,21 +402,18 @@ mod tests {
 
     #[test]
     fn what_is_sent_has_to_stand_until_it_is_sent() {
-        let sent = [
-            "0b2c4f5e-1111-4222-8333-444455556666".to_owned(),
-            "u1".to_owned(),
-        ];
-        let stands = |found| stand(&known(found), &web(), "l1", &sent);
-        assert!(stands(stored_in("default", "u1", "SHA256:a")));
-        assert!(!stands(stored_in("default", "u2", "SHA256:a")));
-        assert!(!stands(Found::NotReady("Progressing".into())));
-        assert!(!stands(Found::Missing));
-        assert!(!stands(Found::Ending));
+        let stands = |found, uid| shows(&found, "l1", "u1", uid);
         let shown = stored_in("default", "u1", "SHA256:a");
+        assert!(stands(shown.clone(), "uid-1"));
+        assert!(!stands(shown.clone(), "uid-0"), "made again under its name");
+        assert!(!stands(stored_in("default", "u2", "SHA256:a"), "uid-1"));
+        assert!(!stands(Found::NotReady("Progressing".into()), "uid-1"));
+        assert!(!stands(Found::Missing, "uid-1"));
+        assert!(!stands(Found::Ending, "uid-1"));
         let (keys, web) = (known(shown.clone()), web());
-        assert_eq!(named(&keys, &web, Some("l1")), vec![shown]);
+        assert_eq!(named(&keys, &web, Some("l1")), vec![shown.clone()]);
         // The account's name leads elsewhere by now: the identifier means nothing there.
-        assert!(!stand(&keys, &web, "l2", &sent));
+        assert!(!shows(&shown, "l2", "u1", "uid-1"));
         for lineage in [Some("l2"), None] {
             let [Found::NotReady(why)] = &named(&keys, &web, lineage)[..] else {
                 panic!("it is taken for stored");

@@ -133,6 +133,7 @@ fn found(object: &SshKey) -> Found {
     let status = object.status.as_ref();
     let stored = status.and_then(|status| {
         Some(StoredKey {
+            uid: object.metadata.uid.clone()?,
             uuid: status.uuid.clone()?,
             fingerprint: status.fingerprint.clone()?,
             account: status.account_ref.clone()?,

@@ -2,7 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{SOON, hits, judge, looks, machine_becomes, machine_of, orders, with_proxy};
+use super::{
+    SOON, hits, judge, looks, machine_becomes, machine_of, orders,
+    ssh_keys::{deleting_key, server_with},
+    with_proxy,
+};
 use crate::floor::{proxy::Proxy, rules::Fault};
 use lab::rig::{Plan, World, eventually, quick_timing, server};
 
@@ -145,6 +149,40 @@ async fn listings_that_come_again_and_again_cost_the_provider_nothing() {
         };
         eventually("it was not written", SOON, same).await;
     }
+    assert_eq!(orders(&world).await, 1);
+    judge(&world).await;
+}
+
+/// The operator still sees the key object that was there before, with the key that somebody wants to lock out.
+#[tokio::test]
+async fn a_key_that_was_replaced_unseen_is_not_installed() {
+    let (world, proxy) = with_proxy("rekeyed", Plan::default()).await;
+    let keys = world.things("SshKey");
+    keys.create(&deleting_key("ops", 'A')).await;
+    keys.wait_ready("ops", SOON).await;
+    let hit = proxy.hits();
+    proxy.fault(Fault::Hold, |call| {
+        call.path.ends_with("/sshkeys") && call.query.contains("watch=true")
+    });
+    proxy.cut_watches();
+    hits(&proxy, hit + 1).await;
+    let finalizers = json!({"metadata": {"finalizers": null}});
+    keys.merge("ops", &finalizers).await;
+    keys.delete("ops").await;
+    keys.wait_gone("ops", SOON).await;
+    let replaced = keys.create(&deleting_key("ops", 'B')).await;
+    world.create(&server_with("web", &["ops"])).await;
+    let tried = |object: &Value| {
+        let outcome = &object["status"]["records"]["order"]["outcome"];
+        outcome.is_string().then_some(())
+    };
+    world.wait_for("web", "a try", SOON, tried).await;
+    assert_eq!(orders(&world).await, 0, "the key is another one");
+
+    hears_again(&proxy);
+    let ready = world.wait_ready("web", SOON).await;
+    let order = &ready["status"]["records"]["order"];
+    assert_eq!(order["keyUIDs"], json!([uid(&replaced)]), "{order:#}");
     assert_eq!(orders(&world).await, 1);
     judge(&world).await;
 }

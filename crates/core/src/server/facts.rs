@@ -117,6 +117,16 @@ pub struct ServerKey {
     /// By what an edit is seen. Of a key that is named, what it is: the same key may be stored again under another
     /// identifier.
     pub known_by: String,
+    /// UID of its SshKey object, of a key that is named.
+    pub object: Option<String>,
+}
+
+impl Installation {
+    /// The UIDs of the SshKey objects of its keys.
+    pub fn key_uids(&self) -> Vec<String> {
+        let keys = self.ssh_keys.iter();
+        keys.filter_map(|key| key.object.clone()).collect()
+    }
 }
 
 impl Facts {

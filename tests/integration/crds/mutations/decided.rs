@@ -144,6 +144,7 @@ fn ordered(mut facts: Facts) -> Facts {
         location: None,
         instance_type: None,
         sent: BTreeMap::new(),
+        key_uids: Vec::new(),
     };
     let order_tag = facts.order_tag(&order).expect("the namespace is known");
     let tags = vec![facts.cluster.tag(), order_tag];

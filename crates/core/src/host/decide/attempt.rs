@@ -57,6 +57,7 @@ pub fn intent(
             .wall
             .saturating_add(i64::try_from(window.as_secs()).unwrap_or(i64::MAX)),
         account: new.account.clone(),
+        key_uid: Some(new.key_uid.clone()),
         before: word(&host.install_status).map(str::to_owned),
         log,
         secret_texts: spec.has_secret_texts(),

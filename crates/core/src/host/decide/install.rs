@@ -12,7 +12,7 @@ use crate::{
     host_record::{is_under_way, word},
     report::{News, installed},
     server_commands::UnderWay,
-    stored_keys::Found,
+    stored_keys::{Found, StoredKey},
 };
 use api::{
     Interval, Reason,
@@ -56,6 +56,8 @@ pub struct NewInstall {
     pub family: SystemFamily,
     /// The provider's identifier of the stored key.
     pub key: String,
+    /// UID of its SshKey object.
+    pub key_uid: String,
     /// The account that it goes to.
     pub account: OrderAccount,
     /// So many pages of the host's log are allowed for.
@@ -541,7 +543,7 @@ fn start(
         Err(cause) => return Step::because(cause),
     };
     let key = match key(facts, view) {
-        Ok(key) => key,
+        Ok(key) => key.clone(),
         Err(cause) => return Step::because(cause),
     };
     let (os_id, family) = system;
@@ -553,7 +555,8 @@ fn start(
         generation: subject.object.metadata.generation,
         os_id,
         family,
-        key,
+        key: key.uuid,
+        key_uid: key.uid,
         account,
         pages: facts.log_pages(),
     });
@@ -635,8 +638,8 @@ fn system(facts: &Facts, view: &View) -> Result<Option<(u64, SystemFamily)>, Cau
     }
 }
 
-/// The identifier of the stored key.
-fn key(facts: &Facts, view: &View) -> Result<String, Cause> {
+/// The stored key.
+fn key<'a>(facts: &'a Facts, view: &View) -> Result<&'a StoredKey, Cause> {
     let Some(reference) = &facts.subject.object.spec.ssh_key_ref else {
         let text = "spec.sshKeyRef: names no SshKey, and an installation needs one; set it";
         return Err(Cause::needs_person(Reason::InvalidSpec, text));
@@ -658,7 +661,7 @@ fn key(facts: &Facts, view: &View) -> Result<String, Cause> {
         Some(Found::Ready(stored)) if view.lineage.as_ref() != Some(&stored.lineage) => Err(waits(
             "the account's key and URL lead to another account than before",
         )),
-        Some(Found::Ready(stored)) => Ok(stored.uuid.clone()),
+        Some(Found::Ready(stored)) => Ok(stored),
         Some(Found::NotReady(why)) => Err(waits(why)),
         Some(Found::NotKnown) | None => Err(waits("it was not listed yet")),
         Some(Found::Missing) => Err(Cause::missing(
@@ -700,7 +703,9 @@ fn is_wished(fresh: &Facts, new: &NewInstall) -> bool {
     let policies = fresh.known_policies();
     let key = match &fresh.key {
         Some(Found::Ready(stored)) => {
-            is_same_uuid(&stored.uuid, &new.key) && stored.lineage == new.account.lineage
+            stored.uid == new.key_uid
+                && is_same_uuid(&stored.uuid, &new.key)
+                && stored.lineage == new.account.lineage
         }
         _ => false,
     };

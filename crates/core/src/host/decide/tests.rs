@@ -86,6 +86,7 @@ fn system(id: i64, slug: &str) -> OperatingSystem {
 
 fn stored() -> StoredKey {
     StoredKey {
+        uid: "key-uid".into(),
         uuid: KEY.into(),
         fingerprint: "SHA256:a".into(),
         account: PinnedAccount::of(None),
@@ -323,6 +324,7 @@ fn record(case: &Case, revision: i64, attempt: &str) -> HostInstallRecord {
         started_at: WALL - 60,
         send_by: WALL - 30,
         account: case.0.order_account().unwrap(),
+        key_uid: None,
         before: None,
         log: HostLog::default(),
         secret_texts: false,

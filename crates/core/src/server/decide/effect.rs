@@ -126,4 +126,6 @@ pub struct NewOrder {
     pub request_hash: String,
     /// Hashes of what the provider does not give back.
     pub sent: Hashes,
+    /// UIDs of the SshKey objects of its keys.
+    pub key_uids: Vec<String>,
 }

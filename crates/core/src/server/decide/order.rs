@@ -9,8 +9,7 @@ use super::{
     draft::Draft,
     expiry, explain, external, order_account, remedy, replace,
     request::{self, Place},
-    sent::{self, Hashes},
-    stock, terms,
+    sent, stock, terms,
 };
 use crate::{
     account::{supply::CATALOGUE_AGE, view::View},
@@ -140,14 +139,16 @@ fn at_place(
     };
     match &facts.denied {
         Some(why) => denied(facts, view, why),
-        None => {
-            let sent = sent::hashes(&facts.object.spec, installation);
-            start(facts, order, sent, counts)
-        }
+        None => start(facts, order, installation, counts),
     }
 }
 
-fn start(facts: &Facts, order: Order, sent: Hashes, (after, lost, cut): (u32, u8, u8)) -> Decision {
+fn start(
+    facts: &Facts,
+    order: Order,
+    installation: &Installation,
+    (after, lost, cut): (u32, u8, u8),
+) -> Decision {
     // Another request breaks the row of refusals.
     let failures = facts.order().map_or(0, |record| {
         match (is_changed(facts, record), stock::was_lacking(facts, record)) {
@@ -187,7 +188,8 @@ fn start(facts: &Facts, order: Order, sent: Hashes, (after, lost, cut): (u32, u8
         failures,
         acknowledgement: acknowledgement.map(str::to_owned),
         request_hash: request::request_hash(facts),
-        sent,
+        sent: sent::hashes(&facts.object.spec, installation),
+        key_uids: installation.key_uids(),
     })))
 }
 
@@ -215,6 +217,7 @@ pub fn open(fresh: &Facts, planned: &NewOrder, nonce: &str, window: Duration) ->
         location: Some(planned.order.location.clone()),
         instance_type: Some(planned.order.instance_type.clone()),
         sent: planned.sent.clone(),
+        key_uids: planned.key_uids.clone(),
     }
 }
 

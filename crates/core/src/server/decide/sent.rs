@@ -183,6 +183,7 @@ mod tests {
                 i.ssh_keys.push(ServerKey {
                     sent: "k".into(),
                     known_by: "k".into(),
+                    object: None,
                 });
             }),
             ("spec.os.partitions is", |s, _| {

@@ -555,6 +555,7 @@ fn order_record(outcome: Option<OrderOutcome>, machine: Option<u8>) -> OrderReco
         location: None,
         instance_type: None,
         sent: Default::default(),
+        key_uids: Vec::new(),
     }
 }
 

@@ -80,6 +80,7 @@ fn order() -> OrderRecord {
         location: None,
         instance_type: None,
         sent: Default::default(),
+        key_uids: Vec::new(),
     }
 }
 
@@ -269,6 +270,7 @@ pub(super) fn facts(scene: &Scene, o: &Object, around: Around) -> Facts {
             ssh_keys: vec![ServerKey {
                 sent: MACHINE.into(),
                 known_by: "a key".into(),
+                object: None,
             }],
             ..Installation::default()
         })),

@@ -349,6 +349,7 @@ fn another_machine_under_the_number_or_another_account_sends_nothing_and_keeps_t
     // Of which nothing is asked, it is taken on, and what is asked for then counts.
     let same = moved(Case::known()).facts(|f| {
         f.key = Some(Found::Ready(StoredKey {
+            uid: "key-uid".into(),
             lineage: "lineage-2".into(),
             ..stored()
         }));

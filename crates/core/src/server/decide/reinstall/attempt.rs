@@ -83,6 +83,7 @@ pub fn intent(
         account: new.account.clone(),
         listed,
         sent: new.sent.clone(),
+        key_uids: new.key_uids.clone(),
     }
 }
 

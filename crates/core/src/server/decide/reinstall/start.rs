@@ -37,6 +37,8 @@ pub struct NewInstall {
     pub account: OrderAccount,
     /// Hashes of what the provider does not give back.
     pub sent: sent::Hashes,
+    /// UIDs of the SshKey objects of its keys.
+    pub key_uids: Vec<String>,
     /// So many pages of the machine's commands are allowed for.
     pub pages: u32,
 }
@@ -124,11 +126,13 @@ pub(super) fn start(facts: &Facts, known: &InstallHistory) -> Reinstallation {
         return found;
     };
     let request = match installation {
-        Ok(installation) => request::reinstallation(facts, installation)
-            .map(|request| (request, sent::hashes(&facts.object.spec, installation))),
+        Ok(installation) => request::reinstallation(facts, installation).map(|request| {
+            let sent = sent::hashes(&facts.object.spec, installation);
+            (request, sent, installation.key_uids())
+        }),
         Err(cause) => Err(cause.clone()),
     };
-    let (request, sent) = match request {
+    let (request, sent, key_uids) = match request {
         Ok(request) => request,
         // Read again when it may have come.
         Err(cause) => {
@@ -153,6 +157,7 @@ pub(super) fn start(facts: &Facts, known: &InstallHistory) -> Reinstallation {
         request,
         account,
         sent,
+        key_uids,
         pages: pages(facts),
     })));
     // Until it is sent each pass needs it.

@@ -29,6 +29,7 @@ pub(super) fn delivered(revision: i64) -> Case {
         sent: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIMdWJDPZaMHmkaDKXDnMxkGJgFZgRqkUXnrqxnYJBkVa x"
             .into(),
         known_by: "k".into(),
+        object: None,
     };
     let case = kept(ServerStatus::Delivered).facts(|f| {
         f.installation = Some(Ok(Installation {
@@ -80,6 +81,7 @@ fn record(case: &Case, revision: i64) -> InstallRecord {
         send_by: START + 1020,
         account: ordered_from(LINEAGE, CONNECTION),
         listed: ListedCommands::default(),
+        key_uids: Vec::new(),
         sent: crate::server::decide::sent::Hashes::from([(
             "sshKeys".to_owned(),
             "aaaa".to_owned(),

@@ -274,6 +274,7 @@ fn installed_again(case: Case, end: Option<InstallEnd>) -> Case {
         account: ordered_from(LINEAGE, CONNECTION),
         listed: ListedCommands::default(),
         sent: Default::default(),
+        key_uids: Vec::new(),
     };
     install.last = Some(InstallRecord {
         outcome: Some(CommandOutcome::Accepted),
