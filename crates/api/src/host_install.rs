@@ -120,6 +120,23 @@ pub struct HostInstallHistory {
     /// The last installation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<HostInstallRecord>,
+    /// The provider's word for the installation, where it is none that the operator knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<UnknownWord>,
+}
+
+/// A word of the provider that the operator does not know.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnknownWord {
+    /// The word.
+    pub word: String,
+    /// When it was first seen, by the operator's clock.
+    #[serde(with = "rfc3339")]
+    pub since: i64,
+    /// Whether it has stayed for so long that it counts as no installation.
+    #[serde(default)]
+    pub is_stuck: bool,
 }
 
 /// An installation log at one moment, as far as it tells a later entry from those of before.
@@ -283,7 +300,13 @@ impl HostInstallHistory {
             log: None,
             finished: None,
             last: None,
+            unknown: None,
         }
+    }
+
+    /// Whether the provider's word has stayed for so long that it counts as no installation.
+    pub fn is_stuck(&self) -> bool {
+        self.unknown.as_ref().is_some_and(|word| word.is_stuck)
     }
 
     /// The highest revision that was performed, or may have been: whatever came of one that may have been sent, nothing is

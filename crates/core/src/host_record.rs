@@ -1,6 +1,6 @@
 //! What the record of a dedicated host says of requests to it.
 
-use api::{command::PowerAction, host::LONGEST_INSTALL_WORD};
+use api::{command::PowerAction, host::LONGEST_INSTALL_WORD, host_install::HostInstallHistory};
 use hosting_types::host::{Host, HostKind, InstallStatus};
 
 /// Whether a host is an on-demand server, which is ordered and released: another kind looks after those.
@@ -14,8 +14,14 @@ pub fn is_of_another_kind(host: &Host) -> bool {
     matches!(host.kind, HostKind::Virtual | HostKind::Other(Some(_)))
 }
 
-/// Why a host cannot take a request now, as it was read right before; None: it can.
-pub fn against(host: &Host, number: u64, server_id: Option<i64>) -> Option<String> {
+/// Why a host cannot take a request now, as it was read right before; None: it can. `known`: what is on record of its
+/// installations.
+pub fn against(
+    host: &Host,
+    number: u64,
+    server_id: Option<i64>,
+    known: Option<&HostInstallHistory>,
+) -> Option<String> {
     if is_on_demand(host) {
         return Some(format!("host {number} is an on-demand server"));
     }
@@ -29,10 +35,18 @@ pub fn against(host: &Host, number: u64, server_id: Option<i64>) -> Option<Strin
     if host.id.0 != number || is_other {
         return Some(format!("host {number} is another machine than was seen"));
     }
-    host.install_status.is_under_way().then(|| {
+    is_under_way(host, known).then(|| {
         let word = word(&host.install_status).unwrap_or_default();
         format!("host {number} is being installed (the provider says {word:?})")
     })
+}
+
+/// Whether a host is being installed. A word that nobody knows here says so, until it has stayed for too long.
+pub fn is_under_way(host: &Host, known: Option<&HostInstallHistory>) -> bool {
+    let unknown = known.and_then(|known| known.unknown.as_ref());
+    let stuck = unknown.filter(|unknown| unknown.is_stuck);
+    let is_stuck = stuck.is_some_and(|stuck| word(&host.install_status) == Some(&stuck.word));
+    host.install_status.is_under_way() && !is_stuck
 }
 
 /// The provider's word for the last installation, no longer than status holds: it is compared with what stands there, so it

@@ -14,6 +14,7 @@ use crate::{
 use api::{
     BareMetalServer, Reason,
     command::{CommandOutcome, CommandRecord, ListedCommands, PowerAction},
+    host_install::HostInstallHistory,
     target::{Target, TargetKind},
 };
 use flexmetal_core::{
@@ -106,7 +107,13 @@ async fn send(
     }
     let looked = match &target {
         Target::Server(server) => look_at_machine(ctx, &fresh, server, new, &mut permit).await,
-        Target::Host(_) => look_at_host(new, &mut permit).await,
+        Target::Host(host) => {
+            let known = host
+                .status
+                .as_ref()
+                .and_then(|s| s.records.install.as_ref());
+            look_at_host(new, known, &mut permit).await
+        }
     };
     let listed = match looked {
         Ok(listed) => listed,
@@ -213,13 +220,17 @@ async fn look_at_machine(
 }
 
 /// The host: it is the one that was seen, and it is not being installed. Its commands are not listed anywhere.
-async fn look_at_host(new: &NewCommand, permit: &mut Permit) -> Result<ListedCommands, Outcome> {
+async fn look_at_host(
+    new: &NewCommand,
+    known: Option<&HostInstallHistory>,
+    permit: &mut Permit,
+) -> Result<ListedCommands, Outcome> {
     let Some(id) = host_id(&new.machine) else {
         return Err(failed("what is recorded is no number of a host"));
     };
     let answer = permit.call_maybe_forbidden(async |client| client.host(id).await);
     let host = answer.await.map_err(|error| not_done(&error))?;
-    match against(&host, id.0, new.server_id) {
+    match against(&host, id.0, new.server_id, known) {
         None => Ok(ListedCommands::default()),
         Some(why) => {
             let busy = Observation::Busy(Reason::Queued, why, clock::now().mono);

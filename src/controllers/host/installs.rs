@@ -36,6 +36,7 @@ use hosting_types::{
     HostId, SshKeyId,
     host::{HostInstall, InstallForm, InstallLogEntry},
     list::Gap,
+    page::Page,
 };
 use tokio::sync::Mutex;
 
@@ -80,11 +81,12 @@ pub(super) async fn install(
         Ok(host) => host,
         Err(done) => return done,
     };
-    if let Some(why) = against(&host, new.host, new.server_id) {
+    if let Some(why) = against(&host, new.host, new.server_id, Some(&known)) {
         return busy(&fresh, &why);
     }
-    let log = match log_of(&mut permit, id, new.pages).await {
-        Ok(entries) => summary(&entries),
+    let seen = known.log.unwrap_or_default();
+    let log = match log_of(&mut permit, id, new.pages, seen).await {
+        Ok(log) => log.summary(),
         Err(NoLog::Longer) => return (Ended::Done, Observation::LongLog),
         Err(NoLog::Failed(why) | NoLog::TooLong(why)) => {
             let why = format!("the log of host {id} cannot be read ({why})");
@@ -217,11 +219,13 @@ pub(super) async fn read_log(facts: &Facts, mut permit: Permit, pages: u32) -> D
     let open = facts.install().and_then(|known| known.open().cloned());
     let shown = open.filter(|open| !open.intent.secret_texts);
     let id = HostId(facts.number());
-    let observation = match log_of(&mut permit, id, pages).await {
-        Ok(entries) => Observation::Log(LogSight {
+    let seen = facts.subject.memory.own.log.as_ref();
+    let seen = seen.map(|sight| sight.log).unwrap_or_default();
+    let observation = match log_of(&mut permit, id, pages, seen).await {
+        Ok(log) => Observation::Log(LogSight {
             at,
-            log: summary(&entries),
-            error: shown.and_then(|open| last_error(entries, &open.intent.log)),
+            log: log.summary(),
+            error: shown.and_then(|open| last_error(log.entries, &open.intent.log)),
         }),
         Err(NoLog::Longer) => Observation::LongLog,
         Err(NoLog::Failed(why)) => Observation::NoLog(clock::now().mono, why, false),
@@ -234,18 +238,39 @@ pub(super) async fn read_log(facts: &Facts, mut permit: Permit, pages: u32) -> D
 enum NoLog {
     /// It is longer than so many pages: more are asked for next time.
     Longer,
-    /// It is longer than is ever read: in words.
+    /// Its end is not found: in words.
     TooLong(String),
     /// Anything else: in words.
     Failed(String),
 }
 
-/// The whole log, by so many calls of the permit at most.
-async fn log_of(
-    permit: &mut Permit,
-    id: HostId,
-    pages: u32,
-) -> Result<Vec<InstallLogEntry>, NoLog> {
+/// A log: its entries, but for older ones of a long log.
+struct Log {
+    entries: Vec<InstallLogEntry>,
+    /// How many there are.
+    count: u32,
+}
+
+impl Log {
+    /// How far it goes.
+    fn summary(&self) -> HostLog {
+        let entries = self.entries.iter();
+        HostLog {
+            entries: i64::from(self.count),
+            last_id: entries.clone().filter_map(|entry| entry.id).max(),
+            newest: entries
+                .filter_map(|entry| entry.written_at)
+                .max()
+                .filter(|at| *at > 0),
+        }
+    }
+}
+
+/// The log, by so many calls of the permit at most: a short one whole, of a long one the end. `seen`: how far it went before.
+async fn log_of(permit: &mut Permit, id: HostId, pages: u32, seen: HostLog) -> Result<Log, NoLog> {
+    if pages >= MOST_LOG_PAGES {
+        return end_of_log(permit, id, pages, seen).await;
+    }
     let calls = Mutex::new((permit, pages));
     let calls = &calls;
     let list = Listing::of_install_log(move |page| {
@@ -264,26 +289,88 @@ async fn log_of(
     });
     // It grows while the host is installed.
     match list.growing().collect().await {
-        Ok(all) => Ok(all.into_records()),
+        Ok(all) => {
+            let entries = all.into_records();
+            let count = u32::try_from(entries.len()).unwrap_or(u32::MAX);
+            Ok(Log { entries, count })
+        }
         Err(incomplete) => Err(match incomplete.gap {
             Gap::Failed(error) => NoLog::Failed(error.explain()),
-            Gap::TooMany if pages < MOST_LOG_PAGES => NoLog::Longer,
-            Gap::TooMany => NoLog::TooLong(format!("it has more entries than {pages} pages hold")),
+            Gap::TooMany => NoLog::Longer,
             gap => NoLog::Failed(gap.to_string()),
         }),
     }
 }
 
-/// How far a log goes.
-fn summary(entries: &[InstallLogEntry]) -> HostLog {
-    HostLog {
-        entries: i64::try_from(entries.len()).unwrap_or(i64::MAX),
-        last_id: entries.iter().filter_map(|entry| entry.id).max(),
-        newest: entries
-            .iter()
-            .filter_map(|entry| entry.written_at)
-            .max()
-            .filter(|at| *at > 0),
+async fn end_of_log(
+    permit: &mut Permit,
+    id: HostId,
+    pages: u32,
+    seen: HostLog,
+) -> Result<Log, NoLog> {
+    let mut entries = Vec::new();
+    let mut search = EndSearch::new(u32::try_from(seen.entries).unwrap_or_default());
+    // The last call is for the last page.
+    let mut is_found = false;
+    for _ in 1..pages {
+        let page = Page::new(search.start, Page::MOST);
+        let found =
+            permit.call_maybe_forbidden(async |client| client.install_log(id, page, &[]).await);
+        let found = found.await;
+        let found = found.map_err(|error| NoLog::Failed(error.explain()))?;
+        let came = found.len();
+        entries.extend(found);
+        if is_found {
+            let count = search.least;
+            return Ok(Log { entries, count });
+        }
+        is_found = search.is_over_after(came);
+    }
+    Err(NoLog::TooLong(format!(
+        "its end is not found within {pages} pages"
+    )))
+}
+
+/// The search for the end of a log. Nothing says how long it is: pages are read further and further on until one is empty,
+/// then between.
+struct EndSearch {
+    /// It has at least so many entries.
+    least: u32,
+    /// It had no more than so many.
+    most: Option<u32>,
+    /// Where the next page starts; in the end the last one.
+    start: u32,
+    step: u32,
+}
+
+impl EndSearch {
+    fn new(seen: u32) -> Self {
+        Self {
+            least: 0,
+            most: None,
+            start: seen.saturating_sub(1),
+            step: Page::MOST,
+        }
+    }
+
+    /// Whether the end is known, after a page with so many entries.
+    fn is_over_after(&mut self, came: usize) -> bool {
+        match u32::try_from(came).unwrap_or(u32::MAX) {
+            0 => self.most = Some(self.start),
+            came => self.least = self.start.saturating_add(came),
+        }
+        let least = self.least;
+        let is_over = self.most.is_some_and(|most| most <= least);
+        self.start = match self.most {
+            _ if is_over => least.saturating_sub(Page::MOST),
+            Some(most) if most - least > Page::MOST => least + (most - least) / 2,
+            Some(_) => least,
+            None => least.saturating_add(self.step - Page::MOST),
+        };
+        if self.most.is_none() {
+            self.step = self.step.saturating_mul(2);
+        }
+        is_over
     }
 }
 
@@ -355,10 +442,33 @@ mod tests {
         let shown = last_error(log.clone(), &before).unwrap();
         assert!(shown.starts_with("install: ab Error x"), "{shown}");
         assert_eq!(shown.chars().count(), LINE);
+        let summary = |entries: &[InstallLogEntry]| {
+            let count = u32::try_from(entries.len()).unwrap();
+            let entries = entries.to_vec();
+            Log { entries, count }.summary()
+        };
         let told = summary(&log);
         assert_eq!((told.entries, told.last_id), (6, Some(6)));
         assert_eq!(told.newest, Some(106));
         // A date of 0 is none.
         assert_eq!(summary(&[entry(None, 0, "a")]).newest, None);
+    }
+
+    #[test]
+    fn the_end_of_a_log_is_found_however_long_it_is() {
+        for length in [0_u32, 1, 49, 50, 980, 981, 1200, 12_345] {
+            for seen in [0, length / 2, length, length.saturating_sub(7), length + 60] {
+                let mut search = EndSearch::new(seen);
+                let came = |start: u32| length.saturating_sub(start).min(Page::MOST) as usize;
+                let mut calls = 1;
+                while !search.is_over_after(came(search.start)) {
+                    calls += 1;
+                    assert!(calls < MOST_LOG_PAGES - 1, "{length} entries, {seen} seen");
+                }
+                assert_eq!(search.least, length, "{seen} seen");
+                assert_eq!(search.start, length.saturating_sub(Page::MOST));
+                assert!(seen != length || calls <= 2, "{calls} calls");
+            }
+        }
     }
 }

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// So many pages of a log are allowed for at first: some 100 entries.
 pub const FEW_LOG_PAGES: u32 = 3;
-/// So many at most: some 1,000 entries.
+/// So many find the end of a longer one: of some 12,000 entries.
 pub const MOST_LOG_PAGES: u32 = 20;
 
 /// All that one decision may know.

@@ -152,16 +152,16 @@ pub enum InstallStatus {
 }
 
 impl InstallStatus {
-    /// Reads the API's word; one that is not known is kept, an empty one is
+    /// Reads the API's word, in any case; one that is not known is kept, an empty one is
     /// [`InstallStatus::None`].
     pub fn parse(word: &str) -> Self {
-        match word {
+        match &*word.trim().to_ascii_lowercase() {
             "" => Self::None,
             "created" => Self::Created,
             "installing" => Self::Installing,
             "finished" => Self::Finished,
             "failed" => Self::Failed,
-            other => Self::Other(other.to_owned()),
+            _ => Self::Other(word.to_owned()),
         }
     }
 

@@ -19,7 +19,9 @@ use api::{
     command::CommandOutcome,
     conditions::Type,
     host::DedicatedHostStatus,
-    host_install::{HostInstallHistory, HostInstallIntent, HostInstallRecord, HostLog},
+    host_install::{
+        HostInstallHistory, HostInstallIntent, HostInstallRecord, HostLog, UnknownWord,
+    },
     install::{FinishedInstall, InstallEnd},
     order::OrderAccount,
     power::{PowerRecord, PowerState},
@@ -137,6 +139,7 @@ pub(super) fn step(
             ..Step::default()
         };
     };
+    note_word(facts, host, known);
     settle(facts, view, began, host, known);
     if let Some(record) = known.open().cloned() {
         return follow(facts, view, began, host, &record);
@@ -150,7 +153,7 @@ pub(super) fn step(
             false => HostLog::default(),
         });
     }
-    let under_way = host.install_status.is_under_way();
+    let under_way = is_under_way(host, Some(&*known));
     let mut step = match wished(facts) > known.performed() {
         true => start(facts, view, began, host, known),
         false => Step {
@@ -170,8 +173,41 @@ pub(super) fn step(
             );
             Cause::waits(Reason::Reinstalling, text)
         });
+    } else if known.is_stuck() && wished(facts) <= known.performed() {
+        step.cause.get_or_insert_with(|| {
+            let text = format!(
+                "the provider says {:?} of the installation of host {} for more than {} by now, which the operator does not know; ask the provider; commands are sent again, and spec.install.revision {} installs the host, which erases its disks",
+                word(&host.install_status).unwrap_or_default(),
+                host.id,
+                Interval(TIMEOUT),
+                known.performed().saturating_add(1)
+            );
+            Cause::needs_person(Reason::ReinstallFailed, text)
+        });
     }
     step
+}
+
+/// Notes since when the host shows a word that nobody knows here. One that stays for too long counts as no installation;
+/// what was asked for until then is not sent without a new word of a user.
+fn note_word(facts: &Facts, host: &Host, known: &mut HostInstallHistory) {
+    let InstallStatus::Other(_) = &host.install_status else {
+        known.unknown = None;
+        return;
+    };
+    let now = facts.subject.now.wall;
+    let shown = word(&host.install_status).unwrap_or_default();
+    let same = known.unknown.take().filter(|unknown| unknown.word == shown);
+    let mut unknown = same.unwrap_or_else(|| UnknownWord {
+        word: shown.to_owned(),
+        since: now,
+        is_stuck: false,
+    });
+    if !unknown.is_stuck && is_late(facts, unknown.since) {
+        unknown.is_stuck = true;
+        known.revision = known.performed().max(wished(facts));
+    }
+    known.unknown = Some(unknown);
 }
 
 /// Whether the installation log was read, or could not be: first sight of a host is noted with what it showed.
@@ -207,6 +243,7 @@ fn settle(
     let is_own = known.last.as_ref().is_some_and(|last| facts.has_sent(last));
     let own = &facts.subject.memory.own;
     let wished = wished(facts);
+    let is_stuck = known.is_stuck();
     let Some(record) = &mut known.last else {
         return;
     };
@@ -249,7 +286,10 @@ fn settle(
             let error = sight.and_then(|sight| sight.error.clone());
             Some((InstallEnd::Failed, error))
         }
-        (_, true) if is_late(facts, record) && wished > record.intent.revision => {
+        (_, true)
+            if is_late(facts, record.intent.started_at)
+                && (is_stuck || wished > record.intent.revision) =>
+        {
             Some((InstallEnd::TimedOut, None))
         }
         (_, false) if facts.is_overdue(&attempt, view, began) => {
@@ -286,13 +326,9 @@ fn settle(
     known.revision = known.performed();
 }
 
-/// Whether it takes longer than it should.
-fn is_late(facts: &Facts, record: &HostInstallRecord) -> bool {
-    let since = facts
-        .subject
-        .now
-        .wall
-        .saturating_sub(record.intent.started_at);
+/// Whether what has begun then takes longer than it should.
+fn is_late(facts: &Facts, began: i64) -> bool {
+    let since = facts.subject.now.wall.saturating_sub(began);
     u64::try_from(since).is_ok_and(|since| since >= TIMEOUT.as_secs())
 }
 
@@ -329,7 +365,7 @@ fn follow(
         "host {} {what} (spec.install.revision {revision}){log}",
         host.id
     );
-    let cause = match is_late(facts, record) {
+    let cause = match is_late(facts, record.intent.started_at) {
         true => Cause::needs_person(
             Reason::ReinstallFailed,
             format!(
@@ -443,7 +479,7 @@ fn start(
         return Step::because(cause);
     }
     let every = view.times.active_poll_interval;
-    if host.install_status.is_under_way() {
+    if is_under_way(host, Some(known)) {
         let text = format!(
             "{what}; the provider says {:?} of it already, so that goes first; looked at again every {}",
             word(&host.install_status).unwrap_or_default(),

@@ -19,7 +19,7 @@ use crate::{
     },
     account_facts::{Purpose, held},
     cause::Cause,
-    host_record::{is_of_another_kind, is_on_demand},
+    host_record::{is_of_another_kind, is_on_demand, is_under_way},
     pass::{self, Sight},
 };
 use api::{
@@ -279,7 +279,7 @@ fn shown(
         .install
         .as_ref()
         .and_then(HostInstallHistory::open);
-    let is_busy = host.install_status.is_under_way()
+    let is_busy = is_under_way(host, status.records.install.as_ref())
         || open.is_some()
         || matches!(install.effect, Some(Effect::Install(_)));
     let power = power::step(facts, view, is_busy, &mut status);

@@ -712,3 +712,66 @@ fn a_log_that_shows_less_than_before_frees_nothing() {
     assert!(matches!(before(&known, &of(0)), Before::Repeated(_)));
     assert!(matches!(before(&known, &of(9)), Before::Repeated(_)));
 }
+
+#[test]
+fn an_unknown_word_that_stays_needs_the_user_and_holds_nothing_up_for_ever() {
+    let says =
+        |case: Case, word: &str| case.shown(|h| h.install_status = InstallStatus::parse(word));
+    let later = |case: Case, hours: i64| case.facts(|f| f.subject.now.wall += hours * 3600);
+    let person = (Some(Reason::ReinstallFailed), Some(Standing::Stalled));
+    // A word that is known in another case is known.
+    assert_eq!(
+        due(&says(Case::known().installs(1), "Finished"))
+            .unwrap()
+            .revision,
+        1
+    );
+
+    let unknown = says(Case::known().installs(1), "reserved").written();
+    assert_eq!(unknown.reason(), Some(Reason::Reinstalling));
+    let early = later(unknown.clone(), 1).written();
+    assert_eq!(
+        (early.reason(), due(&early)),
+        (Some(Reason::Reinstalling), None)
+    );
+    // Another word begins anew.
+    let other = later(says(early.clone(), "held").written(), 1);
+    assert_eq!(other.written().reason(), Some(Reason::Reinstalling));
+    let stuck = later(early, 1).written();
+    assert_eq!(stuck.stands(), person, "{}", stuck.message());
+    assert!(
+        stuck.message().contains("\"reserved\""),
+        "{}",
+        stuck.message()
+    );
+    assert_eq!(due(&stuck), None, "what was asked for before is not enough");
+    let known = stuck.install_status();
+    let host = stuck.0.hosts().unwrap().1[&7].clone();
+    assert_eq!(
+        against(&host, 7, None, Some(&known)),
+        None,
+        "it is switched again"
+    );
+    assert!(against(&host, 7, None, None).is_some());
+    assert_eq!(due(&stuck.installs(2)).unwrap().revision, 2);
+
+    // The same of one that was sent for this object.
+    let own = says(
+        sent(1, Some(CommandOutcome::Accepted)).shown(|_| {}),
+        "reserved",
+    );
+    let own = own.list(
+        NOW + secs(40),
+        &[Host {
+            install_status: InstallStatus::parse("reserved"),
+            ..super::host()
+        }],
+    );
+    let own = own.at(NOW + secs(42)).written();
+    assert_eq!(own.reason(), Some(Reason::Reinstalling));
+    let own = later(own, 3).written();
+    assert_eq!(own.stands(), person, "{}", own.message());
+    let known = own.install_status();
+    assert_eq!(known.last.as_ref().unwrap().end, Some(InstallEnd::TimedOut));
+    assert_eq!(due(&own.installs(2)).unwrap().revision, 2);
+}

@@ -123,7 +123,7 @@ fn what_is_no_dedicated_host_is_sent_nothing() {
         );
         let mut live = host();
         live.kind = kind;
-        assert!(against(&live, 7, Some(70)).is_some());
+        assert!(against(&live, 7, Some(70), None).is_some());
     }
     // Records are known that do not say what they are of.
     let bare = Case::known()

@@ -248,7 +248,7 @@ impl World {
                 let Some(known) = install::may_start(&self.case.0, new) else {
                     return self.note(Observation::Nothing, Ended::Stale);
                 };
-                let against = against(&self.host, new.host, new.server_id);
+                let against = against(&self.host, new.host, new.server_id, None);
                 if against.is_some() || fate == Fate::LogFails {
                     let held = Held {
                         generation: self.case.0.subject.object.metadata.generation,
