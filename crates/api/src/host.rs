@@ -5,7 +5,7 @@ use super::{
     bounds::LONGEST_REQUEST,
     host_install::{HostInstallHistory, HostInstallStatus, HostKernelParam, HostSystem, texts_fit},
     install::{Install, installs_with},
-    installation::{TextSource, script_is_run},
+    installation::{TextSource, script_is_run, shebang_is_right},
     kind::Kind,
     policies::{ManagementPolicy, Policies},
     power::{Power, PowerRecord, PowerStatus},
@@ -111,6 +111,7 @@ pub const LONGEST_INSTALL_WORD: usize = 32;
 #[x_kube(validation = installs_with("os", "the system to install"))]
 #[x_kube(validation = installs_with("sshKeyRef", "an SshKey of this namespace"))]
 #[x_kube(validation = script_is_run())]
+#[x_kube(validation = shebang_is_right())]
 #[x_kube(validation = texts_fit())]
 #[serde(rename_all = "camelCase")]
 pub struct DedicatedHostSpec {

@@ -42,13 +42,25 @@ pub(super) fn script_is_run() -> Rule {
         .field_path(".postInstallScript")
 }
 
+/// A shebang with an absolute path, in a text of CEL. A byte order mark before it and line ends of Windows are not sent.
+const SHEBANG: &str = r"^\uFEFF?#![ \\t]*/[!-~]+([ \\t\\r\\n]|$)";
+
 /// The rule of a spec: a script for Linux says what runs it. One that lies elsewhere is looked at before the order.
 pub(super) fn script_has_shebang() -> Rule {
     let others = is_of("self.os.slug", &[TALOS, WINDOWS, CUSTOM_IPXE]);
     Rule::new(format!(
-        "!has(self.os) || !has(self.postInstallScript) || !has(self.postInstallScript.value) || {others} || self.postInstallScript.value.startsWith('#!')"
+        "!has(self.os) || !has(self.postInstallScript) || !has(self.postInstallScript.value) || {others} || self.postInstallScript.value.matches('{SHEBANG}')"
     ))
-    .message("postInstallScript.value must begin with a shebang, such as #!/bin/bash")
+    .message("postInstallScript.value must begin with a shebang that names an absolute path, such as #!/bin/bash")
+    .field_path(".postInstallScript")
+}
+
+/// The rule of a spec of a host, where bash runs the script: a shebang is not needed, and one that is there is right.
+pub(super) fn shebang_is_right() -> Rule {
+    Rule::new(format!(
+        "!has(self.postInstallScript) || !has(self.postInstallScript.value) || !self.postInstallScript.value.startsWith('#!') || self.postInstallScript.value.matches('{SHEBANG}')"
+    ))
+    .message("the shebang of postInstallScript.value must name an absolute path, such as #!/bin/bash")
     .field_path(".postInstallScript")
 }
 

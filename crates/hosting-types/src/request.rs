@@ -77,8 +77,10 @@ pub enum InvalidRequest {
     /// Nothing in it, or a NUL.
     #[error("postInstallScript must not be blank, and hold no NUL")]
     Script,
-    /// A Linux script without its first line (2.7-10).
-    #[error("postInstallScript must begin with a shebang, such as #!/bin/bash")]
+    /// A Linux script without its first line (2.7-10), or with one that names no absolute path.
+    #[error(
+        "postInstallScript must begin with a shebang that names an absolute path, such as #!/bin/bash"
+    )]
     Shebang,
     /// This system would never run it.
     #[error(

@@ -191,7 +191,7 @@ fn request(
         family: new.family,
         hostname: spec.hostname.clone(),
         kernel_params: texts.params,
-        post_install_script: texts.script,
+        post_install_script: texts.script.map(|script| new.family.runnable(&script)),
         ssh_key: Some(key),
         quick_format: install.wipe_disk,
         form: match form {

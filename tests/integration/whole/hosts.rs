@@ -353,7 +353,7 @@ async fn an_edit_wipes_nothing_and_a_higher_revision_installs_once_and_tells_no_
         ..Plan::default()
     };
     let mut world = with_host("hostinstall", plan).await;
-    let script = format!("#!/bin/sh\necho {CANARY}\n");
+    let script = format!("\u{feff}#!/bin/sh\r\necho {CANARY}\r\n");
     let script = secret("script", "it", &script);
     apply(&world.client, Some(&world.namespace), &script).await;
     let lies = json!({"secretKeyRef": {"name": "script", "key": "it"}});

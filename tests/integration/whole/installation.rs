@@ -69,7 +69,9 @@ async fn what_is_sent_is_what_the_spec_says_and_its_secrets_are_told_to_nobody()
     let script = format!("#!/bin/sh\necho {CANARY}-script\n");
     let data = format!("token: {CANARY}-data");
     let hub = format!("https://hub.example.com/?jointoken={CANARY}-hub\n");
-    for (name, text) in [("script", &script), ("data", &data), ("hub", &hub)] {
+    // As an editor of Windows saves it. No Linux could run that.
+    let foreign = format!("\u{feff}{}", script.replace('\n', "\r\n"));
+    for (name, text) in [("script", &foreign), ("data", &data), ("hub", &hub)] {
         apply(&client, Some(&namespace), &secret(name, "it", text)).await;
     }
     let lies_in = |name: &str| json!({"valueFrom": {"secretKeyRef": {"name": name, "key": "it"}}});

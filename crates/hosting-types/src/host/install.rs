@@ -9,7 +9,10 @@ use crate::{
     identity::SshKeyId,
     request::{InvalidRequest, check_name},
     secret::SecretText,
-    server::{HUB, KernelParamBody, SystemFamily, check_kernel_params, check_script, is_hub},
+    server::{
+        HUB, KernelParamBody, SystemFamily, check_kernel_params, check_script, is_hub,
+        names_interpreter,
+    },
 };
 
 /// The parameter that names a factory image (2.17-13).
@@ -99,10 +102,14 @@ impl HostInstall {
         }
         if let Some(script) = &self.post_install_script {
             // A shebang is a rule of on-demand servers alone: here bash runs
-            // it whatever it begins with (2.17-6).
+            // it whatever it begins with (2.17-6). One that is there has to be right.
             check_script(script, None)?;
             if is_talos {
                 return Err(InvalidRequest::ScriptUnused);
+            }
+            let text = script.expose();
+            if text.starts_with("#!") && !names_interpreter(text) {
+                return Err(InvalidRequest::Shebang);
             }
         }
         Ok(())

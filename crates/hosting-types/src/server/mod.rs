@@ -14,7 +14,9 @@ pub use order::{Order, OrderOutcome};
 pub use partition::{Partition, PartitionSize};
 pub use reinstall::{DiskWipe, Reinstall};
 pub use status::{ServerStatus, StatusFilter};
-pub(super) use system::{HUB, KernelParamBody, check_kernel_params, check_script, is_hub};
+pub(super) use system::{
+    HUB, KernelParamBody, check_kernel_params, check_script, is_hub, names_interpreter,
+};
 pub use system::{KernelParam, SystemChoice, SystemFamily, UserData};
 
 /// One on-demand server (section 2.6).

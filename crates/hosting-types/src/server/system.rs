@@ -46,6 +46,20 @@ impl SystemFamily {
             Self::Linux
         }
     }
+
+    /// A script as this family can run it: a shell takes neither the line ends of Windows nor a byte order mark, which
+    /// editors add unseen.
+    pub fn runnable(self, script: &SecretText) -> SecretText {
+        let text = script.expose();
+        match self {
+            Self::Windows => script.clone(),
+            _ => SecretText::new(
+                text.strip_prefix('\u{feff}')
+                    .unwrap_or(text)
+                    .replace("\r\n", "\n"),
+            ),
+        }
+    }
 }
 
 /// A kernel parameter (2.8-4). Its value may hold a token to join a cluster.
@@ -217,11 +231,22 @@ pub(crate) fn check_script(
     }
     match family {
         Some(SystemFamily::Talos | SystemFamily::CustomIpxe) => Err(InvalidRequest::ScriptUnused),
-        Some(SystemFamily::Linux) if !script.expose().starts_with("#!") => {
+        Some(SystemFamily::Linux) if !names_interpreter(script.expose()) => {
             Err(InvalidRequest::Shebang)
         }
         _ => Ok(()),
     }
+}
+
+/// Whether a script has a shebang with an absolute path.
+pub(crate) fn names_interpreter(script: &str) -> bool {
+    let line = script
+        .strip_prefix("#!")
+        .and_then(|rest| rest.split('\n').next());
+    let path = line.and_then(|line| line.split([' ', '\t']).find(|word| !word.is_empty()));
+    path.is_some_and(|path| {
+        path.len() > 1 && path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic())
+    })
 }
 
 pub(crate) fn check_kernel_params<'a>(

@@ -58,6 +58,21 @@ fn scripts_follow_the_rules_of_their_system() {
         broken(script("debian-13", " #!/bin/sh")),
         InvalidRequest::Shebang
     );
+    fine(script("debian-13", "#! /usr/bin/env python3\n"));
+    for nobody_runs in [
+        "#!",
+        "#!\n/bin/sh",
+        "#!/",
+        "#!bin/sh\n",
+        "#!/bin/sh\u{a0}\n",
+        "#!/bin/sh\recho",
+    ] {
+        assert_eq!(
+            broken(script("debian-13", nobody_runs)),
+            InvalidRequest::Shebang,
+            "{nobody_runs:?}"
+        );
+    }
     assert_eq!(broken(script("debian-13", " \n")), InvalidRequest::Script);
     assert_eq!(
         broken(script("debian-13", "#!/bin/sh\0")),
@@ -68,6 +83,20 @@ fn scripts_follow_the_rules_of_their_system() {
         order.os.kernel_params = vec![param("siderolink.api", "https://hub")];
     };
     assert_eq!(broken(talos), InvalidRequest::ScriptUnused);
+}
+
+#[test]
+fn a_shell_gets_its_own_line_ends_and_no_invisible_mark() {
+    let runnable = |family: SystemFamily, text: &str| {
+        let script = family.runnable(&SecretText::new(text));
+        script.expose().to_owned()
+    };
+    let foreign = "\u{feff}#!/bin/sh\r\necho 1\r\n";
+    assert_eq!(
+        runnable(SystemFamily::Linux, foreign),
+        "#!/bin/sh\necho 1\n"
+    );
+    assert_eq!(runnable(SystemFamily::Windows, foreign), foreign);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use api::{Reason, installation::OperatingSystem};
 use hosting_types::{
     Order, SecretText,
     request::{InvalidRequest, is_host_name},
-    server::{DiskWipe, Partition, PartitionSize, Reinstall, SystemChoice},
+    server::{DiskWipe, Partition, PartitionSize, Reinstall, SystemChoice, SystemFamily},
 };
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -122,7 +122,7 @@ pub fn reinstallation(facts: &Facts, installation: &Installation) -> Result<Rein
     let request = Reinstall {
         name: Some(facts.hostname().into()),
         ssh_keys: Some(keys_to_send(installation)),
-        post_install_script: installation.post_install_script.clone(),
+        post_install_script: script_to_send(os, installation),
         os: Some(system(os, installation)),
         user_data: installation.user_data.clone(),
         wipe: match install.wipes_disk() {
@@ -139,6 +139,11 @@ pub fn reinstallation(facts: &Facts, installation: &Installation) -> Result<Rein
 fn keys_to_send(installation: &Installation) -> Vec<String> {
     let keys = installation.ssh_keys.iter();
     keys.map(|key| key.sent.clone()).collect()
+}
+
+fn script_to_send(os: &OperatingSystem, installation: &Installation) -> Option<SecretText> {
+    let script = installation.post_install_script.as_ref();
+    script.map(|script| SystemFamily::of_slug(&os.slug).runnable(script))
 }
 
 /// The system that the spec names. Only a spec that orders and installs nothing may leave it out.
@@ -176,7 +181,7 @@ fn order(facts: &Facts, at: &Place, os: &OperatingSystem, installation: &Install
         tags: spec.tags.clone(),
         contract_id: spec.contract_id.clone().filter(|c| !c.is_empty()),
         overflow: spec.overflow.unwrap_or(false),
-        post_install_script: installation.post_install_script.clone(),
+        post_install_script: script_to_send(os, installation),
         user_data: installation.user_data.clone(),
     }
 }
