@@ -367,6 +367,41 @@ async fn what_lies_side_by_side_is_of_one_moment_and_no_longer_than_its_use_allo
 }
 
 #[tokio::test]
+async fn a_secret_with_credentials_is_sent_to_no_server() {
+    let selector = KeySelector {
+        name: "s".into(),
+        key: "a".into(),
+    };
+    let source = ValueSource::Secret(&selector);
+    let refused = [
+        "flexmetal.dev/api-key",
+        "kubernetes.io/service-account-token",
+    ];
+    for of in refused {
+        let secret = json!({"metadata": {"name": "s"}, "type": of, "data": {"a": "eA=="}});
+        let floor =
+            Floor::start([Answer::Says(200, secret.clone()), Answer::Says(200, secret)]).await;
+        let error = floor
+            .ctx
+            .values("n", &[(source, 64)])
+            .await
+            .remove(0)
+            .unwrap_err();
+        let words = format!(
+            "Secret s has the type {of}, which is sent to no server; refer to another Secret"
+        );
+        assert_eq!(error.to_string(), words);
+        assert!(error.is_invalid());
+        // The certificates of an account are sent nowhere.
+        assert_eq!(floor.ctx.value("n", source, 64).await.unwrap(), b"x");
+    }
+    let opaque = json!({"metadata": {"name": "s"}, "type": "Opaque", "data": {"a": "eA=="}});
+    let floor = Floor::start([Answer::Says(200, opaque)]).await;
+    let value = floor.ctx.values("n", &[(source, 64)]).await.remove(0);
+    assert_eq!(value.unwrap(), b"x");
+}
+
+#[tokio::test]
 async fn a_name_that_no_object_can_have_is_asked_for_nowhere() {
     let floor = Floor::start([]).await;
     for name in ["../pods/p", "s/../../x", "S", "", "s?x=y", "s."] {

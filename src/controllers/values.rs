@@ -7,7 +7,10 @@ use super::{
     context::Process,
     writes::{Failure, bounded},
 };
-use api::references::{KeySelector, ValueLocation, is_object_name};
+use api::{
+    names::{API_KEY_SECRET, SERVICE_ACCOUNT_TOKEN},
+    references::{KeySelector, ValueLocation, is_object_name},
+};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
 use std::{collections::BTreeMap, fmt, sync::Arc};
@@ -16,8 +19,13 @@ use tokio::sync::Semaphore;
 /// Reads at once: each may be of a MiB, and takes several times as much while it is decoded.
 static AT_ONCE: Semaphore = Semaphore::const_new(3);
 
-/// What lies in an object, by its keys.
-type Entries = BTreeMap<String, Vec<u8>>;
+/// What lies in an object.
+struct Content {
+    /// The type of a Secret.
+    secret_type: Option<String>,
+    /// By its keys.
+    entries: BTreeMap<String, Vec<u8>>,
+}
 
 /// Where a value lies.
 #[derive(Clone, Copy, Debug)]
@@ -68,11 +76,11 @@ impl<'a> ValueSource<'a> {
     /// The value, out of what lies in its object.
     fn pick(
         &self,
-        entries: &Result<Option<Entries>, Arc<Failure>>,
+        content: &Result<Option<Content>, Arc<Failure>>,
         most: usize,
     ) -> Result<Vec<u8>, ValueError> {
-        let entries = match entries {
-            Ok(Some(entries)) => entries,
+        let content = match content {
+            Ok(Some(content)) => content,
             Ok(None) => return Err(self.no_object()),
             Err(failure) => {
                 return Err(ValueError::Unreadable {
@@ -82,7 +90,7 @@ impl<'a> ValueSource<'a> {
                 });
             }
         };
-        match entries.get(&self.selector().key) {
+        match content.entries.get(&self.selector().key) {
             None => Err(self.no_key()),
             Some(value) if value.len() > most => Err(ValueError::TooLong {
                 place: self.to_string(),
@@ -91,6 +99,24 @@ impl<'a> ValueSource<'a> {
             }),
             Some(value) => Ok(value.clone()),
         }
+    }
+
+    /// The same of what a server may see: nothing of a Secret that holds credentials.
+    fn pick_sendable(
+        &self,
+        content: &Result<Option<Content>, Arc<Failure>>,
+        most: usize,
+    ) -> Result<Vec<u8>, ValueError> {
+        if let Ok(Some(content)) = content
+            && let Some(secret_type) = content.secret_type.as_deref()
+            && [API_KEY_SECRET, SERVICE_ACCOUNT_TOKEN].contains(&secret_type)
+        {
+            return Err(ValueError::Credentials {
+                name: self.selector().name.clone(),
+                secret_type: secret_type.to_owned(),
+            });
+        }
+        self.pick(content, most)
     }
 
     fn no_object(&self) -> ValueError {
@@ -156,11 +182,39 @@ pub enum ValueError {
         /// How long it may be.
         most: usize,
     },
+    /// The Secret holds credentials, which no server gets.
+    #[error(
+        "Secret {name} has the type {secret_type}, which is sent to no server; refer to another Secret"
+    )]
+    Credentials {
+        /// Its name.
+        name: String,
+        /// Its type.
+        secret_type: String,
+    },
+}
+
+impl ValueError {
+    /// Whether what is there cannot be used, so that somebody has to change it.
+    pub fn is_invalid(&self) -> bool {
+        matches!(self, Self::TooLong { .. } | Self::Credentials { .. })
+    }
 }
 
 impl Process {
-    /// Reads the values of a namespace that lie there, each of so many bytes at most, in this order. Each object is read
-    /// once, so that what lies side by side is of one moment.
+    /// Reads one value of so many bytes at most, which no server sees.
+    pub async fn value(
+        &self,
+        namespace: &str,
+        source: ValueSource<'_>,
+        most: usize,
+    ) -> Result<Vec<u8>, ValueError> {
+        let content = self.content(namespace, source).await.map_err(Arc::new);
+        source.pick(&content, most)
+    }
+
+    /// Reads what a server may see of the values of a namespace that lie there, each of so many bytes at most, in this
+    /// order. Each object is read once, so that what lies side by side is of one moment.
     pub async fn values(
         &self,
         namespace: &str,
@@ -171,10 +225,10 @@ impl Process {
             if values[first].is_some() {
                 continue;
             }
-            let entries = self.entries(namespace, *object).await.map_err(Arc::new);
+            let content = self.content(namespace, *object).await.map_err(Arc::new);
             for (value, (source, most)) in values.iter_mut().zip(wanted) {
                 if source.is_beside(object) {
-                    *value = Some(source.pick(&entries, *most));
+                    *value = Some(source.pick_sendable(&content, *most));
                 }
             }
         }
@@ -182,17 +236,22 @@ impl Process {
     }
 
     /// What lies in the object of a source; None: there is no such object.
-    async fn entries(
+    async fn content(
         &self,
         namespace: &str,
         source: ValueSource<'_>,
-    ) -> Result<Option<Entries>, Failure> {
+    ) -> Result<Option<Content>, Failure> {
         let name = &source.selector().name;
         match source {
             ValueSource::Secret(_) => {
                 let secret = self.secret(namespace, name).await?;
-                let data = secret.map(|secret| secret.data.unwrap_or_default());
-                Ok(data.map(|data| data.into_iter().map(|(key, b)| (key, b.0)).collect()))
+                Ok(secret.map(|secret| {
+                    let data = secret.data.unwrap_or_default().into_iter();
+                    Content {
+                        secret_type: secret.type_,
+                        entries: data.map(|(key, bytes)| (key, bytes.0)).collect(),
+                    }
+                }))
             }
             ValueSource::ConfigMap(_) => {
                 if !is_object_name(name) {
@@ -202,8 +261,13 @@ impl Process {
                 // Never closed, so this is only a wait.
                 let _turn = AT_ONCE.acquire().await;
                 let map = bounded(api.get_opt(name)).await?;
-                let data = map.map(|map| map.data.unwrap_or_default());
-                Ok(data.map(|data| data.into_iter().map(|(k, v)| (k, v.into_bytes())).collect()))
+                Ok(map.map(|map| {
+                    let data = map.data.unwrap_or_default().into_iter();
+                    Content {
+                        secret_type: None,
+                        entries: data.map(|(k, v)| (k, v.into_bytes())).collect(),
+                    }
+                }))
             }
         }
     }

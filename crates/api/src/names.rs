@@ -18,6 +18,8 @@ pub const API_KEY_SECRET: &str = "flexmetal.dev/api-key";
 pub const API_KEY_ENTRY: &str = "apiKey";
 /// Entry of such a Secret with the base URL that the key may be sent to.
 pub const BASE_URL_ENTRY: &str = "baseURL";
+/// Type of a Secret with the token of a service account.
+pub const SERVICE_ACCOUNT_TOKEN: &str = "kubernetes.io/service-account-token";
 /// Type of a Secret that the operator writes for a server that owns it. It writes no other one.
 pub const OUTPUT_SECRET: &str = "flexmetal.dev/output";
 /// Finalizer on what the operator writes for a server: put on when that is created, and taken off before the server's own. It

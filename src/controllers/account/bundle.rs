@@ -62,10 +62,8 @@ pub(super) async fn read(process: &Process, namespace: &str, of: &CaBundleRef) -
         CaBundleKind::ConfigMap => ValueSource::ConfigMap(&selector),
         CaBundleKind::Secret => ValueSource::Secret(&selector),
     };
-    let wanted = [(source, LONGEST_CA_BUNDLE)];
-    let read = process.values(namespace, &wanted).await;
-    match read.into_iter().next() {
-        Some(Ok(text)) => {
+    match process.value(namespace, source, LONGEST_CA_BUNDLE).await {
+        Ok(text) => {
             match usable(&text) {
                 Ok(pem) => Bundle {
                     fact: BundleFact::Known,
@@ -80,8 +78,7 @@ pub(super) async fn read(process: &Process, namespace: &str, of: &CaBundleRef) -
                 ))),
             }
         }
-        Some(Err(error)) => Bundle::none(fact(&error)),
-        None => Bundle::none(BundleFact::NoObject),
+        Err(error) => Bundle::none(fact(&error)),
     }
 }
 
@@ -96,7 +93,9 @@ fn fact(error: &ValueError) -> BundleFact {
                 _ => why,
             })
         }
-        ValueError::TooLong { .. } => BundleFact::Unusable(error.to_string()),
+        ValueError::TooLong { .. } | ValueError::Credentials { .. } => {
+            BundleFact::Unusable(error.to_string())
+        }
     }
 }
 

@@ -91,7 +91,7 @@ fn text(field: &str, value: Option<Result<Vec<u8>, ValueError>>) -> Result<Secre
                 "what it refers to is no text in UTF-8; put text there".to_owned(),
             )),
         },
-        Some(Err(error @ ValueError::TooLong { .. })) => Err(person(error.to_string())),
+        Some(Err(error)) if error.is_invalid() => Err(person(error.to_string())),
         Some(Err(error)) => {
             let text = format!("spec.{field}: {error}");
             Err(Cause::missing(Reason::ReferenceNotFound, text))

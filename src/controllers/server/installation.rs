@@ -42,10 +42,10 @@ impl TextError {
     fn cause(&self, field: &str) -> Cause {
         let message = format!("spec.{field}: {self}");
         match self {
-            Self::Value(ValueError::TooLong { .. }) | Self::NotText { .. } | Self::Nothing => {
-                Cause::needs_person(Reason::InvalidSpec, message)
+            Self::Value(error) if !error.is_invalid() => {
+                Cause::missing(Reason::ReferenceNotFound, message)
             }
-            Self::Value(_) => Cause::missing(Reason::ReferenceNotFound, message),
+            _ => Cause::needs_person(Reason::InvalidSpec, message),
         }
     }
 }

@@ -52,7 +52,7 @@ impl KeyError {
             _ => format!("spec.sshKeys[{index}]: {self}"),
         };
         match self {
-            Self::Value(ValueError::TooLong { .. }) => {
+            Self::Value(error) if error.is_invalid() => {
                 Cause::needs_person(Reason::InvalidSpec, message)
             }
             Self::Value(_) | Self::NoKey { .. } | Self::Ending { .. } => {
