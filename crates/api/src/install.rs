@@ -14,7 +14,7 @@ use kube_core::{Reason, Rule};
 use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Not};
 
 /// The rule of a spec: what an installation needs is there. `what`: what stands in the field.
 pub(super) fn installs_with(field: &str, what: &str) -> Rule {
@@ -286,6 +286,9 @@ pub struct InstallIntent {
     /// UIDs of the SshKey objects whose keys are sent, as they were read right before.
     #[serde(default, rename = "keyUIDs", skip_serializing_if = "Vec::is_empty")]
     pub key_uids: Vec<String>,
+    /// Whether a text of it came from a Secret or ConfigMap.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub secret_texts: bool,
 }
 
 /// How a re-installation ended.

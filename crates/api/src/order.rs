@@ -94,6 +94,9 @@ pub struct OrderRecord {
     /// UIDs of the SshKey objects whose keys were sent, as they were read right before.
     #[serde(default, rename = "keyUIDs", skip_serializing_if = "Vec::is_empty")]
     pub key_uids: Vec<String>,
+    /// Whether a text of it came from a Secret or ConfigMap.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub secret_texts: bool,
 }
 
 impl OrderRecord {

@@ -135,7 +135,8 @@ pub struct KeySelector {
 #[x_kube(validation = Rule::new("has(self.secretKeyRef) != has(self.configMapKeyRef)").message("set exactly one of secretKeyRef and configMapKeyRef"))]
 #[serde(rename_all = "camelCase")]
 pub struct ValueLocation {
-    /// An entry of a Secret of the same namespace. Default: none. Mutable.
+    /// An entry of a Secret of the same namespace, whose type is neither `flexmetal.dev/api-key` nor
+    /// `kubernetes.io/service-account-token`. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_key_ref: Option<KeySelector>,
     /// An entry of a ConfigMap of the same namespace. Default: none. Mutable.

@@ -420,6 +420,14 @@ impl BareMetalServerSpec {
         self.os.iter().flat_map(|os| &os.kernel_params)
     }
 
+    /// Whether a script, user data or a kernel parameter is in a Secret or ConfigMap.
+    pub fn has_secret_texts(&self) -> bool {
+        let data = self.user_data.as_ref().map(|data| &data.data);
+        let mut texts = self.post_install_script.iter().chain(data);
+        let mut params = self.kernel_params();
+        texts.any(|text| text.value_from.is_some()) || params.any(|it| it.value_from.is_some())
+    }
+
     /// The policies that the object itself sets.
     pub fn policies(&self) -> Policies {
         Policies {
@@ -454,7 +462,8 @@ pub struct BareMetalServerStatus {
     #[schemars(length(max = 64))]
     pub provider_status: Option<String>,
 
-    /// The provider's message for that state, unchanged.
+    /// The provider's message for that state, unchanged. It is hidden where a text of the server came from a Secret or
+    /// ConfigMap, as it may repeat any word of that.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub status_message: Option<String>,

@@ -101,23 +101,59 @@ impl ApiKey {
     }
 }
 
+/// What is shown in place of the provider's words where any of them may be a secret.
+pub const HIDDEN_WORDS: &str =
+    "hidden, because a text that was sent came from a Secret or ConfigMap";
+
 /// A text that nobody may see: a password, a script, the value of a kernel
 /// parameter, user data.
 ///
 /// Like [`ApiKey`] it has no `Debug`, `Display` or `Serialize`, and is wiped on
 /// drop; the body of a request in flight is a copy.
 #[derive(Clone)]
-pub struct SecretText(SecretString);
+pub struct SecretText {
+    text: SecretString,
+    is_referred_to: bool,
+}
 
 impl SecretText {
     /// Wraps a text.
     pub fn new(text: impl Into<String>) -> Self {
-        Self(SecretString::from(text.into()))
+        Self {
+            text: SecretString::from(text.into()),
+            is_referred_to: false,
+        }
+    }
+
+    /// Wraps a text of a Secret or ConfigMap that the user only refers to, so that a word of it may be a secret. Nothing
+    /// of the provider's own words about a request with it is shown.
+    pub fn referred_to(text: impl Into<String>) -> Self {
+        Self {
+            is_referred_to: true,
+            ..Self::new(text)
+        }
     }
 
     /// The text, for the only place that may use it.
     pub fn expose(&self) -> &str {
-        self.0.expose_secret()
+        self.text.expose_secret()
+    }
+
+    /// Whether the user only refers to it.
+    pub fn is_referred_to(&self) -> bool {
+        self.is_referred_to
+    }
+
+    /// Without the line end that editors and `echo` add.
+    #[must_use]
+    pub fn without_line_end(self) -> Self {
+        let text = self.expose();
+        let text = text.strip_suffix('\n').unwrap_or(text);
+        let text = text.strip_suffix('\r').unwrap_or(text);
+        Self {
+            text: SecretString::from(text),
+            ..self
+        }
     }
 
     /// Whether there is nothing in it but blanks.
@@ -128,7 +164,7 @@ impl SecretText {
 
 impl PartialEq for SecretText {
     fn eq(&self, other: &Self) -> bool {
-        self.0.expose_secret() == other.0.expose_secret()
+        self.expose() == other.expose()
     }
 }
 

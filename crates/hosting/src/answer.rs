@@ -16,10 +16,34 @@ use super::{
 use hosting_types::{
     error::{Cause, Error, Interruption, NotSent},
     refusal::Refusal,
+    secret::HIDDEN_WORDS,
 };
 
 /// The most entries of `errors` that are kept.
 const FIELDS: usize = 16;
+
+/// The fields of an order and of an installation.
+const NAMES: [&str; 19] = [
+    "contractId",
+    "data",
+    "hostname",
+    "instanceType",
+    "ipxeScriptUrl",
+    "isBase64",
+    "kernelParams",
+    "key",
+    "location",
+    "name",
+    "os",
+    "overflow",
+    "partitions",
+    "postInstallScript",
+    "slug",
+    "sshKey",
+    "tags",
+    "userData",
+    "value",
+];
 
 /// The longest wait that is honoured.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -163,9 +187,14 @@ fn refusal(status: StatusCode, body: &[u8], hidden: &Hidden) -> Refusal {
     // Of any other body nothing is told: the base URL may lead to what its writer cannot read. What is no JSON is no reason.
     let _ = body::read_whole(body, |value| {
         if let Some(record) = first(value, hidden).filter(is_error) {
-            refusal.code = record.number("errorCode");
             refusal.message = record.message("errorMessage");
             refusal.fields = fields(&record);
+            if hidden.hides_words() {
+                refusal.message = HIDDEN_WORDS.to_owned();
+                refusal.fields = field_names(&record);
+            } else {
+                refusal.code = record.number("errorCode");
+            }
         }
         Ok(())
     });
@@ -196,6 +225,18 @@ fn fields(record: &Record<'_>) -> Vec<(String, String)> {
         .map(|field| (field.message("property"), field.message("message")))
         .filter(|(property, message)| !property.is_empty() || !message.is_empty())
         .collect()
+}
+
+/// The fields of the request that an error record names, without what it says of them. Any other name may be a secret.
+fn field_names(record: &Record<'_>) -> Vec<(String, String)> {
+    let named = record.records("errors").into_iter().take(FIELDS);
+    let named = named.map(|field| field.raw_text("property").to_owned());
+    let is_field = |name: &String| {
+        let mut parts = name.split(['.', '[', ']']).filter(|part| !part.is_empty());
+        parts.all(|part| NAMES.contains(&part) || part.parse::<u8>().is_ok())
+    };
+    let named = named.filter(|name| !name.is_empty() && is_field(name));
+    named.map(|name| (String::new(), name)).collect()
 }
 
 /// The header `PAGE-TOKEN`.

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use hosting_types::{
-    secret::{ApiKey, SecretText},
+    secret::{ApiKey, HIDDEN_WORDS, SecretText},
     text::{MESSAGE, clean},
 };
 
@@ -33,6 +33,8 @@ pub(super) struct Hidden {
     key: Piece,
     own: Vec<Piece>,
     short: Vec<SecretText>,
+    /// Any word may be a secret, in whatever spelling.
+    hides_words: bool,
 }
 
 impl Hidden {
@@ -42,6 +44,7 @@ impl Hidden {
             key: Piece::new(key.expose(), KEY),
             own: Vec::new(),
             short: Vec::new(),
+            hides_words: secrets.iter().any(SecretText::is_referred_to),
         };
         for secret in secrets {
             hidden.add(secret.expose());
@@ -69,6 +72,9 @@ impl Hidden {
     /// that may be a secret is masked.
     pub(super) fn message(&self, text: &str) -> String {
         let text = clean(text, SEARCHED);
+        if self.hides_words && !text.is_empty() {
+            return HIDDEN_WORDS.to_owned();
+        }
         if self.short.iter().any(|own| text.contains(own.expose())) {
             return OTHER.to_owned();
         }
@@ -78,6 +84,11 @@ impl Hidden {
         let text = pieces().fold(text, |text, piece| piece.strike(text));
         let text = pieces().fold(text, |text, piece| piece.strike_tail(text));
         cut(text, MESSAGE)
+    }
+
+    /// Whether any word of an answer may be a secret.
+    pub(super) fn hides_words(&self) -> bool {
+        self.hides_words
     }
 
     /// A name, a word, an address: cleaned and capped, with certain secrets masked.

@@ -39,7 +39,7 @@ pub(super) async fn read(process: &Process, object: &DedicatedHost) -> Result<Te
         let field = format!("os.kernelParams[{index}]");
         let value = match (&param.value, &param.value_from) {
             (Some(value), _) => Some(SecretText::new(value.as_str())),
-            (None, Some(at)) => Some(without_line_end(&text(&field, next(at, &mut values))?)),
+            (None, Some(at)) => Some(text(&field, next(at, &mut values))?.without_line_end()),
             (None, None) => None,
         };
         params.push(InstallParam {
@@ -86,7 +86,7 @@ fn text(field: &str, value: Option<Result<Vec<u8>, ValueError>>) -> Result<Secre
     };
     match value {
         Some(Ok(bytes)) => match String::from_utf8(bytes) {
-            Ok(text) => Ok(SecretText::new(text)),
+            Ok(text) => Ok(SecretText::referred_to(text)),
             Err(_) => Err(person(
                 "what it refers to is no text in UTF-8; put text there".to_owned(),
             )),
@@ -100,11 +100,4 @@ fn text(field: &str, value: Option<Result<Vec<u8>, ValueError>>) -> Result<Secre
             "one of value and valueFrom is needed; set it".to_owned(),
         )),
     }
-}
-
-/// Editors and `echo` add one.
-fn without_line_end(text: &SecretText) -> SecretText {
-    let text = text.expose();
-    let text = text.strip_suffix('\n').unwrap_or(text);
-    SecretText::new(text.strip_suffix('\r').unwrap_or(text))
 }

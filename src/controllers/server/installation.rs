@@ -97,7 +97,7 @@ pub(super) async fn read(
         let text = text.map_err(|error| error.cause(&format!("{}[{index}]", sent::PARAMS)))?;
         Ok(KernelParam {
             key: param.key.clone(),
-            value: without_line_end(&text),
+            value: text.without_line_end(),
         })
     });
     // Each takes its value off the row, whatever became of the one before.
@@ -116,7 +116,7 @@ pub(super) async fn read(
         parts.installation.user_data = parts.take(sent::DATA, read).map(|text| UserData {
             // A file with base64 ends with a line end, which is no part of it.
             data: if is_base64 {
-                without_line_end(&text)
+                text.without_line_end()
             } else {
                 text
             },
@@ -162,12 +162,5 @@ fn text(
     let text = String::from_utf8(bytes).map_err(|_| TextError::NotText {
         place: place.to_string(),
     })?;
-    Ok(SecretText::new(text))
-}
-
-/// Editors and `echo` add one.
-fn without_line_end(text: &SecretText) -> SecretText {
-    let text = text.expose();
-    let text = text.strip_suffix('\n').unwrap_or(text);
-    SecretText::new(text.strip_suffix('\r').unwrap_or(text))
+    Ok(SecretText::referred_to(text))
 }

@@ -145,6 +145,94 @@ async fn what_is_sent_is_what_the_spec_says_and_its_secrets_are_told_to_nobody()
 }
 
 #[tokio::test]
+async fn a_secret_with_credentials_is_sent_to_no_server() {
+    let world = World::start(cluster(), "creds").await;
+    let script = json!({"valueFrom": {"secretKeyRef": {"name": "account-key", "key": "apiKey"}}});
+    world
+        .create(&with("web", &json!({"postInstallScript": script.clone()})))
+        .await;
+    world
+        .create(&with("data", &json!({"userData": {"data": script}})))
+        .await;
+    let words = [
+        "Secret account-key has the type flexmetal.dev/api-key",
+        "refer to another Secret",
+    ];
+    stuck(
+        &world,
+        "web",
+        "InvalidSpec",
+        &[&["spec.postInstallScript"], &words[..]].concat(),
+    )
+    .await;
+    stuck(
+        &world,
+        "data",
+        "InvalidSpec",
+        &[&["spec.userData.data"], &words[..]].concat(),
+    )
+    .await;
+    assert_eq!(orders(&world).await, 0);
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn no_word_about_a_text_from_a_secret_is_shown() {
+    const WORD: &str = "canary-5be2a94f63";
+    // Base64 of the word.
+    const CODED: &str = "Y2FuYXJ5LTViZTJhOTRmNjM=";
+    let mut world = World::start(cluster(), "quoted").await;
+    let (client, namespace) = (world.client.clone(), world.namespace.clone());
+    let script = secret("script", "it", &format!("#!/bin/sh\nlogin {WORD} now\n"));
+    apply(&client, Some(&namespace), &script).await;
+    let quotes = format!("cannot run {WORD}, or {CODED}");
+    let refuse = Fault::new(json!({"refuse": {"status": 422, "message": quotes}}));
+    world
+        .simulator
+        .fault(refuse.on("POST", SERVERS).times(1))
+        .await;
+    let script = json!({"valueFrom": {"secretKeyRef": {"name": "script", "key": "it"}}});
+    world
+        .create(&with("web", &json!({"postInstallScript": script})))
+        .await;
+    let words = [
+        "status 422",
+        "hidden, because a text that was sent came from a Secret",
+    ];
+    held(&world, "web", "OrderRefused", &words).await;
+
+    // The next one is ordered, and fails.
+    let fail = Fault::new(json!({"fail": {"message": quotes}}));
+    world.simulator.fault(fail.on("POST", SERVERS)).await;
+    world
+        .merge("web", &json!({"spec": {"hostname": "other"}}))
+        .await;
+    let failed = held(&world, "web", "ProvisioningFailed", &words[1..]).await;
+    assert!(!failed.contains(WORD), "{failed}");
+    // What was sent is still in the record when the spec says something else.
+    let plain = json!({"spec": {"postInstallScript": {"value": "#!/bin/sh\n", "valueFrom": null}}});
+    world.merge("web", &plain).await;
+    world
+        .wait_for("web", "the edit to be seen", SOON, |object| {
+            let seen = object["status"]["observedGeneration"] == object["metadata"]["generation"];
+            seen.then_some(())
+        })
+        .await;
+    let status = world.get("web").await.unwrap()["status"].clone();
+    assert!(
+        text(&status["statusMessage"]).starts_with("hidden"),
+        "{status:#}"
+    );
+    let events = ["get", "events", "-n", &namespace, "-o", "json"];
+    let events = cluster().kubectl_ok(&events).await;
+    let log = world.operator().log();
+    for told in [status.to_string(), events, log] {
+        assert!(!told.contains(WORD) && !told.contains(CODED), "{told}");
+    }
+    judge(&world).await;
+}
+
+#[tokio::test]
 async fn a_text_that_cannot_be_had_holds_its_object_alone_and_is_awaited() {
     let world = World::start(cluster(), "lacking").await;
     let (client, namespace) = (world.client.clone(), world.namespace.clone());

@@ -144,6 +144,7 @@ pub fn record(facts: &Facts, view: &View, next: &Order) -> OrderRecord {
         instance_type: None,
         sent: Default::default(),
         key_uids: Vec::new(),
+        secret_texts: false,
     });
     record.seq = next.seq;
     (record.answer_lost, record.lost, record.cut) = (next.answer_lost, next.lost, next.cut);

@@ -159,7 +159,9 @@ impl SystemChoice {
     pub(super) fn secrets(&self) -> impl Iterator<Item = SecretText> {
         let params = self.kernel_params.iter().map(|param| &param.value);
         // Shorter ones are switches and words, whose mask would blank what the API says.
-        let params = params.filter(|value| value.expose().len() >= SHORTEST_TOKEN);
+        let is_secret =
+            |it: &&SecretText| it.is_referred_to() || it.expose().len() >= SHORTEST_TOKEN;
+        let params = params.filter(is_secret);
         params.chain(&self.ipxe_script_url).cloned()
     }
 }

@@ -105,6 +105,31 @@ async fn what_an_order_carries_is_hidden_in_each_part_of_an_error_record() {
     }
 }
 
+#[tokio::test]
+async fn of_what_a_user_refers_to_no_word_is_told_in_any_spelling() {
+    let order = Order {
+        post_install_script: Some(SecretText::referred_to("#!/bin/sh\nlogin c4nary\n")),
+        ..order()
+    };
+    let field = |name: &str| json!({"property": name, "message": "near c4nary"});
+    let echo = json!({"errorCode": 4711, "errorMessage": "c4nary, or YzRuYXJ5",
+        "errors": [field("postInstallScript"), field("os.kernelParams[0].value"), field("c4nary")]});
+    let (client, _) = Script::client(vec![Ok(answer(422, echo.to_string()))]);
+    let OrderOutcome::Refused(error) = client.order(&order, ORDER_TAG).await else {
+        panic!("it is refused")
+    };
+    assert_eq!(
+        error.explain(),
+        "the hosting API refused the request: status 422: hidden, because a text that was sent came from a Secret or ConfigMap (postInstallScript; os.kernelParams[0].value)"
+    );
+    assert!(!format!("{error:?}").contains("c4nary"));
+    let mut failed = record();
+    failed["statusMessage"] = json!("c4nary");
+    let (client, _) = Script::client(vec![Ok(answer(201, failed.to_string()))]);
+    let outcome = format!("{:?}", client.order(&order, ORDER_TAG).await);
+    assert!(!outcome.contains("c4nary"), "{outcome}");
+}
+
 /// Puts the key into every text of a value, names apart.
 fn laden(value: Value) -> Value {
     match value {

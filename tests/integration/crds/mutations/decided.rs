@@ -145,6 +145,7 @@ fn ordered(mut facts: Facts) -> Facts {
         instance_type: None,
         sent: BTreeMap::new(),
         key_uids: Vec::new(),
+        secret_texts: false,
     };
     let order_tag = facts.order_tag(&order).expect("the namespace is known");
     let tags = vec![facts.cluster.tag(), order_tag];

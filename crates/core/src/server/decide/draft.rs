@@ -13,13 +13,22 @@ use api::{
     records::ServerRecords,
     server::{Address, BareMetalServerSpec, BareMetalServerStatus, MOST_ADDRESSES},
 };
-use hosting_types::Server;
+use hosting_types::{Server, secret::HIDDEN_WORDS};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 
 /// What the identifier of a Node's machine begins with.
 const PROVIDER_ID: &str = "flexmetal://";
+
+/// The provider's message, or that it is hidden: it may repeat any word of the texts that were sent.
+pub fn status_message<'a>(facts: &Facts, server: &'a Server) -> Option<&'a str> {
+    let message = Some(&*server.status_message).filter(|message| !message.is_empty());
+    message.map(|message| match facts.had_secret_texts() {
+        true => HIDDEN_WORDS,
+        false => message,
+    })
+}
 
 /// The next status.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,14 +87,14 @@ impl Draft {
     }
 
     /// Takes over what the provider shows of the machine.
-    pub fn show(&mut self, server: &Server) {
+    pub fn show(&mut self, facts: &Facts, server: &Server) {
         let status = &mut self.status;
         // As it was first spelt: other records name it so.
         status.uuid.take_if(|uuid| server.id != **uuid);
         status.uuid.get_or_insert_with(|| server.id.as_str().into());
         status.provider_id = Some(format!("{PROVIDER_ID}{}", server.id));
         status.provider_status = Some(server.status.as_str().into());
-        status.status_message = Some(server.status_message.clone()).filter(|m| !m.is_empty());
+        status.status_message = status_message(facts, server).map(str::to_owned);
         let addresses = server.addresses.iter().take(MOST_ADDRESSES);
         status.addresses = addresses.map(|a| Address::of(a)).collect();
         status.addresses_omitted = omitted(server.addresses.len(), MOST_ADDRESSES);

@@ -52,7 +52,7 @@ pub fn show(facts: &Facts, external: &Named) -> Decision {
         others: Vec::new(),
     };
     let mut draft = Draft::unchanged(facts);
-    draft.show(server);
+    draft.show(facts, server);
     let cause = machine::cause(facts, &machine);
     let synced = match cause.is_in_sync() {
         true => machine::pending(facts, None, server),

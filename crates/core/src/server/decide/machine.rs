@@ -7,7 +7,7 @@ use super::{
     },
     Decision, Effect,
     candidates::candidates,
-    draft::Draft,
+    draft::{Draft, status_message},
     expiry, power, reinstall, replace, sent,
     tags::{self, Said, Tags},
     terms::is_same,
@@ -68,7 +68,7 @@ pub fn tend(facts: &Facts, machine: &Machine) -> Decision {
         return Decision::unchanged(facts);
     };
     let mut draft = Draft::unchanged(facts);
-    draft.show(server);
+    draft.show(facts, server);
     let others = machine.others.iter().take(MOST_DUPLICATES);
     draft.status.duplicate_uuids = others.cloned().collect();
     draft.status.duplicates_omitted = omitted(machine.others.len(), MOST_DUPLICATES);
@@ -295,7 +295,7 @@ pub(super) fn cause(facts: &Facts, machine: &Machine) -> Cause {
             ),
         );
     }
-    let said = said(server);
+    let said = said(facts, server);
     match &server.status {
         ServerStatus::Delivered if server.addresses.is_empty() => Cause::waits(
             Reason::Provisioning,
@@ -383,12 +383,9 @@ fn looked_again(facts: &Facts) -> String {
 }
 
 /// The provider's own words, as a part of a sentence.
-pub fn said(server: &Server) -> String {
-    if server.status_message.is_empty() {
-        String::new()
-    } else {
-        format!(": {}", server.status_message)
-    }
+pub fn said(facts: &Facts, server: &Server) -> String {
+    let message = status_message(facts, server);
+    message.map_or_else(String::new, |message| format!(": {message}"))
 }
 
 /// What Synced says of a machine with which all goes well, when it is not simply in sync.

@@ -419,7 +419,7 @@ fn waiting(facts: &Facts, account: &View, wait: &Wait) -> Decision {
         && let Some(sighting) = facts.recorded.as_ref()
         && ownership::server_id(sighting.server.id.as_str()) == server
     {
-        decision.draft.show(&sighting.server);
+        decision.draft.show(facts, &sighting.server);
     }
     decision.again = Again::After(account.times.idle_poll_interval);
     if let Some(until) = wait.until {

@@ -218,6 +218,7 @@ pub fn open(fresh: &Facts, planned: &NewOrder, nonce: &str, window: Duration) ->
         instance_type: Some(planned.order.instance_type.clone()),
         sent: planned.sent.clone(),
         key_uids: planned.key_uids.clone(),
+        secret_texts: fresh.object.spec.has_secret_texts(),
     }
 }
 

@@ -359,7 +359,7 @@ pub fn left_behind(facts: &Facts) -> String {
 /// The status of a deleted object with a machine.
 pub(super) fn showing(facts: &Facts, server: &Server, cause: Cause) -> Decision {
     let mut draft = Draft::unchanged(facts);
-    draft.show(server);
+    draft.show(facts, server);
     draft.set(facts, cause, None);
     Decision::of(draft)
 }

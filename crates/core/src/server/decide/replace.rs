@@ -269,7 +269,7 @@ pub fn cause(facts: &Facts, server: &Server) -> Cause {
             format!(
                 "the provider could not deliver machine {}{}",
                 server.id,
-                said(server)
+                said(facts, server)
             ),
         ),
         _ => (

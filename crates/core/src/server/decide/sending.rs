@@ -54,7 +54,7 @@ pub fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
     match answer(facts, server) {
         None => under_way(facts, view, server).with(Effect::Release { uuid }),
         Some((ReleaseAnswer::Refused, at)) => {
-            let said = said(server);
+            let said = said(facts, server);
             let every = Interval(poll);
             let (reason, text) = match server.status {
                 // A delivered server can be released: it is not for its state.

@@ -556,6 +556,7 @@ fn order_record(outcome: Option<OrderOutcome>, machine: Option<u8>) -> OrderReco
         instance_type: None,
         sent: Default::default(),
         key_uids: Vec::new(),
+        secret_texts: false,
     }
 }
 

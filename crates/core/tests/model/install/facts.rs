@@ -81,6 +81,7 @@ fn order() -> OrderRecord {
         instance_type: None,
         sent: Default::default(),
         key_uids: Vec::new(),
+        secret_texts: false,
     }
 }
 

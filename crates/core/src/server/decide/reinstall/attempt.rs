@@ -84,6 +84,7 @@ pub fn intent(
         listed,
         sent: new.sent.clone(),
         key_uids: new.key_uids.clone(),
+        secret_texts: fresh.object.spec.has_secret_texts(),
     }
 }
 

@@ -388,3 +388,33 @@ fn the_policies_in_force_stand_in_status_and_an_unread_account_leaves_them() {
     let kept_on = waiting.object(|o| o.status.get_or_insert_default().policies = Some(in_force));
     assert_eq!(shown(kept_on), Some(in_force));
 }
+
+#[test]
+fn the_providers_words_are_hidden_where_a_text_was_referred_to() {
+    let failed =
+        || kept(ServerStatus::Failed).shown(|s| s.status_message = "cannot run c4nary".into());
+    let shown = |case: &Case| {
+        let decision = case.decide();
+        let status = decision.draft.status.status_message.clone();
+        (status.unwrap(), message(&decision))
+    };
+    let (status, told) = shown(&failed());
+    assert_eq!(status, "cannot run c4nary");
+    assert!(told.contains("c4nary"), "{told}");
+    let refers = failed().spec(|s| {
+        let script = serde_json::json!({"valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}});
+        s.post_install_script = Some(serde_json::from_value(script).unwrap());
+    });
+    let referred = failed().object(|o| {
+        let records = &mut o.status.as_mut().unwrap().records;
+        records.order.as_mut().unwrap().secret_texts = true;
+    });
+    for case in [refers, referred] {
+        let (status, told) = shown(&case);
+        assert!(status.starts_with("hidden, because"), "{status}");
+        assert!(
+            told.contains("hidden, because") && !told.contains("c4nary"),
+            "{told}"
+        );
+    }
+}

@@ -86,6 +86,7 @@ fn record(case: &Case, revision: i64) -> InstallRecord {
             "sshKeys".to_owned(),
             "aaaa".to_owned(),
         )]),
+        secret_texts: false,
     })
 }
 

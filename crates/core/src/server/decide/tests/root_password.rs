@@ -275,6 +275,7 @@ fn installed_again(case: Case, end: Option<InstallEnd>) -> Case {
         listed: ListedCommands::default(),
         sent: Default::default(),
         key_uids: Vec::new(),
+        secret_texts: false,
     };
     install.last = Some(InstallRecord {
         outcome: Some(CommandOutcome::Accepted),
