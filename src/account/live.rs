@@ -178,46 +178,16 @@ impl Core {
         lane: Lane,
         call: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        let result = self.in_turn(lane, call).await?;
-        self.record_answer(by, result.as_ref().map(drop));
-        result
-    }
-
-    /// The same of something that a key may have no right to: 403 says nothing of the key itself, and all other calls go on.
-    pub(crate) async fn call_maybe_forbidden<T>(
-        &self,
-        by: &Connection,
-        lane: Lane,
-        call: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
-        let result = self.in_turn(lane, call).await?;
-        self.record_unless_forbidden(by, result.as_ref().map(drop));
-        result
-    }
-
-    /// Makes a call when its turn has come. The outer error: the key is refused, and it was not made.
-    async fn in_turn<T>(
-        &self,
-        lane: Lane,
-        call: impl Future<Output = Result<T, Error>>,
-    ) -> Result<Result<T, Error>, Error> {
         self.check_key()?;
         self.turns.wait(lane).await;
         // It may have been refused while this call waited.
         self.check_key()?;
-        Ok(call.await)
+        let result = call.await;
+        self.record_answer(by, result.as_ref().map(drop));
+        result
     }
 
-    /// What an answer says of the account itself, where 403 may be an answer to this call alone.
-    pub(crate) fn record_unless_forbidden(&self, by: &Connection, result: Result<(), &Error>) {
-        let is_forbidden =
-            matches!(result, Err(Error::AccessDenied(refusal)) if refusal.status == 403);
-        if !is_forbidden {
-            self.record_answer(by, result);
-        }
-    }
-
-    /// The one call that a refused key is tried with.
+    /// What a refused key is tried with.
     pub(crate) async fn probe_call<T>(
         &self,
         by: &Connection,

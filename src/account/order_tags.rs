@@ -43,9 +43,7 @@ impl Core {
                 let pages = Listing::of_tags(|page| {
                     async move {
                         let tags = by.client.tags(page);
-                        Ok(self
-                            .call_maybe_forbidden(by, Lane::OrphanScan, tags)
-                            .await?)
+                        Ok(self.call(by, Lane::OrphanScan, tags).await?)
                     }
                     .boxed()
                 });
@@ -63,8 +61,8 @@ impl Core {
                 Ok(None)
             }
             Ok((_, old)) => Ok(Some(old)),
-            Err(Gap::Failed(error @ Error::AccessDenied(_))) => {
-                self.check_key()?;
+            Err(Gap::Failed(error @ Error::AccessDenied(_))) => Err(error.into()),
+            Err(Gap::Failed(error @ Error::Forbidden { .. })) => {
                 tracing::debug!(error = error.explain(), "the key may not list tags");
                 self.state().order_tags_listed = Some(now);
                 Ok(None)
@@ -108,10 +106,7 @@ impl Core {
             return Ok(());
         };
         let call = connection.client.delete_tag(tag);
-        match self
-            .call_maybe_forbidden(&connection, Lane::Catalogue, call)
-            .await
-        {
+        match self.call(&connection, Lane::Catalogue, call).await {
             Ok(()) => {
                 tracing::debug!(tag, "removed the tag of an order that is over");
                 Ok(())

@@ -55,11 +55,7 @@ impl Core {
             let by = &*connection;
             let began = clock::now().mono;
             let result = match round {
-                Round::Probe => self
-                    .probe_call(by, by.client.quota_usage())
-                    .await
-                    .map(drop)
-                    .map_err(Gap::Failed),
+                Round::Probe => self.probe(by).await.map_err(Gap::Failed),
                 Round::Proof => self.prove(by, Lane::OrphanScan).await,
                 Round::Poll => self.poll(by).await,
                 Round::Pending => match self.due_reads() {
@@ -70,6 +66,21 @@ impl Core {
             };
             self.conclude((round, began), result);
         }
+    }
+
+    /// Tries the key. One that was refused has to show the list of servers, too: it may be that which it may not read.
+    async fn probe(&self, by: &Connection) -> Result<(), Error> {
+        let is_refused = self.check_key().is_err();
+        let calls = async {
+            by.client.quota_usage().await?;
+            if is_refused {
+                self.turns.wait(Lane::Resolve).await;
+                let all = ServerFilter::default();
+                by.client.servers(&all, Page::new(0, 1)).await?;
+            }
+            Ok(())
+        };
+        self.probe_call(by, calls).await
     }
 
     fn plan(&self) -> (Duration, Round) {
@@ -260,9 +271,11 @@ impl Core {
     /// Reads servers one by one. Only such a read tells that one is gone.
     async fn look_up(&self, by: &Connection, servers: &[ServerId]) -> Result<(), Gap> {
         let (mut failures, mut last) = (0, None);
+        let mut is_forbidden = false;
         for id in servers {
             match self.read(by, id, Lane::Poll).await {
                 Ok(_) | Err(Error::NotFound(_)) => {}
+                Err(Error::Forbidden { .. }) => is_forbidden = true,
                 Err(error @ Error::AccessDenied(_)) => return Err(error.into()),
                 Err(error) => {
                     failures += 1;
@@ -273,6 +286,10 @@ impl Core {
             if failures > MOST_FAILURES {
                 break;
             }
+        }
+        // A server that the key may not read, or a key that is refused: the quota tells which.
+        if is_forbidden {
+            self.call(by, Lane::Poll, by.client.quota_usage()).await?;
         }
         last.map_or(Ok(()), |error| Err(error.into()))
     }

@@ -31,9 +31,9 @@ impl Trouble {
             hosting_types::Error::AccessDenied(_)
             | hosting_types::Error::NotSent(NotSent::KeyRefused(_)) => Reason::KeyRejected,
             hosting_types::Error::RateLimited(_) => Reason::RateLimited,
-            hosting_types::Error::Refused(_) | hosting_types::Error::NotFound(_) => {
-                Reason::RequestRefused
-            }
+            hosting_types::Error::Refused(_)
+            | hosting_types::Error::Forbidden { .. }
+            | hosting_types::Error::NotFound(_) => Reason::RequestRefused,
             _ => Reason::ProviderUnreachable,
         };
         Self {

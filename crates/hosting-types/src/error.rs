@@ -25,9 +25,17 @@ pub enum Error {
     /// The API refused the request: a 4xx that has no variant of its own.
     #[error("the hosting API refused the request: {0}")]
     Refused(Refusal),
-    /// 401 or 403: the key, or the address that it is used from.
+    /// The key, or the address that it is used from: 401, or 403 to the quota or the list of servers.
     #[error("the hosting API refused the key: {0}")]
     AccessDenied(Refusal),
+    /// 403 to any other call: the key has no right to it, and may have to others.
+    #[error("the hosting API forbids {call} to this key: {refusal}")]
+    Forbidden {
+        /// Method and path.
+        call: String,
+        /// The answer.
+        refusal: Refusal,
+    },
     /// 404.
     #[error("the hosting API does not know it: {0}")]
     NotFound(Refusal),
@@ -123,6 +131,7 @@ impl Error {
             }
             Self::NotSent(_)
             | Self::AccessDenied(_)
+            | Self::Forbidden { .. }
             | Self::NotFound(_)
             | Self::Unexpected(_)
             | Self::TooLarge { .. } => false,
@@ -136,6 +145,7 @@ impl Error {
             Self::NotSent(_) => false,
             Self::Refused(refusal)
             | Self::AccessDenied(refusal)
+            | Self::Forbidden { refusal, .. }
             | Self::NotFound(refusal)
             | Self::RateLimited(refusal) => !refusal.is_certain(),
             Self::Interrupted(_)
@@ -156,6 +166,7 @@ impl Error {
             Self::Interrupted(_) => "Interrupted",
             Self::Refused(_) => "Refused",
             Self::AccessDenied(_) => "AccessDenied",
+            Self::Forbidden { .. } => "Forbidden",
             Self::NotFound(_) => "NotFound",
             Self::RateLimited(_) => "RateLimited",
             Self::Server(_) => "ServerError",
@@ -170,6 +181,7 @@ impl Error {
         match self {
             Self::Refused(refusal)
             | Self::AccessDenied(refusal)
+            | Self::Forbidden { refusal, .. }
             | Self::NotFound(refusal)
             | Self::RateLimited(refusal)
             | Self::Server(refusal)

@@ -174,6 +174,7 @@ impl Client {
     pub(super) async fn call(&self, mut call: Call<'_>) -> Result<Answer, Error> {
         let secrets = std::mem::take(&mut call.secrets);
         let idempotent = call.idempotent;
+        let shows_key = call.shows_key();
         let request = self.request(call)?;
         let (method, path, caps) = (
             request.method.clone(),
@@ -189,6 +190,13 @@ impl Client {
             ),
             Err(error) => Err(answer::broken(error, idempotent)),
         };
+        let result = result.map_err(|error| match error {
+            Error::AccessDenied(refusal) if refusal.status == 403 && !shows_key => {
+                let call = format!("{method} {path}");
+                Error::Forbidden { call, refusal }
+            }
+            error => error,
+        });
         match &result {
             Ok(answer) => tracing::debug!(%method, path, status = answer.status, "call"),
             Err(error) => {
@@ -265,6 +273,16 @@ impl<'a> Call<'a> {
             is_order: false,
             cap: if is_read { CAP } else { CHANGE_CAP },
         }
+    }
+
+    /// Whether 403 means that the key itself is refused: without the right to these calls it is of no use.
+    fn shows_key(&self) -> bool {
+        let path = self.path;
+        self.method == Method::GET
+            && matches!(
+                path,
+                ["flexMetal", "quota", "usage"] | ["flexMetal", "servers"]
+            )
     }
 
     pub(super) fn query(mut self, name: &'a str, value: &'a str) -> Self {

@@ -17,7 +17,8 @@
 //! Any call may give these errors, besides those of its own list:
 //! [`Error::NotSent`] without a connection, [`Error::Interrupted`] without a
 //! whole answer, [`Error::AccessDenied`] for a key that does not pass (5-4,
-//! 5-5), [`Error::RateLimited`] (7-7), [`Error::Server`] (7-6),
+//! 5-5), [`Error::Forbidden`] for one without the right to this call,
+//! [`Error::RateLimited`] (7-7), [`Error::Server`] (7-6),
 //! [`Error::Unexpected`] for a redirect, and after a success
 //! [`Error::Undecodable`] or [`Error::TooLarge`].
 //!
@@ -25,6 +26,7 @@
 //! [`Error::NotSent`]: hosting_types::Error::NotSent
 //! [`Error::Interrupted`]: hosting_types::Error::Interrupted
 //! [`Error::AccessDenied`]: hosting_types::Error::AccessDenied
+//! [`Error::Forbidden`]: hosting_types::Error::Forbidden
 //! [`Error::RateLimited`]: hosting_types::Error::RateLimited
 //! [`Error::Server`]: hosting_types::Error::Server
 //! [`Error::Unexpected`]: hosting_types::Error::Unexpected

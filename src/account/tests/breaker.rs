@@ -4,10 +4,16 @@ use super::{
     provider::{machine, mark, uuid},
     rig::{Rig, account_uid, caller, key, permit, reserve},
 };
-use crate::account::{Denied, Wake};
+use crate::{
+    account::{Denied, Wake},
+    runtime::clock,
+};
 use api::Reason;
 use flexmetal_core::{
-    account::{lane::Lane, view::State},
+    account::{
+        lane::Lane,
+        view::{List, State},
+    },
     trouble::Trouble,
 };
 use hosting_types::{Error, ServerId};
@@ -61,7 +67,7 @@ async fn a_refused_key_stops_all_calls_but_a_probe_now_and_then() {
     assert!(rig.woken().contains(&Wake::Account(key("default"))));
 }
 
-/// Of a permit that was taken before: a 403 to another call must not be taken for the answer to this one.
+/// Of a permit that was taken before: the refusal of another call must not be taken for the answer to this one.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_a_refused_key_holds_back_is_not_sent() {
     let (rig, account) = Rig::with_account().await;
@@ -75,14 +81,61 @@ async fn a_call_that_a_refused_key_holds_back_is_not_sent() {
     .await;
     rig.provider.calls();
     let id = ServerId::parse(&uuid(1)).unwrap();
-    let plain = taken.call(async |client| client.release(&id).await).await;
-    let may_be_forbidden = taken.call_maybe_forbidden(async |client| client.release(&id).await);
-    for answer in [plain, may_be_forbidden.await] {
-        let error = answer.unwrap_err();
-        assert!(matches!(error, Error::NotSent(_)), "{error:?}");
-        assert_eq!(Trouble::of_provider(&error).reason, Reason::KeyRejected);
-    }
+    let answer = taken.call(async |client| client.release(&id).await).await;
+    let error = answer.unwrap_err();
+    assert!(matches!(error, Error::NotSent(_)), "{error:?}");
+    assert_eq!(Trouble::of_provider(&error).reason, Reason::KeyRejected);
     assert!(rig.provider.calls().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_forbidden_closes_the_account_for_nobody() {
+    let (rig, account) = Rig::with_account().await;
+    rig.provider.world().servers = vec![machine(1, "provisioning")];
+    rig.ready(&account).await;
+    rig.woken();
+    let path = format!("/v3/flexMetal/servers/{}", uuid(1));
+    rig.provider.world().forbidden = Some(path.clone());
+    let mut permit = permit(&account, Lane::Release, 1).await.unwrap();
+    let id = ServerId::parse(&uuid(1)).unwrap();
+    let error = permit.read(&id).await.unwrap_err();
+    assert!(matches!(error, Error::Forbidden { .. }), "{error:?}");
+    let told = error.explain();
+    assert!(
+        told.contains(&format!("forbids GET {path} to this key: status 403")),
+        "{told}"
+    );
+    drop(permit);
+    rig.provider.world().forbidden = Some("/v3/flexMetal/tags".into());
+    account.want_list(List::Tags, clock::now().mono, &caller("a"));
+    sleep(Duration::from_secs(600)).await;
+    assert_eq!(account.view().state, State::Usable);
+    assert!(account.view().error_of(List::Tags).is_some());
+    assert!(!rig.woken().contains(&Wake::Account(key("default"))));
+    assert!(account.sighting(&id).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_may_not_list_servers_stays_refused_until_it_may() {
+    let (rig, account) = Rig::with_account().await;
+    rig.ready(&account).await;
+    rig.provider.world().forbidden = Some("/v3/flexMetal/servers".into());
+    rig.until("the breaker", || {
+        matches!(account.view().state, State::Blocked(Reason::KeyRejected, _))
+    })
+    .await;
+    rig.woken();
+    rig.provider.calls();
+    sleep(Duration::from_secs(600)).await;
+    assert!(
+        !rig.woken().contains(&Wake::Account(key("default"))),
+        "it does not flip"
+    );
+    let calls = rig.provider.calls();
+    assert!(calls.len() <= 16, "{calls:?}");
+    rig.provider.world().forbidden = None;
+    rig.until("a probe", || account.view().state == State::Usable)
+        .await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -148,7 +148,7 @@ async fn each_account_object_has_a_session_of_its_own_whatever_its_key() {
     assert!(two.view().proof.is_none(), "nobody looked there yet");
     rig.provider.world().refused_key = Some("key-one".into());
     let mut call = permit(&one, Lane::Poll, 1).await.unwrap();
-    let refused = call.call(async |client| client.plans().await).await;
+    let refused = call.call(async |client| client.quota_usage().await).await;
     assert!(matches!(refused, Err(Error::AccessDenied(_))));
     let is_rejected =
         |account: &Account| matches!(account.view().state, State::Blocked(Reason::KeyRejected, _));

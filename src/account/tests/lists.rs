@@ -148,7 +148,7 @@ async fn a_list_waits_for_the_key() {
     let (rig, account) = ready().await;
     rig.provider.world().refused_key = Some("key-one".into());
     let mut call = permit(&account, Lane::Poll, 1).await.unwrap();
-    let answer = call.call(async |client| client.plans().await).await;
+    let answer = call.call(async |client| client.quota_usage().await).await;
     assert!(answer.is_err());
     rig.provider.calls();
     account.want_list(List::Servers, clock::now().mono, &caller("a"));

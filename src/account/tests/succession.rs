@@ -197,7 +197,7 @@ async fn a_permit_ends_over_the_key_that_it_was_given_for() {
     assert!(!account.stands_on(&old, Some(&word(&account))));
     assert!(old.read(&id(1)).await.is_ok());
     rig.provider.world().refused_key = Some("key-one".into());
-    let refused = old.read(&id(1)).await;
+    let refused = old.call(async |client| client.quota_usage().await).await;
     assert!(matches!(refused, Err(Error::AccessDenied(_))));
     assert_eq!(
         account.view().state,

@@ -142,11 +142,11 @@ async fn a_refused_key_is_the_answer_of_those_who_wait() {
     let turn = account.turn(Lane::Release, 1, &caller("waits"));
     assert!(matches!(turn, Ok(Turn::Queued)));
     rig.provider.world().refused_key = Some("key-one".into());
-    let refused = first.call(async |client| client.plans().await).await;
+    let refused = first.call(async |client| client.quota_usage().await).await;
     assert!(matches!(refused, Err(Error::AccessDenied(_))));
     assert!(rig.woken().contains(&Wake::Object("waits".into())));
     rig.provider.calls();
-    let refused = held.call(async |client| client.plans().await).await;
+    let refused = held.call(async |client| client.quota_usage().await).await;
     assert!(matches!(refused, Err(Error::AccessDenied(_))));
     assert!(rig.provider.calls().is_empty(), "no call goes out");
 }

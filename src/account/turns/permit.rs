@@ -50,35 +50,9 @@ impl Permit {
         &mut self,
         call: impl AsyncFnOnce(&Client) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let result = self.make(call).await?;
-        self.live
-            .core
-            .record_answer(&self.connection, result.as_ref().map(drop));
-        result
-    }
-
-    /// The same of something that a key may have no right to: 403 says nothing of the key itself, which is not refused
-    /// for it, and all other calls go on.
-    ///
-    /// # Errors
-    /// As [`Permit::call`].
-    pub async fn call_maybe_forbidden<T>(
-        &mut self,
-        call: impl AsyncFnOnce(&Client) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let result = self.make(call).await?;
         let core = &self.live.core;
-        core.record_unless_forbidden(&self.connection, result.as_ref().map(drop));
-        result
-    }
-
-    /// What came of one of the calls, where it was made.
-    async fn make<T>(
-        &mut self,
-        call: impl AsyncFnOnce(&Client) -> Result<T, Error>,
-    ) -> Result<Result<T, Error>, Error> {
-        self.live.core.check_key().map_err(|error| match error {
-            // A 403 to another call is no answer to this one.
+        core.check_key().map_err(|error| match error {
+            // A refusal of another call is no answer to this one.
             Error::AccessDenied(refusal) => Error::NotSent(NotSent::KeyRefused(refusal)),
             other => other,
         })?;
@@ -87,7 +61,9 @@ impl Permit {
             return Err(Error::NotSent(NotSent::Build(why.into())));
         }
         self.left -= 1;
-        Ok(call(&self.connection.client).await)
+        let result = call(&self.connection.client).await;
+        core.record_answer(&self.connection, result.as_ref().map(drop));
+        result
     }
 
     /// Reads one machine. What comes is in the snapshot from here on; one that the API does not know

@@ -164,7 +164,7 @@ async fn send(
             let Some(id) = host_id(&new.machine) else {
                 return unsent(record);
             };
-            let answer = permit.call_maybe_forbidden(async |client| match new.action {
+            let answer = permit.call(async |client| match new.action {
                 PowerAction::PowerOn => client.start_host(id).await,
                 PowerAction::PowerOff | PowerAction::Shutdown => client.stop_host(id).await,
                 PowerAction::Reboot => client.restart_host(id).await,
@@ -228,7 +228,7 @@ async fn look_at_host(
     let Some(id) = host_id(&new.machine) else {
         return Err(failed("what is recorded is no number of a host"));
     };
-    let answer = permit.call_maybe_forbidden(async |client| client.host(id).await);
+    let answer = permit.call(async |client| client.host(id).await);
     let host = answer.await.map_err(|error| not_done(&error))?;
     match against(&host, id.0, new.server_id, known) {
         None => Ok(ListedCommands::default()),
@@ -398,7 +398,7 @@ async fn power_of(permit: &mut Permit, record: &CommandRecord) -> Result<String,
     let Some(id) = host_id(&record.intent.server) else {
         return Err(failed("what is recorded is no number of a host"));
     };
-    let answer = permit.call_maybe_forbidden(async |client| client.host(id).await);
+    let answer = permit.call(async |client| client.host(id).await);
     let host = answer.await.map_err(|error| not_done(&error))?;
     Ok(host.status)
 }

@@ -203,7 +203,7 @@ pub(super) fn answered(
         }
         Err(error) => error,
     };
-    refused(record, &error, at, false)
+    refused(record, &error, at)
 }
 
 /// What an answer about a host says. Its words for that are not described, and are kept nowhere.
@@ -220,17 +220,12 @@ pub(super) fn answered_by_host(
             };
             (Ended::Done, Observation::Sent(record, at))
         }
-        Err(error) => refused(record, &error, at, true),
+        Err(error) => refused(record, &error, at),
     }
 }
 
 /// What an error says.
-fn refused(
-    record: CommandRecord,
-    error: &Error,
-    at: Duration,
-    is_host: bool,
-) -> (Ended, Observation) {
+fn refused(record: CommandRecord, error: &Error, at: Duration) -> (Ended, Observation) {
     tracing::warn!(
         attempt = record.intent.attempt,
         error = error.explain(),
@@ -247,11 +242,6 @@ fn refused(
         ..record.clone()
     };
     match error {
-        // The host was read with this key right before: it has no right to this, and no try changes that.
-        Error::AccessDenied(refusal) if is_host && refusal.status == 403 => {
-            let record = closed(CommandOutcome::Refused);
-            (Ended::Done, Observation::Sent(record, at))
-        }
         // It goes on when the key works, or there is room, or there is a connection.
         Error::AccessDenied(_) | Error::RateLimited(_) | Error::NotSent(_) => {
             let record = closed(CommandOutcome::NotSent);

@@ -141,7 +141,7 @@ pub(super) async fn reread_with_key(
 
 /// The host as it is now.
 pub(super) async fn read_host(permit: &mut Permit, id: HostId) -> Result<Host, Done> {
-    let answer = permit.call_maybe_forbidden(async |client| client.host(id).await);
+    let answer = permit.call(async |client| client.host(id).await);
     answer.await.map_err(|error| {
         tracing::debug!(error = error.explain(), "a host could not be read");
         failed(Trouble::of_provider(&error))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{SERVERS, SOON, judge, with};
+use super::{SERVERS, SOON, judge, looks, says, tags::tag, text, with};
 use lab::rig::{
     Fault, Plan, Simulator, World, cluster, condition, eventually, quick_timing, server,
 };
@@ -95,5 +95,56 @@ async fn orders_that_hang_delay_nothing_of_another_account() {
     let waiting = world.get("slow-0").await.unwrap();
     let ready = condition(&waiting, "Ready");
     assert!(ready.is_none_or(|r| r["status"] != "True"), "{waiting:#}");
+    judge(&world).await;
+}
+
+#[tokio::test]
+async fn a_call_that_is_forbidden_concerns_its_object_alone() {
+    let world = World::start(cluster(), "forbidden").await;
+    for name in ["one", "two"] {
+        world.create(&server(name)).await;
+    }
+    let one = world.wait_ready("one", SOON).await;
+    world.wait_ready("two", SOON).await;
+    looks(&world, 3).await;
+    let settled = world.get("two").await.unwrap()["status"].clone();
+    let forbid = || Fault::new(json!({"refuse": {"status": 403, "message": "not with this key"}}));
+    let path = format!("{SERVERS}/{}", text(&one["status"]["uuid"]));
+    world.simulator.fault(forbid().on("DELETE", &path)).await;
+    let tags = "/v3/flexMetal/tags";
+    world.simulator.fault(forbid().on("GET", tags)).await;
+    world
+        .things("ServerTag")
+        .create(&tag("web", &json!({})))
+        .await;
+    world.delete("one").await;
+    let call = format!("forbids DELETE {path} to this key: status 403");
+    let refused = Some("RequestRefused");
+    let one = world
+        .wait_for_condition("one", "Synced", "False", refused, SOON)
+        .await;
+    says("one", &one, "Synced", &[&call]);
+    eventually("the list of tags is forbidden", SOON, async || {
+        let faults = world.simulator.faults().await;
+        (faults[1]["applied"].as_u64() >= Some(2)).then_some(())
+    })
+    .await;
+
+    the_other_works(&world).await;
+
+    assert_eq!(world.get("two").await.unwrap()["status"], settled);
+    let account = json!(world.accounts().get("default").await.unwrap());
+    for kind in ["Ready", "KeyAccepted"] {
+        assert_eq!(
+            condition(&account, kind).unwrap()["status"],
+            "True",
+            "{account:#}"
+        );
+    }
+    // The pauses grow.
+    let faults = world.simulator.faults().await;
+    assert!(faults[0]["applied"].as_u64() < Some(12), "{faults:?}");
+    world.simulator.clear_faults().await;
+    world.wait_gone("one", SOON).await;
     judge(&world).await;
 }

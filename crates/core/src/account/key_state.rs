@@ -23,7 +23,7 @@ pub enum KeyState {
     Untried,
     /// The key works.
     Accepted,
-    /// 401 or 403: no call is made but the probe.
+    /// It is refused: no call is made but the probe.
     Rejected(Refusal),
 }
 

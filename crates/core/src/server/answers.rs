@@ -70,9 +70,12 @@ pub fn of_release(answer: &Result<Server, Error>, record: &Server, at: Duration)
     let answer = match answer {
         Ok(_) => ReleaseAnswer::Accepted,
         // Neither done nor refused for what the machine is: asked again in its time.
-        Err(error @ (Error::AccessDenied(_) | Error::NotSent(_) | Error::RateLimited(_))) => {
-            return Observation::Failed(Trouble::of_provider(error));
-        }
+        Err(
+            error @ (Error::AccessDenied(_)
+            | Error::Forbidden { .. }
+            | Error::NotSent(_)
+            | Error::RateLimited(_)),
+        ) => return Observation::Failed(Trouble::of_provider(error)),
         // Not in this state. Where it did take effect all the same, the next read shows it.
         Err(Error::Refused(_)) if !is_failed => ReleaseAnswer::Refused,
         // The refusal of a failed machine is part of the proof that its object may go, so it must be

@@ -33,7 +33,7 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::AccessDenied`] with 401 where the current password is wrong
-    /// (4.2-3), with 403 where the key is; [`Error::RateLimited`] after too many
+    /// (4.2-3); [`Error::RateLimited`] after too many
     /// logins (4.2-4), so a wrong password must not be tried again.
     pub async fn change_password(
         &self,
@@ -73,7 +73,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::AccessDenied`] with 403 for a wrong hash (4.2-10) or key,
+    /// [`Error::Forbidden`] for a wrong hash (4.2-10) or key,
     /// [`Error::Refused`] with 422 where the user is logged in (4.2-7).
     pub async fn validate_password_reset(
         &self,

@@ -43,7 +43,8 @@ impl Verdict {
     /// Section 7 of the API's page: what a status says.
     pub(crate) fn of(status: u16) -> Self {
         let (category, retryable, doubtful) = match status {
-            401 | 403 => ("AccessDenied", false, false),
+            401 => ("AccessDenied", false, false),
+            403 => ("Forbidden", false, false),
             404 => ("NotFound", false, false),
             429 => ("RateLimited", true, false),
             400 | 405 | 413 | 415 | 422 => ("Refused", false, false),
@@ -88,7 +89,12 @@ impl Verdict {
             retryable: error.is_retryable_as_is(),
             doubtful: error.may_have_taken_effect(),
         };
+        let category = match (self.status, operation.call_name()) {
+            (Some(403), "quota_usage" | "servers") => "AccessDenied",
+            _ => self.category,
+        };
         let wanted = Self {
+            category,
             retryable: self.retryable && (!self.doubtful || operation.is_idempotent()),
             ..*self
         };

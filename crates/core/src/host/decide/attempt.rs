@@ -157,8 +157,6 @@ fn outcome<T>(
         return (None, None);
     }
     let outcome = match error {
-        // The host was read with this key right before: it has no right to this, and no try changes that.
-        Error::AccessDenied(refusal) if refusal.status == 403 => CommandOutcome::Refused,
         // It goes on when the key works, or there is room, or there is a connection.
         Error::AccessDenied(_) | Error::RateLimited(_) | Error::NotSent(_) => {
             CommandOutcome::NotSent

@@ -25,7 +25,11 @@ fn refusal(status: u16) -> Refusal {
 fn error(status: u16) -> Error {
     let refusal = refusal(status);
     match status {
-        401 | 403 => Error::AccessDenied(refusal),
+        401 => Error::AccessDenied(refusal),
+        403 => Error::Forbidden {
+            call: "GET /v3/a".into(),
+            refusal,
+        },
         404 => Error::NotFound(refusal),
         429 => Error::RateLimited(refusal),
         400..=499 => Error::Refused(refusal),
