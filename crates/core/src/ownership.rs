@@ -44,6 +44,16 @@ pub struct Claimant {
     pub is_deleting: bool,
 }
 
+impl Claimant {
+    /// Which object of this kind it is, in words for objects of a namespace. Those of others have no name there.
+    pub fn named(&self, kind: &str, namespace: &str) -> String {
+        match self.namespace == namespace {
+            true => format!("{kind} {namespace}/{}", self.name),
+            false => format!("{kind} of another namespace"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,6 +74,16 @@ mod tests {
             account: account(name),
             is_deleting,
         })
+    }
+
+    #[test]
+    fn an_object_of_another_namespace_has_no_name() {
+        let claimant = claimant("web", "a", false);
+        assert_eq!(claimant.named("ServerTag", "n"), "ServerTag n/web");
+        assert_eq!(
+            claimant.named("ServerTag", "other"),
+            "ServerTag of another namespace"
+        );
     }
 
     #[test]

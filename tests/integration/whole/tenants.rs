@@ -108,8 +108,13 @@ pub(super) async fn others_tags(host: &Host) -> Teams {
     ours.create(&tag("theirs", &with_tag("billing"))).await;
     ours.create(&tag("nobodys", &with_tag("people"))).await;
     ours.create(&tag("mine", &with_tag("mine"))).await;
-    let owner = format!("{}/billing", teams.other.namespace);
-    stuck(&ours, "theirs", "OwnershipConflict", &[&owner]).await;
+    let owner = "the older ServerTag of another namespace";
+    stuck(&ours, "theirs", "OwnershipConflict", &[owner]).await;
+    let theirs_told = ours.get("theirs").await.unwrap()["status"].to_string();
+    assert!(
+        !theirs_told.contains(&teams.other.namespace),
+        "{theirs_told}"
+    );
     let found = ours.wait_ready("nobodys", SOON).await;
     assert_eq!(found["status"]["createdByObject"], false);
     ours.wait_ready("mine", SOON).await;
@@ -125,7 +130,7 @@ pub(super) async fn others_tags(host: &Host) -> Teams {
     )
     .await;
     ours.merge("mine", &to("billing")).await;
-    stuck(&ours, "mine", "OwnershipConflict", &[&owner]).await;
+    stuck(&ours, "mine", "OwnershipConflict", &[owner]).await;
     ours.merge("mine", &to("people")).await;
     stuck(&ours, "mine", "NameTaken", &["people", "mine"]).await;
     ours.merge("mine", &to("mine")).await;

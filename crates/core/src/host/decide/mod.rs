@@ -123,20 +123,17 @@ fn against_looking(facts: &Facts) -> Option<Cause> {
         return Some(Cause::needs_person(Reason::NotAllowed, text));
     }
     let owner = facts.rivals.owner.as_ref()?;
+    let owner = owner.named("DedicatedHost", subject.namespace());
     if !facts.is_owner_known {
         // No conflict yet: nothing that is asked for is used up by it.
         let text = format!(
-            "spec.hostID: it is not known yet whether DedicatedHost {}/{}, which is older, may have host {}; that follows within seconds",
-            owner.namespace,
-            owner.name,
+            "spec.hostID: it is not known yet whether {owner}, which is older, may have host {}; that follows within seconds",
             facts.number()
         );
         return Some(Cause::waits(Reason::Pending, text));
     }
     let text = format!(
-        "spec.hostID: DedicatedHost {}/{} has host {} already, and is older; delete one of the two",
-        owner.namespace,
-        owner.name,
+        "spec.hostID: {owner} has host {} already, and is older; delete one of the two",
         facts.number()
     );
     Some(Cause::needs_person(Reason::OwnershipConflict, text))
