@@ -84,10 +84,11 @@ impl Settings {
         self.block.is_none() && self.lineage.is_some() && self.defaults.as_ref().is_some_and(is_let)
     }
 
-    /// Whether further releases are held.
-    fn blocks_releases(&self) -> bool {
-        let limit = self.release_limit.as_ref();
-        limit.is_some_and(|(limit, status)| limit.blocks(status))
+    /// The namespaces whose further releases are held.
+    fn blocks_releases(&self) -> impl Iterator<Item = &str> {
+        let limit = self.release_limit.iter();
+        let blocked = limit.flat_map(|(limit, status)| limit.blocked(status));
+        blocked.map(|of| &*of.namespace)
     }
 
     /// Whether those who use the account have to look again. The machines that it is known by change with every machine;
@@ -99,7 +100,7 @@ impl Settings {
             || self.times != former.times
             || self.limits != former.limits
             || self.defaults != former.defaults
-            || self.blocks_releases() != former.blocks_releases()
+            || self.blocks_releases().ne(former.blocks_releases())
             || self.egress != former.egress
             || self.lineage != former.lineage
     }

@@ -248,8 +248,8 @@ pub struct AccountSpec {
     #[x_kube(validation = Rule::new("self.all(c, isCIDR(c) && cidr(c).masked() == cidr(c))").message("each of egressCIDRs must be a network in CIDR notation without bits outside of its prefix, such as 192.0.2.0/24, or 192.0.2.7/32 for one address"))]
     pub egress_cidrs: Vec<String>,
 
-    /// How many releases of live servers begin within a window. Further ones wait until a user acknowledges them
-    /// (`LiftReleaseLimit`). Default: no limit. Mutable.
+    /// How many releases of live servers begin within a window, in each namespace. Further ones there wait until a user
+    /// acknowledges them (`LiftReleaseLimit`). Default: no limit. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release_limit: Option<ReleaseLimit>,
 

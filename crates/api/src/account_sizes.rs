@@ -5,7 +5,7 @@
 //! | spec, but for the next two | 16,640 | the schema |
 //! | names, labels and limits in `allowedNamespaces` | 8,192 | a rule of the schema |
 //! | CA bundle, in spec or, by `caBundleRef`, in status | 10,496 | a rule of the schema; who reads it |
-//! | status, but for CA bundle and catalog | 27,648 | the schema; who builds it |
+//! | status, but for CA bundle and catalog | 27,904 | the schema; who builds it |
 //! | catalog | what the others leave, 24,576 at most | who builds it |
 //!
 //! The tests of sizes in `crates/core` measure each part. What the bounds of a spec do not count: [`super::bounds`].
@@ -25,7 +25,7 @@ pub const LARGEST_CONDITIONS: usize = 6_912;
 /// Most bytes of the orphans.
 pub const LARGEST_ORPHANS: usize = 7_936;
 /// Most bytes of the counted releases.
-pub const LARGEST_RELEASES: usize = 8_448;
+pub const LARGEST_RELEASES: usize = 8_704;
 /// Most bytes of all else in a status without CA bundle and catalog.
 pub const LARGEST_REST: usize = 4_608;
 /// Most bytes of a status without CA bundle and catalog.

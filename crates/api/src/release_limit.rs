@@ -1,18 +1,21 @@
 //! The release limit of an account: how many releases of servers begin within a window; the others wait until a user
 //! acknowledges them. So a Git folder that was emptied by mistake costs no more servers than that.
 
-use super::interval::Interval;
+use super::{account_sizes::LARGEST_RELEASES, bounds::stored_size, interval::Interval};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How many releases of live servers begin within a window. Further ones wait until a user acknowledges them.
+/// What `blockedSince` takes, in bytes.
+const BLOCKED: usize = 40;
+
+/// How many releases of live servers of one namespace begin within a window. Further ones of that namespace wait until a user acknowledges them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReleaseLimit {
-    /// Maximum number of releases of live servers that begin within `window`, from 1 to 100. Required. Mutable: a higher
+    /// Maximum number of releases of live servers of one namespace that begin within `window`, from 1 to 100. Required. Mutable: a higher
     /// number lets more begin.
     #[schemars(range(min = 1, max = 100))]
     pub max_releases: i32,
@@ -22,16 +25,28 @@ pub struct ReleaseLimit {
     pub window: Interval,
 }
 
-/// The releases that the release limit counts.
+/// The releases that the release limit counts, for each namespace by itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ReleaseLimitStatus {
-    /// Releases that began within the window, the oldest first, at most 100.
+    /// Namespaces in which releases count, at most 100.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["namespace"]))]
+    pub namespaces: Vec<NamespaceReleases>,
+}
+
+/// The releases of one namespace that the release limit counts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NamespaceReleases {
+    /// Name of the namespace.
+    #[schemars(length(max = 63))]
+    pub namespace: String,
+    /// Releases that began within the window, the oldest first, at most 100.
     #[schemars(length(max = 100), extend("x-kubernetes-list-type" = "atomic"))]
     pub releases: Vec<CountedRelease>,
     /// Time since which further releases wait until a user acknowledges them. Unset while none waits.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_since: Option<Time>,
 }
 
@@ -58,39 +73,66 @@ pub enum Admission {
 }
 
 impl ReleaseLimit {
-    /// Whether the release of this server may begin at `now`, in seconds since 1970.
-    pub fn admit(self, status: &ReleaseLimitStatus, uuid: &str, now: i64) -> Admission {
+    /// Whether the release of this server of a namespace may begin at `now`, in seconds since 1970.
+    pub fn admit(
+        self,
+        status: &ReleaseLimitStatus,
+        namespace: &str,
+        uuid: &str,
+        now: i64,
+    ) -> Admission {
         if status.counts(uuid) {
             return Admission::AlreadyCounted;
         }
-        if self.blocks(status) {
+        if self.blocks(status, namespace) {
             return Admission::Block(None);
         }
         let at = Time(Timestamp::from_second(now).unwrap_or_default());
         let window = i64::try_from(self.window.0.as_secs()).unwrap_or(i64::MAX);
         let is_within =
-            |r: &&CountedRelease| now.saturating_sub(r.started_at.0.as_second()) < window;
-        let mut releases: Vec<CountedRelease> =
-            status.releases.iter().filter(is_within).cloned().collect();
-        if releases.len() >= self.maximum() {
-            return Admission::Block(Some(ReleaseLimitStatus {
-                releases,
-                blocked_since: Some(at),
-            }));
+            |r: &CountedRelease| now.saturating_sub(r.started_at.0.as_second()) < window;
+        let is_it = |of: &NamespaceReleases| of.namespace == namespace;
+        let mut next = status.clone();
+        let own = next.namespaces.extract_if(.., |of| is_it(of)).next();
+        let mut own = own.unwrap_or_else(|| NamespaceReleases {
+            namespace: namespace.to_owned(),
+            releases: Vec::new(),
+            blocked_since: None,
+        });
+        own.blocked_since = None;
+        own.releases.retain(is_within);
+        // Where it blocks, all that was counted stands until a user acknowledges it.
+        for other in &mut next.namespaces {
+            if other.blocked_since.is_none() {
+                other.releases.retain(is_within);
+            }
         }
-        releases.push(CountedRelease {
+        next.namespaces.retain(|of| !of.releases.is_empty());
+        if own.releases.len() >= self.maximum() {
+            own.blocked_since = Some(at);
+            next.namespaces.push(own);
+            return Admission::Block(Some(next));
+        }
+        own.releases.push(CountedRelease {
             uuid: uuid.to_owned(),
             started_at: at,
         });
-        Admission::Count(ReleaseLimitStatus {
-            releases,
-            blocked_since: None,
-        })
+        next.namespaces.push(own);
+        next.forget_surplus();
+        Admission::Count(next)
     }
 
-    /// Whether every further release waits. A higher `maxReleases` lets more begin, as an acknowledgement does.
-    pub fn blocks(self, status: &ReleaseLimitStatus) -> bool {
-        status.blocked_since.is_some() && status.releases.len() >= self.maximum()
+    /// Whether every further release of a namespace waits. A higher `maxReleases` lets more begin, as an acknowledgement
+    /// does.
+    pub fn blocks(self, status: &ReleaseLimitStatus, namespace: &str) -> bool {
+        self.blocked(status).any(|of| of.namespace == namespace)
+    }
+
+    /// The namespaces whose further releases wait.
+    pub fn blocked(self, status: &ReleaseLimitStatus) -> impl Iterator<Item = &NamespaceReleases> {
+        let namespaces = status.namespaces.iter();
+        namespaces
+            .filter(move |of| of.blocked_since.is_some() && of.releases.len() >= self.maximum())
     }
 
     fn maximum(self) -> usize {
@@ -101,9 +143,26 @@ impl ReleaseLimit {
 impl ReleaseLimitStatus {
     /// Whether the release of this server is counted.
     pub fn counts(&self, uuid: &str) -> bool {
-        self.releases
-            .iter()
-            .any(|release| release.uuid.eq_ignore_ascii_case(uuid))
+        let mut releases = self.namespaces.iter().flat_map(|of| &of.releases);
+        releases.any(|release| release.uuid.eq_ignore_ascii_case(uuid))
+    }
+
+    /// Forgets the oldest of what counts where nothing waits, until there is space for the rest: no team takes the space of
+    /// another.
+    fn forget_surplus(&mut self) {
+        while stored_size(self) + BLOCKED * self.namespaces.len() > LARGEST_RELEASES {
+            // The last one was counted right now.
+            let Some((_, others)) = self.namespaces.split_last_mut() else {
+                return;
+            };
+            let free = others.iter_mut().filter(|of| of.blocked_since.is_none());
+            let first = |of: &NamespaceReleases| of.releases.first().map(|r| r.started_at.0);
+            let Some(oldest) = free.min_by_key(|of| first(of)) else {
+                return;
+            };
+            oldest.releases.remove(0);
+            self.namespaces.retain(|of| !of.releases.is_empty());
+        }
     }
 }
 
@@ -121,12 +180,16 @@ mod tests {
         }
     }
 
+    fn admit(limit: ReleaseLimit, status: &ReleaseLimitStatus, name: &str, at: i64) -> Admission {
+        limit.admit(status, "team", name, at)
+    }
+
     /// The releases that begin one after the other, as many as there are names.
     fn begin(limit: ReleaseLimit, names: &[&str], at: i64) -> (ReleaseLimitStatus, usize) {
         let mut status = ReleaseLimitStatus::default();
         let mut begun = 0;
         for name in names {
-            match limit.admit(&status, name, at) {
+            match admit(limit, &status, name, at) {
                 Admission::AlreadyCounted => begun += 1,
                 Admission::Count(next) => {
                     status = next;
@@ -138,37 +201,88 @@ mod tests {
         (status, begun)
     }
 
+    fn counted(status: &ReleaseLimitStatus) -> usize {
+        status.namespaces.iter().map(|of| of.releases.len()).sum()
+    }
+
     #[test]
     fn as_many_begin_as_are_let_and_each_counts_once() {
         let (status, begun) = begin(limit(2), &["a", "b", "A", "c", "d"], NOW);
-        assert_eq!((begun, status.releases.len()), (3, 2));
-        assert!(limit(2).blocks(&status));
+        assert_eq!((begun, counted(&status)), (3, 2));
+        assert!(limit(2).blocks(&status, "team"));
         // What was counted goes on, whatever happens beside it.
-        assert_eq!(limit(2).admit(&status, "b", NOW), Admission::AlreadyCounted);
-        assert_eq!(limit(2).admit(&status, "e", NOW), Admission::Block(None));
+        assert_eq!(
+            admit(limit(2), &status, "b", NOW),
+            Admission::AlreadyCounted
+        );
+        assert_eq!(admit(limit(2), &status, "e", NOW), Admission::Block(None));
         // As many as are let and no one more: none waits.
         let (status, _) = begin(limit(2), &["a", "b"], NOW);
-        assert!(!limit(2).blocks(&status) && status.blocked_since.is_none());
+        assert!(!limit(2).blocks(&status, "team"));
+        assert!(status.namespaces[0].blocked_since.is_none());
+    }
+
+    #[test]
+    fn each_namespace_counts_by_itself() {
+        let (status, _) = begin(limit(1), &["a", "b"], NOW);
+        let Admission::Count(both) = limit(1).admit(&status, "other", "c", NOW + 99_999) else {
+            panic!("the other one is not held")
+        };
+        assert!(limit(1).blocks(&both, "team") && !limit(1).blocks(&both, "other"));
+        assert_eq!(
+            both.namespaces[0], status.namespaces[0],
+            "what blocks stands"
+        );
+        assert_eq!(admit(limit(1), &both, "b", NOW), Admission::Block(None));
+        let blocked = limit(1).admit(&both, "other", "d", NOW + 99_999);
+        let Admission::Block(Some(blocked)) = blocked else {
+            panic!("{blocked:?}")
+        };
+        assert_eq!(limit(1).blocked(&blocked).count(), 2);
+        // What is over in a namespace leaves nothing of it.
+        let Admission::Count(later) = limit(1).admit(&both, "third", "e", NOW + 999_999) else {
+            panic!("the third one is not held")
+        };
+        let names = later.namespaces.iter().map(|of| &*of.namespace);
+        assert_eq!(names.collect::<Vec<_>>(), ["team", "third"]);
+    }
+
+    #[test]
+    fn many_namespaces_take_no_more_than_their_space_and_hold_nobody() {
+        let (mut status, _) = begin(limit(1), &["a", "b"], NOW);
+        for number in 0..200 {
+            let (name, uuid) = (format!("{number:063}"), format!("{number:036}"));
+            let Admission::Count(next) = limit(1).admit(&status, &name, &uuid, NOW + 1) else {
+                panic!("{number} is held")
+            };
+            assert!(next.counts(&uuid));
+            status = next;
+        }
+        assert!(stored_size(&status) <= LARGEST_RELEASES);
+        assert!(
+            limit(1).blocks(&status, "team"),
+            "what blocks is not forgotten"
+        );
     }
 
     #[test]
     fn time_alone_makes_room_only_before_one_was_held() {
         let (status, _) = begin(limit(1), &["a"], NOW);
-        let later = |at| limit(1).admit(&status, "b", at);
+        let later = |at| admit(limit(1), &status, "b", at);
         assert!(matches!(later(NOW + 3599), Admission::Block(Some(_))));
-        assert!(matches!(later(NOW + 3600), Admission::Count(next) if next.releases.len() == 1));
+        assert!(matches!(later(NOW + 3600), Admission::Count(next) if counted(&next) == 1));
         assert!(
             matches!(later(NOW - 9999), Admission::Block(Some(_))),
             "turned"
         );
         let (held, _) = begin(limit(1), &["a", "b"], NOW);
         assert_eq!(
-            limit(1).admit(&held, "b", NOW + 99_999),
+            admit(limit(1), &held, "b", NOW + 99_999),
             Admission::Block(None)
         );
         // A higher number is a person's word, too.
         assert!(matches!(
-            limit(2).admit(&held, "b", NOW),
+            admit(limit(2), &held, "b", NOW),
             Admission::Count(_)
         ));
     }

@@ -173,7 +173,7 @@ impl Acknowledgements<'_> {
     }
 
     /// The entry of this situation in the next status.
-    fn entry(&self, situation: &Situation) -> PendingAcknowledgement {
+    pub fn entry(&self, situation: &Situation) -> PendingAcknowledgement {
         if let Some(shown) = self.shown(situation) {
             return shown.clone();
         }

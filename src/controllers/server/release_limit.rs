@@ -40,12 +40,12 @@ pub(super) async fn count(
         AccountKind::ProviderAccount => {
             let api = ProviderAccount::api(client, namespace);
             let of = |a: &ProviderAccount| a.spec.account.release_limit;
-            count_at(&api, &account.name, of, uuid, ctx).await
+            count_at(ctx, &api, &account.name, of, (facts.namespace(), uuid)).await
         }
         AccountKind::ClusterProviderAccount => {
             let api = ClusterProviderAccount::api(client, None);
             let of = |a: &ClusterProviderAccount| a.spec.account.release_limit;
-            count_at(&api, &account.name, of, uuid, ctx).await
+            count_at(ctx, &api, &account.name, of, (facts.namespace(), uuid)).await
         }
     };
     match counted {
@@ -64,11 +64,11 @@ pub(super) async fn count(
 
 /// Whether the release may begin. What is gone has no release limit; `of` says what an account has.
 async fn count_at<K: KindApi + HasStatus<Status = AccountStatus>>(
+    ctx: &ServerContext,
     api: &Api<K>,
     name: &str,
     of: impl Fn(&K) -> Option<ReleaseLimit>,
-    uuid: &str,
-    ctx: &ServerContext,
+    (namespace, uuid): (&str, &str),
 ) -> Result<bool, Failure> {
     let Some(account) = bounded(api.get_opt(name)).await? else {
         return Ok(true);
@@ -78,7 +78,7 @@ async fn count_at<K: KindApi + HasStatus<Status = AccountStatus>>(
     };
     let now = read_server_time(&ctx.client).await?;
     let status = account.status().and_then(|s| s.release_limit.clone());
-    let (next, is_let) = match limit.admit(&status.unwrap_or_default(), uuid, now) {
+    let (next, is_let) = match limit.admit(&status.unwrap_or_default(), namespace, uuid, now) {
         Admission::AlreadyCounted => return Ok(true),
         Admission::Block(None) => return Ok(false),
         Admission::Count(next) => (next, true),

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use tempfile::TempDir;
 
 /// Worlds that the host can serve.
-const GUESTS: usize = 26;
+const GUESTS: usize = 28;
 
 /// A cluster with an operator for all its namespaces.
 pub(super) struct Host {
@@ -70,6 +70,7 @@ async fn an_operator_of_all_namespaces_knows_whose_machine_is_whose() {
         tenants::others_tags(&host),
         tenants::others_keys(&host),
         tenants::whitelist_outside(&host),
+        tenants::releases(&host),
         entries::limits(&host),
         entries::adoption(&host),
         entries::outsiders(&host),

@@ -15,7 +15,7 @@ async fn deletes(world: &World) -> u64 {
 }
 
 /// The objects that the release limit holds, once there are so many.
-async fn held(world: &World, count: usize) -> Vec<String> {
+pub(super) async fn held(world: &World, count: usize) -> Vec<String> {
     let is_held = |object: &Value| {
         condition(object, "Ready").is_some_and(|ready| ready["reason"] == "ReleaseLimited")
     };

@@ -5,14 +5,18 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    SOON, apply,
+    SOON, acknowledging, api_of, apply,
     cluster_wide::Host,
-    judge, secret,
+    judge, pending,
+    release_limit::held,
+    secret,
     ssh_keys::{deleting_key, public_key, stored},
     tags::tag,
     text,
     whitelists::whitelist,
+    with,
 };
+use kube::api::{Patch, PatchParams};
 use lab::rig::{Health, Things, World, eventually, health, quick_timing};
 
 /// A cluster with two teams.
@@ -231,6 +235,46 @@ pub(super) async fn others_keys(host: &Host) -> Teams {
     assert_eq!(stored(&teams.one).await, before);
     let now = theirs.get("deploy").await.unwrap();
     assert_eq!(health(&now), Health::Current, "{now:#}");
+    judge(&teams.one).await;
+    teams
+}
+
+/// The release limit of the account holds the deletions of the team that reaches it, and no other's.
+pub(super) async fn releases(host: &Host) -> Teams {
+    let teams = Teams::of(host, "releases").await;
+    let kind = json!({"apiVersion": "flexmetal.dev/v1alpha1", "kind": "ClusterProviderAccount"});
+    let account = api_of(&teams.one.client, None, &kind);
+    let change = async |change: Value| {
+        let (name, params) = (&teams.account, PatchParams::default());
+        account
+            .patch(name, &params, &Patch::Merge(change))
+            .await
+            .unwrap()
+    };
+    change(json!({"spec": {"releaseLimit": {"maxReleases": 1, "window": "1h"}}})).await;
+    let server = |name: &str| with(name, &teams.spec(json!({})));
+    for (world, name) in [(&teams.one, "a"), (&teams.one, "b"), (&teams.other, "c")] {
+        world.create(&server(name)).await;
+    }
+    for (world, name) in [(&teams.one, "a"), (&teams.one, "b"), (&teams.other, "c")] {
+        world.wait_ready(name, SOON).await;
+    }
+    for name in ["a", "b"] {
+        teams.one.delete(name).await;
+    }
+    let waits = held(&teams.one, 1).await.remove(0);
+    teams.other.delete("c").await;
+    teams.other.wait_gone("c", SOON).await;
+    assert!(teams.one.get(&waits).await.is_some(), "it is still held");
+    let token = eventually("the account asks for it", SOON, async || {
+        pending(
+            &json!(account.get(&teams.account).await.ok()?),
+            "LiftReleaseLimit",
+        )
+    })
+    .await;
+    change(acknowledging(&token)).await;
+    teams.one.wait_gone(&waits, SOON).await;
     judge(&teams.one).await;
     teams
 }

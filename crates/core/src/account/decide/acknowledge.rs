@@ -19,11 +19,13 @@ pub(super) fn next(
     let mut pending = given.pending.to_vec();
     let mut acknowledged = given.acknowledged.to_vec();
     let effect = AcknowledgementEffect::LiftReleaseLimit;
-    match release_limit::situation(facts) {
-        Some(held) if !given.is_given(&held) => given.ask(&held, &mut pending),
-        // It lets more begin with this very status.
-        Some(_) => given.use_up(effect, &mut pending, &mut acknowledged),
-        None => withdraw(effect, &mut pending),
+    withdraw(effect, &mut pending);
+    for (_, held) in release_limit::situations(facts) {
+        match given.token(&held) {
+            // It lets more begin with this very status.
+            Some(token) => given.use_up_token(token, &mut pending, &mut acknowledged),
+            None => pending.push(given.entry(&held)),
+        }
     }
     let effect = AcknowledgementEffect::NewAccount;
     match candidate::situation(facts).or_else(|| lineage::changed(facts, identity)) {

@@ -3,7 +3,7 @@
 use super::*;
 use api::{
     acknowledgement::AcknowledgementEffect,
-    release_limit::{Admission, ReleaseLimit, ReleaseLimitStatus},
+    release_limit::{Admission, NamespaceReleases, ReleaseLimit, ReleaseLimitStatus},
 };
 
 fn limit() -> ReleaseLimit {
@@ -13,10 +13,10 @@ fn limit() -> ReleaseLimit {
 /// One release was counted, and another one asked for.
 fn held() -> Facts {
     let none = ReleaseLimitStatus::default();
-    let Admission::Count(one) = limit().admit(&none, "a", 1000) else {
+    let Admission::Count(one) = limit().admit(&none, "team", "a", 1000) else {
         panic!("the first one is let");
     };
-    let Admission::Block(held) = limit().admit(&one, "b", 1001) else {
+    let Admission::Block(held) = limit().admit(&one, "team", "b", 1001) else {
         panic!("the second is not");
     };
     let mut facts = facts();
@@ -66,7 +66,7 @@ fn another_release_or_time_makes_the_token_void() {
     let token = facts.status.pending_acknowledgements[0].token.clone();
     acknowledge(&mut facts, &token);
     let later = || Time(jiff::Timestamp::from_second(2000).unwrap());
-    let changes: [fn(&mut ReleaseLimitStatus, Time); 4] = [
+    let changes: [fn(&mut NamespaceReleases, Time); 4] = [
         |status, _| status.releases[0].uuid = "c".into(),
         |status, at| status.releases[0].started_at = at,
         |status, at| status.blocked_since = Some(at),
@@ -74,7 +74,8 @@ fn another_release_or_time_makes_the_token_void() {
     ];
     for change in changes {
         let mut facts = facts.clone();
-        change(facts.status.release_limit.as_mut().unwrap(), later());
+        let status = facts.status.release_limit.as_mut().unwrap();
+        change(&mut status.namespaces[0], later());
         assert_eq!(decide(&facts).release_limit, facts.status.release_limit);
         write(&mut facts);
         assert_ne!(facts.status.pending_acknowledgements[0].token, token);
@@ -105,4 +106,28 @@ fn a_higher_number_or_no_release_limit_blocks_nothing() {
             .iter()
             .all(|c| c.kind != Type::ReleaseLimitReached)
     );
+}
+
+#[test]
+fn each_namespace_has_a_token_of_its_own() {
+    let mut facts = held();
+    let both = facts.status.release_limit.as_mut().unwrap();
+    let mut other = both.namespaces[0].clone();
+    other.namespace = "other".into();
+    both.namespaces.push(other.clone());
+    write(&mut facts);
+    let pending = facts.status.pending_acknowledgements.clone();
+    let [team, of_other] = &pending[..] else {
+        panic!("{pending:?}")
+    };
+    assert!(
+        team.subject.contains("namespace team") && of_other.subject.contains("namespace other")
+    );
+    let (_, _, message) = condition(&facts, Type::ReleaseLimitReached);
+    assert!(message.contains("the same in 1 more"), "{message}");
+    acknowledge(&mut facts, &team.token);
+    assert_eq!(decide(&facts).release_limit.unwrap().namespaces, [other]);
+    write(&mut facts);
+    let left = &facts.status.pending_acknowledgements;
+    assert_eq!(left[..], pending[1..]);
 }

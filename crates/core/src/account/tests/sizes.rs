@@ -20,7 +20,7 @@ use api::{
     acknowledgement::{Acknowledged, AcknowledgementEffect, PendingAcknowledgement},
     bounds::stored_size,
     records::AccountRecords,
-    release_limit::{CountedRelease, ReleaseLimitStatus},
+    release_limit::{CountedRelease, NamespaceReleases, ReleaseLimitStatus},
 };
 use hosting_types::quota::{LocationQuota, QuotaUsage};
 use serde_json::{Value, json};
@@ -122,8 +122,11 @@ fn crowded(spec: &Value) -> Facts {
             known_servers: known,
         },
         release_limit: Some(ReleaseLimitStatus {
-            releases: (0..100).map(release).collect(),
-            blocked_since: Some(at(1)),
+            namespaces: vec![NamespaceReleases {
+                namespace: largest::text(63),
+                releases: (0..100).map(release).collect(),
+                blocked_since: Some(at(1)),
+            }],
         }),
         pending_acknowledgements: vec![PendingAcknowledgement {
             token: "012345678901".into(),

@@ -294,11 +294,11 @@ fn commanded(facts: &Facts, server: &Server) -> Option<Cause> {
 fn over_release_limit(facts: &Facts, server: &Server) -> Option<Cause> {
     let (limit, status) = facts.view()?.release_limit.as_ref()?;
     let is_free = !server.status.is_live() || status.counts(server.id.as_str());
-    if is_free || !limit.blocks(status) {
+    if is_free || !limit.blocks(status, facts.namespace()) {
         return None;
     }
     let text = format!(
-        "machine {} stays and is still billed: more releases were asked for within {} than spec.releaseLimit of its account lets begin ({}); to keep it and let this object go, {}; or look for the acknowledgement that lets more begin in the status of the account",
+        "machine {} stays and is still billed: more releases of this namespace were asked for within {} than spec.releaseLimit of its account lets begin ({}); to keep it and let this object go, {}; or look for the acknowledgement that lets more begin in the status of the account",
         server.id,
         limit.window,
         limit.max_releases,

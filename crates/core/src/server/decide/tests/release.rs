@@ -41,10 +41,10 @@ pub(super) fn release_limited(case: Case) -> Case {
     let limit: ReleaseLimit =
         serde_json::from_value(serde_json::json!({"maxReleases": 1, "window": "1h"})).unwrap();
     let none = ReleaseLimitStatus::default();
-    let Admission::Count(one) = limit.admit(&none, &uuid(2), START + 900) else {
+    let Admission::Count(one) = limit.admit(&none, "shop", &uuid(2), START + 900) else {
         panic!("the first one is let");
     };
-    let Admission::Block(Some(held)) = limit.admit(&one, &uuid(3), START + 910) else {
+    let Admission::Block(Some(held)) = limit.admit(&one, "shop", &uuid(3), START + 910) else {
         panic!("the second is not");
     };
     case.view(|v| v.release_limit = Some((limit, held)))
@@ -121,9 +121,13 @@ fn a_release_waits_at_the_release_limit_unless_it_is_counted_or_nothing_runs() {
     });
     assert!(begins(&higher));
     let counted = release_limited(deleted(ServerStatus::Delivered)).view(|v| {
-        v.release_limit.as_mut().unwrap().1.releases[0].uuid = uuid(1).to_uppercase();
+        v.release_limit.as_mut().unwrap().1.namespaces[0].releases[0].uuid = uuid(1).to_uppercase();
     });
     assert!(begins(&counted));
+    let of_another_team = release_limited(deleted(ServerStatus::Delivered)).view(|v| {
+        v.release_limit.as_mut().unwrap().1.namespaces[0].namespace = "other".into();
+    });
+    assert!(begins(&of_another_team));
     // What is kept is not released, and what has begun goes on.
     let kept = retain(release_limited(deleted(ServerStatus::Delivered)));
     assert_eq!(short(&kept.decide()).0, Some("Retain"));
