@@ -144,6 +144,15 @@ impl SecretText {
         self.is_referred_to
     }
 
+    /// Another text in its place, as much of a secret as it was.
+    #[must_use]
+    pub fn with_text(&self, text: impl Into<String>) -> Self {
+        Self {
+            text: SecretString::from(text.into()),
+            ..self.clone()
+        }
+    }
+
     /// Without the line end that editors and `echo` add.
     #[must_use]
     pub fn without_line_end(self) -> Self {

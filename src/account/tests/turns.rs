@@ -7,7 +7,7 @@ use super::{
 use crate::account::{Account, Denied, OrderTurn, Turn, Wake};
 use api::{Reason, limits::Limits};
 use flexmetal_core::account::lane::Lane;
-use hosting_types::{Error, OrderOutcome, ServerId};
+use hosting_types::{Error, OrderOutcome, ServerId, error::NotSent};
 use std::time::Duration;
 use tokio::{
     task::JoinSet,
@@ -147,7 +147,10 @@ async fn a_refused_key_is_the_answer_of_those_who_wait() {
     assert!(rig.woken().contains(&Wake::Object("waits".into())));
     rig.provider.calls();
     let refused = held.call(async |client| client.quota_usage().await).await;
-    assert!(matches!(refused, Err(Error::AccessDenied(_))));
+    assert!(matches!(
+        refused,
+        Err(Error::NotSent(NotSent::KeyRefused(_)))
+    ));
     assert!(rig.provider.calls().is_empty(), "no call goes out");
 }
 

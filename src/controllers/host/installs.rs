@@ -313,8 +313,7 @@ async fn end_of_log(
     let mut is_found = false;
     for _ in 1..pages {
         let page = Page::new(search.start, Page::MOST);
-        let found =
-            permit.call_maybe_forbidden(async |client| client.install_log(id, page, &[]).await);
+        let found = permit.call(async |client| client.install_log(id, page, &[]).await);
         let found = found.await;
         let found = found.map_err(|error| NoLog::Failed(error.explain()))?;
         let came = found.len();

@@ -284,13 +284,15 @@ impl Release<'_> {
         let mut cluster_account = flexmetal("ClusterProviderAccount", "shared", shared);
         cluster_account["metadata"] = json!({"name": "shared"});
         let in_map = json!({"configMapKeyRef": {"name": "keys", "key": "ssh"}});
-        let in_secret = json!({"secretKeyRef": {"name": "key", "key": "ssh"}});
+        let in_secret = json!({"secretKeyRef": {"name": "login", "key": "ssh"}});
         let own = server("own", json!({}), in_map);
         let mut items = vec![
             key(&self.work),
             key(&self.system),
             json!({"apiVersion": "v1", "kind": "ConfigMap",
                 "metadata": {"name": "keys", "namespace": self.work}, "data": {"ssh": SSH_KEY}}),
+            json!({"apiVersion": "v1", "kind": "Secret",
+                "metadata": {"name": "login", "namespace": self.work}, "stringData": {"ssh": SSH_KEY}}),
             flexmetal("ProviderAccount", "default", account),
         ];
         if self.watches_all() {

@@ -99,7 +99,7 @@ async fn a_release_counts_for_the_limit_by_the_clock_of_the_api_server() {
     proxied.world.delete("web").await;
     proxied.world.wait_gone("web", AT_ITS_END).await;
     let account = account.get("default").await.expect("it is there");
-    let counted = &account["status"]["releaseLimit"]["releases"][0]["startedAt"];
+    let counted = &account["status"]["releaseLimit"]["namespaces"][0]["releases"][0]["startedAt"];
     let counted: Timestamp = counted
         .as_str()
         .expect("it is counted")

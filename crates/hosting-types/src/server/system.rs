@@ -53,7 +53,7 @@ impl SystemFamily {
         let text = script.expose();
         match self {
             Self::Windows => script.clone(),
-            _ => SecretText::new(
+            _ => script.with_text(
                 text.strip_prefix('\u{feff}')
                     .unwrap_or(text)
                     .replace("\r\n", "\n"),

@@ -97,6 +97,8 @@ fn a_shell_gets_its_own_line_ends_and_no_invisible_mark() {
         "#!/bin/sh\necho 1\n"
     );
     assert_eq!(runnable(SystemFamily::Windows, foreign), foreign);
+    let referred_to = SecretText::referred_to(foreign);
+    assert!(SystemFamily::Linux.runnable(&referred_to).is_referred_to());
 }
 
 #[test]

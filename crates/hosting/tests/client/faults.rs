@@ -128,6 +128,8 @@ fn of_lists() -> Vec<Fault> {
         // The first page is as it should be; `lists` goes on.
         fault(json!("shiftedPage"), true, |_| Outcome::Good).only(|it| it.body() == Body::Paged),
         fault(json!("repeatedPage"), true, |_| Outcome::Good).only(|it| it.body() == Body::Paged),
+        fault(json!("repeatedRecord"), true, |_| Outcome::Silent)
+            .only(|it| it == Operation::Servers),
     ]
 }
 
@@ -292,6 +294,8 @@ fn every_fault_of_the_page_is_here() {
     let here = without_effect().into_iter().chain(with_effect(true));
     let here = here.chain(of_lists()).map(|it| it.fault.to_string());
     let here = here.filter_map(|fault| name(&fault));
-    let here: BTreeSet<_> = here.chain(["delay".to_owned()]).collect();
+    let here: BTreeSet<_> = here
+        .chain(["delay", "upperCase"].map(str::to_owned))
+        .collect();
     assert_eq!(page, here);
 }

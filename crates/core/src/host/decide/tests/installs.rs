@@ -5,6 +5,7 @@ use crate::account_facts::stop;
 use crate::{
     cause::Standing,
     host::decide::attempt::{Before, before},
+    host_record::against,
     report::Severity,
 };
 

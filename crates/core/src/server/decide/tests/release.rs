@@ -166,7 +166,9 @@ fn a_delayed_release_begins_when_its_delay_is_over_by_a_clock_that_nobody_turned
     let read = |ago: u64| {
         let read = later.0.now.mono - secs(ago);
         let deleted = later.0.release_due().unwrap() - 3600;
-        let case = later.clone().memory(|m| m.server_time = Some((deleted, read)));
+        let case = later
+            .clone()
+            .memory(|m| m.server_time = Some((deleted, read)));
         begins(&case)
     };
     assert!(!read(3599) && read(3600));
