@@ -106,7 +106,7 @@ pub async fn read_server_time(client: &Client) -> Result<i64, Failure> {
     let answer = bounded(client.send(request)).await?;
     if answer.status().is_server_error() {
         // What stands in between answers for a server that it does not reach.
-        return Err(Failure::NoDate);
+        return Err(Failure::Garbled);
     }
     let date = answer
         .headers()

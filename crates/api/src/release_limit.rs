@@ -10,13 +10,16 @@ use serde::{Deserialize, Serialize};
 
 /// What `blockedSince` takes, in bytes.
 const BLOCKED: usize = 40;
+/// Most namespaces in which releases count.
+const MOST_NAMESPACES: usize = 100;
 
-/// How many releases of live servers of one namespace begin within a window. Further ones of that namespace wait until a user acknowledges them.
+/// How many releases of live servers of one namespace begin within a window. Further ones of that namespace wait until a
+/// user acknowledges them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReleaseLimit {
-    /// Maximum number of releases of live servers of one namespace that begin within `window`, from 1 to 100. Required. Mutable: a higher
-    /// number lets more begin.
+    /// Maximum number of releases of live servers of one namespace that begin within `window`, from 1 to 100. Required.
+    /// Mutable: a higher number lets more begin.
     #[schemars(range(min = 1, max = 100))]
     pub max_releases: i32,
     /// Length of the window that releases are counted in: a duration from 1m to 168h, for example `1h`. Required.
@@ -42,9 +45,12 @@ pub struct NamespaceReleases {
     /// Name of the namespace.
     #[schemars(length(max = 63))]
     pub namespace: String,
-    /// Releases that began within the window, the oldest first, at most 100.
+    /// Releases that began within the window, the oldest first, at most 100: the newest ones, as far as there is space.
     #[schemars(length(max = 100), extend("x-kubernetes-list-type" = "atomic"))]
     pub releases: Vec<CountedRelease>,
+    /// Releases that count and are not listed. Unset while there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unlisted: Option<UnlistedReleases>,
     /// Time since which further releases wait until a user acknowledges them. Unset while none waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_since: Option<Time>,
@@ -59,6 +65,17 @@ pub struct CountedRelease {
     pub uuid: String,
     /// Time at which the release was counted, right before it began.
     pub started_at: Time,
+}
+
+/// Releases that count and are not listed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UnlistedReleases {
+    /// Number of releases, from 1 to 100.
+    #[schemars(range(min = 1, max = 100))]
+    pub count: i32,
+    /// Time at which the newest of them was counted. All of them count until it is outside of the window.
+    pub last_started_at: Time,
 }
 
 /// Whether one release may begin.
@@ -89,37 +106,40 @@ impl ReleaseLimit {
         }
         let at = Time(Timestamp::from_second(now).unwrap_or_default());
         let window = i64::try_from(self.window.0.as_secs()).unwrap_or(i64::MAX);
-        let is_within =
-            |r: &CountedRelease| now.saturating_sub(r.started_at.0.as_second()) < window;
+        let is_within = |started: &Time| now.saturating_sub(started.0.as_second()) < window;
         let is_it = |of: &NamespaceReleases| of.namespace == namespace;
         let mut next = status.clone();
         let own = next.namespaces.extract_if(.., |of| is_it(of)).next();
         let mut own = own.unwrap_or_else(|| NamespaceReleases {
             namespace: namespace.to_owned(),
             releases: Vec::new(),
+            unlisted: None,
             blocked_since: None,
         });
         own.blocked_since = None;
-        own.releases.retain(is_within);
+        own.keep(is_within);
         // Where it blocks, all that was counted stands until a user acknowledges it.
         for other in &mut next.namespaces {
             if other.blocked_since.is_none() {
-                other.releases.retain(is_within);
+                other.keep(is_within);
             }
         }
-        next.namespaces.retain(|of| !of.releases.is_empty());
-        if own.releases.len() >= self.maximum() {
-            own.blocked_since = Some(at);
-            next.namespaces.push(own);
-            return Admission::Block(Some(next));
+        next.namespaces.retain(|of| of.count() > 0);
+        let is_let = own.count() < self.maximum();
+        match is_let {
+            true => own.releases.push(CountedRelease {
+                uuid: uuid.to_owned(),
+                started_at: at,
+            }),
+            false => own.blocked_since = Some(at),
         }
-        own.releases.push(CountedRelease {
-            uuid: uuid.to_owned(),
-            started_at: at,
-        });
         next.namespaces.push(own);
-        next.forget_surplus();
-        Admission::Count(next)
+        // Where there is no space, it waits for the end of another namespace's window.
+        match next.fit() {
+            false => Admission::Block(None),
+            true if is_let => Admission::Count(next),
+            true => Admission::Block(Some(next)),
+        }
     }
 
     /// Whether every further release of a namespace waits. A higher `maxReleases` lets more begin, as an acknowledgement
@@ -131,8 +151,7 @@ impl ReleaseLimit {
     /// The namespaces whose further releases wait.
     pub fn blocked(self, status: &ReleaseLimitStatus) -> impl Iterator<Item = &NamespaceReleases> {
         let namespaces = status.namespaces.iter();
-        namespaces
-            .filter(move |of| of.blocked_since.is_some() && of.releases.len() >= self.maximum())
+        namespaces.filter(move |of| of.blocked_since.is_some() && of.count() >= self.maximum())
     }
 
     fn maximum(self) -> usize {
@@ -147,22 +166,48 @@ impl ReleaseLimitStatus {
         releases.any(|release| release.uuid.eq_ignore_ascii_case(uuid))
     }
 
-    /// Forgets the oldest of what counts where nothing waits, until there is space for the rest: no team takes the space of
-    /// another.
-    fn forget_surplus(&mut self) {
+    /// Lists the newest releases alone, where there is no space for all; false: there is none for what has to stay.
+    fn fit(&mut self) -> bool {
         while stored_size(self) + BLOCKED * self.namespaces.len() > LARGEST_RELEASES {
-            // The last one was counted right now.
-            let Some((_, others)) = self.namespaces.split_last_mut() else {
-                return;
+            // What was counted right now stays listed: it goes on, whatever happens beside it.
+            let last = self.namespaces.len().saturating_sub(1);
+            let all = self.namespaces.iter_mut().enumerate();
+            let all = all.filter(|(at, of)| of.releases.len() > usize::from(*at == last));
+            let oldest = all.min_by_key(|(_, of)| of.releases.first().map(|r| r.started_at.0));
+            let Some((_, oldest)) = oldest else {
+                return false;
             };
-            let free = others.iter_mut().filter(|of| of.blocked_since.is_none());
-            let first = |of: &NamespaceReleases| of.releases.first().map(|r| r.started_at.0);
-            let Some(oldest) = free.min_by_key(|of| first(of)) else {
-                return;
-            };
-            oldest.releases.remove(0);
-            self.namespaces.retain(|of| !of.releases.is_empty());
+            oldest.unlist_first();
         }
+        self.namespaces.len() <= MOST_NAMESPACES
+    }
+}
+
+impl NamespaceReleases {
+    /// How many releases count.
+    pub fn count(&self) -> usize {
+        let unlisted = self.unlisted.as_ref().map_or(0, |more| more.count);
+        self.releases.len() + usize::try_from(unlisted).unwrap_or(0)
+    }
+
+    /// Only those count on that started at such a time.
+    fn keep(&mut self, is_within: impl Fn(&Time) -> bool) {
+        self.releases
+            .retain(|release| is_within(&release.started_at));
+        let unlisted = self.unlisted.take();
+        self.unlisted = unlisted.filter(|more| is_within(&more.last_started_at));
+    }
+
+    fn unlist_first(&mut self) {
+        let first = self.releases.remove(0).started_at;
+        let (count, last) = match self.unlisted.take() {
+            Some(more) => (more.count, more.last_started_at.0.max(first.0)),
+            None => (0, first.0),
+        };
+        self.unlisted = Some(UnlistedReleases {
+            count: count.saturating_add(1),
+            last_started_at: Time(last),
+        });
     }
 }
 
@@ -202,7 +247,7 @@ mod tests {
     }
 
     fn counted(status: &ReleaseLimitStatus) -> usize {
-        status.namespaces.iter().map(|of| of.releases.len()).sum()
+        status.namespaces.iter().map(NamespaceReleases::count).sum()
     }
 
     #[test]
@@ -248,21 +293,60 @@ mod tests {
     }
 
     #[test]
-    fn many_namespaces_take_no_more_than_their_space_and_hold_nobody() {
+    fn no_namespace_loses_its_count_for_another() {
+        let (limit, mut status) = (limit(30), ReleaseLimitStatus::default());
+        let mut begun = [0; 9];
+        for number in 0..40 {
+            for (team, begun) in begun.iter_mut().enumerate() {
+                let (name, uuid) = (format!("{team:063}"), format!("{number:030}-{team:05}"));
+                match limit.admit(&status, &name, &uuid, NOW + number) {
+                    Admission::Count(next) => {
+                        *begun += 1;
+                        status = next;
+                    }
+                    Admission::Block(next) => status = next.unwrap_or(status),
+                    Admission::AlreadyCounted => panic!("{uuid} is a new one"),
+                }
+            }
+            assert!(stored_size(&status) <= LARGEST_RELEASES);
+        }
+        assert_eq!(begun, [30; 9]);
+        assert_eq!(limit.blocked(&status).count(), 9);
+        // What is not listed counts until the newest of it is outside of the window.
+        let higher = ReleaseLimit {
+            max_releases: 31,
+            ..limit
+        };
+        let name = format!("{:063}", 0);
+        let after = |at| higher.admit(&status, &name, "next", at);
+        let Admission::Count(next) = after(NOW + 60) else {
+            panic!("one more is let")
+        };
+        assert_eq!(next.namespaces.last().unwrap().count(), 31);
+        let Admission::Count(next) = after(NOW + 9_999) else {
+            panic!("the window is over")
+        };
+        assert_eq!(next.namespaces.last().unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_namespace_without_space_waits_and_takes_none_from_others() {
         let (mut status, _) = begin(limit(1), &["a", "b"], NOW);
+        let mut begun = 0;
         for number in 0..200 {
             let (name, uuid) = (format!("{number:063}"), format!("{number:036}"));
-            let Admission::Count(next) = limit(1).admit(&status, &name, &uuid, NOW + 1) else {
-                panic!("{number} is held")
-            };
-            assert!(next.counts(&uuid));
-            status = next;
+            match limit(1).admit(&status, &name, &uuid, NOW + 1) {
+                Admission::Count(next) => {
+                    begun += 1;
+                    status = next;
+                }
+                other => assert_eq!(other, Admission::Block(None)),
+            }
         }
+        assert!(begun >= 30, "{begun}");
+        assert_eq!(status.namespaces.len(), begun + 1);
         assert!(stored_size(&status) <= LARGEST_RELEASES);
-        assert!(
-            limit(1).blocks(&status, "team"),
-            "what blocks is not forgotten"
-        );
+        assert!(limit(1).blocks(&status, "team"));
     }
 
     #[test]

@@ -60,11 +60,11 @@ pub fn installed(
 ) -> Vec<News> {
     let began = (now.0 && !before.0).then(|| {
         Step::Reinstalling.news(format!(
-            "the provider took the re-installation of {what}: it erases the disks"
+            "the provider started to install {what}, which erases the disks"
         ))
     });
     let is_done = now.1 == Some(InstallEnd::Finished) && before.1.is_none();
-    let done = is_done.then(|| Step::Reinstalled.news(format!("{what} is installed again")));
+    let done = is_done.then(|| Step::Reinstalled.news(format!("{what} is installed")));
     began.into_iter().chain(done).collect()
 }
 

@@ -440,13 +440,9 @@ async fn an_edit_wipes_nothing_and_a_higher_revision_installs_once_and_tells_no_
         assert_eq!(items.filter(is_it).count(), 1, "{words}");
     };
     let what = format!("host {HOST} (spec.install.revision 2)");
-    let began = format!("the provider took the re-installation of {what}: it erases the disks");
+    let began = format!("the provider started to install {what}, which erases the disks");
     told("Reinstalling", "Warning", &began);
-    told(
-        "Reinstalled",
-        "Normal",
-        &format!("{what} is installed again"),
-    );
+    told("Reinstalled", "Normal", &format!("{what} is installed"));
     assert!(!world.operator().log().contains(CANARY), "it is in the log");
     super::judge(&world).await;
 }

@@ -156,13 +156,14 @@ impl Facts {
         order.filter(|order| order.uid == self.uid())
     }
 
-    /// Whether a text that was sent, or is to be, came from a Secret or ConfigMap.
+    /// Whether a text that was sent, or is to be, came from a Secret or ConfigMap: of a server that the object did not order
+    /// nobody knows.
     pub fn had_secret_texts(&self) -> bool {
         let status = self.object.status.as_ref();
         let install = status.and_then(|status| status.records.install.as_ref());
         let last = install.and_then(|install| install.last.as_ref());
         self.object.spec.has_secret_texts()
-            || self.order().is_some_and(|order| order.secret_texts)
+            || self.order().is_none_or(|order| order.secret_texts)
             || last.is_some_and(|last| last.intent.secret_texts)
     }
 

@@ -144,7 +144,8 @@ pub fn record(facts: &Facts, view: &View, next: &Order) -> OrderRecord {
         instance_type: None,
         sent: Default::default(),
         key_uids: Vec::new(),
-        secret_texts: false,
+        // Nobody knows with which texts it was ordered.
+        secret_texts: true,
     });
     record.seq = next.seq;
     (record.answer_lost, record.lost, record.cut) = (next.answer_lost, next.lost, next.cut);

@@ -21,10 +21,14 @@ pub(super) fn next(
     let effect = AcknowledgementEffect::LiftReleaseLimit;
     withdraw(effect, &mut pending);
     for (_, held) in release_limit::situations(facts) {
-        match given.token(&held) {
-            // It lets more begin with this very status.
-            Some(token) => given.use_up_token(token, &mut pending, &mut acknowledged),
-            None => pending.push(given.entry(&held)),
+        // It lets more begin with this very status.
+        if let Some(token) = given.token(&held) {
+            given.use_up_token(token, &mut pending, &mut acknowledged);
+        }
+    }
+    for held in release_limit::asked(facts) {
+        if given.token(&held).is_none() {
+            pending.push(given.entry(&held));
         }
     }
     let effect = AcknowledgementEffect::NewAccount;

@@ -1,10 +1,7 @@
 //! The release limit: what it says, and the acknowledgement that lifts it.
 
 use super::super::facts::Facts;
-use crate::{
-    acknowledgement::Situation,
-    wording::{counted, listed},
-};
+use crate::{acknowledgement::Situation, wording::counted};
 use api::{
     Reason,
     acknowledgement::AcknowledgementEffect,
@@ -29,35 +26,31 @@ pub(super) fn next(facts: &Facts) -> Option<ReleaseLimitStatus> {
 /// What lets more releases begin.
 const EFFECT: AcknowledgementEffect = AcknowledgementEffect::LiftReleaseLimit;
 
-/// The situations in which releases are held, by namespace: the ones that count, and since when.
-pub(super) fn situations(facts: &Facts) -> impl Iterator<Item = (&NamespaceReleases, Situation)> {
-    holding(facts).map(|of| {
-        let begun = listed(of.releases.iter().map(|release| release.uuid.as_str()));
-        let subject = format!(
-            "releases of namespace {} after those of {begun}",
-            of.namespace
-        );
-        let since = of.blocked_since.iter();
-        let since = since.map(|since| since.0.as_second().to_string());
-        let releases = of.releases.iter();
-        let releases = releases
-            .map(|release| format!("{}@{}", release.uuid, release.started_at.0.as_second()));
-        let exact = [of.namespace.clone()]
-            .into_iter()
-            .chain(since)
-            .chain(releases);
-        (of, Situation::new(EFFECT, exact, subject))
-    })
+/// The situations that are asked about: of those that began last, so that one which nobody acknowledges gives way.
+pub(super) fn asked(facts: &Facts) -> Vec<Situation> {
+    let mut all: Vec<_> = situations(facts).collect();
+    all.sort_by_key(|(of, _)| std::cmp::Reverse(of.blocked_since.as_ref().map(|since| since.0)));
+    all.truncate(MOST_ASKED);
+    all.into_iter().map(|(_, held)| held).collect()
 }
 
-/// The namespaces whose releases are held, as many as may be asked about at once.
-fn holding(facts: &Facts) -> impl Iterator<Item = &NamespaceReleases> {
+/// The situations in which releases are held, by namespace: since when, and how many count.
+pub(super) fn situations(facts: &Facts) -> impl Iterator<Item = (&NamespaceReleases, Situation)> {
     let limit = facts.spec.release_limit.into_iter();
     let status = facts.status.release_limit.iter();
     let held = limit
         .zip(status)
         .flat_map(|(limit, status)| limit.blocked(status));
-    held.take(MOST_ASKED)
+    held.map(|of| {
+        let since = of
+            .blocked_since
+            .as_ref()
+            .map_or(0, |since| since.0.as_second());
+        let begun = counted(of.count(), "release");
+        let subject = format!("releases of namespace {} beyond {begun}", of.namespace);
+        let exact = [of.namespace.clone(), since.to_string(), begun];
+        (of, Situation::new(EFFECT, exact, subject))
+    })
 }
 
 /// The condition of an account that has a release limit, or had one.
@@ -66,20 +59,21 @@ pub(super) fn condition(facts: &Facts) -> Option<Wanted> {
     let Some(limit) = facts.spec.release_limit else {
         return Wanted::flag(kind, None, &facts.status.conditions);
     };
-    let mut all = situations(facts);
-    let Some((of, held)) = all.next() else {
+    let all: Vec<_> = situations(facts).collect();
+    let last = |(of, _): &&(&NamespaceReleases, _)| of.blocked_since.as_ref().map(|it| it.0);
+    let Some((of, held)) = all.iter().max_by_key(last) else {
         return Some(Wanted::new(kind, false, Reason::InSync, ""));
     };
-    let others = match all.count() {
+    let others = match all.len().saturating_sub(1) {
         0 => String::new(),
         more => format!("; the same in {more} more, see status.pendingAcknowledgements"),
     };
     let message = format!(
-        "{} of namespace {} began within {}, as many as spec.releaseLimit lets; further ones there are held, and their machines are billed; if they are meant, {}, which lets as many more begin; to keep the machines instead, set spec.deletionPolicy of their objects to Retain{others}",
-        counted(of.releases.len(), "release"),
+        "{} of namespace {} began within {}, as many as spec.releaseLimit lets; further ones there wait, and their servers are billed; if they are meant, {}, which lets as many more begin; to keep the servers instead, set spec.deletionPolicy of their objects to Retain{others}",
+        counted(of.count(), "release"),
         of.namespace,
         limit.window,
-        facts.acknowledgements().remedy(&held),
+        facts.acknowledgements().remedy(held),
     );
     Some(Wanted::new(kind, true, Reason::ReleaseLimited, message))
 }

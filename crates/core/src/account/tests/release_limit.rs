@@ -2,7 +2,7 @@
 
 use super::*;
 use api::{
-    acknowledgement::AcknowledgementEffect,
+    acknowledgement::{AcknowledgementEffect, PendingAcknowledgement},
     release_limit::{Admission, NamespaceReleases, ReleaseLimit, ReleaseLimitStatus},
 };
 
@@ -66,9 +66,7 @@ fn another_release_or_time_makes_the_token_void() {
     let token = facts.status.pending_acknowledgements[0].token.clone();
     acknowledge(&mut facts, &token);
     let later = || Time(jiff::Timestamp::from_second(2000).unwrap());
-    let changes: [fn(&mut NamespaceReleases, Time); 4] = [
-        |status, _| status.releases[0].uuid = "c".into(),
-        |status, at| status.releases[0].started_at = at,
+    let changes: [fn(&mut NamespaceReleases, Time); 2] = [
         |status, at| status.blocked_since = Some(at),
         |status, _| status.releases.push(status.releases[0].clone()),
     ];
@@ -130,4 +128,23 @@ fn each_namespace_has_a_token_of_its_own() {
     write(&mut facts);
     let left = &facts.status.pending_acknowledgements;
     assert_eq!(left[..], pending[1..]);
+}
+
+#[test]
+fn a_namespace_that_nobody_acknowledges_gives_way_to_newer_ones() {
+    let mut facts = held();
+    let all = facts.status.release_limit.as_mut().unwrap();
+    for number in 1..9 {
+        let mut other = all.namespaces[0].clone();
+        other.namespace = format!("other-{number}");
+        let since = jiff::Timestamp::from_second(2000 + number).unwrap();
+        other.blocked_since = Some(Time(since));
+        all.namespaces.push(other);
+    }
+    let pending = decide(&facts).pending;
+    assert_eq!(pending.len(), 6);
+    let newest = |asked: &PendingAcknowledgement| asked.subject.contains("namespace other-8");
+    assert!(pending.iter().any(newest), "{pending:?}");
+    let (_, _, message) = condition(&facts, Type::ReleaseLimitReached);
+    assert!(message.contains("the same in 8 more"), "{message}");
 }

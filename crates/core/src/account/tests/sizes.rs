@@ -125,6 +125,7 @@ fn crowded(spec: &Value) -> Facts {
             namespaces: vec![NamespaceReleases {
                 namespace: largest::text(63),
                 releases: (0..100).map(release).collect(),
+                unlisted: None,
                 blocked_since: Some(at(1)),
             }],
         }),

@@ -203,6 +203,8 @@ fn note_word(facts: &Facts, host: &Host, known: &mut HostInstallHistory) {
         since: now,
         is_stuck: false,
     });
+    // The clock may have been ahead when it was noted.
+    unknown.since = unknown.since.min(now);
     if !unknown.is_stuck && is_late(facts, unknown.since) {
         unknown.is_stuck = true;
         known.revision = known.performed().max(wished(facts));
@@ -244,6 +246,7 @@ fn settle(
     let own = &facts.subject.memory.own;
     let wished = wished(facts);
     let is_stuck = known.is_stuck();
+    let under_way = is_under_way(host, Some(&*known));
     let Some(record) = &mut known.last else {
         return;
     };
@@ -268,7 +271,6 @@ fn settle(
     if began < begins {
         return;
     }
-    let under_way = host.install_status.is_under_way();
     // What the answer leaves out says nothing.
     let shown = word(&host.install_status);
     let is_changed = shown.is_some() && shown != record.intent.before.as_deref();

@@ -91,8 +91,8 @@ impl Draft {
         let status = &mut self.status;
         // As it was first spelt: other records name it so.
         status.uuid.take_if(|uuid| server.id != **uuid);
-        status.uuid.get_or_insert_with(|| server.id.as_str().into());
-        status.provider_id = Some(format!("{PROVIDER_ID}{}", server.id));
+        let uuid = status.uuid.get_or_insert_with(|| server.id.as_str().into());
+        status.provider_id = Some(format!("{PROVIDER_ID}{uuid}"));
         status.provider_status = Some(server.status.as_str().into());
         status.status_message = status_message(facts, server).map(str::to_owned);
         let addresses = server.addresses.iter().take(MOST_ADDRESSES);

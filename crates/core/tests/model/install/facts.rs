@@ -234,6 +234,8 @@ pub(super) fn facts(scene: &Scene, o: &Object, around: Around) -> Facts {
     let now = moment(around.now, 0);
     let mut object = object(scene, o);
     let mut memory: Memory = (*MEMORIES.get(around.memory)).clone();
+    // Each process leads from the beginning, and believes so.
+    memory.led_since = Some(Duration::ZERO);
     if scene.variant == Variant::AgainAfterLost {
         let status = object
             .status
