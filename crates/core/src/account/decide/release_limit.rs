@@ -8,6 +8,7 @@ use api::{
     conditions::{Type, Wanted},
     release_limit::{NamespaceReleases, ReleaseLimitStatus},
 };
+use std::cmp::Reverse;
 
 /// So many namespaces are asked about at once; the status holds two tokens more.
 const MOST_ASKED: usize = 6;
@@ -17,7 +18,8 @@ pub(super) fn next(facts: &Facts) -> Option<ReleaseLimitStatus> {
     facts.spec.release_limit?;
     let mut status = facts.status.release_limit.clone()?;
     let given = facts.acknowledgements();
-    for (of, _) in situations(facts).filter(|(_, held)| given.is_given(held)) {
+    let lifted = situations(facts).into_iter();
+    for (of, _) in lifted.filter(|(_, held)| given.is_given(held)) {
         status.namespaces.retain(|other| other != of);
     }
     (!status.namespaces.is_empty()).then_some(status)
@@ -27,30 +29,29 @@ pub(super) fn next(facts: &Facts) -> Option<ReleaseLimitStatus> {
 const EFFECT: AcknowledgementEffect = AcknowledgementEffect::LiftReleaseLimit;
 
 /// The situations that are asked about: of those that began last, so that one which nobody acknowledges gives way.
-pub(super) fn asked(facts: &Facts) -> Vec<Situation> {
-    let mut all: Vec<_> = situations(facts).collect();
-    all.sort_by_key(|(of, _)| std::cmp::Reverse(of.blocked_since.as_ref().map(|since| since.0)));
-    all.truncate(MOST_ASKED);
-    all.into_iter().map(|(_, held)| held).collect()
+pub(super) fn asked(facts: &Facts) -> impl Iterator<Item = Situation> {
+    let all = situations(facts).into_iter().take(MOST_ASKED);
+    all.map(|(_, held)| held)
 }
 
-/// The situations in which releases are held, by namespace: since when, and how many count.
-pub(super) fn situations(facts: &Facts) -> impl Iterator<Item = (&NamespaceReleases, Situation)> {
+/// The situations in which releases are held, by namespace, the latest first: since when, and how many count.
+pub(super) fn situations(facts: &Facts) -> Vec<(&NamespaceReleases, Situation)> {
     let limit = facts.spec.release_limit.into_iter();
     let status = facts.status.release_limit.iter();
-    let held = limit
+    let blocked = limit
         .zip(status)
         .flat_map(|(limit, status)| limit.blocked(status));
-    held.map(|of| {
-        let since = of
-            .blocked_since
-            .as_ref()
-            .map_or(0, |since| since.0.as_second());
+    let mut blocked: Vec<&NamespaceReleases> = blocked.collect();
+    let since = |of: &NamespaceReleases| of.blocked_since.as_ref().map(|since| since.0);
+    blocked.sort_by_key(|of| Reverse(since(of)));
+    let held = blocked.into_iter().map(|of| {
+        let since = since(of).map_or(0, |since| since.as_second());
         let begun = counted(of.count(), "release");
         let subject = format!("releases of namespace {} beyond {begun}", of.namespace);
         let exact = [of.namespace.clone(), since.to_string(), begun];
         (of, Situation::new(EFFECT, exact, subject))
-    })
+    });
+    held.collect()
 }
 
 /// The condition of an account that has a release limit, or had one.
@@ -59,9 +60,8 @@ pub(super) fn condition(facts: &Facts) -> Option<Wanted> {
     let Some(limit) = facts.spec.release_limit else {
         return Wanted::flag(kind, None, &facts.status.conditions);
     };
-    let all: Vec<_> = situations(facts).collect();
-    let last = |(of, _): &&(&NamespaceReleases, _)| of.blocked_since.as_ref().map(|it| it.0);
-    let Some((of, held)) = all.iter().max_by_key(last) else {
+    let all = situations(facts);
+    let Some((of, held)) = all.first() else {
         return Some(Wanted::new(kind, false, Reason::InSync, ""));
     };
     let others = match all.len().saturating_sub(1) {
