@@ -42,8 +42,9 @@ pub(super) fn script_is_run() -> Rule {
         .field_path(".postInstallScript")
 }
 
-/// A shebang with an absolute path, in a text of CEL. A byte order mark before it and line ends of Windows are not sent.
-const SHEBANG: &str = r"^\uFEFF?#![ \\t]*/[!-~]+([ \\t\\r\\n]|$)";
+/// A shebang with an absolute path, in a text of CEL, as `names_interpreter` of the crate `hosting-types` has it. A byte
+/// order mark before it and line ends of Windows are not sent.
+const SHEBANG: &str = r"^\uFEFF?#![ \\t]*/[!-~]+([ \\t\\n]|\\r\\n|$)";
 
 /// The rule of a spec: a script for Linux says what runs it. One that lies elsewhere is looked at before the order.
 pub(super) fn script_has_shebang() -> Rule {
@@ -58,7 +59,7 @@ pub(super) fn script_has_shebang() -> Rule {
 /// The rule of a spec of a host, where bash runs the script: a shebang is not needed, and one that is there is right.
 pub(super) fn shebang_is_right() -> Rule {
     Rule::new(format!(
-        "!has(self.postInstallScript) || !has(self.postInstallScript.value) || !self.postInstallScript.value.startsWith('#!') || self.postInstallScript.value.matches('{SHEBANG}')"
+        "!has(self.postInstallScript) || !has(self.postInstallScript.value) || !self.postInstallScript.value.matches('^\\uFEFF?#!') || self.postInstallScript.value.matches('{SHEBANG}')"
     ))
     .message("the shebang of postInstallScript.value must name an absolute path, such as #!/bin/bash")
     .field_path(".postInstallScript")

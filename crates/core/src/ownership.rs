@@ -52,6 +52,14 @@ impl Claimant {
             false => format!("{kind} of another namespace"),
         }
     }
+
+    /// What somebody of a namespace can do against the conflict. They cannot see the objects of others.
+    pub fn remedy(&self, namespace: &str) -> &'static str {
+        match self.namespace == namespace {
+            true => "delete one of the two",
+            false => "delete this one, or ask who runs the account",
+        }
+    }
 }
 
 #[cfg(test)]
@@ -84,6 +92,8 @@ mod tests {
             claimant.named("ServerTag", "other"),
             "ServerTag of another namespace"
         );
+        assert_eq!(claimant.remedy("n"), "delete one of the two");
+        assert!(claimant.remedy("other").starts_with("delete this one,"));
     }
 
     #[test]

@@ -22,29 +22,6 @@ use hosting_types::{
 /// The most entries of `errors` that are kept.
 const FIELDS: usize = 16;
 
-/// The fields of an order and of an installation.
-const NAMES: [&str; 19] = [
-    "contractId",
-    "data",
-    "hostname",
-    "instanceType",
-    "ipxeScriptUrl",
-    "isBase64",
-    "kernelParams",
-    "key",
-    "location",
-    "name",
-    "os",
-    "overflow",
-    "partitions",
-    "postInstallScript",
-    "slug",
-    "sshKey",
-    "tags",
-    "userData",
-    "value",
-];
-
 /// The longest wait that is honoured.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -191,7 +168,7 @@ fn refusal(status: StatusCode, body: &[u8], hidden: &Hidden) -> Refusal {
             refusal.fields = fields(&record);
             if hidden.hides_words() {
                 refusal.message = HIDDEN_WORDS.to_owned();
-                refusal.fields = field_names(&record);
+                refusal.fields = field_names(&record, hidden);
             } else {
                 refusal.code = record.number("errorCode");
             }
@@ -228,12 +205,12 @@ fn fields(record: &Record<'_>) -> Vec<(String, String)> {
 }
 
 /// The fields of the request that an error record names, without what it says of them. Any other name may be a secret.
-fn field_names(record: &Record<'_>) -> Vec<(String, String)> {
+fn field_names(record: &Record<'_>, hidden: &Hidden) -> Vec<(String, String)> {
     let named = record.records("errors").into_iter().take(FIELDS);
     let named = named.map(|field| field.raw_text("property").to_owned());
     let is_field = |name: &String| {
         let mut parts = name.split(['.', '[', ']']).filter(|part| !part.is_empty());
-        parts.all(|part| NAMES.contains(&part) || part.parse::<u8>().is_ok())
+        parts.all(|part| hidden.was_field(part) || part.parse::<u8>().is_ok())
     };
     let named = named.filter(|name| !name.is_empty() && is_field(name));
     named.map(|name| (String::new(), name)).collect()

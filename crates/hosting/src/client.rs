@@ -171,8 +171,8 @@ impl Client {
     }
 
     /// Makes one call, with at most one request.
-    pub(super) async fn call(&self, mut call: Call<'_>) -> Result<Answer, Error> {
-        let secrets = std::mem::take(&mut call.secrets);
+    pub(super) async fn call(&self, call: Call<'_>) -> Result<Answer, Error> {
+        let hidden = Hidden::new(&self.inner.key, &call.secrets, call.body.as_deref());
         let idempotent = call.idempotent;
         let shows_key = call.shows_key();
         let request = self.request(call)?;
@@ -182,12 +182,7 @@ impl Client {
             request.caps,
         );
         let result = match self.inner.transport.send(request).await {
-            Ok(response) => answer::sort(
-                response,
-                caps,
-                Hidden::new(&self.inner.key, &secrets),
-                idempotent,
-            ),
+            Ok(response) => answer::sort(response, caps, hidden, idempotent),
             Err(error) => Err(answer::broken(error, idempotent)),
         };
         let result = result.map_err(|error| match error {

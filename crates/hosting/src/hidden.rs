@@ -1,6 +1,8 @@
 //! Masks our own secrets (the API key and those that a call carried) in every text
 //! that comes from outside.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use hosting_types::{
@@ -35,16 +37,24 @@ pub(super) struct Hidden {
     short: Vec<SecretText>,
     /// Any word may be a secret, in whatever spelling.
     hides_words: bool,
+    /// The names of the fields that were sent, where words are hidden.
+    fields: BTreeSet<String>,
 }
 
 impl Hidden {
     #[expect(clippy::disallowed_methods, reason = "this masks what echoes it")]
-    pub(super) fn new(key: &ApiKey, secrets: &[SecretText]) -> Self {
+    pub(super) fn new(key: &ApiKey, secrets: &[SecretText], sent: Option<&[u8]>) -> Self {
+        let hides_words = secrets.iter().any(SecretText::is_referred_to);
+        let mut fields = BTreeSet::new();
+        if let Some(Ok(body)) = sent.filter(|_| hides_words).map(serde_json::from_slice) {
+            add_fields(&body, &mut fields);
+        }
         let mut hidden = Self {
             key: Piece::new(key.expose(), KEY),
             own: Vec::new(),
             short: Vec::new(),
-            hides_words: secrets.iter().any(SecretText::is_referred_to),
+            hides_words,
+            fields,
         };
         for secret in secrets {
             hidden.add(secret.expose());
@@ -91,6 +101,11 @@ impl Hidden {
         self.hides_words
     }
 
+    /// Whether a field of this name was sent. It is not known where no word is hidden.
+    pub(super) fn was_field(&self, name: &str) -> bool {
+        self.fields.contains(name)
+    }
+
     /// A name, a word, an address: cleaned and capped, with certain secrets masked.
     pub(super) fn text(&self, text: &str, cap: usize) -> String {
         let text = clean(text, SEARCHED);
@@ -117,6 +132,20 @@ impl Hidden {
                 .collect(),
             other => other.clone(),
         }
+    }
+}
+
+/// The names of the fields of a body, at any depth.
+fn add_fields(value: &Value, fields: &mut BTreeSet<String>) {
+    match value {
+        Value::Array(entries) => entries.iter().for_each(|entry| add_fields(entry, fields)),
+        Value::Object(entries) => {
+            for (name, value) in entries {
+                fields.insert(name.clone());
+                add_fields(value, fields);
+            }
+        }
+        _ => {}
     }
 }
 

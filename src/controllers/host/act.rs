@@ -1,6 +1,6 @@
 //! Carries out one effect, and returns how it ended and what was observed.
 
-use super::{HostContext, installs, look_around};
+use super::{HostContext, install_log, installs, look_around};
 use crate::{
     account::{Account, Permit},
     controllers::{live_account::live_account, power::create_command},
@@ -35,7 +35,7 @@ pub(super) async fn act(
             Box::pin(installs::install(ctx, facts, account, permit, new)).await
         }
         (Effect::ReadLog { pages }, _, Some(permit)) => {
-            installs::read_log(facts, permit, *pages).await
+            install_log::read_log(facts, permit, *pages).await
         }
         (Effect::Power { name, action }, Some(account), _) => {
             switch(ctx, facts, account, name, *action).await

@@ -4,6 +4,7 @@
 //! goes out once, between two looks. A ServerCommand switches it.
 
 mod act;
+mod install_log;
 mod installs;
 mod note;
 mod texts;

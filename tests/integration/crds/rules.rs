@@ -2,6 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hosting_types::{
+    SshKeyId,
+    host::{HostInstall, InstallForm},
+    secret::SecretText,
+    server::{Order, SystemChoice, SystemFamily},
+};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client, ResourceExt};
@@ -317,4 +323,84 @@ async fn a_request_can_be_mended_until_a_machine_was_ordered() {
         }
         let _ = api.delete(&name, &DeleteParams::default()).await;
     }
+}
+
+/// Scripts with a shebang, right or not: the schema takes what a request takes.
+#[tokio::test]
+async fn the_schema_and_the_request_agree_on_a_shebang() {
+    let cluster = installed().await;
+    let namespace = cluster.namespace("shebangs").await;
+    let client = cluster.client().await;
+    let spec = json!({
+        "BareMetalServer": {"location": "a", "instanceType": "b", "os": {"slug": "debian-13"}},
+        "DedicatedHost": {"hostID": 1, "os": {"slug": "debian-13"}},
+    });
+    let scripts = [
+        "#!/bin/sh\ntrue",
+        "#!/bin/sh",
+        "#!/bin/sh -eu\r\ntrue\r\n",
+        "#! \t/bin/sh\ttrue",
+        "\u{feff}#!/bin/sh\ntrue",
+        "true",
+        " #!/bin/sh\ntrue",
+        "#!sh\ntrue",
+        "#!/\ntrue",
+        "#!\n/bin/sh\ntrue",
+        "#!/bin/sh\rtrue",
+        "#!/bin/sh\r",
+        "#!/bin/sh\u{e9}\ntrue",
+        "\u{feff}#!sh\ntrue",
+        "\u{feff}\u{feff}#!/bin/sh\ntrue",
+    ];
+    let mut differs = Vec::new();
+    let kinds: [(&str, IsRight); 2] = [
+        ("BareMetalServer", is_right_for_a_server),
+        ("DedicatedHost", is_right_for_a_host),
+    ];
+    for (kind, is_right) in kinds {
+        let api = api(&client, kind, &namespace);
+        for script in scripts {
+            let mut object = json!({"apiVersion": "flexmetal.dev/v1alpha1", "kind": kind,
+                "metadata": {"name": "a"}, "spec": spec[kind]});
+            object["spec"]["postInstallScript"] = json!({"value": script});
+            let told = create(&api, object).await;
+            if told.is_ok() != is_right(script) {
+                differs.push(format!("{kind} {script:?}: {told:?}"));
+            }
+        }
+    }
+    assert!(differs.is_empty(), "{differs:#?}");
+}
+
+/// Whether a request with this script is right.
+type IsRight = fn(&str) -> bool;
+
+fn runnable(script: &str) -> SecretText {
+    SystemFamily::Linux.runnable(&SecretText::new(script))
+}
+
+fn is_right_for_a_server(script: &str) -> bool {
+    let order = Order {
+        name: "a".to_owned(),
+        location: "a".to_owned(),
+        instance_type: "b".to_owned(),
+        os: SystemChoice::of_slug("debian-13"),
+        post_install_script: Some(runnable(script)),
+        ..Order::default()
+    };
+    order.check().is_ok()
+}
+
+fn is_right_for_a_host(script: &str) -> bool {
+    let install = HostInstall {
+        os_id: 1,
+        family: SystemFamily::Linux,
+        hostname: None,
+        kernel_params: Vec::new(),
+        post_install_script: Some(runnable(script)),
+        ssh_key: Some(SshKeyId::parse("01923b7e-0c1f-7d3a-9c52-0a1b2c3d4e5f").unwrap()),
+        quick_format: None,
+        form: InstallForm::default(),
+    };
+    install.check().is_ok()
 }

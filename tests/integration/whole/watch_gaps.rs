@@ -153,25 +153,35 @@ async fn listings_that_come_again_and_again_cost_the_provider_nothing() {
     judge(&world).await;
 }
 
-/// The operator still sees the key object that was there before, with the key that somebody wants to lock out.
-#[tokio::test]
-async fn a_key_that_was_replaced_unseen_is_not_installed() {
-    let (world, proxy) = with_proxy("rekeyed", Plan::default()).await;
+/// Replaces the key object `ops`, and the operator does not hear of it. Gives the new one.
+async fn replace_unseen(world: &World, proxy: &Proxy, letter: char) -> Value {
     let keys = world.things("SshKey");
-    keys.create(&deleting_key("ops", 'A')).await;
-    keys.wait_ready("ops", SOON).await;
     let hit = proxy.hits();
     proxy.fault(Fault::Hold, |call| {
         call.path.ends_with("/sshkeys") && call.query.contains("watch=true")
     });
     proxy.cut_watches();
-    hits(&proxy, hit + 1).await;
+    hits(proxy, hit + 1).await;
     let finalizers = json!({"metadata": {"finalizers": null}});
     keys.merge("ops", &finalizers).await;
     keys.delete("ops").await;
     keys.wait_gone("ops", SOON).await;
-    let replaced = keys.create(&deleting_key("ops", 'B')).await;
-    world.create(&server_with("web", &["ops"])).await;
+    keys.create(&deleting_key("ops", letter)).await
+}
+
+/// The operator still sees the key object that was there before, with the key that somebody wants to lock out.
+#[tokio::test]
+async fn a_key_that_was_replaced_unseen_is_not_installed() {
+    let (world, proxy) = with_proxy("rekeyed", Plan::default()).await;
+    let quick = json!({"installSeconds": 2});
+    world.simulator.settings(&quick).await;
+    let keys = world.things("SshKey");
+    keys.create(&deleting_key("ops", 'A')).await;
+    keys.wait_ready("ops", SOON).await;
+    let replaced = replace_unseen(&world, &proxy, 'B').await;
+    let mut web = server_with("web", &["ops"]);
+    web["spec"]["install"] = json!({"revision": 1});
+    world.create(&web).await;
     let tried = |object: &Value| {
         let outcome = &object["status"]["records"]["order"]["outcome"];
         outcome.is_string().then_some(())
@@ -184,5 +194,29 @@ async fn a_key_that_was_replaced_unseen_is_not_installed() {
     let order = &ready["status"]["records"]["order"];
     assert_eq!(order["keyUIDs"], json!([uid(&replaced)]), "{order:#}");
     assert_eq!(orders(&world).await, 1);
+
+    // The same before a machine is installed again.
+    replace_unseen(&world, &proxy, 'C').await;
+    let spec = json!({"spec": {"install": {"revision": 2}}});
+    world.merge("web", &spec).await;
+    world
+        .wait_for_condition("web", "Synced", "False", Some("ChecksFailed"), SOON)
+        .await;
+    assert_eq!(reinstallations(&world).await, 0, "the key is another one");
+    hears_again(&proxy);
+    let finished = |object: &Value| {
+        let last = &object["status"]["install"]["last"];
+        (last["revision"] == 2 && last["result"] == "Finished").then_some(())
+    };
+    world.wait_for("web", "finished", SOON, finished).await;
+    assert_eq!(reinstallations(&world).await, 1);
     judge(&world).await;
+}
+
+async fn reinstallations(world: &World) -> usize {
+    let ledger = world.simulator.ledger().await;
+    ledger
+        .iter()
+        .filter(|call| call["method"] == "PATCH")
+        .count()
 }

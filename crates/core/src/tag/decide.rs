@@ -84,8 +84,9 @@ fn keep(facts: &Facts) -> Decision {
     };
     if let Some(owner) = &facts.rivals.owner {
         let message = format!(
-            "the tag {wanted:?} of this account belongs to the older {}: delete one of the two; this one takes over when that one is gone",
-            owner.named("ServerTag", facts.subject.namespace())
+            "the tag {wanted:?} of this account belongs to the older {}: {}; this one takes over when that one is gone",
+            owner.named("ServerTag", facts.subject.namespace()),
+            owner.remedy(facts.subject.namespace())
         );
         return hold(
             facts,

@@ -75,9 +75,10 @@ fn keep(facts: &Facts) -> Decision {
     }
     if let Some(owner) = &facts.rivals.owner {
         let message = format!(
-            "the whitelist of key {} of this account belongs to the older {}: delete one of the two; this one takes over when that one is gone",
+            "the whitelist of key {} of this account belongs to the older {}: {}; this one takes over when that one is gone",
             facts.key(),
-            owner.named("IpWhitelist", facts.subject.namespace())
+            owner.named("IpWhitelist", facts.subject.namespace()),
+            owner.remedy(facts.subject.namespace())
         );
         return needs_person(Reason::OwnershipConflict, message);
     }

@@ -113,14 +113,14 @@ async fn of_what_a_user_refers_to_no_word_is_told_in_any_spelling() {
     };
     let field = |name: &str| json!({"property": name, "message": "near c4nary"});
     let echo = json!({"errorCode": 4711, "errorMessage": "c4nary, or YzRuYXJ5",
-        "errors": [field("postInstallScript"), field("os.kernelParams[0].value"), field("c4nary")]});
+        "errors": [field("postInstallScript"), field("os.slug[0]"), field("os.c4nary"), field("c4nary")]});
     let (client, _) = Script::client(vec![Ok(answer(422, echo.to_string()))]);
     let OrderOutcome::Refused(error) = client.order(&order, ORDER_TAG).await else {
         panic!("it is refused")
     };
     assert_eq!(
         error.explain(),
-        "the hosting API refused the request: status 422: hidden, because a text that was sent came from a Secret or ConfigMap (postInstallScript; os.kernelParams[0].value)"
+        "the hosting API refused the request: status 422: hidden, because a text that was sent came from a Secret or ConfigMap (postInstallScript; os.slug[0])"
     );
     assert!(!format!("{error:?}").contains("c4nary"));
     let mut failed = record();

@@ -245,8 +245,9 @@ fn is_its_host(facts: &Facts, name: &str, host: &DedicatedHost) -> Result<(), Ca
     let number = host.spec.host_id;
     if let Some(owner) = &facts.rivals.owner {
         let message = format!(
-            "spec.targetRef: {} has host {number} already, and is older, so nothing is sent; delete one of the two",
-            owner.named("DedicatedHost", facts.subject.namespace())
+            "spec.targetRef: {} has host {number} already, and is older, so nothing is sent; {}",
+            owner.named("DedicatedHost", facts.subject.namespace()),
+            owner.remedy(facts.subject.namespace())
         );
         return Err(Cause::needs_person(Reason::OwnershipConflict, message));
     }

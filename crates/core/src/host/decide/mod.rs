@@ -122,8 +122,8 @@ fn against_looking(facts: &Facts) -> Option<Cause> {
         );
         return Some(Cause::needs_person(Reason::NotAllowed, text));
     }
-    let owner = facts.rivals.owner.as_ref()?;
-    let owner = owner.named("DedicatedHost", subject.namespace());
+    let rival = facts.rivals.owner.as_ref()?;
+    let owner = rival.named("DedicatedHost", subject.namespace());
     if !facts.is_owner_known {
         // No conflict yet: nothing that is asked for is used up by it.
         let text = format!(
@@ -133,8 +133,9 @@ fn against_looking(facts: &Facts) -> Option<Cause> {
         return Some(Cause::waits(Reason::Pending, text));
     }
     let text = format!(
-        "spec.hostID: {owner} has host {} already, and is older; delete one of the two",
-        facts.number()
+        "spec.hostID: {owner} has host {} already, and is older; {}",
+        facts.number(),
+        rival.remedy(subject.namespace())
     );
     Some(Cause::needs_person(Reason::OwnershipConflict, text))
 }
