@@ -209,6 +209,7 @@ impl Account {
             last_error: None,
             list_errors: Default::default(),
             is_unreachable: false,
+            answers_since: None,
             no_orders: self.why_no_orders(),
             defaults: settings.defaults,
             install_form: settings.install_form,
@@ -230,6 +231,7 @@ impl Account {
             key = state.key.state().clone();
             view.proof = state.machines.proof().cloned();
             view.is_unreachable = state.schedule.is_unreachable();
+            view.answers_since = state.schedule.answers_since();
             let of_orders = [List::Catalogue, List::Servers];
             let list_error = of_orders.map(|list| errors[list as usize].clone());
             let list_error = list_error.into_iter().flatten().next();

@@ -7,8 +7,8 @@ use super::{
     machines::{Machines, Touched},
     reading::steady_now,
     room::Part,
-    schedule::Schedule,
-    turns::Turns,
+    schedule::{self, Schedule},
+    turns::{LONGEST_PAUSE, Turns},
     users::Audience,
 };
 use crate::runtime::clock;
@@ -165,6 +165,11 @@ impl Live {
     }
 }
 
+/// How long a call may wait for its answer before that is a sign.
+const UNANSWERED: Duration = Duration::from_secs(4);
+/// A shorter pause that the provider asks for is not shown.
+const SHOWN_PAUSE: Duration = Duration::from_secs(10);
+
 impl Core {
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -182,7 +187,7 @@ impl Core {
         self.turns.wait(lane).await;
         // It may have been refused while this call waited.
         self.check_key()?;
-        let result = call.await;
+        let result = self.answer_to(call).await;
         self.record_answer(by, result.as_ref().map(drop));
         result
     }
@@ -194,9 +199,63 @@ impl Core {
         call: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
         self.turns.wait(Lane::Resolve).await;
-        let result = call.await;
+        let result = self.answer_to(call).await;
         self.record_answer(by, result.as_ref().map(drop));
         result
+    }
+
+    /// Waits for the answer to a call. While it does not come, the account is checked; where that has no answer either,
+    /// conditions say so.
+    pub(crate) async fn answer_to<T>(&self, call: impl Future<Output = T>) -> T {
+        let mut call = std::pin::pin!(call);
+        loop {
+            if let Ok(answer) = tokio::time::timeout(UNANSWERED, &mut call).await {
+                return answer;
+            }
+            self.doubt();
+            let mut state = self.state();
+            let is_silent = state.schedule.is_doubted_for(UNANSWERED, clock::now().mono);
+            let why = schedule::silence(2 * UNANSWERED);
+            let is_news = is_silent && state.schedule.interrupt(Duration::ZERO, why);
+            drop(state);
+            if is_news {
+                self.tell_users();
+            }
+        }
+    }
+
+    /// A call of an object, or a look at a list, ended in this way.
+    pub(crate) fn judge(&self, error: &Error) {
+        if error.is_outage() {
+            self.doubt();
+        }
+    }
+
+    /// It may be that the account does not answer.
+    pub(crate) fn doubt(&self) {
+        let mut state = self.state();
+        let spacing = state.times().unwrap_or_default().active_poll_interval;
+        if state.schedule.doubt(clock::now().mono, spacing) {
+            drop(state);
+            self.replan.notify_one();
+        }
+    }
+
+    /// The provider wants no calls for so long.
+    fn slow_down(&self, error: &Error) {
+        let pause = error.retry_after();
+        self.turns.slow_down(pause);
+        let Some(pause) = pause.filter(|pause| *pause >= SHOWN_PAUSE) else {
+            return;
+        };
+        let (pause, now) = (pause.min(LONGEST_PAUSE), clock::now());
+        let until = now.wall.saturating_add_unsigned(pause.as_secs());
+        let why = schedule::pause(error, until);
+        let is_news = self.state().schedule.interrupt(now.mono + pause, why);
+        match is_news {
+            true => self.tell_users(),
+            false => self.replan.notify_one(),
+        }
     }
 
     /// The refusal, while the key is refused.
@@ -213,7 +272,7 @@ impl Core {
         if let Err(error) = result
             && (matches!(error, Error::RateLimited(_)) || error.retry_after().is_some())
         {
-            self.turns.slow_down(error.retry_after());
+            self.slow_down(error);
         }
         let refusal = match result {
             Ok(()) => None,
@@ -221,14 +280,23 @@ impl Core {
             Err(_) => return,
         };
         let is_refused = refusal.is_some();
-        let is_news = {
+        let now = clock::now().mono;
+        let (is_news, is_sooner) = {
             let mut state = self.state();
-            match refusal {
+            let spacing = state.times().unwrap_or_default().active_poll_interval;
+            let is_news = match refusal {
                 _ if !state.uses(by) => false,
-                Some(refusal) => state.key.rejected(refusal, clock::now().mono),
+                Some(refusal) => state.key.rejected(refusal, now),
                 None => state.key.accepted(),
+            };
+            if is_news && !is_refused {
+                state.schedule.answers_again(now);
             }
+            (is_news, state.schedule.answered(now, spacing))
         };
+        if is_sooner {
+            self.replan.notify_one();
+        }
         if is_news && is_refused {
             // Nobody waits for a call that cannot be made: the refusal is their answer.
             let dismissed = self.turns.dismiss();

@@ -203,12 +203,8 @@ impl Account {
         permit
             .reservations
             .sent(permit.reservation, order_tag, sent);
-        let outcome = permit
-            .permit
-            .connection()
-            .client
-            .order(order, order_tag)
-            .await;
+        let client = &permit.permit.connection().client;
+        let outcome = core.answer_to(client.order(order, order_tag)).await;
         match &outcome {
             OrderOutcome::Created(server) => {
                 core.record_answer(permit.permit.connection(), Ok(()));
@@ -223,7 +219,8 @@ impl Account {
                         .note(Demand::of(order), mark, clock::now().mono);
                 }
             }
-            OrderOutcome::NotSent(_) | OrderOutcome::Unknown(_) => {}
+            OrderOutcome::NotSent(error) => core.judge(error),
+            OrderOutcome::Unknown(_) => core.doubt(),
         }
         // In a former session it is in a snapshot that nobody looks at.
         let is_seen = permit.is_seen_by(self);

@@ -19,6 +19,7 @@ pub(crate) enum Round {
 /// When the last round of each sort ended, whatever came of it; of reads of pending servers also when it began.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tried {
+    probe: Option<Duration>,
     proof: Option<Duration>,
     poll: Option<Duration>,
     pending: Option<(Duration, Duration)>,
@@ -28,16 +29,16 @@ impl Tried {
     /// A round has ended.
     pub(crate) fn record(&mut self, round: Round, began: Duration, ended: Duration) {
         match round {
-            Round::Probe => {}
+            Round::Probe => self.probe = Some(ended),
             Round::Proof => self.proof = Some(ended),
             Round::Poll => self.poll = Some(ended),
             Round::Pending => self.pending = Some((began, ended)),
         }
     }
 
-    fn last(&self, round: Round) -> Option<Duration> {
+    pub(crate) fn last(&self, round: Round) -> Option<Duration> {
         match round {
-            Round::Probe => None,
+            Round::Probe => self.probe,
             Round::Proof => self.proof,
             Round::Poll => self.poll,
             Round::Pending => self.pending.map(|(_, ended)| ended),
@@ -51,6 +52,8 @@ pub(crate) struct Pace {
     pub(crate) key: KeyState,
     /// When a refused key may be probed.
     pub(crate) probe_at: Duration,
+    /// When it may be checked whether the account answers, which the calls of its objects leave open.
+    pub(crate) check_at: Option<Duration>,
     /// No round before this moment, after failures.
     pub(crate) retry_at: Duration,
     pub(crate) started: Duration,
@@ -133,6 +136,7 @@ pub(crate) fn next(pace: &Pace) -> (Duration, Round) {
         read.max(tried.unwrap_or(read))
     });
     let rounds = [
+        pace.check_at.map(|at| (at, Round::Probe)),
         Some((proof, Round::Proof)),
         poll.map(|at| (at, Round::Poll)),
         read.map(|at| (at, Round::Pending)),
@@ -159,6 +163,7 @@ mod tests {
         Pace {
             key: KeyState::Accepted,
             probe_at: Duration::ZERO,
+            check_at: None,
             retry_at: Duration::ZERO,
             started: secs(10),
             in_use: true,
@@ -226,6 +231,22 @@ mod tests {
         turns.truncate(3);
         turns.sort_by_key(|round| format!("{round:?}"));
         assert_eq!(turns, [Round::Pending, Round::Poll, Round::Proof]);
+    }
+
+    #[test]
+    fn check_goes_ahead_of_its_time_and_keeps_no_round_from_its_turn() {
+        let mut doubted = Pace {
+            check_at: Some(secs(30)),
+            ..pace()
+        };
+        assert_eq!(next(&doubted), (secs(30), Round::Probe));
+        doubted.retry_at = secs(31);
+        assert_eq!(next(&doubted), (secs(31), Round::Probe));
+        doubted.now = secs(900);
+        doubted.tried.record(Round::Probe, secs(899), secs(899));
+        assert_eq!(next(&doubted).1, Round::Poll);
+        doubted.tried.record(Round::Poll, secs(900), secs(900));
+        assert_eq!(next(&doubted).1, Round::Probe);
     }
 
     #[test]

@@ -420,6 +420,12 @@ impl Accounts {
         }
     }
 
+    /// Since when the account has answers again; None: it never lacked them, or there is no connection.
+    pub fn answers_since(&self, key: &AccountKey) -> Option<Duration> {
+        let (live, _) = self.get(key)?.connected()?;
+        live.core.state().schedule.answers_since()
+    }
+
     /// How the account stands, given the machines that it was known by. None without a connection.
     pub fn report(&self, key: &AccountKey, known: &[KnownServer]) -> Option<AccountReport> {
         let (live, _) = self.get(key)?.connected()?;

@@ -107,8 +107,13 @@ impl Core {
             state.machines.recount();
         }
         let is_untried = *state.key.state() == KeyState::Untried;
+        let since = state.schedule.answers_since();
         let is_news = state.schedule.conclude(round, result, now.mono, is_untried);
+        let is_back = state.schedule.answers_since() != since;
         drop(state);
+        if is_back {
+            self.lists.try_again();
+        }
         if is_news {
             self.tell_users();
         }

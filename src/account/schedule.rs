@@ -12,7 +12,9 @@ use flexmetal_core::{
     },
     backoff::Backoff,
 };
+use hosting::READ_TIMEOUT;
 use hosting_types::{Error, list::Gap};
+use jiff::Timestamp;
 use std::{collections::HashMap, time::Duration};
 
 /// Longest pause after failures.
@@ -74,8 +76,16 @@ pub(crate) struct Schedule {
     backoff: Backoff,
     /// The end of the pause, with its jitter.
     retry_at: Duration,
+    /// When it is checked whether the account answers; None: nothing speaks against it.
+    check_at: Option<Duration>,
+    /// Until when the provider wants no calls.
+    paused_until: Duration,
+    /// Since when the account has answers again; None: it never lacked them.
+    answers_since: Option<Duration>,
     jitter: f64,
     error: LastError,
+    /// The round that failed last, and when; None: none fails.
+    failed: Option<(Round, Duration)>,
     /// Whether the last listing of all showed a record twice. Polls go on then.
     is_repeated: bool,
 }
@@ -90,8 +100,12 @@ impl Schedule {
             tried: Tried::default(),
             backoff: Backoff::default(),
             retry_at: Duration::ZERO,
+            check_at: None,
+            paused_until: Duration::ZERO,
+            answers_since: None,
             jitter: 1.0,
             error: LastError::default(),
+            failed: None,
             is_repeated: false,
         }
     }
@@ -108,6 +122,7 @@ impl Schedule {
         pace::next(&Pace {
             key: key.state().clone(),
             probe_at: key.probe_at(),
+            check_at: self.check_at,
             retry_at: self.retry_at,
             started: self.started,
             in_use: self.in_use,
@@ -169,9 +184,63 @@ impl Schedule {
         self.error.get()
     }
 
+    /// Since when the account has answers again; None: it never lacked them.
+    pub(crate) fn answers_since(&self) -> Option<Duration> {
+        self.answers_since
+    }
+
+    /// The key works again.
+    pub(crate) fn answers_again(&mut self, now: Duration) {
+        self.answers_since = Some(now);
+    }
+
+    /// A call failed, or has no answer for long, and that may be the account: it is read ahead of its time, once in this
+    /// time at most. Returns whether that is news.
+    pub(crate) fn doubt(&mut self, now: Duration, spacing: Duration) -> bool {
+        // What fails already is tried again at its own pace.
+        if self.check_at.is_some() || self.failed.is_some() {
+            return false;
+        }
+        let last = self.tried.last(Round::Probe);
+        self.check_at = Some(last.map_or(now, |last| now.max(last + spacing)));
+        true
+    }
+
+    /// Whether that read is due for so long, and no call had an answer since.
+    pub(crate) fn is_doubted_for(&self, time: Duration, now: Duration) -> bool {
+        self.check_at.is_some_and(|at| at + time <= now)
+    }
+
+    /// A call had an answer: nothing speaks against the account any more, and where its rounds fail the next one need not
+    /// wait, once in this time at most. Returns whether that is news.
+    pub(crate) fn answered(&mut self, now: Duration, spacing: Duration) -> bool {
+        // What is shown is over when a round says so.
+        let is_shown = self.error.get().is_some();
+        self.check_at = self.check_at.filter(|at| is_shown || now < *at);
+        let at = self.failed.map(|(_, last)| now.max(last + spacing));
+        let at = at.filter(|at| *at < self.retry_at);
+        self.retry_at = at.unwrap_or(self.retry_at);
+        at.is_some()
+    }
+
+    /// Conditions show this, until a round has an answer after this moment. Returns whether that is news.
+    pub(crate) fn interrupt(&mut self, until: Duration, why: (Reason, String)) -> bool {
+        if until > self.paused_until {
+            self.paused_until = until;
+            self.check_at = Some(until);
+        }
+        let before = self.error.reason();
+        self.error.set(why);
+        before != self.error.reason()
+    }
+
     /// Whether the servers have not been seen for a while.
     pub(crate) fn is_unreachable(&self) -> bool {
         self.error().is_some() && !self.is_repeated
+    }
+
+    fn is_failing_otherwise(&self) -> bool {
+        self.failed.is_some_and(|(round, _)| round != Round::Probe)
     }
 
     /// Keeps count of failures. One alone says nothing; it is shown when it lasts, or at once where
@@ -192,13 +261,25 @@ impl Schedule {
         if round == Round::Poll && result.is_ok() {
             self.polled = Some(now);
         }
+        if round == Round::Probe && result.is_ok() {
+            self.check_at = self.check_at.filter(|at| began < *at);
+        }
         match result {
             // Others say nothing of the list of all.
             Ok(()) if self.is_repeated => {}
+            // That the account answers does not show that its servers can be listed: that comes next.
+            Ok(()) if round == Round::Probe && self.is_failing_otherwise() => {
+                self.retry_at = Duration::ZERO;
+            }
             Ok(()) => {
                 self.backoff.reset();
+                self.failed = None;
                 self.retry_at = Duration::ZERO;
-                self.error.clear();
+                // An answer to a call that was on its way does not end a pause.
+                if now >= self.paused_until && self.error.get().is_some() {
+                    self.answers_again(now);
+                    self.error.clear();
+                }
             }
             // The breaker has its own pace and its own reason.
             Err(Gap::Failed(Error::AccessDenied(_))) => self.error.clear(),
@@ -213,6 +294,7 @@ impl Schedule {
                     _ => (6, Duration::ZERO, SHORT_PAUSE),
                 };
                 let pause = self.backoff.fail(now, longest).max(shortest);
+                self.failed = Some((round, now));
                 self.retry_at = now + pause.mul_f64(self.jitter);
                 let shown = explain(&error);
                 tracing::debug!(?round, failures = self.backoff.failures(), "{}", shown.1);
@@ -224,6 +306,27 @@ impl Schedule {
         // The words may differ from failure to failure; only the reason is news.
         before != self.error.reason()
     }
+}
+
+/// That calls wait for their answers, as conditions show it.
+pub(crate) fn silence(waited: Duration) -> (Reason, String) {
+    let text = format!(
+        "the hosting API does not answer: its calls have waited for {} by now; a read is given up after {}, and made again",
+        Interval(waited),
+        Interval(READ_TIMEOUT),
+    );
+    (Reason::ProviderUnreachable, text)
+}
+
+/// That the provider wants no calls until this moment, as conditions show it.
+pub(crate) fn pause(error: &Error, until: i64) -> (Reason, String) {
+    let reason = match error {
+        Error::RateLimited(_) => Reason::RateLimited,
+        _ => Reason::ProviderUnreachable,
+    };
+    let until = Timestamp::from_second(until).unwrap_or_default();
+    let text = format!("{}; no call is made until {until}", error.explain());
+    (reason, text)
 }
 
 /// A failure as conditions show it.

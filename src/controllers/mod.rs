@@ -9,6 +9,7 @@ pub mod ssh_key;
 pub mod tag;
 pub mod whitelist;
 
+mod awaiting;
 pub mod context;
 pub mod drive;
 pub mod events;

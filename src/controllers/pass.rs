@@ -111,6 +111,9 @@ impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {
         let acting_since = self.acting_since().unwrap_or(now.mono);
         self.objects.remember(uid, |memory| {
             memory.leads_since(acting_since);
+            if let Some(view) = facts.view() {
+                memory.answers_since(view.answers_since);
+            }
             memory.asked.note(asked, now.mono);
         });
         let sight = self.objects.sight(uid);

@@ -3,6 +3,7 @@
 use crate::backoff::LONGEST_PAUSE;
 use api::{Interval, Reason};
 use hosting_types::error::NotSent;
+use std::time::Duration;
 
 /// How many failures in a row status shows. One alone says nothing.
 pub const PERSISTS: u32 = 3;
@@ -13,6 +14,17 @@ pub fn is_accounts(reason: Reason) -> bool {
         reason,
         Reason::KeyRejected | Reason::ProviderUnreachable | Reason::RateLimited
     )
+}
+
+/// What ends a row of failures that came of the account: it has answers again. The same for every kind, so that all that
+/// waited is tried then.
+pub fn is_over_by_answers(
+    known: &mut Option<Duration>,
+    answers_since: Option<Duration>,
+    trouble: Option<&Trouble>,
+) -> bool {
+    let is_news = std::mem::replace(known, answers_since) != answers_since;
+    is_news && trouble.is_none_or(Trouble::is_accounts)
 }
 
 /// Why an effect failed.

@@ -138,6 +138,24 @@ impl Error {
         }
     }
 
+    /// Whether it says nothing of what was asked for, but that the API gives no answers of use now: none came, it failed,
+    /// or it asks for fewer requests.
+    pub fn is_outage(&self) -> bool {
+        match self {
+            Self::NotSent(why) => matches!(why, NotSent::Connect(_)),
+            Self::Interrupted(_)
+            | Self::RateLimited(_)
+            | Self::Server(_)
+            | Self::Unexpected(_)
+            | Self::Undecodable { .. }
+            | Self::TooLarge { .. } => true,
+            Self::Refused(_)
+            | Self::AccessDenied(_)
+            | Self::Forbidden { .. }
+            | Self::NotFound(_) => false,
+        }
+    }
+
     /// Whether the API may have carried out the call. `false` is certain, `true`
     /// is not.
     pub fn may_have_taken_effect(&self) -> bool {

@@ -78,6 +78,12 @@ impl ClientOptions {
     }
 }
 
+/// How long a read may take.
+pub const READ_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a change may take.
+pub const CHANGE_TIMEOUT: Duration = Duration::from_secs(180);
+
 #[derive(Clone, Copy)]
 struct Timeouts {
     order: Duration,
@@ -87,9 +93,9 @@ struct Timeouts {
 
 impl Timeouts {
     const USUAL: Self = Self {
-        order: Duration::from_secs(180),
-        read: Duration::from_secs(30),
-        mutation: Duration::from_secs(180),
+        order: CHANGE_TIMEOUT,
+        read: READ_TIMEOUT,
+        mutation: CHANGE_TIMEOUT,
     };
 }
 

@@ -51,7 +51,7 @@ pub mod transport;
 #[cfg(test)]
 mod tests;
 
-pub use client::{Client, ClientOptions};
+pub use client::{CHANGE_TIMEOUT, Client, ClientOptions, READ_TIMEOUT};
 pub use dial::Dial;
 pub use gate::Gates;
 pub use http::{ClientError, check_ca_bundle};

@@ -49,6 +49,9 @@ impl Core {
                     }
                 }
                 Err(error) => {
+                    if let Gap::Failed(error) = &error {
+                        self.judge(error);
+                    }
                     let is_refused = matches!(self.state().key.state(), KeyState::Rejected(_));
                     let now = clock::now().mono;
                     let woken = self.lists.failed(list, &error, is_refused, now);

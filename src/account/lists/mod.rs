@@ -242,6 +242,13 @@ impl Lists {
         }
     }
 
+    /// The account has answers again: no look waits for a pause after failures.
+    pub(crate) fn try_again(&self) {
+        for waiting in &mut self.state().waiting {
+            waiting.backoff.reset();
+        }
+    }
+
     /// An object wants nothing any more. A failure that nobody waits out is not shown.
     pub(crate) fn forget(&self, uid: &str) {
         for waiting in &mut self.state().waiting {

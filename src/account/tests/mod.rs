@@ -1,5 +1,6 @@
 //! The session over a fake provider, under paused time.
 
+mod answers;
 mod breaker;
 mod broken_lists;
 mod incarnations;

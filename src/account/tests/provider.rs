@@ -46,6 +46,8 @@ pub(super) struct World {
     pub(super) failing: bool,
     /// Whether orders hang for ever.
     pub(super) hanging: bool,
+    /// Whether no call has an answer before its time is over.
+    pub(super) silent: bool,
     /// The pause that is asked for with 429 and 503, in seconds; 0: seven.
     pub(super) pause: u64,
     /// What paths begin with to which the key has no right.
@@ -232,6 +234,7 @@ impl Transport for Provider {
     fn send(&self, request: Request) -> BoxFuture<'_, Result<Response, TransportError>> {
         let answer = self.answer(&request);
         let hangs = self.world().hanging && request.method == Method::POST;
+        let is_silent = self.world().silent;
         let pause = match self.world().pause {
             0 => 7,
             pause => pause,
@@ -239,6 +242,10 @@ impl Transport for Provider {
         async move {
             if hangs {
                 std::future::pending::<()>().await;
+            }
+            if is_silent {
+                tokio::time::sleep(request.deadline).await;
+                return Err(TransportError::Interrupted("no answer in time".into()));
             }
             // An answer takes a moment, so that others can come in between.
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;

@@ -27,7 +27,7 @@ pub(super) const SLOWEST: f64 = 0.5;
 /// How much the rate recovers each second, in calls per second.
 const RECOVERY: f64 = 0.1;
 /// The longest pause that the API may ask for.
-pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+pub(in crate::account) const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// Refusals that come together are one sign, not many.
 const ONE_SIGN: Duration = Duration::from_secs(1);
 /// The shortest wait, which rounding must not make zero of.

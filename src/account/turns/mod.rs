@@ -13,6 +13,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+pub(super) use bucket::LONGEST_PAUSE;
 pub use bucket::Rate;
 use flexmetal_core::account::{facts::Calls, lane::Lane};
 pub use permit::{Permit, Turn};

@@ -61,7 +61,10 @@ impl Permit {
             return Err(Error::NotSent(NotSent::Build(why.into())));
         }
         self.left -= 1;
-        let result = call(&self.connection.client).await;
+        let result = core.answer_to(call(&self.connection.client)).await;
+        if let Err(error) = &result {
+            core.judge(error);
+        }
         core.record_answer(&self.connection, result.as_ref().map(drop));
         result
     }

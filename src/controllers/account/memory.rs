@@ -26,6 +26,8 @@ pub struct Memory {
     pub(super) connected: Option<Ingredients>,
     /// The trials of another key than the one in use.
     pub(super) trials: Trials,
+    /// Since when the account has answers again, as far as those know.
+    pub(super) answers_since: Option<Duration>,
     /// The generation that was last looked at.
     pub(super) generation: Option<i64>,
     /// When a status was last written.

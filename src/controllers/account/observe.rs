@@ -76,6 +76,10 @@ pub async fn observe<K: AccountObject>(
         bundle,
         acknowledgements: acknowledgements(object.meta(), &status, clock::steady_wall()),
     };
+    let answers_since = ctx.accounts.answers_since(&key);
+    if std::mem::replace(&mut memory.answers_since, answers_since) != answers_since {
+        memory.trials.try_again();
+    }
     let (endpoint, connection) = connect(ctx, memory, &keys, &reading, now);
     let acknowledgements = keys.acknowledgements;
     let bundle = keys.bundle.fact.clone();

@@ -126,7 +126,9 @@ async fn pass(ctx: Arc<CommandContext>, seen: Seen<ServerCommand>) -> Again {
     let subject = &facts.subject;
     match ctx.prepare(subject, account.as_ref(), &decision, turn) {
         Next::Act(effect, permit) => {
-            let (ended, observation) = act(&ctx, &facts, account.as_ref(), effect, permit).await;
+            let asked = account.as_ref().filter(|_| permit.is_some());
+            let acting = act(&ctx, &facts, account.as_ref(), effect, permit);
+            let (ended, observation) = (ctx.awaiting(&*subject.object, asked, acting)).await;
             ctx.concluded(subject, ended, |memory| memory.note(observation))
                 .await
         }

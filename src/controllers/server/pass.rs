@@ -5,7 +5,7 @@ use super::{
     act::act,
     observe::{Gathered, observe},
     report, root_password,
-    turn::{self, Asked},
+    turn::{self, Asked, Permission},
 };
 use crate::{
     account::{Account, Caller},
@@ -120,7 +120,12 @@ async fn carry_out(ctx: &ServerContext, gathered: Gathered) -> Again {
         }
         Asked::Refused(observation) => root_password::refused(effect, observation),
         Asked::Now(permission) => {
-            Box::pin(act(ctx, &facts, account.as_ref(), effect, permission)).await
+            // An order and a release write a status of their own before they are sent.
+            let is_told = matches!(effect, Effect::Order(_) | Effect::Release { .. });
+            let calls = matches!(permission, Permission::Calls(_)) && !is_told;
+            let asked = account.as_ref().filter(|_| calls);
+            let acting = act(ctx, &facts, account.as_ref(), effect, permission);
+            Box::pin(ctx.awaiting(&*facts.object, asked, acting)).await
         }
     };
     if observation == Observation::Stale {

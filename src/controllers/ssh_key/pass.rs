@@ -44,7 +44,9 @@ pub(super) async fn pass(ctx: Arc<KeyContext>, shared: Shared, seen: Seen<SshKey
         Next::Rest(again) => return again,
         Next::Say(again) => again,
         Next::Act(effect, permit) => {
-            let (ended, observation) = act(&ctx, &shared, &facts, effect, permit).await;
+            let asked = account.as_ref().filter(|_| permit.is_some());
+            let acting = act(&ctx, &shared, &facts, effect, permit);
+            let (ended, observation) = (ctx.awaiting(&*subject.object, asked, acting)).await;
             return ctx
                 .concluded(subject, ended, |memory| memory.note(observation))
                 .await;

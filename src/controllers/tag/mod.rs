@@ -75,7 +75,9 @@ async fn pass(ctx: Arc<TagContext>, seen: Seen<ServerTag>) -> Again {
     let subject = &facts.subject;
     match ctx.prepare(subject, account.as_ref(), &decision, turn) {
         Next::Act(effect, permit) => {
-            let observation = act(&ctx, &facts, effect, permit).await;
+            let asked = account.as_ref().filter(|_| permit.is_some());
+            let acting = act(&ctx, &facts, effect, permit);
+            let observation = (ctx.awaiting(&*subject.object, asked, acting)).await;
             let mut own = subject.memory.own.clone();
             let ended = own.note(observation);
             ctx.concluded(subject, ended, |kept| *kept = own).await

@@ -81,7 +81,9 @@ async fn pass(ctx: Arc<WhitelistContext>, seen: Seen<IpWhitelist>) -> Again {
     let subject = &facts.subject;
     match ctx.prepare(subject, account.as_ref(), &decision, turn) {
         Next::Act(effect, permit) => {
-            let (own, ended) = act(&ctx, &facts, effect, permit).await;
+            let asked = account.as_ref().filter(|_| permit.is_some());
+            let acting = act(&ctx, &facts, effect, permit);
+            let (own, ended) = (ctx.awaiting(&*subject.object, asked, acting)).await;
             ctx.concluded(subject, ended, |kept| *kept = own).await
         }
         Next::Say(again) => ctx.say(subject, &decision, again, &TURNS).await,

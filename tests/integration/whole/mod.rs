@@ -35,6 +35,7 @@ mod namespace_end;
 mod neighbours;
 mod odd_answers;
 mod orphans;
+mod outages;
 mod outputs;
 mod owners;
 mod people_at_the_portal;

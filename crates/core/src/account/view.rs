@@ -57,6 +57,8 @@ pub struct View {
     pub list_errors: [Option<(Reason, String)>; List::ALL.len()],
     /// Whether the machines have not been seen for a while: polls fail. A list that fails is another matter.
     pub is_unreachable: bool,
+    /// Since when the account has answers again; None: it never lacked them, as far as this process knows.
+    pub answers_since: Option<Duration>,
     /// Why nothing may be ordered, though releases go on.
     pub no_orders: Option<(Reason, String)>,
     /// What its servers do where they do not say it themselves; None: that was not read yet.
@@ -97,6 +99,7 @@ impl View {
             last_error: None,
             list_errors: Default::default(),
             is_unreachable: false,
+            answers_since: None,
             no_orders: None,
             defaults: Some(Policies::default()),
             install_form: RequestForm::default(),

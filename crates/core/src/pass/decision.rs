@@ -15,6 +15,9 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use std::time::Duration;
 
+/// What a deleted object says whose next step waits for its turn.
+const WAITS_TO_END: &str = "the deletion waits for its turn at the account, or for a list of it; it goes on as soon as that is there";
+
 /// How long an object that needs nothing sleeps.
 const IDLE: Duration = Duration::from_secs(600);
 
@@ -256,8 +259,26 @@ impl<S: Clone + Default, E> Decision<S, E> {
             (Some(trouble), cause) if !cause.as_ref().is_some_and(needs_person) => {
                 Some(Cause::waits(trouble.reason, trouble.persistent()))
             }
+            (_, None) => self.waits_for_answers(subject),
             (_, cause) => cause.clone(),
         }
+    }
+
+    /// Nothing else is said of what waits: that its account has no answers, or of what is deleted that it waits at all.
+    fn waits_for_answers<K: Kind<Status = S>, T>(&self, subject: &Subject<K, T>) -> Option<Cause> {
+        let waits = self.effect.is_some() || self.wants.is_some() || self.wants_also.is_some();
+        let view = subject.view().filter(|_| waits)?;
+        if let Some((reason, message)) = view.last_error.clone() {
+            return Some(Cause::waits(reason, message));
+        }
+        if !subject.is_deleting() {
+            return None;
+        }
+        let trouble = subject.memory.trouble.as_ref();
+        Some(match trouble.filter(|_| self.effect.is_some()) {
+            Some(trouble) => Cause::waits(trouble.reason, trouble.persistent()),
+            None => Cause::waits(Reason::Progressing, WAITS_TO_END),
+        })
     }
 }
 

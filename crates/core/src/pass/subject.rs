@@ -11,7 +11,7 @@ use crate::{
     moment::Moment,
     patience::Patience,
     request::Asked,
-    trouble::Trouble,
+    trouble::{Trouble, is_over_by_answers},
 };
 use api::{Kind, Reason, conditions, names::OBJECT_FINALIZER};
 use std::{sync::Arc, time::Duration};
@@ -28,6 +28,8 @@ pub struct Memory<T> {
     pub backoff: Backoff,
     /// Why the last of them failed.
     pub trouble: Option<Trouble>,
+    /// Since when its account has answers again, as far as the above knows.
+    pub answers_since: Option<Duration>,
     /// Whether it has a place in the queue of its account.
     pub queued: bool,
     /// How often our finalizer was put back.
@@ -70,6 +72,14 @@ impl<T> Memory<T> {
             // Two that write against each other must not spin.
             Ended::Stale => drop(self.backoff.fail(now, LONGEST_PAUSE)),
             Ended::Failed(trouble) => self.failed(trouble, now),
+        }
+    }
+
+    /// Its account has answers since then.
+    pub fn answers_since(&mut self, since: Option<Duration>) {
+        if is_over_by_answers(&mut self.answers_since, since, self.trouble.as_ref()) {
+            self.backoff.reset();
+            self.trouble = None;
         }
     }
 

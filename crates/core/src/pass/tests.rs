@@ -330,3 +330,60 @@ fn what_was_learned_before_another_one_led_is_forgotten() {
     assert!(!memory.let_go && memory.trouble.is_none());
     assert_eq!(memory.backoff.rest(NOW), None);
 }
+
+#[test]
+fn what_the_account_failed_is_tried_at_once_when_it_has_answers_again() {
+    let failing = |reason| {
+        let mut memory = subject().memory;
+        memory.answers_since(Some(Duration::from_secs(3)));
+        for _ in 0..9 {
+            let message = "no".to_owned();
+            memory.failed(Trouble { reason, message }, NOW);
+        }
+        memory.answers_since(Some(Duration::from_secs(3)));
+        assert!(memory.backoff.rest(NOW).is_some(), "nothing is new");
+        memory.answers_since(Some(NOW));
+        (memory.backoff.rest(NOW).is_some(), memory.trouble.is_some())
+    };
+    for reason in [
+        Reason::ProviderUnreachable,
+        Reason::RateLimited,
+        Reason::KeyRejected,
+    ] {
+        assert_eq!(failing(reason), (false, false), "{reason:?}");
+    }
+    for reason in [Reason::RequestRefused, Reason::WriteFailed] {
+        assert_eq!(failing(reason), (true, true), "{reason:?}");
+    }
+}
+
+#[test]
+fn what_waits_for_an_account_without_answers_says_so() {
+    let error = (Reason::RateLimited, "none until noon".to_owned());
+    let view = View {
+        last_error: Some(error),
+        is_unreachable: true,
+        ..View::usable()
+    };
+    let waiting = |decision: Decided, view: &View, is_deleting: bool| {
+        let mut subject = there(&ServerTagStatus::default(), view.clone());
+        let object = Arc::make_mut(&mut subject.object);
+        object.status.as_mut().unwrap().tag = is_deleting.then(|| "web".to_owned());
+        object.metadata.deletion_timestamp = is_deleting.then_some(Time(Timestamp::UNIX_EPOCH));
+        let status = shown(&decision, &subject);
+        assert!(status.observed_generation.is_none_or(|seen| seen == 7));
+        reason(&status, Type::Reconciling)
+    };
+    let limited = Some("RateLimited".to_owned());
+    let quiet = || Decided::unchanged(&subject());
+    for is_deleting in [false, true] {
+        let said = |decision| waiting(decision, &view, is_deleting);
+        assert_eq!(said(quiet().with("send")), limited);
+        assert_eq!(said(quiet().wanting(List::Tags, NOW)), limited);
+        assert_eq!(said(quiet()), None, "it waits for nothing");
+    }
+    let ending = waiting(quiet().wanting(List::Tags, NOW), &View::usable(), true);
+    assert_eq!(ending.as_deref(), Some("Progressing"), "at once");
+    let new = waiting(quiet().with("send"), &View::usable(), false);
+    assert_eq!(new, None, "in time");
+}

@@ -21,7 +21,7 @@ use crate::{
     protocol,
     request::Asked,
     stored_keys::Found,
-    trouble::Trouble,
+    trouble::{Trouble, is_over_by_answers},
 };
 use api::{
     outputs::{OutputPlace, OutputRecord},
@@ -55,6 +55,8 @@ pub struct Memory {
     pub backoff: Backoff,
     /// Why the last one failed.
     pub trouble: Option<Trouble>,
+    /// Since when its account has answers again, as far as the above knows.
+    pub answers_since: Option<Duration>,
     /// What it waits for, and since when.
     pub patience: Patience,
     /// Metadata that had to be put back.
@@ -395,6 +397,14 @@ impl Memory {
         self.answer = None;
     }
 
+    /// Its account has answers since then.
+    pub fn answers_since(&mut self, since: Option<Duration>) {
+        if is_over_by_answers(&mut self.answers_since, since, self.trouble.as_ref()) {
+            self.succeed();
+            self.root_password.try_again();
+        }
+    }
+
     /// Notes the connection by which servers are looked for. Another one starts every proof again.
     pub fn looks_over(&mut self, connection: &str) {
         if self.connection.as_deref() == Some(connection) {
@@ -493,6 +503,26 @@ mod tests {
             ..Memory::default()
         };
         assert_eq!(memory, blank);
+    }
+
+    #[test]
+    fn what_the_account_failed_is_tried_at_once_when_it_has_answers_again() {
+        let secs = Duration::from_secs;
+        let release = Effect::RemoveFinalizer;
+        let rests = |reason: Reason, since: u64| {
+            let mut memory = Memory::default();
+            memory.answers_since(Some(secs(5)));
+            for _ in 0..9 {
+                let message = "no".into();
+                memory.note(Observation::Failed(Trouble { reason, message }), secs(10));
+            }
+            memory.answers_since(Some(secs(since)));
+            memory.holds_back(&release, secs(20)).is_some()
+        };
+        assert!(rests(Reason::ProviderUnreachable, 5), "as before");
+        assert!(!rests(Reason::ProviderUnreachable, 20));
+        assert!(!rests(Reason::RateLimited, 20));
+        assert!(rests(Reason::RequestRefused, 20), "an answer of its own");
     }
 
     #[test]

@@ -88,6 +88,13 @@ impl PasswordMemory {
         self.tried = now;
     }
 
+    /// The next try need not wait: the account has answers again.
+    pub fn try_again(&mut self) {
+        if matches!(self.failure, Some(PasswordFailure::Trouble(_))) {
+            self.backoff.reset();
+        }
+    }
+
     fn succeed(&mut self) {
         self.failure = None;
         self.backoff.reset();

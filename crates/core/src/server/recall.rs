@@ -48,6 +48,9 @@ pub fn recall(facts: &mut Facts, known: Option<&impl Known>) {
     if let Some(connection) = facts.view().and_then(|v| v.connection.clone()) {
         facts.memory.looks_over(&connection);
     }
+    if let Some(since) = facts.view().map(|view| view.answers_since) {
+        facts.memory.answers_since(since);
+    }
     match facts.release_due() {
         Some(_) => _ = facts.memory.delayed_since.get_or_insert(now),
         None => facts.memory.delayed_since = None,

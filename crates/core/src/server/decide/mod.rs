@@ -128,6 +128,7 @@ pub fn decide(facts: &Facts) -> Decision {
     ask::handle(facts, &mut decision);
     failing::show(facts, &mut decision);
     machine::tell_missed(facts, &mut decision);
+    decision.tell_outage(facts);
     decision.tell_new(facts);
     policies::show(facts, &mut decision.draft);
     if !decision.draft.is_silent() {
@@ -472,6 +473,20 @@ impl Decision {
         self.effect = Some(effect);
     }
 
+    /// What waits for an account without answers says why. What is there stays as it was.
+    fn tell_outage(&mut self, facts: &Facts) {
+        let wants = [self.wants_proof, self.wants_catalogue, self.wants_servers];
+        let waits = self.effect.is_some() || wants.iter().any(Option::is_some);
+        let is_kept = facts.status().uuid.is_some() && !facts.deleting();
+        if waits
+            && !is_kept
+            && self.draft.conditions.is_empty()
+            && let Some(cause) = outage(facts)
+        {
+            self.draft.set(facts, cause, None);
+        }
+    }
+
     /// A new object of which nothing else is to be said waits for its turn, and says so in time.
     fn tell_new(&mut self, facts: &Facts) {
         if !self.draft.is_silent() || facts.deleting() || !facts.is_new() {
@@ -487,6 +502,11 @@ impl Decision {
     pub fn queued(&mut self, facts: &Facts) -> Option<Duration> {
         let is_order = matches!(self.effect, Some(Effect::Order(_)));
         if !facts.is_new() && !is_order {
+            return None;
+        }
+        if let Some(cause) = outage(facts) {
+            self.draft.set(facts, cause, None);
+            policies::show(facts, &mut self.draft);
             return None;
         }
         let is_silent = facts.status().conditions.is_empty();
@@ -537,6 +557,12 @@ impl Decision {
         self.again = Again::AtOnce;
         self
     }
+}
+
+/// The account has no answers now.
+fn outage(facts: &Facts) -> Option<Cause> {
+    let (reason, message) = facts.view()?.last_error.clone()?;
+    Some(Cause::waits(reason, message))
 }
 
 /// Whether what this account shows now says something of what went to that account: the same connection, or a later one of

@@ -298,7 +298,8 @@ pub(super) fn paced(facts: &Facts, view: &View) -> Option<Decision> {
                 .saturating_mul(1u32 << (failures - 1).min(10))
                 .min(SLOWEST);
             // Another request may be accepted. Not at any pace: each is a call that may cost.
-            let slow = match is_changed(facts, record) || goes_elsewhere(facts, view, record) {
+            let is_another = is_changed(facts, record) || goes_elsewhere(facts, view, record);
+            let slow = match is_another || has_answers_since(facts, view) {
                 true => slow.min(view.times.active_poll_interval),
                 false => slow,
             };
@@ -308,6 +309,8 @@ pub(super) fn paced(facts: &Facts, view: &View) -> Option<Decision> {
                 None => (slow, Reason::OrderRefused, true),
             }
         }
+        // Whatever kept it from being sent is over.
+        OrderOutcome::NotSent if has_answers_since(facts, view) => return None,
         OrderOutcome::NotSent => (
             backoff::delay(failures.saturating_sub(1), backoff::LONGEST_PAUSE)
                 .min(view.times.active_poll_interval),
@@ -344,15 +347,25 @@ pub(super) fn paced(facts: &Facts, view: &View) -> Option<Decision> {
         true => format!("{message}; tried again at {next}"),
         false => format!("{message}; tried again within {}", Interval(pause)),
     };
-    let cause = match stalled {
-        true => Cause::needs_person(reason, message),
-        false => Cause::waits(reason, message),
+    let cause = match (&view.last_error, stalled) {
+        // Which may be all that the order was refused for.
+        (Some((Reason::RateLimited, why)), _) => Cause::waits(Reason::RateLimited, why.as_str()),
+        (Some((away, why)), false) if reason == Reason::ProviderUnreachable => {
+            Cause::waits(*away, why.as_str())
+        }
+        (_, true) => Cause::needs_person(reason, message),
+        (_, false) => Cause::waits(reason, message),
     };
     let mut wait = Decision::hold(facts, cause).again(rest);
     // By the next try it is known whether it was for want of stock or quota.
     let looked = view.catalogue.as_ref().map(|(at, _)| *at);
     wait.wants_catalogue = refused_at(facts).filter(|refused| looked < Some(*refused));
     Some(wait)
+}
+
+/// Whether the account lacked answers when the last order ended, and has them again.
+fn has_answers_since(facts: &Facts, view: &View) -> bool {
+    view.answers_since > Some(facts.memory.protocol.since())
 }
 
 /// Since when this process knows that the last order of the object was refused.

@@ -82,7 +82,14 @@ pub fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
         Some((ReleaseAnswer::Accepted, at)) => {
             paced(under_way(facts, view, server), at, accepted_pause(view))
         }
-        Some((ReleaseAnswer::Unknown, at)) => paced(under_way(facts, view, server), at, poll),
+        Some((ReleaseAnswer::Unknown, at)) => {
+            // The account lacked answers then, and has them again.
+            let pause = match view.answers_since > Some(at) {
+                true => Duration::ZERO,
+                false => poll,
+            };
+            paced(under_way(facts, view, server), at, pause)
+        }
     }
 }
 

@@ -286,6 +286,46 @@ fn a_refusal_that_a_look_explains_is_no_matter_for_a_person() {
     }
 }
 
+/// The account lacked answers, and has them again.
+#[test]
+fn order_that_was_not_sent_goes_as_soon_as_there_are_answers() {
+    let unsent = |since: Option<u64>| {
+        let case = refused_at(995)
+            .order(|record| record.outcome = Some(OrderOutcome::NotSent))
+            .order(|record| record.failures = 5)
+            .view(|v| v.answers_since = since.map(secs));
+        short(&case.decide()).0
+    };
+    assert_eq!(unsent(None), None);
+    assert_eq!(unsent(Some(900)), None, "that was before it");
+    assert_eq!(unsent(Some(998)), Some("Order"));
+}
+
+#[test]
+fn server_that_waits_for_an_account_without_answers_says_so() {
+    let limited = |case: Case| {
+        let error = (Reason::RateLimited, "none until noon".into());
+        case.view(|v| v.last_error = Some(error))
+    };
+    let deleted = || release::deleted(ServerStatus::Delivered);
+    assert_eq!(short(&deleted().decide()), (Some("Release"), None, false));
+    let said = limited(deleted()).decide();
+    assert_eq!(
+        short(&said),
+        (Some("Release"), Some(Reason::RateLimited), false)
+    );
+    let blocked = said.draft.condition(Type::DeletionBlocked);
+    assert_eq!(blocked.and_then(|c| c.status), Some(true));
+    // An order says it while it is queued, in the place of that.
+    let new = limited(Case::new());
+    let mut waiting = new.decide();
+    assert_eq!(waiting.queued(&new.0), None);
+    assert_eq!(short(&waiting).1, Some(Reason::RateLimited));
+    let kept = limited(Case::new().ordered(Some(OrderOutcome::Created), Some(1)));
+    let kept = kept.with(1, ServerStatus::Delivered).decide();
+    assert_ne!(short(&kept).1, Some(Reason::RateLimited));
+}
+
 #[test]
 fn who_waits_for_stock_reads_where_there_is_some_and_when_it_is_looked_at_again() {
     let elsewhere = PlanLocation {

@@ -1,0 +1,90 @@
+//! An effect whose call has no answer yet: what waits for it says so. Its pass says nothing before the call ends.
+
+use super::{context::Context, objects::Shown};
+use crate::{
+    account::Account,
+    runtime::{clock, kind_api::KindApi},
+};
+use api::{
+    Interval, Reason,
+    conditions::{self, Generations},
+};
+use flexmetal_core::{cause::Cause, report};
+use futures::future::{Either, select};
+use hosting::CHANGE_TIMEOUT;
+use jiff::Timestamp;
+use std::{pin::pin, sync::Arc, time::Duration};
+
+/// How often it is looked whether there is something to say.
+const EVERY: Duration = Duration::from_secs(1);
+
+impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
+    /// Carries an effect out. `account`: the one that it calls.
+    pub async fn awaiting<O>(
+        &self,
+        object: &K,
+        account: Option<&Account>,
+        effect: impl Future<Output = O>,
+    ) -> O {
+        let uid = object.meta().uid.as_deref().unwrap_or_default();
+        let is_new = object
+            .status()
+            .map(K::conditions)
+            .is_none_or(conditions::is_new);
+        let mut effect = pin!(effect);
+        let Some(account) = account else {
+            return effect.await;
+        };
+        loop {
+            if let Ok(ended) = tokio::time::timeout(EVERY, &mut effect).await {
+                return ended;
+            }
+            let Some(Shown::Decoded(newest)) = self.objects.newest(uid) else {
+                continue;
+            };
+            let report = pin!(self.report_awaiting(&newest, account, is_new));
+            // The write ends, whatever becomes of the call.
+            if let Either::Left((ended, report)) = select(&mut effect, report).await {
+                report.await;
+                return ended;
+            }
+        }
+    }
+
+    /// Of what is there and stays nothing is said.
+    async fn report_awaiting(&self, object: &Arc<K>, account: &Account, is_new: bool) {
+        let meta = object.meta();
+        let is_deleting = meta.deletion_timestamp.is_some();
+        let sight = self.objects.sight(meta.uid.as_deref().unwrap_or_default());
+        let age = sight.map_or(Duration::ZERO, |sight| clock::now().since(sight.first_seen));
+        let is_due = is_deleting || is_new && Cause::queued_after(age).is_zero();
+        let mut status = object.status().cloned().unwrap_or_default();
+        let before = K::conditions(&status).to_vec();
+        let (observed, conditions) = K::conditions_mut(&mut status);
+        let may_say_more =
+            conditions::is_new(&before) || before.iter().any(|c| c.message == waits());
+        let is_said = *observed == meta.generation && !may_say_more;
+        if !is_due || is_said || !self.may_act() {
+            return;
+        }
+        let error = account.view().last_error;
+        let (reason, message) = error.unwrap_or_else(|| (Reason::Progressing, waits()));
+        let wanted = Cause::waits(reason, message).shown(None, &before, is_deleting);
+        *observed = meta.generation;
+        let generations = Generations {
+            observed: *observed,
+            current: meta.generation,
+        };
+        *conditions = conditions::merge(&before, &wanted, generations, Timestamp::now());
+        let news = |before: &[_], after: &[_]| report::turned(before, after, &super::pass::TURNS);
+        self.report(object, &status, news).await;
+    }
+}
+
+/// What waits for an answer says, until it is known that the account has none.
+fn waits() -> String {
+    format!(
+        "waiting for the hosting API to answer; the call is given up after {}, and what came of it is looked for then",
+        Interval(CHANGE_TIMEOUT)
+    )
+}
