@@ -251,6 +251,11 @@ impl Accounts {
         }
     }
 
+    /// What an object waits for has come, and is not of its account: it looks again.
+    pub fn wake_object(&self, uid: &str) {
+        self.inner.audience.wake(&Wake::Object(uid.to_owned()));
+    }
+
     /// Makes an account object known, before anything else is known of it. A former object of the same
     /// name is gone by that.
     pub fn announce(&self, key: &AccountKey, uid: &str) {

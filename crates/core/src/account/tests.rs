@@ -492,7 +492,7 @@ fn whatever_lasts_is_looked_at_once_a_minute() {
                 facts.now += rest;
             }
             assert!(looks[0] <= 2, "{case} {connected}: {looks:?}");
-            assert_eq!(looks[25..], [60; 5], "{case} {connected}: {looks:?}");
+            assert_eq!(looks[25..], [15; 5], "{case} {connected}: {looks:?}");
         }
     }
     // One that is in order, or cannot be reached, is looked at as ever: another key must not wait for long.

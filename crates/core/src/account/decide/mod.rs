@@ -14,7 +14,7 @@ mod uses;
 
 use super::facts::{Facts, SecretFact};
 use crate::{
-    account::{key::AccountKey, key_state::KeyState},
+    account::{key::AccountKey, key_state::KeyState, looks::LONGEST_REST},
     cause::{Cause, Standing},
 };
 use api::{
@@ -31,7 +31,7 @@ use lineage::{Identity, identity};
 use std::time::Duration;
 
 /// Time between two reads of the Secret while all is well.
-const SECRET_AT_REST: Duration = Duration::from_secs(15);
+const SECRET_AT_REST: Duration = LONGEST_REST;
 /// The same while a person is expected to repair it.
 const SECRET_AWAITED: Duration = Duration::from_secs(2);
 /// Time between two looks while something is being deleted.
