@@ -302,6 +302,13 @@ impl Account {
     /// A look at the catalogue that starts at or after this moment is wanted, and nobody waits for it.
     pub fn refresh_catalogue(&self, not_before: Duration) {
         if let Some((live, _)) = self.connected() {
+    /// Somebody asks for a look since this moment: what waits after a failure is tried once for that.
+    pub fn retry_asked(&self, since: Duration) {
+        if let Some((live, _)) = self.connected() {
+            live.core.retry_asked(since);
+        }
+    }
+
             live.core.lists.refresh_catalogue(not_before);
         }
     }

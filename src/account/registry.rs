@@ -380,8 +380,8 @@ impl Accounts {
     pub fn probe_now(&self, key: &AccountKey) {
         if let Some((live, _)) = self.get(key).and_then(|a| a.connected()) {
             let mut state = live.core.state();
-            state.key.probe_now();
-            state.schedule.retry_now();
+            state.key.probe_by(Duration::ZERO);
+            state.schedule.retry_by(Duration::ZERO);
             drop(state);
             live.core.replan.notify_one();
         }

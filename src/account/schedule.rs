@@ -11,6 +11,7 @@ use flexmetal_core::{
         view::{Proof, Times},
     },
     backoff::Backoff,
+    request::answered_at,
 };
 use hosting_types::{Error, list::Gap};
 use std::{collections::HashMap, time::Duration};
@@ -71,6 +72,8 @@ pub(crate) struct Schedule {
     /// When the last round ended that listed the delivered servers.
     polled: Option<Duration>,
     tried: Tried,
+    /// When the last round began.
+    began: Option<Duration>,
     backoff: Backoff,
     /// The end of the pause, with its jitter.
     retry_at: Duration,
@@ -88,6 +91,7 @@ impl Schedule {
             wants: HashMap::new(),
             polled: None,
             tried: Tried::default(),
+            began: None,
             backoff: Backoff::default(),
             retry_at: Duration::ZERO,
             jitter: 1.0,
@@ -159,9 +163,14 @@ impl Schedule {
             .collect()
     }
 
-    /// The next round may go at once, whatever failed.
-    pub(crate) fn retry_now(&mut self) {
-        self.retry_at = Duration::ZERO;
+    /// The next round may go at this moment at the latest, whatever failed.
+    pub(crate) fn retry_by(&mut self, moment: Duration) {
+        self.retry_at = self.retry_at.min(moment);
+    }
+
+    /// When a round may begin that answers a request of this moment; None: the last one does.
+    pub(crate) fn answered_at(&self, since: Duration, pace: Duration) -> Option<Duration> {
+        answered_at(since, self.began, pace)
     }
 
     /// The rounds fail: why, for a person.
@@ -186,6 +195,7 @@ impl Schedule {
         self.jitter = rand::random_range(pace::LEAST_JITTER..=2.0 - pace::LEAST_JITTER);
         let before = self.error.reason();
         self.tried.record(round, began, now);
+        self.began = Some(began);
         if round == Round::Proof {
             self.is_repeated = matches!(&result, Err(Gap::Repeated(_)));
         }

@@ -125,6 +125,12 @@ async fn tend<K: AccountObject>(
     if let Some(not_before) = decision.wants_proof
         && let Some(account) = ctx.accounts.get(&facts.key)
     {
+    let handled = facts.status.last_handled_reconcile_at.as_deref();
+    if let Some((_, since)) = facts.asked.open(handled)
+        && let Some(account) = ctx.accounts.get(&facts.key)
+    {
+        account.retry_asked(since);
+    }
         account.want_proof(&uid, not_before);
     }
     if let Some(not_before) = decision.wants_catalogue
