@@ -247,7 +247,10 @@ impl Account {
                 ),
             )),
             (None, KeyState::Untried) => Some(view.last_error.clone().unwrap_or_else(|| {
-                let text = format!("the key of {} was not tried yet", self.key());
+                let text = format!(
+                    "the key of {} was not tried yet; this goes on once its first call is answered",
+                    self.key()
+                );
                 (Reason::Pending, text)
             })),
         };
@@ -299,9 +302,6 @@ impl Account {
         }
     }
 
-    /// A look at the catalogue that starts at or after this moment is wanted, and nobody waits for it.
-    pub fn refresh_catalogue(&self, not_before: Duration) {
-        if let Some((live, _)) = self.connected() {
     /// Somebody asks for a look since this moment: what waits after a failure is tried once for that.
     pub fn retry_asked(&self, since: Duration) {
         if let Some((live, _)) = self.connected() {
@@ -309,6 +309,9 @@ impl Account {
         }
     }
 
+    /// A look at the catalogue that starts at or after this moment is wanted, and nobody waits for it.
+    pub fn refresh_catalogue(&self, not_before: Duration) {
+        if let Some((live, _)) = self.connected() {
             live.core.lists.refresh_catalogue(not_before);
         }
     }

@@ -223,8 +223,8 @@ impl Schedule {
                     _ => (6, Duration::ZERO, SHORT_PAUSE),
                 };
                 let pause = self.backoff.fail(now, longest).max(shortest);
-                self.retry_at = now + pause.mul_f64(self.jitter);
-                let shown = explain(&error);
+                self.retry_at = now + pause.mul_f64(self.jitter).min(longest);
+                let shown = explain(&error, longest);
                 tracing::debug!(?round, failures = self.backoff.failures(), "{}", shown.1);
                 if self.backoff.failures() >= enough || is_untried {
                     self.error.set(shown);
@@ -236,8 +236,8 @@ impl Schedule {
     }
 }
 
-/// A failure as conditions show it.
-pub(crate) fn explain(error: &Gap) -> (Reason, String) {
+/// A failure as conditions show it. `longest`: the pause before the next try at the most.
+pub(crate) fn explain(error: &Gap, longest: Duration) -> (Reason, String) {
     let (reason, what) = match error {
         Gap::Failed(error @ Error::RateLimited { .. }) => (Reason::RateLimited, error.explain()),
         Gap::Failed(error) => (Reason::ProviderUnreachable, error.explain()),
@@ -246,7 +246,7 @@ pub(crate) fn explain(error: &Gap) -> (Reason, String) {
             format!("the servers cannot be listed: {other}"),
         ),
     };
-    let most = Interval(LONG_PAUSE);
+    let most = Interval(longest);
     let again = format!("{what}; tried again, at growing intervals of at most {most}");
     (reason, again)
 }
@@ -254,6 +254,7 @@ pub(crate) fn explain(error: &Gap) -> (Reason, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hosting_types::error::NotSent;
 
     #[test]
     fn the_reason_of_failures_changes_once_another_one_lasts() {
@@ -276,6 +277,21 @@ mod tests {
         error.clear();
         error.set(words(away));
         assert_eq!(error.reason(), Some(away));
+    }
+
+    #[test]
+    fn the_longest_pause_is_the_one_that_is_told() {
+        let (mut schedule, mut now) = (Schedule::new(Duration::ZERO), Duration::ZERO);
+        let away = || Gap::Failed(Error::NotSent(NotSent::Build("no".into())));
+        let mut longest = Duration::ZERO;
+        for _ in 0..30 {
+            schedule.conclude((Round::Poll, now), Err(away()), now, false);
+            longest = longest.max(schedule.retry_at - now);
+            now = schedule.retry_at;
+        }
+        assert!(longest <= PAUSE && longest > PAUSE / 2, "{longest:?}");
+        let (_, message) = schedule.error().unwrap();
+        assert!(message.ends_with("of at most 1m"), "{message}");
     }
 
     #[test]

@@ -239,7 +239,7 @@ impl Lists {
         waiting.backoff.fail(now, longest);
         waiting.failed = Some(now);
         let failures = waiting.backoff.failures();
-        let shown = explain(error);
+        let shown = explain(error, longest);
         tracing::debug!(?list, failures, "{}", shown.1);
         let is_shown = failures >= SHOWN && !is_refused && is_awaited;
         let before = waiting.error.reason();

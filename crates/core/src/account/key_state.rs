@@ -5,8 +5,8 @@ use std::time::Duration;
 
 /// First pause between two probes.
 const FIRST: Duration = Duration::from_secs(5);
-/// Longest pause between two probes.
-const LONGEST: Duration = Duration::from_secs(300);
+/// Longest pause between two probes of a refused key.
+pub const LONGEST_PROBE_PAUSE: Duration = Duration::from_secs(300);
 
 /// Opens when the key is refused, and lets one probe through now and then.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl Breaker {
             if now < self.probe_at {
                 return false;
             }
-            self.pause = (self.pause * 2).min(LONGEST);
+            self.pause = (self.pause * 2).min(LONGEST_PROBE_PAUSE);
         } else {
             self.pause = FIRST;
         }

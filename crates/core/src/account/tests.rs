@@ -923,8 +923,10 @@ fn a_process_that_has_just_begun_keeps_what_was_shown() {
 pub(crate) fn readings() -> Vec<Reading> {
     let missing = |f: &mut Facts| f.secret = SecretFact::Missing;
     let error = |f: &mut Facts, reason| {
-        f.report.as_mut().unwrap().error =
-            Some((reason, "no; tried again, at growing intervals".into()));
+        f.report.as_mut().unwrap().error = Some((
+            reason,
+            "no; tried again, at growing intervals of at most 1m".into(),
+        ));
     };
     let deleted = || Some(Time(Timestamp::MIN));
     type Make<'a> = &'a dyn Fn(&mut Facts);

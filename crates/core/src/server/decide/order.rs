@@ -46,7 +46,8 @@ pub fn against(facts: &Facts) -> Option<Decision> {
     if facts.object.spec.external_id.is_some() {
         let shown = facts.named.as_ref().and_then(|named| named.shown.as_ref());
         let unseen = shown.and_then(|shown| external::against_sight(facts, &shown.server));
-        return expiry::against_order(facts).or(unseen).and_then(hold);
+        let cause = expiry::against_order(facts).or(unseen)?;
+        return Some(Decision::hold(facts, cause).again(external::idle(facts)));
     }
     match facts.account.usable(Purpose::Order) {
         Ok(_) => {}
@@ -91,7 +92,8 @@ pub fn next(facts: &Facts, view: &View, after: u32, lost: u8, cut: u8) -> Decisi
         None => Decision::unchanged(facts).at_once(),
         Some(Ok(installation)) => at_place(facts, view, &place, installation, counts),
         Some(Err(cause)) => {
-            Decision::hold(facts, cause.clone()).again(view.times.active_poll_interval)
+            let every = view.times.active_poll_interval;
+            Decision::hold(facts, cause.clone().looked_at(every)).again(every)
         }
     };
     // Until the order is sent each pass needs it: one without it would not ask for its turn.
@@ -164,9 +166,9 @@ fn at_place(
         Ok(order) => order,
         Err(cause) => return beyond_reach(facts, view, cause),
     };
+    let is_recent = |(at, _): &(Duration, _)| facts.now.since(*at) < CATALOGUE_AGE;
     match &facts.denied {
         Some(why) => denied(facts, view, why),
-    let is_recent = |(at, _): &(Duration, _)| facts.now.since(*at) < CATALOGUE_AGE;
         None if !view.catalogue.as_ref().is_some_and(is_recent) => look(facts, view, None),
         None => start(facts, view, order, installation, counts),
     }
@@ -174,9 +176,9 @@ fn at_place(
 
 fn start(
     facts: &Facts,
+    view: &View,
     order: Order,
     installation: &Installation,
-    view: &View,
     (after, lost, cut): (u32, u8, u8),
 ) -> Decision {
     // Another request breaks the row of refusals.
@@ -190,7 +192,7 @@ fn start(
     let Some(account) = order_account(facts) else {
         let cause = Cause::waits(
             Reason::Pending,
-            "the account is being recorded; the order follows within seconds",
+            "the account is being recorded; the order follows once it is",
         );
         return Decision::hold_quietly(facts, cause);
     };
@@ -203,7 +205,10 @@ fn start(
         facts,
         Cause::waits(
             Reason::Ordering,
-            "the machine is being ordered; the answer comes within seconds",
+            format!(
+                "the machine is being ordered; the answer is waited for {} at most",
+                Interval(view.times.order_timeout)
+            ),
         ),
     );
     draft.status.account_ref = Some(account_of(&facts.object));
