@@ -249,7 +249,10 @@ impl Account {
                 ),
             )),
             (None, KeyState::Untried) => Some(view.last_error.clone().unwrap_or_else(|| {
-                let text = format!("the key of {} was not tried yet", self.key());
+                let text = format!(
+                    "the key of {} was not tried yet; this goes on once its first call is answered",
+                    self.key()
+                );
                 (Reason::Pending, text)
             })),
         };
@@ -298,6 +301,13 @@ impl Account {
     pub fn want_list(&self, list: List, not_before: Duration, caller: &Caller) {
         if let Some((live, _)) = self.connected() {
             live.core.want_list(list, not_before, caller);
+        }
+    }
+
+    /// Somebody asks for a look since this moment: what waits after a failure is tried once for that.
+    pub fn retry_asked(&self, since: Duration) {
+        if let Some((live, _)) = self.connected() {
+            live.core.retry_asked(since);
         }
     }
 

@@ -307,6 +307,20 @@ impl Core {
         }
     }
 
+    /// Somebody asks for a look since this moment: what waits after a failure is tried once for that, at the pace of the
+    /// account.
+    pub(crate) fn retry_asked(&self, since: Duration) {
+        let mut state = self.state();
+        let pace = state.times().unwrap_or_default().active_poll_interval;
+        if let Some(at) = state.schedule.answered_at(since, pace) {
+            state.key.probe_by(at);
+            state.schedule.retry_by(at);
+        }
+        drop(state);
+        self.lists.retry_asked(since, pace);
+        self.plan_again();
+    }
+
     /// Everybody who uses the account looks again.
     pub(crate) fn tell_users(&self) {
         self.tell_object();

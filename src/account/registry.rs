@@ -251,6 +251,11 @@ impl Accounts {
         }
     }
 
+    /// What an object waits for has come, and is not of its account: it looks again.
+    pub fn wake_object(&self, uid: &str) {
+        self.inner.audience.wake(&Wake::Object(uid.to_owned()));
+    }
+
     /// Makes an account object known, before anything else is known of it. A former object of the same
     /// name is gone by that.
     pub fn announce(&self, key: &AccountKey, uid: &str) {
@@ -375,8 +380,8 @@ impl Accounts {
     pub fn probe_now(&self, key: &AccountKey) {
         if let Some((live, _)) = self.get(key).and_then(|a| a.connected()) {
             let mut state = live.core.state();
-            state.key.probe_now();
-            state.schedule.retry_now();
+            state.key.probe_by(Duration::ZERO);
+            state.schedule.retry_by(Duration::ZERO);
             drop(state);
             live.core.replan.notify_one();
         }

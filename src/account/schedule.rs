@@ -11,6 +11,7 @@ use flexmetal_core::{
         view::{Proof, Times},
     },
     backoff::Backoff,
+    request::answered_at,
 };
 use hosting::READ_TIMEOUT;
 use hosting_types::{Error, list::Gap};
@@ -73,6 +74,8 @@ pub(crate) struct Schedule {
     /// When the last round ended that listed the delivered servers.
     polled: Option<Duration>,
     tried: Tried,
+    /// When the last round began.
+    began: Option<Duration>,
     backoff: Backoff,
     /// The end of the pause, with its jitter.
     retry_at: Duration,
@@ -98,6 +101,7 @@ impl Schedule {
             wants: HashMap::new(),
             polled: None,
             tried: Tried::default(),
+            began: None,
             backoff: Backoff::default(),
             retry_at: Duration::ZERO,
             check_at: None,
@@ -174,9 +178,14 @@ impl Schedule {
             .collect()
     }
 
-    /// The next round may go at once, whatever failed.
-    pub(crate) fn retry_now(&mut self) {
-        self.retry_at = Duration::ZERO;
+    /// The next round may go at this moment at the latest, whatever failed.
+    pub(crate) fn retry_by(&mut self, moment: Duration) {
+        self.retry_at = self.retry_at.min(moment);
+    }
+
+    /// When a round may begin that answers a request of this moment; None: the last one does.
+    pub(crate) fn answered_at(&self, since: Duration, pace: Duration) -> Option<Duration> {
+        answered_at(since, self.began, pace)
     }
 
     /// The rounds fail: why, for a person.
@@ -255,6 +264,7 @@ impl Schedule {
         self.jitter = rand::random_range(pace::LEAST_JITTER..=2.0 - pace::LEAST_JITTER);
         let before = self.error.reason();
         self.tried.record(round, began, now);
+        self.began = Some(began);
         if round == Round::Proof {
             self.is_repeated = matches!(&result, Err(Gap::Repeated(_)));
         }
@@ -295,8 +305,8 @@ impl Schedule {
                 };
                 let pause = self.backoff.fail(now, longest).max(shortest);
                 self.failed = Some((round, now));
-                self.retry_at = now + pause.mul_f64(self.jitter);
-                let shown = explain(&error);
+                self.retry_at = now + pause.mul_f64(self.jitter).min(longest);
+                let shown = explain(&error, longest);
                 tracing::debug!(?round, failures = self.backoff.failures(), "{}", shown.1);
                 if self.backoff.failures() >= enough || is_untried {
                     self.error.set(shown);
@@ -329,8 +339,8 @@ pub(crate) fn pause(error: &Error, until: i64) -> (Reason, String) {
     (reason, text)
 }
 
-/// A failure as conditions show it.
-pub(crate) fn explain(error: &Gap) -> (Reason, String) {
+/// A failure as conditions show it. `longest`: the pause before the next try at the most.
+pub(crate) fn explain(error: &Gap, longest: Duration) -> (Reason, String) {
     let (reason, what) = match error {
         Gap::Failed(error @ Error::RateLimited { .. }) => (Reason::RateLimited, error.explain()),
         Gap::Failed(error) => (Reason::ProviderUnreachable, error.explain()),
@@ -339,7 +349,7 @@ pub(crate) fn explain(error: &Gap) -> (Reason, String) {
             format!("the servers cannot be listed: {other}"),
         ),
     };
-    let most = Interval(LONG_PAUSE);
+    let most = Interval(longest);
     let again = format!("{what}; tried again, at growing intervals of at most {most}");
     (reason, again)
 }
@@ -347,6 +357,7 @@ pub(crate) fn explain(error: &Gap) -> (Reason, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hosting_types::error::NotSent;
 
     #[test]
     fn the_reason_of_failures_changes_once_another_one_lasts() {
@@ -369,6 +380,21 @@ mod tests {
         error.clear();
         error.set(words(away));
         assert_eq!(error.reason(), Some(away));
+    }
+
+    #[test]
+    fn the_longest_pause_is_the_one_that_is_told() {
+        let (mut schedule, mut now) = (Schedule::new(Duration::ZERO), Duration::ZERO);
+        let away = || Gap::Failed(Error::NotSent(NotSent::Build("no".into())));
+        let mut longest = Duration::ZERO;
+        for _ in 0..30 {
+            schedule.conclude((Round::Poll, now), Err(away()), now, false);
+            longest = longest.max(schedule.retry_at - now);
+            now = schedule.retry_at;
+        }
+        assert!(longest <= PAUSE && longest > PAUSE / 2, "{longest:?}");
+        let (_, message) = schedule.error().unwrap();
+        assert!(message.ends_with("of at most 1m"), "{message}");
     }
 
     #[test]

@@ -153,6 +153,16 @@ impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {
         self.objects.remember(uid, |memory| {
             memory.patience.note(decision.patience_for(subject), now);
         });
+        if let (Some(account), Some(_)) = (account, subject.memory.asked.since()) {
+            let mut status = decision.status.clone();
+            if let Some((_, since)) = subject
+                .memory
+                .asked
+                .open(K::handled(&mut status).as_deref())
+            {
+                account.retry_asked(since);
+            }
+        }
         for (list, not_before) in decision.wants.into_iter().chain(decision.wants_also) {
             if let Some(account) = account
                 && subject.view().and_then(|view| looked(view, list)) < Some(not_before)

@@ -43,6 +43,11 @@ impl Backoff {
         self.not_before.checked_sub(now).filter(|d| !d.is_zero())
     }
 
+    /// The next try comes at this moment at the latest.
+    pub fn retry_by(&mut self, moment: Duration) {
+        self.not_before = self.not_before.min(moment);
+    }
+
     /// It worked.
     pub fn reset(&mut self) {
         *self = Self::default();

@@ -2,7 +2,7 @@
 
 use super::patience::Patience;
 use api::{
-    Reason,
+    Interval, Reason,
     conditions::{Type, Wanted, is_true},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -80,6 +80,16 @@ impl Cause {
     /// Waiting for an object that is referred to.
     pub fn missing(reason: Reason, message: impl Into<String>) -> Self {
         Self::new(Standing::Missing, reason, message)
+    }
+
+    /// With how often it is looked whether what is missing has come.
+    #[must_use]
+    pub fn looked_at(mut self, every: Duration) -> Self {
+        if self.standing == Standing::Missing {
+            let every = Interval(every);
+            self.message = format!("{}; looked at again every {every}", self.message);
+        }
+        self
     }
 
     /// Waiting for its turn, from the first on.

@@ -4,6 +4,8 @@ use api::bounds::cut_text;
 
 /// Most names in a list of a message; the rest is counted.
 pub const MOST_NAMES: usize = 8;
+/// When a call follows that only waits for its turn.
+pub const IN_TURN: &str = "as soon as the account's rate limit lets it";
 /// How alike two names must be for one to be suggested in place of the other; 1 is the same.
 const LIKENESS: f64 = 0.75;
 

@@ -13,6 +13,7 @@ use api::Reason;
 use flexmetal_core::{
     account::view::{Catalogue, Hosts, List, Tags},
     backoff::Backoff,
+    request::answered_at,
 };
 use hosting_types::{Server, list::Gap, ssh_key::SshKey};
 use std::{
@@ -73,6 +74,8 @@ struct Waiting {
     /// The moment of the last good look that somebody waited for. What nobody waited for decides nothing.
     looked: Option<Duration>,
     backoff: Backoff,
+    /// When the last look that failed ended.
+    failed: Option<Duration>,
     error: LastError,
     /// How many records the last good look read.
     read: usize,
@@ -184,6 +187,15 @@ impl Lists {
         }
     }
 
+    /// Somebody asks for a look since this moment: one that failed before is made again, at this pace.
+    pub(crate) fn retry_asked(&self, since: Duration, pace: Duration) {
+        for waiting in &mut self.state().waiting {
+            if let Some(at) = answered_at(since, waiting.failed, pace) {
+                waiting.backoff.retry_by(at);
+            }
+        }
+    }
+
     /// A look answers who wants one so much later.
     fn answers_early(&self, list: List, early: Duration) {
         self.state().waiting[list as usize].early = early;
@@ -225,8 +237,9 @@ impl Lists {
         let is_awaited = waiting.open().next().is_some();
         let longest = if is_awaited { PAUSE } else { LONG_PAUSE };
         waiting.backoff.fail(now, longest);
+        waiting.failed = Some(now);
         let failures = waiting.backoff.failures();
-        let shown = explain(error);
+        let shown = explain(error, longest);
         tracing::debug!(?list, failures, "{}", shown.1);
         let is_shown = failures >= SHOWN && !is_refused && is_awaited;
         let before = waiting.error.reason();

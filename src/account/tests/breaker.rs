@@ -67,6 +67,58 @@ async fn a_refused_key_stops_all_calls_but_a_probe_now_and_then() {
     assert!(rig.woken().contains(&Wake::Account(key("default"))));
 }
 
+/// At its slowest an account that does not answer is tried once a minute, and a refused key every five.
+#[tokio::test(start_paused = true)]
+async fn a_look_that_is_asked_for_is_one_try_at_the_pace_of_the_account() {
+    for is_refused in [false, true] {
+        let (rig, account) = Rig::with_account().await;
+        rig.provider.world().servers = vec![machine(1, "delivered")];
+        rig.ready(&account).await;
+        {
+            let mut world = rig.provider.world();
+            world.down = !is_refused;
+            world.refused_key = is_refused.then(|| "key-one".into());
+        }
+        sleep(Duration::from_secs(1200)).await;
+        // Right after a try the next one is far.
+        rig.provider.calls();
+        rig.until("a try", || !rig.provider.world().calls.is_empty())
+            .await;
+        rig.provider.calls();
+        sleep(Duration::from_secs(31)).await;
+        assert_eq!(rig.provider.calls(), [""; 0]);
+        account.retry_asked(clock::now().mono);
+        sleep(Duration::from_secs(1)).await;
+        assert_eq!(rig.provider.calls().len(), 1);
+        // Whoever asks all the time gets no more than the account's pace.
+        for _ in 0..28 {
+            account.retry_asked(clock::now().mono);
+            sleep(Duration::from_secs(1)).await;
+        }
+        assert_eq!(rig.provider.calls(), [""; 0]);
+        sleep(Duration::from_secs(3)).await;
+        assert_eq!(rig.provider.calls().len(), 1);
+    }
+}
+
+/// A list that an object waits for.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_fails_is_looked_at_once_for_who_asks() {
+    let (rig, account) = Rig::with_account().await;
+    rig.ready(&account).await;
+    rig.provider.world().broken = vec!["/v3/flexMetal/tags".into()];
+    account.want_list(List::Tags, clock::now().mono, &caller("a"));
+    sleep(Duration::from_secs(600)).await;
+    rig.provider.calls();
+    rig.until("a try", || !rig.provider.world().calls.is_empty())
+        .await;
+    sleep(Duration::from_secs(31)).await;
+    rig.provider.calls();
+    account.retry_asked(clock::now().mono);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(rig.provider.calls(), ["GET /v3/flexMetal/tags"]);
+}
+
 /// Of a permit that was taken before: the refusal of another call must not be taken for the answer to this one.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_a_refused_key_holds_back_is_not_sent() {

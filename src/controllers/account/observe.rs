@@ -120,6 +120,7 @@ pub async fn observe<K: AccountObject>(
     let every = Times::from(timing).idle_poll_interval;
     let facts = Facts {
         now,
+        acting_since: ctx.acting_since().unwrap_or(now),
         wall: clock::steady_wall(),
         in_force,
         on_record,
@@ -151,7 +152,7 @@ pub async fn observe<K: AccountObject>(
         key,
     };
     let facts = Facts {
-        missed_since: missed_since(memory, &facts, ctx.acting_since().unwrap_or(now)),
+        missed_since: missed_since(memory, &facts, facts.acting_since),
         ..facts
     };
     Gathered { facts, connection }

@@ -21,7 +21,7 @@ use crate::{
 use api::Reason;
 use flexmetal_core::{
     account::{
-        decide::{Decision, decide},
+        decide::{Decision, LONGEST_PAUSE, decide},
         facts::Facts,
         report,
     },
@@ -34,8 +34,6 @@ use std::{sync::Arc, time::Duration};
 
 /// Longest time that counts alone wait to be written.
 const COUNTS: Duration = Duration::from_secs(10);
-/// Longest pause after effects that failed.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// What the passes of a kind of account use.
 pub(super) type AccountContext<K> = Context<K, Memory>;
@@ -126,6 +124,12 @@ async fn tend<K: AccountObject>(
         && let Some(account) = ctx.accounts.get(&facts.key)
     {
         account.want_proof(&uid, not_before);
+    }
+    let handled = facts.status.last_handled_reconcile_at.as_deref();
+    if let Some((_, since)) = facts.asked.open(handled)
+        && let Some(account) = ctx.accounts.get(&facts.key)
+    {
+        account.retry_asked(since);
     }
     if let Some(not_before) = decision.wants_catalogue
         && let Some(account) = ctx.accounts.get(&facts.key)

@@ -36,6 +36,7 @@ use flexmetal_core::{
     ownership::Rivals,
     pass::Memory,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use known::Known;
 use std::{sync::Arc, time::Duration};
 
@@ -111,6 +112,9 @@ const NOT_SERVED: Duration = Duration::from_secs(2);
 
 /// One pass.
 async fn pass(ctx: Arc<CommandContext>, seen: Seen<ServerCommand>) -> Again {
+    if let Seen::Gone(gone) = &seen {
+        tell_owner(&ctx, gone.meta());
+    }
     let object = match ctx.open(seen).await {
         Ok(object) => object,
         Err(again) => return again,
@@ -132,8 +136,23 @@ async fn pass(ctx: Arc<CommandContext>, seen: Seen<ServerCommand>) -> Again {
             ctx.concluded(subject, ended, |memory| memory.note(observation))
                 .await
         }
-        Next::Say(again) => ctx.say(subject, &decision, again, &TURNS).await,
+        Next::Say(again) => {
+            let again = ctx.say(subject, &decision, again, &TURNS).await;
+            let is_written = ctx.objects.memory(subject.uid()).reported != subject.memory.reported;
+            if is_written && decision.is_over {
+                tell_owner(&ctx, &subject.object.metadata);
+            }
+            again
+        }
         Next::Rest(again) => again,
+    }
+}
+
+/// The server or host whose `spec.power` a command is of reads it once it has ended.
+fn tell_owner(ctx: &CommandContext, command: &ObjectMeta) {
+    let owners = command.owner_references.iter().flatten();
+    for owner in owners.filter(|owner| owner.controller == Some(true)) {
+        ctx.accounts.wake_object(&owner.uid);
     }
 }
 

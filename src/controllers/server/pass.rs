@@ -248,6 +248,10 @@ fn ask(ctx: &ServerContext, facts: &Facts, account: Option<&Account>, decision: 
         let place = super::place(&ctx.cluster, &facts.object.metadata);
         account.want_proof(&place.unwrap_or_default(), not_before);
     }
+    let handled = decision.draft.status.last_handled_reconcile_at.as_deref();
+    if let Some((_, since)) = facts.memory.asked.open(handled) {
+        account.retry_asked(since);
+    }
     let caller = caller(facts);
     if let Some(not_before) = decision.wants_catalogue {
         account.want_list(List::Catalogue, not_before, &caller);

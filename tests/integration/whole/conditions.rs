@@ -135,6 +135,39 @@ fn reasons(versions: &[Value], kind: &str) -> Vec<String> {
     reasons
 }
 
+/// A health check reads the conditions of the account, and a restart is no news of it.
+#[tokio::test]
+async fn a_restart_leaves_the_conditions_of_an_account() {
+    let mut world = World::start(cluster(), "restarted").await;
+    world.create(&server("web")).await;
+    world.wait_ready("web", SOON).await;
+    account_says(&world, "default", "OrphansFound", "False", "InSync").await;
+    let log = WatchLog::of_all(world.accounts()).await;
+    // What the new process asks first is answered late.
+    let late = Fault::new(json!({"delay": {"ms": 2000, "before": true}}));
+    world.simulator.fault(late.times(2)).await;
+    world.operator().restart();
+    let edit = json!({"spec": {"tags": ["after"]}});
+    world.merge("web", &edit).await;
+    world
+        .wait_for("web", "the edit to be seen", SOON, |object| {
+            let seen = &object["status"]["observedGeneration"];
+            (*seen == object["metadata"]["generation"]).then_some(())
+        })
+        .await;
+    account_says(&world, "default", "OrphansFound", "False", "InSync").await;
+    for version in log.versions() {
+        for (kind, status) in [
+            ("Ready", "True"),
+            ("KeyAccepted", "True"),
+            ("OrphansFound", "False"),
+        ] {
+            let shown = condition(&version, kind).expect("it is told");
+            assert_eq!(shown["status"], status, "{kind}: {version:#}");
+        }
+    }
+}
+
 /// A provider that answers now this and now that.
 #[tokio::test]
 async fn synced_has_one_reason_at_a_time() {

@@ -31,6 +31,8 @@ use std::{sync::Arc, time::Duration};
 pub struct Facts {
     /// The monotonic moment of the decision.
     pub now: Duration,
+    /// Since when, by the monotonic clock, this process acts.
+    pub acting_since: Duration,
     /// The wall clock, without what it was turned forward since the process started.
     pub wall: i64,
     /// Which account object.

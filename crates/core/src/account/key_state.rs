@@ -5,8 +5,8 @@ use std::time::Duration;
 
 /// First pause between two probes.
 const FIRST: Duration = Duration::from_secs(5);
-/// Longest pause between two probes.
-const LONGEST: Duration = Duration::from_secs(300);
+/// Longest pause between two probes of a refused key.
+pub const LONGEST_PROBE_PAUSE: Duration = Duration::from_secs(300);
 
 /// Opens when the key is refused, and lets one probe through now and then.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl Breaker {
             if now < self.probe_at {
                 return false;
             }
-            self.pause = (self.pause * 2).min(LONGEST);
+            self.pause = (self.pause * 2).min(LONGEST_PROBE_PAUSE);
         } else {
             self.pause = FIRST;
         }
@@ -75,9 +75,9 @@ impl Breaker {
         news
     }
 
-    /// Secret or spec changed: the next probe may go at once.
-    pub fn probe_now(&mut self) {
-        self.probe_at = Duration::ZERO;
+    /// The next probe may go at this moment at the latest.
+    pub fn probe_by(&mut self, moment: Duration) {
+        self.probe_at = self.probe_at.min(moment);
     }
 }
 
@@ -110,7 +110,7 @@ mod tests {
             pauses.push((breaker.probe_at() - now).as_secs());
         }
         assert_eq!(pauses, [10, 20, 40, 80, 160, 300, 300, 300]);
-        breaker.probe_now();
+        breaker.probe_by(Duration::ZERO);
         assert!(breaker.probe_at() <= now);
         assert!(breaker.accepted());
         assert!(!breaker.accepted());

@@ -3,8 +3,8 @@
 use api::Reason;
 use std::time::Duration;
 
-/// Longest time between two looks at a Secret that is missing or of no use.
-const LONGEST_REST: Duration = Duration::from_secs(60);
+/// Longest time between two looks at a Secret that is missing or of no use: as long as at one in use.
+pub const LONGEST_REST: Duration = Duration::from_secs(15);
 
 /// What is looked for, and since when.
 #[derive(Clone, Debug, Default)]
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_looked_for_at_first_often_and_then_each_minute() {
+    fn a_secret_is_looked_for_as_often_as_one_in_use_is_read() {
         let at = Duration::from_secs;
         let mut looks_for = Looks::default();
         let (mut now, mut looks) = (at(1000), Vec::new());
@@ -49,7 +49,7 @@ mod tests {
             now += rest;
         }
         assert_eq!(looks[..3], [2, 2, 2]);
-        assert!(looks.is_sorted() && looks.ends_with(&[60, 60]), "{looks:?}");
+        assert!(looks.is_sorted() && looks.ends_with(&[15, 15]), "{looks:?}");
         // Another trouble, and none, begin from the start.
         assert_eq!(looks_for.rest(Some(Reason::InvalidKey), at(2), now), at(2));
         assert_eq!(looks_for.rest(None, at(15), now), at(15));

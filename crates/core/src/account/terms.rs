@@ -34,7 +34,7 @@ impl Terms {
             return Self::Own;
         }
         let Some(entries) = entries else {
-            return Self::Unknown(format!("{key} was not read yet"));
+            return Self::Unknown(format!("{key} was not read yet; this goes on once it was"));
         };
         match AllowedNamespaces::look_up(entries, namespace, labels) {
             Allowed::By(entry) => Self::Entry(Arc::new(entry.clone())),

@@ -133,6 +133,7 @@ fn acknowledge(facts: &mut Facts, token: &str) {
 fn facts() -> Facts {
     Facts {
         now: Duration::from_secs(1000),
+        acting_since: Duration::ZERO,
         wall: 1_790_000_000,
         key: AccountKey {
             kind: AccountKind::ProviderAccount,
@@ -492,7 +493,7 @@ fn whatever_lasts_is_looked_at_once_a_minute() {
                 facts.now += rest;
             }
             assert!(looks[0] <= 2, "{case} {connected}: {looks:?}");
-            assert_eq!(looks[25..], [60; 5], "{case} {connected}: {looks:?}");
+            assert_eq!(looks[25..], [15; 5], "{case} {connected}: {looks:?}");
         }
     }
     // One that is in order, or cannot be reached, is looked at as ever: another key must not wait for long.
@@ -864,12 +865,68 @@ fn a_quiet_world_writes_no_status() {
     assert!(!report::may_wait(&facts.status, &first));
 }
 
+#[test]
+fn a_process_that_has_just_begun_keeps_what_was_shown() {
+    let shown = || {
+        let mut facts = facts();
+        write(&mut facts);
+        facts.acting_since = facts.now - Duration::from_secs(5);
+        facts
+    };
+    let is_kept = |facts: &Facts| {
+        let next = report::next_status(facts, &decide(facts), Timestamp::MIN);
+        next.conditions == facts.status.conditions
+    };
+    type Make<'a> = &'a dyn Fn(&mut Facts);
+    let unseen: [(&str, Make); 3] = [
+        ("not connected yet", &|f| f.report = None),
+        ("not tried yet", &|f| {
+            let report = f.report.as_mut().unwrap();
+            (report.key, report.proof, report.verdict) =
+                (KeyState::Untried, None, Verdict::NotChecked);
+        }),
+        ("not listed yet", &|f| {
+            let report = f.report.as_mut().unwrap();
+            (report.proof, report.verdict) = (None, Verdict::NotChecked);
+        }),
+    ];
+    let news: [(&str, Make); 6] = [
+        ("after half a minute", &|f| {
+            f.acting_since = f.now - Duration::from_secs(30);
+        }),
+        ("another key", &|f| f.in_force = Some(endpoint("b"))),
+        ("another spec", &|f| f.meta.generation = Some(4)),
+        ("was not ready", &|f| {
+            let ready = f.status.conditions.iter_mut();
+            let ready = ready.filter(|c| c.type_ == "Ready");
+            ready.for_each(|c| c.status = "False".into());
+        }),
+        ("fails", &|f| {
+            let report = f.report.get_or_insert_with(report_of);
+            report.error = Some((Reason::ProviderUnreachable, "no; look".into()));
+        }),
+        ("no Secret", &|f| f.secret = SecretFact::Missing),
+    ];
+    for (what, make) in unseen {
+        let mut facts = shown();
+        make(&mut facts);
+        assert!(is_kept(&facts), "{what}");
+        for (why, change) in news {
+            let mut facts = facts.clone();
+            change(&mut facts);
+            assert!(!is_kept(&facts), "{what}, {why}");
+        }
+    }
+}
+
 /// What tools and people read in every reason of an account, in the order of the page.
 pub(crate) fn readings() -> Vec<Reading> {
     let missing = |f: &mut Facts| f.secret = SecretFact::Missing;
     let error = |f: &mut Facts, reason| {
-        f.report.as_mut().unwrap().error =
-            Some((reason, "no; tried again, at growing intervals".into()));
+        f.report.as_mut().unwrap().error = Some((
+            reason,
+            "no; tried again, at growing intervals of at most 1m".into(),
+        ));
     };
     let deleted = || Some(Time(Timestamp::MIN));
     type Make<'a> = &'a dyn Fn(&mut Facts);

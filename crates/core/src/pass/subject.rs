@@ -13,7 +13,7 @@ use crate::{
     request::Asked,
     trouble::{Trouble, is_over_by_answers},
 };
-use api::{Kind, Reason, conditions, names::OBJECT_FINALIZER};
+use api::{Interval, Kind, Reason, conditions, names::OBJECT_FINALIZER};
 use std::{sync::Arc, time::Duration};
 
 /// How soon it is asked again whether the kind is being deleted.
@@ -166,7 +166,10 @@ impl<K: Kind, T> Subject<K, T> {
     /// It cannot be seen; it is asked again after [`KIND_UNSEEN`].
     pub fn kind_goes(&self) -> Result<bool, Cause> {
         self.kind_deleting.ok_or_else(|| {
-            let message = "it cannot be seen whether the kind itself is being deleted, which would let what the object has at the provider stay; asked again every 10s; if this stays, grant the operator the right to get CustomResourceDefinitions";
+            let message = format!(
+                "it cannot be seen whether the kind itself is being deleted, which would let what the object has at the provider stay; asked again every {}; if this stays, grant the operator the right to get CustomResourceDefinitions",
+                Interval(KIND_UNSEEN)
+            );
             Cause::waits(Reason::ChecksFailed, message)
         })
     }

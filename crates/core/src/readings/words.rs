@@ -10,26 +10,29 @@ const INTERNAL: [&str; 16] = [
 ];
 
 /// Phrases that say nothing, or what nobody can know.
-const EMPTY: [&str; 4] = [
+const EMPTY: [&str; 9] = [
     "nobody is needed",
     "in its time",
     "trying again and again",
     "read again by itself",
+    "within seconds",
+    "within minutes",
+    "within a minute",
+    "after a minute",
+    "a minute or two",
 ];
 
 /// What is typed into a shell stands in the docs.
 const COMMANDS: [&str; 6] = ["kubectl", "helm ", "--type=", "=FILE", "curl ", " | "];
 
 /// What goes on by itself says when, or after what.
-const NEXT: [&str; 18] = [
+const NEXT: [&str; 16] = [
     "again every",
     "again at",
     "again after",
     "again within",
     "again, at",
     "again once",
-    "within seconds",
-    "within a minute",
     "at the latest",
     "until ",
     "as soon as",
@@ -38,7 +41,7 @@ const NEXT: [&str; 18] = [
     "follows",
     "goes on at ",
     "waiting for ",
-    "takes a minute",
+    "waited for ",
     "looked for every ",
 ];
 
@@ -79,6 +82,10 @@ pub(crate) fn complaints(condition: &Wanted) -> Vec<&'static str> {
     }
     if EMPTY.iter().any(|phrase| message.contains(phrase)) {
         found.push("has an empty phrase");
+    }
+    let of = |phrase: &str| message.matches(phrase).count();
+    if of("growing intervals") != of("growing intervals of at most ") {
+        found.push("has no longest interval");
     }
     if message.contains(char::is_control) || message.trim() != message {
         found.push("is not one clean line");

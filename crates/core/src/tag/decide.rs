@@ -16,6 +16,7 @@ use crate::{
     account_facts::{Purpose, held},
     cause::Cause,
     pass::{self, Sight},
+    wording::IN_TURN,
 };
 use api::{
     Interval, Reason,
@@ -167,7 +168,8 @@ fn unsettled(facts: &Facts) -> Option<Decision> {
     let spacing = facts.subject.view()?.times.absence_check_interval;
     let Rename { from, to } = &unknown.rename;
     let message = format!(
-        "it is not known whether {from:?} was renamed to {to:?}: the account's tags are looked at until that is clear"
+        "it is not known whether {from:?} was renamed to {to:?}: the account's tags are looked at every {} until that is clear",
+        Interval(spacing)
     );
     let next = unknown.not_done.map_or(unknown.since, |at| at + spacing);
     let cause = Cause::waits(Reason::OutcomeUnknown, message);
@@ -220,7 +222,7 @@ fn record(facts: &Facts, tag: String) -> Decision {
     let mut status = facts.subject.status();
     status.created_by_object = Some(facts.has_made(&tag));
     status.account_ref = Some(facts.subject.object.account());
-    let message = format!("the account has the tag as {tag:?}; it is renamed within seconds");
+    let message = format!("the account has the tag as {tag:?}; it is renamed {IN_TURN}");
     status.tag = Some(tag);
     Decision::of(status)
         .because(Cause::waits(Reason::Progressing, message))
@@ -324,8 +326,9 @@ fn refused(facts: &Facts, tag: &str) -> Option<Decision> {
     let rest = (refused.at + REFUSED).checked_sub(facts.subject.now.mono)?;
     (refused.tag == tag && !rest.is_zero()).then(|| {
         let message = format!(
-            "the provider refuses the tag {tag:?}: {}; tried again every 5m; correct spec.tag if the provider does not like the name",
-            refused.message
+            "the provider refuses the tag {tag:?}: {}; tried again every {}; correct spec.tag if the provider does not like the name",
+            refused.message,
+            Interval(REFUSED)
         );
         hold(facts, Cause::needs_person(Reason::RequestRefused, message)).again(rest)
     })

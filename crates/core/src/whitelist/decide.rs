@@ -21,7 +21,7 @@ use crate::{
     acknowledgement::{Situation, withdraw},
     cause::Cause,
     pass::{self, Sight},
-    wording::{counted, omitted},
+    wording::{IN_TURN, counted, omitted},
 };
 use api::{
     Interval, Reason,
@@ -170,7 +170,7 @@ fn going_on(facts: &Facts, decision: Decision, next: &Step, list: &List, plan: &
         true => work(facts),
         false => {
             let left = counted(plan.steps.len(), "step");
-            let message = format!("{left} to go; the next follows within seconds");
+            let message = format!("{left} to go; the next follows {IN_TURN}");
             let cause = Cause::waits(Reason::Progressing, message);
             decision.because(cause).going_on()
         }
@@ -211,7 +211,10 @@ fn unsettled(facts: &Facts, look: &Look) -> Option<Decision> {
             (Cause::waits(Reason::OutcomeUnknown, message), latest)
         }
         true if !own.is_believed(facts.had_entries(), spacing) => {
-            let message = "the list shows none of the entries that were there: it is read once more before they are added again";
+            let message = format!(
+                "the list shows none of the entries that were there: it is read again after {}, before they are added again",
+                Interval(spacing)
+            );
             (
                 Cause::waits(Reason::OutcomeUnknown, message),
                 look.began + spacing,

@@ -168,8 +168,9 @@ pub(super) fn condition(facts: &Facts) -> Option<Wanted> {
         (Some(candidate), _) => beside(facts, candidate),
         (None, _) if facts.keys.is_draining => {
             let text = format!(
-                "calls are made with the key in {}, and the last ones with the former key end within minutes; keep the former key valid until status.credentials shows the new one",
-                facts.secret_name()
+                "calls are made with the key in {}, and the last ones with the former key end within {}; keep the former key valid until status.credentials shows the new one",
+                facts.secret_name(),
+                Interval(facts.times().order_timeout)
             );
             (None, Reason::Pending, text)
         }
@@ -245,7 +246,7 @@ fn beside(facts: &Facts, candidate: &Candidate) -> Said {
         }
         // A server came on record since, which it is asked for in a moment.
         None | Some(Tried::Shows | Tried::Accepted) => {
-            let text = format!("{key} is not the one in use, and is tried within a minute");
+            let text = format!("{key} is not the one in use, and is {again}");
             (None, Reason::Pending, text)
         }
         Some(Tried::Refused(refusal)) => {

@@ -33,7 +33,7 @@ pub(super) fn conditions(
         (None, Some(why)) => Cause::waits(Reason::InUse, why.as_str()),
         (None, None) if super::is_ending(facts) => Cause::waits(
             Reason::Progressing,
-            "the account or its Secret is being deleted; it ends within seconds once nothing uses it",
+            "the account or its Secret is being deleted; it ends once nothing uses it",
         ),
         (None, None) => Cause::ready(Reason::Available, "the account works"),
     };

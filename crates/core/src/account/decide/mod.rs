@@ -14,7 +14,7 @@ mod uses;
 
 use super::facts::{Facts, SecretFact};
 use crate::{
-    account::{key::AccountKey, key_state::KeyState},
+    account::{key::AccountKey, key_state::KeyState, looks::LONGEST_REST},
     cause::{Cause, Standing},
 };
 use api::{
@@ -22,7 +22,7 @@ use api::{
     account::{AccountSpec, Credentials, Endpoint, KnownServer, ServerCounts},
     account_use::{CallBudget, KindUsers},
     acknowledgement::{Acknowledged, PendingAcknowledgement},
-    conditions::Wanted,
+    conditions::{Type, Wanted, is_true},
     orphan::Orphan,
     release_limit::ReleaseLimitStatus,
 };
@@ -31,9 +31,13 @@ use lineage::{Identity, identity};
 use std::time::Duration;
 
 /// Time between two reads of the Secret while all is well.
-const SECRET_AT_REST: Duration = Duration::from_secs(15);
+const SECRET_AT_REST: Duration = LONGEST_REST;
 /// The same while a person is expected to repair it.
 const SECRET_AWAITED: Duration = Duration::from_secs(2);
+/// Longest pause after effects that failed.
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// How long after a process begins to act an account stands as it was shown, while nothing is seen of it.
+const UNSEEN: Duration = Duration::from_secs(30);
 /// Time between two looks while something is being deleted.
 const ENDING: Duration = Duration::from_secs(1);
 
@@ -151,7 +155,10 @@ pub fn decide(facts: &Facts) -> Decision {
         no_orders,
         held,
         effect,
-        conditions: conditions::conditions(facts, trouble.as_ref(), identity, accepted, own),
+        conditions: match is_as_shown(facts, trouble.as_ref()) {
+            true => Vec::new(),
+            false => conditions::conditions(facts, trouble.as_ref(), identity, accepted, own),
+        },
         servers: conditions::counts(facts, own),
         users: uses::users(facts),
         offer: catalog::offer(facts, own),
@@ -175,6 +182,21 @@ pub fn decide(facts: &Facts) -> Decision {
         wants_proof: [sought, asked].into_iter().flatten().min(),
         handled,
     }
+}
+
+/// Whether the conditions of an account stand that was ready over this very connection: a process that has just begun to act
+/// has not seen the account yet, and that alone is no news.
+fn is_as_shown(facts: &Facts, trouble: Option<&Cause>) -> bool {
+    let (status, report) = (&facts.status, facts.report.as_ref());
+    let is_unseen = report.is_none_or(|report| report.proof.is_none());
+    facts.now < facts.acting_since + UNSEEN
+        && is_unseen
+        && trouble.is_none_or(|trouble| trouble.message == trouble::UNTRIED)
+        && !is_ending(facts)
+        && status.observed_generation == facts.meta.generation
+        && status.verified.is_some()
+        && status.verified == facts.in_force
+        && is_true(&status.conditions, Type::Ready)
 }
 
 /// The account ID that the objects know of.

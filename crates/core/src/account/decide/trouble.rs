@@ -2,16 +2,26 @@
 
 use super::{
     super::facts::{BundleFact, Facts, KeyFault, SecretFact},
+    LONGEST_PAUSE,
     lineage::{self, Identity},
 };
-use crate::{account::key_state::KeyState, cause::Cause, trouble::PERSISTS, wording::listed};
+use crate::{
+    account::{
+        key_state::{KeyState, LONGEST_PROBE_PAUSE},
+        looks::LONGEST_REST,
+    },
+    cause::Cause,
+    trouble::PERSISTS,
+    wording::listed,
+};
 use api::{
     Interval, Reason,
     names::{ACCOUNT_FINALIZER, API_KEY_ENTRY, API_KEY_SECRET, BASE_URL_ENTRY},
 };
 
 /// A key of which nothing is known yet.
-pub(super) const UNTRIED: &str = "the key was not tried yet; that follows within a minute";
+pub(super) const UNTRIED: &str =
+    "the key was not tried yet; this goes on once the first call is answered";
 
 /// The first thing that is wrong, in the order in which a person would repair it.
 pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
@@ -25,8 +35,9 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
     }
     if let SecretFact::Unread(why) = &facts.secret {
         let text = format!(
-            "{} could not be read: {why}; tried again within a minute",
-            facts.secret_name()
+            "{} could not be read: {why}; tried again within {}",
+            facts.secret_name(),
+            Interval(LONGEST_REST)
         );
         return waits(Reason::Pending, text);
     }
@@ -63,11 +74,12 @@ pub(super) fn of_key(facts: &Facts, identity: Identity) -> Option<Cause> {
         return needs_person(Reason::InvalidEndpoint, message.clone());
     }
     let entry = API_KEY_ENTRY;
+    let again = format!("read again within {}", Interval(LONGEST_REST));
     match &facts.secret {
         SecretFact::Unread(_) => return None,
         SecretFact::Missing => {
             let text = format!(
-                "{} does not exist: correct spec.apiKeySecretRef, or create it, of the type {API_KEY_SECRET}, with the API key in {entry:?} and the base URL in {BASE_URL_ENTRY:?}",
+                "{} does not exist: correct spec.apiKeySecretRef, or create it, of the type {API_KEY_SECRET}, with the API key in {entry:?} and the base URL in {BASE_URL_ENTRY:?}; {again}",
                 facts.secret_name(),
             );
             return awaits(Reason::ReferenceNotFound, text);
@@ -79,7 +91,7 @@ pub(super) fn of_key(facts: &Facts, identity: Identity) -> Option<Cause> {
             ..
         } => {
             let text = format!(
-                "{} is not of the type {API_KEY_SECRET}, and no other Secret is sent anywhere: correct spec.apiKeySecretRef, or create it again, since a type cannot be changed",
+                "{} is not of the type {API_KEY_SECRET}, and no other Secret is sent anywhere: correct spec.apiKeySecretRef, or create it again, since a type cannot be changed; {again}",
                 facts.secret_name(),
             );
             return needs_person(Reason::InvalidKey, text);
@@ -89,7 +101,7 @@ pub(super) fn of_key(facts: &Facts, identity: Identity) -> Option<Cause> {
             ..
         } => {
             let text = format!(
-                "{} has no key {entry:?}: correct spec.apiKeySecretRef, or add it with the API key",
+                "{} has no key {entry:?}: correct spec.apiKeySecretRef, or add it with the API key; {again}",
                 facts.secret_name(),
             );
             return awaits(Reason::ReferenceNotFound, text);
@@ -99,7 +111,7 @@ pub(super) fn of_key(facts: &Facts, identity: Identity) -> Option<Cause> {
             ..
         } => {
             let text = format!(
-                "{entry:?} of {}: {why}; put a valid API key there",
+                "{entry:?} of {}: {why}; put a valid API key there; {again}",
                 facts.secret_name(),
             );
             return needs_person(Reason::InvalidKey, text);
@@ -114,8 +126,9 @@ pub(super) fn of_key(facts: &Facts, identity: Identity) -> Option<Cause> {
             false => "the key",
         };
         let text = format!(
-            "the hosting API rejects {which} in {} ({refusal}); put a valid API key into {entry:?} there",
+            "the hosting API rejects {which} in {} ({refusal}); put a valid API key into {entry:?} there, {again}; this one is tried again, at growing intervals of at most {}",
             facts.secret_name(),
+            Interval(LONGEST_PROBE_PAUSE),
         );
         return needs_person(Reason::KeyRejected, text);
     }
@@ -131,19 +144,23 @@ fn unusable_bundle(facts: &Facts) -> Option<Cause> {
         true => "; until then the former certificates stay in use, and nothing is ordered",
         false => "",
     };
+    let again = format!("read again within {}", Interval(LONGEST_REST));
     match &facts.bundle {
         BundleFact::Known => None,
         BundleFact::Unread(why) => Some(Cause::waits(
             Reason::Pending,
-            format!("{object} could not be read: {why}; tried again within a minute"),
+            format!(
+                "{object} could not be read: {why}; tried again within {}",
+                Interval(LONGEST_REST)
+            ),
         )),
         BundleFact::NoObject => missing(format!(
-            "{object} does not exist: create it with the PEM certificates in its key {key:?}, correct spec.caBundleRef, or set spec.caBundle instead{goes_on}"
+            "{object} does not exist: create it with the PEM certificates in its key {key:?}, correct spec.caBundleRef, or set spec.caBundle instead, {again}{goes_on}"
         )),
         BundleFact::NoKey => missing(format!(
-            "{object} has no key {key:?}: add it with the PEM certificates, or correct spec.caBundleRef.key{goes_on}"
+            "{object} has no key {key:?}: add it with the PEM certificates, or correct spec.caBundleRef.key, {again}{goes_on}"
         )),
-        BundleFact::Unusable(why) => missing(format!("spec.caBundleRef: {why}{goes_on}")),
+        BundleFact::Unusable(why) => missing(format!("spec.caBundleRef: {why}, {again}{goes_on}")),
     }
 }
 
@@ -152,9 +169,10 @@ fn failing(facts: &Facts) -> Option<Cause> {
     let (failures, why) = facts.failed.as_ref()?;
     (*failures >= PERSISTS).then(|| {
         let text = format!(
-            "the metadata of {} or {} cannot be written (finalizer {ACCOUNT_FINALIZER}, annotations): {why}; tried again within a minute",
+            "the metadata of {} or {} cannot be written (finalizer {ACCOUNT_FINALIZER}, annotations): {why}; tried again, at growing intervals of at most {}",
             facts.key,
-            facts.secret_name()
+            facts.secret_name(),
+            Interval(LONGEST_PAUSE)
         );
         Cause::waits(Reason::Pending, text)
     })

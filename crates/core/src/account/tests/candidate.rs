@@ -149,7 +149,7 @@ fn every_state_of_a_candidate_says_what_comes_next_and_stops_nothing() {
             with_candidate(None),
             "Unknown",
             Reason::Pending,
-            &["is tried within a minute"],
+            &["tried again, at growing intervals of at most 5m"],
         ),
         (
             with_candidate(Some(refused())),
@@ -203,7 +203,7 @@ fn every_state_of_a_candidate_says_what_comes_next_and_stops_nothing() {
             refused_too,
             "Unknown",
             Reason::Pending,
-            &["is tried within a minute"],
+            &["tried again, at growing intervals of at most 5m"],
         ),
     ];
     for (facts, status, reason, words) in cases {

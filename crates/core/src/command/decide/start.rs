@@ -7,6 +7,7 @@ use super::{
 use crate::{
     account_facts::Purpose,
     cause::{Cause, Standing},
+    wording::IN_TURN,
 };
 use api::{
     BareMetalServer, DedicatedHost, Interval, ManagementPolicy, Reason,
@@ -88,7 +89,7 @@ pub(super) fn start(facts: &Facts, following: Option<PowerAction>) -> Decision {
     if status.account_ref != of_target || status.records.target.as_ref() != Some(&seen) {
         status.account_ref = of_target;
         status.records.target = Some(seen);
-        let cause = Cause::waits(Reason::Progressing, "the command is sent within seconds");
+        let cause = sending();
         return Decision::of(status).because(cause).going_on();
     }
     if is_installing(target) {
@@ -146,8 +147,16 @@ pub(super) fn start(facts: &Facts, following: Option<PowerAction>) -> Decision {
             Target::Host(_) => 0,
         },
     };
-    let cause = Cause::waits(Reason::Progressing, "the command is sent within seconds");
+    let cause = sending();
     hold(facts, cause).with(Effect::Send(Box::new(new)))
+}
+
+/// The command only waits for its turn.
+fn sending() -> Cause {
+    Cause::waits(
+        Reason::Progressing,
+        format!("the command is sent {IN_TURN}"),
+    )
 }
 
 /// The account as a command that goes out now names it; None while that is not known.

@@ -77,8 +77,10 @@ pub fn installing(
         ..known
     });
     let message = format!(
-        "host {} is about to be installed (spec.install.revision {}); the request follows within seconds",
-        record.intent.host_id, record.intent.revision
+        "host {} is about to be installed (spec.install.revision {}); the request is sent at {} at the latest, or not at all",
+        record.intent.host_id,
+        record.intent.revision,
+        jiff::Timestamp::from_second(record.intent.send_by).unwrap_or_default()
     );
     let cause = Cause::waits(Reason::Reinstalling, message);
     let decision: Decision<DedicatedHostStatus, ()> = Decision::of(status).because(cause);

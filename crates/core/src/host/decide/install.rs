@@ -13,6 +13,7 @@ use crate::{
     report::{News, installed},
     server_commands::UnderWay,
     stored_keys::{Found, StoredKey},
+    wording::IN_TURN,
 };
 use api::{
     Interval, Reason,
@@ -129,7 +130,7 @@ pub(super) fn step(
     let Some(known) = &mut status.records.install else {
         // Not ready before that: whoever waits for it may raise the number right after, and is to be heard.
         let text = format!(
-            "host {} is seen for the first time; its installation log is read within seconds, and nothing is sent before",
+            "host {} is seen for the first time; nothing is sent before its installation log is read, {IN_TURN}",
             host.id
         );
         return Step {
@@ -536,7 +537,7 @@ fn start(
                 ),
                 None => Cause::waits(
                     Reason::Reinstalling,
-                    format!("{what}; its installation log is read within seconds"),
+                    format!("{what}; its installation log is read {IN_TURN}"),
                 ),
             }),
             effect: read_log(facts, view),
@@ -559,7 +560,7 @@ fn start(
                     Some((reason, why)) => crate::account_facts::held(*reason, why.clone()),
                     None => Cause::waits(
                         Reason::Reinstalling,
-                        format!("{what}; the list of systems is read within seconds"),
+                        format!("{what}; the list of systems is read {IN_TURN}"),
                     ),
                 }),
                 wants: Some((List::Catalogue, catalogue_since(facts, view))),
@@ -601,7 +602,7 @@ fn start(
     Step {
         cause: Some(Cause::waits(
             Reason::Reinstalling,
-            format!("{what}; the request is sent within seconds"),
+            format!("{what}; the request is sent {IN_TURN}"),
         )),
         effect: new.map(|new| Effect::Install(Box::new(new))),
         is_moving: true,
@@ -614,7 +615,7 @@ fn held(facts: &Facts, every: Duration) -> Option<(Cause, Duration)> {
     let held = facts.subject.memory.own.held.as_ref()?;
     let rest = (held.at + every).saturating_sub(facts.subject.now.mono);
     let is_of_now = held.generation == facts.subject.object.metadata.generation;
-    (is_of_now && !rest.is_zero()).then(|| (held.cause.clone(), rest))
+    (is_of_now && !rest.is_zero()).then(|| (held.cause.clone().looked_at(every), rest))
 }
 
 /// A list of systems that was looked at before says nothing any more: a number may have another meaning by now.

@@ -127,7 +127,7 @@ fn against_looking(facts: &Facts) -> Option<Cause> {
     if !facts.is_owner_known {
         // No conflict yet: nothing that is asked for is used up by it.
         let text = format!(
-            "spec.hostID: it is not known yet whether {owner}, which is older, may have host {}; that follows within seconds",
+            "spec.hostID: it is not known yet whether {owner}, which is older, may have host {}; that is known once its account was read",
             facts.number()
         );
         return Some(Cause::waits(Reason::Pending, text));

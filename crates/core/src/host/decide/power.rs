@@ -37,7 +37,7 @@ pub(super) fn step(
     if let Some(command) = awaited.filter(|c| !is_held(c)) {
         let every = view.times.active_poll_interval;
         let does = match command.state {
-            PowerState::Recorded => "is created within seconds".to_owned(),
+            PowerState::Recorded => "is created as soon as the API server takes it".to_owned(),
             _ => format!("is under way; looked at again every {}", Interval(every)),
         };
         let text = format!("spec.power: ServerCommand {} {does}", command.name);

@@ -75,7 +75,7 @@ fn end(facts: &Facts, at: i64, decision: &mut Decision) {
         return;
     }
     let text = format!(
-        "spec.expiresAt was {}; this object is deleted within seconds, and its machine goes the way of any deletion",
+        "spec.expiresAt was {}; this object is deleted as soon as the API server takes it, and its machine goes the way of any deletion",
         moment(at)
     );
     let cause = Cause::waits(Reason::Expired, text);

@@ -9,7 +9,7 @@ use crate::{
     acknowledgement::Situation,
     cause::Cause,
     protocol::{InFlight, State, Wait, Why},
-    server::ownership::uuid,
+    server::ownership::{times, uuid},
     wording::{counted, listed},
 };
 use api::{
@@ -118,7 +118,7 @@ pub fn said(facts: &Facts, view: &View, wait: &Wait) -> Said {
     match wait.why {
         Why::WaitingForList | Why::Settling => match view.error_of(List::Servers) {
             Some((reason, message)) => waits(*reason, message.clone()),
-            None => waits(Reason::Progressing, progressing(facts, wait.why)),
+            None => waits(Reason::Progressing, progressing(facts, view, wait.why)),
         },
         Why::Restarted => {
             let until = moment(facts, wait);
@@ -204,20 +204,20 @@ pub fn said(facts: &Facts, view: &View, wait: &Wait) -> Said {
         ),
         Why::Conflict(server) => needs(
             Reason::OwnershipConflict,
-            conflict(facts, &uuid(server), named),
+            conflict(facts, &uuid(server), named, idle),
         ),
         Why::OtherCluster(server) => needs(
             Reason::OwnershipConflict,
             format!(
-                "{named}server {} belongs to another cluster; if it is not used there any more, take its tags that begin with fmo- off at the provider",
+                "{named}server {} belongs to another cluster, and is looked at again every {idle}; if it is not used there any more, take its tags that begin with fmo- off at the provider",
                 uuid(server)
             ),
         ),
-        Why::OtherNamespace(server) => plain(other_namespace(&uuid(server))),
+        Why::OtherNamespace(server) => plain(other_namespace(&uuid(server), idle)),
         Why::TagsMissing(server) => needs(
             Reason::TagsMissing,
             format!(
-                "server {} lost the tag that says whose it is; put it back at the provider: {}",
+                "server {} lost the tag that says whose it is, and is looked at again every {idle}; put it back at the provider: {}",
                 uuid(server),
                 facts
                     .order()
@@ -242,7 +242,7 @@ pub fn said(facts: &Facts, view: &View, wait: &Wait) -> Said {
 }
 
 /// Two objects have the server, by record or order tag.
-fn conflict(facts: &Facts, server: &str, named: &str) -> String {
+fn conflict(facts: &Facts, server: &str, named: &str, idle: Interval) -> String {
     let others: Vec<&str> = match (facts.owner(), &facts.recorded) {
         (Some(owner), Some(sighting)) => {
             let tags = sighting.server.tags.iter().map(String::as_str);
@@ -253,7 +253,7 @@ fn conflict(facts: &Facts, server: &str, named: &str) -> String {
     };
     match others.is_empty() {
         false => format!(
-            "server {server} has the order tag of another object, too; take that tag off at the provider: {}",
+            "server {server} has the order tag of another object, too, and is looked at again every {idle}; take that tag off at the provider: {}",
             listed(others)
         ),
         true => format!(
@@ -317,11 +317,11 @@ pub fn named_not_found(named: &str, server: &str, idle: Interval) -> String {
 }
 
 /// The server that the spec names is of another namespace.
-pub fn other_namespace(server: &str) -> Cause {
+pub fn other_namespace(server: &str, idle: Interval) -> Cause {
     Cause::needs_person(
         Reason::OwnershipConflict,
         format!(
-            "server {server} is of another namespace, so it is not adopted through a cluster account; have its tag that begins with fmo-order: taken off at the provider, and allowAdoption set in the entry of this namespace"
+            "server {server} is of another namespace, so it is not adopted through a cluster account, and is looked at again every {idle}; have its tag that begins with fmo-order: taken off at the provider, and allowAdoption set in the entry of this namespace"
         ),
     )
 }
@@ -377,11 +377,12 @@ fn moment(facts: &Facts, wait: &Wait) -> Timestamp {
     Timestamp::from_second(facts.wall_at_start.saturating_add(after)).unwrap_or_default()
 }
 
-fn progressing(facts: &Facts, why: Why) -> String {
+fn progressing(facts: &Facts, view: &View, why: Why) -> String {
     let adopting = facts.order().and_then(|order| order.server.as_deref());
     match (why, adopting) {
         (Why::Settling, Some(uuid)) => format!(
-            "server {uuid} is being adopted: its tags are on, and it is read again after a minute"
+            "server {uuid} is being adopted: its tags are on, and it is read again after {}",
+            Interval(times(view).spacing)
         ),
         _ => "nothing is ordered until the servers of this account were listed".to_owned(),
     }

@@ -108,6 +108,12 @@ fn not_shown(facts: &Facts, view: &View, external: &Named, since: Duration) -> D
     decision
 }
 
+/// How often a server that the spec names is looked at while something stands against it.
+pub fn idle(facts: &Facts) -> Duration {
+    let times = facts.view().map(|view| view.times).unwrap_or_default();
+    times.idle_poll_interval
+}
+
 /// Why the account of the object does not even show it this server, if anything: one of the cluster has servers of other
 /// namespaces, too.
 pub fn against_sight(facts: &Facts, server: &Server) -> Option<Cause> {
@@ -126,8 +132,8 @@ pub fn against_sight(facts: &Facts, server: &Server) -> Option<Cause> {
             server.id
         ),
         false => {
-            let id = server.id.as_str();
-            return Some(explain::other_namespace(id));
+            let idle = Interval(idle(facts));
+            return Some(explain::other_namespace(server.id.as_str(), idle));
         }
     };
     Some(Cause::needs_person(Reason::NotAllowed, text))

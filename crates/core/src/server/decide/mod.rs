@@ -224,7 +224,7 @@ fn by_protocol(facts: &Facts) -> Decision {
     let Some(view) = ownership::view(facts, account, &shown) else {
         let cause = Cause::waits(
             Reason::Pending,
-            "the account is being recorded; this goes on within seconds",
+            "the account is being recorded; this goes on once it is",
         );
         return Decision::hold_quietly(facts, cause);
     };
@@ -287,7 +287,10 @@ fn living(facts: &Facts, account: &View, step: Step) -> Decision {
 fn common(facts: &Facts, account: &View, step: Step) -> Decision {
     let unchanged = || Decision::unchanged(facts);
     let adopting = |uuid: &str| {
-        let text = format!("server {uuid} is being adopted, which takes a minute or two");
+        let text = format!(
+            "server {uuid} is being adopted; once its tags are on, it is read again after {}",
+            Interval(ownership::times(account).spacing)
+        );
         Decision::hold(facts, Cause::waits(Reason::Progressing, text))
     };
     match step {

@@ -21,6 +21,7 @@ use crate::{
 use api::{
     Interval, Reason,
     acknowledgement::AcknowledgementEffect::AssumeAbsent,
+    conditions::{Type, is_true},
     server::{BareMetalServerStatus, OrderOutcome, OrderRecord},
 };
 use hosting_types::Order;
@@ -45,7 +46,8 @@ pub fn against(facts: &Facts) -> Option<Decision> {
     if facts.object.spec.external_id.is_some() {
         let shown = facts.named.as_ref().and_then(|named| named.shown.as_ref());
         let unseen = shown.and_then(|shown| external::against_sight(facts, &shown.server));
-        return expiry::against_order(facts).or(unseen).and_then(hold);
+        let cause = expiry::against_order(facts).or(unseen)?;
+        return Some(Decision::hold(facts, cause).again(external::idle(facts)));
     }
     match facts.account.usable(Purpose::Order) {
         Ok(_) => {}
@@ -90,7 +92,8 @@ pub fn next(facts: &Facts, view: &View, after: u32, lost: u8, cut: u8) -> Decisi
         None => Decision::unchanged(facts).at_once(),
         Some(Ok(installation)) => at_place(facts, view, &place, installation, counts),
         Some(Err(cause)) => {
-            Decision::hold(facts, cause.clone()).again(view.times.active_poll_interval)
+            let every = view.times.active_poll_interval;
+            Decision::hold(facts, cause.clone().looked_at(every)).again(every)
         }
     };
     // Until the order is sent each pass needs it: one without it would not ask for its turn.
@@ -102,26 +105,52 @@ pub fn next(facts: &Facts, view: &View, after: u32, lost: u8, cut: u8) -> Decisi
 fn place(facts: &Facts, view: &View) -> Result<Place, Box<Decision>> {
     // Newer than a refusal of the same, whosever order that was: this one would be refused as well.
     let refused = refused_at(facts).max(stock::refused(facts, view));
-    let is_usable = |at: Duration| {
-        facts.now.since(at) < CATALOGUE_AGE && refused.is_none_or(|refused| at >= refused)
+    // What a user has to correct is not looked up again and again.
+    let most = match is_told_to_user(facts) {
+        true => CATALOGUE_AGE.max(view.times.idle_poll_interval),
+        false => CATALOGUE_AGE,
     };
-    let Some((_, catalogue)) = view.catalogue.as_ref().filter(|(at, _)| is_usable(*at)) else {
-        let recent = facts.now.mono.saturating_sub(CATALOGUE_AGE / 2);
-        let mut wait = waiting(facts, view);
-        wait.wants_catalogue = Some(refused.map_or(recent, |refused| refused.max(recent)));
-        return Err(Box::new(wait));
-    };
-    request::place(facts, catalogue).map_err(|cause| Box::new(beyond_reach(facts, view, cause)))
+    let is_usable =
+        |at: Duration| facts.now.since(at) < most && refused.is_none_or(|refused| at >= refused);
+    match view.catalogue.as_ref().filter(|(at, _)| is_usable(*at)) {
+        Some((_, catalogue)) => request::place(facts, catalogue)
+            .map_err(|cause| Box::new(beyond_reach(facts, view, cause))),
+        None => Err(Box::new(look(facts, view, refused))),
+    }
 }
 
-/// The request cannot be sent as it is, or cannot be had: the catalogue may say otherwise soon.
+/// A look at the catalogue has to come first, newer than this refusal.
+fn look(facts: &Facts, view: &View, refused: Option<Duration>) -> Decision {
+    let recent = facts.now.mono.saturating_sub(CATALOGUE_AGE / 2);
+    let mut wait = waiting(facts, view);
+    wait.wants_catalogue = Some(refused.map_or(recent, |refused| refused.max(recent)));
+    wait
+}
+
+/// Whether status says of this very spec that a user has to correct something.
+fn is_told_to_user(facts: &Facts) -> bool {
+    facts.object.status.as_ref().is_some_and(|status| {
+        status.observed_generation == facts.object.metadata.generation
+            && is_true(&status.conditions, Type::Stalled)
+    })
+}
+
+/// The request cannot be sent as it is, or cannot be had: the catalogue may say otherwise, of stock and quota soon.
 fn beyond_reach(facts: &Facts, view: &View, cause: Cause) -> Decision {
-    let mut wait = Decision::hold(facts, cause).again(
-        view.times
-            .idle_poll_interval
-            .min(view.times.active_poll_interval * 2),
+    let (idle, active) = (
+        view.times.idle_poll_interval,
+        view.times.active_poll_interval,
     );
-    wait.wants_catalogue = Some(facts.now.mono + view.times.active_poll_interval);
+    let now = facts.now.mono;
+    let (again, next) = match cause.standing {
+        Standing::Stalled => {
+            let looked = view.catalogue.as_ref().map_or(now, |(at, _)| *at);
+            (idle, looked + idle)
+        }
+        _ => (idle.min(active * 2), now + active),
+    };
+    let mut wait = Decision::hold(facts, cause).again(again);
+    wait.wants_catalogue = Some(next);
     wait
 }
 
@@ -137,14 +166,17 @@ fn at_place(
         Ok(order) => order,
         Err(cause) => return beyond_reach(facts, view, cause),
     };
+    let is_recent = |(at, _): &(Duration, _)| facts.now.since(*at) < CATALOGUE_AGE;
     match &facts.denied {
         Some(why) => denied(facts, view, why),
-        None => start(facts, order, installation, counts),
+        None if !view.catalogue.as_ref().is_some_and(is_recent) => look(facts, view, None),
+        None => start(facts, view, order, installation, counts),
     }
 }
 
 fn start(
     facts: &Facts,
+    view: &View,
     order: Order,
     installation: &Installation,
     (after, lost, cut): (u32, u8, u8),
@@ -160,7 +192,7 @@ fn start(
     let Some(account) = order_account(facts) else {
         let cause = Cause::waits(
             Reason::Pending,
-            "the account is being recorded; the order follows within seconds",
+            "the account is being recorded; the order follows once it is",
         );
         return Decision::hold_quietly(facts, cause);
     };
@@ -173,7 +205,10 @@ fn start(
         facts,
         Cause::waits(
             Reason::Ordering,
-            "the machine is being ordered; the answer comes within seconds",
+            format!(
+                "the machine is being ordered; the answer is waited for {} at most",
+                Interval(view.times.order_timeout)
+            ),
         ),
     );
     draft.status.account_ref = Some(account_of(&facts.object));

@@ -30,7 +30,7 @@ use std::{sync::Arc, time::Duration};
 const COMMAND_RUNS: Duration = Duration::from_secs(5);
 
 /// Said of a machine that is over, while its object still ends.
-const RELEASED: &str = "the machine is released; this object goes within seconds";
+const RELEASED: &str = "the machine is released; this object goes once the finalizer is off";
 /// A delayed release is looked at this often at the least: a clock may be turned back.
 const LONGEST_SLEEP: Duration = Duration::from_secs(600);
 /// How soon to look again when the kind could not be read.
@@ -128,7 +128,10 @@ fn not_shown(facts: &Facts, account: &View, uuid: &str, step: Step) -> Decision 
 /// The object goes.
 fn ending(facts: &Facts, server: &Arc<Server>) -> Decision {
     let text = match marks::is_retained(server) && server.status.is_live() {
-        true => format!("{}; this object goes within seconds", left_behind(facts)),
+        true => format!(
+            "{}; this object goes once the finalizer is off",
+            left_behind(facts)
+        ),
         false => RELEASED.to_owned(),
     };
     let cause = Cause::waits(Reason::Progressing, text);
@@ -261,8 +264,9 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Result<End, Box<Decision>> {
 /// A request to install the machine may be on its way: it meets the machine as this object's, or not at all.
 fn installing(facts: &Facts, server: &Arc<Server>) -> Decision {
     let text = format!(
-        "whether machine {} is being installed again is known within four minutes; it is released or retained then; looked at again every {}",
+        "whether machine {} is being installed again is known within {}; it is released or retained then; looked at again every {}",
         server.id,
+        Interval(reinstall::on_its_way(facts)),
         Interval(COMMAND_RUNS)
     );
     showing(facts, server, Cause::waits(Reason::Reinstalling, text)).again(COMMAND_RUNS)

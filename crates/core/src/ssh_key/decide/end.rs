@@ -10,7 +10,7 @@ use crate::{
     cause::Cause,
     pass::KIND_UNSEEN,
 };
-use api::{Reason, ssh_key::KeyDeletionPolicy};
+use api::{Interval, Reason, ssh_key::KeyDeletionPolicy};
 
 /// What a person can do who does not want to wait.
 const RETAIN: &str = "or set spec.deletionPolicy to Retain";
@@ -60,7 +60,10 @@ pub(super) fn end(facts: &Facts) -> Decision {
         let next = facts.subject.memory.own.next_proof(since, spacing);
         return match next {
             Some(next) if is_expected && !is_known_deleted(facts) => {
-                let text = "the stored key is not shown; the object goes when the next look does not show it either";
+                let text = format!(
+                    "the stored key is not shown; the object goes when the next look, after {}, does not show it either",
+                    Interval(spacing)
+                );
                 hold(facts, Cause::waits(Reason::Progressing, text))
                     .wanting(List::SshKeys, next)
                     .again(spacing)

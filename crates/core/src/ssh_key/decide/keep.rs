@@ -11,8 +11,9 @@ use crate::{
     cause::Cause,
     public_key::{Fingerprint, PublicKey},
     ssh_key::facts::Posting,
+    wording::IN_TURN,
 };
-use api::{Reason, conditions, ssh_key::StoredKeyNote};
+use api::{Interval, Reason, conditions, ssh_key::StoredKeyNote};
 use std::time::Duration;
 
 /// So often a key is stored that no look shows.
@@ -127,7 +128,10 @@ fn store(
     if facts.may_be_sent()
         && let Some(next) = memory.next_proof(facts.since(), spacing)
     {
-        let text = "whether the key is stored is not certain: it is not shown, and is stored again when the next look does not show it either";
+        let text = format!(
+            "whether the key is stored is not certain: it is not shown, and is stored again when the next look, after {}, does not show it either",
+            Interval(spacing)
+        );
         let decision = match facts.is_told_ready() {
             // One look that does not show it decides nothing.
             true => Decision::unchanged(&facts.subject),
@@ -163,7 +167,7 @@ fn store(
             Decision::unchanged(&facts.subject)
         }
         None => {
-            let text = "the key is being stored; looked at again within seconds";
+            let text = format!("the key is being stored, {IN_TURN}");
             hold(facts, Cause::waits(Reason::Progressing, text))
         }
     };

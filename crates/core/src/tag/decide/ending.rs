@@ -64,8 +64,9 @@ pub(super) fn end(facts: &Facts) -> Decision {
         .get(&tag)
         .is_some_and(|record| users(record) != Some(0));
     if used && !is_forced {
-        return hold(facts, in_use(facts, &tag, tags))
-            .wanting(List::Tags, began + view.times.active_poll_interval);
+        let every = view.times.active_poll_interval;
+        return hold(facts, in_use(facts, &tag, tags).looked_at(every))
+            .wanting(List::Tags, began + every);
     }
     let only_unused = !is_forced;
     Decision::unchanged(subject).with(Effect::Delete { tag, only_unused })

@@ -11,7 +11,7 @@ use crate::{
     report::{EventReason, News, Severity},
     whitelist::memory::Look,
 };
-use api::{Reason, names::OBJECT_FINALIZER};
+use api::{Interval, Reason, names::OBJECT_FINALIZER};
 
 /// Most entries that an event names.
 const MOST_NAMED: usize = 10;
@@ -46,9 +46,13 @@ pub(super) fn end(facts: &Facts) -> Decision {
     if let Some(last) = own.missing.last() {
         return match own.missing.len() {
             1 => {
-                let message = "the account shows no such API key; looked at again after timing.absenceCheckInterval, and this object ends if it is not there then either";
+                let spacing = facts.times().absence_check_interval;
+                let message = format!(
+                    "the account shows no such API key; looked at again after {}, and this object ends if it is not there then either",
+                    Interval(spacing)
+                );
                 let cause = Cause::waits(Reason::ReferenceNotFound, message);
-                let next = *last + facts.times().absence_check_interval;
+                let next = *last + spacing;
                 look_at(facts, hold(facts, cause), next)
             }
             _ => let_go(),

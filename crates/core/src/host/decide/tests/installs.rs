@@ -132,10 +132,7 @@ fn what_stands_against_an_installation_is_told_and_the_consent_stays() {
                 own.held = Some(Held {
                     generation: Some(1),
                     at: NOW - secs(1),
-                    cause: Cause::waits(
-                        Reason::ChecksFailed,
-                        "no; looked at again within a minute",
-                    ),
+                    cause: Cause::waits(Reason::ChecksFailed, "no; looked at again within 1m"),
                 });
             }),
             Reason::ChecksFailed,

@@ -2,7 +2,7 @@
 //! status says from then on, and what an answer or a look comes to. Used by `act` and walked by the model check.
 
 use super::{
-    super::{super::facts::Facts, draft::Draft},
+    super::{super::facts::Facts, draft::Draft, expiry::moment},
     NewInstall,
 };
 use crate::{
@@ -100,9 +100,11 @@ pub fn noted(known: InstallHistory, record: &InstallRecord) -> InstallHistory {
 /// The whole status that notes it: who reads it sees that the machine is being installed, before the request is sent.
 pub fn status(fresh: &Facts, install: InstallHistory) -> BareMetalServerStatus {
     let mut draft = Draft::unchanged(fresh);
+    let send_by = install.last.as_ref().map_or(0, |last| last.intent.send_by);
     let message = format!(
-        "machine {} is about to be installed again; the request follows within seconds",
-        install.machine
+        "machine {} is about to be installed again; the request is sent at {} at the latest, or not at all",
+        install.machine,
+        moment(send_by)
     );
     draft.status.records.install = Some(install);
     draft.set(fresh, Cause::waits(Reason::Reinstalling, message), None);

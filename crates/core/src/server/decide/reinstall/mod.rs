@@ -168,7 +168,7 @@ pub fn may_be_on_its_way(facts: &Facts) -> bool {
 }
 
 /// For so long at most.
-fn on_its_way(facts: &Facts) -> Duration {
+pub fn on_its_way(facts: &Facts) -> Duration {
     /// A request that was sent at the last moment is over by then: the client waits no longer for an answer.
     const ON_THE_WIRE: Duration = Duration::from_secs(180);
     let window = facts.view().map(|view| view.times.send_window);

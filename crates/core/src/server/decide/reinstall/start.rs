@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     account_facts::Purpose, cause::Cause, machine_commands as listed, server_commands::UnderWay,
+    wording::IN_TURN,
 };
 use api::{
     Interval, Reason,
@@ -136,6 +137,7 @@ pub(super) fn start(facts: &Facts, known: &InstallHistory) -> Reinstallation {
         Ok(request) => request,
         // Read again when it may have come.
         Err(cause) => {
+            let cause = cause.looked_at(every);
             found.unsynced = Some((cause.reason, cause.message));
             found.wants_installation = true;
             found.rest = Some(every);
@@ -148,7 +150,7 @@ pub(super) fn start(facts: &Facts, known: &InstallHistory) -> Reinstallation {
     };
     found.cause = Some(Cause::waits(
         Reason::Reinstalling,
-        format!("{what}; the request is sent within seconds"),
+        format!("{what}; the request is sent {IN_TURN}"),
     ));
     found.effect = Some(Effect::Reinstall(Box::new(NewInstall {
         machine: known.machine.clone(),

@@ -12,7 +12,7 @@ use super::{
     fresh::shows_delivered,
     in_doubt, pause, seconds,
 };
-use crate::{account_facts::Purpose, again::Again};
+use crate::{account_facts::Purpose, again::Again, backoff::LONGEST_PAUSE};
 use api::{
     Interval, Reason,
     conditions::{Type, Wanted},
@@ -166,7 +166,10 @@ fn said(
     obstacle: Option<&Obstacle>,
 ) -> Wanted {
     let name = &wanted.secret_ref.name;
-    let again = "it is asked for again, at growing intervals";
+    let again = format!(
+        "it is asked for again, at growing intervals of at most {}",
+        Interval(LONGEST_PAUSE)
+    );
     let why = match obstacle {
         None => "it is asked for".to_owned(),
         Some(Obstacle::Taken) => {

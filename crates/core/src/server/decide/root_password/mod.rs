@@ -17,8 +17,9 @@ use super::{
     Decision, Effect,
     draft::time,
 };
+use crate::backoff::LONGEST_PAUSE;
 use api::{
-    Reason,
+    Interval, Reason,
     conditions::{Type, Wanted},
     install::InstallEnd,
     root_password::{Installed, RootPassword, RootPasswordRecord},
@@ -178,7 +179,8 @@ fn overdue(
         return None;
     };
     Some(format!(
-        "; by spec.rootPassword.ttl it is to be deleted since {at}: {why}; tried again, at growing intervals"
+        "; by spec.rootPassword.ttl it is to be deleted since {at}: {why}; tried again, at growing intervals of at most {}",
+        Interval(LONGEST_PAUSE)
     ))
 }
 

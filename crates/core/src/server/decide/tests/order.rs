@@ -352,6 +352,48 @@ fn who_waits_for_stock_reads_where_there_is_some_and_when_it_is_looked_at_again(
 }
 
 #[test]
+fn a_mistake_is_looked_up_at_the_idle_interval() {
+    let known = || {
+        let catalogue = catalogue(plan(Availability::High));
+        Case::new().view(|v| v.catalogue = catalogue)
+    };
+    let missing = || Some(Err(Cause::needs_person(Reason::ReferenceNotFound, "no")));
+    let cases = [
+        (
+            "a typo",
+            known().spec(|s| s.instance_type = Some("huge".into())),
+        ),
+        (
+            "a host name",
+            known().spec(|s| s.hostname = Some("-".into())),
+        ),
+        ("a key", known().facts(|f| f.installation = missing())),
+    ];
+    for (what, case) in cases {
+        let told = case.written();
+        let later = |seconds| told.clone().facts(|f| f.now.mono += secs(seconds));
+        // The look of second 990 is one for 120 seconds.
+        let looks = |case: &Case| {
+            let wanted = case.decide().wants_catalogue;
+            wanted.is_some_and(|at| at <= case.0.now.mono)
+        };
+        assert!(!looks(&told), "{what}");
+        assert!(!looks(&later(100)), "{what}");
+        assert!(looks(&later(111)), "{what}");
+        let edited = later(100).object(|o| o.metadata.generation = Some(4));
+        assert!(looks(&edited), "{what}: another spec");
+    }
+    // No order rests on an old look.
+    let corrected = known()
+        .spec(|s| s.instance_type = Some("huge".into()))
+        .written()
+        .spec(|s| s.instance_type = Some("small".into()))
+        .facts(|f| f.now.mono += secs(100));
+    let decision = corrected.decide();
+    assert!(decision.effect.is_none() && decision.wants_catalogue.is_some());
+}
+
+#[test]
 fn the_next_order_has_a_higher_number_and_carries_the_counts_on() {
     let absent = Case::new().ordered(Some(OrderOutcome::Absent), None);
     let case = absent.order(|record| (record.lost, record.cut) = (1, 3));

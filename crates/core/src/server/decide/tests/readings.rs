@@ -48,9 +48,8 @@ fn blocked(reason: Reason) -> Case {
 
 /// The account releases with its last good key, and orders nothing.
 fn no_orders(reason: Reason) -> Case {
-    Case::new().view(|v| {
-        v.no_orders = Some((reason, "no; correct it; tried again within a minute".into()))
-    })
+    Case::new()
+        .view(|v| v.no_orders = Some((reason, "no; correct it; tried again within 1m".into())))
 }
 
 fn keys(cause: Cause) -> Case {

@@ -29,7 +29,7 @@ fn events(case: &Case) -> (Vec<&'static str>, String) {
 fn sent() -> Case {
     let ordering = Cause::waits(
         Reason::Ordering,
-        "the machine is being ordered; the answer comes within seconds",
+        "the machine is being ordered; the answer is waited for 1m at most",
     )
     .conditions();
     let shown = api::conditions::merge(
