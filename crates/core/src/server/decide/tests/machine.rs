@@ -158,9 +158,7 @@ fn edits_after_the_order_send_nothing_and_are_named() {
 
 #[test]
 fn of_a_server_under_another_name_the_field_to_set_is_named_first() {
-    let adopted = kept(ServerStatus::Delivered).facts(|f| {
-        Arc::make_mut(&mut f.object).metadata.name = Some("other".into());
-    });
+    let adopted = kept(ServerStatus::Delivered).shown(|server| server.name = "old".into());
     let draft = adopted.decide().draft;
     for kind in [Type::Synced, Type::InstallUpToDate] {
         let Some(condition) = draft.condition(kind) else {
@@ -168,7 +166,7 @@ fn of_a_server_under_another_name_the_field_to_set_is_named_first() {
         };
         let said = &condition.message;
         let field = said
-            .find("set spec.hostname to web")
+            .find("set spec.hostname to old")
             .unwrap_or_else(|| panic!("{said}"));
         let wipe = said.find("spec.install.revision").unwrap_or(usize::MAX);
         assert!(field < wipe, "{kind:?}: {said}");
