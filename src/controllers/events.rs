@@ -49,8 +49,8 @@ impl Events {
         }
     }
 
-    /// Says that something happened to an object. Repeats within some minutes are counted in one
-    /// series, whatever their note.
+    /// Says that something happened to an object. Repeats with the same note within some
+    /// minutes are counted in one series.
     pub async fn publish(&self, news: &News, object: &ObjectReference) {
         let reason = news.reason.as_str();
         match tokio::time::timeout(DEADLINE, self.send(news, object)).await {

@@ -600,6 +600,21 @@ async fn a_conflict_that_nobody_has_caused_is_tried_again_later_only() {
 }
 
 #[tokio::test]
+async fn an_object_whose_status_is_refused_gets_an_event() {
+    let floor = Floor::start([no(422, "no such key evaluating rule: r")]).await;
+    list(&floor.ctx.objects, form("1", "5"));
+    for _ in 0..2 {
+        let reported = floor.ctx.report(&object("5"), &status(2), some_news).await;
+        assert!(matches!(reported, Reported::Later(_)), "{reported:?}");
+    }
+    let told = floor.events();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0].body["reason"], "WriteFailed");
+    let note = told[0].body["note"].as_str().unwrap();
+    assert!(note.contains("no such key evaluating rule: r"), "{note}");
+}
+
+#[tokio::test]
 async fn a_status_write_that_fails_is_tried_again_later_and_not_told() {
     for answer in [no(500, "internal"), Answer::Drops] {
         let floor = Floor::start([answer]).await;
@@ -688,6 +703,21 @@ async fn an_object_that_does_not_decode_is_told_of_once() {
     let (_, again) = floor.ctx.report_undecodable(&seen).await;
     assert_eq!(again, Again::Backoff);
     assert!(floor.events().is_empty());
+    // Refused it is told, once: nothing else shows what is wrong.
+    let floor = Floor::start([
+        bare(),
+        no(422, "evaluating rule"),
+        bare(),
+        no(422, "evaluating rule"),
+    ])
+    .await;
+    list(&floor.ctx.objects, broken(&json!({})));
+    for _ in 0..2 {
+        assert_eq!(floor.ctx.report_undecodable(&seen).await.1, Again::Backoff);
+    }
+    let told = floor.events();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0].body["reason"], "InvalidSpec");
 
     let mut after = broken(&json!({}));
     after["metadata"]["resourceVersion"] = json!("6");

@@ -21,6 +21,7 @@ pub use entry::Shown;
 pub(in crate::controllers) use form::{slim, slim_but_labels};
 pub use listings::Sight;
 pub use references::{Referrer, Words};
+pub(in crate::controllers) use reports::Failed;
 pub use rows::Place;
 pub use schedule::{Calling, Ended, Seen};
 

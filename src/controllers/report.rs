@@ -1,6 +1,10 @@
 //! The one place that writes a status, and publishes the events that go with it.
 
-use super::{context::Context, writes::Written};
+use super::{
+    context::Context,
+    objects::Failed,
+    writes::{Failure, Written},
+};
 use crate::runtime::kind_api::KindApi;
 use api::{
     Reason,
@@ -83,19 +87,25 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
                 let version = |object: &Arc<K>| object.meta().resource_version.clone();
                 match self.read(object).await {
                     Ok(Some(fresh)) if version(&fresh) != version(object) => Reported::Stale,
-                    Ok(Some(_)) => Reported::Later(self.report_failed(object, REFUSED)),
+                    Ok(Some(_)) => Reported::Later(self.report_failed(object, REFUSED).rest),
                     Ok(None) => Reported::Later(self.objects.report_failed(uid, GONE).rest),
-                    Err(failure) => Reported::Later(self.report_failed(object, &failure.explain())),
+                    Err(failure) => {
+                        Reported::Later(self.report_failed(object, &failure.explain()).rest)
+                    }
                 }
             }
             Some(Written::Unknown(failure)) => {
-                Reported::Later(self.report_failed(object, &failure.explain()))
+                let failed = self.report_failed(object, &failure.explain());
+                if failed.is_news && failure.is_refusal() {
+                    self.publish(&**object, unwritable(&failure)).await;
+                }
+                Reported::Later(failed.rest)
             }
         }
     }
 
-    /// A status could not be written; returns when to try again. A cause is told once.
-    fn report_failed(&self, object: &K, cause: &str) -> Duration {
+    /// A status could not be written. A cause is told once.
+    fn report_failed(&self, object: &K, cause: &str) -> Failed {
         let uid = object.meta().uid.as_deref().unwrap_or_default();
         let failed = self.objects.report_failed(uid, cause);
         if failed.is_news {
@@ -107,7 +117,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
                 "a status could not be written; it is tried again, ever more rarely"
             );
         }
-        failed.rest
+        failed
     }
 
     /// Publishes one event about an object, and logs it. Best effort.
@@ -125,6 +135,19 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
         let reference = object.object_ref(&());
         log(&reference, machine, &news);
         self.events.publish(&news, &reference).await;
+    }
+}
+
+/// The event of an object whose status the API server refuses to write: its conditions show an earlier state.
+fn unwritable(failure: &Failure) -> News {
+    News {
+        severity: Severity::Warning,
+        reason: Reason::WriteFailed.into(),
+        action: "Report",
+        note: format!(
+            "the API server refuses the status, which shows an earlier state: {}; correct the field that it names",
+            failure.explain()
+        ),
     }
 }
 

@@ -47,6 +47,12 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
             self.objects.tell_of(uid, metadata, &note);
             return (note, Again::After(BACKSTOP));
         };
+        let news = News {
+            severity: Severity::Warning,
+            reason: Reason::InvalidSpec.into(),
+            action: "Wait",
+            note: note.clone(),
+        };
         let params = patch_params();
         let written = match bounded(api.patch_status(name, &params, &patch)).await {
             Ok(written) => written,
@@ -60,6 +66,10 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
                         cause,
                         "an object does not decode, and its status could not be written"
                     );
+                    if failure.is_refusal() {
+                        // All that users see of it.
+                        self.events.publish(&news, &reference::<K>(metadata)).await;
+                    }
                 }
                 return (note, Again::Backoff);
             }
@@ -73,12 +83,6 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
             error,
             "an object does not decode"
         );
-        let news = News {
-            severity: Severity::Warning,
-            reason: Reason::InvalidSpec.into(),
-            action: "Wait",
-            note: note.clone(),
-        };
         self.events.publish(&news, &reference::<K>(metadata)).await;
         (note, Again::After(BACKSTOP))
     }

@@ -262,10 +262,16 @@ impl Process {
                 let _turn = AT_ONCE.acquire().await;
                 let map = bounded(api.get_opt(name)).await?;
                 Ok(map.map(|map| {
+                    // kubectl puts what is no text, or is in another encoding than UTF-8, into the second.
                     let data = map.data.unwrap_or_default().into_iter();
+                    let binary = map.binary_data.unwrap_or_default().into_iter();
+                    let binary = binary.map(|(key, bytes)| (key, bytes.0));
                     Content {
                         secret_type: None,
-                        entries: data.map(|(k, v)| (k, v.into_bytes())).collect(),
+                        entries: data
+                            .map(|(k, v)| (k, v.into_bytes()))
+                            .chain(binary)
+                            .collect(),
                     }
                 }))
             }
@@ -309,6 +315,22 @@ mod tests {
             ValueSource::Secret(&map).no_key().to_string(),
             r#"Secret keys has no key "id.pub"; add it"#
         );
+    }
+
+    #[tokio::test]
+    async fn what_is_in_the_binary_data_of_a_config_map_is_read() {
+        let map = json!({
+            "metadata": {"name": "m"}, "data": {"text": "one"}, "binaryData": {"binary": "dHdv"},
+        });
+        let floor = Floor::start([Answer::Says(200, map)]).await;
+        let places = ["text", "binary"].map(|key| KeySelector {
+            name: "m".into(),
+            key: key.into(),
+        });
+        let wanted = [0, 1].map(|n| (ValueSource::ConfigMap(&places[n]), 9));
+        let values = floor.ctx.values("n", &wanted).await;
+        let values: Vec<_> = values.into_iter().map(Result::unwrap).collect();
+        assert_eq!(values, [b"one", b"two"]);
     }
 
     #[tokio::test]

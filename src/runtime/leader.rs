@@ -8,6 +8,7 @@
 mod tests;
 
 use super::{clients::post_params, clock};
+use hosting_types::text::clean;
 use jiff::Timestamp;
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
@@ -19,6 +20,8 @@ use tokio::sync::watch;
 
 /// A Lease is believed this long at most, whatever it says of itself.
 const LONGEST: Duration = Duration::from_secs(60);
+/// Most bytes of the holder of a Lease that the log shows.
+const MOST_SHOWN: usize = 256;
 
 /// Which Lease is meant, and how long it lasts.
 #[derive(Clone, Debug)]
@@ -170,6 +173,11 @@ impl LeaseState {
     fn holder(&self) -> Option<&str> {
         let holder = self.seen.as_ref()?.spec.holder_identity.as_deref();
         holder.filter(|holder| !holder.is_empty())
+    }
+
+    /// The holder for the log. Whoever may write the Lease may write anything there.
+    fn shown_holder(&self) -> Option<String> {
+        self.holder().map(|holder| clean(holder, MOST_SHOWN))
     }
 
     fn is_mine(&self) -> bool {
@@ -398,7 +406,8 @@ impl Elector {
             .told
             .send_if_modified(|told| std::mem::replace(told, now) != now);
         if is_news {
-            let (lease, me, holder) = (&self.lease, &lease_state.me, lease_state.holder());
+            let (lease, me) = (&self.lease, &lease_state.me);
+            let holder = lease_state.shown_holder();
             match now.flatten() {
                 Some(_) => tracing::info!(lease, me, "leading"),
                 None => tracing::info!(lease, me, holder, "standing by"),

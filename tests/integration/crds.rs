@@ -5,6 +5,7 @@ mod fixtures;
 mod mutations;
 mod rules;
 mod schema;
+mod throws;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -21,11 +21,11 @@ pub(super) fn entries_fit() -> Rule {
     let labels = "(has(e.namespaceSelector.matchLabels) ? e.namespaceSelector.matchLabels.map(k, k.size() + e.namespaceSelector.matchLabels[k].size()).sum() : 0)";
     let values = texts("x.values");
     let expressions = format!(
-        "(has(e.namespaceSelector.matchExpressions) ? e.namespaceSelector.matchExpressions.map(x, x.key.size() + {values}).sum() : 0)"
+        "(has(e.namespaceSelector.matchExpressions) ? e.namespaceSelector.matchExpressions.map(x, (has(x.key) ? x.key.size() : 0) + {values}).sum() : 0)"
     );
     let selector = format!("(has(e.namespaceSelector) ? {labels} + {expressions} : 0)");
     Rule::new(format!(
-        "self.map(e, e.name.size() + {namespaces} + {limits} + {selector}).sum() <= {LONGEST_ENTRIES}"
+        "self.map(e, (has(e.name) ? e.name.size() : 0) + {namespaces} + {limits} + {selector}).sum() <= {LONGEST_ENTRIES}"
     ))
     .message(&*format!(
         "the names, labels and limits of the entries have more than {LONGEST_ENTRIES} characters together: select namespaces by a label, or use several accounts of the cluster"

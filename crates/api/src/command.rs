@@ -2,7 +2,7 @@
 
 use super::{
     bounds::LONGEST_REQUEST,
-    interval::Interval,
+    interval::{Interval, from_to, guarded},
     kind::Kind,
     order::OrderAccount,
     records::{self, CommandRecords},
@@ -11,6 +11,7 @@ use super::{
     target::{Target, TargetRef},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube_core::Rule;
 use kube_derive::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -92,9 +93,9 @@ use std::time::Duration;
     )
 )]
 #[x_kube(validation = Rule::new("self == oldSelf").message("a command cannot be changed: delete it, and create another one under another name"))]
-#[x_kube(validation = Rule::new("self.action != 'Shutdown' || !has(self.targetRef.kind) || self.targetRef.kind != 'DedicatedHost'").message("a DedicatedHost has no Shutdown: use PowerOff").field_path(".action"))]
-#[x_kube(validation = Rule::new("!has(self.escalateAfter) || self.action == 'Shutdown'").message("escalateAfter belongs to action Shutdown: take it off"))]
-#[x_kube(validation = Rule::new("!has(self.escalateAfter) || duration(self.escalateAfter) < duration(has(self.timeout) ? self.timeout : '30m')").message("escalateAfter must be shorter than timeout (30m where it is not set)"))]
+#[x_kube(validation = Rule::new("!has(self.action) || self.action != 'Shutdown' || !has(self.targetRef) || !has(self.targetRef.kind) || self.targetRef.kind != 'DedicatedHost'").message("a DedicatedHost has no Shutdown: use PowerOff").field_path(".action"))]
+#[x_kube(validation = Rule::new("!has(self.escalateAfter) || !has(self.action) || self.action == 'Shutdown'").message("escalateAfter belongs to action Shutdown: take it off"))]
+#[x_kube(validation = escalates_in_time())]
 #[serde(rename_all = "camelCase")]
 pub struct ServerCommandSpec {
     /// The target: a BareMetalServer or a DedicatedHost of the same namespace. Required. Immutable.
@@ -109,14 +110,14 @@ pub struct ServerCommandSpec {
     /// then is not sent any more; of one that runs, no end is awaited any more. Default: 30m. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Interval")]
-    #[x_kube(validation = Rule::new("duration(self) >= duration('1m') && duration(self) <= duration('24h')").message("timeout must be from 1m to 24h"))]
+    #[x_kube(validation = Rule::new(from_to("1m", "24h")).message("timeout must be from 1m to 24h"))]
     pub timeout: Option<Interval>,
 
     /// How long after a `Shutdown` was sent that is not done the power is switched off: a span such as `5m`, at least 10s and
     /// shorter than `timeout`. Default: never. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Interval")]
-    #[x_kube(validation = Rule::new("duration(self) >= duration('10s')").message("escalateAfter must be at least 10s"))]
+    #[x_kube(validation = Rule::new(guarded("self", "duration(self) >= duration('10s')")).message("escalateAfter must be at least 10s"))]
     pub escalate_after: Option<Interval>,
 
     /// Seconds after its end until the object deletes itself, at most 31536000; 0 is at once. Where Git keeps the object, it is
@@ -124,6 +125,18 @@ pub struct ServerCommandSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 31_536_000))]
     pub ttl_seconds_after_finished: Option<i32>,
+}
+
+/// The rule of a spec: the power is switched off within the time of the command.
+fn escalates_in_time() -> Rule {
+    let (after, timeout) = (
+        "self.escalateAfter",
+        "(has(self.timeout) ? self.timeout : '30m')",
+    );
+    let rule = format!("duration({after}) < duration({timeout})");
+    let rule = guarded(after, &guarded(timeout, &rule));
+    Rule::new(format!("!has({after}) || {rule}"))
+        .message("escalateAfter must be shorter than timeout (30m where it is not set)")
 }
 
 /// What is done to a server or a dedicated host.

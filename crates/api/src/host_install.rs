@@ -25,20 +25,20 @@ pub(super) fn texts_fit() -> Rule {
 fn image_is_named() -> Rule {
     let talos = is_of("self.slug", &[TALOS]);
     Rule::new(format!(
-        "!{talos} || (has(self.kernelParams) && self.kernelParams.exists_one(p, p.key == 'siderolink.api' || p.key == 'factoryhash'))"
+        "!{talos} || (has(self.kernelParams) && self.kernelParams.exists_one(p, has(p.key) && p.key in ['siderolink.api', 'factoryhash']))"
     ))
     .message("this system needs exactly one of the kernel parameters siderolink.api (vanilla image, with the URL of the hub) and factoryhash (factory image): correct kernelParams")
     .field_path(".kernelParams")
 }
 
 fn image_is_one() -> Rule {
-    Rule::new("!has(self.kernelParams) || self.kernelParams.filter(p, p.key == 'siderolink.api' || p.key == 'factoryhash').size() <= 1")
+    Rule::new("!has(self.kernelParams) || self.kernelParams.filter(p, has(p.key) && p.key in ['siderolink.api', 'factoryhash']).size() <= 1")
         .message("siderolink.api and factoryhash name two images: keep one of them, once")
         .field_path(".kernelParams")
 }
 
 fn factory_stands_alone() -> Rule {
-    Rule::new("!has(self.kernelParams) || !self.kernelParams.exists(p, p.key == 'factoryhash') || self.kernelParams.size() == 1")
+    Rule::new("!has(self.kernelParams) || !self.kernelParams.exists(p, has(p.key) && p.key == 'factoryhash') || self.kernelParams.size() == 1")
         .message("factoryhash takes no other kernel parameter beside it: put the others into the factory image, and remove them here")
         .field_path(".kernelParams")
 }
@@ -86,8 +86,8 @@ pub struct HostSystem {
 /// A parameter of the kernel. Without `value` and `valueFrom` it is a bare word.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = Rule::new("!(has(self.value) && has(self.valueFrom))").message("set at most one of value and valueFrom"))]
-#[x_kube(validation = Rule::new("self.key != 'siderolink.api' || has(self.valueFrom) || (has(self.value) && self.value.matches('^(https?|grpc)://[^/]'))").message("siderolink.api must be a URL of http, https or grpc, such as https://hub.example.com"))]
-#[x_kube(validation = Rule::new("self.key != 'factoryhash' || has(self.valueFrom) || (has(self.value) && self.value != '')").message("factoryhash must have a value: set it"))]
+#[x_kube(validation = Rule::new("!has(self.key) || self.key != 'siderolink.api' || has(self.valueFrom) || (has(self.value) && self.value.matches('^(https?|grpc)://[^/]'))").message("siderolink.api must be a URL of http, https or grpc, such as https://hub.example.com"))]
+#[x_kube(validation = Rule::new("!has(self.key) || self.key != 'factoryhash' || has(self.valueFrom) || (has(self.value) && self.value != '')").message("factoryhash must have a value: set it"))]
 #[serde(rename_all = "camelCase")]
 pub struct HostKernelParam {
     /// Its name, for example `siderolink.api`.

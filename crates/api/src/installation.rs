@@ -84,18 +84,24 @@ fn text_size(text: &str) -> String {
     format!("(has({text}) ? bytes({text}).size() : 0)")
 }
 
+/// A CEL term: the characters of a text that may be unset.
+fn size(text: &str) -> String {
+    format!("(has({text}) ? {text}.size() : 0)")
+}
+
 /// A CEL term: the bytes of name and key of a reference that may be unset.
 fn reference_size(reference: &str) -> String {
-    format!("(has({reference}) ? {reference}.name.size() + {reference}.key.size() : 0)")
+    let [name, key] = ["name", "key"].map(|field| size(&format!("{reference}.{field}")));
+    format!("(has({reference}) ? {name} + {key} : 0)")
 }
 
 /// A CEL term: the bytes of the kernel parameters of a spec.
 pub(super) fn params_size() -> String {
-    let value = text_size("p.value");
+    let (key, value) = (size("p.key"), text_size("p.value"));
     let [secret, config_map] =
         ["secretKeyRef", "configMapKeyRef"].map(|of| reference_size(&format!("p.valueFrom.{of}")));
     format!(
-        "(has(self.os) && has(self.os.kernelParams) ? self.os.kernelParams.map(p, p.key.size() + {value} + (has(p.valueFrom) ? {secret} + {config_map} : 0)).sum() : 0)"
+        "(has(self.os) && has(self.os.kernelParams) ? self.os.kernelParams.map(p, {key} + {value} + (has(p.valueFrom) ? {secret} + {config_map} : 0)).sum() : 0)"
     )
 }
 
@@ -110,14 +116,16 @@ pub(super) fn texts_fit() -> Rule {
     let key = text_size("k.publicKey");
     let [secret, config_map] =
         ["secretKeyRef", "configMapKeyRef"].map(|of| reference_size(&format!("k.{of}")));
+    let name = size("k.sshKeyRef.name");
     let keys = format!(
-        "(has(self.sshKeys) ? self.sshKeys.map(k, {key} + {secret} + {config_map} + (has(k.sshKeyRef) ? k.sshKeyRef.name.size() : 0)).sum() : 0)"
+        "(has(self.sshKeys) ? self.sshKeys.map(k, {key} + {secret} + {config_map} + (has(k.sshKeyRef) ? {name} : 0)).sum() : 0)"
     );
     let data = text_size("self.userData.data.value");
-    let data = format!("(has(self.userData) ? {data} : 0)");
+    let data = format!("(has(self.userData) && has(self.userData.data) ? {data} : 0)");
     let url = text_size("self.os.ipxeScriptURL");
+    let target = size("p.target");
     let system = format!(
-        "(has(self.os) ? {url} + (has(self.os.partitions) ? self.os.partitions.map(p, p.target.size()).sum() : 0) : 0)"
+        "(has(self.os) ? {url} + (has(self.os.partitions) ? self.os.partitions.map(p, {target}).sum() : 0) : 0)"
     );
     let (params, script) = (params_size(), script_size());
     Rule::new(format!(
@@ -131,7 +139,7 @@ pub(super) fn texts_fit() -> Rule {
 fn hub_is_named() -> Rule {
     let talos = is_of("self.slug", &[TALOS]);
     Rule::new(format!(
-        "!{talos} || (has(self.kernelParams) && self.kernelParams.exists_one(p, p.key == 'siderolink.api'))"
+        "!{talos} || (has(self.kernelParams) && self.kernelParams.exists_one(p, has(p.key) && p.key == 'siderolink.api'))"
     ))
     .message("this system needs the kernel parameter siderolink.api, once: the URL of the hub that its machine joins; add it to kernelParams")
     .field_path(".kernelParams")
@@ -181,7 +189,7 @@ pub struct OperatingSystem {
     /// the order takes a re-installation (`install.revision`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
-    #[x_kube(validation = Rule::new("self.all(p, self.exists_one(q, q.target == p.target))").message("two partitions have the same target: change one of them"))]
+    #[x_kube(validation = Rule::new("self.all(p, !has(p.target) || self.exists_one(q, has(q.target) && q.target == p.target))").message("two partitions have the same target: change one of them"))]
     #[x_kube(validation = Rule::new("self.filter(p, !has(p.sizeMB)).size() <= 1").message("more than one partition takes the rest of the disk: set sizeMB of all but one"))]
     pub partitions: Vec<Partition>,
 
@@ -203,7 +211,7 @@ pub struct OperatingSystem {
 /// A parameter of the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = one_of_two())]
-#[x_kube(validation = Rule::new("self.key != 'siderolink.api' || !has(self.value) || self.value.matches('^(https?|grpc)://[^/]')").message("siderolink.api must be a URL of http, https or grpc, such as https://hub.example.com"))]
+#[x_kube(validation = Rule::new("!has(self.key) || self.key != 'siderolink.api' || !has(self.value) || self.value.matches('^(https?|grpc)://[^/]')").message("siderolink.api must be a URL of http, https or grpc, such as https://hub.example.com"))]
 #[serde(rename_all = "camelCase")]
 pub struct KernelParam {
     /// Its name, for example `siderolink.api`.

@@ -8,6 +8,25 @@ use std::{fmt, str::FromStr, time::Duration};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Interval(pub Duration);
 
+/// What an interval looks like, in the words of the schema and of CEL.
+const PATTERN: &str = "^([0-9]{1,6}([.][0-9]{1,3})?(ms|s|m|h))+$";
+
+/// Most characters of an interval.
+const LONGEST: usize = 20;
+
+/// A CEL rule on the interval at this path. It holds for what is no interval, which the schema refuses: `duration()` would
+/// throw, and whatever a rule throws about can be written by nobody.
+pub(super) fn guarded(path: &str, rule: &str) -> String {
+    format!("{path}.size() > {LONGEST} || !{path}.matches('{PATTERN}') || ({rule})")
+}
+
+/// The same on the field itself, which is from `least` to `most`.
+pub(super) fn from_to(least: &str, most: &str) -> String {
+    let rule =
+        format!("duration(self) >= duration('{least}') && duration(self) <= duration('{most}')");
+    guarded("self", &rule)
+}
+
 impl Interval {
     /// An interval of whole seconds.
     pub const fn seconds(seconds: u64) -> Self {
@@ -85,8 +104,8 @@ impl JsonSchema for Interval {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
-            "maxLength": 20,
-            "pattern": "^([0-9]{1,6}(\\.[0-9]{1,3})?(ms|s|m|h))+$",
+            "maxLength": LONGEST,
+            "pattern": PATTERN,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! How long a server may take, how often it is ordered, and when it ends.
 
-use super::interval::Interval;
+use super::interval::{Interval, from_to};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_core::Rule;
 use kube_derive::KubeSchema;
@@ -16,7 +16,7 @@ pub struct Provisioning {
     /// The machine stays ordered, and the object is ready when it is delivered after all. Default: 45m. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Interval")]
-    #[x_kube(validation = Rule::new("duration(self) >= duration('1m') && duration(self) <= duration('24h')").message("provisioning.timeout must be from 1m to 24h"))]
+    #[x_kube(validation = Rule::new(from_to("1m", "24h")).message("provisioning.timeout must be from 1m to 24h"))]
     pub timeout: Option<Interval>,
 
     /// Most machines in a row that `failurePolicy: Replace` and `externalReleasePolicy: Reorder` order, the first one

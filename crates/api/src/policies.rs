@@ -1,7 +1,7 @@
 //! What happens to a server's machine by policy, and who decides: the object, else its account's
 //! `spec.defaults`, else the operator. A namespace may say that its servers are suspended, before the account is asked.
 
-use super::Interval;
+use super::interval::{Interval, guarded};
 use kube_core::Rule;
 use kube_derive::KubeSchema;
 use schemars::JsonSchema;
@@ -94,7 +94,8 @@ pub struct Policies {
 
 /// The rule of a delay: about a month, so that nothing is billed for ever by a slip of the pen.
 pub(super) fn release_delay_fits() -> Rule {
-    Rule::new("duration(self) <= duration('720h')").message("releaseDelay must be at most 720h")
+    Rule::new(guarded("self", "duration(self) <= duration('720h')"))
+        .message("releaseDelay must be at most 720h")
 }
 
 /// The policies in force.

@@ -1,7 +1,11 @@
 //! The release limit of an account: how many releases of servers begin within a window; the others wait until a user
 //! acknowledges them. So a Git folder that was emptied by mistake costs no more servers than that.
 
-use super::{account_sizes::LARGEST_RELEASES, bounds::stored_size, interval::Interval};
+use super::{
+    account_sizes::LARGEST_RELEASES,
+    bounds::stored_size,
+    interval::{Interval, from_to},
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_derive::KubeSchema;
@@ -24,7 +28,7 @@ pub struct ReleaseLimit {
     pub max_releases: i32,
     /// Length of the window that releases are counted in: a duration from 1m to 168h, for example `1h`. Required.
     /// Mutable.
-    #[x_kube(validation = kube_core::Rule::new("duration(self) >= duration('1m') && duration(self) <= duration('168h')").message("spec.releaseLimit.window must be from 1m to 168h"))]
+    #[x_kube(validation = kube_core::Rule::new(from_to("1m", "168h")).message("spec.releaseLimit.window must be from 1m to 168h"))]
     pub window: Interval,
 }
 

@@ -1,6 +1,10 @@
 //! `spec.rootPassword`: the password of a Windows machine, stored once for each installation.
 
-use super::{Interval, outputs::OutputRef, server::BareMetalServerStatus};
+use super::{
+    interval::{Interval, from_to},
+    outputs::OutputRef,
+    server::BareMetalServerStatus,
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_core::Rule;
@@ -23,7 +27,7 @@ pub struct RootPassword {
     /// until it is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Interval")]
-    #[x_kube(validation = Rule::new("duration(self) >= duration('10s') && duration(self) <= duration('720h')").message("rootPassword.ttl must be from 10s to 720h: leave it out to keep the Secret"))]
+    #[x_kube(validation = Rule::new(from_to("10s", "720h")).message("rootPassword.ttl must be from 10s to 720h: leave it out to keep the Secret"))]
     pub ttl: Option<Interval>,
 }
 
@@ -190,13 +194,13 @@ impl RootPasswordRecord {
 /// The rule of a spec: other systems have no password.
 pub(super) fn only_windows_has_one() -> Rule {
     Rule::new(
-        "!has(self.rootPassword) || (has(self.os) && self.os.slug.lowerAscii().startsWith('win'))",
+        "!has(self.rootPassword) || (has(self.os) && (!has(self.os.slug) || self.os.slug.lowerAscii().startsWith('win')))",
     )
     .message("rootPassword: only Windows has one (os.slug begins with win): take rootPassword out")
 }
 
 /// The rule of a spec: two contents do not fit into one Secret.
 pub(super) fn has_a_secret_of_its_own() -> Rule {
-    Rule::new("!has(self.rootPassword) || !has(self.outputs) || !has(self.outputs.secretRef) || self.outputs.secretRef.name != self.rootPassword.secretRef.name")
+    Rule::new("!has(self.rootPassword) || !has(self.rootPassword.secretRef) || !has(self.rootPassword.secretRef.name) || !has(self.outputs) || !has(self.outputs.secretRef) || !has(self.outputs.secretRef.name) || self.outputs.secretRef.name != self.rootPassword.secretRef.name")
         .message("rootPassword.secretRef and outputs.secretRef name the same Secret: give each one of its own")
 }

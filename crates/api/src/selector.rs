@@ -27,7 +27,7 @@ pub struct NamespaceSelector {
 /// A requirement on one label.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("(self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)").message("values belong to the operators In and NotIn, and to no others"))]
+#[x_kube(validation = Rule::new("!has(self.operator) || (self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)").message("values belong to the operators In and NotIn, and to no others"))]
 pub struct LabelRequirement {
     /// Key of the label. Required. Mutable.
     #[schemars(

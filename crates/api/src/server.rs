@@ -299,10 +299,13 @@ pub struct BareMetalServerSpec {
     pub release_delay: Option<Interval>,
 
     /// When this object is no longer needed: it deletes itself then, which does to the machine what a deletion does, and
-    /// nothing is ordered for it any more. Told of a day and an hour before. At most 9999-12-30T00:00:00Z. Default: never.
+    /// nothing is ordered for it any more. Told of a day and an hour before. Before the year 9999. Default: never.
     /// Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[x_kube(validation = Rule::new("self <= timestamp('9999-12-30T00:00:00Z')").message("expiresAt must be at most 9999-12-30T00:00:00Z: leave it out for never"))]
+    // No rule: CEL throws about a time that it does not read, and it reads less than the format takes.
+    #[schemars(regex(
+        pattern = r"^9{0,3}[0-8][0-9]*-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$"
+    ))]
     pub expires_at: Option<Time>,
 
     /// What happens when the provider could not deliver the machine: with `Wait` nothing; with `Replace` it is given up

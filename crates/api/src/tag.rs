@@ -96,7 +96,8 @@ pub struct ServerTagSpec {
     #[schemars(length(min = 1, max = 64), regex(pattern = r"^[A-Za-z0-9_:-]{1,64}$"))]
     pub tag: Option<String>,
 
-    /// What a change of the tag does: `Forbid` refuses it, `Rename` renames the tag in the account. Default: `Forbid`. Mutable.
+    /// What a change of the tag does: `Forbid` refuses it, `Rename` renames the tag in the account. List the new tag in
+    /// `spec.tags` of the servers first. Default: `Forbid`. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "RenamePolicy")]
     pub rename_policy: Option<RenamePolicy>,

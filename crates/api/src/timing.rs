@@ -1,6 +1,6 @@
 //! How often an account is looked at and how long is waited: what may be written, and what is in force.
 
-use super::Interval;
+use super::interval::{Interval, guarded};
 use kube_core::Rule;
 use kube_derive::KubeSchema;
 use schemars::JsonSchema;
@@ -115,10 +115,9 @@ impl Bounds {
     /// The rule of its field.
     fn rule(&self) -> Rule {
         let Self { field, maximum, .. } = self;
-        Rule::new(format!(
-            "duration(self) > duration('0s') && duration(self) <= duration('{maximum}')"
-        ))
-        .message(&*format!(
+        let rule =
+            format!("duration(self) > duration('0s') && duration(self) <= duration('{maximum}')");
+        Rule::new(guarded("self", &rule)).message(&*format!(
             "timing.{field} must be longer than 0s and at most {maximum}"
         ))
     }
@@ -126,14 +125,19 @@ impl Bounds {
     /// What is written or else the default, in the words of a rule of the whole.
     fn effective(&self) -> String {
         let Self { field, default, .. } = self;
-        format!("duration(has(self.{field}) ? self.{field} : '{default}')")
+        format!("(has(self.{field}) ? self.{field} : '{default}')")
     }
 }
 
 /// Absence must not be believed while an order can still arrive.
 fn grace_outlasts_orders() -> Rule {
     let (grace, order) = (ABSENCE_GRACE_PERIOD.effective(), ORDER_TIMEOUT.effective());
-    Rule::new(format!("{grace} >= {order} + {order}")).message(&*format!(
+    // A sum may be longer than any duration, where the order timeout is longer than it may be.
+    let maximum = ORDER_TIMEOUT.maximum;
+    let rule = format!(
+        "duration({order}) > duration('{maximum}') || duration({grace}) >= duration({order}) + duration({order})"
+    );
+    Rule::new(guarded(&grace, &guarded(&order, &rule))).message(&*format!(
         "timing.{} (default {}) must be at least twice timing.{} (default {})",
         ABSENCE_GRACE_PERIOD.field,
         ABSENCE_GRACE_PERIOD.default,

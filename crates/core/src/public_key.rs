@@ -38,8 +38,13 @@ pub enum NoKey {
     /// Nothing but blanks.
     #[error("is empty; put one public key there")]
     Empty,
+    /// Another encoding than UTF-8, or no text.
+    #[error("is no text in UTF-8; save the file in UTF-8, and put one public key there")]
+    NotText,
     /// Several lines, or characters that no line of a key has.
-    #[error("is not one line of text; put one public key there")]
+    #[error(
+        "is not one line of text: remove the line breaks within the key; put one public key there"
+    )]
     NotOneLine,
     /// More than the API takes.
     #[error("is longer than 16384 bytes; put one public key there")]
@@ -74,7 +79,7 @@ impl PublicKey {
     /// # Errors
     /// [`NoKey`] says why it is none.
     pub fn parse(bytes: &[u8]) -> Result<Self, NoKey> {
-        let text = std::str::from_utf8(bytes).map_err(|_| NoKey::NotOneLine)?;
+        let text = std::str::from_utf8(bytes).map_err(|_| NoKey::NotText)?;
         // Whatever else it is: this is what a person has to hear of.
         if text.contains("PRIVATE KEY") {
             return Err(NoKey::Private);
@@ -293,7 +298,7 @@ mod tests {
             assert_eq!(found, expected, "{text:?}");
             assert!(!format!("{found} {found:?}").contains("hush"));
         }
-        assert_eq!(PublicKey::parse(&[0xff, 0xfe]), Err(NoKey::NotOneLine));
+        assert_eq!(PublicKey::parse(&[0xff, 0xfe]), Err(NoKey::NotText));
     }
 
     #[test]

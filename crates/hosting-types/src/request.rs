@@ -91,7 +91,9 @@ pub enum InvalidRequest {
     #[error("userData.data must not be blank")]
     UserData,
     /// Declared as base64, but it is not.
-    #[error("userData.data is not valid base64")]
+    #[error(
+        "userData.data is no base64 in one line: remove line breaks and blanks within it, or set encoding to Plain"
+    )]
     UserDataBase64,
     /// A parameter without a name, or with control characters.
     #[error(

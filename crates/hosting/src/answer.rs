@@ -17,10 +17,17 @@ use hosting_types::{
     error::{Cause, Error, Interruption, NotSent},
     refusal::Refusal,
     secret::HIDDEN_WORDS,
+    text,
 };
 
 /// The most entries of `errors` that are kept.
 const FIELDS: usize = 16;
+
+/// The most bytes of the name of a host that are shown.
+const HOST: usize = 253;
+
+/// The most bytes of a type of content that are shown.
+const TYPE: usize = 64;
 
 /// The longest wait that is honoured.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -36,6 +43,8 @@ pub(super) struct Answer {
     hidden: Hidden,
     /// Whether the operation may be repeated.
     idempotent: bool,
+    /// The type of its content, where that is another one than JSON.
+    other_type: Option<String>,
     _turn: Option<OwnedSemaphorePermit>,
 }
 
@@ -95,7 +104,10 @@ impl Answer {
     pub(super) fn misfit(&self, why: Misfit) -> Error {
         Error::Undecodable {
             status: self.status,
-            why,
+            why: match &self.other_type {
+                Some(other) => format!("{why}; {}", not_json(other)),
+                None => why,
+            },
             idempotent: self.idempotent,
         }
     }
@@ -131,6 +143,7 @@ pub(super) fn sort(
                 next: page_token(&response.headers),
                 hidden,
                 idempotent,
+                other_type: other_type(&response.headers),
                 _turn: response.turn,
             }),
             Some(Cut::TooLarge) => Err(Error::TooLarge { cap: caps.success }),
@@ -140,7 +153,7 @@ pub(super) fn sort(
     let refusal = Refusal {
         retry_after: retry_after(&response.headers),
         idempotent,
-        ..refusal(status, &response.body, &hidden)
+        ..refusal(status, &response.headers, &response.body, &hidden)
     };
     Err(match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Error::AccessDenied(refusal),
@@ -152,7 +165,7 @@ pub(super) fn sort(
     })
 }
 
-fn refusal(status: StatusCode, body: &[u8], hidden: &Hidden) -> Refusal {
+fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], hidden: &Hidden) -> Refusal {
     let mut refusal = Refusal {
         status: status.as_u16(),
         code: None,
@@ -177,8 +190,37 @@ fn refusal(status: StatusCode, body: &[u8], hidden: &Hidden) -> Refusal {
     });
     if refusal.message.is_empty() && refusal.fields.is_empty() {
         refusal.message = status.canonical_reason().unwrap_or("no text").to_owned();
+        if let Some(hint) = elsewhere(status, headers) {
+            refusal.message = format!("{}; {hint}", refusal.message);
+        }
     }
     refusal
+}
+
+/// What shows that the answer is not of the hosting API: the base URL may be wrong.
+fn elsewhere(status: StatusCode, headers: &HeaderMap) -> Option<String> {
+    if status.is_redirection() {
+        let to = headers.get(header::LOCATION)?.to_str().ok()?;
+        let to = url::Url::parse(to).ok();
+        let to = to.as_ref().and_then(url::Url::host_str);
+        let to = to.map_or_else(|| "another path".to_owned(), |host| text::clean(host, HOST));
+        return Some(format!("it redirects to {to}: check baseURL"));
+    }
+    // What stands in between answers so while the API is away.
+    let may_be_short = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
+    let other = other_type(headers).filter(|_| !may_be_short)?;
+    Some(not_json(&other))
+}
+
+fn not_json(other: &str) -> String {
+    format!("the answer is {other}, not JSON: check baseURL")
+}
+
+/// The type of the content, where it is said and is another one than JSON.
+fn other_type(headers: &HeaderMap) -> Option<String> {
+    let content = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    let content = content.split(';').next()?.trim().to_ascii_lowercase();
+    (!content.is_empty() && !content.contains("json")).then(|| text::clean(&content, TYPE))
 }
 
 /// The error record of a body: an object, or the first one of an array.

@@ -83,11 +83,12 @@ impl Recent {
         self.posted.insert(key, posted);
     }
 
-    /// One number for what makes two events the same: all but the note and the moment. Its key is
-    /// random, so nobody can make two objects share one.
+    /// One number for what makes two events the same: all but the moment. Its key is random, so nobody can make two objects
+    /// share one.
     fn key(&self, news: &News, object: &ObjectReference) -> u64 {
         let mut hash = self.state.build_hasher();
         (news.severity as u8, news.reason.as_str(), news.action).hash(&mut hash);
+        news.note.hash(&mut hash);
         (&object.kind, &object.namespace, &object.name, &object.uid).hash(&mut hash);
         hash.finish()
     }
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeat_is_counted_whatever_its_note_and_for_its_object_alone() {
+    fn a_repeat_is_counted_with_its_text_and_for_its_object_alone() {
         let mut recent = Recent::default();
         assert_eq!(recent.repeated(&news("1"), &object("a"), secs(0)), None);
         recent.posted(&news("1"), &object("a"), "a.1", secs(0));
@@ -131,21 +132,23 @@ mod tests {
             })
         };
         assert_eq!(
-            recent.repeated(&news("2"), &object("a"), secs(300)),
+            recent.repeated(&news("1"), &object("a"), secs(300)),
             repeat(2)
         );
         assert_eq!(
-            recent.repeated(&news("3"), &object("a"), secs(600)),
+            recent.repeated(&news("1"), &object("a"), secs(600)),
             repeat(3)
         );
         assert_eq!(recent.repeated(&news("1"), &object("b"), secs(600)), None);
+        // What it says now is read by nobody where only the first text is shown.
+        assert_eq!(recent.repeated(&news("2"), &object("a"), secs(600)), None);
         let other = News {
             reason: Reason::InvalidSpec.into(),
             ..news("1")
         };
         assert_eq!(recent.repeated(&other, &object("a"), secs(600)), None);
         // A series that was silent for long is over.
-        assert_eq!(recent.repeated(&news("4"), &object("a"), secs(960)), None);
+        assert_eq!(recent.repeated(&news("1"), &object("a"), secs(960)), None);
     }
 
     #[test]

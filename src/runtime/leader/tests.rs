@@ -35,6 +35,22 @@ fn held_by(me: &str, renewed: i64) -> Lease {
     lease
 }
 
+#[test]
+fn the_holder_is_cleaned_and_cut_for_the_log() {
+    let mut lease_state = lease_state("a/1");
+    let holder = format!(
+        "b\u{202e}\u{1b}[2J\n2026-01-01 INFO forged {}",
+        "x".repeat(100_000)
+    );
+    lease_state.see(Some(held_by(&holder, 0)), s(1));
+    let shown = lease_state.shown_holder().unwrap();
+    assert!(
+        shown.starts_with("b [2J 2026-01-01 INFO forged x"),
+        "{shown}"
+    );
+    assert!(shown.len() <= 256 && !shown.chars().any(char::is_control));
+}
+
 fn may_take(lease_state: &LeaseState, now: Duration) -> bool {
     lease_state.free_at().is_none_or(|at| at <= now)
 }

@@ -28,6 +28,8 @@ fn unknown_and_impossible_values_are_refused() {
         ("resources.limit.memory=1Gi", "limit"),
         ("affinity.node.x=y", "node"),
         ("logFormat=xml", "logFormat"),
+        // The log's filter takes it for the name of a module, and shows nothing.
+        ("logLevel=warning", "logLevel"),
         ("clusterId=production", "clusterId"),
         ("watchNamespaces[0]=Team_A", "watchNamespaces"),
         ("replicaCount=2", "replicaCount"),

@@ -4,7 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::of_kind;
+use super::{
+    checkout,
+    helm::{IMAGE, helm_4, said},
+    of_kind,
+};
+use lab::rig::program;
 
 /// One request, as far as rights are concerned.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,6 +111,32 @@ pub(super) fn granted(objects: &[Value]) -> Vec<Right> {
     }
     assert!(!rights.is_empty());
     rights
+}
+
+#[test]
+fn the_table_of_rights_in_the_docs_is_what_the_chart_grants() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("operations.md");
+    let written = std::fs::read_to_string(checkout("docs/operations.md")).unwrap();
+    std::fs::write(&page, &written).unwrap();
+    let render = |file: &str, more: &[&str]| {
+        let chart = checkout("deploy/chart");
+        let head = ["template", "flexmetal-operator", chart.to_str().unwrap()];
+        let namespace = ["--namespace", "flexmetal-system", IMAGE];
+        let output = helm_4().run(&[&head[..], &namespace, more].concat());
+        assert!(output.status.success(), "{}", said(&output));
+        let path = folder.path().join(file);
+        std::fs::write(&path, output.stdout).unwrap();
+        path
+    };
+    let all = render("all", &[]);
+    let some = render("some", &["--set", "watchNamespaces={team-a}"]);
+    let rightsgen = std::process::Command::new(program("examples/rightsgen"))
+        .args([&page, &all, &some])
+        .status();
+    assert!(rightsgen.unwrap().success());
+    let generated = std::fs::read_to_string(&page).unwrap();
+    assert!(generated == written, "run `make generate`: {generated}");
 }
 
 /// Fails unless every right was used, no request refused, and each one signed.

@@ -62,6 +62,22 @@ async fn a_refused_status_is_tried_ever_more_rarely_and_warned_of_once() {
     }
     let log = world.operator().log();
     assert!(log.contains(WARNING), "it is told");
+    // The status cannot say it, so an event does.
+    let all = ["get", "events.v1.events.k8s.io", "-o", "json", "-n"];
+    let events = cluster
+        .kubectl_ok(&[&all[..], &[&world.namespace]].concat())
+        .await;
+    let events: Value = serde_json::from_str(&events).unwrap();
+    let told =
+        events["items"].as_array().unwrap().iter().filter(|event| {
+            event["regarding"]["name"] == "ready" && event["reason"] == "WriteFailed"
+        });
+    let told: Vec<&str> = told.filter_map(|event| event["note"].as_str()).collect();
+    assert!(!told.is_empty(), "{events:#}");
+    assert!(
+        told.iter().all(|note| note.contains("no status here")),
+        "{told:?}"
+    );
 
     // Once it is allowed again, all is said.
     policy(&cluster, "delete").await;

@@ -28,6 +28,8 @@ async fn a_spec_that_cannot_be_ordered_says_which_field() {
             "empty": " ",
             "cut": &public_key('A')[..60],
         },
+        // As a file in UTF-16 gets there.
+        "binaryData": {"utf-16": "//5zAHMAaAA="},
     });
     apply(&world.client, namespace, &map).await;
     apply(
@@ -39,7 +41,7 @@ async fn a_spec_that_cannot_be_ordered_says_which_field() {
 
     let inline = |text: &str| json!({"sshKeys": [{"publicKey": text}]});
     let dsa = public_key('A').replace("ssh-ed25519", "ssh-dss");
-    let cases: [Case; 14] = [
+    let cases: [Case; 15] = [
         (
             "location",
             json!({"location": "EU: Atlantis"}),
@@ -98,6 +100,12 @@ async fn a_spec_that_cannot_be_ordered_says_which_field() {
             reference("configMapKeyRef", "keys", "absent"),
             "ReferenceNotFound",
             &["spec.sshKeys[1]", "ConfigMap keys", "\"absent\"", "add it"],
+        ),
+        (
+            "utf-16",
+            reference("configMapKeyRef", "keys", "utf-16"),
+            "InvalidSpec",
+            &["spec.sshKeys[1].configMapKeyRef: ", "no text in UTF-8"],
         ),
         (
             "two-lines",

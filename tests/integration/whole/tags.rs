@@ -200,6 +200,50 @@ async fn a_tag_in_use_stays_until_nobody_bears_it_and_servers_that_lose_it_get_i
     }
 }
 
+#[tokio::test]
+async fn a_tag_that_servers_list_is_renamed_once_they_list_the_new_one() {
+    let world = World::start(cluster(), "tag-listed").await;
+    let tags = tags(&world);
+    tags.create(&tag("web", &json!({}))).await;
+    tags.wait_ready("web", SOON).await;
+    for name in ["one", "two"] {
+        world.create(&with(name, &json!({"tags": ["web"]}))).await;
+        world.wait_ready(name, SOON).await;
+    }
+    let lists = async |name: &str| {
+        let change = json!({"spec": {"tags": ["www"]}});
+        world.merge(name, &change).await;
+        eventually("the server has the new tag alone", SOON, async || {
+            let server = world.get(name).await?;
+            let tags = super::tags(&machine_of(&world, &server).await);
+            let has = |tag: &str| tags.iter().any(|t| t == tag);
+            (has("www") && !has("web")).then_some(())
+        })
+        .await;
+    };
+    lists("one").await;
+    let change = json!({"spec": {"tag": "www", "renamePolicy": "Rename"}});
+    tags.merge("web", &change).await;
+    let told = not_ready(&tags, "web", "InUse").await;
+    assert!(
+        told.contains("\"web\"") && told.contains("spec.tags"),
+        "{told}"
+    );
+    lists("two").await;
+    tags.wait_for("web", "renamed", SOON, |tag| {
+        (tag["status"]["tag"] == "www" && tag["status"]["createdByObject"] == true).then_some(())
+    })
+    .await;
+    assert_eq!(account_tags(&world).await, ["www"]);
+    for name in ["one", "two"] {
+        world.delete(name).await;
+        world.wait_gone(name, SOON).await;
+    }
+    tags.delete("web").await;
+    tags.wait_gone("web", SOON).await;
+    held_nothing(&world).await;
+}
+
 /// No machine is left.
 async fn held_nothing(world: &World) {
     assert!(world.simulator.live_machines().await.is_empty());

@@ -409,6 +409,17 @@ fn every_trouble_names_its_field_and_remedy() {
             f.report.as_mut().unwrap().error =
                 Some((Reason::ProviderUnreachable, "no route".into()));
         }),
+        // Nothing was ever read with this base URL.
+        (
+            Reason::ProviderUnreachable,
+            false,
+            &["no route; check baseURL"],
+            |f| {
+                f.status.verified = None;
+                f.report.as_mut().unwrap().error =
+                    Some((Reason::ProviderUnreachable, "no route".into()));
+            },
+        ),
         (
             Reason::Pending,
             false,

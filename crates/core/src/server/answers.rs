@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{account::marks, once::Reply, trouble::Trouble};
 use api::{
+    Reason,
     names::RETAINED_TAG,
     server::{OrderOutcome, OrderRecord},
 };
@@ -116,9 +117,9 @@ pub fn of_tag(
         None => TagEnd::NotDue,
         Some(Ok(_)) => TagEnd::Made,
         Some(Err(error)) if error.may_have_taken_effect() => {
-            TagEnd::Unknown(Trouble::of_provider(error))
+            TagEnd::Unknown(trouble_with_tag(tag, adds, error))
         }
-        Some(Err(error)) => TagEnd::Refused(Trouble::of_provider(error)),
+        Some(Err(error)) => TagEnd::Refused(trouble_with_tag(tag, adds, error)),
     };
     match (end, marks::is_operators(tag)) {
         (end, false) => Observation::TagChanged(TagChange {
@@ -129,6 +130,29 @@ pub fn of_tag(
         }),
         (TagEnd::Made | TagEnd::NotDue, true) => Observation::Done,
         (TagEnd::Unknown(trouble) | TagEnd::Refused(trouble), true) => Observation::Failed(trouble),
+    }
+}
+
+/// Why a tag was not changed, with the tag.
+fn trouble_with_tag(tag: &str, adds: bool, error: &Error) -> Trouble {
+    let trouble = Trouble::of_provider(error);
+    let is_refused = trouble.reason == Reason::RequestRefused;
+    let (what, remedy) = match (adds, marks::is_operators(tag)) {
+        (true, false) => ("added", "; correct it in spec.tags, or take it out"),
+        (true, true) => ("added", ""),
+        (false, false) => (
+            "removed",
+            "; remove it at the provider, or list it in spec.tags",
+        ),
+        (false, true) => ("removed", "; remove it at the provider"),
+    };
+    Trouble {
+        message: format!(
+            "tag {tag:?} could not be {what}: {}{}",
+            trouble.message,
+            if is_refused { remedy } else { "" }
+        ),
+        ..trouble
     }
 }
 

@@ -11,7 +11,7 @@ use super::facts::{Facts, Rename, users};
 use crate::{
     account::{
         lane::Lane,
-        view::{List, Tags},
+        view::{List, Tags, View},
     },
     account_facts::{Purpose, held},
     cause::Cause,
@@ -119,11 +119,8 @@ fn keep(facts: &Facts) -> Decision {
             rename(facts, Rename { from, to }, lineage, began, tags)
         }
         (Some(from), true) => {
-            let message = format!(
-                "spec.tag: the account has a tag {wanted:?} already, so {from:?} cannot be renamed to it: set spec.tag to another one, or delete {wanted:?}"
-            );
-            hold(facts, Cause::needs_person(Reason::NameTaken, message))
-                .wanting(List::Tags, began + view.times.idle_poll_interval)
+            let to = wanted.to_owned();
+            replace(facts, view, Rename { from, to }, lineage, (began, tags))
         }
         (None, true) => available(facts, wanted, began, tags),
         (None, false) => make(facts, wanted, lineage, began),
@@ -268,19 +265,62 @@ fn rename(facts: &Facts, rename: Rename, lineage: &str, began: Duration, tags: &
     if let Some(decision) = is_late(facts, to, began).or_else(|| refused(facts, to)) {
         return decision;
     }
+    note_rename(facts, &rename, lineage).unwrap_or_else(|| {
+        Decision::unchanged(subject).with(Effect::Rename {
+            rename,
+            only_unused,
+        })
+    })
+}
+
+/// A rename is noted before it is done.
+fn note_rename(facts: &Facts, rename: &Rename, lineage: &str) -> Option<Decision> {
+    let subject = &facts.subject;
     let note = TagNote {
         uid: subject.uid().to_owned(),
         account_id: lineage.to_owned(),
-        tag: to.clone(),
-        from: Some(from.clone()),
-        made: facts.has_made(from),
+        tag: rename.to.clone(),
+        from: Some(rename.from.clone()),
+        made: facts.has_made(&rename.from),
     };
-    if !subject.has_finalizer() || facts.note().as_ref() != Some(&note) {
-        return subject.holding(Effect::Hold { note: Some(note) });
+    let is_noted = subject.has_finalizer() && facts.note().as_ref() == Some(&note);
+    (!is_noted).then(|| subject.holding(Effect::Hold { note: Some(note) }))
+}
+
+/// The account has both the former tag and the one that is declared now. Where servers have the new one, as their
+/// `spec.tags` says by now, the former one is deleted when no server has it.
+fn replace(
+    facts: &Facts,
+    view: &View,
+    rename: Rename,
+    lineage: &str,
+    (began, tags): (Duration, &Tags),
+) -> Decision {
+    let Rename { from, to } = &rename;
+    let is_renamed = facts.subject.object.spec.rename_policy == Some(RenamePolicy::Rename);
+    let count = |tag: &str| tags.get(tag).and_then(users);
+    if !is_renamed || count(to) <= Some(0) {
+        let message = format!(
+            "spec.tag: the account has a tag {to:?} already, so {from:?} cannot be renamed to it: set spec.tag to another one, or delete {to:?}"
+        );
+        return hold(facts, Cause::needs_person(Reason::NameTaken, message))
+            .wanting(List::Tags, began + view.times.idle_poll_interval);
     }
-    Decision::unchanged(subject).with(Effect::Rename {
-        rename,
-        only_unused,
+    if let Some(why) = may_not_touch(facts, from, tags, "renamed") {
+        return hold(facts, why);
+    }
+    if count(from) != Some(0) {
+        let message = format!(
+            "servers have the tag {from:?}, and others have {to:?} already: {from:?} is deleted when none has it; list {to:?} instead in their spec.tags"
+        );
+        return hold(facts, Cause::missing(Reason::InUse, message))
+            .wanting(List::Tags, began + view.times.active_poll_interval);
+    }
+    note_rename(facts, &rename, lineage).unwrap_or_else(|| {
+        Decision::unchanged(&facts.subject).with(Effect::Delete {
+            tag: rename.from,
+            only_unused: true,
+        })
     })
 }
 

@@ -155,12 +155,16 @@ fn systems_are_checked() {
         ("a", true, InvalidRequest::UserDataBase64),
         ("a===", true, InvalidRequest::UserDataBase64),
         ("a-b=", true, InvalidRequest::UserDataBase64),
+        // As tools wrap it.
+        ("YWJj\nYWJj", true, InvalidRequest::UserDataBase64),
     ] {
         assert_eq!(
             broken(|order| order.user_data = data(text, is_base64)),
             rule
         );
     }
+    let hint = InvalidRequest::UserDataBase64.to_string();
+    assert!(hint.contains("line breaks"), "{hint}");
     fine(|order| order.user_data = data("a-b=", false));
 }
 

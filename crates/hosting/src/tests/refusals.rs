@@ -93,6 +93,45 @@ async fn of_a_body_in_another_form_nothing_is_told() {
     assert!(!odd.explain().contains("c4nary") && odd.explain().contains("599"));
 }
 
+#[tokio::test]
+async fn an_answer_that_is_not_of_the_api_says_to_check_the_base_url() {
+    let page = || answer(404, "<html>c4nary</html>");
+    let html = |response| with_header(response, "content-type", "Text/HTML; charset=utf-8");
+    let to = |place| with_header(answer(302, ""), "location", place);
+    let hint = "the answer is text/html, not JSON: check baseURL";
+    for (response, told) in [
+        (html(page()), format!("status 404: Not Found; {hint}")),
+        (
+            html(answer(403, "")),
+            format!("status 403: Forbidden; {hint}"),
+        ),
+        (
+            to("https://user:pw@login.example.com/c4nary"),
+            "status 302: Found; it redirects to login.example.com: check baseURL".to_owned(),
+        ),
+        (
+            to("/c4nary"),
+            "status 302: Found; it redirects to another path: check baseURL".to_owned(),
+        ),
+        // The same without that, and what stands in between while the API is away.
+        (page(), "status 404: Not Found".to_owned()),
+        (html(answer(502, "")), "status 502: Bad Gateway".to_owned()),
+    ] {
+        let told_of = error(response).await.refusal().unwrap().to_string();
+        assert_eq!(told_of, told);
+    }
+    let (client, _) = Script::client(vec![Ok(html(answer(200, "<html>c4nary</html>")))]);
+    let told_of = client.server(&id()).await.unwrap_err().explain();
+    assert!(
+        told_of.contains(hint) && !told_of.contains("c4nary"),
+        "{told_of}"
+    );
+    // The API's own refusal.
+    let record = saying("no");
+    let own = with_header(answer(404, record), "content-type", "application/json");
+    assert!(!error(own).await.explain().contains("baseURL"));
+}
+
 /// An error record with this text.
 fn saying(text: &str) -> String {
     json!({"errorCode": 1, "errorMessage": text, "errors": []}).to_string()

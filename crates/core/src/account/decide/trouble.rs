@@ -57,12 +57,25 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
             )
         };
         let (reason, message) = error.unwrap_or_else(|| (Reason::Pending, text()));
-        return waits(reason, message);
+        return waits(reason, with_hint(facts, reason, &message));
     }
     match (&report.error, &report.key) {
-        (Some((reason, message)), _) => waits(*reason, message.clone()),
+        (Some((reason, message)), _) => waits(*reason, with_hint(facts, *reason, message)),
         (None, KeyState::Untried) => waits(Reason::Pending, UNTRIED.into()),
         (None, _) => failing(facts),
+    }
+}
+
+/// What the account's reads came to, with the field to check where they never came to anything with this base URL.
+fn with_hint(facts: &Facts, reason: Reason, message: &str) -> String {
+    let before = facts.status.verified.as_ref();
+    let is_known = before.is_some_and(|before| {
+        (facts.in_force.as_ref()).is_none_or(|now| now.base_url == before.base_url)
+    });
+    let is_unanswered = matches!(reason, Reason::ProviderUnreachable | Reason::RequestRefused);
+    match is_unanswered && !is_known && !message.contains("baseURL") {
+        true => format!("{message}; check baseURL"),
+        false => message.to_owned(),
     }
 }
 

@@ -429,7 +429,7 @@ impl Differences {
         let next = match (self.install.is_empty(), self.lasting.is_empty()) {
             (true, true) => return None,
             (false, true) => {
-                "only a re-installation changes that, which loses all data of the machine (see the condition InstallUpToDate); raise spec.install.revision for it, or set the spec back to what the machine has"
+                "set the spec back to what the machine has, or raise spec.install.revision: only a re-installation changes the machine, which loses all its data (see the condition InstallUpToDate)"
             }
             _ => {
                 "nothing acts on that yet; set the spec back to what the machine has, or create another object for another machine"
@@ -485,13 +485,17 @@ fn differences(facts: &Facts, record: Option<&OrderRecord>, server: &Server) -> 
         ));
     }
     if !is_same(facts.hostname(), &server.name) {
-        let field = match spec.hostname {
-            Some(_) => "spec.hostname",
-            None => "the host name (spec.hostname is not set)",
-        };
-        found
-            .install
-            .push(differs(field, facts.hostname(), &server.name));
+        let (wanted, shown) = (facts.hostname(), &server.name);
+        found.install.push(match spec.hostname {
+            Some(_) => differs("spec.hostname", wanted, shown),
+            // An adopted server has the name of another object.
+            None if !shown.is_empty() => format!(
+                "set spec.hostname to {}, which the machine has: without it the host name is {}",
+                cut(shown),
+                cut(wanted)
+            ),
+            None => differs("the host name (spec.hostname is not set)", wanted, shown),
+        });
     }
     let slug = spec.os.as_ref().map(|os| &os.slug);
     if let Some(slug) = slug.filter(|slug| !is_same(slug, &server.os_slug))

@@ -506,6 +506,26 @@ fn a_rename_that_cannot_be_is_told() {
 }
 
 #[test]
+fn a_rename_whose_servers_have_the_new_tag_deletes_the_former_one_when_it_is_unused() {
+    let case = Case::new().made("web").renamed_to("www");
+    let half = case.clone().tags(&[("web", 1), ("www", 1)]);
+    assert_eq!(half.outcome(), (None, Some(Reason::InUse)));
+    let all = case.tags(&[("web", 0), ("www", 2)]);
+    let noted = note("www", Some("web"), true);
+    assert_eq!(all.outcome().0, hold_with(Some(noted)));
+    let all = all.noted("www", Some("web"), true);
+    let all = all.own(|own| own.settled = Some(a_rename("web", "www")));
+    assert_eq!(all.outcome().0, delete("web", true));
+    let done = all.clone().tags(&[("www", 2)]);
+    let status = done.decide().status;
+    assert_eq!(status.tag.as_deref(), Some("www"));
+    assert_eq!(status.created_by_object, Some(true));
+    // Others rely on what an account of many has.
+    let adopted = all.shared().recorded("web", false);
+    assert_eq!(adopted.outcome(), (None, Some(Reason::OwnershipConflict)));
+}
+
+#[test]
 fn through_an_account_of_many_nobody_touches_what_others_made_or_use() {
     let mine = Case::new().shared().made("web");
     let adopted = Case::new().shared().recorded("web", false);

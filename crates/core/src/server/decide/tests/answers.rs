@@ -178,6 +178,40 @@ fn an_answer_sets_the_counts_of_lost_orders_back() {
 }
 
 #[test]
+fn a_tag_that_is_not_changed_is_named_with_what_to_do() {
+    use crate::server::tag_changes::TagEnd;
+    let told = |tag: &str, adds, answer| match answers::of_tag("u", tag, adds, Some(&Err(answer))) {
+        Observation::TagChanged(change) => match change.end {
+            TagEnd::Refused(trouble) | TagEnd::Unknown(trouble) => trouble.message,
+            end => panic!("{end:?}"),
+        },
+        Observation::Failed(trouble) => trouble.message,
+        other => panic!("{other:?}"),
+    };
+    let removal = told("billing", false, error(422));
+    assert!(
+        removal.starts_with("tag \"billing\" could not be removed: "),
+        "{removal}"
+    );
+    assert!(
+        removal.ends_with("remove it at the provider, or list it in spec.tags"),
+        "{removal}"
+    );
+    let added = told("billing", true, error(422));
+    assert!(
+        added.contains("could not be added") && added.contains("spec.tags"),
+        "{added}"
+    );
+    let own = told(RETAINED_TAG, false, error(422));
+    assert!(
+        own.contains(RETAINED_TAG) && !own.contains("spec.tags"),
+        "{own}"
+    );
+    // What the provider did not answer is no fault of the tag.
+    assert!(!told("billing", false, lost()).contains("spec.tags"));
+}
+
+#[test]
 fn a_server_that_may_not_be_tagged_as_retained_any_more_counts_as_not() {
     let record = server(7, ServerStatus::Delivered, &["web", RETAINED_TAG]);
     let after = |tag: &str, adds, answer| answers::after_tag(record.clone(), tag, adds, &answer);

@@ -156,6 +156,25 @@ fn edits_after_the_order_send_nothing_and_are_named() {
     assert_ne!(ready, synced);
 }
 
+#[test]
+fn of_a_server_under_another_name_the_field_to_set_is_named_first() {
+    let adopted = kept(ServerStatus::Delivered).shown(|server| server.name = "old".into());
+    let draft = adopted.decide().draft;
+    for kind in [Type::Synced, Type::InstallUpToDate] {
+        let Some(condition) = draft.condition(kind) else {
+            continue;
+        };
+        let said = &condition.message;
+        let field = said
+            .find("set spec.hostname to old")
+            .unwrap_or_else(|| panic!("{said}"));
+        let wipe = said.find("spec.install.revision").unwrap_or(usize::MAX);
+        assert!(field < wipe, "{kind:?}: {said}");
+    }
+    let synced = draft.condition(Type::Synced).unwrap();
+    assert_eq!(synced.reason, Reason::PendingChanges);
+}
+
 /// Reading goes on, and what it shows is told: that the object is suspended is a condition of its own.
 #[test]
 fn a_suspended_server_shows_its_machine_as_any_other() {
