@@ -159,17 +159,18 @@ fn arrive(shared: &Shared, head: &Parts, body: &[u8]) -> (u64, Harm) {
     let ordering = method == "POST" && template == Some(routes::SERVERS);
 
     let mut world = shared.lock();
+    let at = world.clock.now();
+    let from = origin(head, &world.proxies);
+    let caller = text(PRIVATE_TOKEN).and_then(|key| world.admit(key, from));
+    let account = caller.and_then(|Caller(place)| Some(world.accounts.get(place)?.name.clone()));
     let struck = world.faults.strike(Candidate {
         method,
         path,
         template,
         query,
         body,
+        account: account.as_deref(),
     });
-    let at = world.clock.now();
-    let from = origin(head, &world.proxies);
-    let caller = text(PRIVATE_TOKEN).and_then(|key| world.admit(key, from));
-    let account = caller.and_then(|Caller(place)| Some(world.accounts.get(place)?.name.clone()));
     let seq = world.ledger.open(Entry {
         seq: 0,
         real_ms: real_ms(),

@@ -64,6 +64,12 @@ impl Fault {
         self
     }
 
+    /// Only requests of the account of this name.
+    pub fn of(mut self, account: &str) -> Self {
+        self.0["match"]["account"] = json!(account);
+        self
+    }
+
     /// Only this many of them.
     pub fn times(mut self, count: u64) -> Self {
         self.0["count"] = json!(count);

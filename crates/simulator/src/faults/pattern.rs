@@ -20,6 +20,9 @@ pub(crate) struct Pattern {
     /// Part of the body as it was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     body: Option<String>,
+    /// The account of the key that it was sent with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    account: Option<String>,
 }
 
 /// A request as rules see it.
@@ -31,6 +34,8 @@ pub(crate) struct Candidate<'a> {
     pub(crate) template: Option<&'static str>,
     pub(crate) query: &'a str,
     pub(crate) body: &'a [u8],
+    /// The account of its key; `None` when no account has it.
+    pub(crate) account: Option<&'a str>,
 }
 
 impl Pattern {
@@ -70,6 +75,7 @@ impl Pattern {
                 .as_deref()
                 .is_none_or(|part| request.query.contains(part))
             && body.is_none_or(|part| String::from_utf8_lossy(request.body).contains(part))
+            && (self.account.as_deref()).is_none_or(|account| request.account == Some(account))
     }
 }
 
@@ -87,6 +93,7 @@ mod tests {
             template: None,
             query: "tag=x",
             body: b"{\"name\":\"n\"}",
+            account: Some("one"),
         };
         for (pattern, picked) in [
             (json!({}), true),
@@ -100,6 +107,8 @@ mod tests {
             (json!({"query": "tag=y"}), false),
             (json!({"body": "\"n\""}), true),
             (json!({"body": "\"m\"", "path": "/v3/a"}), false),
+            (json!({"account": "one"}), true),
+            (json!({"account": "two", "path": "/v3/a"}), false),
         ] {
             let read: Pattern = serde_json::from_value(pattern.clone()).unwrap();
             assert_eq!(read.picks(request), picked, "{pattern}");

@@ -241,6 +241,7 @@ mod tests {
             template: None,
             query: "tag=x",
             body: b"{\"name\":\"n\"}",
+            account: None,
         };
         faults.strike(request).map(|(id, _)| id)
     }

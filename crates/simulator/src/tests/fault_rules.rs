@@ -81,3 +81,18 @@ async fn a_fault_is_not_used_up_by_what_it_cannot_touch() {
     rig.steer("faults", both).await;
     refused(rig.post("/v3/flexMetal/tags", &tag).await, 503);
 }
+
+#[tokio::test]
+async fn fault_of_an_account_hits_no_other() {
+    let rig = Rig::new().await;
+    rig.steer("accounts", json!({"name": "other", "key": "other-key"}))
+        .await;
+    let rule = json!({"match": {"account": "other"}, "fault": {"status": {"code": 503}}});
+    rig.steer("faults", rule).await;
+    assert_eq!(rig.get(SERVERS).await.0, 200);
+    let url = format!("{}{SERVERS}", rig.running.api_url());
+    for (key, status) in [("other-key", 503), ("a-key-of-nobody", 403)] {
+        let request = rig.client.get(&url).header("PRIVATE-TOKEN", key);
+        assert_eq!(request.send().await.unwrap().status(), status, "{key}");
+    }
+}
