@@ -14,6 +14,7 @@ use flexmetal_operator::{
         telemetry::{self, LogFormat},
     },
 };
+use hosting::ProviderProxy;
 use hosting_types::BaseUrl;
 use std::{
     collections::BTreeSet, error::Error, net::SocketAddr, path::PathBuf, process::ExitCode,
@@ -67,6 +68,10 @@ struct Flags {
     /// name it. Default: where the key Secrets say, by https and to public addresses only.
     #[arg(long, value_name = "URL", value_parser = BaseUrl::parse)]
     allowed_base_url: Vec<BaseUrl>,
+    /// Call the hosting API by https through this HTTP proxy (CONNECT), which then has to refuse private addresses.
+    /// Default: none, whatever HTTPS_PROXY says.
+    #[arg(long, value_name = "URL")]
+    provider_proxy: Option<String>,
     /// Address of the health endpoints.
     #[arg(long, default_value = "0.0.0.0:8081")]
     listen: SocketAddr,
@@ -138,6 +143,10 @@ async fn run(flags: Flags) -> Result<(), Box<dyn Error>> {
             false => Minimum::Kept,
         },
         allowed_base_urls: flags.allowed_base_url,
+        provider_proxy: flags
+            .provider_proxy
+            .map(|url| ProviderProxy::parse(&url))
+            .transpose()?,
         listen: flags.listen,
     };
     Ok(Box::pin(operator::run(clients, options)).await?)

@@ -17,6 +17,7 @@ use crate::{
 };
 use api::timing::Minimum;
 use flexmetal_core::mark::ClusterId;
+use hosting::ProviderProxy;
 use hosting_types::BaseUrl;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, ResourceExt as _};
@@ -47,6 +48,8 @@ pub struct Options {
     pub minimum: Minimum,
     /// The only URLs that keys may be sent to. None: public addresses by https, as the key Secrets say.
     pub allowed_base_urls: Vec<BaseUrl>,
+    /// The proxy through which the hosting API is called by https.
+    pub provider_proxy: Option<ProviderProxy>,
     /// Address of the health endpoints.
     pub listen: SocketAddr,
 }
@@ -95,7 +98,7 @@ pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
         namespace: options.namespace,
         watched: options.watched,
         minimum: options.minimum,
-        reach: Reach::new(options.allowed_base_urls),
+        reach: Reach::new(options.allowed_base_urls, options.provider_proxy),
         leadership: leadership.clone(),
         lease,
         shutdown: stop.clone(),

@@ -1,7 +1,10 @@
 //! Where this process may send keys: what its flags say, and how addresses are dialled.
 
 use flexmetal_core::wording::listed;
-use hosting::dial::{self, Dial, Lookups};
+use hosting::{
+    ProviderProxy,
+    dial::{self, Dial, Lookups},
+};
 use hosting_types::BaseUrl;
 use std::{
     collections::HashMap,
@@ -23,14 +26,16 @@ fn cut(url: &BaseUrl) -> &str {
 #[derive(Clone, Default)]
 pub struct Reach {
     allowed: Arc<[BaseUrl]>,
+    proxy: Option<ProviderProxy>,
     lookups: Arc<Mutex<HashMap<Option<String>, Lookups>>>,
 }
 
 impl Reach {
-    /// To these URLs and no others; without any, to public addresses by https.
-    pub fn new(allowed: Vec<BaseUrl>) -> Self {
+    /// To these URLs and no others; without any, to public addresses by https. Through the proxy, if there is one.
+    pub fn new(allowed: Vec<BaseUrl>, proxy: Option<ProviderProxy>) -> Self {
         Self {
             allowed: allowed.into(),
+            proxy,
             lookups: Arc::default(),
         }
     }
@@ -54,7 +59,7 @@ impl Reach {
     /// Why not: the text begins with `baseURL` and ends with the remedy.
     pub fn permit(&self, base_url: BaseUrl) -> Result<BaseUrl, String> {
         if !self.is_listed() {
-            dial::check(&base_url).map_err(|error| error.to_string())?;
+            dial::check(&base_url, self.proxy()).map_err(|error| error.to_string())?;
         } else if !self.allowed.contains(&base_url) {
             return Err(format!(
                 "baseURL {} is none of those that this operator may call ({}): correct it, or let a cluster admin list it with --allowed-base-url",
@@ -63,6 +68,11 @@ impl Reach {
             ));
         }
         Ok(base_url)
+    }
+
+    /// The proxy on the way to the hosting API.
+    pub fn proxy(&self) -> Option<&ProviderProxy> {
+        self.proxy.as_ref()
     }
 
     /// How the accounts of this namespace (None: those of the cluster) dial. Names that hang use up the look-ups of

@@ -4,13 +4,17 @@
 //! a write included, is silently repeated for minutes. A repeated write hides whether the first was done.
 
 use api::names::MANAGER;
-use hyper::header::{HeaderValue, USER_AGENT};
+use hyper::{
+    Uri,
+    header::{HeaderValue, USER_AGENT},
+};
+use hyper_util::client::proxy::matcher::Matcher;
 use kube::{
     Client, Config,
     api::{PatchParams, PostParams},
-    config::{KubeConfigOptions, Kubeconfig},
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
-use std::{path::PathBuf, time::Duration};
+use std::{env, path::PathBuf, time::Duration};
 
 /// What the API server's audit log shows of each call.
 const AGENT: &str = concat!("flexmetal-operator/", env!("CARGO_PKG_VERSION"));
@@ -125,23 +129,143 @@ fn make(config: Config) -> Result<Client, ClientsError> {
 }
 
 async fn configuration(source: &Source) -> Result<Config, ClientsError> {
-    let kubeconfig = |e| ClientsError::Kubeconfig(Box::new(e));
-    let options = KubeConfigOptions {
-        context: source.context.clone(),
-        ..KubeConfigOptions::default()
+    let file = match &source.kubeconfig {
+        Some(path) => Kubeconfig::read_from(path),
+        None => Kubeconfig::read(),
     };
-    match &source.kubeconfig {
-        Some(path) => {
-            let file = Kubeconfig::read_from(path).map_err(kubeconfig)?;
-            Config::from_custom_kubeconfig(file, &options)
-                .await
-                .map_err(kubeconfig)
-        }
-        None if source.context.is_some() => {
-            Config::from_kubeconfig(&options).await.map_err(kubeconfig)
-        }
-        None => Config::infer()
+    let found = match file {
+        Ok(file) => from_file(file, source.context.clone()).await,
+        Err(error) => Err(error),
+    };
+    match found {
+        Err(_) if source.kubeconfig.is_none() && source.context.is_none() => Config::infer()
             .await
             .map_err(|e| ClientsError::Infer(Box::new(e))),
+        found => found.map_err(|e| ClientsError::Kubeconfig(Box::new(e))),
+    }
+}
+
+async fn from_file(file: Kubeconfig, context: Option<String>) -> Result<Config, KubeconfigError> {
+    let own = proxy_of_context(&file, context.as_deref());
+    let options = KubeConfigOptions {
+        context,
+        ..KubeConfigOptions::default()
+    };
+    let mut config = Config::from_custom_kubeconfig(file, &options).await?;
+    let proxy = own.or_else(|| proxy_to(&config.cluster_url, |name| env::var(name).ok()));
+    config.proxy_url = proxy
+        .map(|url| url.parse().map_err(KubeconfigError::ParseProxyUrl))
+        .transpose()?;
+    Ok(config)
+}
+
+/// The `proxy-url` of the cluster in the kubeconfig.
+fn proxy_of_context(file: &Kubeconfig, context: Option<&str>) -> Option<String> {
+    let name = context.or(file.current_context.as_deref())?;
+    let context = file.contexts.iter().find(|it| it.name == name)?;
+    let name = &context.context.as_ref()?.cluster;
+    let cluster = file.clusters.iter().find(|it| it.name == *name)?;
+    let url = cluster.cluster.as_ref()?.proxy_url.clone();
+    url.filter(|url| !url.is_empty())
+}
+
+/// The proxy of the environment on the way to this API server, as kubectl finds it: none to this machine.
+///
+/// kube compares `NO_PROXY` with the address of the proxy, not with that of the API server, so it is judged here.
+fn proxy_to(server: &Uri, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let first = |names: [&str; 2]| {
+        let mut found = names.into_iter().filter_map(&variable);
+        found.find(|value| !value.is_empty())
+    };
+    let proxy = first(["HTTPS_PROXY", "https_proxy"])?;
+    let direct = first(["NO_PROXY", "no_proxy"]).unwrap_or_default();
+    let matcher = Matcher::builder()
+        .https(&proxy)
+        .no(format!("{direct},localhost,127.0.0.0/8,::1"))
+        .build();
+    matcher.intercept(server)?;
+    match proxy.contains("://") {
+        true => Some(proxy),
+        false => Some(format!("http://{proxy}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_proxy_is_about_the_api_server() {
+        const PROXY: &str = "http://10.0.0.5:3128";
+        const SERVER: &str = "https://api.example.com:6443";
+        let proxy = |server: &str, variables: &[(&str, &str)]| {
+            proxy_to(&server.parse().unwrap(), |name| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            })
+        };
+        let with = |server: &str, direct: &str| {
+            proxy(server, &[("HTTPS_PROXY", PROXY), ("NO_PROXY", direct)])
+        };
+        assert_eq!(proxy(SERVER, &[]), None);
+        assert_eq!(proxy(SERVER, &[("HTTPS_PROXY", "")]), None);
+        for (server, direct) in [
+            (SERVER, ""),
+            // The address of the proxy says nothing about the way to the API server.
+            (SERVER, "10.0.0.0/8"),
+            (SERVER, "10.0.0.5,ample.com"),
+            ("https://192.168.1.1:6443", "10.0.0.0/8,example.com"),
+        ] {
+            assert_eq!(with(server, direct).as_deref(), Some(PROXY), "{direct}");
+        }
+        for (server, direct) in [
+            (SERVER, "example.com"),
+            (SERVER, "localhost, .example.com"),
+            (SERVER, "*"),
+            ("https://10.1.2.3:6443", "10.0.0.0/8"),
+            ("https://127.0.0.1:6443", ""),
+            ("https://[::1]:6443", ""),
+            ("https://localhost:6443", ""),
+            ("http://api.example.com:8080", ""),
+        ] {
+            assert_eq!(with(server, direct), None, "{server} {direct}");
+        }
+        for (variable, value, expected) in [
+            ("https_proxy", PROXY, PROXY),
+            ("HTTPS_PROXY", "10.0.0.5:3128", PROXY),
+            (
+                "HTTPS_PROXY",
+                "http://me:pw@10.0.0.5",
+                "http://me:pw@10.0.0.5",
+            ),
+        ] {
+            let found = proxy(SERVER, &[(variable, value)]);
+            assert_eq!(found.as_deref(), Some(expected));
+        }
+    }
+
+    #[tokio::test]
+    async fn the_proxy_of_a_kubeconfig_is_that_of_its_context() {
+        let file: Kubeconfig = serde_json::from_value(serde_json::json!({
+            "current-context": "direct",
+            "clusters": [
+                {"name": "a", "cluster": {"server": "https://127.0.0.1:1"}},
+                {"name": "b", "cluster": {"server": "https://127.0.0.1:1", "proxy-url": "http://10.0.0.5:3128"}},
+            ],
+            "contexts": [
+                {"name": "direct", "context": {"cluster": "a"}},
+                {"name": "proxied", "context": {"cluster": "b"}},
+            ],
+        }))
+        .unwrap();
+        for (context, expected) in [
+            (None, None),
+            (Some("proxied"), Some("http://10.0.0.5:3128")),
+        ] {
+            let config = from_file(file.clone(), context.map(str::to_owned)).await;
+            let proxy = config.unwrap().proxy_url.map(|url| url.to_string());
+            let proxy = proxy.as_deref().map(|url| url.trim_end_matches('/'));
+            assert_eq!(proxy, expected);
+        }
     }
 }

@@ -14,6 +14,7 @@ use super::{
     hidden::Hidden,
     http::{ClientError, HttpTransport},
     page::PageToken,
+    proxy::ProviderProxy,
     transport::{Caps, Request, Transport},
 };
 use hosting_types::{
@@ -49,6 +50,8 @@ pub struct ClientOptions {
     pub key: ApiKey,
     /// Which addresses may be dialled: public ones.
     pub dial: Dial,
+    /// The proxy on the way, if there is one.
+    pub proxy: Option<ProviderProxy>,
     /// PEM certificates that are trusted as roots besides those of the system.
     pub ca_bundle: Option<Vec<u8>>,
     /// What bounds the memory of answers that come in: with the other clients of this process.
@@ -69,6 +72,7 @@ impl ClientOptions {
             base_url,
             key,
             dial: Dial::default(),
+            proxy: None,
             ca_bundle: None,
             gates: Gates::of_process(),
             order_timeout: Timeouts::USUAL.order,
@@ -132,6 +136,7 @@ impl Client {
             &options.base_url,
             options.ca_bundle.as_deref(),
             options.dial,
+            options.proxy,
             options.gates,
         )?;
         let timeouts = Timeouts {

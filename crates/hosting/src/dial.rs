@@ -10,6 +10,7 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::sync::Semaphore;
 use url::Host;
 
+use super::proxy::ProviderProxy;
 use hosting_types::endpoint::BaseUrl;
 
 /// Where a client may connect to.
@@ -63,19 +64,24 @@ pub enum DialError {
     NameNotPublic,
 }
 
-/// Judges what can be judged of a base URL before it is dialled: the scheme, and a host that is an address.
+/// Judges what can be judged of a base URL before it is dialled: the scheme, and a host that is an address. A proxy looks
+/// the name up itself, so with one a name that no public name server knows is refused here.
 ///
 /// # Errors
 ///
 /// [`DialError`] names the field and the remedy.
-pub fn check(base_url: &BaseUrl) -> Result<(), DialError> {
+pub fn check(base_url: &BaseUrl, proxy: Option<&ProviderProxy>) -> Result<(), DialError> {
     if base_url.is_plain() {
         return Err(DialError::PlainHttp);
     }
     let is_public = match base_url.host() {
         Some(Host::Ipv4(address)) => is_public_v4(address),
         Some(Host::Ipv6(address)) => is_public_v6(address),
-        Some(Host::Domain(name)) => !is_this_machine(name),
+        Some(Host::Domain(name)) if is_this_machine(name) => false,
+        Some(Host::Domain(name)) if proxy.is_some() && is_private(name) => {
+            return Err(DialError::NameNotPublic);
+        }
+        Some(Host::Domain(_)) => true,
         None => false,
     };
     is_public.then_some(()).ok_or(DialError::NotPublic)
@@ -85,6 +91,12 @@ pub fn check(base_url: &BaseUrl) -> Result<(), DialError> {
 fn is_this_machine(name: &str) -> bool {
     let name = name.trim_end_matches('.');
     name == "localhost" || name.ends_with(".localhost")
+}
+
+/// Whether no public name server knows the name: it has no dot, or ends as the names of a cluster or a private network do.
+fn is_private(name: &str) -> bool {
+    let top = name.trim_end_matches('.').rsplit_once('.');
+    top.is_none_or(|(_, top)| matches!(top, "arpa" | "internal" | "local" | "svc"))
 }
 
 /// Looks names up and gives only their public addresses.

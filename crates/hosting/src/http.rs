@@ -12,6 +12,7 @@ use super::{
     body::LARGE,
     dial::{self, Dial, DialError, PublicResolver},
     gate::{Gate, Gates},
+    proxy::ProviderProxy,
     transport::{Cut, Request, Response, Transport, TransportError},
 };
 use hosting_types::endpoint::BaseUrl;
@@ -60,17 +61,19 @@ impl HttpTransport {
         base_url: &BaseUrl,
         ca_bundle: Option<&[u8]>,
         dial: Dial,
+        proxy: Option<ProviderProxy>,
         gates: Gates,
     ) -> Result<Self, ClientError> {
         let resolver = match dial {
             Dial::Anywhere => None,
             Dial::PublicOnly(lookups) => {
                 // The resolver is not asked about a host that is an address.
-                dial::check(base_url)?;
-                Some(PublicResolver::new(lookups))
+                dial::check(base_url, proxy.as_ref())?;
+                // Through a proxy, the name to look up here is that of the proxy.
+                proxy.is_none().then(|| PublicResolver::new(lookups))
             }
         };
-        Self::with(base_url, ca_bundle, resolver, gates)
+        Self::with(base_url, ca_bundle, resolver, proxy, gates)
     }
 
     /// With a resolver of one's own.
@@ -78,6 +81,7 @@ impl HttpTransport {
         base_url: &BaseUrl,
         ca_bundle: Option<&[u8]>,
         resolver: Option<PublicResolver>,
+        proxy: Option<ProviderProxy>,
         gates: Gates,
     ) -> Result<Self, ClientError> {
         let resolver = resolver.map(Arc::new);
@@ -93,6 +97,10 @@ impl HttpTransport {
                 // and a proxy for plain http would read it.
                 .no_proxy()
                 .connect_timeout(CONNECT);
+            let builder = match &proxy {
+                Some(proxy) => builder.proxy(proxy.inner()),
+                None => builder,
+            };
             let builder = match &resolver {
                 Some(resolver) => builder.dns_resolver(resolver.clone()),
                 None => builder,

@@ -46,6 +46,7 @@ mod record;
 pub mod dial;
 pub mod listing;
 pub mod page;
+pub mod proxy;
 pub mod transport;
 
 #[cfg(test)]
@@ -55,4 +56,5 @@ pub use client::{CHANGE_TIMEOUT, Client, ClientOptions, READ_TIMEOUT};
 pub use dial::Dial;
 pub use gate::Gates;
 pub use http::{ClientError, check_ca_bundle};
+pub use proxy::ProviderProxy;
 pub use transport::Transport;

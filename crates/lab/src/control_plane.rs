@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config};
+use kube::config::Kubeconfig;
+use kube::{Api, Client};
 use serde::Serialize;
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    credentials::{Credentials, CredentialsError},
+    credentials::{self, Credentials, CredentialsError},
     flags,
     folder::Folder,
     ports,
@@ -267,9 +267,7 @@ async fn answers_ready(kubeconfig: PathBuf) -> Result<Client, ControlPlaneError>
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     loop {
         // A new client each time: the certificate is only being created.
-        if let Ok(config) =
-            Config::from_custom_kubeconfig(kubeconfig.clone(), &KubeConfigOptions::default()).await
-            && let Ok(client) = Client::try_from(config)
+        if let Ok(client) = credentials::client(kubeconfig.clone()).await
             && let Ok(request) = http::Request::get("/readyz").body(Vec::new())
             && client.request_text(request).await.is_ok()
         {

@@ -6,6 +6,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -25,6 +27,14 @@ pub(crate) struct Credentials {
     folder: PathBuf,
     admin_token: String,
     controller_manager_token: String,
+}
+
+/// A client by this kubeconfig of the laboratory. Its API server is on this machine: no proxy of the environment is used.
+pub(crate) async fn client(kubeconfig: Kubeconfig) -> Result<Client, kube::Error> {
+    let options = KubeConfigOptions::default();
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
+    config.proxy_url = None;
+    Client::try_from(config)
 }
 
 /// Why the credentials could not be made.

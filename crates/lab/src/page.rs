@@ -84,7 +84,10 @@ async fn order(simulator: &Simulator, name: &str) -> Result<(), Box<dyn Error>> 
         "name": name, "location": "EU: Rotterdam", "instanceType": "bm7.std.8",
         "os": {"slug": "ubuntu-2404-lts"}, "sshKey": [], "tags": ["team:web"],
     });
-    let client = reqwest::Client::builder().timeout(PATIENCE).build()?;
+    let client = reqwest::Client::builder()
+        .no_proxy()
+        .timeout(PATIENCE)
+        .build()?;
     let request = client
         .post(format!("{}/v3/flexMetal/servers", simulator.api))
         .header("PRIVATE-TOKEN", &simulator.api_key);

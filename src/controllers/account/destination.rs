@@ -90,7 +90,7 @@ mod tests {
     }
 
     fn of(spec: Option<&str>, declared: &Declared, allowed: &[&str]) -> Destination {
-        let reach = Reach::new(allowed.iter().map(|text| url(text)).collect());
+        let reach = Reach::new(allowed.iter().map(|text| url(text)).collect(), None);
         Destination::of(spec, declared, "Secret n/api", &reach)
     }
 

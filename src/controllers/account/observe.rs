@@ -262,6 +262,7 @@ impl Found<'_> {
         };
         let mut options = ClientOptions::new(base_url.clone(), key.clone());
         options.dial = ctx.reach.dial(self.key.namespace.as_deref());
+        options.proxy = ctx.reach.proxy().cloned();
         options.ca_bundle = self.bundle.pem.clone();
         options.order_timeout = self.times.order_timeout;
         let client = Client::new(options).map_err(|error| format!("spec.{}", explain(&error)))?;

@@ -270,6 +270,7 @@ fn values_reach_the_operator() {
         "--watch-namespace=team-b",
         "--cluster-id=0123456789abcdef",
         "--log-format=text",
+        "--provider-proxy=http://proxy.example.com:3128",
     ] {
         assert!(arguments.contains(&expected.to_owned()), "{arguments:?}");
     }

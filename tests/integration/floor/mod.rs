@@ -4,3 +4,4 @@ pub(crate) mod proxy;
 mod refused_status;
 pub(crate) mod rules;
 mod swallowed;
+pub(crate) mod tunnels;

@@ -90,6 +90,7 @@ async fn while_every_relist_is_swallowed_it_lives_and_is_not_ready() {
         cluster: Some(ClusterId::parse(&world.cluster_id).unwrap()),
         minimum: Minimum::Lifted,
         allowed_base_urls: vec![BaseUrl::parse(world.simulator.api()).unwrap()],
+        provider_proxy: None,
         listen: address,
     };
     let readiness = |expected: u16| async move {

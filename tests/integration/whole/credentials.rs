@@ -200,11 +200,15 @@ async fn a_secret_that_is_deleted_ends_the_session_and_keeps_every_object() {
 }
 
 pub(super) fn certificate() -> CertifiedKey<KeyPair> {
-    generate_simple_self_signed(["localhost".to_owned()]).unwrap()
+    certificate_of("localhost")
+}
+
+pub(super) fn certificate_of(host: &str) -> CertifiedKey<KeyPair> {
+    generate_simple_self_signed([host.to_owned()]).unwrap()
 }
 
 /// Puts https with this certificate in front of a plain URL; gives the new URL, and what serves it.
-async fn https_front(own: &CertifiedKey<KeyPair>, plain: &str) -> (String, JoinSet<()>) {
+pub(super) async fn https_front(own: &CertifiedKey<KeyPair>, plain: &str) -> (String, JoinSet<()>) {
     let secret = PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
     let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()

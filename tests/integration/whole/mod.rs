@@ -41,6 +41,7 @@ mod owners;
 mod people_at_the_portal;
 mod policies;
 mod power;
+mod proxies;
 mod quiet_account;
 mod reinstall;
 mod release_limit;

@@ -89,7 +89,7 @@ fn an_address_is_public_or_refused_in_whatever_form() {
 
 #[test]
 fn an_address_in_a_url_is_judged_however_it_is_spelt() {
-    let judged = |text: &str| check(&BaseUrl::parse(text).unwrap()).err();
+    let judged = |text: &str| check(&BaseUrl::parse(text).unwrap(), None).err();
     for text in PUBLIC {
         let host = match text.contains(':') {
             true => format!("[{text}]"),
@@ -125,6 +125,30 @@ fn an_address_in_a_url_is_judged_however_it_is_spelt() {
     assert_eq!(judged("http://api.example.com"), Some(DialError::PlainHttp));
 }
 
+#[test]
+fn through_a_proxy_a_name_of_the_cluster_is_refused() {
+    let proxy = ProviderProxy::parse("http://10.0.0.5:3128").unwrap();
+    let judged = |text: &str| check(&BaseUrl::parse(text).unwrap(), Some(&proxy)).err();
+    for host in [
+        "kubernetes",
+        "kubernetes.default.svc",
+        "KUBERNETES.default.svc.cluster.local.",
+        "metadata.google.internal",
+        "router.home.arpa",
+    ] {
+        let told = judged(&format!("https://{host}"));
+        assert_eq!(told, Some(DialError::NameNotPublic), "{host}");
+        let url = BaseUrl::parse(&format!("https://{host}")).unwrap();
+        assert_eq!(check(&url, None), Ok(()), "{host} is judged when dialled");
+    }
+    for host in ["127.0.0.1", "169.254.169.254", "[::1]", "localhost"] {
+        let told = judged(&format!("https://{host}"));
+        assert_eq!(told, Some(DialError::NotPublic), "{host}");
+    }
+    assert_eq!(judged("http://api.example.com"), Some(DialError::PlainHttp));
+    assert_eq!(judged("https://api.example.com"), None);
+}
+
 /// What a name leads to here: the name says it.
 fn by_name(name: &str) -> io::Result<Vec<SocketAddr>> {
     let found: &[&str] = match name {
@@ -157,7 +181,8 @@ async fn a_name_gives_its_public_addresses_alone() {
 
 fn client_for(base_url: &BaseUrl) -> Client {
     let resolver = PublicResolver::with(Lookups::new(1), by_name);
-    let transport = HttpTransport::with(base_url, None, Some(resolver), Gates::default()).unwrap();
+    let transport =
+        HttpTransport::with(base_url, None, Some(resolver), None, Gates::default()).unwrap();
     let key = ApiKey::parse(b"key").unwrap();
     Client::with_transport(base_url.clone(), key, Arc::new(transport))
 }

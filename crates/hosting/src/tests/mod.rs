@@ -21,6 +21,7 @@ mod machine;
 mod names;
 mod never_panics;
 mod order;
+mod proxy;
 mod refusals;
 mod requests;
 mod script;

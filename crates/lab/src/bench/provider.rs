@@ -29,6 +29,7 @@ impl Provider {
     pub(crate) fn new(simulator: &Simulator) -> Result<Self, reqwest::Error> {
         Ok(Self {
             client: reqwest::Client::builder()
+                .no_proxy()
                 // The simulator closes idle connections; a request at that moment would fail.
                 .pool_max_idle_per_host(0)
                 .timeout(Duration::from_secs(60))

@@ -7,14 +7,15 @@ use std::time::Duration;
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ObjectMeta, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config};
+use kube::config::Kubeconfig;
+use kube::{Api, Client};
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::{audit, provider::Provider};
 use crate::{
     control_plane::{ControlPlane, Settings},
+    credentials,
     kubectl::Kubectl,
     ports,
     product::{OPERATOR, OPERATOR_NAMESPACE, Product, SIMULATOR},
@@ -174,9 +175,7 @@ async fn bring_up(
         .run(&["-n", OPERATOR_NAMESPACE, "create", "token", OPERATOR])
         .await?;
     let mut config = Kubeconfig::read_from(access.kubeconfig())?;
-    let client = Client::try_from(
-        Config::from_custom_kubeconfig(config.clone(), &KubeConfigOptions::default()).await?,
-    )?;
+    let client = credentials::client(config.clone()).await?;
     for user in &mut config.auth_infos {
         user.auth_info.get_or_insert_default().token = Some(token.trim().to_owned().into());
     }

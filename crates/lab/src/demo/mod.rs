@@ -18,14 +18,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::config::Kubeconfig;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{Instant, sleep};
 
 use self::folder::{DemoFolder, FolderError, Look, State};
 use self::quickstart::Given;
 use crate::{
+    credentials,
     kubectl::Kubectl,
     product::{OPERATOR, Product, SIMULATOR},
     programs,
@@ -119,8 +119,7 @@ async fn up(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
     };
     quickstart::apply(&kubectl, &given).await?;
     let kubeconfig = Kubeconfig::read_from(folder.kubeconfig())?;
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    let client = Client::try_from(config)?;
+    let client = credentials::client(kubeconfig).await?;
     let began = Instant::now();
     if let Err(error) = quickstart::wait_ready(client, &kubectl, &given).await {
         say(&format!("\n{}", quickstart::conditions(&kubectl).await));

@@ -52,6 +52,7 @@ impl Subject {
             _folder: folder,
             pid: ours.ok_or("the simulator is gone")?.1,
             client: reqwest::Client::builder()
+                .no_proxy()
                 // The simulator closes idle connections; a request at that moment would fail.
                 .pool_max_idle_per_host(0)
                 .timeout(Duration::from_secs(60))

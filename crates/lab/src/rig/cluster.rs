@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{ObjectMeta, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config};
+use kube::config::Kubeconfig;
+use kube::{Api, Client};
 use serde::Deserialize;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::OnceCell;
 
 use super::{install_kinds, program};
+use crate::credentials;
 
 /// No single kubectl command may take longer, `kubectl wait` included.
 const KUBECTL_WITHIN: Duration = Duration::from_secs(180);
@@ -157,10 +158,8 @@ impl Cluster {
     }
 
     async fn client_of(kubeconfig: Kubeconfig) -> Client {
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-            .await
-            .expect("the kubeconfig is complete");
-        Client::try_from(config).expect("the API server's certificate can be used")
+        let client = credentials::client(kubeconfig).await;
+        client.expect("the kubeconfig is complete and the API server's certificate can be used")
     }
 
     /// Runs the real kubectl as administrator.

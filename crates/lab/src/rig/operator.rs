@@ -29,6 +29,8 @@ pub struct Start {
     pub pod: String,
     /// Further flags.
     pub flags: Vec<String>,
+    /// Further environment variables.
+    pub environment: Vec<(&'static str, String)>,
     /// What it logs, as in `RUST_LOG`; `None`: what `OPERATOR_LOG` says, or a sane default.
     pub log: Option<&'static str>,
 }
@@ -126,11 +128,14 @@ fn launch(start: &Start, log: &Path) -> Program {
         || std::env::var("OPERATOR_LOG").unwrap_or_else(|_| "info,flexmetal_operator=debug".into()),
         str::to_owned,
     );
+    let mut environment = vec![("RUST_LOG", &*words), ("POD_NAME", &start.pod)];
+    let given = start.environment.iter();
+    environment.extend(given.map(|(name, value)| (*name, &**value)));
     Program::start(
         "the operator",
         &built("flexmetal-operator"),
         &arguments,
-        &[("RUST_LOG", &words), ("POD_NAME", &start.pod)],
+        &environment,
         log,
         false,
     )

@@ -149,6 +149,7 @@ impl World {
             short_intervals: plan.short_intervals,
             pod: "first".to_owned(),
             flags: plan.operator,
+            environment: Vec::new(),
             log: plan.log,
         };
         let world = Self {
@@ -177,6 +178,11 @@ impl World {
     /// Lets the operator send keys to one more URL, from its next start by the world on.
     pub fn allow_base_url(&mut self, url: &str) {
         self.start.allowed.push(url.to_owned());
+    }
+
+    /// Sets environment variables of the operator, from its next start by the world on.
+    pub fn set_environment(&mut self, variables: Vec<(&'static str, String)>) {
+        self.start.environment = variables;
     }
 
     /// How the operator of this world is started.
