@@ -196,7 +196,11 @@ fn an_order_waits_for_each_of_its_causes() {
 
 /// Its order was refused at this moment, and the catalogue was looked at 10 s before now.
 fn refused_at(seconds: u64) -> Case {
-    let case = Case::new().ordered(Some(OrderOutcome::Refused), None);
+    ended_at(OrderOutcome::Refused, seconds)
+}
+
+fn ended_at(outcome: OrderOutcome, seconds: u64) -> Case {
+    let case = Case::new().ordered(Some(outcome), None);
     case.answered_at(seconds)
         .listed(999)
         .facts(|f| f.now.wall = EPOCH + 2)
@@ -290,8 +294,7 @@ fn a_refusal_that_a_look_explains_is_no_matter_for_a_person() {
 #[test]
 fn order_that_was_not_sent_goes_as_soon_as_there_are_answers() {
     let unsent = |since: Option<u64>| {
-        let case = refused_at(995)
-            .order(|record| record.outcome = Some(OrderOutcome::NotSent))
+        let case = ended_at(OrderOutcome::NotSent, 995)
             .order(|record| record.failures = 5)
             .view(|v| v.answers_since = since.map(secs));
         short(&case.decide()).0
