@@ -224,7 +224,7 @@ fn values(schema: &Value) -> BoxedStrategy<Value> {
         }
         "string" => texts(schema),
         "array" => {
-            let most = bound("maxItems").map_or(3, |most| most.min(3) as usize);
+            let most = bound("maxItems").map_or(3, |most| usize::try_from(most.min(3)).unwrap());
             vec(values(&schema["items"]), 0..=most)
                 .prop_map(Value::from)
                 .boxed()
