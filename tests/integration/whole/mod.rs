@@ -12,6 +12,7 @@ mod cluster_wide;
 mod commands;
 mod conditions;
 mod credentials;
+mod default_timing;
 mod disasters;
 mod edits;
 mod entries;

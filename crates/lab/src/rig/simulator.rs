@@ -204,6 +204,12 @@ impl Simulator {
             .await
     }
 
+    /// Like [`Simulator::appear`], in the account of this name.
+    pub async fn appear_of(&self, account: &str, machine: &Value) -> Value {
+        let path = format!("/_simulator/machines?account={account}");
+        self.control("POST", &path, Some(machine)).await
+    }
+
     /// Changes a machine as a person in the portal does: `status`,
     /// `statusMessage`, `tags`, `ipAddresses`, `hidden`, `name`.
     pub async fn alter(&self, uuid: &str, change: &Value) -> Value {
@@ -222,6 +228,12 @@ impl Simulator {
     /// All fault rules, with how many requests each has hit (`applied`).
     pub async fn faults(&self) -> Vec<Value> {
         self.list("/_simulator/faults").await
+    }
+
+    /// Ends the fault rule of this number.
+    pub async fn end_fault(&self, rule: u64) {
+        let path = format!("/_simulator/faults/{rule}");
+        self.control("DELETE", &path, None).await;
     }
 
     /// Ends all faults.

@@ -1,0 +1,632 @@
+//! How long a user waits at the default times: two operators without `--short-intervals`, one of which is killed, and one
+//! simulator with an account for each scenario. All scenarios run at once, and each has a bound in the operator's own
+//! intervals: `docs/operations.md` states them.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use api::timing::{
+    ABSENCE_CHECK_INTERVAL, ABSENCE_GRACE_PERIOD, ACTIVE_POLL_INTERVAL, IDLE_POLL_INTERVAL,
+};
+use futures::FutureExt as _;
+use futures::future::{LocalBoxFuture, join_all};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
+use kube::api::DeleteParams;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::{RETAINED_TAG, SERVERS, apply, secret, tags, text, with};
+use lab::rig::{
+    Fault, Operator, Plan, Start, Things, World, cluster, condition, eventually, server,
+};
+use tiers::Tier;
+
+/// What a busy machine may add to each bound.
+const SLACK: Duration = Duration::from_secs(15);
+/// What the simulator takes for a delivery, a release and a power command.
+const DELIVERY: Duration = Duration::from_secs(20);
+const RELEASE: Duration = Duration::from_secs(10);
+const COMMAND: Duration = Duration::from_secs(10);
+/// All scenarios together.
+const ALL: Duration = Duration::from_secs(15 * 60);
+
+const ACTIVE: Duration = ACTIVE_POLL_INTERVAL.default.0;
+const IDLE: Duration = IDLE_POLL_INTERVAL.default.0;
+const GRACE: Duration = ABSENCE_GRACE_PERIOD.default.0;
+const CHECK: Duration = ABSENCE_CHECK_INTERVAL.default.0;
+/// The longest pause between two tries of an account that does not answer, and the time that an operator waits after its
+/// start, or that a server has its tag, before it orders or takes a server.
+const MINUTE: Duration = Duration::from_secs(60);
+/// A status is there, and an account says what it learned from its last call.
+const AT_ONCE: Duration = Duration::from_secs(5);
+const TOLD: Duration = Duration::from_secs(10);
+/// How often the key Secret is read.
+const KEY: Duration = Duration::from_secs(15);
+
+/// From the end of something at the provider until the object shows it, while at most three servers are pending.
+fn seen() -> Duration {
+    ACTIVE / 4
+}
+
+/// A namespace with an account of its own.
+struct Place<'a> {
+    world: &'a World,
+    name: &'static str,
+    namespace: String,
+    servers: Things,
+    accounts: Things,
+}
+
+impl<'a> Place<'a> {
+    async fn new(world: &'a World, name: &'static str) -> Self {
+        let namespace = cluster().namespace(name).await;
+        world.simulator.add_account(name, &key(name)).await;
+        let place = Self {
+            world,
+            name,
+            servers: world.things_in(&namespace, "BareMetalServer"),
+            accounts: world.things_in(&namespace, "ProviderAccount"),
+            namespace,
+        };
+        place.write_key(&key(name)).await;
+        let account = json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ProviderAccount",
+            "metadata": {"name": "default"},
+            "spec": {"baseURL": world.simulator.api(), "apiKeySecretRef": {"name": "key"}},
+        });
+        place.accounts.create(&account).await;
+        place
+    }
+
+    async fn write_key(&self, text: &str) {
+        let secret = secret("key", "apiKey", text);
+        apply(&self.world.client, Some(&self.namespace), &secret).await;
+    }
+
+    /// Makes a server and waits until it is Ready.
+    async fn delivered(&self, name: &str) -> Value {
+        self.servers.create(&server(name)).await;
+        let most = DELIVERY + 4 * MINUTE;
+        self.servers.wait_ready(name, most).await
+    }
+
+    /// Waits until the operator serves the account: a server that is made from then on is ordered at once.
+    async fn served(&self) {
+        let accounts = &self.accounts;
+        let has_ready = |account: &Value| condition(account, "Ready").map(drop);
+        accounts
+            .wait_for("default", "served", 2 * MINUTE, has_ready)
+            .await;
+    }
+
+    /// Waits for Ready=False with this reason, of the account or of a server.
+    async fn says(&self, things: &Things, name: &str, reason: &str, within: Duration) {
+        let within = within + SLACK;
+        things
+            .wait_for_condition(name, "Ready", "False", Some(reason), within)
+            .await;
+    }
+
+    /// All calls of the account meet this from now on.
+    async fn fails(&self, fault: Value) -> u64 {
+        self.world
+            .simulator
+            .fault(Fault::new(fault).of(self.name))
+            .await
+    }
+
+    /// The orders of the account.
+    async fn orders(&self) -> Vec<Value> {
+        self.calls("POST", SERVERS).await
+    }
+
+    async fn calls(&self, method: &str, template: &str) -> Vec<Value> {
+        let mut ledger = self.world.simulator.ledger_of(self.name).await;
+        ledger.retain(|call| call["method"] == method && call["template"] == template);
+        ledger
+    }
+
+    /// Waits until so many orders were taken.
+    async fn ordered(&self, count: usize, within: Duration) {
+        let what = format!("{}: {count} orders", self.name);
+        self.taken("POST", SERVERS, count, &what, within).await;
+    }
+
+    /// Waits until a release was taken.
+    async fn released(&self, within: Duration) {
+        let template = format!("{SERVERS}/{{uuid}}");
+        let what = format!("{}: a release", self.name);
+        self.taken("DELETE", &template, 1, &what, within).await;
+    }
+
+    async fn taken(
+        &self,
+        method: &str,
+        template: &str,
+        count: usize,
+        what: &str,
+        within: Duration,
+    ) {
+        eventually(what, within + SLACK, async || {
+            let calls = self.calls(method, template).await;
+            let is_taken = |call: &&Value| call["status"].as_u64().is_some_and(|s| s / 100 == 2);
+            (calls.iter().filter(is_taken).count() >= count).then_some(())
+        })
+        .await;
+    }
+}
+
+/// The key of an account of the simulator.
+fn key(account: &str) -> String {
+    format!("key-of-{account}")
+}
+
+/// How a step went.
+struct Took(&'static str, Duration, Duration);
+
+type Scenario<'a> = LocalBoxFuture<'a, Vec<Took>>;
+
+/// The time that a step takes.
+async fn time<T>(step: impl Future<Output = T>) -> (T, Duration) {
+    let began = Instant::now();
+    let done = step.await;
+    (done, began.elapsed())
+}
+
+/// A step with its bound.
+async fn step(what: &'static str, most: Duration, step: impl AsyncFnOnce(Duration)) -> Took {
+    let ((), took) = time(step(most + SLACK)).await;
+    Took(what, took, most)
+}
+
+async fn plain(place: &Place<'_>) -> Vec<Took> {
+    let servers = &place.servers;
+    servers.create(&server("web")).await;
+    let ready = async |within| drop(servers.wait_ready("web", within).await);
+    let ordered = step("delivered and Ready", DELIVERY + seen(), ready).await;
+    servers.delete("web").await;
+    let gone = async |within| servers.wait_gone("web", within).await;
+    vec![
+        ordered,
+        step("released and gone", RELEASE + seen(), gone).await,
+    ]
+}
+
+async fn delay(place: &Place<'_>) -> Vec<Took> {
+    const DELAY: Duration = Duration::from_secs(60);
+    let delayed = with("web", &json!({"releaseDelay": "60s"}));
+    place.servers.create(&delayed).await;
+    place.servers.wait_ready("web", DELIVERY + 2 * MINUTE).await;
+    place.servers.delete("web").await;
+    let began = Instant::now();
+    place.released(DELAY).await;
+    assert!(
+        began.elapsed() >= DELAY - Duration::from_secs(1),
+        "early: {:?}",
+        began.elapsed()
+    );
+    let begun = Took("delayed release begins", began.elapsed(), DELAY);
+    let gone = async |within| place.servers.wait_gone("web", within).await;
+    vec![
+        begun,
+        step("released and gone", RELEASE + seen(), gone).await,
+    ]
+}
+
+async fn namespace(place: &Place<'_>) -> Vec<Took> {
+    const NAMES: [&str; 3] = ["one", "two", "three"];
+    join_all(NAMES.map(|name| place.delivered(name))).await;
+    let namespaces: Api<Namespace> = Api::all(place.world.client.clone());
+    let deleted = namespaces
+        .delete(&place.namespace, &DeleteParams::default())
+        .await;
+    deleted.unwrap();
+    let released = async |within| {
+        join_all(NAMES.map(|name| place.servers.wait_gone(name, within))).await;
+    };
+    let released = step("servers of a deleted namespace", RELEASE + seen(), released).await;
+    eventually("the namespace is gone", 5 * MINUTE, async || {
+        let found = namespaces.get_opt(&place.namespace).await.ok()?;
+        found.is_none().then_some(())
+    })
+    .await;
+    vec![released]
+}
+
+async fn power(place: &Place<'_>) -> Vec<Took> {
+    place.delivered("web").await;
+    let mut steps = Vec::new();
+    for (what, wish) in [("power off", "PoweredOff"), ("power on", "PoweredOn")] {
+        place
+            .servers
+            .merge("web", &json!({"spec": {"power": wish}}))
+            .await;
+        let complete = async |within| {
+            let is_complete = |object: &Value| {
+                let power = &object["status"]["records"]["power"];
+                (power["wish"] == wish && power["command"]["state"] == "Complete").then_some(())
+            };
+            place
+                .servers
+                .wait_for("web", wish, within, is_complete)
+                .await;
+        };
+        steps.push(step(what, COMMAND + ACTIVE, complete).await);
+    }
+    steps
+}
+
+async fn adopt(place: &Place<'_>) -> Vec<Took> {
+    let found = json!({"name": "web", "tags": ["by-hand"]});
+    let found = place.world.simulator.appear_of(place.name, &found).await;
+    let adopting = with(
+        "web",
+        &json!({"externalID": found["uuid"], "hostname": "web"}),
+    );
+    place.servers.create(&adopting).await;
+    let ready = async |within| drop(place.servers.wait_ready("web", within).await);
+    vec![step("adopted", MINUTE + ACTIVE, ready).await]
+}
+
+async fn retain(place: &Place<'_>) -> Vec<Took> {
+    let uuid = text(&place.delivered("web").await["status"]["uuid"]);
+    place
+        .servers
+        .merge("web", &json!({"spec": {"deletionPolicy": "Retain"}}))
+        .await;
+    place.servers.delete("web").await;
+    let gone = async |within| place.servers.wait_gone("web", within).await;
+    let retained = step("retained and gone", AT_ONCE, gone).await;
+    let machines = place.world.simulator.machines_of(place.name).await;
+    assert!(
+        tags(&machines[0]).iter().any(|tag| tag == RETAINED_TAG),
+        "{machines:#?}"
+    );
+    place.servers.create(&server("web")).await;
+    let back = async |within| {
+        let back = place.servers.wait_ready("web", within).await;
+        assert_eq!(text(&back["status"]["uuid"]), uuid);
+    };
+    vec![retained, step("taken back", MINUTE + ACTIVE, back).await]
+}
+
+async fn portal(place: &Place<'_>) -> Vec<Took> {
+    let uuid = text(&place.delivered("web").await["status"]["uuid"]);
+    let machine = format!("{uuid}?account={}", place.name);
+    let released = json!({"status": "releasing"});
+    place.world.simulator.alter(&machine, &released).await;
+    let told = async |within| {
+        place
+            .servers
+            .wait_for_condition("web", "Stalled", "True", Some("ReleasedExternally"), within)
+            .await;
+    };
+    vec![step("a release at the portal", IDLE + RELEASE + ACTIVE, told).await]
+}
+
+async fn suspend(place: &Place<'_>) -> Vec<Took> {
+    place.delivered("web").await;
+    let spec = json!({"spec": {"suspend": true, "tags": ["later"]}});
+    place.servers.merge("web", &spec).await;
+    let suspended = async |within| {
+        place
+            .servers
+            .wait_for_condition("web", "Suspended", "True", None, within)
+            .await;
+    };
+    let suspended = step("suspended", AT_ONCE, suspended).await;
+    sleep(ACTIVE).await;
+    let has_tag = async || {
+        let machines = place.world.simulator.machines_of(place.name).await;
+        tags(&machines[0]).iter().any(|tag| tag == "later")
+    };
+    assert!(
+        !has_tag().await,
+        "a change of a suspended server is not sent"
+    );
+    place
+        .servers
+        .merge("web", &json!({"spec": {"suspend": false}}))
+        .await;
+    let sent = async |within| {
+        eventually("the tag is sent", within, async || {
+            has_tag().await.then_some(())
+        })
+        .await;
+    };
+    vec![
+        suspended,
+        step("what waited for suspend is sent", AT_ONCE, sent).await,
+    ]
+}
+
+/// A server at rest costs a list of its account in each idle interval, and no write.
+async fn quiet(place: &Place<'_>) -> Vec<Took> {
+    place.delivered("web").await;
+    // What a delivery leaves to do, such as the counts of its account, is done by then.
+    sleep(2 * MINUTE).await;
+    let version = async |things: &Things, name: &str| {
+        let object = things.get(name).await.unwrap();
+        text(&object["metadata"]["resourceVersion"])
+    };
+    let versions = async || {
+        let server = version(&place.servers, "web").await;
+        (server, version(&place.accounts, "default").await)
+    };
+    let before = versions().await;
+    let all = async || place.world.simulator.ledger_of(place.name).await;
+    let known = all().await.len();
+    sleep(IDLE).await;
+    assert_eq!(versions().await, before, "nothing is written");
+    let ledger = all().await;
+    let new = &ledger[known..];
+    assert!(new.iter().all(|call| call["method"] == "GET"), "{new:#?}");
+    assert!(new.len() <= 8, "{} calls: {new:#?}", new.len());
+    Vec::new()
+}
+
+async fn wrong_key(place: &Place<'_>) -> Vec<Took> {
+    place.servers.create(&server("web")).await;
+    let told = async |_| {
+        place
+            .says(&place.accounts, "default", "KeyRejected", TOLD)
+            .await;
+        place.says(&place.servers, "web", "KeyRejected", TOLD).await;
+    };
+    let told = step("a wrong key", TOLD, told).await;
+    sleep(2 * MINUTE).await;
+    place.write_key(&key(place.name)).await;
+    let ready = async |within| drop(place.servers.wait_ready("web", within).await);
+    vec![
+        told,
+        step("the right key", KEY + DELIVERY + seen(), ready).await,
+    ]
+}
+
+/// The provider answers 503 for two minutes.
+async fn outage(place: &Place<'_>) -> Vec<Took> {
+    place.delivered("old").await;
+    let fault = place.fails(json!({"status": {"code": 503}})).await;
+    place.servers.delete("old").await;
+    place.servers.create(&server("new")).await;
+    let told = async |_| {
+        place
+            .says(&place.accounts, "default", "ProviderUnreachable", TOLD)
+            .await;
+        for name in ["old", "new"] {
+            place
+                .says(&place.servers, name, "ProviderUnreachable", TOLD)
+                .await;
+        }
+    };
+    let told = step("an outage is told", TOLD, told).await;
+    sleep(2 * MINUTE).await;
+    place.world.simulator.end_fault(fault).await;
+    let goes_on = async |_| {
+        place.released(MINUTE).await;
+        place.ordered(2, MINUTE).await;
+    };
+    vec![told, step("goes on after an outage", MINUTE, goes_on).await]
+}
+
+/// One call is answered with 429 and Retry-After 60.
+async fn limited(place: &Place<'_>) -> Vec<Took> {
+    place.delivered("old").await;
+    let later = Fault::new(json!({"status": {"code": 429, "retryAfter": 60}}));
+    place
+        .world
+        .simulator
+        .fault(later.of(place.name).times(1))
+        .await;
+    place.servers.create(&server("new")).await;
+    let told = async |_| {
+        place
+            .says(&place.accounts, "default", "RateLimited", TOLD)
+            .await;
+        place.says(&place.servers, "new", "RateLimited", TOLD).await;
+    };
+    let told = step("a rate limit is told", TOLD, told).await;
+    let goes_on = async |_| place.ordered(2, MINUTE).await;
+    vec![
+        told,
+        step("goes on after Retry-After 60", MINUTE, goes_on).await,
+    ]
+}
+
+/// Calls are taken and not answered.
+async fn hanging(place: &Place<'_>) -> Vec<Took> {
+    place.delivered("old").await;
+    let fault = place
+        .fails(json!({"delay": {"ms": 600_000, "before": true}}))
+        .await;
+    place.servers.create(&server("new")).await;
+    place.servers.delete("old").await;
+    let first = async |within| {
+        let has_status = |object: &Value| condition(object, "Ready").map(drop);
+        place
+            .servers
+            .wait_for("new", "a status", within, has_status)
+            .await;
+        let is_told =
+            |object: &Value| (condition(object, "Ready")?["status"] == "False").then_some(());
+        place
+            .servers
+            .wait_for("old", "said to go", within, is_told)
+            .await;
+    };
+    let first = step("a first status while the API hangs", AT_ONCE, first).await;
+    let told = async |_| {
+        place
+            .says(&place.accounts, "default", "ProviderUnreachable", TOLD)
+            .await;
+        place
+            .says(&place.servers, "new", "ProviderUnreachable", TOLD)
+            .await;
+    };
+    let told = step("an API that hangs is told", TOLD, told).await;
+    place.world.simulator.end_fault(fault).await;
+    let goes_on = async |_| {
+        place.released(MINUTE + ACTIVE).await;
+        place.ordered(2, MINUTE + ACTIVE).await;
+    };
+    vec![
+        first,
+        told,
+        step("goes on after an API that hung", MINUTE + ACTIVE, goes_on).await,
+    ]
+}
+
+/// The second operator is killed while one order hangs and ten are in the queue, and is replaced soon after.
+async fn killed(world: &World, start: Start, open: &Place<'_>, ten: &Place<'_>) -> Vec<Took> {
+    let log = world.folder().join("killed.log");
+    let mut operator = Operator::start(start.clone(), &log);
+    let lost = json!([{"delay": {"ms": 20_000, "before": true}}, "dropBefore"]);
+    let lost = Fault::new(lost).of(open.name).on("POST", SERVERS).times(1);
+    world.simulator.fault(lost).await;
+    open.servers.create(&server("web")).await;
+    eventually("the order is on its way", 3 * MINUTE, async || {
+        (open.orders().await.len() == 1).then_some(())
+    })
+    .await;
+    let names: Vec<String> = (0..10).map(|n| format!("web-{n}")).collect();
+    let objects: Vec<Value> = names.iter().map(|name| server(name)).collect();
+    join_all(objects.iter().map(|object| ten.servers.create(object))).await;
+    ten.ordered(3, MINUTE).await;
+    operator.restart();
+    // The next one of a rolling restart, while orders still wait.
+    let next = Start {
+        pod: "second".to_owned(),
+        ..start
+    };
+    let mut next = Operator::start(next, &world.folder().join("second.log"));
+    sleep(ACTIVE).await;
+    assert!(operator.terminate().await.success());
+    let began = Instant::now();
+
+    let mut left_open = Vec::new();
+    for name in &names {
+        let object = ten.servers.get(name).await.unwrap();
+        let order = &object["status"]["records"]["order"];
+        left_open.push(!order.is_null() && order["outcome"].is_null());
+    }
+    let most = MINUTE + DELIVERY + ACTIVE;
+    let ready = async |within: Duration| {
+        let all = names.iter().zip(&left_open).map(|(name, is_open)| {
+            let resolved = if *is_open {
+                GRACE + 2 * CHECK
+            } else {
+                Duration::ZERO
+            };
+            ten.servers.wait_ready(name, within + resolved)
+        });
+        join_all(all).await;
+    };
+    let ten_ready = step("ten orders over a kill and a restart", most, ready);
+    let again = async {
+        open.ordered(1, GRACE + 2 * CHECK).await;
+        let took = began.elapsed();
+        assert!(took >= GRACE, "ordered again after {took:?}");
+        Took("an order that a kill left open", took, GRACE + 2 * CHECK)
+    };
+    let (ten_ready, again) = tokio::join!(ten_ready, again);
+    assert_eq!(ten.orders().await.len(), 10, "each was ordered once");
+    assert_eq!(open.orders().await.len(), 2);
+    assert!(next.ended().is_none());
+    vec![ten_ready, again]
+}
+
+/// What one operator watches.
+fn watching(world: &World, name: &str, places: &[&Place<'_>]) -> Start {
+    Start {
+        watched: places.iter().map(|place| place.namespace.clone()).collect(),
+        pod: name.to_owned(),
+        flags: vec![format!("--leader-election-name={name}")],
+        ..world.start_of_operator().clone()
+    }
+}
+
+#[tokio::test]
+#[ignore = "a quarter of an hour, where all tests run"]
+async fn what_a_user_waits_for_at_default_times_has_its_bound() {
+    let tier = Tier::of_this_run();
+    println!(
+        "default timing: {} ({tier:?})",
+        if tier == Tier::All { "all" } else { "none" }
+    );
+    if tier != Tier::All {
+        return;
+    }
+    let plan = Plan {
+        simulator: [
+            ("delivery", DELIVERY),
+            ("release", RELEASE),
+            ("command", COMMAND),
+        ]
+        .map(|(what, takes)| format!("--{what}-seconds={}", takes.as_secs()))
+        .to_vec(),
+        timing: json!({}),
+        short_intervals: false,
+        ..Plan::default()
+    };
+    let world = World::prepare(cluster(), "timing", plan).await;
+    let place = async |name| Place::new(&world, name).await;
+    let places = [
+        place("plain").await,
+        place("delay").await,
+        place("namespace").await,
+        place("power").await,
+        place("adopt").await,
+        place("retain").await,
+        place("portal").await,
+        place("suspend").await,
+        place("quiet").await,
+        place("wrong-key").await,
+        place("outage").await,
+        place("limited").await,
+        place("hanging").await,
+    ];
+    let (open, ten) = (place("left-open").await, place("ten").await);
+    places[9].write_key("no-key-of-anybody").await;
+    let all: Vec<&Place<'_>> = places.iter().collect();
+    let start = watching(&world, "steady", &all);
+    let _steady = Operator::start(start, &world.folder().join("steady.log"));
+    let start = watching(&world, "killed", &[&open, &ten]);
+    join_all(places.iter().map(Place::served)).await;
+
+    let [p, d, n, w, a, r, o, s, q, k, u, l, h] = &places;
+    let scenarios: Vec<(&str, Scenario<'_>)> = vec![
+        ("plain", plain(p).boxed_local()),
+        ("delay", delay(d).boxed_local()),
+        ("namespace", namespace(n).boxed_local()),
+        ("power", power(w).boxed_local()),
+        ("adopt", adopt(a).boxed_local()),
+        ("retain", retain(r).boxed_local()),
+        ("portal", portal(o).boxed_local()),
+        ("suspend", suspend(s).boxed_local()),
+        ("quiet", quiet(q).boxed_local()),
+        ("wrong key", wrong_key(k).boxed_local()),
+        ("outage", outage(u).boxed_local()),
+        ("limited", limited(l).boxed_local()),
+        ("hanging", hanging(h).boxed_local()),
+        ("killed", killed(&world, start, &open, &ten).boxed_local()),
+    ];
+    let each = scenarios.into_iter().map(|(name, scenario)| async move {
+        let ended = AssertUnwindSafe(scenario).catch_unwind().await;
+        for Took(what, took, most) in ended.iter().flatten() {
+            println!("default timing: {what}: {took:.1?} of {most:?}");
+        }
+        ended.err().map(|_| name)
+    });
+    let ended = tokio::time::timeout(ALL, join_all(each)).await;
+    let failed: Vec<&str> = ended
+        .expect("all end in time")
+        .into_iter()
+        .flatten()
+        .collect();
+    assert!(
+        failed.is_empty(),
+        "failed: {failed:?}; each says above what it missed"
+    );
+    super::judge(&world).await;
+}
