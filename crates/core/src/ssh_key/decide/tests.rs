@@ -126,7 +126,7 @@ impl Case {
 
     fn blocked(self, reason: Reason) -> Self {
         self.view(|v| {
-            v.state = State::Blocked(reason, "no; correct it; tried again within a minute".into())
+            v.state = State::Blocked(reason, "no; correct it; tried again within 1m".into())
         })
     }
 
