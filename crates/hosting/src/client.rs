@@ -136,7 +136,7 @@ impl Client {
             &options.base_url,
             options.ca_bundle.as_deref(),
             options.dial,
-            options.proxy,
+            options.proxy.as_ref(),
             options.gates,
         )?;
         let timeouts = Timeouts {

@@ -61,14 +61,14 @@ impl HttpTransport {
         base_url: &BaseUrl,
         ca_bundle: Option<&[u8]>,
         dial: Dial,
-        proxy: Option<ProviderProxy>,
+        proxy: Option<&ProviderProxy>,
         gates: Gates,
     ) -> Result<Self, ClientError> {
         let resolver = match dial {
             Dial::Anywhere => None,
             Dial::PublicOnly(lookups) => {
                 // The resolver is not asked about a host that is an address.
-                dial::check(base_url, proxy.as_ref())?;
+                dial::check(base_url, proxy)?;
                 // Through a proxy, the name to look up here is that of the proxy.
                 proxy.is_none().then(|| PublicResolver::new(lookups))
             }
@@ -81,7 +81,7 @@ impl HttpTransport {
         base_url: &BaseUrl,
         ca_bundle: Option<&[u8]>,
         resolver: Option<PublicResolver>,
-        proxy: Option<ProviderProxy>,
+        proxy: Option<&ProviderProxy>,
         gates: Gates,
     ) -> Result<Self, ClientError> {
         let resolver = resolver.map(Arc::new);
@@ -97,7 +97,7 @@ impl HttpTransport {
                 // and a proxy for plain http would read it.
                 .no_proxy()
                 .connect_timeout(CONNECT);
-            let builder = match &proxy {
+            let builder = match proxy {
                 Some(proxy) => builder.proxy(proxy.inner()),
                 None => builder,
             };

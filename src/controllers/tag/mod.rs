@@ -77,7 +77,7 @@ async fn pass(ctx: Arc<TagContext>, seen: Seen<ServerTag>) -> Again {
         Next::Act(effect, permit) => {
             let asked = account.as_ref().filter(|_| permit.is_some());
             let acting = act(&ctx, &facts, effect, permit);
-            let observation = (ctx.awaiting(&*subject.object, asked, acting)).await;
+            let observation = Box::pin(ctx.awaiting(&*subject.object, asked, acting)).await;
             let mut own = subject.memory.own.clone();
             let ended = own.note(observation);
             ctx.concluded(subject, ended, |kept| *kept = own).await

@@ -83,7 +83,7 @@ async fn pass(ctx: Arc<WhitelistContext>, seen: Seen<IpWhitelist>) -> Again {
         Next::Act(effect, permit) => {
             let asked = account.as_ref().filter(|_| permit.is_some());
             let acting = act(&ctx, &facts, effect, permit);
-            let (own, ended) = (ctx.awaiting(&*subject.object, asked, acting)).await;
+            let (own, ended) = Box::pin(ctx.awaiting(&*subject.object, asked, acting)).await;
             ctx.concluded(subject, ended, |kept| *kept = own).await
         }
         Next::Say(again) => ctx.say(subject, &decision, again, &TURNS).await,
