@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-use super::{SOON, judge, tags::tag, text};
+use super::{SOON, account_says, judge, tags::tag, text};
 use lab::rig::{Fault, Plan, Things, World, cluster, condition, eventually, server};
 
 /// The account of the simulator to which the world's key leads.
@@ -22,6 +22,8 @@ async fn started(prefix: &str) -> (World, Things) {
     };
     let mut world = World::prepare(cluster(), prefix, plan).await;
     world.start_operator();
+    // What is created before the operator leads waits for a grace period of minutes.
+    account_says(&world, "default", "Ready", "True", "Available").await;
     let tags = world.things("ServerTag");
     world.create(&server("one")).await;
     tags.create(&tag("ended", &json!({}))).await;
