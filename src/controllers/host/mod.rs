@@ -140,7 +140,8 @@ async fn pass(ctx: Arc<HostContext>, seen: Seen<DedicatedHost>) -> Again {
         Next::Act(effect, permit) => {
             let asked = account.as_ref().filter(|_| permit.is_some());
             let acting = act(&ctx, &facts, account.as_ref(), effect, permit);
-            let (ended, observation) = Box::pin(ctx.awaiting(&*subject.object, asked, acting)).await;
+            let (ended, observation) =
+                Box::pin(ctx.awaiting(&*subject.object, asked, acting)).await;
             ctx.concluded(subject, ended, |own| own.note(observation))
                 .await
         }

@@ -46,7 +46,8 @@ pub(super) async fn pass(ctx: Arc<KeyContext>, shared: Shared, seen: Seen<SshKey
         Next::Act(effect, permit) => {
             let asked = account.as_ref().filter(|_| permit.is_some());
             let acting = act(&ctx, &shared, &facts, effect, permit);
-            let (ended, observation) = Box::pin(ctx.awaiting(&*subject.object, asked, acting)).await;
+            let (ended, observation) =
+                Box::pin(ctx.awaiting(&*subject.object, asked, acting)).await;
             return ctx
                 .concluded(subject, ended, |memory| memory.note(observation))
                 .await;

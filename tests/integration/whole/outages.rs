@@ -1,6 +1,7 @@
 //! An API that hangs, asks for long pauses or is away: who says so how soon, and how soon it goes on, at default timing.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 use futures::future::join_all;
 use serde_json::{Value, json};
