@@ -207,6 +207,7 @@ impl Account {
             connection: None,
             lineage: settings.lineage.clone(),
             last_error: None,
+            outage: None,
             list_errors: Default::default(),
             is_unreachable: false,
             answers_since: None,
@@ -231,6 +232,7 @@ impl Account {
             key = state.key.state().clone();
             view.proof = state.machines.proof().cloned();
             view.is_unreachable = state.schedule.is_unreachable();
+            view.outage = state.schedule.outage().cloned();
             view.answers_since = state.schedule.answers_since();
             let of_orders = [List::Catalogue, List::Servers];
             let list_error = of_orders.map(|list| errors[list as usize].clone());

@@ -215,8 +215,9 @@ impl Core {
             self.doubt();
             let mut state = self.state();
             let is_silent = state.schedule.is_doubted_for(UNANSWERED, clock::now().mono);
-            let why = schedule::silence(2 * UNANSWERED);
-            let is_news = is_silent && state.schedule.interrupt(Duration::ZERO, why);
+            let active = state.times().unwrap_or_default().active_poll_interval;
+            let why = schedule::silence(2 * UNANSWERED, active);
+            let is_news = is_silent && state.schedule.show_silence(why);
             drop(state);
             if is_news {
                 self.tell_users();
@@ -251,7 +252,7 @@ impl Core {
         let (pause, now) = (pause.min(LONGEST_PAUSE), clock::now());
         let until = now.wall.saturating_add_unsigned(pause.as_secs());
         let why = schedule::pause(error, until);
-        let is_news = self.state().schedule.interrupt(now.mono + pause, why);
+        let is_news = self.state().schedule.show_pause(now.mono + pause, why);
         match is_news {
             true => self.tell_users(),
             false => self.replan.notify_one(),
@@ -284,12 +285,13 @@ impl Core {
         let (is_news, is_sooner) = {
             let mut state = self.state();
             let spacing = state.times().unwrap_or_default().active_poll_interval;
+            let was_refused = matches!(state.key.state(), KeyState::Rejected(_));
             let is_news = match refusal {
                 _ if !state.uses(by) => false,
                 Some(refusal) => state.key.rejected(refusal, now),
                 None => state.key.accepted(),
             };
-            if is_news && !is_refused {
+            if is_news && was_refused && !is_refused {
                 state.schedule.answers_again(now);
             }
             (is_news, state.schedule.answered(now, spacing))

@@ -26,6 +26,9 @@ const SHORT_PAUSE: Duration = Duration::from_secs(8);
 /// The same where it has more than fits: to find that out costs thousands of calls.
 const LONG_PAUSE: Duration = Duration::from_secs(600);
 
+/// A pause that ends so much later is no other one.
+const LITTLE: Duration = Duration::from_secs(5);
+
 /// As many failures in a row for another reason than the one that is shown, and that one is shown.
 const STEADY: u32 = 3;
 
@@ -34,12 +37,19 @@ const STEADY: u32 = 3;
 #[derive(Debug, Default)]
 pub(crate) struct LastError {
     shown: Option<(Reason, String)>,
+    /// What was shown first of this reason. Objects show that: their status must not change with the words of each failure.
+    first: Option<(Reason, String)>,
     other: Option<(Reason, u32)>,
 }
 
 impl LastError {
     pub(crate) fn get(&self) -> Option<&(Reason, String)> {
         self.shown.as_ref()
+    }
+
+    /// The same, in the words that came first.
+    pub(crate) fn lasting(&self) -> Option<&(Reason, String)> {
+        self.first.as_ref()
     }
 
     pub(crate) fn reason(&self) -> Option<Reason> {
@@ -60,8 +70,16 @@ impl LastError {
             self.other = Some((next.0, row));
             return;
         }
+        self.first = self.first.take().filter(|first| first.0 == next.0);
+        self.first.get_or_insert_with(|| next.clone());
         self.shown = Some(next);
         self.other = None;
+    }
+
+    /// Shows this at once, whatever was shown before.
+    fn show(&mut self, next: (Reason, String)) {
+        self.clear();
+        self.set(next);
     }
 }
 
@@ -81,14 +99,18 @@ pub(crate) struct Schedule {
     retry_at: Duration,
     /// When it is checked whether the account answers; None: nothing speaks against it.
     check_at: Option<Duration>,
+    /// The last of these moments.
+    checked: Option<Duration>,
     /// Until when the provider wants no calls.
     paused_until: Duration,
     /// Since when the account has answers again; None: it never lacked them.
     answers_since: Option<Duration>,
     jitter: f64,
     error: LastError,
-    /// The round that failed last, and when; None: none fails.
-    failed: Option<(Round, Duration)>,
+    /// The round that failed last; None: none fails.
+    failed: Option<Round>,
+    /// When it failed, where that may have been for want of an answer.
+    unanswered: Option<Duration>,
     /// Whether the last listing of all showed a record twice. Polls go on then.
     is_repeated: bool,
 }
@@ -105,11 +127,13 @@ impl Schedule {
             backoff: Backoff::default(),
             retry_at: Duration::ZERO,
             check_at: None,
+            checked: None,
             paused_until: Duration::ZERO,
             answers_since: None,
             jitter: 1.0,
             error: LastError::default(),
             failed: None,
+            unanswered: None,
             is_repeated: false,
         }
     }
@@ -188,6 +212,11 @@ impl Schedule {
         answered_at(since, self.began, pace)
     }
 
+    /// Why the account has no answers, in words that stay while it lasts.
+    pub(crate) fn outage(&self) -> Option<&(Reason, String)> {
+        self.error.lasting().filter(|_| self.is_unreachable())
+    }
+
     /// The rounds fail: why, for a person.
     pub(crate) fn error(&self) -> Option<&(Reason, String)> {
         self.error.get()
@@ -210,8 +239,8 @@ impl Schedule {
         if self.check_at.is_some() || self.failed.is_some() {
             return false;
         }
-        let last = self.tried.last(Round::Probe);
-        self.check_at = Some(last.map_or(now, |last| now.max(last + spacing)));
+        self.check_at = Some(self.checked.map_or(now, |last| now.max(last + spacing)));
+        self.checked = self.check_at;
         true
     }
 
@@ -226,21 +255,32 @@ impl Schedule {
         // What is shown is over when a round says so.
         let is_shown = self.error.get().is_some();
         self.check_at = self.check_at.filter(|at| is_shown || now < *at);
-        let at = self.failed.map(|(_, last)| now.max(last + spacing));
+        let at = self.unanswered.map(|last| now.max(last + spacing));
         let at = at.filter(|at| *at < self.retry_at);
         self.retry_at = at.unwrap_or(self.retry_at);
         at.is_some()
     }
 
-    /// Conditions show this, until a round has an answer after this moment. Returns whether that is news.
-    pub(crate) fn interrupt(&mut self, until: Duration, why: (Reason, String)) -> bool {
-        if until > self.paused_until {
-            self.paused_until = until;
-            self.check_at = Some(until);
+    /// The provider wants no calls until this moment: conditions show this, until a round has an answer after it. Returns
+    /// whether that is news. A little later is none: each answer that comes in names another moment.
+    pub(crate) fn show_pause(&mut self, until: Duration, why: (Reason, String)) -> bool {
+        let is_other = self.error.reason() != Some(why.0);
+        if !is_other && until <= self.paused_until + LITTLE {
+            return false;
         }
-        let before = self.error.reason();
-        self.error.set(why);
-        before != self.error.reason()
+        self.paused_until = self.paused_until.max(until);
+        self.check_at = Some(self.paused_until);
+        self.error.show(why);
+        true
+    }
+
+    /// No call is answered: conditions show this. Returns whether that is news.
+    pub(crate) fn show_silence(&mut self, why: (Reason, String)) -> bool {
+        let is_other = self.error.reason() != Some(why.0);
+        if is_other {
+            self.error.show(why);
+        }
+        is_other
     }
 
     /// Whether the servers have not been seen for a while.
@@ -249,7 +289,7 @@ impl Schedule {
     }
 
     fn is_failing_otherwise(&self) -> bool {
-        self.failed.is_some_and(|(round, _)| round != Round::Probe)
+        self.failed.is_some_and(|round| round != Round::Probe)
     }
 
     /// Keeps count of failures. One alone says nothing; it is shown when it lasts, or at once where
@@ -284,6 +324,7 @@ impl Schedule {
             Ok(()) => {
                 self.backoff.reset();
                 self.failed = None;
+                self.unanswered = None;
                 self.retry_at = Duration::ZERO;
                 // An answer to a call that was on its way does not end a pause.
                 if now >= self.paused_until && self.error.get().is_some() {
@@ -304,7 +345,9 @@ impl Schedule {
                     _ => (6, Duration::ZERO, SHORT_PAUSE),
                 };
                 let pause = self.backoff.fail(now, longest).max(shortest);
-                self.failed = Some((round, now));
+                self.failed = Some(round);
+                // Any other list is what it is, however soon it is read again.
+                self.unanswered = matches!(error, Gap::Failed(_)).then_some(now);
                 self.retry_at = now + pause.mul_f64(self.jitter).min(longest);
                 let shown = explain(&error, longest);
                 tracing::debug!(?round, failures = self.backoff.failures(), "{}", shown.1);
@@ -318,12 +361,13 @@ impl Schedule {
     }
 }
 
-/// That calls wait for their answers, as conditions show it.
-pub(crate) fn silence(waited: Duration) -> (Reason, String) {
+/// That a call had no answer for so long, as conditions show it.
+pub(crate) fn silence(waited: Duration, active: Duration) -> (Reason, String) {
     let text = format!(
-        "the hosting API does not answer: its calls have waited for {} by now; a read is given up after {}, and made again",
+        "the hosting API does not answer: a call had no answer for {}; a read is given up after {}, and the account is looked at again every {}",
         Interval(waited),
         Interval(READ_TIMEOUT),
+        Interval(active),
     );
     (Reason::ProviderUnreachable, text)
 }

@@ -67,7 +67,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
         if !is_due || is_said || !self.may_act() {
             return;
         }
-        let error = account.view().last_error;
+        let error = account.view().outage;
         let (reason, message) = error.unwrap_or_else(|| (Reason::Progressing, waits()));
         let wanted = Cause::waits(reason, message).shown(None, &before, is_deleting);
         *observed = meta.generation;

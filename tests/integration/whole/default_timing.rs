@@ -23,7 +23,7 @@ use lab::rig::{
 use tiers::Tier;
 
 /// What a busy machine may add to each bound.
-const SLACK: Duration = Duration::from_secs(15);
+const SLACK: Duration = Duration::from_secs(10);
 /// What the simulator takes for a delivery, a release and a power command.
 const DELIVERY: Duration = Duration::from_secs(20);
 const RELEASE: Duration = Duration::from_secs(10);
@@ -177,6 +177,7 @@ async fn time<T>(step: impl Future<Output = T>) -> (T, Duration) {
 /// A step with its bound.
 async fn step(what: &'static str, most: Duration, step: impl AsyncFnOnce(Duration)) -> Took {
     let ((), took) = time(step(most + SLACK)).await;
+    assert!(took <= most + SLACK, "{what}: {took:?}, at most {most:?}");
     Took(what, took, most)
 }
 

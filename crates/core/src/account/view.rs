@@ -57,6 +57,8 @@ pub struct View {
     pub list_errors: [Option<(Reason, String)>; List::ALL.len()],
     /// Whether the machines have not been seen for a while: polls fail. A list that fails is another matter.
     pub is_unreachable: bool,
+    /// Why the account has no answers, in words that stay while it lasts. Objects that wait show it.
+    pub outage: Option<(Reason, String)>,
     /// Since when the account has answers again; None: it never lacked them, as far as this process knows.
     pub answers_since: Option<Duration>,
     /// Why nothing may be ordered, though releases go on.
@@ -97,6 +99,7 @@ impl View {
             connection: Some("c0ffee".into()),
             lineage: Some("lineage-1".into()),
             last_error: None,
+            outage: None,
             list_errors: Default::default(),
             is_unreachable: false,
             answers_since: None,

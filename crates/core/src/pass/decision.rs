@@ -268,7 +268,7 @@ impl<S: Clone + Default, E> Decision<S, E> {
     fn waits_for_answers<K: Kind<Status = S>, T>(&self, subject: &Subject<K, T>) -> Option<Cause> {
         let waits = self.effect.is_some() || self.wants.is_some() || self.wants_also.is_some();
         let view = subject.view().filter(|_| waits)?;
-        if let Some((reason, message)) = view.last_error.clone() {
+        if let Some((reason, message)) = view.outage.clone() {
             return Some(Cause::waits(reason, message));
         }
         if !subject.is_deleting() {

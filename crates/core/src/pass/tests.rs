@@ -361,7 +361,8 @@ fn what_the_account_failed_is_tried_at_once_when_it_has_answers_again() {
 fn what_waits_for_an_account_without_answers_says_so() {
     let error = (Reason::RateLimited, "none until noon".to_owned());
     let view = View {
-        last_error: Some(error),
+        last_error: Some(error.clone()),
+        outage: Some(error),
         is_unreachable: true,
         ..View::usable()
     };

@@ -564,7 +564,7 @@ impl Decision {
 
 /// The account has no answers now.
 fn outage(facts: &Facts) -> Option<Cause> {
-    let (reason, message) = facts.view()?.last_error.clone()?;
+    let (reason, message) = facts.view()?.outage.clone()?;
     Some(Cause::waits(reason, message))
 }
 

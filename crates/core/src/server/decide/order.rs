@@ -334,7 +334,7 @@ pub(super) fn paced(facts: &Facts, view: &View) -> Option<Decision> {
                 .min(SLOWEST);
             // Another request may be accepted. Not at any pace: each is a call that may cost.
             let is_another = is_changed(facts, record) || goes_elsewhere(facts, view, record);
-            let slow = match is_another || has_answers_since(facts, view) {
+            let slow = match is_another {
                 true => slow.min(view.times.active_poll_interval),
                 false => slow,
             };

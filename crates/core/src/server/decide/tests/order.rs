@@ -307,8 +307,8 @@ fn order_that_was_not_sent_goes_as_soon_as_there_are_answers() {
 #[test]
 fn server_that_waits_for_an_account_without_answers_says_so() {
     let limited = |case: Case| {
-        let error = (Reason::RateLimited, "none until noon".into());
-        case.view(|v| v.last_error = Some(error))
+        let error = Some((Reason::RateLimited, "none until noon".into()));
+        case.view(|v| (v.last_error, v.outage) = (error.clone(), error))
     };
     let deleted = || release::deleted(ServerStatus::Delivered);
     assert_eq!(short(&deleted().decide()), (Some("Release"), None, false));
