@@ -217,7 +217,7 @@ impl Core {
             let is_silent = state.schedule.is_doubted_for(UNANSWERED, clock::now().mono);
             let active = state.times().unwrap_or_default().active_poll_interval;
             let why = schedule::silence(2 * UNANSWERED, active);
-            let is_news = is_silent && state.schedule.show_silence(why);
+            let is_news = is_silent && state.schedule.show_silence(why, clock::now().mono);
             drop(state);
             if is_news {
                 self.tell_users();
@@ -246,13 +246,18 @@ impl Core {
     fn slow_down(&self, error: &Error) {
         let pause = error.retry_after();
         self.turns.slow_down(pause);
-        let Some(pause) = pause.filter(|pause| *pause >= SHOWN_PAUSE) else {
+        // Where it refuses one call alone, the account works.
+        let shown = pause.filter(|pause| *pause >= SHOWN_PAUSE && error.is_outage());
+        let Some(pause) = shown else {
             return;
         };
         let (pause, now) = (pause.min(LONGEST_PAUSE), clock::now());
         let until = now.wall.saturating_add_unsigned(pause.as_secs());
         let why = schedule::pause(error, until);
-        let is_news = self.state().schedule.show_pause(now.mono + pause, why);
+        let is_news = self
+            .state()
+            .schedule
+            .show_pause(now.mono + pause, why, now.mono);
         match is_news {
             true => self.tell_users(),
             false => self.replan.notify_one(),
@@ -278,13 +283,17 @@ impl Core {
         let refusal = match result {
             Ok(()) => None,
             Err(Error::AccessDenied(refusal)) => Some(refusal.clone()),
-            Err(_) => return,
+            Err(error) => {
+                if !error.is_outage() {
+                    self.answered();
+                }
+                return;
+            }
         };
         let is_refused = refusal.is_some();
         let now = clock::now().mono;
-        let (is_news, is_sooner) = {
+        let is_news = {
             let mut state = self.state();
-            let spacing = state.times().unwrap_or_default().active_poll_interval;
             let was_refused = matches!(state.key.state(), KeyState::Rejected(_));
             let is_news = match refusal {
                 _ if !state.uses(by) => false,
@@ -294,11 +303,9 @@ impl Core {
             if is_news && was_refused && !is_refused {
                 state.schedule.answers_again(now);
             }
-            (is_news, state.schedule.answered(now, spacing))
+            is_news
         };
-        if is_sooner {
-            self.replan.notify_one();
-        }
+        self.answered();
         if is_news && is_refused {
             // Nobody waits for a call that cannot be made: the refusal is their answer.
             let dismissed = self.turns.dismiss();
@@ -306,6 +313,16 @@ impl Core {
         }
         if is_news {
             self.tell_users();
+        }
+    }
+
+    /// A call had an answer, whatever it said.
+    fn answered(&self) {
+        let mut state = self.state();
+        let spacing = state.times().unwrap_or_default().active_poll_interval;
+        if state.schedule.answered(clock::now().mono, spacing) {
+            drop(state);
+            self.replan.notify_one();
         }
     }
 

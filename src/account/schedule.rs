@@ -26,6 +26,10 @@ const SHORT_PAUSE: Duration = Duration::from_secs(8);
 /// The same where it has more than fits: to find that out costs thousands of calls.
 const LONG_PAUSE: Duration = Duration::from_secs(600);
 
+/// What comes so soon after the end of an outage is shown once it lasts, and its end brings no try forward: a provider that
+/// answers every other call must not set all in motion each time.
+const CALM: Duration = Duration::from_secs(300);
+
 /// A pause that ends so much later is no other one.
 const LITTLE: Duration = Duration::from_secs(5);
 
@@ -202,9 +206,11 @@ impl Schedule {
             .collect()
     }
 
-    /// The next round may go at this moment at the latest, whatever failed.
+    /// The next round may go at this moment at the latest, where the last one may have failed for want of an answer.
     pub(crate) fn retry_by(&mut self, moment: Duration) {
-        self.retry_at = self.retry_at.min(moment);
+        if self.unanswered.is_some() {
+            self.retry_at = self.retry_at.min(moment);
+        }
     }
 
     /// When a round may begin that answers a request of this moment; None: the last one does.
@@ -227,16 +233,23 @@ impl Schedule {
         self.answers_since
     }
 
-    /// The key works again.
+    /// The account has answers again.
     pub(crate) fn answers_again(&mut self, now: Duration) {
-        self.answers_since = Some(now);
+        if !self.had_answers_lately(now) {
+            self.answers_since = Some(now);
+        }
+    }
+
+    /// Whether an outage ended a short time ago.
+    fn had_answers_lately(&self, now: Duration) -> bool {
+        self.answers_since.is_some_and(|since| now < since + CALM)
     }
 
     /// A call failed, or has no answer for long, and that may be the account: it is read ahead of its time, once in this
     /// time at most. Returns whether that is news.
     pub(crate) fn doubt(&mut self, now: Duration, spacing: Duration) -> bool {
         // What fails already is tried again at its own pace.
-        if self.check_at.is_some() || self.failed.is_some() {
+        if self.check_at.is_some() || self.error.get().is_some() {
             return false;
         }
         self.check_at = Some(self.checked.map_or(now, |last| now.max(last + spacing)));
@@ -263,9 +276,14 @@ impl Schedule {
 
     /// The provider wants no calls until this moment: conditions show this, until a round has an answer after it. Returns
     /// whether that is news. A little later is none: each answer that comes in names another moment.
-    pub(crate) fn show_pause(&mut self, until: Duration, why: (Reason, String)) -> bool {
+    pub(crate) fn show_pause(
+        &mut self,
+        until: Duration,
+        why: (Reason, String),
+        now: Duration,
+    ) -> bool {
         let is_other = self.error.reason() != Some(why.0);
-        if !is_other && until <= self.paused_until + LITTLE {
+        if !is_other && until <= self.paused_until + LITTLE || self.had_answers_lately(now) {
             return false;
         }
         self.paused_until = self.paused_until.max(until);
@@ -275,8 +293,8 @@ impl Schedule {
     }
 
     /// No call is answered: conditions show this. Returns whether that is news.
-    pub(crate) fn show_silence(&mut self, why: (Reason, String)) -> bool {
-        let is_other = self.error.reason() != Some(why.0);
+    pub(crate) fn show_silence(&mut self, why: (Reason, String), now: Duration) -> bool {
+        let is_other = self.error.reason() != Some(why.0) && !self.had_answers_lately(now);
         if is_other {
             self.error.show(why);
         }

@@ -96,7 +96,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
             }
             Some(Written::Unknown(failure)) => {
                 let failed = self.report_failed(object, &failure.explain());
-                if failed.is_news && failure.is_refusal() {
+                if failed.is_news && failure.is_of_content() {
                     self.publish(&**object, unwritable(&failure)).await;
                 }
                 Reported::Later(failed.rest)

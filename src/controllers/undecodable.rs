@@ -66,7 +66,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
                         cause,
                         "an object does not decode, and its status could not be written"
                     );
-                    if failure.is_refusal() {
+                    if failure.is_of_content() {
                         // All that users see of it.
                         self.events.publish(&news, &reference::<K>(metadata)).await;
                     }

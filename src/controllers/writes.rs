@@ -68,6 +68,11 @@ impl Failure {
         }
     }
 
+    /// Whether the API server does not take what was written, whoever writes it.
+    pub fn is_of_content(&self) -> bool {
+        matches!(self.code(), Some(400 | 413 | 422))
+    }
+
     /// Whether the API server has certainly not done it: it said no, and not that something went wrong. What it says of a
     /// conflict, or of an object that is gone, is [`Written::Stale`].
     pub fn is_refusal(&self) -> bool {

@@ -17,7 +17,6 @@ use hosting_types::{
     error::{Cause, Error, Interruption, NotSent},
     refusal::Refusal,
     secret::HIDDEN_WORDS,
-    text,
 };
 
 /// The most entries of `errors` that are kept.
@@ -141,9 +140,9 @@ pub(super) fn sort(
                 status: status.as_u16(),
                 body: response.body,
                 next: page_token(&response.headers),
+                other_type: other_type(&response.headers, &hidden),
                 hidden,
                 idempotent,
-                other_type: other_type(&response.headers),
                 _turn: response.turn,
             }),
             Some(Cut::TooLarge) => Err(Error::TooLarge { cap: caps.success }),
@@ -190,7 +189,7 @@ fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], hidden: &Hidden
     });
     if refusal.message.is_empty() && refusal.fields.is_empty() {
         refusal.message = status.canonical_reason().unwrap_or("no text").to_owned();
-        if let Some(hint) = elsewhere(status, headers) {
+        if let Some(hint) = elsewhere(status, headers, hidden) {
             refusal.message = format!("{}; {hint}", refusal.message);
         }
     }
@@ -198,17 +197,17 @@ fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], hidden: &Hidden
 }
 
 /// What shows that the answer is not of the hosting API: the base URL may be wrong.
-fn elsewhere(status: StatusCode, headers: &HeaderMap) -> Option<String> {
+fn elsewhere(status: StatusCode, headers: &HeaderMap, hidden: &Hidden) -> Option<String> {
     if status.is_redirection() {
         let to = headers.get(header::LOCATION)?.to_str().ok()?;
         let to = url::Url::parse(to).ok();
         let to = to.as_ref().and_then(url::Url::host_str);
-        let to = to.map_or_else(|| "another path".to_owned(), |host| text::clean(host, HOST));
+        let to = to.map_or_else(|| "another path".to_owned(), |host| hidden.text(host, HOST));
         return Some(format!("it redirects to {to}: check baseURL"));
     }
     // What stands in between answers so while the API is away.
     let may_be_short = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
-    let other = other_type(headers).filter(|_| !may_be_short)?;
+    let other = other_type(headers, hidden).filter(|_| !may_be_short)?;
     Some(not_json(&other))
 }
 
@@ -217,10 +216,10 @@ fn not_json(other: &str) -> String {
 }
 
 /// The type of the content, where it is said and is another one than JSON.
-fn other_type(headers: &HeaderMap) -> Option<String> {
+fn other_type(headers: &HeaderMap, hidden: &Hidden) -> Option<String> {
     let content = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
     let content = content.split(';').next()?.trim().to_ascii_lowercase();
-    (!content.is_empty() && !content.contains("json")).then(|| text::clean(&content, TYPE))
+    (!content.is_empty() && !content.contains("json")).then(|| hidden.text(&content, TYPE))
 }
 
 /// The error record of a body: an object, or the first one of an array.

@@ -28,7 +28,7 @@ use flexmetal_core::{
     account::key::AccountKey,
     again::Again,
     command::{
-        decide::{decide, needs_target, turn},
+        decide::{Effect, decide, needs_target, turn},
         facts::{
             CommandMemory, Facts, TargetFact, host_switched, is_finished, is_under_way, place,
         },
@@ -130,7 +130,9 @@ async fn pass(ctx: Arc<CommandContext>, seen: Seen<ServerCommand>) -> Again {
     let subject = &facts.subject;
     match ctx.prepare(subject, account.as_ref(), &decision, turn) {
         Next::Act(effect, permit) => {
-            let asked = account.as_ref().filter(|_| permit.is_some());
+            // Of one that is sent nothing is said meanwhile: its own writes would meet that.
+            let is_sent = matches!(effect, Effect::Send(_));
+            let asked = account.as_ref().filter(|_| permit.is_some() && !is_sent);
             let acting = act(&ctx, &facts, account.as_ref(), effect, permit);
             let (ended, observation) =
                 Box::pin(ctx.awaiting(&*subject.object, asked, acting)).await;
@@ -152,7 +154,8 @@ async fn pass(ctx: Arc<CommandContext>, seen: Seen<ServerCommand>) -> Again {
 /// The server or host whose `spec.power` a command is of reads it once it has ended.
 fn tell_owner(ctx: &CommandContext, command: &ObjectMeta) {
     let owners = command.owner_references.iter().flatten();
-    for owner in owners.filter(|owner| owner.controller == Some(true)) {
+    let kinds = ["BareMetalServer", "DedicatedHost"];
+    for owner in owners.filter(|it| it.controller == Some(true) && kinds.contains(&&*it.kind)) {
         ctx.accounts.wake_object(&owner.uid);
     }
 }

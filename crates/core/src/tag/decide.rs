@@ -299,7 +299,8 @@ fn replace(
     let Rename { from, to } = &rename;
     let is_renamed = facts.subject.object.spec.rename_policy == Some(RenamePolicy::Rename);
     let count = |tag: &str| tags.get(tag).and_then(users);
-    if !is_renamed || count(to) <= Some(0) {
+    // One that others made is not deleted for it.
+    if !is_renamed || !facts.has_made(from) || count(to) <= Some(0) {
         let message = format!(
             "spec.tag: the account has a tag {to:?} already, so {from:?} cannot be renamed to it: set spec.tag to another one, or delete {to:?}"
         );

@@ -520,9 +520,9 @@ fn a_rename_whose_servers_have_the_new_tag_deletes_the_former_one_when_it_is_unu
     let status = done.decide().status;
     assert_eq!(status.tag.as_deref(), Some("www"));
     assert_eq!(status.created_by_object, Some(true));
-    // Others rely on what an account of many has.
-    let adopted = all.shared().recorded("web", false);
-    assert_eq!(adopted.outcome(), (None, Some(Reason::OwnershipConflict)));
+    // The former one is not this object's either.
+    let adopted = all.recorded("web", false);
+    assert_eq!(adopted.outcome(), (None, Some(Reason::NameTaken)));
 }
 
 #[test]
