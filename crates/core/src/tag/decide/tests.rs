@@ -521,7 +521,7 @@ fn a_rename_whose_servers_have_the_new_tag_deletes_the_former_one_when_it_is_unu
     assert_eq!(status.tag.as_deref(), Some("www"));
     assert_eq!(status.created_by_object, Some(true));
     // The former one is not this object's either.
-    let adopted = all.recorded("web", false);
+    let adopted = all.shared().recorded("web", false);
     assert_eq!(adopted.outcome(), (None, Some(Reason::NameTaken)));
 }
 
