@@ -114,7 +114,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
                 namespace = object.meta().namespace,
                 name = object.meta().name,
                 cause,
-                "a status could not be written; it is tried again, ever more rarely"
+                "status update failed; retrying with backoff"
             );
         }
         failed

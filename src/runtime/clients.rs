@@ -75,7 +75,7 @@ impl WatchTimes {
 /// No client could be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientsError {
-    /// The kubeconfig cannot be read.
+    /// The kubeconfig cannot be used.
     #[error("the kubeconfig cannot be used")]
     Kubeconfig(#[source] Box<kube::config::KubeconfigError>),
     /// There is no kubeconfig, and this is not a pod.
@@ -133,16 +133,25 @@ async fn configuration(source: &Source) -> Result<Config, ClientsError> {
         Some(path) => Kubeconfig::read_from(path),
         None => Kubeconfig::read(),
     };
+    configured(source, file).await
+}
+
+/// The configuration of a kubeconfig. Where none can be read, and none was asked for, this is a pod.
+async fn configured(
+    source: &Source,
+    file: Result<Kubeconfig, KubeconfigError>,
+) -> Result<Config, ClientsError> {
+    use KubeconfigError::{FindPath, ReadConfig};
+    let may_infer = source.kubeconfig.is_none() && source.context.is_none();
     let found = match file {
+        Err(FindPath | ReadConfig(..)) if may_infer => {
+            let inferred = Config::infer().await;
+            return inferred.map_err(|e| ClientsError::Infer(Box::new(e)));
+        }
         Ok(file) => from_file(file, source.context.clone()).await,
         Err(error) => Err(error),
     };
-    match found {
-        Err(_) if source.kubeconfig.is_none() && source.context.is_none() => Config::infer()
-            .await
-            .map_err(|e| ClientsError::Infer(Box::new(e))),
-        found => found.map_err(|e| ClientsError::Kubeconfig(Box::new(e))),
-    }
+    found.map_err(|e| ClientsError::Kubeconfig(Box::new(e)))
 }
 
 async fn from_file(file: Kubeconfig, context: Option<String>) -> Result<Config, KubeconfigError> {
@@ -266,6 +275,36 @@ mod tests {
             let proxy = config.unwrap().proxy_url.map(|url| url.to_string());
             let proxy = proxy.as_deref().map(|url| url.trim_end_matches('/'));
             assert_eq!(proxy, expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn an_error_in_a_kubeconfig_is_not_hidden() {
+        let file: Kubeconfig = serde_json::from_value(serde_json::json!({
+            "current-context": "c",
+            "clusters": [{"name": "a", "cluster": {"server": "https://127.0.0.1:1", "proxy-url": "http://a b"}}],
+            "contexts": [{"name": "c", "context": {"cluster": "a"}}],
+        }))
+        .unwrap();
+        let away = || {
+            let error = std::io::ErrorKind::NotFound.into();
+            KubeconfigError::ReadConfig(error, "config".into())
+        };
+        let named = Source {
+            context: Some("c".into()),
+            ..Source::default()
+        };
+        let usual = Source::default();
+        for (source, file, is_said) in [
+            (&usual, Ok(file.clone()), true),
+            (&named, Ok(file), true),
+            (&usual, Err(KubeconfigError::CurrentContextNotSet), true),
+            (&named, Err(away()), true),
+            (&usual, Err(away()), false),
+        ] {
+            let found = configured(source, file).await;
+            let is_of_file = matches!(found, Err(ClientsError::Kubeconfig(_)));
+            assert_eq!(is_of_file, is_said, "{:?}", found.err());
         }
     }
 }

@@ -1,6 +1,10 @@
 //! Rules of requests that are checked before anything is sent.
 
 use super::{server::SystemFamily, tag::MOST_TAGS};
+use std::time::Duration;
+
+/// How long a change may take.
+pub const CHANGE_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// A rule that a request breaks: the API's, or, where it states none, a value that
 /// must be a mistake. Names the field as the API does, and never repeats a value.

@@ -21,6 +21,7 @@ use hosting_types::{
     endpoint::BaseUrl,
     error::{Cause, Error, NotSent},
     page::Page,
+    request::CHANGE_TIMEOUT,
     secret::{ApiKey, SecretText},
 };
 
@@ -84,9 +85,6 @@ impl ClientOptions {
 
 /// How long a read may take.
 pub const READ_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// How long a change may take.
-pub const CHANGE_TIMEOUT: Duration = Duration::from_secs(180);
 
 #[derive(Clone, Copy)]
 struct Timeouts {

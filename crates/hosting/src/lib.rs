@@ -52,9 +52,10 @@ pub mod transport;
 #[cfg(test)]
 mod tests;
 
-pub use client::{CHANGE_TIMEOUT, Client, ClientOptions, READ_TIMEOUT};
+pub use client::{Client, ClientOptions, READ_TIMEOUT};
 pub use dial::Dial;
 pub use gate::Gates;
+pub use hosting_types::request::CHANGE_TIMEOUT;
 pub use http::{ClientError, check_ca_bundle};
 pub use proxy::ProviderProxy;
 pub use transport::Transport;

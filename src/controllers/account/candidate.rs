@@ -6,7 +6,7 @@ use api::account::{AccountStatus, Endpoint};
 use flexmetal_core::{
     account::{
         decide::{
-            candidate::{self, KeyInUse, Step, Tried},
+            candidate::{self, KeyInUse, LONGEST_ORDERS_PAUSE, Step, Tried},
             lineage,
         },
         key::AccountKey,
@@ -15,9 +15,6 @@ use flexmetal_core::{
     backoff::{Backoff, LONGEST_PAUSE},
 };
 use std::time::Duration;
-
-/// Longest pause between two looks at a key that only waits for orders.
-const ORDERS: Duration = Duration::from_secs(15);
 
 /// What is remembered of it between two passes.
 #[derive(Clone, Default)]
@@ -106,7 +103,7 @@ impl Trials {
         candidate::Candidate {
             tried: self.tried.clone(),
             waits_for_orders: self.waits_for_orders,
-            again: waits.then(|| self.backoff.rest(now).unwrap_or(ORDERS)),
+            again: waits.then(|| self.backoff.rest(now).unwrap_or(LONGEST_ORDERS_PAUSE)),
         }
     }
 
@@ -127,7 +124,7 @@ impl Trials {
         accounts.end_trial(of.key);
         let Some(on_record) = accounts.on_record(of.key) else {
             // Not every object is known yet.
-            self.backoff.fail(now, ORDERS);
+            self.backoff.fail(now, LONGEST_ORDERS_PAUSE);
             return None;
         };
         self.rounds = match tried {
@@ -139,15 +136,15 @@ impl Trials {
             is_refused: accounts.is_refused(of.key),
         };
         let step = candidate::step(&tried, of.status, &on_record, in_use);
-        let longest = match step {
-            Step::Waits => ORDERS,
-            _ => LONGEST_PAUSE,
-        };
-        self.backoff.fail(now, longest);
         // A failure says nothing of what was known.
         if !matches!(tried, Tried::Failed(_)) {
             self.waits_for_orders = step == Step::Waits;
         }
+        let longest = match self.waits_for_orders {
+            true => LONGEST_ORDERS_PAUSE,
+            false => LONGEST_PAUSE,
+        };
+        self.backoff.fail(now, longest);
         self.tried = Some(candidate::verdict(self.tried.take(), tried));
         Some(step)
     }
@@ -245,5 +242,24 @@ mod tests {
             let is_verified = trials.is_verified(Some("L1"), Some(&b));
             assert!(!is_verified, "{recorded} {in_use}");
         }
+    }
+
+    #[test]
+    fn a_trial_that_is_asked_for_waits_for_no_pause_and_knows_what_came_of_the_last() {
+        let now = Duration::from_secs(7);
+        let mut trials = Trials {
+            of: Some(Subject {
+                candidate: endpoint("b"),
+                in_use: Some(endpoint("a")),
+                lineage: Some("L1".into()),
+            }),
+            tried: Some(Tried::Failed("no route".into())),
+            ..Trials::default()
+        };
+        (0..5).for_each(|_| drop(trials.backoff.fail(now, LONGEST_PAUSE)));
+        assert_eq!(trials.fact(now).again, Some(Duration::from_secs(16)));
+        trials.try_again();
+        assert_eq!(trials.backoff.rest(now), None);
+        assert_eq!(trials.fact(now).tried, trials.tried);
     }
 }

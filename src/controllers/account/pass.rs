@@ -21,7 +21,7 @@ use crate::{
 use api::Reason;
 use flexmetal_core::{
     account::{
-        decide::{Decision, LONGEST_PAUSE, decide},
+        decide::{Decision, LONGEST_WRITE_PAUSE, decide},
         facts::Facts,
         report,
     },
@@ -210,7 +210,9 @@ async fn settle<K: AccountObject>(
             return Again::AtOnce;
         }
         // Two that write against each other must not spin.
-        Ok(false) => return Again::After(memory.backoff.fail(clock::now().mono, LONGEST_PAUSE)),
+        Ok(false) => {
+            return Again::After(memory.backoff.fail(clock::now().mono, LONGEST_WRITE_PAUSE));
+        }
         Err(failure) => failure,
     };
     let why = act::explain(&failure);
@@ -224,7 +226,7 @@ async fn settle<K: AccountObject>(
         }
         memory.failure = Some(why);
     }
-    Again::After(memory.backoff.fail(clock::now().mono, LONGEST_PAUSE))
+    Again::After(memory.backoff.fail(clock::now().mono, LONGEST_WRITE_PAUSE))
 }
 
 /// Writes the status, unless it may wait.

@@ -230,7 +230,77 @@ async fn look_around(ctx: &CommandContext, facts: &mut Facts) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        account::{Users, Wake},
+        controllers::{
+            floor_tests::{Answer, Floor},
+            objects::Shown,
+            streams::Guarded,
+        },
+    };
+    use flexmetal_core::account::on_record::OnRecord;
+    use kube::runtime::watcher::Event;
     use serde_json::{Value, json};
+    use std::sync::Mutex;
+
+    /// Another kind, which notes who is enqueued.
+    #[derive(Default)]
+    struct Enqueued(Mutex<Vec<Wake>>);
+
+    impl Users for Enqueued {
+        fn count(&self, _: &AccountKey, _: &dyn Fn(&str) -> bool) -> Option<usize> {
+            Some(0)
+        }
+
+        fn on_record(&self, _: &AccountKey) -> Option<OnRecord> {
+            Some(OnRecord::default())
+        }
+
+        fn wake(&self, wake: &Wake) {
+            self.0.lock().unwrap().push(wake.clone());
+        }
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_command_enqueues_its_controller_owner() {
+        let owner = |kind: &str, uid: &str, controller: bool| {
+            json!({
+                "apiVersion": "flexmetal.dev/v1alpha1", "kind": kind, "name": "web", "uid": uid,
+                "controller": controller,
+            })
+        };
+        for kind in ["BareMetalServer", "DedicatedHost"] {
+            // Its time is over, so its next pass ends it.
+            let object = json!({
+                "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand",
+                "metadata": {
+                    "name": "r", "namespace": "shop", "uid": "u", "resourceVersion": "1", "generation": 1,
+                    "creationTimestamp": "1970-01-01T00:00:00Z",
+                    "ownerReferences": [owner("ServerTag", "other", false), owner(kind, "owner", true)],
+                },
+                "spec": {"targetRef": {"kind": kind, "name": "web"}, "action": "Reboot"},
+            });
+            let floor = Floor::start([Answer::Says(200, object.clone())]).await;
+            let controller = Controller::new(&floor.ctx);
+            let shown: Guarded<ServerCommand> = serde_json::from_value(object.clone()).unwrap();
+            controller.objects.take_in(0, Event::Init);
+            controller.objects.take_in(0, Event::InitApply(shown));
+            controller.objects.take_in(0, Event::InitDone);
+            let ctx = Arc::new(Context::new(&floor.ctx, controller.objects.clone()));
+            let enqueued = Arc::new(Enqueued::default());
+            floor.ctx.accounts.add_users(enqueued.clone());
+            let heard = || std::mem::take(&mut *enqueued.0.lock().unwrap());
+            let is_told = [Wake::Object("owner".into())];
+
+            let object: Arc<ServerCommand> = Arc::new(serde_json::from_value(object).unwrap());
+            pass(ctx.clone(), Seen::Object(object.clone())).await;
+            let path = "/apis/flexmetal.dev/v1alpha1/namespaces/shop/servercommands/r/status";
+            assert_eq!(floor.asked(), [format!("PATCH {path}")]);
+            assert_eq!(heard(), is_told, "{kind}: it has ended");
+            pass(ctx, Seen::Gone(Shown::Decoded(object))).await;
+            assert_eq!(heard(), is_told, "{kind}: it is gone");
+        }
+    }
 
     #[test]
     fn who_waits_or_is_under_way_stands_in_the_row_of_its_target_and_nobody_else() {

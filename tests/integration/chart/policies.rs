@@ -544,6 +544,48 @@ async fn a_protected_server_is_not_deleted_by_anybody() {
     assert_eq!(left().await, "");
 }
 
+/// As an older definition may have stored it.
+#[tokio::test]
+async fn a_stored_server_without_a_spec_is_protected_by_its_status() {
+    let cluster = Cluster::own();
+    crds::install(&cluster).await;
+    let namespace = cluster.namespace("policies").await;
+    let in_force = InForce::within(&cluster, namespace).await;
+    let admin = in_force.admin();
+    let loose = r#"[{"op": "remove", "path": "/spec/versions/0/schema/openAPIV3Schema/required"}]"#;
+    let patch = [
+        "patch",
+        "crd",
+        "baremetalservers.flexmetal.dev",
+        "--type=json",
+        "-p",
+        loose,
+    ];
+    admin.kubectl(&patch, "").await.unwrap();
+    let mut bare = lab::rig::server("bare");
+    bare.as_object_mut().unwrap().remove("spec");
+    eventually("it is stored", SOON, async || admin.apply(&bare).await.ok()).await;
+    let protect = async |is_protected: bool| {
+        let policies = json!({
+            "deletionPolicy": "Release", "deletionProtection": is_protected, "suspend": false,
+        });
+        let status = json!({"policies": policies});
+        admin.patch_status("bms", "bare", &status).await.unwrap();
+    };
+    let delete = ["delete", "bms", "bare", "--wait=false"];
+    let try_it = [&delete[..], &["--dry-run=server"]].concat();
+    protect(true).await;
+    eventually("its deletion is refused", SOON, async || {
+        let refused = admin.kubectl(&try_it, "").await.err()?;
+        refused
+            .contains("deletionProtection is in force")
+            .then_some(())
+    })
+    .await;
+    protect(false).await;
+    admin.kubectl(&delete, "").await.unwrap();
+}
+
 #[tokio::test]
 async fn a_server_with_linux_and_without_any_key_is_warned_of_and_taken() {
     let in_force = InForce::start().await;

@@ -12,7 +12,7 @@ const SOON: Duration = Duration::from_secs(90);
 const WHILE: Duration = Duration::from_secs(25);
 /// At 0, 1, 3, 7 and 15 s, and one more for a write that was under way.
 const MOST: usize = 6;
-const WARNING: &str = "a status could not be written";
+const WARNING: &str = "status update failed";
 
 #[tokio::test]
 async fn a_refused_status_is_tried_ever_more_rarely_and_warned_of_once() {

@@ -4,7 +4,8 @@
 use serde_json::{Value, json};
 
 use super::{SERVERS, SOON, hosts, ssh_keys, tags::tag, text, whitelists::whitelist};
-use lab::rig::{Plan, Things, World, cluster, quick_timing, server};
+use lab::rig::{Fault, Plan, Things, World, cluster, eventually, quick_timing, server};
+use std::time::{Duration, Instant};
 
 const OURS: &str = "flexmetal.dev/reconcile-requested-at";
 const OF_FLUX: &str = "reconcile.fluxcd.io/requestedAt";
@@ -132,5 +133,56 @@ async fn every_kind_has_the_look_that_is_asked_for_says_so_and_a_loop_gets_no_mo
             .await;
         assert_eq!(handled(&object), "second", "{kind} had no other look");
         assert_eq!(reads(&world, path).await, before, "{kind}");
+    }
+}
+
+/// How many requests a fault rule has hit.
+async fn hit(world: &World, rule: u64) -> u64 {
+    let all = world.simulator.faults().await;
+    let rule = all.iter().find(|fault| fault["id"] == rule);
+    rule.and_then(|rule| rule["applied"].as_u64()).unwrap_or(0)
+}
+
+/// Waits until nothing is tried for so long: what failed has longer pauses by then.
+async fn wait_for_quiet(world: &World, rule: u64, quiet: Duration) {
+    let (mut hits, mut since) = (hit(world, rule).await, Instant::now());
+    eventually("no try for a while", SOON, async || {
+        let now = hit(world, rule).await;
+        if now != hits {
+            (hits, since) = (now, Instant::now());
+        }
+        (since.elapsed() >= quiet).then_some(())
+    })
+    .await;
+}
+
+/// One kind of those that share their passes, and the two that have their own.
+#[tokio::test]
+async fn in_an_outage_each_kind_has_the_try_that_is_asked_for_before_its_pause_is_over() {
+    const QUIET: Duration = Duration::from_secs(8);
+    let world = at_rest().await;
+    let away = Fault::new(json!({"status": {"code": 503}}));
+    let rule = world.simulator.fault(away).await;
+    let kinds = ["ServerTag", "BareMetalServer", "ProviderAccount"];
+    let asked = || subjects().into_iter().filter(|of| kinds.contains(&of.0));
+    // The lists that they wait for fail, too.
+    for (kind, name, ..) in asked() {
+        ask(&world.things(kind), name, OURS, "first").await;
+    }
+    eventually("the outage is met", SOON, async || {
+        (hit(&world, rule).await > 0).then_some(())
+    })
+    .await;
+    for (kind, name, ..) in asked() {
+        wait_for_quiet(&world, rule, QUIET).await;
+        let before = hit(&world, rule).await;
+        ask(&world.things(kind), name, OURS, "second").await;
+        let tried = format!("a try for {kind}");
+        eventually(&tried, QUIET, async || {
+            (hit(&world, rule).await > before).then_some(())
+        })
+        .await;
+        let object = world.things(kind).get(name).await.unwrap();
+        assert_ne!(handled(&object), "second", "{kind}: it had no answer");
     }
 }

@@ -457,9 +457,9 @@ fn every_trouble_names_its_field_and_remedy() {
 }
 
 /// Each trouble of an account that works by its last good key, of one that never did, and of one that ends: the Secret
-/// is read often at first and then once a minute, however long somebody leaves it so.
+/// is read often at first and then as often as one in use, however long somebody leaves it so.
 #[test]
-fn whatever_lasts_is_looked_at_once_a_minute() {
+fn whatever_lasts_is_looked_at_as_often_as_a_secret_in_use() {
     let deleted = || Some(Time(Timestamp::MIN));
     type Make<'a> = &'a dyn Fn(&mut Facts);
     let cases: [(&str, Make); 13] = [

@@ -146,9 +146,13 @@ fn trouble_with_tag(tag: &str, adds: bool, error: &Error) -> Trouble {
         ),
         (false, true) => ("removed", "; remove it at the provider"),
     };
+    let said = match error.may_have_taken_effect() {
+        true => format!("it is not known whether tag {tag:?} was {what}"),
+        false => format!("tag {tag:?} could not be {what}"),
+    };
     Trouble {
         message: format!(
-            "tag {tag:?} could not be {what}: {}{}",
+            "{said}: {}{}",
             trouble.message,
             if is_refused { remedy } else { "" }
         ),

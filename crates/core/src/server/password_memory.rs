@@ -100,3 +100,26 @@ impl PasswordMemory {
         self.backoff.reset();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_of_the_account_end_the_pause_of_a_trouble_alone() {
+        let (of, now) = (Installed::default(), Duration::from_secs(7));
+        for (failure, is_over) in [
+            (PasswordFailure::Trouble("no answer".into()), true),
+            (PasswordFailure::Absent, false),
+        ] {
+            let mut memory = PasswordMemory::default();
+            for _ in 0..3 {
+                memory.note(&of, PasswordEnd::Failed(failure.clone()), now);
+            }
+            assert!(memory.backoff.rest(now).is_some(), "{failure:?}");
+            memory.try_again();
+            assert_eq!(memory.backoff.rest(now).is_none(), is_over, "{failure:?}");
+            assert_eq!(memory.failure, Some(failure), "nothing came of it yet");
+        }
+    }
+}

@@ -14,7 +14,7 @@ use crate::{
         view::{List, Tags, View},
     },
     account_facts::{Purpose, held},
-    cause::Cause,
+    cause::{Cause, Standing},
     pass::{self, Sight},
     wording::IN_TURN,
 };
@@ -116,7 +116,7 @@ fn keep(facts: &Facts) -> Decision {
         (Some(now), _) if facts.recorded() != Some(&now) => record(facts, now),
         (Some(from), false) => {
             let to = wanted.to_owned();
-            rename(facts, Rename { from, to }, lineage, began, tags)
+            rename(facts, view, Rename { from, to }, lineage, (began, tags))
         }
         (Some(from), true) => {
             let to = wanted.to_owned();
@@ -249,7 +249,13 @@ fn make(facts: &Facts, tag: &str, lineage: &str, began: Duration) -> Decision {
 }
 
 /// The account has the former tag, and lacks the one that is declared now.
-fn rename(facts: &Facts, rename: Rename, lineage: &str, began: Duration, tags: &Tags) -> Decision {
+fn rename(
+    facts: &Facts,
+    view: &View,
+    rename: Rename,
+    lineage: &str,
+    (began, tags): (Duration, &Tags),
+) -> Decision {
     let subject = &facts.subject;
     let Rename { from, to } = &rename;
     if subject.object.spec.rename_policy != Some(RenamePolicy::Rename) {
@@ -260,7 +266,7 @@ fn rename(facts: &Facts, rename: Rename, lineage: &str, began: Duration, tags: &
     }
     let only_unused = facts.is_shared();
     if let Some(why) = may_not_touch(facts, from, tags, "renamed") {
-        return hold(facts, why);
+        return leave(facts, view, why, began);
     }
     if let Some(decision) = is_late(facts, to, began).or_else(|| refused(facts, to)) {
         return decision;
@@ -304,18 +310,18 @@ fn replace(
         let message = format!(
             "spec.tag: the account has a tag {to:?} already, so {from:?} cannot be renamed to it: set spec.tag to another one, or delete {to:?}"
         );
-        return hold(facts, Cause::needs_person(Reason::NameTaken, message))
-            .wanting(List::Tags, began + view.times.idle_poll_interval);
+        let cause = Cause::needs_person(Reason::NameTaken, message);
+        return leave(facts, view, cause, began);
     }
     if let Some(why) = may_not_touch(facts, from, tags, "renamed") {
-        return hold(facts, why);
+        return leave(facts, view, why, began);
     }
     if count(from) != Some(0) {
         let message = format!(
             "servers have the tag {from:?}, and others have {to:?} already: {from:?} is deleted when none has it; list {to:?} instead in their spec.tags"
         );
-        return hold(facts, Cause::missing(Reason::InUse, message))
-            .wanting(List::Tags, began + view.times.active_poll_interval);
+        let cause = Cause::missing(Reason::InUse, message);
+        return leave(facts, view, cause, began);
     }
     note_rename(facts, &rename, lineage).unwrap_or_else(|| {
         Decision::unchanged(&facts.subject).with(Effect::Delete {
@@ -388,6 +394,15 @@ fn look_again(facts: &Facts, not_before: Duration) -> Decision {
 /// Says why nothing is done; what is known of the tag stays.
 fn hold(facts: &Facts, cause: Cause) -> Decision {
     Decision::unchanged(&facts.subject).because(cause)
+}
+
+/// Says why the account's tags stay as they are, until a list of them shows otherwise.
+fn leave(facts: &Facts, view: &View, why: Cause, began: Duration) -> Decision {
+    let every = match why.standing {
+        Standing::Missing => view.times.active_poll_interval,
+        _ => view.times.idle_poll_interval,
+    };
+    hold(facts, why.looked_at(every)).wanting(List::Tags, began + every)
 }
 
 /// The lane of an effect and the number of its calls.

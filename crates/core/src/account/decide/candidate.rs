@@ -12,13 +12,15 @@ use api::{
     conditions::{Type, Wanted},
     names::{API_KEY_ENTRY, API_KEY_SECRET},
 };
-use hosting_types::{Refusal, ServerId};
+use hosting_types::{Refusal, ServerId, request::CHANGE_TIMEOUT};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 
 /// Most servers that a key is asked for in one trial.
 const MOST: usize = 5;
+/// Longest pause between two trials of a key that only waits for orders.
+pub const LONGEST_ORDERS_PAUSE: Duration = Duration::from_secs(15);
 /// Time between two looks while calls over the former key come to their end.
 const DRAINING: Duration = Duration::from_secs(1);
 
@@ -170,7 +172,8 @@ pub(super) fn condition(facts: &Facts) -> Option<Wanted> {
             let text = format!(
                 "calls are made with the key in {}, and the last ones with the former key end within {}; keep the former key valid until status.credentials shows the new one",
                 facts.secret_name(),
-                Interval(facts.times().order_timeout)
+                // The last ones need not be orders.
+                Interval(facts.times().order_timeout.max(CHANGE_TIMEOUT))
             );
             (None, Reason::Pending, text)
         }
@@ -235,17 +238,27 @@ fn unusable(facts: &Facts, fault: &KeyFault) -> Said {
 
 fn beside(facts: &Facts, candidate: &Candidate) -> Said {
     let key = format!("the key in {}", facts.secret_name());
-    let most = Interval(LONGEST_PAUSE);
-    let again = format!("tried again, at growing intervals of at most {most}");
+    let most = match candidate.waits_for_orders {
+        true => LONGEST_ORDERS_PAUSE,
+        false => LONGEST_PAUSE,
+    };
+    let again = format!(
+        "tried again, at growing intervals of at most {}",
+        Interval(most)
+    );
     match &candidate.tried {
         Some(_) if candidate.waits_for_orders => {
             let text = format!(
-                "{key} works, and is used once no order is open, since no server on record shows that it leads to the same account"
+                "{key} works, and is used once no order is open, since no server on record shows that it leads to the same account; {again}"
             );
             (None, Reason::Pending, text)
         }
+        None => {
+            let text = format!("{key} is not the one in use, and is tried next");
+            (None, Reason::Pending, text)
+        }
         // A server came on record since, which it is asked for in a moment.
-        None | Some(Tried::Shows | Tried::Accepted) => {
+        Some(Tried::Shows | Tried::Accepted) => {
             let text = format!("{key} is not the one in use, and is {again}");
             (None, Reason::Pending, text)
         }

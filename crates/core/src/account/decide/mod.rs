@@ -34,8 +34,8 @@ use std::time::Duration;
 const SECRET_AT_REST: Duration = LONGEST_REST;
 /// The same while a person is expected to repair it.
 const SECRET_AWAITED: Duration = Duration::from_secs(2);
-/// Longest pause after effects that failed.
-pub const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Longest pause after writes that failed.
+pub const LONGEST_WRITE_PAUSE: Duration = Duration::from_secs(60);
 /// How long after a process begins to act an account stands as it was shown, while nothing is seen of it.
 const UNSEEN: Duration = Duration::from_secs(30);
 /// Time between two looks while something is being deleted.
@@ -155,7 +155,7 @@ pub fn decide(facts: &Facts) -> Decision {
         no_orders,
         held,
         effect,
-        conditions: match is_as_shown(facts, trouble.as_ref()) {
+        conditions: match is_as_shown(facts, trouble.as_ref(), identity) {
             true => Vec::new(),
             false => conditions::conditions(facts, trouble.as_ref(), identity, accepted, own),
         },
@@ -186,12 +186,12 @@ pub fn decide(facts: &Facts) -> Decision {
 
 /// Whether the conditions of an account stand that was ready over this very connection: a process that has just begun to act
 /// has not seen the account yet, and that alone is no news.
-fn is_as_shown(facts: &Facts, trouble: Option<&Cause>) -> bool {
+fn is_as_shown(facts: &Facts, trouble: Option<&Cause>, identity: Identity) -> bool {
     let (status, report) = (&facts.status, facts.report.as_ref());
     let is_unseen = report.is_none_or(|report| report.proof.is_none());
     facts.now < facts.acting_since + UNSEEN
         && is_unseen
-        && trouble.is_none_or(|trouble| trouble.message == trouble::UNTRIED)
+        && (trouble.is_none() || trouble::is_untried_alone(facts, identity))
         && !is_ending(facts)
         && status.observed_generation == facts.meta.generation
         && status.verified.is_some()

@@ -2,7 +2,7 @@
 
 use super::{
     super::facts::{BundleFact, Facts, KeyFault, SecretFact},
-    LONGEST_PAUSE,
+    LONGEST_WRITE_PAUSE,
     lineage::{self, Identity},
 };
 use crate::{
@@ -26,6 +26,45 @@ pub(super) const UNTRIED: &str =
 /// The first thing that is wrong, in the order in which a person would repair it.
 pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
     let waits = |reason, message: String| Some(Cause::waits(reason, message));
+    let fault = fault(facts, identity);
+    if fault.is_some() {
+        return fault;
+    }
+    if is_key_untried(facts, identity) {
+        return waits(Reason::Pending, UNTRIED.into());
+    }
+    let report = facts.report.as_ref()?;
+    if identity == Identity::Unchecked {
+        let error = report.error.clone();
+        let text = || {
+            format!(
+                "checking whether the new base URL or key leads to the same account; looked at again every {}",
+                Interval(facts.times().absence_check_interval)
+            )
+        };
+        let (reason, message) = error.unwrap_or_else(|| (Reason::Pending, text()));
+        return waits(reason, with_hint(facts, reason, &message));
+    }
+    match &report.error {
+        Some((reason, message)) => waits(*reason, with_hint(facts, *reason, message)),
+        None => failing(facts),
+    }
+}
+
+/// Whether nothing is wrong but that the key was not tried yet.
+pub(super) fn is_untried_alone(facts: &Facts, identity: Identity) -> bool {
+    fault(facts, identity).is_none() && is_key_untried(facts, identity)
+}
+
+fn is_key_untried(facts: &Facts, identity: Identity) -> bool {
+    facts.report.as_ref().is_none_or(|report| {
+        let is_untried = report.error.is_none() && report.key == KeyState::Untried;
+        is_untried && identity != Identity::Unchecked
+    })
+}
+
+/// What is wrong with what the account is made of: URL, certificates, Secret and key.
+fn fault(facts: &Facts, identity: Identity) -> Option<Cause> {
     if facts.endpoint.is_err() {
         return of_key(facts, identity);
     }
@@ -39,31 +78,9 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
             facts.secret_name(),
             Interval(LONGEST_REST)
         );
-        return waits(Reason::Pending, text);
+        return Some(Cause::waits(Reason::Pending, text));
     }
-    let fault = of_key(facts, identity);
-    if fault.is_some() {
-        return fault;
-    }
-    let Some(report) = &facts.report else {
-        return waits(Reason::Pending, UNTRIED.into());
-    };
-    if identity == Identity::Unchecked {
-        let error = report.error.clone();
-        let text = || {
-            format!(
-                "checking whether the new base URL or key leads to the same account; looked at again every {}",
-                Interval(facts.times().absence_check_interval)
-            )
-        };
-        let (reason, message) = error.unwrap_or_else(|| (Reason::Pending, text()));
-        return waits(reason, with_hint(facts, reason, &message));
-    }
-    match (&report.error, &report.key) {
-        (Some((reason, message)), _) => waits(*reason, with_hint(facts, *reason, message)),
-        (None, KeyState::Untried) => waits(Reason::Pending, UNTRIED.into()),
-        (None, _) => failing(facts),
-    }
+    of_key(facts, identity)
 }
 
 /// What the account's reads came to, with the field to check where they never came to anything with this base URL.
@@ -72,7 +89,7 @@ fn with_hint(facts: &Facts, reason: Reason, message: &str) -> String {
     let is_known = before.is_some_and(|before| {
         (facts.in_force.as_ref()).is_none_or(|now| now.base_url == before.base_url)
     });
-    let is_unanswered = matches!(reason, Reason::ProviderUnreachable | Reason::RequestRefused);
+    let is_unanswered = reason == Reason::ProviderUnreachable;
     match is_unanswered && !is_known && !message.contains("baseURL") {
         true => format!("{message}; check baseURL"),
         false => message.to_owned(),
@@ -185,7 +202,7 @@ fn failing(facts: &Facts) -> Option<Cause> {
             "the metadata of {} or {} cannot be written (finalizer {ACCOUNT_FINALIZER}, annotations): {why}; tried again, at growing intervals of at most {}",
             facts.key,
             facts.secret_name(),
-            Interval(LONGEST_PAUSE)
+            Interval(LONGEST_WRITE_PAUSE)
         );
         Cause::waits(Reason::Pending, text)
     })

@@ -8,7 +8,7 @@ use crate::{
     account::decide::candidate::{Candidate, KeyInUse, Step, Tried, evidence, step, verdict},
     readings::words::complaints,
 };
-use api::{account::Credentials, acknowledgement::AcknowledgementEffect};
+use api::{Interval, account::Credentials, acknowledgement::AcknowledgementEffect};
 
 fn refused() -> Tried {
     match rejected() {
@@ -136,6 +136,10 @@ fn every_state_of_a_candidate_says_what_comes_next_and_stops_nothing() {
     };
     let mut draining = facts();
     draining.keys.is_draining = true;
+    // Its orders may take longer than other changes do.
+    let mut slow = draining.clone();
+    slow.timing.order_timeout = Interval(Duration::from_secs(200));
+    draining.timing.order_timeout = Interval(Duration::from_secs(10));
     let mut refused_too = with_candidate(None);
     refused_too.report.as_mut().unwrap().key = rejected();
     let mut waits = with_candidate(Some(Tried::Accepted));
@@ -144,12 +148,12 @@ fn every_state_of_a_candidate_says_what_comes_next_and_stops_nothing() {
     let invalid = KeyFault::Invalid("has a line break".into());
     type Case<'a> = (Facts, &'a str, Reason, &'a [&'a str]);
     let stays = "the key in use stays";
-    let cases: [Case<'_>; 10] = [
+    let cases: [Case<'_>; 11] = [
         (
             with_candidate(None),
             "Unknown",
             Reason::Pending,
-            &["tried again, at growing intervals of at most 5m"],
+            &["is tried next"],
         ),
         (
             with_candidate(Some(refused())),
@@ -167,13 +171,16 @@ fn every_state_of_a_candidate_says_what_comes_next_and_stops_nothing() {
             with_candidate(Some(failed)),
             "Unknown",
             Reason::ProviderUnreachable,
-            &["no route", "tried again"],
+            &[
+                "no route",
+                "tried again, at growing intervals of at most 5m",
+            ],
         ),
         (
             waits,
             "Unknown",
             Reason::Pending,
-            &["once no order is open"],
+            &["once no order is open", "intervals of at most 15s"],
         ),
         (
             broken(invalid),
@@ -197,14 +204,10 @@ fn every_state_of_a_candidate_says_what_comes_next_and_stops_nothing() {
             draining,
             "Unknown",
             Reason::Pending,
-            &["keep the former key valid"],
+            &["end within 3m; keep the former key valid"],
         ),
-        (
-            refused_too,
-            "Unknown",
-            Reason::Pending,
-            &["tried again, at growing intervals of at most 5m"],
-        ),
+        (slow, "Unknown", Reason::Pending, &["end within 3m20s"]),
+        (refused_too, "Unknown", Reason::Pending, &["is tried next"]),
     ];
     for (facts, status, reason, words) in cases {
         let (is, why, message) = condition(&facts, Type::CandidateAccepted);

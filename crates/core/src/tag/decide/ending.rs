@@ -2,7 +2,7 @@
 
 use super::{
     super::facts::{Facts, users},
-    Decision, Effect, hold, look_again, unsettled,
+    Decision, Effect, hold, leave, look_again, unsettled,
 };
 use crate::{
     account::view::{List, Tags},
@@ -64,9 +64,7 @@ pub(super) fn end(facts: &Facts) -> Decision {
         .get(&tag)
         .is_some_and(|record| users(record) != Some(0));
     if used && !is_forced {
-        let every = view.times.active_poll_interval;
-        return hold(facts, in_use(facts, &tag, tags).looked_at(every))
-            .wanting(List::Tags, began + every);
+        return leave(facts, view, in_use(facts, &tag, tags), began);
     }
     let only_unused = !is_forced;
     Decision::unchanged(subject).with(Effect::Delete { tag, only_unused })

@@ -510,6 +510,8 @@ fn a_rename_whose_servers_have_the_new_tag_deletes_the_former_one_when_it_is_unu
     let case = Case::new().made("web").renamed_to("www");
     let half = case.clone().tags(&[("web", 1), ("www", 1)]);
     assert_eq!(half.outcome(), (None, Some(Reason::InUse)));
+    let message = half.decide().cause.unwrap().message;
+    assert!(message.contains("looked at again every"), "{message}");
     let all = case.tags(&[("web", 0), ("www", 2)]);
     let noted = note("www", Some("web"), true);
     assert_eq!(all.outcome().0, hold_with(Some(noted)));
@@ -551,11 +553,16 @@ fn through_an_account_of_many_nobody_touches_what_others_made_or_use() {
         ),
     ] {
         let case = case.clone().tags(&[("web", count)]);
-        assert_eq!(
-            case.clone().renamed_to("www").outcome().1,
-            renamed,
-            "{count}"
-        );
+        let www = case.clone().renamed_to("www");
+        assert_eq!(www.outcome().1, renamed, "{count}");
+        // The list is read for the end of what stands against it: soon where others bring that about.
+        let times = case.0.subject.view().unwrap().times.clone();
+        let looks = www.decide().wants.map(|(_, at)| at + secs(1) - NOW);
+        let expected = renamed.map(|reason| match reason {
+            Reason::InUse => times.active_poll_interval,
+            _ => times.idle_poll_interval,
+        });
+        assert_eq!(looks, expected, "{count}");
         for policy in [None, Some(TagDeletionPolicy::Delete)] {
             let ends = case.clone().deleted().spec(|s| {
                 s.force = Some(true);

@@ -207,8 +207,14 @@ fn a_tag_that_is_not_changed_is_named_with_what_to_do() {
         own.contains(RETAINED_TAG) && !own.contains("spec.tags"),
         "{own}"
     );
-    // What the provider did not answer is no fault of the tag.
-    assert!(!told("billing", false, lost()).contains("spec.tags"));
+    // What the provider did not answer is no fault of the tag, and may have been done.
+    for (adds, what) in [(true, "added"), (false, "removed")] {
+        let unknown = told("billing", adds, lost());
+        let first = format!("it is not known whether tag \"billing\" was {what}: ");
+        assert!(unknown.starts_with(&first), "{unknown}");
+        assert!(!unknown.contains("spec.tags"), "{unknown}");
+    }
+    assert!(told("billing", false, unsent()).contains("could not be removed"));
 }
 
 #[test]

@@ -44,6 +44,7 @@ pub(crate) fn every() -> Vec<Reading> {
     let late = Case::new().noted("web", None, true);
     let late = late.own(|own| own.made = Some(("web".into(), NOW)));
     let used = Case::new().made("web").tags(&[("web", 2)]).deleted();
+    let replaced = renamed.clone().tags(&[("web", 1), ("www", 1)]);
     let contested = Case::new().tags(&[("web", 0)]).facts(|f| {
         (1..6).for_each(|n| f.subject.memory.holds.put_back(NOW - secs(6 - n)));
     });
@@ -52,6 +53,8 @@ pub(crate) fn every() -> Vec<Reading> {
         ("present", &late),
         ("present", &unknown),
         ("present", &renamed.tags(&[("web", 0), ("www", 0)])),
+        ("present", &replaced),
+        ("present", &waited(replaced.clone(), Reason::InUse)),
         ("present", &refused),
         ("present", &contested),
         ("present", &Case::new().owned_by("first")),
