@@ -256,7 +256,9 @@ mod tests {
             tried: Some(Tried::Failed("no route".into())),
             ..Trials::default()
         };
-        (0..5).for_each(|_| drop(trials.backoff.fail(now, LONGEST_PAUSE)));
+        for _ in 0..5 {
+            trials.backoff.fail(now, LONGEST_PAUSE);
+        }
         assert_eq!(trials.fact(now).again, Some(Duration::from_secs(16)));
         trials.try_again();
         assert_eq!(trials.backoff.rest(now), None);

@@ -13,8 +13,9 @@ use tokio::time::Instant;
 use super::{SERVERS, SOON, judge, text, watch_log::WatchLog};
 use lab::rig::{Things, World, cluster, condition, eventually};
 
-/// The operator writes an object this often at most, from its creation to its end.
-const WRITES: usize = 4;
+/// The operator writes an object this often at most, from its creation to its end; the last but one says that the deletion waits.
+const WRITES: usize = 5;
+
 /// Records on a page of a list.
 const PAGE: usize = 50;
 /// How many looks a time of rest is observed for.

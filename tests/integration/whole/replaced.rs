@@ -169,8 +169,8 @@ async fn an_object_that_is_past_its_end_deletes_itself_and_orders_nothing_when_i
     world.wait_gone("lease", SOON).await;
     let machine = machine_of(&world, &object).await;
     assert_eq!(machine["status"], "released");
-    // The API has one event for both.
-    assert_eq!(events(&world, "Expiring").await.len(), 1);
+    // Another moment is another event.
+    assert_eq!(events(&world, "Expiring").await.len(), 2);
     let log = world.operator().log();
     assert_eq!(log.matches("report: Expiring ").count(), 2, "{log}");
     assert_eq!(events(&world, "Expired").await.len(), 1);

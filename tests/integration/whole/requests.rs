@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use super::{SERVERS, SOON, hosts, ssh_keys, tags::tag, text, whitelists::whitelist};
 use lab::rig::{Fault, Plan, Things, World, cluster, eventually, quick_timing, server};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 const OURS: &str = "flexmetal.dev/reconcile-requested-at";
 const OF_FLUX: &str = "reconcile.fluxcd.io/requestedAt";

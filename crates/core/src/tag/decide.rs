@@ -318,7 +318,7 @@ fn replace(
     }
     if count(from) != Some(0) {
         let message = format!(
-            "servers have the tag {from:?}, and others have {to:?} already: {from:?} is deleted when none has it; list {to:?} instead in their spec.tags"
+            "servers have the tag {from:?}, and others have {to:?} already: {from:?} is deleted when none has it; change it to {to:?} in their spec.tags"
         );
         let cause = Cause::missing(Reason::InUse, message);
         return leave(facts, view, cause, began);

@@ -254,7 +254,7 @@ fn beside(facts: &Facts, candidate: &Candidate) -> Said {
             (None, Reason::Pending, text)
         }
         None => {
-            let text = format!("{key} is not the one in use, and is tried next");
+            let text = format!("{key} is not the one in use, and a try follows");
             (None, Reason::Pending, text)
         }
         // A server came on record since, which it is asked for in a moment.

@@ -153,7 +153,7 @@ fn every_state_of_a_candidate_says_what_comes_next_and_stops_nothing() {
             with_candidate(None),
             "Unknown",
             Reason::Pending,
-            &["is tried next"],
+            &["a try follows"],
         ),
         (
             with_candidate(Some(refused())),
@@ -207,7 +207,7 @@ fn every_state_of_a_candidate_says_what_comes_next_and_stops_nothing() {
             &["end within 3m; keep the former key valid"],
         ),
         (slow, "Unknown", Reason::Pending, &["end within 3m20s"]),
-        (refused_too, "Unknown", Reason::Pending, &["is tried next"]),
+        (refused_too, "Unknown", Reason::Pending, &["a try follows"]),
     ];
     for (facts, status, reason, words) in cases {
         let (is, why, message) = condition(&facts, Type::CandidateAccepted);

@@ -556,7 +556,7 @@ fn through_an_account_of_many_nobody_touches_what_others_made_or_use() {
         let www = case.clone().renamed_to("www");
         assert_eq!(www.outcome().1, renamed, "{count}");
         // The list is read for the end of what stands against it: soon where others bring that about.
-        let times = case.0.subject.view().unwrap().times.clone();
+        let times = case.0.subject.view().unwrap().times;
         let looks = www.decide().wants.map(|(_, at)| at + secs(1) - NOW);
         let expected = renamed.map(|reason| match reason {
             Reason::InUse => times.active_poll_interval,
