@@ -5,10 +5,12 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 
 use super::{
-    SOON, apply, judge, looks, machine, machine_becomes, owner_of, stuck, tags, text, told, with,
-    with_other_account,
+    SERVERS, SOON, apply, judge, looks, machine, machine_becomes, owner_of, stuck, tags, text,
+    told, with, with_other_account,
 };
-use lab::rig::{Health, Plan, World, cluster, condition, eventually, health, quick_timing, server};
+use lab::rig::{
+    Fault, Health, Plan, World, cluster, condition, eventually, health, quick_timing, server,
+};
 
 /// A machine that somebody ordered by hand or with another tool.
 async fn by_hand(world: &World, name: &str, tags: &[&str]) -> String {
@@ -150,6 +152,12 @@ async fn of_two_that_name_one_machine_one_has_it_and_the_other_follows() {
     let world = World::start(cluster(), "rivals").await;
     let uuid = by_hand(&world, "one", &[]).await;
     let (one, two) = (naming("one", &uuid), naming("two", &uuid));
+    // Between the read that shows both order tags and the removal of one of them, both objects can read.
+    let slow = Fault::new(json!({"delay": {"ms": 2000, "before": true}}));
+    world
+        .simulator
+        .fault(slow.on("DELETE", &format!("{SERVERS}/*")))
+        .await;
     tokio::join!(world.create(&one), world.create(&two));
     let first = eventually("one of the two has it", SOON, async || {
         let is_ready = async |name: &str| {
