@@ -120,7 +120,7 @@ fn keep(facts: &Facts) -> Decision {
         }
         (Some(from), true) => {
             let to = wanted.to_owned();
-            replace(facts, view, Rename { from, to }, lineage, (began, tags))
+            replace(facts, view, Rename { from, to }, (began, tags))
         }
         (None, true) => available(facts, wanted, began, tags),
         (None, false) => make(facts, wanted, lineage, began),
@@ -271,17 +271,7 @@ fn rename(
     if let Some(decision) = is_late(facts, to, began).or_else(|| refused(facts, to)) {
         return decision;
     }
-    note_rename(facts, &rename, lineage).unwrap_or_else(|| {
-        Decision::unchanged(subject).with(Effect::Rename {
-            rename,
-            only_unused,
-        })
-    })
-}
-
-/// A rename is noted before it is done.
-fn note_rename(facts: &Facts, rename: &Rename, lineage: &str) -> Option<Decision> {
-    let subject = &facts.subject;
+    // It is noted before it is done.
     let note = TagNote {
         uid: subject.uid().to_owned(),
         account_id: lineage.to_owned(),
@@ -289,8 +279,13 @@ fn note_rename(facts: &Facts, rename: &Rename, lineage: &str) -> Option<Decision
         from: Some(rename.from.clone()),
         made: facts.has_made(&rename.from),
     };
-    let is_noted = subject.has_finalizer() && facts.note().as_ref() == Some(&note);
-    (!is_noted).then(|| subject.holding(Effect::Hold { note: Some(note) }))
+    if !subject.has_finalizer() || facts.note().as_ref() != Some(&note) {
+        return subject.holding(Effect::Hold { note: Some(note) });
+    }
+    Decision::unchanged(subject).with(Effect::Rename {
+        rename,
+        only_unused,
+    })
 }
 
 /// The account has both the former tag and the one that is declared now. Where servers have the new one, as their
@@ -299,7 +294,6 @@ fn replace(
     facts: &Facts,
     view: &View,
     rename: Rename,
-    lineage: &str,
     (began, tags): (Duration, &Tags),
 ) -> Decision {
     let Rename { from, to } = &rename;
@@ -323,11 +317,10 @@ fn replace(
         let cause = Cause::missing(Reason::InUse, message);
         return leave(facts, view, cause, began);
     }
-    note_rename(facts, &rename, lineage).unwrap_or_else(|| {
-        Decision::unchanged(&facts.subject).with(Effect::Delete {
-            tag: rename.from,
-            only_unused: true,
-        })
+    // Without a note: it would say that this object made the tag that is declared now.
+    Decision::unchanged(&facts.subject).with(Effect::Delete {
+        tag: rename.from,
+        only_unused: true,
     })
 }
 
