@@ -50,12 +50,17 @@ pub fn without_account(facts: &Facts, cause: Cause) -> Decision {
     if !facts.deleting() {
         return Decision::hold(facts, cause);
     }
+    let is_left = |s: &Sighting| s.server.status.is_live() && !marks::is_retained(&s.server);
+    let is_left = facts.own.iter().any(is_left);
     let server = facts.recorded.as_ref().map(|s| s.server.clone());
     if let Some(server) = server.filter(|server| server.status == ServerStatus::Released) {
-        return ending(facts, &server);
+        // Beside a server that it was only to adopt, a live one of its own is not a duplicate.
+        let has_it = facts.order().and_then(|order| order.created()).is_some();
+        if has_it || !is_left {
+            return ending(facts, &server);
+        }
     }
-    let is_left = |s: &Sighting| s.server.status.is_live() && !marks::is_retained(&s.server);
-    if !facts.has_nothing() || facts.own.iter().any(is_left) {
+    if !facts.has_nothing() || is_left {
         return Decision::hold(facts, cause);
     }
     let asked = explain::assume_absent(facts);

@@ -578,6 +578,21 @@ fn one_that_was_retained_hides_no_other_one() {
 }
 
 #[test]
+fn a_stopped_account_leaves_no_own_server_beside_a_released_one() {
+    let released = |case: Case| {
+        case.facts(|f| {
+            for shown in f.recorded.iter_mut().chain(&mut f.own) {
+                Arc::make_mut(&mut shown.server).status = ServerStatus::Released;
+            }
+        })
+    };
+    let stopped = |case: Case| short(&case.deleting().blocked(Reason::Suspended).decide()).0;
+    let alone = released(adopting());
+    assert_eq!(stopped(alone.clone()), Some("RemoveFinalizer"));
+    assert_eq!(stopped(alone.with(2, ServerStatus::Delivered)), None);
+}
+
+#[test]
 fn nothing_is_decided_before_account_and_namespace_are_known() {
     let unread = Case::new()
         .facts(|f| f.namespace_uid = Err("no".into()))
