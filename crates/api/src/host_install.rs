@@ -63,12 +63,13 @@ pub enum RequestForm {
 #[x_kube(validation = factory_stands_alone())]
 #[serde(rename_all = "camelCase")]
 pub struct HostSystem {
-    /// The provider's number of the system. Default: none, then `slug` names it. Mutable.
+    /// The provider's number of the system. Default: none; `slug` is required then. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 2_147_483_647), extend("format" = "int32"))]
     pub id: Option<i64>,
 
-    /// The provider's short name of the system, for example `ubuntu-2404-lts`. Default: none, then `id` names it. Mutable.
+    /// The provider's short name of the system, for example `ubuntu-2404-lts`. Default: none; `id` is required then.
+    /// Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(min = 1, max = 128),
@@ -76,28 +77,29 @@ pub struct HostSystem {
     )]
     pub slug: Option<String>,
 
-    /// Parameters of the kernel, at most 16, for the systems `talos-…` alone, which need one of `siderolink.api` and
+    /// Kernel parameters, at most 16. Only for the systems `talos-…`, which need one of `siderolink.api` and
     /// `factoryhash`. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub kernel_params: Vec<HostKernelParam>,
 }
 
-/// A parameter of the kernel. Without `value` and `valueFrom` it is a bare word.
+/// A kernel parameter. Without `value` and `valueFrom` it is the bare name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = Rule::new("!(has(self.value) && has(self.valueFrom))").message("set at most one of value and valueFrom"))]
 #[x_kube(validation = Rule::new("!has(self.key) || self.key != 'siderolink.api' || has(self.valueFrom) || (has(self.value) && self.value.matches('^(https?|grpc)://[^/]'))").message("siderolink.api must be a URL of http, https or grpc, such as https://hub.example.com"))]
 #[x_kube(validation = Rule::new("!has(self.key) || self.key != 'factoryhash' || has(self.valueFrom) || (has(self.value) && self.value != '')").message("factoryhash must have a value: set it"))]
 #[serde(rename_all = "camelCase")]
 pub struct HostKernelParam {
-    /// Its name, for example `siderolink.api`.
+    /// Name of the parameter, for example `siderolink.api`.
     #[schemars(length(min = 1, max = 255), regex(pattern = r"^[!-<>-~]+$"))]
     pub key: String,
-    /// Its value, which may be empty. Everybody who may read the object reads it. Default: none. Mutable.
+    /// Value of the parameter; may be empty. Everybody who may read the object can read it. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048), regex(pattern = r"^[^\x00-\x1f\x7f]*$"))]
     pub value: Option<String>,
-    /// Where the value lies in this namespace; a line end behind it is dropped. Default: none. Mutable.
+    /// Reference to the value in a Secret or ConfigMap of this namespace. One line break at its end is dropped.
+    /// Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_from: Option<ValueLocation>,
 }
@@ -170,7 +172,7 @@ pub struct HostInstallStatus {
     /// The highest `spec.install.revision` that counts as performed.
     #[schemars(extend("format" = "int32"))]
     pub revision: i64,
-    /// The last installation. Unset before the first one that a revision asked for.
+    /// The last installation. Unset before a revision asked for the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<LastInstall>,
 }
@@ -188,7 +190,7 @@ pub struct HostInstallRecord {
     /// Whether it was seen to be under way.
     #[serde(default)]
     pub is_seen: bool,
-    /// How it ended. Unset until then.
+    /// How the installation ended. Unset until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<InstallEnd>,
     /// When that was seen, by the operator's clock.

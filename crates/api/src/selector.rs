@@ -13,7 +13,7 @@ pub type Labels = BTreeMap<String, String>;
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("(has(self.matchLabels) && self.matchLabels.size() > 0) || (has(self.matchExpressions) && self.matchExpressions.size() > 0)").message("namespaceSelector has no requirement: set matchLabels or matchExpressions, or namespaces: [\"*\"] for every namespace"))]
 pub struct NamespaceSelector {
-    /// Labels that the namespace has to have, with their values, at most 3. Default: none. Mutable.
+    /// Labels that the namespace must have, at most 3. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     #[schemars(extend("maxProperties" = 3))]
     #[x_kube(validation = Rule::new("self.all(key, key.size() <= 63 && self[key].size() <= 63)").message("keys and values of matchLabels have at most 63 characters"))]
@@ -35,9 +35,9 @@ pub struct LabelRequirement {
         regex(pattern = r"^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$")
     )]
     pub key: String,
-    /// What is required of it: `In`, `NotIn`, `Exists` or `DoesNotExist`. Required. Mutable.
+    /// Operator: `In`, `NotIn`, `Exists` or `DoesNotExist`. Required. Mutable.
     pub operator: LabelOperator,
-    /// The values that `In` and `NotIn` speak of, at most 4. Default: none. Mutable.
+    /// Values for `In` and `NotIn`, at most 4. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 4), inner(length(max = 63), regex(pattern = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")), extend("x-kubernetes-list-type" = "set"))]
     pub values: Vec<String>,
