@@ -186,7 +186,7 @@ pub struct ClusterProviderAccountSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[x_kube(validation = entries_fit())]
-    #[x_kube(validation = Rule::new("self.map(e, has(e.hostIDs) ? e.hostIDs.size() : 0).sum() <= 128").message("the entries list more than 128 hostIDs together: use several accounts of the cluster, or a ProviderAccount in the namespace of the hosts"))]
+    #[x_kube(validation = Rule::new("self.map(e, has(e.hostIDs) ? e.hostIDs.size() : 0).sum() <= 128").message("the entries may not list more than 128 hostIDs together; use several ClusterProviderAccounts, or a ProviderAccount in the namespace of the hosts"))]
     pub allowed_namespaces: Vec<AllowedNamespaces>,
 }
 
@@ -326,13 +326,13 @@ fn bundle_has_long_lines() -> Rule {
     Rule::new(format!(
         "self.size() + self.split('\\n').size() + self.split('\\r').size() - 2 <= {LARGEST_CA_BUNDLE}"
     ))
-    .message("caBundle has too many line breaks: write the certificates in lines of 64 characters that end with a newline alone")
+    .message("caBundle has too many line breaks; write the certificates in lines of 64 characters that end with a newline alone")
 }
 
 /// The rule of a spec that gives the CA bundle in one way.
 fn one_ca_bundle() -> Rule {
     Rule::new("!(has(self.caBundle) && has(self.caBundleRef))")
-        .message("set at most one of spec.caBundle and spec.caBundleRef")
+        .message("set at most one of caBundle and caBundleRef")
 }
 
 /// Observed state of the account. Only the operator writes it.

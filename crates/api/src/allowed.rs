@@ -28,7 +28,7 @@ pub(super) fn entries_fit() -> Rule {
         "self.map(e, (has(e.name) ? e.name.size() : 0) + {namespaces} + {limits} + {selector}).sum() <= {LONGEST_ENTRIES}"
     ))
     .message(&*format!(
-        "the names, labels and limits of the entries have more than {LONGEST_ENTRIES} characters together: select namespaces by a label, or use several accounts of the cluster"
+        "the names, labels and limits of the entries may not have more than {LONGEST_ENTRIES} characters together; select namespaces by a label, or use several ClusterProviderAccounts"
     ))
 }
 

@@ -93,9 +93,9 @@ use std::time::Duration;
         description = "Age of the object."
     )
 )]
-#[x_kube(validation = Rule::new("self == oldSelf").message("a command cannot be changed: delete it, and create another one under another name"))]
-#[x_kube(validation = Rule::new("!has(self.action) || self.action != 'Shutdown' || !has(self.targetRef) || !has(self.targetRef.kind) || self.targetRef.kind != 'DedicatedHost'").message("a DedicatedHost has no Shutdown: use PowerOff").field_path(".action"))]
-#[x_kube(validation = Rule::new("!has(self.escalateAfter) || !has(self.action) || self.action == 'Shutdown'").message("escalateAfter belongs to action Shutdown: take it off"))]
+#[x_kube(validation = Rule::new("self == oldSelf").message("spec is immutable; delete the command, and create one with another name"))]
+#[x_kube(validation = Rule::new("!has(self.action) || self.action != 'Shutdown' || !has(self.targetRef) || !has(self.targetRef.kind) || self.targetRef.kind != 'DedicatedHost'").message("action may not be Shutdown for a DedicatedHost; use PowerOff").field_path(".action"))]
+#[x_kube(validation = Rule::new("!has(self.escalateAfter) || !has(self.action) || self.action == 'Shutdown'").message("escalateAfter may be set with action: Shutdown only; remove it"))]
 #[x_kube(validation = escalates_in_time())]
 #[serde(rename_all = "camelCase")]
 pub struct ServerCommandSpec {
@@ -138,7 +138,7 @@ fn escalates_in_time() -> Rule {
     let rule = format!("duration({after}) < duration({timeout})");
     let rule = guarded(after, &guarded(timeout, &rule));
     Rule::new(format!("!has({after}) || {rule}"))
-        .message("escalateAfter must be shorter than timeout (30m where it is not set)")
+        .message("escalateAfter must be shorter than timeout (default 30m)")
 }
 
 /// What is done to a server or a dedicated host.

@@ -105,8 +105,8 @@ pub const LONGEST_INSTALL_WORD: usize = 32;
         description = "Age of the object."
     )
 )]
-#[kube(validation = Rule::new("self.metadata.name.size() <= 200").message("metadata.name is longer than 200 characters"))]
-#[kube(validation = Rule::new("!has(self.spec.hostID) || !has(oldSelf.spec.hostID) || self.spec.hostID == oldSelf.spec.hostID").message("hostID is immutable: create a new object for another host").field_path(".spec.hostID"))]
+#[kube(validation = Rule::new("self.metadata.name.size() <= 200").message("metadata.name may not be longer than 200 characters"))]
+#[kube(validation = Rule::new("!has(self.spec.hostID) || !has(oldSelf.spec.hostID) || self.spec.hostID == oldSelf.spec.hostID").message("hostID is immutable; create a new object for another host").field_path(".spec.hostID"))]
 #[x_kube(validation = account_stays("object"))]
 #[x_kube(validation = installs_with("os", "the system to install"))]
 #[x_kube(validation = installs_with("sshKeyRef", "an SshKey of this namespace"))]

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub(super) fn texts_fit() -> Rule {
     let (params, script) = (params_size(), script_size());
     Rule::new(format!("{params} + {script} <= {MOST_TEXT}")).message(&*format!(
-        "the texts and names in os.kernelParams and postInstallScript have more than {MOST_TEXT} bytes together: put the long ones into a Secret or a ConfigMap and refer to them (valueFrom)"
+        "the texts and names in os.kernelParams and postInstallScript may not have more than {MOST_TEXT} bytes together; put the long ones into a Secret or a ConfigMap and refer to them (valueFrom)"
     ))
 }
 
@@ -27,19 +27,19 @@ fn image_is_named() -> Rule {
     Rule::new(format!(
         "!{talos} || (has(self.kernelParams) && self.kernelParams.exists_one(p, has(p.key) && p.key in ['siderolink.api', 'factoryhash']))"
     ))
-    .message("this system needs exactly one of the kernel parameters siderolink.api (vanilla image, with the URL of the hub) and factoryhash (factory image): correct kernelParams")
+    .message("kernelParams must have exactly one of siderolink.api (vanilla image, with the URL of the hub) and factoryhash (factory image) for this system; set one")
     .field_path(".kernelParams")
 }
 
 fn image_is_one() -> Rule {
     Rule::new("!has(self.kernelParams) || self.kernelParams.filter(p, has(p.key) && p.key in ['siderolink.api', 'factoryhash']).size() <= 1")
-        .message("siderolink.api and factoryhash name two images: keep one of them, once")
+        .message("kernelParams may not have more than one of siderolink.api and factoryhash; keep one, once")
         .field_path(".kernelParams")
 }
 
 fn factory_stands_alone() -> Rule {
     Rule::new("!has(self.kernelParams) || !self.kernelParams.exists(p, has(p.key) && p.key == 'factoryhash') || self.kernelParams.size() == 1")
-        .message("factoryhash takes no other kernel parameter beside it: put the others into the factory image, and remove them here")
+        .message("factoryhash may not be combined with other kernel parameters; put them into the factory image, and remove them here")
         .field_path(".kernelParams")
 }
 
@@ -56,7 +56,7 @@ pub enum RequestForm {
 /// The system to install, with its settings: exactly one of `id` and `slug` is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = Rule::new("has(self.id) != has(self.slug)").message("set exactly one of id and slug"))]
-#[x_kube(validation = Rule::new("!has(self.slug) || self.slug.lowerAscii() != 'custom-ipxe'").message("custom-ipxe cannot be installed on a dedicated host: choose another system").field_path(".slug"))]
+#[x_kube(validation = Rule::new("!has(self.slug) || self.slug.lowerAscii() != 'custom-ipxe'").message("slug may not be custom-ipxe for a dedicated host; choose another system").field_path(".slug"))]
 #[x_kube(validation = params_are_read())]
 #[x_kube(validation = image_is_named())]
 #[x_kube(validation = image_is_one())]
@@ -88,7 +88,7 @@ pub struct HostSystem {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = Rule::new("!(has(self.value) && has(self.valueFrom))").message("set at most one of value and valueFrom"))]
 #[x_kube(validation = Rule::new("!has(self.key) || self.key != 'siderolink.api' || has(self.valueFrom) || (has(self.value) && self.value.matches('^(https?|grpc)://[^/]'))").message("siderolink.api must be a URL of http, https or grpc, such as https://hub.example.com"))]
-#[x_kube(validation = Rule::new("!has(self.key) || self.key != 'factoryhash' || has(self.valueFrom) || (has(self.value) && self.value != '')").message("factoryhash must have a value: set it"))]
+#[x_kube(validation = Rule::new("!has(self.key) || self.key != 'factoryhash' || has(self.valueFrom) || (has(self.value) && self.value != '')").message("factoryhash must have a value; set it"))]
 #[serde(rename_all = "camelCase")]
 pub struct HostKernelParam {
     /// Name of the parameter, for example `siderolink.api`.

@@ -20,7 +20,7 @@ use std::{collections::BTreeMap, ops::Not};
 pub(super) fn installs_with(field: &str, what: &str) -> Rule {
     Rule::new(format!("!has(self.install) || has(self.{field})"))
         .message(&*format!(
-            "{field} is required with install: set {field} to {what}"
+            "{field} is required with install; set {field} to {what}"
         ))
         .field_path(format!(".{field}"))
         .reason(Reason::FieldValueRequired)

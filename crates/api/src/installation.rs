@@ -38,7 +38,7 @@ pub(super) fn is_of(slug: &str, families: &[&str]) -> String {
 pub(super) fn script_is_run() -> Rule {
     let never = is_of("self.os.slug", &[TALOS, CUSTOM_IPXE]);
     Rule::new(format!("!has(self.postInstallScript) || !{never}"))
-        .message("postInstallScript is not run by the system of os.slug: leave it out, or choose another system")
+        .message("postInstallScript may not be set for the system of os.slug, which runs none; remove it, or choose another system")
         .field_path(".postInstallScript")
 }
 
@@ -71,7 +71,7 @@ pub(super) fn keys_are_installed() -> Rule {
     Rule::new(format!(
         "!has(self.sshKeys) || self.sshKeys.size() == 0 || !{never}"
     ))
-    .message("sshKeys are not installed on the system of os.slug: leave them out, or choose another system")
+    .message("sshKeys may not be set for the system of os.slug, which takes none; remove them, or choose another system")
     .field_path(".sshKeys")
 }
 
@@ -132,7 +132,7 @@ pub(super) fn texts_fit() -> Rule {
         "{keys} + {params} + {system} + {data} + {script} <= {MOST_TEXT}"
     ))
     .message(&*format!(
-        "the texts and names in sshKeys, os, postInstallScript and userData have more than {MOST_TEXT} bytes together: put the long ones into a Secret or a ConfigMap and refer to them (valueFrom), and make SshKey objects of the keys"
+        "the texts and names in sshKeys, os, postInstallScript and userData may not have more than {MOST_TEXT} bytes together; put the long ones into a Secret or a ConfigMap and refer to them (valueFrom), and make SshKey objects of the keys"
     ))
 }
 
@@ -141,7 +141,7 @@ fn hub_is_named() -> Rule {
     Rule::new(format!(
         "!{talos} || (has(self.kernelParams) && self.kernelParams.exists_one(p, has(p.key) && p.key == 'siderolink.api'))"
     ))
-    .message("this system needs the kernel parameter siderolink.api, once: the URL of the hub that its machine joins; add it to kernelParams")
+    .message("kernelParams must have siderolink.api exactly once for this system; set it to the URL of the hub that the server joins")
     .field_path(".kernelParams")
 }
 
@@ -151,7 +151,7 @@ pub(super) fn params_are_read() -> Rule {
     Rule::new(format!(
         "!has(self.slug) || !has(self.kernelParams) || self.kernelParams.size() == 0 || {talos}"
     ))
-    .message("kernelParams are read by the systems talos-… alone: leave them out, or choose such a system")
+    .message("kernelParams may be set for the systems talos-… only; remove them, or choose such a system")
     .field_path(".kernelParams")
 }
 
@@ -159,7 +159,7 @@ fn ipxe_is_where_it_belongs() -> Rule {
     let ipxe = is_of("self.slug", &[CUSTOM_IPXE]);
     Rule::new(format!("{ipxe} == has(self.ipxeScriptURL)"))
         .message(
-            "ipxeScriptURL is needed by the system custom-ipxe and taken by no other: set both or neither",
+            "ipxeScriptURL is required for custom-ipxe and for no other system; set both or neither",
         )
         .field_path(".ipxeScriptURL")
 }
@@ -189,8 +189,8 @@ pub struct OperatingSystem {
     /// rest. A change after the order takes effect at the next re-installation (`install.revision`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
-    #[x_kube(validation = Rule::new("self.all(p, !has(p.target) || self.exists_one(q, has(q.target) && q.target == p.target))").message("two partitions have the same target: change one of them"))]
-    #[x_kube(validation = Rule::new("self.filter(p, !has(p.sizeMB)).size() <= 1").message("more than one partition takes the rest of the disk: set sizeMB of all but one"))]
+    #[x_kube(validation = Rule::new("self.all(p, !has(p.target) || self.exists_one(q, has(q.target) && q.target == p.target))").message("two partitions may not have the same target; change one of them"))]
+    #[x_kube(validation = Rule::new("self.filter(p, !has(p.sizeMB)).size() <= 1").message("only one partition may take the rest of the disk; set sizeMB of all others"))]
     pub partitions: Vec<Partition>,
 
     /// Absolute URL, without user name and password, of the iPXE script that the system `custom-ipxe` boots from.

@@ -80,5 +80,5 @@ pub(super) fn named_is_not_replaced() -> Rule {
     Rule::new(format!(
         "!has(self.externalID) || !(({replaces}) || ({reorders}))"
     ))
-    .message("externalID names the machine, so none is ordered in its place: take off failurePolicy: Replace and externalReleasePolicy: Reorder")
+    .message("failurePolicy: Replace and externalReleasePolicy: Reorder may not be set with externalID; remove them")
 }

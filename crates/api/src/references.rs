@@ -83,7 +83,7 @@ pub(super) fn account_stays(noun: &str) -> Rule {
         "{kind} == {former_kind} && {name} == {former_name}"
     ))
     .message(&*format!(
-        "accountRef is immutable: create a new {noun} instead"
+        "accountRef is immutable; create a new {noun} instead"
     ))
     .field_path(".accountRef")
 }

@@ -27,7 +27,7 @@ pub struct ReleaseLimit {
     #[schemars(range(min = 1, max = 100))]
     pub max_releases: i32,
     /// Length of the window in which releases are counted: a duration such as `1h`, from 1m to 168h. Required. Mutable.
-    #[x_kube(validation = kube_core::Rule::new(from_to("1m", "168h")).message("spec.releaseLimit.window must be from 1m to 168h"))]
+    #[x_kube(validation = kube_core::Rule::new(from_to("1m", "168h")).message("releaseLimit.window must be from 1m to 168h"))]
     pub window: Interval,
 }
 

@@ -27,7 +27,7 @@ pub struct RootPassword {
     /// never. Mutable until the Secret is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Interval")]
-    #[x_kube(validation = Rule::new(from_to("10s", "720h")).message("rootPassword.ttl must be from 10s to 720h: leave it out to keep the Secret"))]
+    #[x_kube(validation = Rule::new(from_to("10s", "720h")).message("rootPassword.ttl must be from 10s to 720h; remove it to keep the Secret"))]
     pub ttl: Option<Interval>,
 }
 
@@ -196,11 +196,11 @@ pub(super) fn only_windows_has_one() -> Rule {
     Rule::new(
         "!has(self.rootPassword) || (has(self.os) && (!has(self.os.slug) || self.os.slug.lowerAscii().startsWith('win')))",
     )
-    .message("rootPassword: only Windows has one (os.slug begins with win): take rootPassword out")
+    .message("rootPassword may be set for Windows only (os.slug starts with win); remove rootPassword")
 }
 
 /// The rule of a spec: two contents do not fit into one Secret.
 pub(super) fn has_a_secret_of_its_own() -> Rule {
     Rule::new("!has(self.rootPassword) || !has(self.rootPassword.secretRef) || !has(self.rootPassword.secretRef.name) || !has(self.outputs) || !has(self.outputs.secretRef) || !has(self.outputs.secretRef.name) || self.outputs.secretRef.name != self.rootPassword.secretRef.name")
-        .message("rootPassword.secretRef and outputs.secretRef name the same Secret: give each one of its own")
+        .message("rootPassword.secretRef and outputs.secretRef may not name the same Secret; name two")
 }

@@ -148,8 +148,8 @@ pub const MOST_REPLACED: usize = 10;
         description = "Age of the object."
     )
 )]
-#[kube(validation = Rule::new("self.metadata.name.size() <= 200").message("metadata.name is longer than 200 characters"))]
-#[kube(validation = Rule::new("has(self.spec.hostname) || !self.metadata.name.matches('[^.]{64}')").message("metadata.name is no host name, a part of it is longer than 63 characters: set spec.hostname"))]
+#[kube(validation = Rule::new("self.metadata.name.size() <= 200").message("metadata.name may not be longer than 200 characters"))]
+#[kube(validation = Rule::new("has(self.spec.hostname) || !self.metadata.name.matches('[^.]{64}')").message("metadata.name is not a valid host name, as a part has more than 63 characters; set spec.hostname"))]
 #[kube(validation = until_ordered("location", &stays_or_is_shown("location")))]
 #[kube(validation = until_ordered("instanceType", &stays_or_is_shown("instanceType")))]
 #[kube(validation = until_ordered("contractID", "(has(self.spec.contractID) ? self.spec.contractID : '') == (has(oldSelf.spec.contractID) ? oldSelf.spec.contractID : '')"))]
@@ -233,7 +233,7 @@ pub struct BareMetalServerSpec {
         inner(length(min = 1, max = 64), regex(pattern = r"^[A-Za-z0-9_:-]{1,64}$"))
     )]
     #[x_kube(merge_strategy = ListMerge::Set)]
-    #[x_kube(validation = Rule::new("self.all(t, !t.startsWith('fmo-'))").message("tags must not begin with the reserved prefix fmo-"))]
+    #[x_kube(validation = Rule::new("self.all(t, !t.startsWith('fmo-'))").message("tags may not start with the reserved prefix fmo-"))]
     pub tags: Vec<String>,
 
     /// `Additive` removes only tags that this object added. `Exact` removes every tag that is not listed in `tags`,
@@ -362,7 +362,7 @@ fn machine_stays() -> Rule {
     let (now, before) = (id("self"), id("oldSelf"));
     let is_shown = "(has(self.status) && has(self.status.uuid) && has(self.spec.externalID) && self.spec.externalID.lowerAscii() == self.status.uuid.lowerAscii())";
     Rule::new(format!("{now} == {before} || {is_shown} || {UNORDERED}"))
-        .message("externalID cannot change while an order is open or the machine is there: set it back to its present value, in the manifest too; to give the machine up, delete the object with deletionPolicy Retain")
+        .message("externalID may not change while an order is open or the server exists; set it back to its present value, also in the manifest; to give up the server, delete the object with deletionPolicy: Retain")
         .field_path(".spec.externalID")
 }
 
@@ -380,7 +380,7 @@ fn orders_with(field: &str) -> Rule {
         "has(self.{field}) || has(self.externalID) || (has(self.managementPolicy) && self.managementPolicy == 'ObserveOnly')"
     ))
     .message(&*format!(
-        "{field} is required to order a server: set {field}, or externalID (or managementPolicy: ObserveOnly) for an existing server"
+        "{field} is required to order a server; set {field}, or externalID (or managementPolicy: ObserveOnly) for an existing server"
     ))
     .field_path(format!(".{field}"))
     .reason(Reason::FieldValueRequired)
@@ -391,7 +391,7 @@ fn orders_with(field: &str) -> Rule {
 fn until_ordered(field: &str, same: &str) -> Rule {
     Rule::new(format!("{same} || {UNORDERED}"))
         .message(&*format!(
-            "{field} cannot change while an order is open or the machine exists, which stays as it is: set {field} back to its present value, in the manifest too, and create a new server for another one"
+            "{field} may not change while an order is open or the server exists; set it back to its present value, also in the manifest, and create a new object for another server"
         ))
         .field_path(format!(".spec.{field}"))
 }

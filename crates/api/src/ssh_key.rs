@@ -86,9 +86,9 @@ pub struct SshKeySpec {
     /// characters. Never a private key. Required. Immutable; for another key, create a new SshKey and name it in the
     /// servers.
     #[schemars(length(min = 1, max = 4096))]
-    #[x_kube(validation = Rule::new("!self.contains('PRIVATE KEY')").message("publicKey is a private key: give the public one, from the file that ends in .pub, and make a new pair if others could read this"))]
-    #[x_kube(validation = Rule::new(r"self.contains('PRIVATE KEY') || self.matches(r'^(ssh|ecdsa|sk-ssh|sk-ecdsa)-[A-Za-z0-9@.-]+ +AAAA[A-Za-z0-9+/]+={0,2}( +[^\r\n]*)?\n?$')").message("publicKey is not one line in OpenSSH form without options: algorithm, key, comment"))]
-    #[x_kube(validation = Rule::new("self == oldSelf").message("publicKey is immutable: create a new SshKey, and name it in the servers"))]
+    #[x_kube(validation = Rule::new("!self.contains('PRIVATE KEY')").message("publicKey may not be a private key; set the public one, from the file that ends in .pub, and make a new pair if others could read this"))]
+    #[x_kube(validation = Rule::new(r"self.contains('PRIVATE KEY') || self.matches(r'^(ssh|ecdsa|sk-ssh|sk-ecdsa)-[A-Za-z0-9@.-]+ +AAAA[A-Za-z0-9+/]+={0,2}( +[^\r\n]*)?\n?$')").message("publicKey must be one line in OpenSSH format without options: algorithm, key, comment"))]
+    #[x_kube(validation = Rule::new("self == oldSelf").message("publicKey is immutable; create a new SshKey, and name it in the servers"))]
     pub public_key: String,
 
     /// What happens to the stored key when the object is deleted: `Delete` or `Retain`. The deletion does not wait for

@@ -79,9 +79,9 @@ use serde::{Deserialize, Serialize};
         description = "Age of the object."
     )
 )]
-#[kube(validation = Rule::new("has(self.spec.tag) || self.metadata.name.matches('^[A-Za-z0-9_:-]{1,64}$')").message("metadata.name is no tag: set spec.tag to one of letters, digits, _, : and -, at most 64"))]
-#[kube(validation = Rule::new("!(has(self.spec.tag) ? self.spec.tag : self.metadata.name).startsWith('fmo-')").message("the prefix fmo- is reserved for the operator's own tags: set spec.tag to another one"))]
-#[kube(validation = Rule::new("(has(self.spec.tag) ? self.spec.tag : self.metadata.name) == (has(oldSelf.spec.tag) ? oldSelf.spec.tag : self.metadata.name) || (has(self.spec.renamePolicy) && self.spec.renamePolicy == 'Rename')").message("the tag can change only with renamePolicy: Rename").field_path(".spec.tag"))]
+#[kube(validation = Rule::new("has(self.spec.tag) || self.metadata.name.matches('^[A-Za-z0-9_:-]{1,64}$')").message("metadata.name is not a valid tag; set spec.tag to letters, digits, _, : and -, at most 64"))]
+#[kube(validation = Rule::new("!(has(self.spec.tag) ? self.spec.tag : self.metadata.name).startsWith('fmo-')").message("tag may not start with fmo-, which is reserved for the operator; set spec.tag to another one"))]
+#[kube(validation = Rule::new("(has(self.spec.tag) ? self.spec.tag : self.metadata.name) == (has(oldSelf.spec.tag) ? oldSelf.spec.tag : self.metadata.name) || (has(self.spec.renamePolicy) && self.spec.renamePolicy == 'Rename')").message("tag may change with renamePolicy: Rename only").field_path(".spec.tag"))]
 #[x_kube(validation = account_stays("tag"))]
 #[serde(rename_all = "camelCase")]
 pub struct ServerTagSpec {

@@ -97,7 +97,7 @@ pub const MARK_START: &str = "[fmo-";
     )
 )]
 #[x_kube(validation = account_stays("whitelist"))]
-#[x_kube(validation = Rule::new("!has(self.apiKeyID) || !has(oldSelf.apiKeyID) || self.apiKeyID == oldSelf.apiKeyID").message("apiKeyID is immutable: create a new whitelist instead").field_path(".apiKeyID"))]
+#[x_kube(validation = Rule::new("!has(self.apiKeyID) || !has(oldSelf.apiKeyID) || self.apiKeyID == oldSelf.apiKeyID").message("apiKeyID is immutable; create a new whitelist instead").field_path(".apiKeyID"))]
 #[serde(rename_all = "camelCase")]
 pub struct IpWhitelistSpec {
     /// Account through which the whitelist is changed. A ClusterProviderAccount serves whitelists in the operator's own
@@ -161,7 +161,7 @@ pub struct WhitelistEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 43))]
     #[x_kube(validation = Rule::new("isCIDR(self)").message("cidr must be a network in CIDR notation, such as 192.0.2.0/24 or 2001:db8::/32, or 192.0.2.7/32 for one address"))]
-    #[x_kube(validation = Rule::new("!isCIDR(self) || cidr(self).masked() == cidr(self)").message("cidr has bits outside of its prefix: write the network's own address, such as 192.0.2.0/24 for 192.0.2.7/24, or 192.0.2.7/32 for that address alone"))]
+    #[x_kube(validation = Rule::new("!isCIDR(self) || cidr(self).masked() == cidr(self)").message("cidr may not have bits outside of its prefix; write the network's own address, such as 192.0.2.0/24 for 192.0.2.7/24, or 192.0.2.7/32 for that address alone"))]
     pub cidr: Option<String>,
     /// First address of a range. Set together with `end`, and instead of `cidr`. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -177,7 +177,7 @@ pub struct WhitelistEntry {
     /// characters. The operator appends its marker. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = LONGEST_COMMENT), regex(pattern = r"^[!-~]+( [!-~]+)*$"))]
-    #[x_kube(validation = Rule::new("!self.contains('[fmo-')").message("comment must not contain [fmo-, which begins the operator's own mark"))]
+    #[x_kube(validation = Rule::new("!self.contains('[fmo-')").message("comment may not contain [fmo-, which starts the operator's own marker"))]
     pub comment: Option<String>,
     /// Whether the provider applies the entry. Default: true. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
