@@ -103,6 +103,7 @@ fn read() -> Result<Vec<Value>, QuickstartError> {
     files.retain(|path| {
         path.extension()
             .is_some_and(|extension| extension == "yaml")
+            && !path.ends_with("kustomization.yaml")
     });
     files.sort();
     let mut objects = Vec::new();
