@@ -66,7 +66,7 @@ pub enum NoKey {
     OtherAlgorithm,
     /// Anything else.
     #[error(
-        "is not a public key in OpenSSH form; put algorithm, key and comment there, as ssh-keygen writes them"
+        "is no public key in OpenSSH form; put algorithm, key and comment there, as ssh-keygen writes them"
     )]
     Unreadable,
 }

@@ -264,7 +264,7 @@ fn beside(facts: &Facts, candidate: &Candidate) -> Said {
         }
         Some(Tried::Refused(refusal)) => {
             let text = format!(
-                "The hosting API rejects the {key} ({refusal}); {STAYS}; {again}. Put a valid API key there"
+                "The hosting API rejects the {key}; {refusal}; {STAYS}; {again}. Put a valid API key there"
             );
             (Some(false), Reason::KeyRejected, text)
         }

@@ -156,7 +156,7 @@ pub(super) fn of_key(facts: &Facts, identity: Identity) -> Option<Cause> {
             false => "the API key in",
         };
         let text = format!(
-            "The hosting API rejects {which} {} ({refusal}). Put a valid API key into {entry:?} there ({again}); this one is retried at growing intervals of at most {}",
+            "The hosting API rejects {which} {}; {refusal}. Put a valid API key into {entry:?} there ({again}); this one is retried at growing intervals of at most {}",
             facts.secret_name(),
             Interval(LONGEST_PROBE_PAUSE),
         );

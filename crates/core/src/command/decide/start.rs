@@ -218,7 +218,7 @@ fn stands_ready(facts: &Facts, target: &Target) -> Result<(), Cause> {
     }
     if policies.management_policy == Some(ManagementPolicy::ObserveOnly) {
         let message = format!(
-            "managementPolicy of {name} is ObserveOnly; the command is not sent. Delete this command, or set spec.managementPolicy to Full there"
+            "{name} has managementPolicy ObserveOnly; the command is not sent. Delete this command, or set spec.managementPolicy to Full there"
         );
         return Err(Cause::needs_person(Reason::ObserveOnly, message));
     }
