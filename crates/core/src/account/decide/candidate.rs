@@ -271,9 +271,7 @@ fn beside(facts: &Facts, candidate: &Candidate) -> Said {
         Some(Tried::ShowsNone) => {
             let remedy = match situation(facts) {
                 Some(asked) => facts.acknowledgements().remedy(&asked),
-                None => {
-                    "first set spec.suspend to true (this message then names a token)".to_owned()
-                }
+                None => "first set spec.suspend to true to get a token".to_owned(),
             };
             let or = format!(", or, to give those servers up, {remedy}");
             let text = format!(

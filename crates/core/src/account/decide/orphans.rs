@@ -102,7 +102,7 @@ fn how_to_adopt(facts: &Facts, one: &str) -> String {
             format!("To adopt {one}, create a BareMetalServer with its UUID in spec.externalID")
         }
         AccountKind::ClusterProviderAccount => format!(
-            "To adopt {one}, remove its fmo- tags there and set spec.externalID (needs allowAdoption of the namespace's entry)"
+            "To adopt {one}, remove its fmo- tags there and set spec.externalID (needs allowAdoption)"
         ),
     }
 }

@@ -96,7 +96,7 @@ pub(super) fn held(
             let named: Vec<String> = ids
                 .iter()
                 .take(MOST_NAMED)
-                .map(|id| format!("entry {id}"))
+                .map(ToString::to_string)
                 .collect();
             let more = match ids.len().saturating_sub(MOST_NAMED) {
                 0 => String::new(),
@@ -105,7 +105,7 @@ pub(super) fn held(
             (
                 Reason::OwnershipConflict,
                 format!(
-                    "The entryPolicy Exact would remove entries of another IpWhitelist; {}{more} have its tag in their comments, maybe from another cluster",
+                    "The entryPolicy Exact would remove entries of another IpWhitelist; its tag (maybe from another cluster) is on entry {}{more}",
                     named.join(", ")
                 ),
                 "Remove that object or these entries, or use entryPolicy Additive".to_owned(),
