@@ -132,7 +132,10 @@ async fn a_suspended_account_stops_everything_through_it() {
         "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerTag", "metadata": {"name": "team"}, "spec": {},
     }))
     .await;
-    let words = ["spec.suspend of ProviderAccount", "set it to false there"];
+    let words = [
+        "spec.suspend of ProviderAccount",
+        "set spec.suspend of the account to false",
+    ];
     tokio::join!(
         blocked(&world, "running", "Suspended", &words),
         suspended(&world, "waiting", &words),
