@@ -78,13 +78,13 @@ pub fn is_sole(object: &Facts, record: &Server) -> bool {
 pub fn against_reinstall(fresh: &Facts, record: &Server) -> Option<String> {
     let id = &record.id;
     if !is_sole(fresh, record) || marks::is_retained(record) {
-        let why = format!("machine {id} does not bear the tag of this object alone");
+        let why = format!("server {id} has not the order tag of this object alone");
         return Some(why);
     }
     match &record.status {
         ServerStatus::Delivered => None,
         other => Some(format!(
-            "the provider says of machine {id}: {}",
+            "server {id} is {:?}",
             other.as_str()
         )),
     }

@@ -40,12 +40,12 @@ pub fn before(known: &InstallHistory, commands: &[Command], now: i64) -> Before 
     if let Some(other) = listed::running(commands, &[], now) {
         let other = other.id.as_str();
         return Before::Busy(format!(
-            "machine {machine} is being installed by another request, command {other}"
+            "command {other} already installs server {machine}"
         ));
     }
     let Some(noted) = listed::noted(commands, now) else {
         return Before::Busy(format!(
-            "machine {machine} has had more re-installations within a minute than can be noted"
+            "server {machine} had more re-installations within a minute than the record can hold"
         ));
     };
     let last = known.last.as_ref();
@@ -57,7 +57,7 @@ pub fn before(known: &InstallHistory, commands: &[Command], now: i64) -> Before 
     }
     let ids = strange.iter().map(|command| command.id.as_str());
     let why = format!(
-        "the machine was installed again by {}, which this object knows nothing of: by somebody else, or by an operator whose record is lost",
+        "commands without a record here re-installed the server: {}",
         wording::listed(ids)
     );
     Before::Repeated(noted, why)
@@ -102,7 +102,7 @@ pub fn status(fresh: &Facts, install: InstallHistory) -> BareMetalServerStatus {
     let mut draft = Draft::unchanged(fresh);
     let send_by = install.last.as_ref().map_or(0, |last| last.intent.send_by);
     let message = format!(
-        "machine {} is about to be installed again; the request is sent at {} at the latest, or not at all",
+        "Re-installing server {}; the request is sent at {} at the latest, or not at all",
         install.machine,
         moment(send_by)
     );
