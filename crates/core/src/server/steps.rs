@@ -216,9 +216,9 @@ fn of_order(
             })
         }
         Some(OrderOutcome::Created) if is_new => Some(match found(was, order) {
-            Step::Adopted => Step::Adopted.news(format!(
-                "Adopted existing server {uuid} with tag {tag}"
-            )),
+            Step::Adopted => {
+                Step::Adopted.news(format!("Adopted existing server {uuid} with tag {tag}"))
+            }
             Step::Ordered => {
                 let kind = next.instance_type.as_deref().unwrap_or_default();
                 let place = next.location.as_deref().unwrap_or_default();
@@ -226,9 +226,7 @@ fn of_order(
                     "Ordered server {uuid}: {kind} at {place}, with tag {tag}"
                 ))
             }
-            _ => Step::FoundByTag.news(format!(
-                "Found server {uuid} by tag {tag} of the order"
-            )),
+            _ => Step::FoundByTag.news(format!("Found server {uuid} by tag {tag} of the order")),
         }),
         Some(OrderOutcome::Refused) if is_new => {
             let why = order.message.as_deref().unwrap_or("no reason given");

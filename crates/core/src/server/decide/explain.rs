@@ -144,10 +144,9 @@ pub fn said(facts: &Facts, view: &View, wait: &Wait) -> Said {
                 afterwards(facts)
             ),
         ),
-        Why::ListIncomplete if is_sought(facts) => asked(
-            facts,
-            "lists show no server that identifies the account",
-        ),
+        Why::ListIncomplete if is_sought(facts) => {
+            asked(facts, "lists show no server that identifies the account")
+        }
         Why::ListIncomplete => plain(Cause::missing(
             Reason::WaitingForListing,
             format!(
@@ -179,10 +178,9 @@ pub fn said(facts: &Facts, view: &View, wait: &Wait) -> Said {
             }
         }
         Why::ServerExists => exists(facts, view),
-        Why::ServerNotFound(server) => needs(
-            Reason::ServerNotFound,
-            named_not_found(&uuid(server), idle),
-        ),
+        Why::ServerNotFound(server) => {
+            needs(Reason::ServerNotFound, named_not_found(&uuid(server), idle))
+        }
         Why::NotLive(server, State::Failed) => needs(
             Reason::ProvisioningFailed,
             format!(
@@ -295,7 +293,9 @@ fn asked(facts: &Facts, against: &str) -> Said {
     };
     let left = left(facts);
     let text = match left.is_empty() {
-        true => format!("{what}; {against}. Nothing is ordered; if this object has no server there, {remedy}"),
+        true => format!(
+            "{what}; {against}. Nothing is ordered; if this object has no server there, {remedy}"
+        ),
         false => format!(
             "Servers of an earlier {}/{} are live and billed: {}. Release them at the provider; or, to keep them and delete only this object, {remedy}",
             facts.namespace(),

@@ -83,10 +83,7 @@ pub fn against_reinstall(fresh: &Facts, record: &Server) -> Option<String> {
     }
     match &record.status {
         ServerStatus::Delivered => None,
-        other => Some(format!(
-            "server {id} is {:?}",
-            other.as_str()
-        )),
+        other => Some(format!("server {id} is {:?}", other.as_str())),
     }
 }
 

@@ -436,7 +436,11 @@ impl Differences {
             }
         };
         let all = [self.lasting, self.install].concat().join("; ");
-        Some((false, Reason::PendingChanges, format!("Not applied: {all}. {next}")))
+        Some((
+            false,
+            Reason::PendingChanges,
+            format!("Not applied: {all}. {next}"),
+        ))
     }
 }
 
@@ -489,6 +493,11 @@ fn differences(facts: &Facts, record: Option<&OrderRecord>, server: &Server) -> 
         found.install.push(match spec.hostname {
             Some(_) => differs("spec.hostname", wanted, shown),
             // An adopted server has the name of another object.
+            None if !shown.is_empty() => format!(
+                "{}: set spec.hostname to {}",
+                differs("the host name (spec.hostname is not set)", wanted, shown),
+                cut(shown)
+            ),
             None => differs("the host name (spec.hostname is not set)", wanted, shown),
         });
     }

@@ -322,7 +322,9 @@ fn delayed(facts: &Facts, server: &Arc<Server>, due: i64) -> Decision {
     let when = match facts.now.wall < due {
         true => format!("at {}", Timestamp::from_second(due).unwrap_or_default()),
         // The moment that was told is over, by a clock that is not believed.
-        false => "after its delay; the operator's clock was set forward, which does not count".to_owned(),
+        false => {
+            "after its delay; the operator's clock was set forward, which does not count".to_owned()
+        }
     };
     let text = format!(
         "Server {} is released {when}; it is billed until then. To release it now, {}; to keep it and delete only this object, {}",

@@ -51,9 +51,11 @@ fn all(facts: &Facts) -> impl Iterator<Item = (Option<&str>, &Limits)> {
 /// All that they refuse, in one message.
 fn against(facts: &Facts, refused: impl Fn(&Limits) -> Vec<Refusal>) -> Option<Cause> {
     let found = all(facts).map(|(entry, limits)| (entry, refused(limits)));
-    let found: Vec<(Option<&str>, Vec<Refusal>)> = found
-        .filter(|(_, refusals)| !refusals.is_empty())
-        .collect();
+    let found: Vec<(Option<&str>, Vec<Refusal>)> =
+        found.filter(|(_, refusals)| !refusals.is_empty()).collect();
+    if found.is_empty() {
+        return None;
+    }
     let fields = found.iter().flat_map(|(_, refusals)| refusals);
     let fields = listed(fields.map(|refusal| refusal.field.as_str()));
     let allowed: Vec<String> = found
@@ -64,7 +66,7 @@ fn against(facts: &Facts, refused: impl Fn(&Limits) -> Vec<Refusal>) -> Option<C
         "Not allowed: {fields}; {}. Change the spec, or have the limits changed",
         allowed.join(", ")
     );
-    (!found.is_empty()).then(|| Cause::needs_person(Reason::NotAllowed, text))
+    Some(Cause::needs_person(Reason::NotAllowed, text))
 }
 
 /// A field of the spec, the field of the limits that stands against it, and what is allowed.

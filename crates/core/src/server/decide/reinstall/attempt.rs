@@ -39,9 +39,7 @@ pub fn before(known: &InstallHistory, commands: &[Command], now: i64) -> Before 
     let machine = &known.machine;
     if let Some(other) = listed::running(commands, &[], now) {
         let other = other.id.as_str();
-        return Before::Busy(format!(
-            "command {other} already installs server {machine}"
-        ));
+        return Before::Busy(format!("command {other} already installs server {machine}"));
     }
     let Some(noted) = listed::noted(commands, now) else {
         return Before::Busy(format!(

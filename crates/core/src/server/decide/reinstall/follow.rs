@@ -61,9 +61,7 @@ fn end(facts: &Facts, record: &InstallRecord) -> Option<(InstallEnd, Option<Stri
     let view = facts.account.usable(Purpose::End).ok()?;
     let unknown = |why: String| Some((InstallEnd::Unknown, Some(why)));
     if !leads_to(view, Some(&record.intent.account)) {
-        return unknown(
-            "the account changed since it was sent, so its end is not visible".into(),
-        );
+        return unknown("the account changed since it was sent, so its end is not visible".into());
     }
     let search = facts.memory.install.search.as_ref();
     let search = search.filter(|search| search.attempt == record.intent.attempt)?;
@@ -71,9 +69,7 @@ fn end(facts: &Facts, record: &InstallRecord) -> Option<(InstallEnd, Option<Stri
         return None;
     }
     if let Some(ids) = &search.several {
-        return unknown(format!(
-            "several commands of that time match: {ids}"
-        ));
+        return unknown(format!("several commands of that time match: {ids}"));
     }
     let begins = search.begins(is_own(facts, record), view.times.send_window);
     if search.is_over(begins, view.times.absence_grace_period) {

@@ -196,9 +196,7 @@ fn ended(last: &InstallRecord) -> Reinstallation {
     );
     match last.end {
         Some(InstallEnd::Failed) => {
-            let message = format!(
-                "Re-installation {wished} of server {machine} failed. {next}"
-            );
+            let message = format!("Re-installation {wished} of server {machine} failed. {next}");
             found.cause = Some(Cause::needs_person(Reason::ReinstallFailed, message));
         }
         Some(InstallEnd::TimedOut) => {

@@ -181,7 +181,8 @@ fn said(
         }
         Some(Obstacle::Held(why)) => why.clone(),
         Some(Obstacle::Reinstalling) => {
-            "the server is being re-installed and gets another one, which is requested then".to_owned()
+            "the server is being re-installed and gets another one, which is requested then"
+                .to_owned()
         }
         Some(Obstacle::Account(why)) => format!("the account cannot be used. {why}"),
         Some(Obstacle::Absent) => format!("the provider shows none; {again}"),

@@ -198,9 +198,10 @@ fn the_message_says_what_is_live_and_what_to_do() {
     let asked = case.clone().written().0.status().pending_acknowledgements;
     assert_eq!(asked[0].subject, format!("next to {one}, {other}"));
     for words in [
-        &format!("2 servers of an earlier shop/web are live and billed: {one}, {other}"),
+        "2 servers of an earlier shop/web are live and billed; nothing is ordered",
+        &format!("{one}, {other}"),
         &format!("set spec.externalID to {one}"),
-        "once they are released",
+        "Once they are released",
         "every 2m",
     ] {
         assert!(message.contains(words), "{words:?} is not in {message:?}");

@@ -742,7 +742,7 @@ fn a_deleted_object_names_the_server_that_it_left() {
     let decision = restored().decide();
     let text = message(&decision);
     let token = restored().written().pending(AssumeAbsent).unwrap();
-    for word in [&uuid(1), "release them", "keep them", &token] {
+    for word in [&uuid(1), "Release them", "keep them", &token] {
         assert!(text.contains(word), "{word}: {text}");
     }
     assert_ne!(
@@ -761,7 +761,7 @@ fn a_deleted_object_names_the_server_that_it_left() {
         own().spec(|s| s.management_policy = Some(api::server::ManagementPolicy::ObserveOnly)),
     ] {
         let text = message(&held.decide());
-        for word in [&uuid(1), "to release it, set", "to keep it"] {
+        for word in [&uuid(1), "To release it, set", "to keep it"] {
             assert!(text.contains(word), "{word}: {text}");
         }
     }

@@ -190,7 +190,7 @@ fn nothing_is_asked_while_it_must_not_be_and_people_are_told_why() {
             wanted().blocked(Reason::KeyRejected),
             "the account cannot be used",
         ),
-        (reinstalled, "being installed again"),
+        (reinstalled, "being re-installed"),
     ] {
         assert_eq!(step(&case), "none", "{words}");
         let told = said(&case);
