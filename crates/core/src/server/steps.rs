@@ -119,10 +119,7 @@ fn reinstalled(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> 
     };
     let intent = &now.intent;
     let was = of(before).filter(|was| was.intent.attempt == intent.attempt);
-    let what = format!(
-        "server {} (spec.install.revision {})",
-        intent.machine, intent.revision
-    );
+    let what = format!("server {} (revision {})", intent.machine, intent.revision);
     let sight = |record: &InstallRecord| (record.is_taken(), record.end);
     let was = was.as_ref().map_or((false, None), sight);
     let mut news = installed(&what, was, sight(&now));
@@ -217,21 +214,23 @@ fn of_order(
         }
         Some(OrderOutcome::Created) if is_new => Some(match found(was, order) {
             Step::Adopted => {
-                Step::Adopted.news(format!("Adopted existing server {uuid} with tag {tag}"))
+                Step::Adopted.news(format!("Adopted existing server {uuid}; it has tag {tag}"))
             }
             Step::Ordered => {
                 let kind = next.instance_type.as_deref().unwrap_or_default();
                 let place = next.location.as_deref().unwrap_or_default();
                 Step::Ordered.news(format!(
-                    "Ordered server {uuid}: {kind} at {place}, with tag {tag}"
+                    "Ordered server {uuid}; {kind} at {place}, with tag {tag}"
                 ))
             }
-            _ => Step::FoundByTag.news(format!("Found server {uuid} by tag {tag} of the order")),
+            _ => Step::FoundByTag.news(format!(
+                "Found server {uuid} of the order; it has tag {tag}"
+            )),
         }),
         Some(OrderOutcome::Refused) if is_new => {
             let why = order.message.as_deref().unwrap_or("no reason given");
             Some(Step::Refused.news(format!(
-                "The provider refused the order and created no server (tag {tag}): {why}"
+                "The provider refused the order; no server was created for tag {tag}: {why}"
             )))
         }
         _ => None,

@@ -283,7 +283,7 @@ fn asked(facts: &Facts, against: &str) -> Said {
     let (reason, what) = match recorded {
         Some(server) if is_shown(facts) => (
             Reason::OutcomeUnknown,
-            format!("Server {server} has ended, another may be ordered"),
+            format!("Server {server} has ended; another one may have been ordered"),
         ),
         Some(server) => (
             Reason::ServerNotFound,
@@ -297,7 +297,7 @@ fn asked(facts: &Facts, against: &str) -> Said {
             "{what}; {against}. Nothing is ordered; if this object has no server there, {remedy}"
         ),
         false => format!(
-            "Servers of an earlier {}/{} are live and billed: {}. Release them at the provider; or, to keep them and delete only this object, {remedy}",
+            "Servers of an earlier {}/{} are live and billed; {}. Release them at the provider; or, to keep them and delete only this object, {remedy}",
             facts.namespace(),
             facts.name(),
             listed(left.iter().map(String::as_str)),

@@ -439,7 +439,7 @@ impl Differences {
         Some((
             false,
             Reason::PendingChanges,
-            format!("Not applied: {all}. {next}"),
+            format!("The spec differs from the server; {all}. {next}"),
         ))
     }
 }

@@ -301,7 +301,7 @@ fn over_release_limit(facts: &Facts, server: &Server) -> Option<Cause> {
         return None;
     }
     let text = format!(
-        "Release limit of this namespace reached: {} within {}; server {} stays and is billed (spec.releaseLimit of the account). To keep it and delete only this object, {}; or acknowledge more releases, see status.pendingAcknowledgements of the account",
+        "Release limit of this namespace reached: {} within {}; server {} stays and is billed. To keep it and delete only this object, {}; to release more, see status.pendingAcknowledgements of the account (spec.releaseLimit)",
         limit.max_releases,
         limit.window,
         server.id,

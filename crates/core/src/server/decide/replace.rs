@@ -263,14 +263,14 @@ fn spent<'a>(uuids: impl IntoIterator<Item = &'a str>, row: usize) -> String {
 
 /// How an object stands whose machine is over.
 pub fn cause(facts: &Facts, server: &Server) -> Cause {
+    let why = match said(facts, server).as_str() {
+        "" => String::new(),
+        said => format!("; it says{said}"),
+    };
     let (reason, what) = match server.status {
         ServerStatus::Failed => (
             Reason::ProvisioningFailed,
-            format!(
-                "The provider could not deliver server {}{}",
-                server.id,
-                said(facts, server)
-            ),
+            format!("The provider could not deliver server {}{why}", server.id),
         ),
         _ => (
             Reason::ReleasedExternally,

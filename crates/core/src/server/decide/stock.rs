@@ -142,7 +142,7 @@ pub(super) fn cause(facts: &Facts, first: &Candidate<'_>, lack: Lack) -> Cause {
                 format!("servers on contract {id}")
             });
             let text = format!(
-                "No quota left for {kind} at {place}: {usage} of {quota} {pool}{follows}. Ask the provider for a higher quota, or delete a server of this type there"
+                "No quota left for {kind} at {place}; {usage} of {quota} {pool}{follows}. Ask the provider for a higher quota, or delete a server of this type there"
             );
             Cause::waits(Reason::QuotaExceeded, text)
         }

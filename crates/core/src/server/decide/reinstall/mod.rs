@@ -201,7 +201,7 @@ fn ended(last: &InstallRecord) -> Reinstallation {
         }
         Some(InstallEnd::TimedOut) => {
             let message = format!(
-                "Re-installation {wished} of server {machine} timed out (spec.provisioning.timeout). {next}"
+                "Re-installation {wished} of server {machine} timed out; it exceeded spec.provisioning.timeout. {next}"
             );
             found.cause = Some(Cause::needs_person(Reason::ReinstallFailed, message));
         }
@@ -284,7 +284,10 @@ pub fn condition(facts: &Facts, found: &Reinstallation, differences: &[String]) 
     of(
         false,
         Reason::PendingChanges,
-        format!("Not installed: {}. {consent}", differences.join("; ")),
+        format!(
+            "The spec differs from what is installed; {}. {consent}",
+            differences.join("; ")
+        ),
     )
 }
 

@@ -149,7 +149,7 @@ fn stored(
         Some(_) => format!(
             "Secret {secret} is deleted (spec.rootPassword.ttl); it had the root password of server {machine}"
         ),
-        None => format!("Root password of server {machine} is in Secret {secret}"),
+        None => format!("Root password is stored in Secret {secret}; it is of server {machine}"),
     };
     if let Some(overdue) = overdue {
         text += &overdue;
