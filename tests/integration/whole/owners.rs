@@ -55,8 +55,8 @@ async fn server_exists(world: &World, name: &str, uuid: &str) {
     // Only of a single server; where there were more before, the other token was another one.
     let adopt = asked(world, name, "Adopt").await;
     let another = asked(world, name, "OrderAnother").await;
-    let to_adopt = format!("To adopt it, set {ACKNOWLEDGE} to {adopt}");
-    let to_order = format!("To order another one now, set {ACKNOWLEDGE} to {another}");
+    let to_adopt = format!("To adopt {uuid}, set {ACKNOWLEDGE} to {adopt}");
+    let to_order = format!("To order one now, set {ACKNOWLEDGE} to {another}");
     let words = ["live and billed", uuid, &to_adopt, &to_order];
     stuck(world, name, "ServerExists", &words).await;
 }

@@ -169,7 +169,7 @@ pub fn said(facts: &Facts, view: &View, wait: &Wait) -> Said {
         Why::OtherAccount => {
             let situation = assume_absent(facts);
             let text = format!(
-                "The order went to another account ID, of which this account shows nothing. Restore the former base URL and key; or, if this object has no server there, {}",
+                "The record of this object has another account ID; this account shows nothing of it. Restore the former base URL and key; or, if this object has no server there, {}",
                 facts.acknowledgements().remedy(&situation)
             );
             Said {
@@ -343,24 +343,20 @@ fn gone(facts: &Facts, server: crate::protocol::ServerId) -> Said {
 /// Servers of an earlier life of the namespace are live.
 fn exists(facts: &Facts, view: &View) -> Said {
     let former = uuids(facts);
-    let first = former.first().map(String::as_str).unwrap_or_default();
     let (namespace, name) = (facts.namespace(), facts.name());
-    let (are, it, they_are) = match former.len() {
-        1 => ("is", "it", "it is"),
-        _ => ("are", "one of them", "they are"),
-    };
+    let are = if former.len() == 1 { "is" } else { "are" };
+    let all = listed(former.iter().map(String::as_str));
     let given = facts.acknowledgements();
     let another = order_another(facts);
     let adopt = to_adopt(facts).map(|(_, asked)| asked);
-    let to_take = match &adopt {
-        Some(asked) => given.remedy(asked),
-        None => remedy::set("externalID", first),
+    let to_adopt = match &adopt {
+        Some(asked) => format!("To adopt {all}, {}", given.remedy(asked)),
+        None => format!("To adopt one, set spec.externalID to it: {all}"),
     };
     let to_order = another.iter().map(|asked| given.remedy(asked)).next();
     let text = format!(
-        "{} of an earlier {namespace}/{name} {are} live and billed; nothing is ordered: {}. To adopt {it}, {to_take}. Once {they_are} released, one is ordered; checked every {}. To order another one now, {}",
+        "{} of an earlier {namespace}/{name} {are} live and billed; nothing is ordered until released, checked every {}. {to_adopt}. To order one now, {}",
         counted(former.len(), "server"),
-        listed(former.iter().map(String::as_str)),
         Interval(view.times.idle_poll_interval),
         to_order.unwrap_or_default(),
     );

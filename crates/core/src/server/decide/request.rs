@@ -98,7 +98,7 @@ impl Mistake {
     fn missing(field: &str, what: &str) -> Self {
         Self {
             field: field.to_owned(),
-            what: format!("An order needs {what}"),
+            what: format!("Missing {what}"),
             possible: String::new(),
         }
     }
@@ -107,10 +107,8 @@ impl Mistake {
 /// All mistakes in one message. What is possible is listed where there is only one.
 fn correct(all: &[Mistake]) -> Cause {
     let end = |what: &str| if what.ends_with('?') { " " } else { ". " };
-    let what: String = all
-        .iter()
-        .map(|mistake| format!("{}{}", mistake.what, end(&mistake.what)))
-        .collect();
+    let what = all.iter().map(|mistake| mistake.what.as_str());
+    let what: String = what.flat_map(|what| [what, end(what)]).collect();
     let possible = match all {
         [one] => one.possible.as_str(),
         _ => "",
@@ -127,10 +125,14 @@ fn mistakes_of(
 ) -> Vec<Mistake> {
     let mut all = match first {
         Some(first) => place_of(catalogue, first).err().unwrap_or_default(),
-        None => vec![
-            Mistake::missing("spec.location", "a location"),
-            Mistake::missing("spec.instanceType", "an instance type"),
-        ],
+        None => {
+            let spec = &facts.object.spec;
+            let location = Mistake::missing("spec.location", "location");
+            let kind = Mistake::missing("spec.instanceType", "instance type");
+            let location = spec.location.is_none().then_some(location);
+            let kind = spec.instance_type.is_none().then_some(kind);
+            location.into_iter().chain(kind).collect()
+        }
     };
     match &facts.object.spec.os {
         Some(os) => all.extend(unknown_system(os, catalogue)),
@@ -230,7 +232,7 @@ fn system_of(facts: &Facts) -> Result<&OperatingSystem, Cause> {
 }
 
 fn without_system() -> Mistake {
-    Mistake::missing("spec.os", "an operating system")
+    Mistake::missing("spec.os", "operating system")
 }
 
 /// The system with its settings.
