@@ -50,7 +50,7 @@ pub fn of_order(
 
 /// What is noted of an order whose record was written, and that was given up before it was sent.
 pub fn of_unsent(record: OrderRecord, why: &str, now: i64) -> Observation {
-    let why = format!("The order was not sent: {why}");
+    let why = format!("The order was not sent; {why}");
     let record = failed(record, OrderOutcome::NotSent, why, now);
     Observation::Ordered(Box::new(record))
 }
@@ -152,7 +152,7 @@ fn trouble_with_tag(tag: &str, adds: bool, error: &Error) -> Trouble {
     };
     Trouble {
         message: format!(
-            "{said}: {}{}",
+            "{said}; {}{}",
             trouble.message,
             if is_refused { remedy } else { "" }
         ),

@@ -10,7 +10,7 @@ use crate::{
     cause::Cause,
     protocol::{InFlight, State, Wait, Why},
     server::ownership::{times, uuid},
-    wording::{counted, listed},
+    wording::{counted, first_named, listed},
 };
 use api::{
     Interval, Reason,
@@ -252,7 +252,7 @@ fn conflict(facts: &Facts, server: &str, or_name: &str, idle: Interval) -> Strin
     match others.is_empty() {
         false => format!(
             "Server {server} has order tags of several objects; checked every {idle}. Remove the tags of others at the provider: {}",
-            listed(others)
+            first_named(others)
         ),
         true => format!(
             "Server {server} is also owned by another object. Delete that object (its status or the order tag names the server); if it is in another namespace, first set its spec.deletionPolicy to Retain{or_name}"
@@ -300,7 +300,7 @@ fn asked(facts: &Facts, against: &str) -> Said {
             "Servers of an earlier {}/{} are live and billed; {}. Release them at the provider; or, to keep them and delete only this object, {remedy}",
             facts.namespace(),
             facts.name(),
-            listed(left.iter().map(String::as_str)),
+            first_named(left.iter().map(String::as_str)),
         ),
     };
     Said {
@@ -345,7 +345,11 @@ fn exists(facts: &Facts, view: &View) -> Said {
     let former = uuids(facts);
     let (namespace, name) = (facts.namespace(), facts.name());
     let are = if former.len() == 1 { "is" } else { "are" };
-    let all = listed(former.iter().map(String::as_str));
+    let all = former.iter().map(String::as_str);
+    let all = match former.len() {
+        1 | 2 => listed(all),
+        _ => first_named(all),
+    };
     let given = facts.acknowledgements();
     let another = order_another(facts);
     let adopt = to_adopt(facts).map(|(_, asked)| asked);

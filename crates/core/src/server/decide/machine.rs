@@ -20,7 +20,7 @@ use crate::{
     account_facts::Purpose,
     again::Again,
     cause::{Cause, OUT_OF_TOUCH, Standing},
-    wording::{listed, omitted},
+    wording::{first_named, omitted},
 };
 use api::{
     Interval, Reason,
@@ -291,7 +291,7 @@ pub(super) fn cause(facts: &Facts, machine: &Machine) -> Cause {
             format!(
                 "Several servers have this object's order tag and are billed; it uses {}. Release the others at the provider: {} (see status.duplicateUUIDs)",
                 server.id,
-                listed(machine.others.iter().map(String::as_str))
+                first_named(machine.others.iter().map(String::as_str))
             ),
         );
     }
@@ -429,7 +429,7 @@ impl Differences {
         let next = match (self.install.is_empty(), self.lasting.is_empty()) {
             (true, true) => return None,
             (false, true) => {
-                "Set the spec back to what the server has, or raise spec.install.revision to re-install it, which loses all its data (see the condition InstallUpToDate)"
+                "Set the spec back to what the server has, or raise spec.install.revision, which erases all data (see the condition InstallUpToDate)"
             }
             _ => {
                 "Set the spec back to what the server has, or create another object for another server"
@@ -439,7 +439,7 @@ impl Differences {
         Some((
             false,
             Reason::PendingChanges,
-            format!("The spec differs from the server; {all}. {next}"),
+            format!("Not applied; {all}. {next}"),
         ))
     }
 }

@@ -15,7 +15,7 @@ use crate::{
     cause::Cause,
     protocol::{End, InFlight, Step, Wait, Why},
     server_commands::UnderWay,
-    wording::listed,
+    wording::first_named,
 };
 use api::{
     BareMetalServer, Interval, Reason,
@@ -350,12 +350,12 @@ pub fn left_behind(facts: &Facts) -> String {
     if facts.is_handed_over {
         return format!(
             "Retained {noun} {}; {they_are} still billed. The object of this namespace whose spec.externalID names {them} adopts {them}",
-            listed(live)
+            first_named(live)
         );
     }
     format!(
         "Retained {noun} {}; {they_are} still billed. Apply {}/{} again to adopt {them}",
-        listed(live),
+        first_named(live),
         facts.namespace(),
         facts.name(),
     )

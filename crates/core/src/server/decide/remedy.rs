@@ -11,12 +11,12 @@ pub fn set(field: &str, value: &str) -> String {
 
 /// Set these fields of the spec, in one edit.
 fn set_all(fields: &[(&str, &str)]) -> String {
-    let fields = fields.iter();
-    let fields: Vec<String> = fields
-        .map(|(field, value)| format!("spec.{field} to {value}"))
+    let named = fields.iter();
+    let named: Vec<String> = named
+        .map(|(field, value)| format!("{field} to {value}"))
         .collect();
     let at_once = if fields.len() > 1 { " in one edit" } else { "" };
-    format!("set {}{at_once}", fields.join(" and "))
+    format!("set spec.{}{at_once}", named.join(" and "))
 }
 
 /// Says that the object's machine is only looked at, what follows from it, and how to go on.
@@ -87,12 +87,10 @@ fn at_the_end(facts: &Facts, stated: &str, machine: &str) -> String {
     if policies.deletion_protection {
         release.push(("deletionProtection", "false"));
     }
-    release.extend(&lift);
-    let keep = [&[("deletionPolicy", "Retain")][..], &lift].concat();
+    release.extend(lift);
     format!(
-        "{stated}; server {machine} stays and is billed. To release it, {}; to keep it and delete only this object, {}",
+        "{stated}; server {machine} stays and is billed. To release it, {}; to keep it, do the same with spec.deletionPolicy Retain",
         set_all(&release),
-        set_all(&keep),
     )
 }
 

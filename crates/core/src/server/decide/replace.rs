@@ -15,7 +15,7 @@ use super::{
 use crate::{
     account::view::{Sighting, View},
     cause::Cause,
-    wording::{counted, listed},
+    wording::{counted, first_named},
 };
 use api::{
     ExternalReleasePolicy, FailurePolicy, Interval, Reason, lifetime::Replaced,
@@ -257,7 +257,7 @@ fn spent<'a>(uuids: impl IntoIterator<Item = &'a str>, row: usize) -> String {
     format!(
         "{} in a row failed or were released; no other is ordered: {}. {next}",
         counted(row, "server"),
-        listed(uuids)
+        first_named(uuids)
     )
 }
 

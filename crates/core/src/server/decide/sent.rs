@@ -101,9 +101,16 @@ pub(super) fn differences(sent: &Hashes, wanted: &Hashes) -> Vec<String> {
     let differ = fields
         .into_iter()
         .filter(|field| sent.get(*field) != wanted.get(*field));
-    differ
-        .map(|field| format!("spec.{field} differs from what is installed"))
-        .collect()
+    let differ: Vec<String> = differ.map(|field| format!("spec.{field}")).collect();
+    match &differ[..] {
+        [] => Vec::new(),
+        [field] => vec![format!("{field} differs from what is installed")],
+        // Each field is followed by a blank, by which `last_said` finds it.
+        several => vec![format!(
+            "{} differ from what is installed",
+            several.join(" and ")
+        )],
+    }
 }
 
 /// What stands for the hashes of what cannot be read, while it was not read since the process started: what was sent, but

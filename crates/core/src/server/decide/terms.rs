@@ -64,7 +64,7 @@ fn against(facts: &Facts, refused: impl Fn(&Limits) -> Vec<Refusal>) -> Option<C
         .collect();
     let text = format!(
         "Not allowed: {fields}; {}. Change the spec, or have the limits changed",
-        allowed.join(", ")
+        allowed.join("; ")
     );
     Some(Cause::needs_person(Reason::NotAllowed, text))
 }
@@ -145,5 +145,5 @@ fn allowed(facts: &Facts, entry: Option<&str>, refusals: &[Refusal]) -> String {
         .into_iter()
         .map(|(limit, allowed)| format!("{limit} {allowed}"))
         .collect();
-    format!("{limits} allows only {}", all.join(", "))
+    format!("{limits} allows only {}", all.join("; "))
 }

@@ -56,7 +56,7 @@ pub fn before(known: &InstallHistory, commands: &[Command], now: i64) -> Before 
     let ids = strange.iter().map(|command| command.id.as_str());
     let why = format!(
         "commands without a record here re-installed the server: {}",
-        wording::listed(ids)
+        wording::first_named(ids)
     );
     Before::Repeated(noted, why)
 }
@@ -180,7 +180,7 @@ pub fn found(record: &InstallRecord, commands: &[Command], at: Duration) -> Inst
         [one] => looked(record, one, at),
         several => {
             let ids = several.iter().map(|command| command.id.as_str());
-            InstallObservation::Several(attempt, wording::listed(ids))
+            InstallObservation::Several(attempt, wording::first_named(ids))
         }
     }
 }

@@ -89,9 +89,10 @@ fn still_unwell(mut found: Reinstallation, last: Option<&InstallRecord>) -> Rein
         return found;
     };
     if found.cause.is_none() {
-        let held = found.unsynced.take();
-        let held = held.map_or(String::new(), |(_, why)| format!(". {why}"));
-        let message = format!("{}{held}", cause.message);
+        let message = match (found.unsynced.take(), last.and_then(outcome)) {
+            (Some((_, why)), Some(outcome)) => format!("{outcome}. {why}"),
+            _ => cause.message.clone(),
+        };
         found.cause = Some(Cause { message, ..cause });
     }
     found
@@ -185,30 +186,51 @@ fn after(facts: &Facts, known: &InstallHistory) -> Reinstallation {
     last.map_or_else(Reinstallation::default, ended)
 }
 
+/// What a re-installation came to, where that leaves the machine unwell.
+fn outcome(last: &InstallRecord) -> Option<String> {
+    let (wished, machine) = (last.intent.revision, &last.intent.machine);
+    match last.end? {
+        InstallEnd::Failed => Some(format!(
+            "Re-installation {wished} of server {machine} failed"
+        )),
+        InstallEnd::TimedOut => Some(format!(
+            "Re-installation {wished} of server {machine} timed out"
+        )),
+        InstallEnd::Unknown => Some(format!(
+            "Server {machine} may be re-installed (revision {wished})"
+        )),
+        InstallEnd::Refused | InstallEnd::NotRepeated | InstallEnd::Finished => None,
+    }
+}
+
+/// What a user can do after one, to have it again or not.
+fn next(last: &InstallRecord) -> String {
+    let wished = last.intent.revision;
+    format!(
+        "To re-install it, raise spec.install.revision above {wished}; to accept it, set it below {wished}"
+    )
+}
+
 /// What the end of a re-installation leaves behind.
 fn ended(last: &InstallRecord) -> Reinstallation {
     let mut found = Reinstallation::default();
     let wished = last.intent.revision;
     let machine = &last.intent.machine;
     let why = last.message.as_deref().unwrap_or("no reason given");
-    let next = format!(
-        "To re-install it, raise spec.install.revision above {wished}; to accept it as it is, set it below {wished}"
-    );
+    let next = next(last);
+    let what = outcome(last).unwrap_or_default();
     match last.end {
         Some(InstallEnd::Failed) => {
-            let message = format!("Re-installation {wished} of server {machine} failed. {next}");
+            let message = format!("{what}. {next}");
             found.cause = Some(Cause::needs_person(Reason::ReinstallFailed, message));
         }
         Some(InstallEnd::TimedOut) => {
-            let message = format!(
-                "Re-installation {wished} of server {machine} timed out; it exceeded spec.provisioning.timeout. {next}"
-            );
+            let message = format!("{what}; it exceeded spec.provisioning.timeout. {next}");
             found.cause = Some(Cause::needs_person(Reason::ReinstallFailed, message));
         }
         Some(InstallEnd::Unknown) => {
-            let message = format!(
-                "Server {machine} may be re-installed (revision {wished}); it is not sent again: {why}. Look at the server. {next}"
-            );
+            let message =
+                format!("{what}; it is not sent again: {why}. Look at the server. {next}");
             found.cause = Some(Cause::needs_person(Reason::OutcomeUnknown, message));
         }
         Some(InstallEnd::Refused) => {
@@ -256,13 +278,15 @@ pub fn condition(facts: &Facts, found: &Reinstallation, differences: &[String]) 
         ),
         false => String::new(),
     };
-    if let Some(cause) = known.last.as_ref().and_then(|last| ended(last).cause) {
+    if let Some(last) = &known.last
+        && let Some(cause) = ended(last).cause
+    {
         let message = format!(
-            "Unknown disk content since the last re-installation. {}",
-            if lower.is_empty() {
-                &cause.message
-            } else {
-                &lower
+            "Unknown disk content since re-installation {}. {}",
+            last.intent.revision,
+            match lower.as_str() {
+                "" => next(last),
+                lower => lower.to_owned(),
             }
         );
         return Some(Wanted {
@@ -275,7 +299,7 @@ pub fn condition(facts: &Facts, found: &Reinstallation, differences: &[String]) 
     }
     let consent = match lower.as_str() {
         "" => format!(
-            "To re-install the server with the spec, set spec.install.revision to {}; {}",
+            "To install it, set spec.install.revision to {}; {}",
             performed.saturating_add(1),
             what_is_lost(facts)
         ),
@@ -284,17 +308,14 @@ pub fn condition(facts: &Facts, found: &Reinstallation, differences: &[String]) 
     of(
         false,
         Reason::PendingChanges,
-        format!(
-            "The spec differs from what is installed; {}. {consent}",
-            differences.join("; ")
-        ),
+        format!("Not installed; {}. {consent}", differences.join("; ")),
     )
 }
 
 /// What a re-installation does to the disks, in words.
 fn what_is_lost(facts: &Facts) -> &'static str {
     match facts.object.spec.install.unwrap_or_default().wipes_disk() {
-        true => "this wipes the whole disk (spec.install.wipeDisk), and all data is lost",
+        true => "this wipes the whole disk with all data (spec.install.wipeDisk)",
         false => {
             "this skips the quick format (spec.install.wipeDisk: false), but all data is lost anyway"
         }

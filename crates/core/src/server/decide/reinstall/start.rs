@@ -57,7 +57,7 @@ pub(super) fn start(facts: &Facts, known: &InstallHistory) -> Reinstallation {
         ..Reinstallation::default()
     };
     let wished = wished(facts);
-    let what = format!("Re-installation {wished} of server {} waits", known.machine);
+    let what = format!("Re-installation {wished} waits");
     let policies = facts.policies();
     if policies.observe_only() {
         return against(

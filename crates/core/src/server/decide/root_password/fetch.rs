@@ -123,8 +123,8 @@ enum Obstacle {
     Held(String),
     /// The machine may be getting another password at this moment.
     Reinstalling,
-    /// The account cannot be used; in words.
-    Account(String),
+    /// The account cannot be used.
+    Account,
     /// The provider showed none.
     Absent,
     /// The last try failed; in words.
@@ -148,8 +148,8 @@ fn obstacle(
     if install.and_then(InstallHistory::open).is_some() {
         return Some(Obstacle::Reinstalling);
     }
-    if let Err(cause) = facts.account.usable(Purpose::Change) {
-        return Some(Obstacle::Account(cause.message));
+    if facts.account.usable(Purpose::Change).is_err() {
+        return Some(Obstacle::Account);
     }
     match failure {
         Some(PasswordFailure::Absent) => Some(Obstacle::Absent),
@@ -184,7 +184,9 @@ fn said(
             "the server is being re-installed and gets another one, which is requested then"
                 .to_owned()
         }
-        Some(Obstacle::Account(why)) => format!("the account cannot be used. {why}"),
+        Some(Obstacle::Account) => {
+            "the account cannot be used. Look at the conditions of the account".to_owned()
+        }
         Some(Obstacle::Absent) => format!("the provider shows none; {again}"),
         Some(Obstacle::Failed(why)) => format!("{why}; {again}"),
     };

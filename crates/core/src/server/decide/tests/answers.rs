@@ -190,7 +190,7 @@ fn a_tag_that_is_not_changed_is_named_with_what_to_do() {
     };
     let removal = told("billing", false, error(422));
     assert!(
-        removal.starts_with("Could not remove tag \"billing\": "),
+        removal.starts_with("Could not remove tag \"billing\"; "),
         "{removal}"
     );
     assert!(
@@ -210,7 +210,7 @@ fn a_tag_that_is_not_changed_is_named_with_what_to_do() {
     // What the provider did not answer is no fault of the tag, and may have been done.
     for (adds, what) in [(true, "add"), (false, "remove")] {
         let unknown = told("billing", adds, lost());
-        let first = format!("The request to {what} tag \"billing\" has an unknown outcome: ");
+        let first = format!("The request to {what} tag \"billing\" has an unknown outcome; ");
         assert!(unknown.starts_with(&first), "{unknown}");
         assert!(!unknown.contains("spec.tags"), "{unknown}");
     }
