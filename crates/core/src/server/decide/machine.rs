@@ -429,11 +429,9 @@ impl Differences {
         let next = match (self.install.is_empty(), self.lasting.is_empty()) {
             (true, true) => return None,
             (false, true) => {
-                "Set the spec back to what the server has, or raise spec.install.revision, which erases all data (see the condition InstallUpToDate)"
+                "Set the spec back to match the server, or raise spec.install.revision, which erases all data (see the condition InstallUpToDate)"
             }
-            _ => {
-                "Set the spec back to what the server has, or create another object for another server"
-            }
+            _ => "Set the spec back to match the server, or create another object",
         };
         let all = [self.lasting, self.install].concat().join("; ");
         Some((
@@ -494,9 +492,9 @@ fn differences(facts: &Facts, record: Option<&OrderRecord>, server: &Server) -> 
             Some(_) => differs("spec.hostname", wanted, shown),
             // An adopted server has the name of another object.
             None if !shown.is_empty() => format!(
-                "{}: set spec.hostname to {}",
-                differs("the host name (spec.hostname is not set)", wanted, shown),
-                cut(shown)
+                "set spec.hostname to {}, which the server has (default: {})",
+                cut(shown),
+                cut(wanted)
             ),
             None => differs("the host name (spec.hostname is not set)", wanted, shown),
         });

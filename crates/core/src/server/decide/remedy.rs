@@ -15,8 +15,11 @@ fn set_all(fields: &[(&str, &str)]) -> String {
     let named: Vec<String> = named
         .map(|(field, value)| format!("{field} to {value}"))
         .collect();
-    let at_once = if fields.len() > 1 { " in one edit" } else { "" };
-    format!("set spec.{}{at_once}", named.join(" and "))
+    match &named[..] {
+        [] => String::new(),
+        [one] => format!("set spec.{one}"),
+        [others @ .., last] => format!("set spec.{} and {last} in one edit", others.join(", ")),
+    }
 }
 
 /// Says that the object's machine is only looked at, what follows from it, and how to go on.
@@ -89,7 +92,7 @@ fn at_the_end(facts: &Facts, stated: &str, machine: &str) -> String {
     }
     release.extend(lift);
     format!(
-        "{stated}; server {machine} stays and is billed. To release it, {}; to keep it, do the same with spec.deletionPolicy Retain",
+        "{stated}; server {machine} stays and is billed. To release it, {}; to keep it, do the same with deletionPolicy Retain",
         set_all(&release),
     )
 }

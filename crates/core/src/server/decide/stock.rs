@@ -116,7 +116,7 @@ pub(super) fn cause(facts: &Facts, first: &Candidate<'_>, lack: Lack) -> Cause {
         false => "; nor is any of spec.alternatives available",
     };
     let follows = format!(
-        "{nor}; checked every {}, and ordered as soon as it is available",
+        "{nor}; checked every {}, then ordered as soon as available",
         Interval(every.unwrap_or_default())
     );
     match lack {

@@ -316,8 +316,6 @@ pub fn condition(facts: &Facts, found: &Reinstallation, differences: &[String]) 
 fn what_is_lost(facts: &Facts) -> &'static str {
     match facts.object.spec.install.unwrap_or_default().wipes_disk() {
         true => "this wipes the whole disk with all data (spec.install.wipeDisk)",
-        false => {
-            "this skips the quick format (spec.install.wipeDisk: false), but all data is lost anyway"
-        }
+        false => "this loses all data, although spec.install.wipeDisk is false",
     }
 }

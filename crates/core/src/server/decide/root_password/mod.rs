@@ -156,7 +156,7 @@ fn stored(
     }
     if let Some((revision, _)) = in_doubt(decision, record) {
         text += &format!(
-            "; re-installation {revision}, of which the end is not known, may have changed it (see status.install.last)"
+            "; re-installation {revision}, whose end is unknown, may have changed it (see status.install.last)"
         );
     }
     Wanted::new(Type::RootPasswordStored, true, Reason::InSync, text)

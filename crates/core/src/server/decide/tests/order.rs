@@ -348,7 +348,7 @@ fn who_waits_for_stock_reads_where_there_is_some_and_when_it_is_looked_at_again(
     };
     assert_eq!(
         cause(both),
-        "No small in stock at here; checked every 15s, and ordered as soon as it is available. Available at There. To order there, set spec.location in the manifest"
+        "No small in stock at here; checked every 15s, then ordered as soon as available. Available at There. To order there, set spec.location in the manifest"
     );
     let nowhere = cause(plan(Availability::Unavailable));
     assert!(
@@ -470,7 +470,7 @@ fn a_message_names_the_field_to_set() {
         (suspended(Case::new()), go_on),
         (
             suspended(super::release::deleted(ServerStatus::Delivered)),
-            "To release it, set spec.suspend to false; to keep it, do the same with spec.deletionPolicy Retain",
+            "To release it, set spec.suspend to false; to keep it, do the same with deletionPolicy Retain",
         ),
         (suspended(machine::kept(ServerStatus::Provisioning)), go_on),
         (

@@ -204,7 +204,7 @@ fn an_edit_alone_sends_nothing_and_says_what_consent_would_lose() {
     assert!(
         up_to_date(&kept)
             .message
-            .contains("all data is lost anyway")
+            .contains("loses all data, although")
     );
     let same = up_to_date(&delivered(3));
     assert_eq!((same.status, same.reason), (Some(true), Reason::InSync));
