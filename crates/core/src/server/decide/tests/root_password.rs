@@ -184,7 +184,7 @@ fn nothing_is_asked_while_it_must_not_be_and_people_are_told_why() {
         (wanted().spec(|s| s.suspend = Some(true)), "spec.suspend"),
         (
             wanted().spec(|s| s.management_policy = Some(ManagementPolicy::ObserveOnly)),
-            "ObserveOnly",
+            "spec.managementPolicy",
         ),
         (
             wanted().blocked(Reason::KeyRejected),
