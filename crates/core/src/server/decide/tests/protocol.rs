@@ -130,7 +130,7 @@ fn living() -> impl Iterator<Item = Line> {
     let new = Case::new;
     let named = |status| new().named(5, Some(server(5, status, &[])));
     let unreachable = |v: &mut View| {
-        let text = "away; tried again every 15s".to_owned();
+        let text = "Away; retrying every 15s".to_owned();
         v.last_error = Some((Reason::ProviderUnreachable, text));
     };
     let away = new().unlisted().view(unreachable);
