@@ -78,7 +78,7 @@ pub fn is_sole(object: &Facts, record: &Server) -> bool {
 pub fn against_reinstall(fresh: &Facts, record: &Server) -> Option<String> {
     let id = &record.id;
     if !is_sole(fresh, record) || marks::is_retained(record) {
-        let why = format!("server {id} has not the order tag of this object alone");
+        let why = format!("server {id} lacks this object's order tag, or has another's too");
         return Some(why);
     }
     match &record.status {
