@@ -50,7 +50,7 @@ async fn a_spec_that_cannot_be_ordered_says_which_field() {
                 "spec.location",
                 "EU: Atlantis",
                 "EU: Rotterdam",
-                "correct it",
+                "Correct spec.location",
             ],
         ),
         (

@@ -68,7 +68,7 @@ pub(super) async fn adoption(host: &Host) -> World {
     let there = text(&world.simulator.appear(&there).await["uuid"]);
     let wish = json!({"externalID": there, "hostname": "there"});
     world.create(&with("there", &spec(&world, wish))).await;
-    let words = ["spec.externalID", "allowAdoption: true"];
+    let words = ["spec.externalID", "set allowAdoption"];
     stuck(&world, "there", "NotAllowed", &words).await;
     assert_eq!(orders(&world).await, 0);
     account(host, &world, &entries(true)).await;
