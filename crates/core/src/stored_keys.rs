@@ -70,7 +70,7 @@ pub fn still_referring(namespace: &str, users: &BTreeSet<KeyUser>) -> Option<Str
         false => format!("{} and {last}", parts.join(", ")),
     };
     Some(format!(
-        "Deleted, and still referred to by {users}. Name another key in spec.sshKeys of a server, or spec.sshKeyRef of a host"
+        "Deleted while objects still name it; referred to by {users}. Name another key in spec.sshKeys of a server, or spec.sshKeyRef of a host"
     ))
 }
 

@@ -143,7 +143,7 @@ impl Machines {
     /// The release of this server was taken, or may have been: it is pending from here on, whatever its record says.
     pub(crate) fn note_release(&mut self, id: &ServerId, now: Moment, times: Times) {
         let known = self.snapshot.get(id);
-        if let Some(known) = known.filter(|known| known.server.status.is_live()) {
+        if let Some(known) = known.filter(|known| known.server.status != ServerStatus::Released) {
             let server = known.server.clone();
             let pending = Pending {
                 since: now.mono,

@@ -458,7 +458,7 @@ fn a_namespace_that_is_not_allowed_reads_where_to_add_it_and_no_other_name() {
     ] {
         let message = not_allowed(&entries);
         assert!(
-            message.contains("namespace n;") && message.contains("spec.allowedNamespaces"),
+            message.contains("namespace n.") && message.contains("spec.allowedNamespaces"),
             "{message}"
         );
         assert!(!message.contains("elsewhere"), "{message}");

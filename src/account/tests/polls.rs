@@ -298,6 +298,32 @@ async fn a_read_that_was_overtaken_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_release_without_the_tag_of_the_cluster_is_read_to_its_end() {
+    let (rig, account) = Rig::with_account().await;
+    let mut untagged = machine(1, "delivered");
+    untagged["tags"] = serde_json::json!([order_tag(1)]);
+    rig.provider.world().servers = vec![untagged];
+    rig.ready(&account).await;
+    let id = ServerId::parse(&uuid(1)).unwrap();
+    for is_overtaken in [false, true] {
+        rig.provider.set_status(1, "delivered");
+        let mut permit = permit(&account, Lane::Release, 4).await.unwrap();
+        permit.read(&id).await.unwrap();
+        rig.provider.set_status(1, "releasing");
+        // The answer shows it, or a read that was faster.
+        let releasing = permit.call(async |client| client.server(&id).await).await;
+        if is_overtaken {
+            permit.learn(releasing.as_ref().unwrap().clone());
+        }
+        permit.learn_release(&id, &releasing);
+        drop(permit);
+        rig.provider.calls();
+        sleep(Duration::from_secs(60)).await;
+        assert!(reads(&rig.provider.calls(), 1) > 0, "{is_overtaken}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_machine_that_the_api_does_not_know_leaves_the_snapshot() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = vec![machine(1, "delivered")];

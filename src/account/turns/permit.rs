@@ -89,12 +89,14 @@ impl Permit {
 
     /// Takes in the answer to a release: the record, or that it is not known whether it was taken.
     pub fn learn_release(&self, id: &ServerId, answer: &Result<Server, Error>) {
-        match answer {
-            Ok(server) => drop(self.learn(server.clone())),
-            Err(error) if error.may_have_taken_effect() => {}
-            Err(_) => return,
+        if matches!(answer, Err(error) if !error.may_have_taken_effect()) {
+            return;
         }
+        // Before the record, which may say already that it is being released: without the cluster's tag only this makes it pending.
         self.live.core.note_release(id);
+        if let Ok(server) = answer {
+            self.learn(server.clone());
+        }
     }
 
     pub(in crate::account) fn live(&self) -> &Live {

@@ -145,7 +145,8 @@ pub(super) async fn adopt(
         Err(observation) => return observation,
     };
     let row = ownership::read(facts, &owner, &server);
-    match rules::finish(&ownership::order(record), &row) {
+    let yields = yields(ctx, facts, &owner, &server);
+    match rules::finish(&ownership::order(record), &row, yields) {
         rules::Finish::GiveWay => give_way(ctx, facts).await,
         rules::Finish::ClaimAgain => Observation::Unclaimed,
         rules::Finish::Wait => being_released(),
@@ -159,6 +160,21 @@ pub(super) async fn adopt(
         }
         rules::Finish::Adopted(order) => Observation::Adopted(order),
     }
+}
+
+/// Whether another object that exists takes the server, too, and its owner comes before this one.
+fn yields(ctx: &ServerContext, facts: &Facts, owner: &Owner, server: &Server) -> bool {
+    let mut others = server
+        .tags
+        .iter()
+        .filter_map(|tag| owner::parse_order_tag(tag));
+    others.any(|(it, _)| {
+        let Some(place) = it.get(..owner::PLACE).filter(|it| *it != owner.place()) else {
+            return false;
+        };
+        it < owner.as_str()
+            && claims::is_owner(&ctx.objects, false, place, facts.uid()) == Some(true)
+    })
 }
 
 fn other_tag(server: &Server, owner: &Owner) -> Option<String> {

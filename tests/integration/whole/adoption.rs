@@ -5,10 +5,12 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 
 use super::{
-    SOON, apply, judge, looks, machine, machine_becomes, owner_of, stuck, tags, text, told, with,
-    with_other_account,
+    SERVERS, SOON, apply, judge, looks, machine, machine_becomes, owner_of, stuck, tags, text,
+    told, with, with_other_account,
 };
-use lab::rig::{Health, Plan, World, cluster, condition, eventually, health, quick_timing, server};
+use lab::rig::{
+    Fault, Health, Plan, World, cluster, condition, eventually, health, quick_timing, server,
+};
 
 /// A machine that somebody ordered by hand or with another tool.
 async fn by_hand(world: &World, name: &str, tags: &[&str]) -> String {
@@ -150,6 +152,12 @@ async fn of_two_that_name_one_machine_one_has_it_and_the_other_follows() {
     let world = World::start(cluster(), "rivals").await;
     let uuid = by_hand(&world, "one", &[]).await;
     let (one, two) = (naming("one", &uuid), naming("two", &uuid));
+    // Between the read that shows both order tags and the removal of one of them, both objects can read.
+    let slow = Fault::new(json!({"delay": {"ms": 2000, "before": true}}));
+    world
+        .simulator
+        .fault(slow.on("DELETE", &format!("{SERVERS}/*")))
+        .await;
     tokio::join!(world.create(&one), world.create(&two));
     let first = eventually("one of the two has it", SOON, async || {
         let is_ready = async |name: &str| {
@@ -163,7 +171,11 @@ async fn of_two_that_name_one_machine_one_has_it_and_the_other_follows() {
     })
     .await;
     let second = if first == "one" { "two" } else { "one" };
-    let words = [&uuid, "another object's, too", "deletionPolicy Retain"];
+    let words = [
+        &uuid,
+        "also owned by another object",
+        "deletionPolicy to Retain",
+    ];
     stuck(&world, second, "OwnershipConflict", &words).await;
     let owner = owner_of(&world.client, &world.cluster_id, &world.namespace, &first).await;
     let own = owner.as_str();
@@ -248,7 +260,7 @@ async fn what_cannot_be_taken_on_is_said_and_nothing_is_sent() {
         &world,
         "unseen",
         "OwnershipConflict",
-        &[&unseen, "by its record or its order tag"],
+        &[&unseen, "also owned by another object"],
     )
     .await;
     stuck(
@@ -362,7 +374,7 @@ async fn what_is_only_looked_at_is_shown_as_it_is_and_never_touched() {
     world.merge("owner", &json!({"spec": policy})).await;
     world.delete("owner").await;
     let words = [
-        "nothing is released",
+        "stays and is billed",
         &owned,
         "spec.managementPolicy to Full",
     ];

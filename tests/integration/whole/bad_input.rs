@@ -50,7 +50,7 @@ async fn a_spec_that_cannot_be_ordered_says_which_field() {
                 "spec.location",
                 "EU: Atlantis",
                 "EU: Rotterdam",
-                "correct it",
+                "Correct spec.location",
             ],
         ),
         (
@@ -105,7 +105,7 @@ async fn a_spec_that_cannot_be_ordered_says_which_field() {
             "utf-16",
             reference("configMapKeyRef", "keys", "utf-16"),
             "InvalidSpec",
-            &["spec.sshKeys[1].configMapKeyRef: ", "no text in UTF-8"],
+            &["spec.sshKeys[1].configMapKeyRef: ", "not UTF-8 text"],
         ),
         (
             "two-lines",

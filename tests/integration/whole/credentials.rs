@@ -261,7 +261,7 @@ async fn a_bundle_from_a_config_map_is_trusted_and_a_missing_one_is_named() {
     };
 
     // No object, no key, no certificate, the certificate of another root: each says what is wrong, and nothing is sent.
-    let words = ["ConfigMap", "internal-ca", "\"ca.crt\"", "create it"];
+    let words = ["ConfigMap", "internal-ca", "\"ca.crt\"", "Create it"];
     stuck(&world, "one", "ReferenceNotFound", &words).await;
     account_says(&world, "default", "Ready", "False", "ReferenceNotFound").await;
     write("other.crt", &own.cert.pem()).await;

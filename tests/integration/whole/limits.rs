@@ -47,7 +47,7 @@ async fn quota_stock_and_a_missing_account_hold_an_order_until_they_are_there() 
     };
     let account = async {
         let patience = SOON + Duration::from_secs(120);
-        let words = ["spec.accountRef", "ProviderAccount later", "create it"];
+        let words = ["spec.accountRef", "ProviderAccount later", "Create it"];
         stuck(&world, "account", "AccountNotFound", &words).await;
         // It could have come in another order. By now somebody has to look.
         world
@@ -223,7 +223,7 @@ async fn a_request_that_made_no_machine_is_mended_by_the_next_apply() {
         .await
         .unwrap_err();
     assert!(
-        refused.to_string().contains("location cannot change while"),
+        refused.to_string().contains("location may not change while"),
         "{refused}"
     );
     judge(&world).await;

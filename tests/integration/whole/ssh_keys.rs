@@ -182,7 +182,7 @@ async fn a_key_that_others_delete_is_stored_again_and_another_one_is_an_object()
     keys.wait_ready("next", SOON).await;
     let change = json!({"spec": {"sshKeys": [{"sshKeyRef": {"name": "next"}}]}});
     world.merge("web", &change).await;
-    let words = ["spec.sshKeys", "re-installation"];
+    let words = ["spec.sshKeys", "raise spec.install.revision"];
     let pending = world
         .wait_for_condition("web", "Synced", "False", Some("PendingChanges"), SOON)
         .await;

@@ -23,7 +23,7 @@ pub enum Claim {
 pub enum Finish {
     /// It is released: the record goes.
     GiveWay,
-    /// A tag is missing: it is claimed again.
+    /// A tag is missing, or another object comes before: it is claimed again.
     ClaimAgain,
     /// An order tag of another owner comes off, and the server is read again.
     RemoveOther,
@@ -129,8 +129,9 @@ pub fn claim(server: &Server, is_shared: bool, is_recorded: bool, is_owned: bool
     }
 }
 
-/// What follows from the read of a server that was claimed.
-pub fn finish(order: &Order, server: &Server) -> Finish {
+/// What follows from the read of a server that was claimed. `yields`: it has the order tag of another object that exists and
+/// comes before this one. Of two objects that take a server at once each would else remove the other's tag.
+pub fn finish(order: &Order, server: &Server, yields: bool) -> Finish {
     let Some(seq) = server.own_seq else {
         return match server.state {
             State::Released => Finish::GiveWay,
@@ -142,6 +143,7 @@ pub fn finish(order: &Order, server: &Server) -> Finish {
         State::Released => Finish::GiveWay,
         State::Releasing => Finish::Wait,
         State::Live | State::Failed if !server.has_cluster_tag => Finish::ClaimAgain,
+        State::Live | State::Failed if server.has_other_owner && yields => Finish::ClaimAgain,
         State::Live | State::Failed if server.has_other_owner => Finish::RemoveOther,
         State::Live | State::Failed => Finish::Adopted(Order {
             seq,

@@ -844,7 +844,14 @@ impl Hand<'_> {
         };
         let Some(server) = server else { return };
         let (uid, version) = (object.uid, object.version);
-        match adopt::finish(&order, &server) {
+        let objects = self.objects(false);
+        let comes_before = |other: &Obj| {
+            other.owner < object.owner
+                && self.world.servers[at].is_some_and(|s| s.has_tag(other.owner))
+        };
+        let mut others = objects.iter().flatten().filter(|o| o.uid != object.uid);
+        let yields = others.any(comes_before) && !self.is_off(Rule::Yield);
+        match adopt::finish(&order, &server, yields) {
             adopt::Finish::GiveWay => _ = self.record((uid, version), None),
             adopt::Finish::ClaimAgain => self.memory().unclaimed(),
             adopt::Finish::Wait => {}

@@ -172,6 +172,10 @@ fn against_end(scene: &Scene, world: &World) -> Option<String> {
             return Some(format!("object {slot}: {:?}", plan(scene, world, slot)));
         }
     }
+    let keeps = |slot| matches!(plan(scene, world, slot), Some(Step::Keep(_)));
+    if scene.one_keeps && !(0..SLOTS).any(keeps) {
+        return Some(format!("no object has the server: {:?}", world.objects));
+    }
     let objects = || world.objects.iter().flatten();
     for (at, server) in world.servers.iter().enumerate() {
         let is_ours = |s: &Srv| s.is_live() && (s.tags != [None; TAGS] || s.owner != NOBODY);

@@ -34,6 +34,7 @@ pub enum Rule {
     Settle,
     LiveList,
     HoldOn,
+    Yield,
     Alone,
     AdoptRead,
     OwnFirst,
@@ -56,7 +57,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    pub const ALL: [Self; 42] = [
+    pub const ALL: [Self; 43] = [
         Self::Precondition,
         Self::Nonce,
         Self::Fence,
@@ -80,6 +81,7 @@ impl Rule {
         Self::Settle,
         Self::LiveList,
         Self::HoldOn,
+        Self::Yield,
         Self::Alone,
         Self::AdoptRead,
         Self::OwnFirst,

@@ -79,6 +79,8 @@ pub struct Scene {
     pub reorder: bool,
     pub retain: bool,
     pub is_shared: bool,
+    /// In the end one object has its server, not only a reason why not.
+    pub one_keeps: bool,
     pub twin: bool,
     /// The processes go on where etcd is put back.
     pub runs_on: bool,
@@ -109,6 +111,7 @@ impl Default for Scene {
             runs_on: false,
             retain: false,
             is_shared: false,
+            one_keeps: false,
             twin: false,
             portal: &[Off::All],
             every: 16,

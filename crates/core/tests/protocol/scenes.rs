@@ -292,6 +292,11 @@ fn taking() -> Vec<Scene> {
             stale: true,
             ..scene("adopt-slow", NamedTwice, 4, &[(Lost, 1)])
         },
+        Scene {
+            slow: true,
+            one_keeps: true,
+            ..scene("adopt-both", NamedTwice, 5, &[])
+        },
         scene("kept-named", KeptNamed, 6, &[(Apply, 1), (Lost, 1)]),
         scene("twin", Twin, 4, &[(Delete, 1), (Word, 1)]).twin(),
         scene("twin-named", TwinNamed, 4, &[(Delete, 1), (Lost, 1)]).twin(),

@@ -29,6 +29,7 @@ fn missed_in(rule: Rule) -> &'static str {
         Rule::DeleteBy => "two-replaced",
         Rule::LiveList | Rule::HoldOn | Rule::Alone => "adopt-race",
         Rule::AdoptRead => "kept-named",
+        Rule::Yield => "adopt-both",
         Rule::OwnFirst => "named-beside",
         Rule::ForeignCluster => "foreign",
         Rule::OtherNamespace => "other-namespace",

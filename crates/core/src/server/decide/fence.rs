@@ -78,15 +78,12 @@ pub fn is_sole(object: &Facts, record: &Server) -> bool {
 pub fn against_reinstall(fresh: &Facts, record: &Server) -> Option<String> {
     let id = &record.id;
     if !is_sole(fresh, record) || marks::is_retained(record) {
-        let why = format!("machine {id} does not bear the tag of this object alone");
+        let why = format!("server {id} lacks this object's order tag, or has another's too");
         return Some(why);
     }
     match &record.status {
         ServerStatus::Delivered => None,
-        other => Some(format!(
-            "the provider says of machine {id}: {}",
-            other.as_str()
-        )),
+        other => Some(format!("server {id} is {:?}", other.as_str())),
     }
 }
 

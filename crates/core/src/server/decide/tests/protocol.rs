@@ -130,7 +130,7 @@ fn living() -> impl Iterator<Item = Line> {
     let new = Case::new;
     let named = |status| new().named(5, Some(server(5, status, &[])));
     let unreachable = |v: &mut View| {
-        let text = "away; tried again every 15s".to_owned();
+        let text = "Away; retrying every 15s".to_owned();
         v.last_error = Some((Reason::ProviderUnreachable, text));
     };
     let away = new().unlisted().view(unreachable);
@@ -578,6 +578,21 @@ fn one_that_was_retained_hides_no_other_one() {
 }
 
 #[test]
+fn a_stopped_account_leaves_no_own_server_beside_a_released_one() {
+    let released = |case: Case| {
+        case.facts(|f| {
+            for shown in f.recorded.iter_mut().chain(&mut f.own) {
+                Arc::make_mut(&mut shown.server).status = ServerStatus::Released;
+            }
+        })
+    };
+    let stopped = |case: Case| short(&case.deleting().blocked(Reason::Suspended).decide()).0;
+    let alone = released(adopting());
+    assert_eq!(stopped(alone.clone()), Some("RemoveFinalizer"));
+    assert_eq!(stopped(alone.with(2, ServerStatus::Delivered)), None);
+}
+
+#[test]
 fn nothing_is_decided_before_account_and_namespace_are_known() {
     let unread = Case::new()
         .facts(|f| f.namespace_uid = Err("no".into()))
@@ -742,7 +757,7 @@ fn a_deleted_object_names_the_server_that_it_left() {
     let decision = restored().decide();
     let text = message(&decision);
     let token = restored().written().pending(AssumeAbsent).unwrap();
-    for word in [&uuid(1), "release them", "keep them", &token] {
+    for word in [&uuid(1), "Release them", "keep them", &token] {
         assert!(text.contains(word), "{word}: {text}");
     }
     assert_ne!(
@@ -761,7 +776,7 @@ fn a_deleted_object_names_the_server_that_it_left() {
         own().spec(|s| s.management_policy = Some(api::server::ManagementPolicy::ObserveOnly)),
     ] {
         let text = message(&held.decide());
-        for word in [&uuid(1), "to release it, set", "to keep it"] {
+        for word in [&uuid(1), "To release it, set", "to keep it"] {
             assert!(text.contains(word), "{word}: {text}");
         }
     }
