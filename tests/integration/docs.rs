@@ -149,9 +149,9 @@ fn every_fault_of_the_page_has_its_tests() {
 
 #[test]
 fn every_threat_is_held_by_a_test_that_exists() {
-    let mut rows = is_held_by_tests("docs/security.md", "| H");
+    let mut rows = is_held_by_tests("docs/contributing/threats.md", "| H");
     rows.retain(|row| row != "Harm");
-    rows.extend(is_held_by_tests("docs/security.md", "| S"));
+    rows.extend(is_held_by_tests("docs/contributing/threats.md", "| S"));
     let threats = [
         "H1", "H2", "H3", "H4", "H5", "H6", "S1", "S2", "S3", "S4", "S5", "S6", "S7", "S8",
     ];
