@@ -1,5 +1,5 @@
 //! The operations on servers (sections 4.4 and 4.6 of
-//! `docs/hosting-api.md`).
+//! `docs/contributing/hosting-api.md`).
 
 use http::Method;
 
