@@ -17,6 +17,10 @@ use crate::crds;
 
 /// The checkout.
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+/// What each folder is for.
+const ARCHITECTURE: &str = "docs/contributing/architecture.md";
+/// The tests of each promise, rule and fault.
+const PROMISES: &str = "docs/contributing/promises-and-tests.md";
 /// How paths of the tree start; anything else that looks like a path is not one.
 const FOLDERS: [&str; 8] = [
     "src/",
@@ -87,7 +91,7 @@ fn every_path_in_the_pages_exists() {
 
 #[test]
 fn architecture_page_names_every_folder_of_the_tree() {
-    let page = fs::read_to_string(Path::new(ROOT).join("docs/contributing/architecture.md")).unwrap();
+    let page = fs::read_to_string(Path::new(ROOT).join(ARCHITECTURE)).unwrap();
     for parent in ["src", "crates", "tests"] {
         for entry in fs::read_dir(Path::new(ROOT).join(parent)).unwrap() {
             let path = entry.unwrap().path();
@@ -95,7 +99,7 @@ fn architecture_page_names_every_folder_of_the_tree() {
             let folder = format!("{parent}/{name}");
             assert!(
                 !path.is_dir() || page.contains(&format!("`{folder}`")),
-                "docs/contributing/architecture.md does not say what {folder} is for"
+                "{ARCHITECTURE} does not say what {folder} is for"
             );
         }
     }
@@ -127,13 +131,13 @@ fn is_held_by_tests(page: &str, row: &str) -> Vec<String> {
 
 #[test]
 fn every_test_that_a_promise_names_exists() {
-    let rows = is_held_by_tests("docs/contributing/promises-and-tests.md", "| G");
+    let rows = is_held_by_tests(PROMISES, "| G");
     assert_eq!(rows.len(), 11, "{rows:?}");
 }
 
 #[test]
 fn every_fault_of_the_page_has_its_tests() {
-    let page = fs::read_to_string(Path::new(ROOT).join("docs/contributing/promises-and-tests.md")).unwrap();
+    let page = fs::read_to_string(Path::new(ROOT).join(PROMISES)).unwrap();
     let (_, section) = page.split_once("\n## Faults").expect("the section");
     let section = section.split("\n## ").next().unwrap();
     let rows: Vec<&str> = section

@@ -1,4 +1,4 @@
-//! Tests: what kstatus reads in an object for every reason, as `docs/contributing/status.md` shows it, and what people read.
+//! Tests: what kstatus reads in an object for every reason, as `docs/contributing/status.md` shows it, and what users read.
 
 pub(crate) mod words;
 
