@@ -15,14 +15,14 @@ pub fn end_the_process() {
         tracing::error!(
             reason = reason(panic),
             place,
-            "a defect: the process ends and is to be started again"
+            "internal error; the process ends and must be restarted"
         );
         std::process::abort();
     }));
 }
 
 fn reason(panic: &PanicHookInfo<'_>) -> String {
-    let text = panic.payload_as_str().unwrap_or("no words");
+    let text = panic.payload_as_str().unwrap_or("no message");
     text.chars().take(MOST_TOLD).collect()
 }
 
