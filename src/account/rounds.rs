@@ -260,7 +260,7 @@ impl Core {
                 old.into_iter().for_each(|old| self.remove_order_tags(old));
             }
             Err(Gap::Failed(error @ Error::AccessDenied(_))) => return Err(error.into()),
-            Err(gap) => tracing::debug!(%gap, "cannot count servers without the tag of this cluster"),
+            Err(gap) => tracing::debug!(%gap, "cannot count the servers of others"),
         }
         Ok(())
     }

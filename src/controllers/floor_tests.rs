@@ -388,7 +388,7 @@ async fn a_secret_with_credentials_is_sent_to_no_server() {
             .remove(0)
             .unwrap_err();
         let words = format!(
-            "Secret s has the type {of}, which is sent to no server; refer to another Secret"
+            "Secret s has type {of}, which is not sent to servers. Refer to another Secret"
         );
         assert_eq!(error.to_string(), words);
         assert!(error.is_invalid());

@@ -309,11 +309,11 @@ mod tests {
         };
         assert_eq!(
             ValueSource::ConfigMap(&map).no_object().to_string(),
-            r#"ConfigMap keys does not exist; create it with the key "id.pub""#
+            r#"ConfigMap keys does not exist. Create it with the key "id.pub""#
         );
         assert_eq!(
             ValueSource::Secret(&map).no_key().to_string(),
-            r#"Secret keys has no key "id.pub"; add it"#
+            r#"Secret keys has no key "id.pub". Add it"#
         );
     }
 

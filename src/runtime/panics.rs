@@ -55,7 +55,7 @@ mod tests {
             .unwrap();
         assert!(!child.status.success(), "{:?}", child.status);
         let log = String::from_utf8_lossy(&child.stderr);
-        let line = log.lines().find(|line| line.contains("a defect"));
+        let line = log.lines().find(|line| line.contains("internal error"));
         let line: serde_json::Value = serde_json::from_str(line.expect(&log)).unwrap();
         let reason = line["reason"].as_str().unwrap();
         assert!(

@@ -36,9 +36,7 @@ pub enum KeyError {
     #[error("the API key has a character outside ASCII; copy the key again as plain text")]
     NotAscii,
     /// More than 4096 bytes.
-    #[error(
-        "the API key is longer than {LONGEST} bytes; store only the key, not a file around it"
-    )]
+    #[error("the API key is longer than {LONGEST} bytes; store only the key, not a file around it")]
     TooLong,
 }
 

@@ -120,13 +120,13 @@ mod tests {
                 Some(OTHER),
                 to(ONE),
                 &[],
-                &["spec.baseURL", "Secret n/api", "make them equal"],
+                &["spec.baseURL", "Secret n/api", "Make them equal"],
             ),
             (
                 Some(OTHER),
                 to(ONE),
                 &[ONE, OTHER],
-                &["spec.baseURL", "make them equal"],
+                &["spec.baseURL", "Make them equal"],
             ),
             (
                 Some(ONE),
@@ -187,19 +187,19 @@ mod tests {
                 None,
                 to(ONE),
                 &[OTHER],
-                &["Secret n/api: baseURL", "none of those", ONE, OTHER, local],
+                &["Secret n/api: baseURL", "may call only", ONE, OTHER, local],
             ),
             (
                 Some(ONE),
                 Declared::Nothing,
                 &[OTHER],
-                &["spec.baseURL", "none of those", local],
+                &["spec.baseURL", "may call only", local],
             ),
             (
                 Some(ONE),
                 to(ONE),
                 &[&format!("{ONE}/x")],
-                &["none of those"],
+                &["may call only"],
             ),
         ];
         for (spec, declared, allowed, words) in cases {

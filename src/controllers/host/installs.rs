@@ -115,7 +115,7 @@ pub(super) async fn install(
     let commands = commands.under_way_now(&host).await;
     let against = match reread_with_key(ctx, &fresh, account).await {
         _ if !matches!(commands, Ok(UnderWay::Nothing)) => {
-            Some("a ServerCommand may be under way, or the ServerCommands could not be read")
+            Some("a ServerCommand may be under way, or their list failed")
         }
         Err(_) => Some("object, account or SSH key could not be read after it was recorded"),
         Ok(last) if !install::may_send(&last, new, &record.intent) => {

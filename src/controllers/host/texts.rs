@@ -96,8 +96,6 @@ fn text(field: &str, value: Option<Result<Vec<u8>, ValueError>>) -> Result<Secre
             let text = format!("spec.{field}: {error}");
             Err(Cause::missing(Reason::ReferenceNotFound, text))
         }
-        None => Err(person(
-            "set value or valueFrom".to_owned(),
-        )),
+        None => Err(person("set value or valueFrom".to_owned())),
     }
 }

@@ -146,7 +146,7 @@ async fn act_there(
     };
     let Ok(id) = ServerId::parse(uuid) else {
         return Observation::Failed(Trouble::unexpected(
-            "The recorded server UUID is not valid",
+            "The recorded UUID of the server is not valid",
         ));
     };
     match effect {

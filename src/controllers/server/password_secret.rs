@@ -148,7 +148,7 @@ pub(super) async fn delete(owned: &Owned<'_>, name: &str, of: &Installed, at: i6
             return trouble(name, why);
         }
         Ok(None) => {
-            let why = "its metadata.managedFields do not show the clock of the API server; delete it";
+            let why = "its metadata.managedFields do not show the API server's clock; delete it";
             return trouble(name, why);
         }
         Err(failure) => return unanswered(name, &failure),

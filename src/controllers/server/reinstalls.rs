@@ -93,7 +93,7 @@ pub(super) async fn reinstall(
     let lineage = &new.account.lineage;
     let keys_stand = ssh_keys::stand(ctx, &fresh.object, lineage, (keys, &new.key_uids)).await;
     let against = match (commands, last) {
-        (Err(_), _) => Some("a ServerCommand may be under way, or the ServerCommands could not be read"),
+        (Err(_), _) => Some("a ServerCommand may be under way, or their list failed"),
         (_, Err(_)) => Some("the object could not be read after it was recorded"),
         (_, Ok(last)) if !reinstall::may_send(&last, new, &record.intent) => {
             Some("the object changed after it was recorded")
@@ -260,7 +260,7 @@ pub(super) async fn look(
             let answer = permit.call(async |client| client.command(id, &command).await);
             match answer.await {
                 Ok(command) => attempt::looked(record, &command, at),
-                Err(error) => return act::refused(&error, "cannot read the progress of a re-installation"),
+                Err(error) => return act::refused(&error, "cannot read a re-installation"),
             }
         }
         None => match list(permit, id, pages).await {

@@ -310,8 +310,8 @@ mod tests {
 
         for (found, reason, word) in [
             (Found::NotKnown, Reason::ReferenceNotReady, "not listed yet"),
-            (Found::Ending, Reason::ReferenceNotFound, "name another one"),
-            (Found::Missing, Reason::ReferenceNotFound, "create it"),
+            (Found::Ending, Reason::ReferenceNotFound, "Name another one"),
+            (Found::Missing, Reason::ReferenceNotFound, "Create it"),
             (
                 Found::NotReady("InvalidSpec".into()),
                 Reason::ReferenceNotReady,
