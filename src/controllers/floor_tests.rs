@@ -268,7 +268,7 @@ async fn the_gate_holds_back_where_another_process_may_act() {
     assert!(process.hold_back(None).is_some() && !process.serves(None));
     // Long: an election wakes it.
     let Some(Again::After(rest)) = process.stand_by() else {
-        panic!("it stands by");
+        panic!("it is a standby");
     };
     assert!(rest >= Duration::from_secs(600));
 }

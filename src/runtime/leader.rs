@@ -329,7 +329,7 @@ impl Elector {
             tracing::warn!(
                 lease = self.lease,
                 error,
-                "cannot read or write the Lease"
+                "the Lease cannot be read or written"
             );
         }
     }
