@@ -360,7 +360,7 @@ async fn what_lies_side_by_side_is_of_one_moment_and_no_longer_than_its_use_allo
         panic!("{values:?}");
     };
     assert_eq!((&first[..], &again[..]), (&b"x"[..], &b"x"[..]));
-    let words = "ConfigMap s, key \"b\", has 3 bytes, more than 2; shorten it";
+    let words = "Key \"b\" of ConfigMap s has 3 bytes, more than 2. Shorten it";
     assert_eq!(long.to_string(), words);
     assert!(matches!(missing, ValueError::NoKey { .. }), "{missing}");
     assert_eq!(floor.calls().len(), 1);

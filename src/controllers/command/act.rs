@@ -209,7 +209,7 @@ async fn look_at_machine(
     }
     if let Some(other) = listed::running(&commands, &fresh.records(), clock::now().wall) {
         let other = other.id.as_str();
-        return Err(busy(format!("Server {id} runs another command; UUID {other}")));
+        return Err(busy(format!("Server {id} runs another command ({other})")));
     }
     match listed::noted(&commands, clock::now().wall) {
         Some(noted) => Ok(noted),
