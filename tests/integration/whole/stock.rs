@@ -169,7 +169,13 @@ pub(super) async fn raised_entry(host: &Host) -> World {
     world
         .create(&with("one", &json!({"accountRef": reference})))
         .await;
-    stuck(&world, "one", "LimitReached", &["limits.maxServers in spec.allowedNamespaces is 0"]).await;
+    stuck(
+        &world,
+        "one",
+        "LimitReached",
+        &["limits.maxServers in spec.allowedNamespaces is 0"],
+    )
+    .await;
     let path = "/spec/allowedNamespaces/0/limits/maxServers";
     let patch = json!([{"op": "replace", "path": path, "value": 1}]);
     let patch = serde_json::from_value(patch).expect("a JSON patch");
