@@ -214,7 +214,7 @@ async fn say(ctx: &ServerContext, facts: &Facts, decision: &Decision, again: Aga
         Reported::Later(rest) if ctx.is_ending() => {
             tracing::debug!(
                 ?rest,
-                "a status is written once more before the process ends"
+                "updating a status before the process ends"
             );
             Again::Backoff
         }

@@ -338,7 +338,7 @@ async fn an_edit_that_cannot_be_is_told_on_its_object_alone_and_mended_by_the_ne
             "key",
             json!({"sshKeys": [{"sshKeyRef": {"name": "nowhere"}}]}),
             "ReferenceNotFound",
-            vec!["spec.sshKeys[0]", "SshKey nowhere", "create it"],
+            vec!["spec.sshKeys[0]", "SshKey nowhere", "Create it"],
         ),
         (
             "over",
@@ -383,7 +383,7 @@ async fn an_edit_that_cannot_be_is_told_on_its_object_alone_and_mended_by_the_ne
     let words = [
         "spec.postInstallScript",
         "Secret setup does not exist",
-        "create it",
+        "Create it",
     ];
     tokio::join!(
         join_all(told),

@@ -155,8 +155,8 @@ async fn a_secret_with_credentials_is_sent_to_no_server() {
         .create(&with("data", &json!({"userData": {"data": script}})))
         .await;
     let words = [
-        "Secret account-key has the type flexmetal.dev/api-key",
-        "refer to another Secret",
+        "Secret account-key has type flexmetal.dev/api-key",
+        "Refer to another Secret",
     ];
     stuck(
         &world,
@@ -248,7 +248,7 @@ async fn a_text_that_cannot_be_had_holds_its_object_alone_and_is_awaited() {
     let words = [
         "spec.postInstallScript",
         "Secret late does not exist",
-        "create it",
+        "Create it",
     ];
     held(&world, "web", "ReferenceNotFound", &words).await;
     let words = ["spec.userData.data", "ConfigMap map does not exist"];

@@ -88,7 +88,7 @@ async fn the_limits_of_the_account_hold_orders_until_they_are_raised() {
         &world,
         "second",
         "LimitReached",
-        &["spec.limits.maxServers", "is 1", "raise it"],
+        &["spec.limits.maxServers", "is 1", "raise the limit"],
     )
     .await;
     assert_eq!(orders(&world).await, 1);
@@ -100,7 +100,7 @@ async fn the_limits_of_the_account_hold_orders_until_they_are_raised() {
     let words = [
         "spec.limits.maxOrdersPerHour",
         "is 2",
-        "wait, tried again every",
+        "Wait, or ask an administrator",
     ];
     stuck(&world, "third", "LimitReached", &words).await;
     assert_eq!(orders(&world).await, 2);
@@ -140,7 +140,7 @@ async fn machines_that_were_retained_count_towards_the_limit() {
         &world,
         "web",
         "LimitReached",
-        &["spec.limits.maxServers", "is 2", "2 machines"],
+        &["spec.limits.maxServers", "is 2", "2 servers"],
     )
     .await;
     assert_eq!(orders(&world).await, 2);

@@ -142,7 +142,7 @@ async fn a_raised_limit_takes_effect_at_once() {
     set_limit(&world, 0).await;
     world.start_operator();
     world.create(&server("one")).await;
-    let words = ["0 machines", "spec.limits.maxServers is 0", "raise it"];
+    let words = ["0 servers", "spec.limits.maxServers is 0", "raise the limit"];
     stuck(&world, "one", "LimitReached", &words).await;
     set_account(&world, "default", &json!({"limits": {"maxServers": 1}})).await;
     is_ordered(&world).await;
@@ -164,7 +164,13 @@ pub(super) async fn raised_entry(host: &Host) -> World {
     world
         .create(&with("one", &json!({"accountRef": reference})))
         .await;
-    stuck(&world, "one", "LimitReached", &["limits.maxServers is 0"]).await;
+    stuck(
+        &world,
+        "one",
+        "LimitReached",
+        &["limits.maxServers in spec.allowedNamespaces is 0"],
+    )
+    .await;
     let path = "/spec/allowedNamespaces/0/limits/maxServers";
     let patch = json!([{"op": "replace", "path": path, "value": 1}]);
     let patch = serde_json::from_value(patch).expect("a JSON patch");

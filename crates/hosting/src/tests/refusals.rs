@@ -249,7 +249,7 @@ async fn the_causes_are_told_once_each() {
     let error = client.server(&id()).await.unwrap_err();
     assert_eq!(
         error.explain(),
-        "the request was not sent: no connection to the hosting API: refused"
+        "The request was not sent; no connection to the hosting API: refused"
     );
     let error = client.tag("a b").await.unwrap_err();
     assert_eq!(error.explain().matches("1 to 64").count(), 1);

@@ -33,7 +33,7 @@ pub(crate) enum QuickstartError {
         #[source]
         source: io::Error,
     },
-    #[error("{path} is no YAML")]
+    #[error("{path} is not YAML")]
     Parse {
         path: PathBuf,
         #[source]
