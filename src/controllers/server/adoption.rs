@@ -162,7 +162,7 @@ pub(super) async fn adopt(
     }
 }
 
-/// Whether another object that exists takes the server, too, and its owner comes before this one.
+/// Whether another object takes the server, too, whose owner comes before this one.
 fn yields(ctx: &ServerContext, facts: &Facts, owner: &Owner, server: &Server) -> bool {
     let mut others = server
         .tags
@@ -172,8 +172,7 @@ fn yields(ctx: &ServerContext, facts: &Facts, owner: &Owner, server: &Server) ->
         let Some(place) = it.get(..owner::PLACE).filter(|it| *it != owner.place()) else {
             return false;
         };
-        it < owner.as_str()
-            && claims::is_owner(&ctx.objects, false, place, facts.uid()) == Some(true)
+        it < owner.as_str() && claims::takes(&ctx.objects, place, facts.uid(), &server.id)
     })
 }
 

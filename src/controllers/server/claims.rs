@@ -12,6 +12,7 @@ use flexmetal_core::{
     owner::{Owner, PLACE},
     server::facts::is_same_uuid,
 };
+use hosting_types::ServerId;
 use std::{collections::HashSet, sync::Arc};
 
 /// The places, namespace and name, of all server objects.
@@ -82,6 +83,23 @@ pub(super) fn is_owner(
         true => Some(true),
         false => (is_seen && objects.is_complete()).then_some(false),
     }
+}
+
+/// Whether an object of this place, other than the one with this UID, has the server or takes it now.
+pub(super) fn takes(objects: &ServerObjects, place: &str, except: &str, server: &ServerId) -> bool {
+    let uid = objects.by_alias(place).filter(|uid| **uid != *except);
+    let Some(Shown::Decoded(object)) = uid.and_then(|uid| objects.newest(&uid)) else {
+        return false;
+    };
+    let Some(status) = &object.status else {
+        return false;
+    };
+    let order = status.records.order.as_ref();
+    let order = order.filter(|order| object.metadata.uid.as_ref() == Some(&order.uid));
+    let recorded = order.and_then(|order| order.server.as_deref());
+    let policies = object.spec.policies();
+    let policies = policies.over(status.policies.unwrap_or_default());
+    policies.let_send() && recorded.is_some_and(|it| is_same_uuid(it, server.as_str()))
 }
 
 /// Whether an object makes the server its own that it names, of this account: not where it only looks at it, is suspended, or

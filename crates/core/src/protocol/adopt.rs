@@ -129,8 +129,8 @@ pub fn claim(server: &Server, is_shared: bool, is_recorded: bool, is_owned: bool
     }
 }
 
-/// What follows from the read of a server that was claimed. `yields`: it has the order tag of another object that exists and
-/// comes before this one. Of two objects that take a server at once each would else remove the other's tag.
+/// What follows from the read of a server that was claimed. `yields`: it has the order tag of another object
+/// that takes it, too, and comes before this one. Of two objects that take a server at once each would else remove the other's tag.
 pub fn finish(order: &Order, server: &Server, yields: bool) -> Finish {
     let Some(seq) = server.own_seq else {
         return match server.state {

@@ -317,7 +317,12 @@ fn replace(
         let cause = Cause::missing(Reason::InUse, message);
         return leave(facts, view, cause, began);
     }
-    // Without a note: it would say that this object made the tag that is declared now.
+    // The note of a rename would say that this object made the tag that is declared now.
+    if let Some(note) = facts.written_note().filter(|note| note.from.is_some()) {
+        let (tag, from) = (rename.from, None);
+        let note = TagNote { tag, from, ..note };
+        return facts.subject.holding(Effect::Hold { note: Some(note) });
+    }
     Decision::unchanged(&facts.subject).with(Effect::Delete {
         tag: rename.from,
         only_unused: true,

@@ -846,7 +846,9 @@ impl Hand<'_> {
         let (uid, version) = (object.uid, object.version);
         let objects = self.objects(false);
         let comes_before = |other: &Obj| {
+            let recorded = other.record().and_then(|order| order.outcome.server());
             other.owner < object.owner
+                && recorded == Some(id(at))
                 && self.world.servers[at].is_some_and(|s| s.has_tag(other.owner))
         };
         let mut others = objects.iter().flatten().filter(|o| o.uid != object.uid);

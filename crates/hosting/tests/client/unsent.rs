@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hosting_types::{SecretText, server::SystemFamily, whitelist::AddressRange};
 use jiff::civil::date;
-use tokio::net::TcpListener;
+use tokio::net::TcpSocket;
 
 use crate::{
     canaries::{self, KEY, SCRIPT},
@@ -33,9 +33,10 @@ const INVALID: Verdict = Verdict {
 #[tokio::test]
 async fn without_a_connection_nothing_was_sent() {
     let scene = Scene::new().await;
-    let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let closed = format!("http://{}", free.local_addr().unwrap());
-    drop(free);
+    // Bound and not listening: no other test gets the port.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let closed = format!("http://{}", socket.local_addr().unwrap());
     let client = Rig::at(closed, String::new()).client(KEY, Duration::from_secs(30));
     let before = scene.rig.latest().await;
     for &operation in Operation::ALL {

@@ -76,8 +76,12 @@ fn left(facts: &Facts, tags: &Tags) -> Option<String> {
     let recorded = facts.subject.object.status.as_ref();
     let recorded = recorded.and_then(|status| status.tag.clone());
     let recorded = recorded.filter(|tag| is_asked || facts.has_made(tag));
-    // Made or renamed, and that is not on record.
-    let noted = facts.note().filter(|note| note.made);
+    // Made or renamed, and that is not on record. Once it is, the former name is anybody's.
+    let is_open = |note: &TagNote| match facts.recorded() {
+        Some(recorded) => note.from.as_deref() == Some(recorded),
+        None => true,
+    };
+    let noted = facts.note().filter(|note| note.made && is_open(note));
     let noted = noted
         .into_iter()
         .flat_map(|note| [Some(note.tag), note.from]);

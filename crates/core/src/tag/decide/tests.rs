@@ -506,6 +506,18 @@ fn a_rename_that_cannot_be_is_told() {
 }
 
 #[test]
+fn the_former_name_of_a_renamed_tag_stays_with_whoever_has_it_now() {
+    let renamed = Case::new()
+        .made("web")
+        .renamed_to("www")
+        .noted("www", Some("web"), true)
+        .recorded("www", true)
+        .tags(&[("web", 0)])
+        .deleted();
+    assert_eq!(renamed.outcome().0, Some(Effect::LetGo));
+}
+
+#[test]
 fn a_rename_whose_servers_have_the_new_tag_deletes_the_former_one_when_it_is_unused() {
     let case = Case::new().made("web").renamed_to("www");
     let half = case.clone().tags(&[("web", 1), ("www", 1)]);
@@ -514,6 +526,11 @@ fn a_rename_whose_servers_have_the_new_tag_deletes_the_former_one_when_it_is_unu
     assert!(message.contains("checked every"), "{message}");
     let all = case.tags(&[("web", 0), ("www", 2)]);
     assert_eq!(all.outcome().0, delete("web", true));
+    // Its rename was noted, and servers were faster.
+    let overtaken = all.clone().noted("www", Some("web"), true);
+    let overtaken = overtaken.own(|own| own.settled = Some(a_rename("web", "www")));
+    let of_web_alone = hold_with(Some(note("web", None, true)));
+    assert_eq!(overtaken.outcome().0, of_web_alone);
     let done = all.clone().tags(&[("www", 2)]);
     let status = done.decide().status;
     assert_eq!(status.tag.as_deref(), Some("www"));
