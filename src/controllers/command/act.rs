@@ -214,7 +214,7 @@ async fn look_at_machine(
     match listed::noted(&commands, clock::now().wall) {
         Some(noted) => Ok(noted),
         None => Err(busy(format!(
-            "Server {id} had more commands within a minute than the record can hold"
+            "Server {id} had too many commands in a minute; the record cannot hold them"
         ))),
     }
 }
@@ -277,7 +277,7 @@ fn not_its_machine(
         _ if !is_its => Some((
             Reason::TagsMissing,
             format!(
-                "Server {id} does not have only the tag of BareMetalServer {name}. Correct its tags at the provider"
+                "Server {id} has the wrong order tags; BareMetalServer {name} must be its only owner. Correct the tags at the provider"
             ),
         )),
         ServerStatus::Delivered => None,
