@@ -13,7 +13,7 @@ pub enum DeletionPolicy {
     /// The server is released; the object stays until the provider shows the release as finished.
     #[default]
     Release,
-    /// The server stays, with a tag that starts with `fmo-retained`.
+    /// The server stays, with the tag `fmo-retained`.
     Retain,
 }
 
@@ -67,8 +67,8 @@ pub struct Policies {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_protection: Option<bool>,
 
-    /// `suspend` of servers and hosts that do not set it: if true, nothing is ordered or released for them; reads go
-    /// on. Default: false. Mutable.
+    /// `suspend` of servers and hosts that do not set it: if true, the operator sends no orders, changes or releases
+    /// for them; reads continue. Default: false. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
 
@@ -106,7 +106,7 @@ pub struct PoliciesInForce {
     pub deletion_policy: DeletionPolicy,
     /// Whether the deletion of the object waits and the server stays.
     pub deletion_protection: bool,
-    /// Whether nothing is ordered or released for the object.
+    /// Whether the operator sends no orders, changes or releases for the object.
     pub suspend: bool,
     /// How long the server stays after the object is deleted, before its release begins. Unset if the release begins at
     /// once.

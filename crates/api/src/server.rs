@@ -37,7 +37,7 @@ pub const MOST_DUPLICATES: usize = 20;
 /// Most servers that another one was ordered for.
 pub const MOST_REPLACED: usize = 10;
 
-/// One on-demand server. The operator orders it once, keeps it, and releases it when the object is deleted.
+/// One on-demand server. The operator orders it once, manages it, and releases it when the object is deleted.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "flexmetal.dev",
@@ -56,7 +56,7 @@ pub const MOST_REPLACED: usize = 10;
     selectable = ".status.instanceType",
     selectable = ".status.uuid",
     selectable = ".status.providerStatus",
-    doc = "One on-demand server. The operator orders it once, keeps it, and releases it when the object is deleted.",
+    doc = "One on-demand server. The operator orders it once, manages it, and releases it when the object is deleted.",
     printcolumn(
         name = "Ready",
         type_ = "string",
@@ -173,14 +173,16 @@ pub struct BareMetalServerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account_ref: Option<AccountRef>,
 
-    /// Name of the location, as the provider lists it, for example `EU: Rotterdam`. Required to order a server, that
-    /// is, without `externalID` and `managementPolicy: ObserveOnly`. Default: none. Mutable until a server is ordered.
+    /// Name of the location, as the provider lists it, for example `EU: Rotterdam`. Required unless `externalID` is set
+    /// or `managementPolicy` is `ObserveOnly`. Default: none. Mutable until a server is ordered; from then on you can
+    /// only remove it or set it to `status.location`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128))]
     pub location: Option<String>,
 
-    /// Name of the instance type, for example `bm7.std.8`. Required to order a server, that is, without `externalID`
-    /// and `managementPolicy: ObserveOnly`. Default: none. Mutable until a server is ordered.
+    /// Name of the instance type, for example `bm7.std.8`. Required unless `externalID` is set or `managementPolicy` is
+    /// `ObserveOnly`. Default: none. Mutable until a server is ordered; from then on you can only remove it or set it
+    /// to `status.instanceType`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128))]
     pub instance_type: Option<String>,
@@ -202,9 +204,9 @@ pub struct BareMetalServerSpec {
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
     pub alternatives: Vec<Alternative>,
 
-    /// Operating system to install. Required to order a server, that is, without `externalID` and `managementPolicy:
-    /// ObserveOnly`; also required with `install`. Default: none. A change after the order takes effect at the next
-    /// re-installation (`install.revision`).
+    /// Operating system to install. Required unless `externalID` is set or `managementPolicy` is `ObserveOnly`. Always
+    /// required with `install`. Default: none. A change after the order takes effect at the next re-installation
+    /// (`install.revision`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub os: Option<OperatingSystem>,
 
@@ -270,15 +272,16 @@ pub struct BareMetalServerSpec {
     pub external_id: Option<String>,
 
     /// `Full` orders, changes and releases the server as the spec says. `ObserveOnly` only reports it: the operator
-    /// sends no changes, and the server stays as it is when the object is deleted. Default: `spec.defaults` of the
-    /// account, else `Full`. Mutable.
+    /// sends nothing. The deletion of an object that ordered or adopted its server waits until the policy is `Full`;
+    /// any other object goes, and the server stays as it is. Default: `spec.defaults` of the account, else `Full`.
+    /// Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ManagementPolicy")]
     pub management_policy: Option<ManagementPolicy>,
 
     /// What happens to the server when the object is deleted. `Release` releases the server, which erases its disks.
-    /// `Retain` keeps it, with a tag that starts with `fmo-retained`. Default: `spec.defaults` of the account, else
-    /// `Release`. Mutable until the release has begun.
+    /// `Retain` keeps it, with the tag `fmo-retained`. Default: `spec.defaults` of the account, else `Release`. Mutable
+    /// until the release has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "DeletionPolicy")]
     pub deletion_policy: Option<DeletionPolicy>,
@@ -288,8 +291,8 @@ pub struct BareMetalServerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_protection: Option<bool>,
 
-    /// If true, nothing is ordered or released for this object; reads go on. Default: `spec.defaults` of the account,
-    /// else false. Mutable.
+    /// If true, the operator sends no orders, changes or releases for this object; reads of the server continue.
+    /// Default: `spec.defaults` of the account, else false. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
 
@@ -319,7 +322,8 @@ pub struct BareMetalServerSpec {
     pub failure_policy: Option<FailurePolicy>,
 
     /// What happens when the server is released outside of the operator. `Wait` does nothing. `Reorder` orders another
-    /// server. Default: `spec.defaults` of the account, else `Wait`. Mutable.
+    /// server once this one has been released for `timing.absenceGracePeriod` of the account. Default: `spec.defaults`
+    /// of the account, else `Wait`. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ExternalReleasePolicy")]
     pub external_release_policy: Option<ExternalReleasePolicy>,
@@ -534,7 +538,7 @@ pub struct BareMetalServerStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policies: Option<PoliciesInForce>,
 
-    /// Account that `spec.accountRef` referred to when the order started.
+    /// Account that `spec.accountRef` referred to when the order or the adoption started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account_ref: Option<PinnedAccount>,
 

@@ -151,10 +151,11 @@ fn grace_outlasts_orders() -> Rule {
 #[x_kube(validation = grace_outlasts_orders())]
 #[serde(rename_all = "camelCase")]
 pub struct Timing {
-    /// How long after the operator starts, or first sees the record of an order, a missing server may count as gone and
-    /// an order of unknown outcome as absent. At least twice `orderTimeout`. Minimum 2m, default: 10m, maximum 1h. A
-    /// shorter value is raised to 2m, unless the operator runs with `--short-intervals`; `status.timing` shows what is
-    /// in force. Mutable.
+    /// A missing server counts as gone, and an order of unknown outcome as absent, no earlier than this long after the
+    /// operator starts or first sees the record of the order. A server must also be failed or released for this long
+    /// before `failurePolicy: Replace` or `externalReleasePolicy: Reorder` acts. At least twice `orderTimeout`. Minimum
+    /// 2m, default: 10m, maximum 1h. A shorter value is raised to 2m, unless the operator runs with
+    /// `--short-intervals`; `status.timing` shows what is in force. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = ABSENCE_GRACE_PERIOD.rule())]
     pub absence_grace_period: Option<Interval>,
@@ -215,8 +216,9 @@ impl Timing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TimingInForce {
-    /// How long after the operator starts, or first sees the record of an order, a missing server may count as gone and
-    /// an order of unknown outcome as absent.
+    /// A missing server counts as gone, and an order of unknown outcome as absent, no earlier than this long after the
+    /// operator starts or first sees the record of the order. A server must also be failed or released for this long
+    /// before `failurePolicy: Replace` or `externalReleasePolicy: Reorder` acts.
     pub absence_grace_period: Interval,
     /// Least time between two lists that together confirm that something is absent.
     pub absence_check_interval: Interval,

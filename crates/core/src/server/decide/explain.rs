@@ -15,7 +15,6 @@ use crate::{
 use api::{
     Interval, Reason,
     acknowledgement::AcknowledgementEffect::{Adopt, AssumeAbsent, OrderAnother},
-    names::ACKNOWLEDGE,
     order::OrderRecord,
 };
 use jiff::Timestamp;
@@ -150,7 +149,7 @@ pub fn said(facts: &Facts, view: &View, wait: &Wait) -> Said {
         Why::ListIncomplete => plain(Cause::missing(
             Reason::WaitingForListing,
             format!(
-                "The server list shows no server that identifies the account; nothing is ordered. If those servers are gone, set {ACKNOWLEDGE} of {} to the token in its status.pendingAcknowledgements",
+                "The server list shows no server that identifies the account; nothing is ordered. If those servers are gone, acknowledge with the token in status.pendingAcknowledgements of {}",
                 remedy::account(facts)
             ),
         )),
@@ -169,7 +168,7 @@ pub fn said(facts: &Facts, view: &View, wait: &Wait) -> Said {
         Why::OtherAccount => {
             let situation = assume_absent(facts);
             let text = format!(
-                "The record of this object has another account ID; this account shows nothing of it. Restore the former base URL and key; or, if this object has no server there, {}",
+                "This object belongs to another provider account; this one does not show its server. Restore the former base URL and key; or, if this object has no server there, {}",
                 facts.acknowledgements().remedy(&situation)
             );
             Said {
@@ -283,7 +282,7 @@ fn asked(facts: &Facts, against: &str) -> Said {
     let (reason, what) = match recorded {
         Some(server) if is_shown(facts) => (
             Reason::OutcomeUnknown,
-            format!("Server {server} has ended; another one may have been ordered"),
+            format!("Server {server} was released or failed; another one may have been ordered"),
         ),
         Some(server) => (
             Reason::ServerNotFound,

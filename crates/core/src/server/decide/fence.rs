@@ -78,8 +78,9 @@ pub fn is_sole(object: &Facts, record: &Server) -> bool {
 pub fn against_reinstall(fresh: &Facts, record: &Server) -> Option<String> {
     let id = &record.id;
     if !is_sole(fresh, record) || marks::is_retained(record) {
-        let why = format!("server {id} lacks this object's order tag, or has another's too");
-        return Some(why);
+        return Some(format!(
+            "server {id} lacks this object's order tag, or also has another object's"
+        ));
     }
     match &record.status {
         ServerStatus::Delivered => None,

@@ -375,7 +375,7 @@ pub(super) fn paced(facts: &Facts, view: &View) -> Option<Decision> {
         _ => message,
     };
     let message = match stalled {
-        true => format!("{message}. Change what it names in the spec, or wait"),
+        true => format!("{message}. Correct the field it names in the spec, or wait"),
         false => message,
     };
     let message = match closed <= facts.now.wall {

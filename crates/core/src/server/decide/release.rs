@@ -207,7 +207,7 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Result<End, Box<Decision>> {
             Cause::waits(
                 Reason::Releasing,
                 format!(
-                    "The operator cannot see whether the kind is being deleted; nothing is released or retained until it can; retrying every {}",
+                    "Cannot read the CRD baremetalservers.flexmetal.dev, so nothing is released or retained; retrying every {}. The operator needs the right to get it",
                     Interval(CANNOT_SEE)
                 ),
             ),
@@ -228,7 +228,7 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Result<End, Box<Decision>> {
             Cause::waits(
                 Reason::Protected,
                 format!(
-                    "Protected by {}; server {} stays and is billed. To release it, {}; to keep it and delete only this object, {} (applying {}/{} adopts it again)",
+                    "Protected by {}; server {} stays and is billed. To release it, {}; to keep it, {} ({}/{} takes it back when applied again)",
                     remedy::stated(facts, "deletionProtection", |p| p
                         .deletion_protection
                         .is_some()),
@@ -306,7 +306,7 @@ fn over_release_limit(facts: &Facts, server: &Server) -> Option<Cause> {
         return None;
     }
     let text = format!(
-        "Release limit of this namespace reached: {} within {}; server {} stays and is billed. To keep it and delete only this object, {}; to release more, see status.pendingAcknowledgements of the account (spec.releaseLimit)",
+        "Release limit of this namespace reached (spec.releaseLimit of the account): {} within {}; server {} stays and is billed. To keep it, {}; to release more, acknowledge with the token in the account's status.pendingAcknowledgements",
         limit.max_releases,
         limit.window,
         server.id,

@@ -255,7 +255,7 @@ fn spent<'a>(uuids: impl IntoIterator<Item = &'a str>, row: usize) -> String {
         false => "Delete this object".to_owned(),
     };
     format!(
-        "{} in a row failed or were released; no other is ordered: {}. {next}",
+        "{} in a row failed or were released; no further server is ordered: {}. {next}",
         counted(row, "server"),
         first_named(uuids)
     )
@@ -308,7 +308,7 @@ pub fn cause(facts: &Facts, server: &Server) -> Cause {
             Cause::waits(
                 reason,
                 format!(
-                    "{what}; another one is ordered in its place once it has been so for {}",
+                    "{what}; another one is ordered in its place after {} in this state",
                     Interval(grace.unwrap_or_default())
                 ),
             )

@@ -100,7 +100,7 @@ pub fn status(fresh: &Facts, install: InstallHistory) -> BareMetalServerStatus {
     let mut draft = Draft::unchanged(fresh);
     let send_by = install.last.as_ref().map_or(0, |last| last.intent.send_by);
     let message = format!(
-        "Re-installing server {}; the request is sent at {} at the latest, or not at all",
+        "Re-installing server {}; the request is sent by {} or cancelled",
         install.machine,
         moment(send_by)
     );
