@@ -395,11 +395,18 @@ async fn outage(place: &Place<'_>) -> Vec<Took> {
         place
             .says(&place.accounts, "default", "ProviderUnreachable", TOLD)
             .await;
-        for name in ["old", "new"] {
-            place
-                .says(&place.servers, name, "ProviderUnreachable", TOLD)
-                .await;
-        }
+        place
+            .says(&place.servers, "new", "ProviderUnreachable", TOLD)
+            .await;
+        // Where its release is on record, Ready says how far it came.
+        let is_told = |object: &Value| {
+            let says = |kind| condition(object, kind).map(|it| it["reason"].clone());
+            let mut all = ["Ready", "Synced"].into_iter().filter_map(says);
+            all.any(|reason| reason == "ProviderUnreachable")
+                .then_some(())
+        };
+        let within = TOLD + SLACK;
+        place.servers.wait_for("old", "told", within, is_told).await;
     };
     let told = step("an outage is told", TOLD, told).await;
     sleep(2 * MINUTE).await;

@@ -40,9 +40,8 @@ async fn a_tag_is_made_renamed_and_deleted() {
 
     let change = json!({"spec": {"tag": "www", "renamePolicy": "Rename"}});
     tags.merge("web", &change).await;
-    // Servers brought the new one, so it is not this object's to delete.
     tags.wait_for("web", "renamed", SOON, |tag| {
-        (tag["status"]["tag"] == "www" && tag["status"]["createdByObject"] == false).then_some(())
+        (tag["status"]["tag"] == "www" && tag["status"]["createdByObject"] == true).then_some(())
     })
     .await;
     assert_eq!(account_tags(&world).await, ["www"]);
