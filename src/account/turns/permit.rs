@@ -92,7 +92,7 @@ impl Permit {
         if matches!(answer, Err(error) if !error.may_have_taken_effect()) {
             return;
         }
-        // Before the record, which may say already that it is being released: without the cluster's tag only this makes it pending.
+        // First, since the answer may say "releasing" already: a server without the cluster's tag is pending by this alone.
         self.live.core.note_release(id);
         if let Ok(server) = answer {
             self.learn(server.clone());

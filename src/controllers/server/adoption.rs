@@ -164,22 +164,27 @@ pub(super) async fn adopt(
 
 /// Whether another object takes the server, too, whose owner comes before this one.
 fn yields(ctx: &ServerContext, facts: &Facts, owner: &Owner, server: &Server) -> bool {
-    let mut others = server
-        .tags
-        .iter()
-        .filter_map(|tag| owner::parse_order_tag(tag));
-    others.any(|(it, _)| {
-        let Some(place) = it.get(..owner::PLACE).filter(|it| *it != owner.place()) else {
-            return false;
-        };
-        it < owner.as_str() && claims::takes(&ctx.objects, place, facts.uid(), &server.id)
+    let mut before = other_owners(server, owner).filter(|(_, it)| *it < owner.as_str());
+    before.any(|(_, it)| {
+        let place = it.get(..owner::PLACE).unwrap_or_default();
+        claims::takes(&ctx.objects, place, facts.uid(), &server.id)
     })
 }
 
 fn other_tag(server: &Server, owner: &Owner) -> Option<String> {
-    let is_other =
-        |tag: &&String| owner::parse_order_tag(tag).is_some_and(|(it, _)| it != owner.as_str());
-    server.tags.iter().find(is_other).cloned()
+    other_owners(server, owner)
+        .next()
+        .map(|(tag, _)| tag.clone())
+}
+
+/// The order tags of other owners, and whose they are.
+fn other_owners<'a>(
+    server: &'a Server,
+    owner: &'a Owner,
+) -> impl Iterator<Item = (&'a String, &'a str)> {
+    let all = server.tags.iter();
+    let owned = all.filter_map(|tag| Some((tag, owner::parse_order_tag(tag)?.0)));
+    owned.filter(|(_, it)| *it != owner.as_str())
 }
 
 /// Takes the record off again, on the version that was decided on: whoever wrote the object in between makes it stale.

@@ -5,7 +5,7 @@ use crate::{
     account::Claims,
     controllers::{namespaces::NamespaceUids, objects::Shown},
 };
-use api::BareMetalServer;
+use api::{BareMetalServer, order::OrderRecord};
 use flexmetal_core::{
     account::key::AccountKey,
     mark::ClusterId,
@@ -91,15 +91,8 @@ pub(super) fn takes(objects: &ServerObjects, place: &str, except: &str, server: 
     let Some(Shown::Decoded(object)) = uid.and_then(|uid| objects.newest(&uid)) else {
         return false;
     };
-    let Some(status) = &object.status else {
-        return false;
-    };
-    let order = status.records.order.as_ref();
-    let order = order.filter(|order| object.metadata.uid.as_ref() == Some(&order.uid));
-    let recorded = order.and_then(|order| order.server.as_deref());
-    let policies = object.spec.policies();
-    let policies = policies.over(status.policies.unwrap_or_default());
-    policies.let_send() && recorded.is_some_and(|it| is_same_uuid(it, server.as_str()))
+    let recorded = own_order(&object).and_then(|order| order.server.as_deref());
+    may_send(&object) && recorded.is_some_and(|it| is_same_uuid(it, server.as_str()))
 }
 
 /// Whether an object makes the server its own that it names, of this account: not where it only looks at it, is suspended, or
@@ -108,15 +101,23 @@ pub(super) fn takes_what_it_names(object: &BareMetalServer, account: &AccountKey
     let named = object.spec.external_id.as_deref();
     let own = recorded(object);
     let has_another = own.is_some_and(|own| named.is_none_or(|named| !is_same_uuid(&own, named)));
-    let in_force = object.status.as_ref().and_then(|status| status.policies);
-    let policies = object.spec.policies().over(in_force.unwrap_or_default());
-    policies.let_send() && !has_another && super::account_of(object) == *account
+    may_send(object) && !has_another && super::account_of(object) == *account
 }
 
-/// The server that an object has on record, in small letters. What it was copied or restored with is not its own.
+/// Whether the policies in force let anything be sent for the object.
+fn may_send(object: &BareMetalServer) -> bool {
+    let in_force = object.status.as_ref().and_then(|status| status.policies);
+    let policies = object.spec.policies().over(in_force.unwrap_or_default());
+    policies.let_send()
+}
+
+/// The server that an object has on record, in small letters.
 pub(super) fn recorded(object: &BareMetalServer) -> Option<String> {
+    Some(own_order(object)?.created()?.to_ascii_lowercase())
+}
+
+/// The record of an object's order. What it was copied or restored with is not its own.
+fn own_order(object: &BareMetalServer) -> Option<&OrderRecord> {
     let order = object.status.as_ref()?.records.order.as_ref()?;
-    let is_own = object.metadata.uid.as_ref() == Some(&order.uid);
-    let server = order.created().filter(|_| is_own)?;
-    Some(server.to_ascii_lowercase())
+    (object.metadata.uid.as_ref() == Some(&order.uid)).then_some(order)
 }

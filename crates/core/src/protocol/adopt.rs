@@ -129,8 +129,8 @@ pub fn claim(server: &Server, is_shared: bool, is_recorded: bool, is_owned: bool
     }
 }
 
-/// What follows from the read of a server that was claimed. `yields`: it has the order tag of another object
-/// that takes it, too, and comes before this one. Of two objects that take a server at once each would else remove the other's tag.
+/// What follows from the read of a server that was claimed. `yields`: it has the order tag of another object that takes it,
+/// too, and comes before this one. Of two objects that adopt it at once each would else remove the other's tag.
 pub fn finish(order: &Order, server: &Server, yields: bool) -> Finish {
     let Some(seq) = server.own_seq else {
         return match server.state {
@@ -142,8 +142,7 @@ pub fn finish(order: &Order, server: &Server, yields: bool) -> Finish {
         _ if server.has_other_cluster => Finish::GiveWay,
         State::Released => Finish::GiveWay,
         State::Releasing => Finish::Wait,
-        State::Live | State::Failed if !server.has_cluster_tag => Finish::ClaimAgain,
-        State::Live | State::Failed if server.has_other_owner && yields => Finish::ClaimAgain,
+        State::Live | State::Failed if yields || !server.has_cluster_tag => Finish::ClaimAgain,
         State::Live | State::Failed if server.has_other_owner => Finish::RemoveOther,
         State::Live | State::Failed => Finish::Adopted(Order {
             seq,

@@ -51,16 +51,15 @@ pub fn without_account(facts: &Facts, cause: Cause) -> Decision {
         return Decision::hold(facts, cause);
     }
     let is_left = |s: &Sighting| s.server.status.is_live() && !marks::is_retained(&s.server);
-    let is_left = facts.own.iter().any(is_left);
+    let leaves_one = facts.own.iter().any(is_left);
+    // A live server is a duplicate of one that the object has, not of one that it was only to adopt.
+    let has_one = facts.order().is_some_and(|order| order.created().is_some());
     let server = facts.recorded.as_ref().map(|s| s.server.clone());
-    if let Some(server) = server.filter(|server| server.status == ServerStatus::Released) {
-        // Beside a server that it was only to adopt, a live one of its own is not a duplicate.
-        let has_it = facts.order().and_then(|order| order.created()).is_some();
-        if has_it || !is_left {
-            return ending(facts, &server);
-        }
+    let server = server.filter(|server| server.status == ServerStatus::Released);
+    if let Some(server) = server.filter(|_| has_one || !leaves_one) {
+        return ending(facts, &server);
     }
-    if !facts.has_nothing() || is_left {
+    if !facts.has_nothing() || leaves_one {
         return Decision::hold(facts, cause);
     }
     let asked = explain::assume_absent(facts);
