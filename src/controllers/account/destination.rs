@@ -132,19 +132,19 @@ mod tests {
                 Some(ONE),
                 Declared::Nothing,
                 &[],
-                &["Secret n/api", "\"baseURL\"", "add"],
+                &["Secret n/api", "\"baseURL\"", "Add"],
             ),
             (
                 None,
                 Declared::Nothing,
                 &[],
-                &["Secret n/api", "\"baseURL\"", "add"],
+                &["Secret n/api", "\"baseURL\"", "Add"],
             ),
             (
                 None,
                 Declared::Nothing,
                 &[ONE],
-                &["Secret n/api", "\"baseURL\"", "add"],
+                &["Secret n/api", "\"baseURL\"", "Add"],
             ),
             (
                 None,
@@ -158,7 +158,7 @@ mod tests {
                 &[],
                 &[
                     "Secret n/api: baseURL",
-                    "more than 1024 bytes as it is stored",
+                    "more than 1024 bytes as stored",
                 ],
             ),
             (

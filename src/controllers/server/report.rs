@@ -30,9 +30,8 @@ pub async fn report(ctx: &ServerContext, facts: &Facts, decision: &Decision) -> 
 /// Tells people what no condition shows: the release of the machine is on record, whatever is written on the object from
 /// now on.
 pub async fn release_started(ctx: &ServerContext, facts: &Facts, uuid: &str) {
-    let note = format!(
-        "Started to release server {uuid}; deletionPolicy Retain has no effect any more"
-    );
+    let note =
+        format!("Started to release server {uuid}; deletionPolicy Retain has no effect any more");
     tell(ctx, facts, Step::ReleaseStarted, uuid, note).await;
 }
 

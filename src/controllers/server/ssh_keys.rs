@@ -414,11 +414,14 @@ mod tests {
         assert_eq!(named(&keys, &web, Some("l1")), vec![shown.clone()]);
         // The account's name leads elsewhere by now: the identifier means nothing there.
         assert!(!shows(&shown, "l2", "u1", "uid-1"));
-        for lineage in [Some("l2"), None] {
+        for (lineage, told) in [
+            (Some("l2"), "lead to another account"),
+            (None, "not known yet"),
+        ] {
             let [Found::NotReady(why)] = &named(&keys, &web, lineage)[..] else {
                 panic!("it is taken for stored");
             };
-            assert!(why.contains("lead"), "{why}");
+            assert!(why.contains(told), "{why}");
         }
     }
 }

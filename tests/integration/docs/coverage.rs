@@ -116,7 +116,10 @@ fn an_operation_is_called_where_its_row_says_and_nowhere_else() {
             ));
         }
     }
-    assert!(wrong.is_empty(), "docs/contributing/coverage.md: {wrong:#?}");
+    assert!(
+        wrong.is_empty(),
+        "docs/contributing/coverage.md: {wrong:#?}"
+    );
 }
 
 #[test]

@@ -223,7 +223,9 @@ async fn a_request_that_made_no_machine_is_mended_by_the_next_apply() {
         .await
         .unwrap_err();
     assert!(
-        refused.to_string().contains("location may not change while"),
+        refused
+            .to_string()
+            .contains("location may not change while"),
         "{refused}"
     );
     judge(&world).await;

@@ -142,7 +142,11 @@ async fn a_raised_limit_takes_effect_at_once() {
     set_limit(&world, 0).await;
     world.start_operator();
     world.create(&server("one")).await;
-    let words = ["0 servers", "spec.limits.maxServers is 0", "raise the limit"];
+    let words = [
+        "0 servers",
+        "spec.limits.maxServers is 0",
+        "raise the limit",
+    ];
     stuck(&world, "one", "LimitReached", &words).await;
     set_account(&world, "default", &json!({"limits": {"maxServers": 1}})).await;
     is_ordered(&world).await;

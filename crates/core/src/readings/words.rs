@@ -51,11 +51,41 @@ const NEXT: [&str; 18] = [
 ];
 
 /// What a person may be asked to do.
-const ACTS: [&str; 33] = [
-    "add ", "ask ", "change ", "check ", "choose ", "correct ", "create ", "delete ", "find ",
-    "free ", "give ", "grant ", "have ", "join ", "keep ", "let ", "look ", "make ", "move ",
-    "name ", "narrow ", "put ", "raise ", "read ", "release ", "remove ", "rename ", "restore ",
-    "set ", "take ", "use ", "wait ", "write ",
+const ACTS: [&str; 34] = [
+    "acknowledge ",
+    "add ",
+    "ask ",
+    "change ",
+    "check ",
+    "choose ",
+    "correct ",
+    "create ",
+    "delete ",
+    "find ",
+    "free ",
+    "give ",
+    "grant ",
+    "have ",
+    "join ",
+    "keep ",
+    "let ",
+    "look ",
+    "make ",
+    "move ",
+    "name ",
+    "narrow ",
+    "put ",
+    "raise ",
+    "read ",
+    "release ",
+    "remove ",
+    "rename ",
+    "restore ",
+    "set ",
+    "take ",
+    "use ",
+    "wait ",
+    "write ",
 ];
 
 /// Longest first clause, in characters.

@@ -305,7 +305,7 @@ fn over_release_limit(facts: &Facts, server: &Server) -> Option<Cause> {
         return None;
     }
     let text = format!(
-        "Release limit of this namespace reached (spec.releaseLimit of the account): {} within {}; server {} stays and is billed. To keep it, {}; to release more, acknowledge with the token in the account's status.pendingAcknowledgements",
+        "Release limit reached (spec.releaseLimit of the account): {} within {}; server {} stays and is billed. To keep it, {}; to release more, acknowledge with the token in the account's status.pendingAcknowledgements",
         limit.max_releases,
         limit.window,
         server.id,

@@ -308,7 +308,7 @@ pub fn cause(facts: &Facts, server: &Server) -> Cause {
             Cause::waits(
                 reason,
                 format!(
-                    "{what}; another one is ordered in its place after {} in this state",
+                    "{what}; another one is ordered in its place once this has lasted {}",
                     Interval(grace.unwrap_or_default())
                 ),
             )

@@ -170,7 +170,8 @@ fn without_a_machine() -> Vec<Case> {
             }
         }),
         on_terms(Case::new(), &json!({"locations": ["Elsewhere"]})),
-        Case::new().facts(|f| f.account = AccountFacts::NotServed("its name".into())),
+        Case::new()
+            .facts(|f| f.account = AccountFacts::NotServed("ClusterProviderAccount main".into())),
         no_orders(Reason::AccountNotReady),
         no_orders(Reason::ReferenceNotFound),
         no_orders(Reason::ReferenceNotFound).waited_for(Reason::ReferenceNotFound),
