@@ -81,7 +81,7 @@ async fn a_change_of_the_wish_is_one_command_and_first_sight_none() {
     world.wait_gone("web", SOON).await;
 }
 
-/// Its own looks come every ten seconds.
+/// Its own looks come as often as those at its command: the one that follows the end would come half a minute later.
 #[tokio::test]
 async fn a_server_records_the_end_of_its_command_with_slow_looks_too() {
     let world = World::start(cluster(), "power-end").await;
@@ -93,9 +93,23 @@ async fn a_server_records_the_end_of_its_command_with_slow_looks_too() {
             power.is_object().then_some(())
         })
         .await;
-    let slow = json!({"spec": {"timing": {"activePollInterval": "10s"}}});
+    let slow = json!({"spec": {"timing": {"activePollInterval": "30s", "idlePollInterval": "60s"}}});
     change_account(&world, "default", &slow).await;
     let off = json!({"spec": {"power": "PoweredOff"}});
     world.merge("web", &off).await;
-    came_to(&world, "PoweredOff", "Complete").await;
+    let created = came_to(&world, "PoweredOff", "Created").await;
+    let name = text(&created["status"]["records"]["power"]["command"]["name"]);
+    let commands = world.things_in(&world.namespace, "ServerCommand");
+    commands
+        .wait_for(&name, "its end", SOON, |object| {
+            let complete = condition(object, "Complete")?;
+            (complete["status"] == "True").then_some(())
+        })
+        .await;
+    world
+        .wait_for("web", "the end of its command", SOON / 9, |object| {
+            let power = &object["status"]["records"]["power"];
+            (power["command"]["state"] == "Complete").then_some(())
+        })
+        .await;
 }
