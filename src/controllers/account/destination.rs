@@ -156,10 +156,7 @@ mod tests {
                 None,
                 to(&format!("{ONE}/{}", "x".repeat(1024))),
                 &[],
-                &[
-                    "Secret n/api: baseURL",
-                    "more than 1024 bytes as stored",
-                ],
+                &["Secret n/api: baseURL", "more than 1024 bytes as stored"],
             ),
             (
                 None,

@@ -93,7 +93,8 @@ async fn a_server_records_the_end_of_its_command_with_slow_looks_too() {
             power.is_object().then_some(())
         })
         .await;
-    let slow = json!({"spec": {"timing": {"activePollInterval": "30s", "idlePollInterval": "60s"}}});
+    let slow =
+        json!({"spec": {"timing": {"activePollInterval": "30s", "idlePollInterval": "60s"}}});
     change_account(&world, "default", &slow).await;
     let off = json!({"spec": {"power": "PoweredOff"}});
     world.merge("web", &off).await;
