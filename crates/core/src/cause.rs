@@ -43,7 +43,7 @@ pub const AS_SYNCED: &str = "See the condition Synced";
 /// would be written.
 pub const OUT_OF_TOUCH: &str = "The account does not work, so this is its last known state. Look at the conditions of the account";
 /// What an object says that is suspended before it is as declared.
-const AS_SUSPENDED: &str = "Suspended before anything was done; continues when suspend is lifted, see the condition Suspended";
+const AS_SUSPENDED: &str = "Suspended; not all of the spec is applied. It continues when suspend is lifted, see the condition Suspended";
 /// What Synced says of a suspended object that has changes to be sent, or a spec that nobody has compared.
 const UNSENT: &str =
     "The spec has unsent changes; they follow when suspend is lifted, see the condition Suspended";

@@ -113,7 +113,7 @@ async fn ask(
         .map_err(|error| trouble(Trouble::of_provider(&error).message))?;
     if !fence::may_read_password(fresh, &record) {
         return Err(trouble(
-            "The server is not delivered, or has the tag of another object".into(),
+            "The server is not delivered, is retained, lacks the order tag of this object, or has that of another".into(),
         ));
     }
     let answer = permit

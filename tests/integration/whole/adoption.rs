@@ -296,7 +296,7 @@ async fn what_cannot_be_taken_on_is_said_and_nothing_is_sent() {
         .merge("nowhere", &json!({"spec": {"externalID": right}}))
         .await;
     world.wait_ready("nowhere", SOON).await;
-    let words = "externalID cannot change";
+    let words = "externalID may not change";
     refused(&world, &naming("nowhere", nobody), words).await;
     let without = with(
         "nowhere",

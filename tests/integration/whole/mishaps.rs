@@ -111,7 +111,13 @@ async fn without_address(world: &World) {
         .await;
     let change = json!({"status": "delivered", "ipAddresses": []});
     world.simulator.alter(uuid(&object), &change).await;
-    held_for(world, "unaddressed", "Provisioning", &["no address"]).await;
+    held_for(
+        world,
+        "unaddressed",
+        "Provisioning",
+        &["without an address"],
+    )
+    .await;
     assert_eq!(
         health(&world.get("unaddressed").await.unwrap()),
         Health::InProgress

@@ -201,7 +201,7 @@ async fn a_release_that_the_provider_does_not_take_yet_is_asked_for_again() {
     world.create(&server("one")).await;
     held(&world, "one", "Provisioning", &[]).await;
     world.delete("one").await;
-    held_for(&world, "one", "Releasing", &["asking again"]).await;
+    held_for(&world, "one", "Releasing", &["retrying every"]).await;
     assert_eq!(simulator.live_machines().await.len(), 1);
     simulator.advance(LONG).await;
     world.wait_gone("one", SOON).await;
@@ -308,6 +308,7 @@ async fn the_account_says_what_its_servers_leave_open() {
     let suspended = json!({"defaults": {"suspend": true}});
     set_account(&world, "default", &suspended).await;
     world.create(&server("suspended")).await;
+    let words = ["spec.defaults.suspend of the account"];
     super::suspended(&world, "suspended", &words).await;
     set_account(&world, "default", &json!({"defaults": null})).await;
     world.wait_ready("suspended", SOON).await;

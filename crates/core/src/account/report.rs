@@ -101,9 +101,9 @@ pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &Decision) -
     let mut news = Vec::new();
     if before.verified.is_some() && before.verified != next.verified {
         let note = match before.account_id == next.account_id {
-            true => "Another base URL or key is in use; it shows the same servers",
+            true => "Switched to another base URL or key; it shows the same servers",
             false => {
-                "Another base URL or key is in use; no recorded server shows that it is of the same account, so it proves nothing about earlier orders and servers"
+                "Switched to another base URL or key; no recorded server shows that it is of the same account, so it proves nothing about earlier orders and servers"
             }
         };
         news.push(News {

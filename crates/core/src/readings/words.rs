@@ -29,10 +29,17 @@ const EMPTY: [&str; 9] = [
 const COMMANDS: [&str; 6] = ["kubectl", "helm ", "--type=", "=FILE", "curl ", " | "];
 
 /// What goes on by itself says when, or after what.
-const NEXT: [&str; 18] = [
+const NEXT: [&str; 25] = [
     "again every",
-    "checked ",
-    "retrying ",
+    "checked every ",
+    "checked within ",
+    "checked again ",
+    "checked at ",
+    "retrying every ",
+    "retrying at ",
+    "retrying within ",
+    "retrying once ",
+    "retrying after ",
     "again at",
     "again after",
     "again within",

@@ -296,7 +296,7 @@ fn pending(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Opti
     let now = of(next)?;
     (of(before).as_ref() != Some(&now)).then(|| {
         let uuid = next.uuid.as_deref().unwrap_or_default();
-        Step::PendingChanges.news(format!("Server {uuid} has pending changes. {now}"))
+        Step::PendingChanges.news(format!("Server {uuid} has pending changes: {now}"))
     })
 }
 

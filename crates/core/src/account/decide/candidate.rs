@@ -189,7 +189,7 @@ pub(super) fn condition(facts: &Facts) -> Option<Wanted> {
 
 type Said = (Option<bool>, Reason, String);
 
-const STAYS: &str = "the key in use stays until the operator restarts";
+const STAYS: &str = "the key in use stays, and is lost when the operator restarts";
 
 /// The situation of a candidate that shows none of the servers on record. Only while nothing is ordered or released through
 /// the account: else its servers, which are given up by that, would be others before anybody acknowledges them.

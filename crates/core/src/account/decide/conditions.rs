@@ -68,7 +68,7 @@ fn in_use(facts: &Facts) -> Option<String> {
         return said.map(|c| c.message);
     };
     Some(format!(
-        "The account or its Secret is being deleted; used by {}{}, so the finalizer {ACCOUNT_FINALIZER} stays. Delete these objects",
+        "The account or its Secret is being deleted; used by {}{}. Delete these objects (this releases servers, unless deletionPolicy is Retain); the finalizer {ACCOUNT_FINALIZER} stays until then",
         counted(users, "object"),
         super::uses::named(facts),
     ))

@@ -3,7 +3,7 @@
 use super::super::facts::Facts;
 use crate::{
     account::{facts::AccountReport, marks, orphans::Verdict},
-    wording::{counted, first_named, plain_text},
+    wording::{counted, first_named, listed, plain_text},
 };
 use api::{
     Reason,
@@ -102,7 +102,7 @@ fn how_to_adopt(facts: &Facts, one: &str) -> String {
             format!("To adopt {one}, create a BareMetalServer with its UUID in spec.externalID")
         }
         AccountKind::ClusterProviderAccount => format!(
-            "To adopt {one}, remove its fmo- tags there and set spec.externalID (needs allowAdoption)"
+            "To adopt {one}, remove its fmo- tags at the provider and set spec.externalID of an object (needs allowAdoption in the entry of its namespace)"
         ),
     }
 }
@@ -115,9 +115,9 @@ fn with_an_object(report: &AccountReport) -> String {
     match retained.len() {
         0 => "Every live server of this cluster has an object".to_owned(),
         count => format!(
-            "Every live server of this cluster has an object, except {}, billed: {}",
-            counted(count, "retained server"),
-            first_named(retained)
+            "Every live server of this cluster has an object; {} retained and billed: {}",
+            counted(count, "server"),
+            listed(retained)
         ),
     }
 }

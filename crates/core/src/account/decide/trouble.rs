@@ -152,11 +152,11 @@ pub(super) fn of_key(facts: &Facts, identity: Identity) -> Option<Cause> {
     // A refused key says more than what was not seen with it.
     if let KeyState::Rejected(refusal) = &report.key {
         let which = match facts.keys.candidate.is_some() {
-            true => "the former API key of",
+            true => "the key in use, no longer in",
             false => "the API key in",
         };
         let text = format!(
-            "The hosting API rejects {which} {}; {refusal}. Put a valid API key into {entry:?} there ({again}); this one is retried at growing intervals of at most {}",
+            "The hosting API rejects {which} {}; {refusal}. Put a valid API key into {entry:?} there ({again}); the rejected key is retried at growing intervals of at most {}",
             facts.secret_name(),
             Interval(LONGEST_PROBE_PAUSE),
         );

@@ -240,7 +240,7 @@ fn a_refused_key_that_stands_in_the_secret_no_more_is_told() {
     facts.report.as_mut().unwrap().key = rejected();
     let (_, reason, message) = condition(&facts, Type::Ready);
     assert_eq!(reason, Reason::KeyRejected);
-    let which = "the former API key of Secret n/api";
+    let which = "the key in use, no longer in Secret n/api";
     assert!(
         message.contains(which) && message.contains(PUT_KEY),
         "{message}"

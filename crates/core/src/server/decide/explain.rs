@@ -15,10 +15,11 @@ use crate::{
 use api::{
     Interval, Reason,
     acknowledgement::AcknowledgementEffect::{Adopt, AssumeAbsent, OrderAnother},
+    names::ACKNOWLEDGE,
     order::OrderRecord,
 };
 use jiff::Timestamp;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 /// Live servers of an earlier life of the namespace, and no own one.
 fn former(facts: &Facts) -> Vec<&Sighting> {
@@ -68,7 +69,9 @@ pub fn to_adopt(facts: &Facts) -> Option<(String, Situation)> {
 pub fn assume_absent(facts: &Facts) -> Situation {
     let account = facts.view().and_then(|view| view.lineage.clone());
     let suspects = facts.suspects.iter().map(|s| s.server.id.as_str());
-    let suspects = listed(suspects);
+    // All of them, however many a message names: the token stands for these and no others.
+    let suspects: BTreeSet<&str> = suspects.collect();
+    let suspects = Vec::from_iter(suspects).join(", ");
     let (sought, subject) = match facts.order() {
         Some(order) => match &order.server {
             Some(server) => (server.clone(), format!("server {server}")),
@@ -83,7 +86,10 @@ pub fn assume_absent(facts: &Facts) -> Situation {
         None => {
             let owner = facts.owner().map(|owner| owner.to_string());
             let left = left(facts).join(" ");
-            let subject = "an order without a record".to_owned();
+            let subject = match left.is_empty() {
+                true => "an order without a record".to_owned(),
+                false => format!("an order without a record; leaves {left}"),
+            };
             let sought = format!("{} {suspects} {left}", owner.unwrap_or_default());
             (sought, subject)
         }
@@ -149,7 +155,7 @@ pub fn said(facts: &Facts, view: &View, wait: &Wait) -> Said {
         Why::ListIncomplete => plain(Cause::missing(
             Reason::WaitingForListing,
             format!(
-                "The server list shows no server that identifies the account; nothing is ordered. If those servers are gone, acknowledge with the token in status.pendingAcknowledgements of {}",
+                "The server list shows no server that identifies the account; nothing is ordered. If those servers are gone, set {ACKNOWLEDGE} of {} to the token in its status.pendingAcknowledgements",
                 remedy::account(facts)
             ),
         )),
@@ -254,7 +260,7 @@ fn conflict(facts: &Facts, server: &str, or_name: &str, idle: Interval) -> Strin
             first_named(others)
         ),
         true => format!(
-            "Server {server} is also owned by another object. Delete that object (its status or the order tag names the server); if it is in another namespace, first set its spec.deletionPolicy to Retain{or_name}"
+            "Server {server} belongs to another object. Delete the object that has it in status.uuid, in another namespace only after its spec.deletionPolicy is Retain{or_name}"
         ),
     }
 }
@@ -296,7 +302,7 @@ fn asked(facts: &Facts, against: &str) -> Said {
             "{what}; {against}. Nothing is ordered; if this object has no server there, {remedy}"
         ),
         false => format!(
-            "Servers of an earlier {}/{} are live and billed; {}. Release them at the provider; or, to keep them and delete only this object, {remedy}",
+            "Servers of an earlier {}/{} are live and billed; {}. To release them, do so at the provider; to keep them and delete only this object, {remedy}",
             facts.namespace(),
             facts.name(),
             first_named(left.iter().map(String::as_str)),

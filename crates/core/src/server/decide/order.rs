@@ -370,7 +370,7 @@ pub(super) fn paced(facts: &Facts, view: &View) -> Option<Decision> {
     let next = Timestamp::from_second(next).unwrap_or_default();
     let message = match reason {
         Reason::NoStock | Reason::QuotaExceeded => {
-            format!("The last order was refused, although stock or quota is back; {message}")
+            format!("The last order was refused; stock or quota is shown again since; {message}")
         }
         _ => message,
     };

@@ -15,10 +15,11 @@ use crate::{
     cause::Cause,
     protocol::{End, InFlight, Step, Wait, Why},
     server_commands::UnderWay,
-    wording::first_named,
+    wording::listed,
 };
 use api::{
     BareMetalServer, Interval, Reason,
+    names::ACKNOWLEDGE,
     records::ReleaseRecord,
     server::{BareMetalServerStatus, DeletionPolicy},
 };
@@ -305,7 +306,7 @@ fn over_release_limit(facts: &Facts, server: &Server) -> Option<Cause> {
         return None;
     }
     let text = format!(
-        "Release limit reached (spec.releaseLimit of the account): {} within {}; server {} stays and is billed. To keep it, {}; to release more, acknowledge with the token in the account's status.pendingAcknowledgements",
+        "Release limit of this namespace ({} within {}) reached; server {} stays and is billed. To keep it, {}; to release more, set {ACKNOWLEDGE} of the account to the token in its status.pendingAcknowledgements",
         limit.max_releases,
         limit.window,
         server.id,
@@ -347,19 +348,19 @@ pub fn left_behind(facts: &Facts) -> String {
     if live.is_empty() {
         return "No live server is left".into();
     }
-    let (noun, they_are, them) = match live.len() {
-        1 => ("server", "it is", "it"),
-        _ => ("servers", "they are", "them"),
+    let (noun, they_are, them, uuids) = match live.len() {
+        1 => ("server", "it is", "it", "this UUID"),
+        _ => ("servers", "they are", "them", "one of these UUIDs"),
     };
     if facts.is_handed_over {
         return format!(
-            "Retained {noun} {}; {they_are} still billed. The object of this namespace whose spec.externalID names {them} adopts {them}",
-            first_named(live)
+            "Retained {noun} {}; {they_are} still billed. The object here with {uuids} in spec.externalID adopts {them}",
+            listed(live)
         );
     }
     format!(
         "Retained {noun} {}; {they_are} still billed. Apply {}/{} again to adopt {them}",
-        first_named(live),
+        listed(live),
         facts.namespace(),
         facts.name(),
     )

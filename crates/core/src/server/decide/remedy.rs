@@ -92,7 +92,7 @@ fn at_the_end(facts: &Facts, stated: &str, machine: &str) -> String {
     }
     release.extend(lift);
     format!(
-        "{stated}; server {machine} stays and is billed. To release it, {}; to keep it, do the same with deletionPolicy Retain",
+        "{stated}; server {machine} is billed. To release it, {}; to keep it, set deletionPolicy to Retain in that edit",
         set_all(&release),
     )
 }

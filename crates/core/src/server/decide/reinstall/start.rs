@@ -63,7 +63,7 @@ pub(super) fn start(facts: &Facts, known: &InstallHistory) -> Reinstallation {
         return against(
             Reason::ObserveOnly,
             format!(
-                "{what}; managementPolicy is ObserveOnly. Set spec.managementPolicy to Full, or spec.install.revision to {} or below",
+                "{what}; managementPolicy is ObserveOnly. Set spec.managementPolicy to Full, which then erases the disks, or spec.install.revision to {} or below",
                 known.performed()
             ),
         );

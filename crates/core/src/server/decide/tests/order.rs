@@ -470,7 +470,7 @@ fn a_message_names_the_field_to_set() {
         (suspended(Case::new()), go_on),
         (
             suspended(super::release::deleted(ServerStatus::Delivered)),
-            "To release it, set spec.suspend to false; to keep it, do the same with deletionPolicy Retain",
+            "To release it, set spec.suspend to false; to keep it, set deletionPolicy to Retain in that edit",
         ),
         (suspended(machine::kept(ServerStatus::Provisioning)), go_on),
         (

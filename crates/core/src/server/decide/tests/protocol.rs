@@ -556,6 +556,23 @@ fn a_token_is_for_what_stood_in_the_way() {
 }
 
 #[test]
+fn a_token_is_for_all_that_stood_in_the_way_however_many_a_message_names() {
+    let suspecting = |numbers: &[u8]| {
+        let all = numbers
+            .iter()
+            .map(|number| open().suspecting(*number).0.suspects);
+        let all: Vec<_> = all.flatten().collect();
+        open().facts(|f| f.suspects = all).written()
+    };
+    let token = |numbers: &[u8]| suspecting(numbers).pending(AssumeAbsent).unwrap();
+    let all = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
+    let mut turned = all;
+    turned.reverse();
+    assert_eq!(token(&all), token(&turned));
+    assert_ne!(token(&all), token(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 11]));
+}
+
+#[test]
 fn the_token_of_an_adoption_is_used_up() {
     let given = Case::new().beside(&[1]).given(Adopt);
     let token = given.pending(Adopt).unwrap();
@@ -757,7 +774,7 @@ fn a_deleted_object_names_the_server_that_it_left() {
     let decision = restored().decide();
     let text = message(&decision);
     let token = restored().written().pending(AssumeAbsent).unwrap();
-    for word in [&uuid(1), "Release them", "keep them", &token] {
+    for word in [&uuid(1), "release them", "keep them", &token] {
         assert!(text.contains(word), "{word}: {text}");
     }
     assert_ne!(
