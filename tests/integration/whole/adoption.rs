@@ -173,7 +173,7 @@ async fn of_two_that_name_one_machine_one_has_it_and_the_other_follows() {
     let second = if first == "one" { "two" } else { "one" };
     let words = [
         &uuid,
-        "also owned by another object",
+        "belongs to another object",
         "deletionPolicy to Retain",
     ];
     stuck(&world, second, "OwnershipConflict", &words).await;
@@ -260,7 +260,7 @@ async fn what_cannot_be_taken_on_is_said_and_nothing_is_sent() {
         &world,
         "unseen",
         "OwnershipConflict",
-        &[&unseen, "also owned by another object"],
+        &[&unseen, "belongs to another object"],
     )
     .await;
     stuck(

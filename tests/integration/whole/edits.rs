@@ -350,7 +350,7 @@ async fn an_edit_that_cannot_be_is_told_on_its_object_alone_and_mended_by_the_ne
             "taken",
             json!({"externalID": its}),
             "OwnershipConflict",
-            vec![&its, "also owned by another object"],
+            vec![&its, "belongs to another object"],
         ),
     ];
     let names: Vec<&str> = edits.iter().map(|(name, ..)| *name).collect();

@@ -309,7 +309,7 @@ async fn a_server_is_handed_over_to_the_object_that_names_it() {
     };
     // In two commits: the new one waits, as one server has one object.
     world.create(&renamed("slow-2", "slow", slow)).await;
-    let words = [slow, "also owned by another object"];
+    let words = [slow, "belongs to another object"];
     stuck(&world, "slow-2", "OwnershipConflict", &words).await;
     world.wait_ready("slow", SOON).await;
     world.delete("slow").await;
