@@ -185,7 +185,7 @@ pub struct ServerCommandStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Complete and Failed, as a Job has them; Ready, Reconciling, Stalled and Synced, as kstatus defines them.
+    /// Complete and Failed, as a Job has them; Ready, Reconciling and Stalled, as kstatus reads them; Synced.
     /// Suspended and DeletionBlocked are absent until they are first True.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]

@@ -199,7 +199,7 @@ pub struct DedicatedHostStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Ready, Reconciling, Stalled and Synced, as kstatus defines them. Suspended is absent until it is first True.
+    /// Ready, Reconciling and Stalled, as kstatus reads them; Synced. Suspended is absent until it is first True.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

@@ -62,7 +62,7 @@ pub struct Policies {
     #[schemars(with = "DeletionPolicy")]
     pub deletion_policy: Option<DeletionPolicy>,
 
-    /// `deletionProtection` of servers that do not set it: if true, the deletion of the object waits and the server
+    /// `deletionProtection` of servers that do not set it: if true, deletion is refused or waits, and the server
     /// stays. Default: false. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_protection: Option<bool>,
@@ -104,7 +104,7 @@ pub struct PoliciesInForce {
     pub management_policy: ManagementPolicy,
     /// What happens to the server when the object is deleted: `Release` or `Retain`.
     pub deletion_policy: DeletionPolicy,
-    /// Whether the deletion of the object waits and the server stays.
+    /// Whether deletion is refused or waits, and the server stays.
     pub deletion_protection: bool,
     /// Whether the operator sends no orders, changes or releases for the object.
     pub suspend: bool,

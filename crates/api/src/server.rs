@@ -260,7 +260,7 @@ pub struct BareMetalServerSpec {
     pub overflow: Option<bool>,
 
     /// UUID of an existing server to adopt. If set, no server is ever ordered. Default: none; a server is ordered.
-    /// Mutable until a server is ordered or adopted; from then on only to the UUID of that server.
+    /// Mutable until a server is ordered or `status.uuid` is set; from then on only to that UUID.
     #[serde(
         default,
         rename = "externalID",
@@ -286,7 +286,7 @@ pub struct BareMetalServerSpec {
     #[schemars(with = "DeletionPolicy")]
     pub deletion_policy: Option<DeletionPolicy>,
 
-    /// If true, the deletion of the object waits and the server stays. Default: `spec.defaults` of the account, else
+    /// If true, deletion is refused or waits, and the server stays. Default: `spec.defaults` of the account, else
     /// false. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_protection: Option<bool>,
@@ -461,7 +461,7 @@ pub struct BareMetalServerStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Ready, Reconciling, Stalled and Synced, as kstatus defines them; InstallUpToDate once the server is delivered;
+    /// Ready, Reconciling and Stalled, as kstatus reads them; Synced; InstallUpToDate once the server is delivered;
     /// RootPasswordStored with `spec.rootPassword`. Suspended and DeletionBlocked are absent until they are first True.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]

@@ -117,7 +117,7 @@ pub struct SshKeyStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Ready, Reconciling, Stalled and Synced, as kstatus defines them. Suspended and DeletionBlocked are absent until
+    /// Ready, Reconciling and Stalled, as kstatus reads them; Synced. Suspended and DeletionBlocked are absent until
     /// they are first True.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]

@@ -192,7 +192,7 @@ pub struct IpWhitelistStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Ready, Reconciling, Stalled and Synced, as kstatus defines them; EgressCovered: whether the operator's own
+    /// Ready, Reconciling and Stalled, as kstatus reads them; Synced; EgressCovered: whether the operator's own
     /// addresses are admitted and stay so. Suspended and DeletionBlocked are absent until they are first True.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
