@@ -6,7 +6,7 @@ use crate::runtime::{
     clients::{patch_params, post_params},
     clock,
 };
-use api::names::MANAGER;
+use api::names::{LONGEST_OBJECT_NAME, MANAGER};
 use flexmetal_core::report::{News, Severity};
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -21,8 +21,6 @@ use std::{
     time::Duration,
 };
 
-/// Longest name of an object of Kubernetes.
-const LONGEST_NAME: usize = 253;
 /// Most bytes of a note; the API server refuses more than 1024.
 const LONGEST_NOTE: usize = 1000;
 /// No event is worth a longer wait.
@@ -123,7 +121,7 @@ impl Events {
 /// The name of an event: that of its object, as far as it fits, and the moment.
 fn name(object: &str, now: Timestamp) -> String {
     let moment = format!("{:x}", now.as_nanosecond());
-    let fits = LONGEST_NAME - moment.len() - 1;
+    let fits = LONGEST_OBJECT_NAME - moment.len() - 1;
     let object = &object[..object.floor_char_boundary(fits)];
     // What comes before a dot must not end in a mark itself.
     let object = object.trim_end_matches(['.', '-']);
@@ -144,7 +142,7 @@ mod tests {
         let now = Timestamp::from_second(1_800_000_000).unwrap();
         let long = format!("{}.{}", "a".repeat(235), "b".repeat(17));
         let cut = name(&long, now);
-        assert!(cut.len() <= LONGEST_NAME, "{cut}");
+        assert!(cut.len() <= LONGEST_OBJECT_NAME, "{cut}");
         assert!(cut.starts_with(&"a".repeat(235)) && !cut.contains(".."));
         assert!(name("short", now).starts_with("short."));
     }

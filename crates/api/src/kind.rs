@@ -1,6 +1,7 @@
 //! What all kinds have in common.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use super::GROUP;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference};
 use kube_core::{Resource, object::HasStatus};
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Debug;
@@ -44,4 +45,15 @@ pub trait Kind:
     fn order_number(_: &Self::Status) -> Option<u32> {
         None
     }
+}
+
+/// The owner that controls what has these metadata; the API server takes one at most.
+pub fn controller(metadata: &ObjectMeta) -> Option<&OwnerReference> {
+    let mut owners = metadata.owner_references.iter().flatten();
+    owners.find(|owner| owner.controller == Some(true))
+}
+
+/// Whether an owner is of one of our kinds, by its API group.
+pub fn is_ours(owner: &OwnerReference) -> bool {
+    owner.api_version.split('/').next() == Some(GROUP)
 }

@@ -6,6 +6,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use serde_json::Value;
 
+/// The most bytes of the name of an object of Kubernetes.
+pub const LONGEST_OBJECT_NAME: usize = 253;
 /// Finalizer on a server from the start of its first order to the proven end.
 pub const SERVER_FINALIZER: &str = "flexmetal.dev/server";
 /// Finalizer on an object of the kinds that keep something small at the provider: a tag, a whitelist, a stored key.

@@ -1,6 +1,11 @@
 //! `spec.power` of servers and dedicated hosts: whether it is to be on or off, and what was last done about it.
 
-use super::{GROUP, ServerCommand, command::PowerAction, target::Target};
+use super::{
+    ServerCommand,
+    command::PowerAction,
+    kind::{controller, is_ours},
+    target::Target,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kube_core::ResourceExt as _;
 use schemars::JsonSchema;
@@ -122,12 +127,8 @@ pub fn is_command_of(uid: Option<&str>, command: &ServerCommand) -> bool {
 /// Whether a command was created for a change of `spec.power` that is not the last one any more of this target, which it
 /// names: the wish has changed since, or the machine.
 pub fn is_overtaken(target: &Target, command: &ServerCommand) -> bool {
-    let is_target = |owner: &OwnerReference| {
-        owner.controller == Some(true)
-            && owner.kind == target.kind().as_str()
-            && owner.api_version.split('/').next() == Some(GROUP)
-    };
-    if !command.owner_references().iter().any(is_target) {
+    let is_target = |owner: &OwnerReference| is_ours(owner) && owner.kind == target.kind().as_str();
+    if !controller(&command.metadata).is_some_and(is_target) {
         return false;
     }
     let is_wanted = target.power_record().is_some_and(|power| {

@@ -155,7 +155,7 @@ pub const MOST_REPLACED: usize = 10;
 #[kube(validation = until_ordered("contractID", "(has(self.spec.contractID) ? self.spec.contractID : '') == (has(oldSelf.spec.contractID) ? oldSelf.spec.contractID : '')"))]
 #[kube(validation = until_ordered("overflow", "(has(self.spec.overflow) && self.spec.overflow) == (has(oldSelf.spec.overflow) && oldSelf.spec.overflow)"))]
 #[kube(validation = machine_stays())]
-#[x_kube(validation = account_stays("server"))]
+#[x_kube(validation = account_stays("object"))]
 #[x_kube(validation = orders_with("location"))]
 #[x_kube(validation = orders_with("instanceType"))]
 #[x_kube(validation = orders_with("os"))]

@@ -22,6 +22,7 @@ use crate::{
 use act::act;
 use api::{
     BareMetalServer, DedicatedHost, ServerCommand,
+    kind::controller,
     target::{Target, TargetKind},
 };
 use flexmetal_core::{
@@ -153,9 +154,8 @@ async fn pass(ctx: Arc<CommandContext>, seen: Seen<ServerCommand>) -> Again {
 
 /// The server or host whose `spec.power` a command is of reads it once it has ended.
 fn tell_owner(ctx: &CommandContext, command: &ObjectMeta) {
-    let owners = command.owner_references.iter().flatten();
     let kinds = ["BareMetalServer", "DedicatedHost"];
-    for owner in owners.filter(|it| it.controller == Some(true) && kinds.contains(&&*it.kind)) {
+    if let Some(owner) = controller(command).filter(|it| kinds.contains(&&*it.kind)) {
         ctx.accounts.wake_object(&owner.uid);
     }
 }

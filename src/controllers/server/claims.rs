@@ -111,7 +111,7 @@ fn may_send(object: &BareMetalServer) -> bool {
     policies.let_send()
 }
 
-/// The server that an object has on record, in small letters.
+/// The server in the record of an object, in small letters.
 pub(super) fn recorded(object: &BareMetalServer) -> Option<String> {
     Some(own_order(object)?.created()?.to_ascii_lowercase())
 }

@@ -13,6 +13,7 @@ use crate::{
 };
 use api::{
     BareMetalServer,
+    kind::{controller, is_ours},
     names::{MANAGED_BY, MANAGER, OUTPUT_FINALIZER, OUTPUT_SECRET},
     outputs::{OutputPlace, OutputRecord},
 };
@@ -24,7 +25,7 @@ use hosting_types::SecretText;
 use k8s_openapi::{
     ByteString, NamespaceResourceScope,
     api::core::v1::{ConfigMap, Secret},
-    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{Api, Resource};
 use serde::{Serialize, de::DeserializeOwned};
@@ -261,9 +262,7 @@ impl Owned<'_> {
         let Some(owner) = controller(metadata).filter(|_| !self.controls(metadata)) else {
             return Ok(true);
         };
-        let group = owner.api_version.split('/').next();
-        if group != Some(&*BareMetalServer::group(&())) || owner.kind != BareMetalServer::kind(&())
-        {
+        if !is_ours(owner) || owner.kind != BareMetalServer::kind(&()) {
             return Ok(false);
         }
         let servers: Api<BareMetalServer> = self.api();
@@ -320,11 +319,6 @@ impl Owned<'_> {
         let metadata = &found.metadata;
         self.controls(metadata) && has_output_finalizer(metadata) && is_of_our_type(found)
     }
-}
-
-fn controller(metadata: &ObjectMeta) -> Option<&OwnerReference> {
-    let mut owners = metadata.owner_references.iter().flatten();
-    owners.find(|owner| owner.controller == Some(true))
 }
 
 pub(super) fn is_deleted<K: Output>(found: &K) -> bool {
