@@ -175,6 +175,11 @@ fn each_reason_has_exactly_one_heading() {
             .filter(|heading| **heading == reason)
             .count();
         assert_eq!(count, 1, "headings of {reason}");
+        let heading = format!("\n### {reason}\n");
+        let (_, below) = page.split_once(&heading).expect(reason);
+        let body = below.split("\n#").next().unwrap_or_default();
+        let sentences = body.matches(['.', ':']).count();
+        assert!(sentences >= 2, "{reason} says only: {body}");
     }
     let others = EventReason::OTHERS.map(EventReason::as_str);
     for reason in others {

@@ -328,7 +328,7 @@ pub(super) async fn change_tag(
             }
         }
         Err(error) => tracing::warn!(
-            machine = id.as_str(),
+            uuid = id.as_str(),
             tag,
             error = error.explain(),
             "cannot change a tag"
@@ -522,7 +522,7 @@ async fn delete(
     permit.learn_release(&record.id, &answer);
     if let Err(error) = &answer {
         tracing::info!(
-            machine = record.id.as_str(),
+            uuid = record.id.as_str(),
             error = error.explain(),
             "the provider did not accept a release"
         );

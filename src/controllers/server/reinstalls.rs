@@ -116,7 +116,7 @@ pub(super) async fn reinstall(
     tracing::info!(
         namespace = fresh.namespace(),
         name = fresh.name(),
-        machine = id.as_str(),
+        uuid = id.as_str(),
         revision = new.revision,
         attempt = record.intent.attempt,
         "sending a re-installation"

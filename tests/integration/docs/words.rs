@@ -1,7 +1,7 @@
 //! What users read is in plain words, and short.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
@@ -18,11 +18,12 @@ const MOST_WORDS_OF: [(&str, usize); 2] =
     [("docs/concepts.md", 1_000), ("docs/promises.md", 1_200)];
 /// Most lines of the README.
 const MOST_LINES_OF_README: usize = 120;
-/// What users read of the chart; a README may be added.
-const CHART: [&str; 5] = [
+/// What users read of the chart.
+const CHART: [&str; 6] = [
     "deploy/chart/Chart.yaml",
-    "deploy/chart/README.md",
+    "deploy/chart/files/policies/protection.yaml",
     "deploy/chart/templates/NOTES.txt",
+    "deploy/chart/templates/policies.yaml",
     "deploy/chart/values.schema.json",
     "deploy/chart/values.yaml",
 ];
@@ -87,10 +88,15 @@ fn add_descriptions(value: &Value, texts: &mut String) {
 /// All that users read, by where it is.
 fn texts() -> Vec<(String, String)> {
     let mut texts = user_pages();
-    for path in CHART {
-        if let Ok(text) = fs::read_to_string(Path::new(ROOT).join(path)) {
-            texts.push((path.to_owned(), text));
-        }
+    let mut files: Vec<PathBuf> = CHART
+        .iter()
+        .map(|path| Path::new(ROOT).join(path))
+        .collect();
+    files.extend(files_below(&Path::new(ROOT).join("examples"), "yaml"));
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        let path = file.strip_prefix(ROOT).unwrap().to_str().unwrap();
+        texts.push((path.to_owned(), text));
     }
     for crd in crds::definitions() {
         let mut descriptions = String::new();

@@ -479,7 +479,9 @@ fn start(
     let subject = &facts.subject;
     let wished = wished(facts);
     let number = host.id;
-    let what = format!("Host {number} is to be installed (spec.install.revision {wished})");
+    let what = format!(
+        "Host {number} is to be installed (spec.install.revision {wished}), which erases its disks"
+    );
     if let Some(cause) = remedy::held(facts, &what) {
         return Step::because(cause);
     }

@@ -1,4 +1,4 @@
-//! What holds back what would be sent, and what lets it go, for messages.
+//! Why nothing is sent for a host, and what a user does to have it sent.
 
 use super::super::facts::Facts;
 use crate::cause::Cause;

@@ -311,7 +311,7 @@ pub(super) fn cause(facts: &Facts, machine: &Machine) -> Cause {
         }
         other if is_late(facts, server) == Some(true) => {
             let message = format!(
-                "Server {} is still {:?} after {}; it is billed{said}. Ask the provider, raise spec.provisioning.timeout, or delete this object",
+                "Server {} is still {:?} after {}{said}; it is billed. Ask the provider, raise spec.provisioning.timeout, or delete this object",
                 server.id,
                 other.as_str(),
                 timeout(facts),
