@@ -146,7 +146,7 @@ async fn send(
         namespace = last.subject.namespace(),
         name = last.subject.name(),
         target = target.kind().as_str(),
-        uuid = new.machine,
+        id = new.machine,
         action = new.action.as_str(),
         attempt = record.intent.attempt,
         "sending a command"
