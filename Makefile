@@ -77,12 +77,12 @@ lint: ## Check formatting, lints, documentation, licences and dependencies
 	deny=$$($(TOOLS) cargo-deny) && $$deny --locked check licenses bans sources
 
 .PHONY: generate
-generate: ## Generate the CRDs in crds/ and in the chart, and the table of rights in docs/operations.md
-	$(CARGO) run --locked --quiet --example crdgen -- crds deploy/chart/files/crds
+generate: ## Generate the CRDs in crds/ and in the chart, and the pages in docs/reference/
+	$(CARGO) run --locked --quiet --example crdgen -- docs/reference crds deploy/chart/files/crds
 	helm_4=$$($(TOOLS) helm-4) && rendered=$$(mktemp -d) && render() { \
 	$$helm_4 template flexmetal-operator deploy/chart --namespace flexmetal-system --set image.repository=example.com/a "$$@"; } && \
 	render > $$rendered/all && render --set 'watchNamespaces={team-a}' > $$rendered/some && \
-	$(CARGO) run --locked --quiet --example rightsgen -- docs/operations.md $$rendered/all $$rendered/some && rm -r $$rendered
+	$(CARGO) run --locked --quiet --example rightsgen -- docs/reference/rights.md $$rendered/all $$rendered/some && rm -r $$rendered
 
 .PHONY: control-plane
 control-plane: ## Build etcd, kube-apiserver, kube-controller-manager and kubectl, unless they exist

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# A server's life in one go, on the demo: order, re-install with another system, reboot, release.
-# Start the demo first (`make demo`), and run this in a shell in which you ran `. .demo/env`.
+# Orders a server on the demo, installs another system on it, reboots and releases it.
+# Start the demo first (`make demo`). Run this script in a shell in which you ran `. .demo/env`.
 set -euo pipefail
 
-: "${SIMULATOR:?this is not the shell of the demo, run: . .demo/env}"
+: "${SIMULATOR:?this is not the shell of the demo; run: . .demo/env}"
 server=life-of-a-server
 
 step() {
@@ -27,10 +27,10 @@ YAML
 kubectl wait --for=condition=Ready "bms/$server" --timeout=3m
 kubectl get bms "$server"
 
-# The provider that the demo plays takes minutes for these, as a real one does.
+# By default the simulator takes as long as a real provider: minutes. This shortens it.
 curl -s "$SIMULATOR/_simulator/settings" -d '{"installSeconds": 2, "commandSeconds": 1}' > /dev/null
 
-step "re-install: the edit says what, the number gives consent"
+step "re-install: the edit names the system, the higher revision gives consent"
 kubectl patch bms "$server" --type=merge \
   -p '{"spec": {"os": {"slug": "debian-13"}, "install": {"revision": 1}}}'
 kubectl wait --for=jsonpath='{.status.install.last.result}'=Finished "bms/$server" --timeout=5m

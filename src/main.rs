@@ -27,7 +27,7 @@ use std::{
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Orders, keeps and releases bare-metal servers that are written as Kubernetes objects.
+/// Orders, maintains and releases the bare-metal servers that Kubernetes objects declare.
 #[derive(Parser)]
 #[command(version)]
 struct Flags {
@@ -37,46 +37,46 @@ struct Flags {
     /// Context of the kubeconfig; default: its current one.
     #[arg(long)]
     context: Option<String>,
-    /// Namespace of the operator, where the key Secrets of cluster accounts lie.
+    /// Namespace of the operator. It has the key Secrets of ClusterProviderAccounts.
     #[arg(long, env = "POD_NAMESPACE", default_value = "flexmetal-system")]
     namespace: String,
-    /// Name of the operator's pod. A process that starts with the same name takes the lease of the one before.
+    /// Name of the operator's pod. A process that starts with the same name takes over the Lease of the previous one.
     #[arg(long, env = "POD_NAME")]
     pod: Option<String>,
-    /// Namespace of the Lease by which one process of several acts; default: that of the operator.
+    /// Namespace of the Lease that elects the leader; default: the namespace of the operator.
     #[arg(long)]
     leader_election_namespace: Option<String>,
-    /// Name of that Lease. Two releases that watch different namespaces need different ones.
+    /// Name of the Lease. Two releases that watch different namespaces need different names.
     #[arg(long, default_value = "flexmetal-operator")]
     leader_election_name: String,
-    /// After so long another process may take a Lease that nobody renews. At most 60 seconds.
+    /// Time after which another process may take a Lease that is not renewed. At most 60s.
     #[arg(long, value_parser = interval, default_value = "15s")]
     leader_election_lease_duration: Duration,
-    /// A leader that could not renew stops after so long: at most two thirds of the lease duration.
+    /// Time after which a leader that cannot renew the Lease stops. At most two thirds of the lease duration.
     #[arg(long, value_parser = interval, default_value = "10s")]
     leader_election_renew_deadline: Duration,
-    /// Time between two tries to take or renew the Lease: at most a quarter of the renew deadline.
+    /// Time between two tries to take or renew the Lease. At most a quarter of the renew deadline.
     #[arg(long, value_parser = interval, default_value = "2s")]
     leader_election_retry_period: Duration,
-    /// Watch this namespace only; may be repeated. Accounts of the cluster are then left to others. Default: all namespaces.
+    /// Watch only this namespace; may be repeated. ClusterProviderAccounts are then ignored. Default: all namespaces.
     #[arg(long)]
     watch_namespace: Vec<String>,
-    /// Identity of the cluster, 16 hex digits; default: a hash of the UID of the namespace kube-system.
+    /// ID of the cluster in the tags of servers, 16 hex digits; default: a hash of the UID of namespace kube-system.
     #[arg(long)]
     cluster_id: Option<String>,
-    /// Send keys to this base URL only; may be repeated. It may be plain http or private, and a key Secret need not
-    /// name it. Default: where the key Secrets say, by https and to public addresses only.
+    /// Send keys only to this base URL; may be repeated. It may be plain http or private, and a key Secret need not
+    /// name it. Default: the base URL in each key Secret, only https and public addresses.
     #[arg(long, value_name = "URL", value_parser = BaseUrl::parse)]
     allowed_base_url: Vec<BaseUrl>,
-    /// Call the hosting API by https through this HTTP proxy (CONNECT), which then has to refuse private addresses.
-    /// Default: none, whatever HTTPS_PROXY says.
+    /// HTTP proxy (CONNECT) for https calls to the hosting API. The proxy must refuse private addresses.
+    /// Default: none; HTTPS_PROXY is ignored.
     #[arg(long, value_name = "URL")]
     provider_proxy: Option<String>,
     /// Address of the health endpoints.
     #[arg(long, default_value = "0.0.0.0:8081")]
     listen: SocketAddr,
-    /// For tests and demonstrations: let spec.timing of an account go below its minima. At the paid API this
-    /// can use up the limit of calls, and believe an order lost that still arrives: a second machine.
+    /// Let spec.timing of an account go below its minima; for tests and demonstrations only. At the paid API this
+    /// can use up the call limit, and order a second server when an order arrives late.
     #[arg(long)]
     short_intervals: bool,
     /// Form of the log.

@@ -71,13 +71,13 @@ pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
     );
     if options.minimum == Minimum::Lifted {
         tracing::warn!(
-            "--short-intervals: what spec.timing of an account says is in force however short it is; for tests and demonstrations only"
+            "--short-intervals: spec.timing has no minimum; for tests and demonstrations only"
         );
     }
     if !options.allowed_base_urls.is_empty() {
         tracing::info!(
             allowed = ?options.allowed_base_urls,
-            "--allowed-base-url: keys are sent to these URLs alone, and a Secret need not name one"
+            "--allowed-base-url: keys are sent only to these URLs, and a Secret need not name one"
         );
     }
     let stop = CancellationToken::new();
@@ -111,7 +111,7 @@ pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
         if let Err(error) = shutdown::signalled().await {
             tracing::error!(error = &error as &dyn Error, "cannot listen for signals");
         }
-        tracing::info!("stopping; what is under way is finished first");
+        tracing::info!("stopping; finishing calls in progress");
         stop.cancel();
     };
     let done = CancellationToken::new();
@@ -160,7 +160,7 @@ async fn cluster_identity(clients: &Clients) -> ClusterId {
             Err(error) => {
                 tracing::warn!(
                     error = &error as &dyn Error,
-                    "cannot read the namespace kube-system; trying again"
+                    "cannot read namespace kube-system; retrying"
                 );
                 tokio::time::sleep(Duration::from_secs(2)).await;
             }

@@ -246,13 +246,13 @@ impl Account {
             (None, KeyState::Rejected(refusal)) => Some((
                 Reason::KeyRejected,
                 format!(
-                    "the hosting API rejects the key of {} ({refusal}): put a valid key into its Secret",
+                    "The hosting API rejects the key of {}; {refusal}. Put a valid key into its Secret",
                     self.key(),
                 ),
             )),
             (None, KeyState::Untried) => Some(view.last_error.clone().unwrap_or_else(|| {
                 let text = format!(
-                    "the key of {} was not tried yet; this goes on once its first call is answered",
+                    "The key of {} is not tried yet; continues once its first call is answered",
                     self.key()
                 );
                 (Reason::Pending, text)

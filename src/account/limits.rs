@@ -24,7 +24,7 @@ use std::{
 };
 
 /// Who may change the account is often somebody else than who waits.
-const RAISE: &str = "; or ask whoever may change the account to raise it";
+const RAISE: &str = "or ask an administrator of the account to raise the limit";
 /// The span of `maxOrdersPerHour`.
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -111,8 +111,8 @@ impl Candidate<'_> {
         });
         if let Some((most, machines)) = reached {
             return Err(format!(
-                "{account} has {}, delivered or being ordered, and its spec.limits.maxServers is {most}; delete a server, which is noticed within {}{RAISE}",
-                counted(machines, "machine"),
+                "{account} has {}; its spec.limits.maxServers is {most}, and servers being ordered count. Delete a server, {RAISE}; checked every {}",
+                counted(machines, "server"),
                 Interval(self.every),
             ));
         }
@@ -123,7 +123,7 @@ impl Candidate<'_> {
         });
         if let Some((most, recent)) = reached {
             return Err(format!(
-                "{account} has made {} within the last hour, and its spec.limits.maxOrdersPerHour is {most}; wait, tried again every {}{RAISE}",
+                "{account} has made {} within an hour; its spec.limits.maxOrdersPerHour is {most}. Wait, {RAISE}; checked every {}",
                 counted(recent, "order"),
                 Interval(self.every),
             ));
@@ -147,10 +147,10 @@ impl Candidate<'_> {
         });
         if let Some((most, machines)) = reached {
             return Err(format!(
-                "the namespaces of the entry {:?} of spec.allowedNamespaces of {} have {}, delivered or being ordered, and its limits.maxServers is {most}; delete a server, which is noticed within {}{RAISE}",
+                "Entry {:?} of {} has {}; its limits.maxServers in spec.allowedNamespaces is {most}, and servers being ordered count. Delete a server, {RAISE}; checked every {}",
                 entry.name,
                 self.account,
-                counted(machines, "machine"),
+                counted(machines, "server"),
                 Interval(self.every),
             ));
         }
@@ -167,7 +167,7 @@ impl Candidate<'_> {
         });
         if let Some((most, recent)) = reached {
             return Err(format!(
-                "the namespaces of the entry {:?} of spec.allowedNamespaces of {} have made {} within the last hour, and its limits.maxOrdersPerHour is {most}; wait, tried again every {}{RAISE}",
+                "Entry {:?} of {} has made {} within an hour; its limits.maxOrdersPerHour in spec.allowedNamespaces is {most}. Wait, {RAISE}; checked every {}",
                 entry.name,
                 self.account,
                 counted(recent, "order"),

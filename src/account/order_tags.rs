@@ -68,7 +68,7 @@ impl Core {
                 Ok(None)
             }
             Err(gap) => {
-                tracing::debug!(%gap, "the tags of the account could not be listed");
+                tracing::debug!(%gap, "cannot list the tags of the account");
                 Ok(None)
             }
         }
@@ -93,7 +93,7 @@ impl Core {
             let tags = unneeded.borrow_and_update().clone();
             for tag in tags {
                 if let Err(error) = self.remove_tag(&tag).await {
-                    tracing::debug!(tag, error = error.explain(), "an order tag stays");
+                    tracing::debug!(tag, error = error.explain(), "cannot remove an order tag");
                     self.state().order_tags_listed = None;
                     break;
                 }
@@ -108,7 +108,7 @@ impl Core {
         let call = connection.client.delete_tag(tag);
         match self.call(&connection, Lane::Catalogue, call).await {
             Ok(()) => {
-                tracing::debug!(tag, "removed the tag of an order that is over");
+                tracing::debug!(tag, "removed the tag of an ended order");
                 Ok(())
             }
             Err(Error::NotFound(_)) => Ok(()),

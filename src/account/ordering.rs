@@ -147,7 +147,7 @@ impl Account {
             }
         };
         let text = format!(
-            "the entry {:?} of spec.allowedNamespaces of {} counts servers or orders (limits.maxServers, limits.maxOrdersPerHour), and what counts is known once all {awaited} of the cluster are listed; if this stays, let the operator list and watch {awaited}",
+            "Waiting for the list of all {awaited} of the cluster; limits.maxServers and limits.maxOrdersPerHour of entry {:?} in spec.allowedNamespaces of {} need it. If this stays, let the operator list and watch {awaited}",
             entry.name,
             self.key()
         );
@@ -162,7 +162,7 @@ impl Account {
         // Without the key nothing that is ordered could be released.
         (!self.is_held()).then(|| {
             let text = format!(
-                "the finalizer {ACCOUNT_FINALIZER} is not yet on {} and its Secret; look at the conditions of the account if this stays",
+                "Waiting for the finalizer of {}; {ACCOUNT_FINALIZER} is not yet on the account and its Secret. If this stays, look at the conditions of the account",
                 self.key(),
             );
             (Reason::Pending, text)
@@ -181,7 +181,7 @@ impl Account {
         }
         self.connected().ok_or_else(|| {
             let text = format!(
-                "{} has no usable key or base URL; look at the conditions of the account",
+                "{} has no usable key or base URL. Look at the conditions of the account",
                 self.key(),
             );
             Denied::Blocked(Reason::Pending, text)

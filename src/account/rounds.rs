@@ -190,7 +190,7 @@ impl Core {
         let (began, all) = started_again(read).await?;
         if all.left_out() > 0 {
             let left_out = all.left_out();
-            tracing::info!(left_out, "released machines that are not kept in memory");
+            tracing::info!(left_out, "released servers left out of memory");
         }
         let proof = Arc::new(Proof {
             began,
@@ -260,7 +260,7 @@ impl Core {
                 old.into_iter().for_each(|old| self.remove_order_tags(old));
             }
             Err(Gap::Failed(error @ Error::AccessDenied(_))) => return Err(error.into()),
-            Err(gap) => tracing::debug!(%gap, "the machines of others could not be counted"),
+            Err(gap) => tracing::debug!(%gap, "cannot count the servers of others"),
         }
         Ok(())
     }

@@ -382,7 +382,7 @@ impl Schedule {
 /// That a call had no answer for so long, as conditions show it.
 pub(crate) fn silence(waited: Duration, active: Duration) -> (Reason, String) {
     let text = format!(
-        "the hosting API does not answer: a call had no answer for {}; a read is given up after {}, and the account is looked at again every {}",
+        "The hosting API does not answer; a call had no answer for {}; a read is given up after {}, and the account is checked every {}",
         Interval(waited),
         Interval(READ_TIMEOUT),
         Interval(active),
@@ -397,7 +397,7 @@ pub(crate) fn pause(error: &Error, until: i64) -> (Reason, String) {
         _ => Reason::ProviderUnreachable,
     };
     let until = Timestamp::from_second(until).unwrap_or_default();
-    let text = format!("{}; no call is made until {until}", error.explain());
+    let text = format!("{}; no calls until {until}", error.explain());
     (reason, text)
 }
 
@@ -408,11 +408,11 @@ pub(crate) fn explain(error: &Gap, longest: Duration) -> (Reason, String) {
         Gap::Failed(error) => (Reason::ProviderUnreachable, error.explain()),
         other => (
             Reason::ProviderUnreachable,
-            format!("the servers cannot be listed: {other}"),
+            format!("Cannot list the servers; {other}"),
         ),
     };
     let most = Interval(longest);
-    let again = format!("{what}; tried again, at growing intervals of at most {most}");
+    let again = format!("{what}; retrying at growing intervals of at most {most}");
     (reason, again)
 }
 

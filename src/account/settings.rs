@@ -63,7 +63,7 @@ impl Settings {
 
     /// An object that its controller has not looked at yet.
     pub(crate) fn unread(key: &AccountKey) -> Self {
-        let message = format!("{key} was not read yet");
+        let message = format!("{key} is not read yet");
         Self {
             may_keep: true,
             ..Self::blocked(Reason::Pending, message)

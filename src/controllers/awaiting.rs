@@ -84,7 +84,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
 /// What waits for an answer says, until it is known that the account has none.
 fn waits() -> String {
     format!(
-        "waiting for the hosting API to answer; the call is given up after {}, and what came of it is looked for then",
+        "Waiting for the hosting API to answer; the call is given up after {}, then the operator looks for its outcome",
         Interval(CHANGE_TIMEOUT)
     )
 }

@@ -268,7 +268,7 @@ async fn the_gate_holds_back_where_another_process_may_act() {
     assert!(process.hold_back(None).is_some() && !process.serves(None));
     // Long: an election wakes it.
     let Some(Again::After(rest)) = process.stand_by() else {
-        panic!("it stands by");
+        panic!("it is a standby");
     };
     assert!(rest >= Duration::from_secs(600));
 }
@@ -360,7 +360,7 @@ async fn what_lies_side_by_side_is_of_one_moment_and_no_longer_than_its_use_allo
         panic!("{values:?}");
     };
     assert_eq!((&first[..], &again[..]), (&b"x"[..], &b"x"[..]));
-    let words = "ConfigMap s, key \"b\", has 3 bytes, more than 2; shorten it";
+    let words = "Key \"b\" of ConfigMap s has 3 bytes, more than 2. Shorten it";
     assert_eq!(long.to_string(), words);
     assert!(matches!(missing, ValueError::NoKey { .. }), "{missing}");
     assert_eq!(floor.calls().len(), 1);
@@ -388,7 +388,7 @@ async fn a_secret_with_credentials_is_sent_to_no_server() {
             .remove(0)
             .unwrap_err();
         let words = format!(
-            "Secret s has the type {of}, which is sent to no server; refer to another Secret"
+            "Secret s has type {of}, which is not sent to servers. Refer to another Secret"
         );
         assert_eq!(error.to_string(), words);
         assert!(error.is_invalid());

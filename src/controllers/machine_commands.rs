@@ -41,7 +41,7 @@ pub async fn commands_of(
         Ok(all) => Ok(all.into_records()),
         Err(incomplete) => Err(match incomplete.gap {
             Gap::Failed(error) => {
-                tracing::debug!(error = error.explain(), "a look at commands failed");
+                tracing::debug!(error = error.explain(), "cannot list commands");
                 NotListed::Failed(Trouble::of_provider(&error))
             }
             Gap::TooMany if pages < MOST_PAGES => NotListed::Longer(pages),

@@ -55,8 +55,8 @@ impl NamespaceUids {
                 .metadata
                 .uid
                 .map(Into::into)
-                .ok_or("it has no UID".to_owned()),
-            Ok(None) => Err("it does not exist".to_owned()),
+                .ok_or("The namespace has no UID".to_owned()),
+            Ok(None) => Err("The namespace does not exist".to_owned()),
             Err(failure) => Err(failure.explain()),
         };
         let kept = (found.clone(), at);

@@ -321,7 +321,7 @@ pub fn ended<K>(written: Written<K>) -> Ended {
         Written::Unknown(failure) => {
             tracing::warn!(
                 error = &failure as &dyn std::error::Error,
-                "a write to an object failed"
+                "cannot write to an object"
             );
             Ended::Failed(Trouble::of_write(failure.explain()))
         }

@@ -62,7 +62,7 @@ impl Reach {
             dial::check(&base_url, self.proxy()).map_err(|error| error.to_string())?;
         } else if !self.allowed.contains(&base_url) {
             return Err(format!(
-                "baseURL {} is none of those that this operator may call ({}): correct it, or let a cluster admin list it with --allowed-base-url",
+                "baseURL {} is not allowed; this operator may call only {}. Correct it, or let a cluster admin list it with --allowed-base-url",
                 cut(&base_url),
                 listed(self.allowed.iter().map(cut))
             ));

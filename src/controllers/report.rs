@@ -145,7 +145,7 @@ fn unwritable(failure: &Failure) -> News {
         reason: Reason::WriteFailed.into(),
         action: "Report",
         note: format!(
-            "the API server refuses the status, which shows an earlier state: {}; correct the field that it names",
+            "The API server refuses the status, so it shows an earlier state; {}. Correct the field that it names",
             failure.explain()
         ),
     }

@@ -20,9 +20,9 @@ use std::time::Duration;
 /// Such an object waits for its next version; this is the backstop.
 const BACKSTOP: Duration = Duration::from_secs(600);
 /// Most characters that are quoted of an error.
-const MOST_QUOTED: usize = 300;
+const MOST_QUOTED: usize = 220;
 /// The remedy in the message of such an object.
-const REMEDY: &str = "correct the field, or apply the manifest again";
+const REMEDY: &str = "Correct the field, or apply the manifest again";
 
 impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
     /// Reports it in log, event and status, which needs no decoded object; once for each version of
@@ -41,7 +41,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
         // It may quote a whole field.
         let error = found.unwrap_or_else(|| error.clone());
         let error: String = error.chars().take(MOST_QUOTED).collect();
-        let note = format!("the object does not decode: {error}; {REMEDY}");
+        let note = format!("The object does not decode; {error}. {REMEDY}");
         let before = read.as_ref().map(shown_conditions).unwrap_or_default();
         let Some(patch) = status_patch::<K>(metadata, &before, &note) else {
             self.objects.tell_of(uid, metadata, &note);
@@ -64,7 +64,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
                         namespace = metadata.namespace,
                         name,
                         cause,
-                        "an object does not decode, and its status could not be written"
+                        "an object does not decode, and its status cannot be written"
                     );
                     if failure.is_of_content() {
                         // All that users see of it.

@@ -40,7 +40,7 @@ impl fmt::Display for ValueSource<'_> {
     /// Where it lies, in words.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let KeySelector { name, key } = self.selector();
-        write!(f, "{} {name}, key {key:?},", self.kind())
+        write!(f, "Key {key:?} of {} {name}", self.kind())
     }
 }
 
@@ -142,7 +142,7 @@ impl<'a> ValueSource<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum ValueError {
     /// There is no such object.
-    #[error("{kind} {name} does not exist; create it with the key {key:?}")]
+    #[error("{kind} {name} does not exist. Create it with the key {key:?}")]
     NoObject {
         /// Secret or ConfigMap.
         kind: &'static str,
@@ -152,7 +152,7 @@ pub enum ValueError {
         key: String,
     },
     /// The object has no such key.
-    #[error("{kind} {name} has no key {key:?}; add it")]
+    #[error("{kind} {name} has no key {key:?}. Add it")]
     NoKey {
         /// Secret or ConfigMap.
         kind: &'static str,
@@ -162,7 +162,7 @@ pub enum ValueError {
         key: String,
     },
     /// The API server did not give it.
-    #[error("{kind} {name} cannot be read now")]
+    #[error("{kind} {name} cannot be read")]
     Unreadable {
         /// Secret or ConfigMap.
         kind: &'static str,
@@ -173,7 +173,7 @@ pub enum ValueError {
         failure: Arc<Failure>,
     },
     /// The value is longer than its use allows.
-    #[error("{place} has {bytes} bytes, more than {most}; shorten it")]
+    #[error("{place} has {bytes} bytes, more than {most}. Shorten it")]
     TooLong {
         /// Where it lies.
         place: String,
@@ -184,7 +184,7 @@ pub enum ValueError {
     },
     /// The Secret holds credentials, which no server gets.
     #[error(
-        "Secret {name} has the type {secret_type}, which is sent to no server; refer to another Secret"
+        "Secret {name} has type {secret_type}, which is not sent to servers. Refer to another Secret"
     )]
     Credentials {
         /// Its name.
@@ -309,11 +309,11 @@ mod tests {
         };
         assert_eq!(
             ValueSource::ConfigMap(&map).no_object().to_string(),
-            r#"ConfigMap keys does not exist; create it with the key "id.pub""#
+            r#"ConfigMap keys does not exist. Create it with the key "id.pub""#
         );
         assert_eq!(
             ValueSource::Secret(&map).no_key().to_string(),
-            r#"Secret keys has no key "id.pub"; add it"#
+            r#"Secret keys has no key "id.pub". Add it"#
         );
     }
 

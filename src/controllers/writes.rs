@@ -30,17 +30,17 @@ pub enum Written<K> {
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The API server said no, or could not be reached.
-    #[error("the API server did not do it")]
+    #[error("The API server did not do it")]
     Api(#[source] Box<kube::Error>),
     /// An answer that does not decode. Its error is dropped, since it may quote what was read, and
     /// that may be a Secret.
-    #[error("the API server's answer does not decode")]
+    #[error("The answer of the API server does not decode")]
     Garbled,
     /// The answer does not say when it was given.
-    #[error("the API server's answer has no Date header: a proxy may have taken it off")]
+    #[error("The answer of the API server has no Date header; a proxy may have removed it")]
     NoDate,
     /// No answer in time.
-    #[error("the API server did not answer in time")]
+    #[error("The API server did not answer in time")]
     Deadline,
 }
 
@@ -51,7 +51,7 @@ impl Failure {
         match self {
             Self::Api(error) => match &**error {
                 kube::Error::Api(status) => status.message.chars().take(MOST_EXPLAINED).collect(),
-                _ => "the API server did not answer as it should".into(),
+                _ => "The API server gave no usable answer".into(),
             },
             Self::Garbled | Self::NoDate | Self::Deadline => self.to_string(),
         }

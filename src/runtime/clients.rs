@@ -76,13 +76,13 @@ impl WatchTimes {
 #[derive(Debug, thiserror::Error)]
 pub enum ClientsError {
     /// The kubeconfig cannot be used.
-    #[error("the kubeconfig cannot be used")]
+    #[error("cannot use the kubeconfig")]
     Kubeconfig(#[source] Box<kube::config::KubeconfigError>),
     /// There is no kubeconfig, and this is not a pod.
-    #[error("there is no kubeconfig and this is not a pod: set KUBECONFIG or --kubeconfig")]
+    #[error("no kubeconfig found, and this is not a pod; set KUBECONFIG or --kubeconfig")]
     Infer(#[source] Box<kube::config::InferConfigError>),
     /// No client can be made from the configuration.
-    #[error("no client can be made from the configuration")]
+    #[error("cannot create a client from the configuration")]
     Client(#[source] Box<kube::Error>),
 }
 

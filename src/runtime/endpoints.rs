@@ -65,7 +65,7 @@ pub async fn serve(listener: TcpListener, ready: Ready) {
             Err(error) => {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
-                    "a connection could not be accepted"
+                    "cannot accept a connection"
                 );
                 sleep(PAUSE).await;
             }
@@ -97,9 +97,9 @@ fn route(path: &str, ready: &Ready) -> (StatusCode, &'static str) {
         "/readyz" if ready() => (StatusCode::OK, "ok"),
         "/readyz" => (
             StatusCode::SERVICE_UNAVAILABLE,
-            "the first listing is not in yet, or a watch has heard nothing for long",
+            "initial list not complete, or a watch is stale",
         ),
-        _ => (StatusCode::NOT_FOUND, "there is /livez and /readyz"),
+        _ => (StatusCode::NOT_FOUND, "not found; use /livez or /readyz"),
     }
 }
 

@@ -410,7 +410,7 @@ impl Elector {
             let holder = lease_state.shown_holder();
             match now.flatten() {
                 Some(_) => tracing::info!(lease, me, "leading"),
-                None => tracing::info!(lease, me, holder, "standing by"),
+                None => tracing::info!(lease, me, holder, "standby"),
             }
         }
     }

@@ -15,14 +15,14 @@ pub fn end_the_process() {
         tracing::error!(
             reason = reason(panic),
             place,
-            "a defect: the process ends and is to be started again"
+            "internal error; the process ends and must be restarted"
         );
         std::process::abort();
     }));
 }
 
 fn reason(panic: &PanicHookInfo<'_>) -> String {
-    let text = panic.payload_as_str().unwrap_or("no words");
+    let text = panic.payload_as_str().unwrap_or("no message");
     text.chars().take(MOST_TOLD).collect()
 }
 
@@ -55,7 +55,7 @@ mod tests {
             .unwrap();
         assert!(!child.status.success(), "{:?}", child.status);
         let log = String::from_utf8_lossy(&child.stderr);
-        let line = log.lines().find(|line| line.contains("a defect"));
+        let line = log.lines().find(|line| line.contains("internal error"));
         let line: serde_json::Value = serde_json::from_str(line.expect(&log)).unwrap();
         let reason = line["reason"].as_str().unwrap();
         assert!(

@@ -57,8 +57,8 @@ impl Demo {
 impl Demo {
     /// Runs the commands that the demo shows as its user would, in one shell, and looks at what they show.
     fn do_what_it_says(&self, said: &str) {
-        let (_, shown) = said.split_once("Look further").unwrap();
-        let (steps, _) = shown.split_once("And then:").unwrap();
+        let (_, shown) = said.split_once("Next steps").unwrap();
+        let (steps, _) = shown.split_once("Finally:").unwrap();
         let commands: Vec<&str> = steps
             .lines()
             .filter_map(|line| line.strip_prefix("  "))

@@ -28,7 +28,7 @@ use std::ops::Not;
 /// Most orphans.
 pub const MOST_ORPHANS: usize = 20;
 
-/// An account of the hosting API for the servers of its own namespace.
+/// An account of the hosting API for the objects in its own namespace.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "flexmetal.dev",
@@ -44,12 +44,12 @@ pub const MOST_ORPHANS: usize = 20;
     selectable = ".spec.apiKeySecretRef.name",
     selectable = ".spec.suspend",
     selectable = ".status.operatorLease",
-    doc = "An account of the hosting API for the servers of its own namespace.",
+    doc = "An account of the hosting API for the objects in its own namespace.",
     printcolumn(
         name = "Ready",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].status",
-        description = "Whether the account works."
+        description = "Whether the account can be used."
     ),
     printcolumn(
         name = "Reason",
@@ -61,13 +61,13 @@ pub const MOST_ORPHANS: usize = 20;
         name = "Servers",
         type_ = "string",
         json_path = ".status.servers.ofLimit",
-        description = "Live servers of this cluster in the account, of those that limits.maxServers allows."
+        description = "Live servers of this cluster in the account, and the maximum that `spec.limits.maxServers` allows."
     ),
     printcolumn(
         name = "Orphans",
         type_ = "integer",
         json_path = ".status.servers.orphans",
-        description = "Live servers of this cluster that no object claims."
+        description = "Live servers of this cluster that no object owns."
     ),
     printcolumn(
         name = "Synced",
@@ -88,7 +88,7 @@ pub const MOST_ORPHANS: usize = 20;
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].message",
         priority = 1,
-        description = "The reason in words."
+        description = "Message of the condition Ready."
     ),
     printcolumn(
         name = "Age",
@@ -105,7 +105,8 @@ pub struct ProviderAccountSpec {
     pub account: AccountSpec,
 }
 
-/// An account of the hosting API for the namespaces that it allows. Its key Secret is in the operator's namespace.
+/// An account of the hosting API that the namespaces in `allowedNamespaces` may use. Its key Secret is in the
+/// operator's namespace.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "flexmetal.dev",
@@ -120,12 +121,12 @@ pub struct ProviderAccountSpec {
     selectable = ".spec.apiKeySecretRef.name",
     selectable = ".spec.suspend",
     selectable = ".status.operatorLease",
-    doc = "An account of the hosting API for the namespaces that it allows. Its key Secret is in the operator's namespace.",
+    doc = "An account of the hosting API that the namespaces in `allowedNamespaces` may use. Its key Secret is in the operator's namespace.",
     printcolumn(
         name = "Ready",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].status",
-        description = "Whether the account works."
+        description = "Whether the account can be used."
     ),
     printcolumn(
         name = "Reason",
@@ -137,13 +138,13 @@ pub struct ProviderAccountSpec {
         name = "Servers",
         type_ = "string",
         json_path = ".status.servers.ofLimit",
-        description = "Live servers of this cluster in the account, of those that limits.maxServers allows."
+        description = "Live servers of this cluster in the account, and the maximum that `spec.limits.maxServers` allows."
     ),
     printcolumn(
         name = "Orphans",
         type_ = "integer",
         json_path = ".status.servers.orphans",
-        description = "Live servers of this cluster that no object claims."
+        description = "Live servers of this cluster that no object owns."
     ),
     printcolumn(
         name = "Synced",
@@ -164,7 +165,7 @@ pub struct ProviderAccountSpec {
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].message",
         priority = 1,
-        description = "The reason in words."
+        description = "Message of the condition Ready."
     ),
     printcolumn(
         name = "Age",
@@ -179,13 +180,13 @@ pub struct ClusterProviderAccountSpec {
     /// Where the account is and how to talk to it.
     #[serde(flatten)]
     pub account: AccountSpec,
-    /// Which namespaces may use the account, by named entries, at most 16. Their names, labels and limits have at most
-    /// 8192 characters together. A namespace that two entries match is served by neither. Default: none. Mutable; it stops
-    /// orders, never releases.
+    /// Namespaces that may use the account, as named entries, at most 16. Their names, labels and limits have at most
+    /// 8192 characters together. A namespace that two entries match is not served. Default: none. Mutable; a change
+    /// stops orders, never releases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[x_kube(validation = entries_fit())]
-    #[x_kube(validation = Rule::new("self.map(e, has(e.hostIDs) ? e.hostIDs.size() : 0).sum() <= 128").message("the entries list more than 128 hostIDs together: use several accounts of the cluster, or a ProviderAccount in the namespace of the hosts"))]
+    #[x_kube(validation = Rule::new("self.map(e, has(e.hostIDs) ? e.hostIDs.size() : 0).sum() <= 128").message("the entries may not list more than 128 hostIDs together; use several ClusterProviderAccounts, or a ProviderAccount in the namespace of the hosts"))]
     pub allowed_namespaces: Vec<AllowedNamespaces>,
 }
 
@@ -193,63 +194,64 @@ pub struct ClusterProviderAccountSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AccountSpec {
-    /// Base URL of the hosting API, without `/v3`, for example `https://api.example.com`. Default: that of the key
-    /// Secret. Where both say one, they must be equal. Https to a public address, or one that the operator's
-    /// `--allowed-base-url` lists. No user information, query or fragment. Mutable.
+    /// Base URL of the hosting API, without `/v3`, for example `https://api.example.com`. It must be https to a public
+    /// address, or listed in the operator's `--allowed-base-url`; user information, query and fragment are not allowed.
+    /// If the key Secret has a base URL, too, both must be equal. Default: the base URL of the key Secret. Mutable.
     #[serde(default, rename = "baseURL", skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
     pub base_url: Option<String>,
 
-    /// Stops everything through this account: nothing is ordered, changed or released, whatever the objects say; reads go
-    /// on. Default: false. Mutable.
+    /// If true, nothing is ordered, changed or released through this account, whatever its objects say; reads go on.
+    /// Default: false. Mutable.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub suspend: bool,
 
-    /// PEM certificates to trust in addition to the system's, for a private root, at most 10240 bytes. Not with
-    /// `caBundleRef`. Default: none. Mutable.
+    /// PEM certificates to trust in addition to the system's, for a private root, at most 10240 bytes. May not be set
+    /// with `caBundleRef`. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = LONGEST_CA_BUNDLE))]
     #[x_kube(validation = bundle_is_pem())]
     #[x_kube(validation = bundle_has_long_lines())]
     pub ca_bundle: Option<String>,
 
-    /// ConfigMap or Secret that holds such certificates, at most 10240 bytes. It is read by name and never listed. Not with
-    /// `caBundle`. Default: none. Mutable.
+    /// ConfigMap or Secret with such certificates, at most 10240 bytes. The operator reads it by name. May not be set
+    /// with `caBundle`. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "CaBundleRef")]
     pub ca_bundle_ref: Option<CaBundleRef>,
 
-    /// The Secret that holds the API key, of the type `flexmetal.dev/api-key`: the key in the entry `apiKey`, and in
-    /// `baseURL` the only URL that it may be sent to. It is read by name and never listed. Mutable.
+    /// Secret of type `flexmetal.dev/api-key` with the API key in the key `apiKey` and, in the key `baseURL`, the only
+    /// URL that the API key may be sent to. The operator reads it by name and never lists Secrets. Mutable.
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub api_key_secret_ref: ApiKeySecretRef,
 
-    /// How often to look and how long to wait. Default: each time has its own, which status.timing shows. Mutable.
+    /// How often the operator polls and how long it waits. Default: see each field; `status.timing` has the values in
+    /// force. Mutable.
     #[serde(default, skip_serializing_if = "records::is_unset")]
     pub timing: Timing,
 
-    /// Policies of the servers and hosts that use this account, where they do not say them themselves. Default: none, the
-    /// operator's apply. Mutable.
+    /// Policies of the servers and hosts that use this account and do not set their own. Default: none; the operator's
+    /// apply. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub defaults: Option<Policies>,
 
-    /// How the installation of a dedicated host is asked for, of which there are two descriptions: `Documented` (the key as
-    /// `sshKeyId`, kernel parameters as one text) or `Observed` (the key as `sshKeyUuid`, kernel parameters as a list).
-    /// Default: `Documented`. Mutable.
+    /// Form of the request that installs a dedicated host. `Documented` sends the key as `sshKeyId` and the kernel
+    /// parameters as one text. `Observed` sends the key as `sshKeyUuid` and the kernel parameters as a list. Default:
+    /// `Documented`. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "RequestForm")]
     pub host_install_form: Option<RequestForm>,
 
-    /// The addresses from which the operator calls the hosting API, as the provider sees them, in CIDR notation, at most
-    /// 16. Whitelists of its keys keep them admitted. Default: none, they are not known. Mutable.
+    /// Addresses from which the operator calls the hosting API, as the provider sees them, in CIDR notation, at most
+    /// 16. IpWhitelists of the account keep them admitted. Default: none; they are not known. Mutable.
     #[serde(default, rename = "egressCIDRs", skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(min = 1, max = 43)))]
     #[x_kube(merge_strategy = ListMerge::Set)]
     #[x_kube(validation = Rule::new("self.all(c, isCIDR(c) && cidr(c).masked() == cidr(c))").message("each of egressCIDRs must be a network in CIDR notation without bits outside of its prefix, such as 192.0.2.0/24, or 192.0.2.7/32 for one address"))]
     pub egress_cidrs: Vec<String>,
 
-    /// How many releases of live servers begin within a window, in each namespace. Further ones there wait until a user
-    /// acknowledges them (`LiftReleaseLimit`). Default: no limit. Mutable.
+    /// Maximum number of releases of live servers that begin within a window, in each namespace. Further releases wait
+    /// until a user acknowledges them (`LiftReleaseLimit`). Default: no limit. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release_limit: Option<ReleaseLimit>,
 
@@ -262,7 +264,7 @@ pub struct AccountSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiKeySecretRef {
-    /// Name of the Secret: in the same namespace, or in the operator's for the cluster kind.
+    /// Name of the Secret: in the same namespace, or for a ClusterProviderAccount in the operator's namespace.
     #[schemars(length(min = 1, max = 253), regex(pattern = OBJECT_NAME))]
     pub name: String,
 }
@@ -274,7 +276,8 @@ pub struct ApiKeySecretRef {
 pub struct CaBundleRef {
     /// Kind of the object: `ConfigMap` or `Secret`. Required. Mutable.
     pub kind: CaBundleKind,
-    /// Name of the object: in the same namespace, or in the operator's for the cluster kind. Required. Mutable.
+    /// Name of the object: in the same namespace, or for a ClusterProviderAccount in the operator's namespace.
+    /// Required. Mutable.
     #[schemars(length(min = 1, max = 253), regex(pattern = OBJECT_NAME))]
     pub name: String,
     /// Key in the object. Default: `ca.crt`. Mutable.
@@ -323,47 +326,46 @@ fn bundle_has_long_lines() -> Rule {
     Rule::new(format!(
         "self.size() + self.split('\\n').size() + self.split('\\r').size() - 2 <= {LARGEST_CA_BUNDLE}"
     ))
-    .message("caBundle has too many line breaks: write the certificates in lines of 64 characters that end with a newline alone")
+    .message("caBundle has too many line breaks; write the certificates in lines of 64 characters that end with a newline alone")
 }
 
 /// The rule of a spec that gives the CA bundle in one way.
 fn one_ca_bundle() -> Rule {
     Rule::new("!(has(self.caBundle) && has(self.caBundleRef))")
-        .message("set at most one of spec.caBundle and spec.caBundleRef")
+        .message("set at most one of caBundle and caBundleRef")
 }
 
-/// What is known about the account. Written by the operator only.
+/// Observed state of the account. Only the operator writes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AccountStatus {
-    /// Generation of the spec that this status describes; -1 before the first pass.
+    /// Generation of the spec that this status describes; -1 before the first reconcile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Ready, Reconciling, Stalled, Synced, KeyAccepted, OrphansFound; while the key Secret has another key than the one in use,
-    /// or calls with a former key end, CandidateAccepted; with a release limit ReleaseLimitReached.
-    /// Suspended and DeletionBlocked: absent until first True.
+    /// Ready, Reconciling, Stalled, Synced, KeyAccepted and OrphansFound; CandidateAccepted while the key Secret has
+    /// another key than the one in use, or calls with a former key end; ReleaseLimitReached with a release limit.
+    /// Suspended and DeletionBlocked are absent until they are first True.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 
-    /// Counts of servers and objects.
+    /// Counts of servers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub servers: Option<ServerCounts>,
 
-    /// How many objects of each kind use the account. The condition Ready names the first ones while the account is being
-    /// deleted.
+    /// Number of objects of each kind that use the account. While the account is being deleted, the condition Ready
+    /// names the first ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["kind"]))]
     pub users: Vec<KindUsers>,
 
-    /// What can be ordered. The operator asks the provider every `timing.orphanScanInterval`, never more often than every
-    /// 5m, and while orders wait. It writes what differs, at most once in `timing.idlePollInterval`. Unset before the first
-    /// answer.
+    /// What can be ordered. The operator reads it every `timing.orphanScanInterval` (at most every 5m) and while orders
+    /// wait, and updates it at most once in `timing.idlePollInterval`, if it changed. Unset before the first answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub catalog: Option<Catalog>,
 
-    /// How many calls to the hosting API may be made. Written again once in an idle poll interval at most.
+    /// Rate limit of calls to the hosting API. Updated at most once in an idle poll interval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calls: Option<CallBudget>,
 
@@ -371,66 +373,66 @@ pub struct AccountStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release_limit: Option<ReleaseLimitStatus>,
 
-    /// Live servers of this cluster that no object claims, the oldest 20.
+    /// Live servers of this cluster that no object owns, the oldest 20.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_ORPHANS), extend("x-kubernetes-list-type" = "atomic"))]
     pub orphans: Vec<Orphan>,
 
-    /// Random identifier of the account at the provider. A new base URL or key keeps it only if it shows a server that
-    /// identifies the account.
+    /// Random identifier that the operator gave to the provider's account. A new base URL or key keeps it only if that
+    /// shows a server that identifies the account.
     #[serde(rename = "accountID", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub account_id: Option<String>,
 
-    /// What waits for an acknowledgement, at most 8. To acknowledge one, set the annotation `flexmetal.dev/acknowledge` to its
-    /// token, or to several tokens separated by commas.
+    /// Situations that wait for your acknowledgement, at most 8. To acknowledge one, set the annotation
+    /// `flexmetal.dev/acknowledge` to its token, or to several tokens separated by commas.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["token"]))]
     pub pending_acknowledgements: Vec<PendingAcknowledgement>,
 
-    /// The last five acknowledgements that the operator acted on, the newest last.
+    /// The last five acknowledgements that the operator acted on, newest last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 5), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["token"]))]
     pub acknowledged: Vec<Acknowledged>,
 
-    /// Base URL and key that last showed that they lead to this account. Calls with a former key may still be under way:
-    /// see `credentials`.
+    /// Base URL and key that were last verified to belong to this account. Calls with a former key may still be in
+    /// flight: see `credentials`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verified: Option<Endpoint>,
 
-    /// Namespace and name of the Lease of the operator that serves this account, as `namespace/name`. Written once; another
-    /// operator does nothing while that Lease is held. Unset before an operator served it, and once that ended.
+    /// Lease of the operator that serves this account, as `namespace/name`. Another operator does nothing for the
+    /// account while that Lease is held. Unset before an operator served it, and after that operator ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 317))]
     pub operator_lease: Option<String>,
 
-    /// Certificates in use that `spec.caBundleRef` gave, as PEM. They stay in use while that object or its key is missing.
-    /// Unset without `spec.caBundleRef`.
+    /// Certificates in use that `spec.caBundleRef` supplied, as PEM. They stay in use while that object or its key is
+    /// missing. Unset without `spec.caBundleRef`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = LARGEST_CA_BUNDLE))]
     pub ca_bundle: Option<String>,
 
-    /// The key that all calls are made with: no call with a former key is under way any more. Unset before the first key was
+    /// API key that all calls use: no call with a former key is in flight any more. Unset before the first key was
     /// accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials: Option<Credentials>,
 
-    /// The times in force: what `spec.timing` says or else the defaults, each within its bounds.
+    /// Times in force: `spec.timing` or else the defaults, each within its bounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timing: Option<TimingInForce>,
 
-    /// When the last complete search for orphans ended, as known when this status was last written: a search that
-    /// changes nothing is not recorded.
+    /// Time at which the last complete orphan scan ended, as of the last update of this status: a scan that changes
+    /// nothing is not recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_orphan_scan_at: Option<Time>,
 
-    /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
-    /// which the servers of the account were last listed.
+    /// Value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
+    /// which the operator last listed the servers of the account.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = LONGEST_REQUEST))]
     pub last_handled_reconcile_at: Option<String>,
 
-    /// The operator's own records, for the operator alone: their form changes without notice. Do not change them.
+    /// Internal records of the operator. Their format changes without notice. Do not change them.
     #[serde(skip_serializing_if = "records::is_unset")]
     #[schemars(schema_with = "records::schema")]
     pub records: AccountRecords,
@@ -442,15 +444,16 @@ pub struct AccountStatus {
 pub struct ServerCounts {
     /// Live servers of this cluster.
     pub live: i32,
-    /// `live`, and after a slash how many `spec.limits.maxServers` allows, for example `5/20`. Without that limit `live` alone.
+    /// `live`, followed by a slash and `spec.limits.maxServers` if that is set, for example `5/20`.
     #[serde(default)]
     #[schemars(length(max = 24))]
     pub of_limit: String,
     /// Live servers that `deletionPolicy: Retain` kept.
     pub retained: i32,
-    /// Live servers of this cluster that no object claims.
+    /// Live servers of this cluster that no object owns.
     pub orphans: i32,
-    /// Live servers of this cluster with the tag of an object that has another one, too. Its status names them.
+    /// Live servers of this cluster with the tag of an object that has another server, too. The status of that object
+    /// names them.
     #[serde(default)]
     pub duplicates: i32,
     /// Live servers in the account with the tag of another cluster. Unset before the first count.
@@ -459,8 +462,8 @@ pub struct ServerCounts {
     /// Live servers in the account without a tag of any operator. Unset before the first count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unmanaged: Option<i32>,
-    /// Time at which the list ended that the servers were counted in, as of the last write of this status: a list that
-    /// changes nothing is not recorded. While the account shows nothing, these are the last known counts.
+    /// Time at which the list that the servers were counted in ended, as of the last update of this status: a list that
+    /// changes nothing is not recorded. While the account does not answer, these are the last known counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted_at: Option<Time>,
 }
@@ -472,7 +475,7 @@ pub struct Credentials {
     /// Hash of this key: the first 12 hex digits of its SHA-256.
     #[schemars(length(max = 12))]
     pub hash: String,
-    /// Time since which all calls are made with this key. From then on you can revoke a former key.
+    /// Time since which all calls use this key. From then on you can revoke a former key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_use_since: Option<Time>,
 }
@@ -481,7 +484,7 @@ pub struct Credentials {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Endpoint {
-    /// Base URL.
+    /// Base URL of the hosting API.
     #[serde(rename = "baseURL")]
     #[schemars(length(max = 1024))]
     pub base_url: String,

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KindUsers {
-    /// The kind.
+    /// Kind of the objects.
     #[schemars(length(max = 64))]
     pub kind: String,
-    /// How many objects of it use the account.
+    /// Number of objects of this kind that use the account.
     pub count: i32,
 }
 
@@ -18,8 +18,9 @@ pub struct KindUsers {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CallBudget {
-    /// Calls a minute, while the hosting API does not ask for fewer.
+    /// Calls per minute, unless the hosting API asks for fewer.
     pub per_minute: i32,
-    /// Calls a minute at present. It is halved when the hosting API refuses a call for its rate, and recovers by itself.
+    /// Calls per minute at present. It is halved when the hosting API refuses a call for its rate, and recovers by
+    /// itself.
     pub per_minute_in_force: i32,
 }

@@ -31,20 +31,20 @@ pub enum AcknowledgementEffect {
     RemoveOthersEntries,
 }
 
-/// One thing that waits for an acknowledgement.
+/// One situation that waits for an acknowledgement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingAcknowledgement {
-    /// Value for the annotation `flexmetal.dev/acknowledge`. It stands for this object, this effect and this very situation,
-    /// is used once, and is void as soon as the situation changes.
+    /// Value for the annotation `flexmetal.dev/acknowledge`. It is valid for this object, this effect and this
+    /// situation, works once, and expires when the situation changes.
     #[schemars(length(max = 12))]
     pub token: String,
     /// What the operator does once the token is given.
     pub effect: AcknowledgementEffect,
-    /// What it concerns: servers, an order, an account or a list. At most 256 characters; the token stands for all of it.
+    /// Servers, order, account or list that it concerns, at most 256 characters. The token is for all of it.
     #[schemars(length(max = 256))]
     pub subject: String,
-    /// Time since which status shows this token.
+    /// Time since which the status has this token.
     pub since: Time,
 }
 
@@ -57,6 +57,6 @@ pub struct Acknowledged {
     pub token: String,
     /// What the operator did.
     pub effect: AcknowledgementEffect,
-    /// When it did so.
+    /// Time at which the operator acted on the token.
     pub acknowledged_at: Time,
 }

@@ -4,15 +4,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// One address of the server.
+/// One address of a server or host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Address {
-    /// Whether it is reached from everywhere (`ExternalIP`) or from private networks only (`InternalIP`); `Hostname` where
-    /// the provider gives a name.
+    /// `ExternalIP` for an address that is reachable from everywhere, `InternalIP` for an address of a private network,
+    /// `Hostname` if the provider reports a name.
     #[serde(rename = "type")]
     pub kind: AddressType,
-    /// IPv4 or IPv6 address, or a host name.
+    /// IPv4 address, IPv6 address or host name.
     #[schemars(length(max = 64))]
     pub address: String,
 }

@@ -28,7 +28,7 @@ pub(super) fn entries_fit() -> Rule {
         "self.map(e, (has(e.name) ? e.name.size() : 0) + {namespaces} + {limits} + {selector}).sum() <= {LONGEST_ENTRIES}"
     ))
     .message(&*format!(
-        "the names, labels and limits of the entries have more than {LONGEST_ENTRIES} characters together: select namespaces by a label, or use several accounts of the cluster"
+        "the names, labels and limits of the entries may not have more than {LONGEST_ENTRIES} characters together; select namespaces by a label, or use several ClusterProviderAccounts"
     ))
 }
 
@@ -36,33 +36,34 @@ pub(super) fn entries_fit() -> Rule {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AllowedNamespaces {
-    /// Name of the entry, which no other entry has. Required. Mutable.
+    /// Name of the entry, unique in the list. Required. Mutable.
     #[schemars(
         length(min = 1, max = 63),
         regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
     )]
     pub name: String,
-    /// Names of namespaces, at most 20; `*` stands for every namespace. Default: none. Mutable.
+    /// Names of namespaces, at most 20; `*` means every namespace. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 20), inner(length(min = 1, max = 63), regex(pattern = r"^(\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$")), extend("x-kubernetes-list-type" = "set"))]
     pub namespaces: Vec<String>,
-    /// Namespaces with these labels, next to those in `namespaces`. At least one requirement. Default: none. Mutable.
+    /// Namespaces with these labels, in addition to those in `namespaces`. At least one requirement. Default: none.
+    /// Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         with = "NamespaceSelector",
         extend("x-kubernetes-map-type" = "atomic")
     )]
     pub namespace_selector: Option<NamespaceSelector>,
-    /// Stops everything that objects of these namespaces do through the account: nothing is ordered, changed or released,
-    /// whatever they say; reads go on. Default: false. Mutable.
+    /// If true, nothing is ordered, changed or released through the account for objects of these namespaces, whatever
+    /// they say; reads go on. Default: false. Mutable.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub suspend: bool,
-    /// Whether servers of these namespaces may take on (`externalID`) any machine of the account that bears no mark of the
-    /// operator. Without it only one that was retained in the same namespace. Default: false. Mutable.
+    /// Whether objects of these namespaces may adopt (`externalID`) any server of the account that has no tag of an
+    /// operator. If false, only a server that was retained in the same namespace. Default: false. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_adoption: Option<bool>,
-    /// The dedicated hosts, by the provider's numbers, at most 128, that objects of these namespaces may take: show, switch
-    /// and install, which wipes them. `allowAdoption` grants none. Default: none. Mutable.
+    /// The provider's numbers of the dedicated hosts, at most 128, that DedicatedHosts of these namespaces may use:
+    /// report, switch and install, which wipes them. `allowAdoption` does not allow any. Default: none. Mutable.
     #[serde(default, rename = "hostIDs", skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 128), inner(range(min = 1, max = 9_007_199_254_740_991_i64)), extend("x-kubernetes-list-type" = "set"))]
     pub host_ids: Vec<i64>,

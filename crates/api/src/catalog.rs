@@ -21,15 +21,15 @@ pub const LONGEST_HARDWARE: usize = 160;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Catalog {
-    /// Locations, by name.
+    /// Locations, sorted by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_NAMES), extend("x-kubernetes-list-type" = "atomic"))]
     pub locations: Vec<CatalogLocation>,
-    /// Instance types, by name.
+    /// Instance types, sorted by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_TYPES), extend("x-kubernetes-list-type" = "atomic"))]
     pub instance_types: Vec<CatalogInstanceType>,
-    /// Operating systems of servers, by slug.
+    /// Operating systems of servers, sorted by slug.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_NAMES), extend("x-kubernetes-list-type" = "atomic"))]
     pub systems: Vec<CatalogSystem>,
@@ -37,11 +37,11 @@ pub struct Catalog {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_QUOTAS), extend("x-kubernetes-list-type" = "atomic"))]
     pub quotas: Vec<QuotaUse>,
-    /// Number of locations, instance types, systems and quotas that are left out: for want of space, or because their name
-    /// takes more than 64 bytes or has a character that cannot be shown. An instance type with more than 16 availabilities,
-    /// or one of them at more than 256 locations, is left out as a whole.
+    /// Number of locations, instance types, systems and quotas that are left out because the catalog is full, or
+    /// because their name has more than 64 bytes or a character that cannot be shown. An instance type with more than
+    /// 16 availabilities, or one of them at more than 256 locations, is left out as a whole.
     pub omitted: i32,
-    /// Time at which the provider was asked, as of the last write of the catalog: an answer that changes nothing is not
+    /// Time at which the operator read the catalog, as of the last update: an answer that changes nothing is not
     /// recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub as_of: Option<Time>,
@@ -51,10 +51,10 @@ pub struct Catalog {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CatalogLocation {
-    /// Name, as `spec.location` of a server takes it.
+    /// Name, as in `spec.location` of a BareMetalServer.
     #[schemars(length(max = LONGEST_NAME))]
     pub name: String,
-    /// Short name of the country, such as `NL`. Unset where the provider does not say.
+    /// Short name of the country, such as `NL`. Unset if the provider does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = LONGEST_NAME))]
     pub country: Option<String>,
@@ -64,7 +64,7 @@ pub struct CatalogLocation {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CatalogInstanceType {
-    /// Name, as `spec.instanceType` of a server takes it.
+    /// Name, as in `spec.instanceType` of a BareMetalServer.
     #[schemars(length(max = LONGEST_NAME))]
     pub name: String,
     /// Hardware in short: processors, cores, memory, disks, network interfaces, graphics card.
@@ -76,11 +76,11 @@ pub struct CatalogInstanceType {
     pub stock: Vec<CatalogStock>,
 }
 
-/// The locations where an instance type is equally available.
+/// Locations at which an instance type has the same availability.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CatalogStock {
-    /// The provider's word, such as `high`, `medium`, `low` or `unavailable`.
+    /// The provider's word for the availability, such as `high`, `medium`, `low` or `unavailable`.
     #[schemars(length(max = LONGEST_NAME))]
     pub availability: String,
     /// Names of the locations.
@@ -92,7 +92,7 @@ pub struct CatalogStock {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CatalogSystem {
-    /// Slug, as `spec.os.slug` of a server takes it.
+    /// Slug, as in `spec.os.slug` of a BareMetalServer.
     #[schemars(length(max = LONGEST_NAME))]
     pub slug: String,
     /// Name of the system.
@@ -104,13 +104,13 @@ pub struct CatalogSystem {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QuotaUse {
-    /// The location.
+    /// Location of the quota.
     #[schemars(length(max = LONGEST_NAME))]
     pub location: String,
-    /// The instance type.
+    /// Instance type of the quota.
     #[schemars(length(max = LONGEST_NAME))]
     pub instance_type: String,
-    /// The contract that pays. Unset: on demand.
+    /// Contract that pays. Unset for the on-demand pool.
     #[serde(
         default,
         rename = "contractID",
@@ -118,10 +118,10 @@ pub struct QuotaUse {
     )]
     #[schemars(length(max = LONGEST_NAME))]
     pub contract_id: Option<String>,
-    /// How many servers the provider allows. Unset where it does not say.
+    /// Number of servers that the provider allows. Unset if the provider does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<i32>,
-    /// How many there are. Unset where the provider does not say.
+    /// Number of servers that exist. Unset if the provider does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used: Option<i32>,
 }

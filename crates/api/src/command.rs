@@ -17,7 +17,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// One power command to one server or dedicated host of the same namespace: sent at most once, and followed to its end.
+/// One power command to one server or dedicated host in the same namespace. It is sent at most once and followed to its
+/// end.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "flexmetal.dev",
@@ -33,7 +34,7 @@ use std::time::Duration;
     selectable = ".spec.targetRef.kind",
     selectable = ".spec.targetRef.name",
     selectable = ".spec.action",
-    doc = "One power command to one server or dedicated host of the same namespace: sent at most once, and followed to its end.",
+    doc = "One power command to one server or dedicated host in the same namespace. It is sent at most once and followed to its end.",
     printcolumn(
         name = "Ready",
         type_ = "string",
@@ -44,25 +45,25 @@ use std::time::Duration;
         name = "Reason",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
-        description = "How far it is, or how it ended."
+        description = "Progress of the command, or how it ended."
     ),
     printcolumn(
         name = "Target",
         type_ = "string",
         json_path = ".spec.targetRef.name",
-        description = "The server or dedicated host that it is for."
+        description = "Server or dedicated host of the command."
     ),
     printcolumn(
         name = "Action",
         type_ = "string",
         json_path = ".spec.action",
-        description = "What is done to the target."
+        description = "Action of the command."
     ),
     printcolumn(
         name = "State",
         type_ = "string",
         json_path = ".status.providerState",
-        description = "The provider's word for the command's state; of a dedicated host: whether it runs."
+        description = "The provider's state of the command; for a dedicated host: whether it runs."
     ),
     printcolumn(
         name = "Synced",
@@ -76,14 +77,14 @@ use std::time::Duration;
         type_ = "string",
         json_path = ".status.commandID",
         priority = 1,
-        description = "The provider's identifier of the command."
+        description = "The provider's ID of the command."
     ),
     printcolumn(
         name = "Message",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].message",
         priority = 1,
-        description = "The reason in words."
+        description = "Message of the condition Ready."
     ),
     printcolumn(
         name = "Age",
@@ -92,36 +93,37 @@ use std::time::Duration;
         description = "Age of the object."
     )
 )]
-#[x_kube(validation = Rule::new("self == oldSelf").message("a command cannot be changed: delete it, and create another one under another name"))]
-#[x_kube(validation = Rule::new("!has(self.action) || self.action != 'Shutdown' || !has(self.targetRef) || !has(self.targetRef.kind) || self.targetRef.kind != 'DedicatedHost'").message("a DedicatedHost has no Shutdown: use PowerOff").field_path(".action"))]
-#[x_kube(validation = Rule::new("!has(self.escalateAfter) || !has(self.action) || self.action == 'Shutdown'").message("escalateAfter belongs to action Shutdown: take it off"))]
+#[x_kube(validation = Rule::new("self == oldSelf").message("spec is immutable; delete the command, and create one with another name"))]
+#[x_kube(validation = Rule::new("!has(self.action) || self.action != 'Shutdown' || !has(self.targetRef) || !has(self.targetRef.kind) || self.targetRef.kind != 'DedicatedHost'").message("action may not be Shutdown for a DedicatedHost; use PowerOff").field_path(".action"))]
+#[x_kube(validation = Rule::new("!has(self.escalateAfter) || !has(self.action) || self.action == 'Shutdown'").message("escalateAfter may be set with action: Shutdown only; remove it"))]
 #[x_kube(validation = escalates_in_time())]
 #[serde(rename_all = "camelCase")]
 pub struct ServerCommandSpec {
-    /// The target: a BareMetalServer or a DedicatedHost of the same namespace. Required. Immutable.
+    /// The BareMetalServer or DedicatedHost in the same namespace. Required. Immutable.
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub target_ref: TargetRef,
 
-    /// What is done: `Reboot`, `PowerOn`, `PowerOff` (at once) or `Shutdown` (the system ends by itself; not for a
+    /// Action: `Reboot`, `PowerOn`, `PowerOff` (at once) or `Shutdown` (the operating system shuts down; not for a
     /// DedicatedHost). Required. Immutable.
     pub action: PowerAction,
 
-    /// How long after its creation the command has to be done: a span such as `10m`, from 1m to 24h. One that was not sent by
-    /// then is not sent any more; of one that runs, no end is awaited any more. Default: 30m. Immutable.
+    /// How long after the creation of the object the command may take: a duration such as `10m`, from 1m to 24h. After
+    /// that a command is no longer sent, and the operator stops waiting for the end of one that was. Default: 30m.
+    /// Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Interval")]
     #[x_kube(validation = Rule::new(from_to("1m", "24h")).message("timeout must be from 1m to 24h"))]
     pub timeout: Option<Interval>,
 
-    /// How long after a `Shutdown` was sent that is not done the power is switched off: a span such as `5m`, at least 10s and
-    /// shorter than `timeout`. Default: never. Immutable.
+    /// How long after sending a `Shutdown` that has not finished the operator switches the power off: a duration such
+    /// as `5m`, at least 10s and shorter than `timeout`. Default: never. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Interval")]
     #[x_kube(validation = Rule::new(guarded("self", "duration(self) >= duration('10s')")).message("escalateAfter must be at least 10s"))]
     pub escalate_after: Option<Interval>,
 
-    /// Seconds after its end until the object deletes itself, at most 31536000; 0 is at once. Where Git keeps the object, it is
-    /// applied again then, and the command is sent again. Default: never. Immutable.
+    /// Seconds after the end at which the operator deletes this object, at most 31536000; 0 is at once. If the object
+    /// is in Git, it is then applied again, and the command is sent again. Default: never. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 31_536_000))]
     pub ttl_seconds_after_finished: Option<i32>,
@@ -136,7 +138,7 @@ fn escalates_in_time() -> Rule {
     let rule = format!("duration({after}) < duration({timeout})");
     let rule = guarded(after, &guarded(timeout, &rule));
     Rule::new(format!("!has({after}) || {rule}"))
-        .message("escalateAfter must be shorter than timeout (30m where it is not set)")
+        .message("escalateAfter must be shorter than timeout (default 30m)")
 }
 
 /// What is done to a server or a dedicated host.
@@ -144,7 +146,7 @@ fn escalates_in_time() -> Rule {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 pub enum PowerAction {
-    /// It starts anew.
+    /// It is restarted.
     Reboot,
     /// It is switched on.
     PowerOn,
@@ -175,31 +177,31 @@ impl ServerCommandSpec {
     }
 }
 
-/// What is known about the command. Written by the operator only.
+/// Observed state of the command. Only the operator writes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServerCommandStatus {
-    /// Generation of the spec that this status describes; -1 before the first pass.
+    /// Generation of the spec that this status describes; -1 before the first reconcile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Complete and Failed as a Job has them; Ready, Reconciling, Stalled and Synced, as kstatus reads them.
-    /// Suspended and DeletionBlocked: absent until first True.
+    /// Complete and Failed, as a Job has them; Ready, Reconciling and Stalled, as kstatus reads them; Synced.
+    /// Suspended and DeletionBlocked are absent until they are first True.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 
-    /// The account of the target, from the first look at it on.
+    /// Account of the target, as of the first reconcile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account_ref: Option<PinnedAccount>,
 
-    /// The provider's identifier of the last command. Unset for a DedicatedHost, whose commands have none.
+    /// The provider's ID of the last command. Unset for a DedicatedHost, whose commands have none.
     #[serde(rename = "commandID", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 36))]
     pub command_id: Option<String>,
 
-    /// The provider's word for the state of the last command, unchanged. An unknown word counts as under way. For a
-    /// DedicatedHost: the word for whether it runs.
+    /// The provider's state of the last command, unchanged. An unknown state counts as in progress. For a
+    /// DedicatedHost: the provider's word for whether it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub provider_state: Option<String>,
@@ -208,17 +210,17 @@ pub struct ServerCommandStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,
 
-    /// Time at which the object ended, well or badly, by the operator's clock.
+    /// Time at which the command ended, successfully or not, by the operator's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
 
-    /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
-    /// which the object was last looked at.
+    /// Value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
+    /// which the operator last reconciled the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = LONGEST_REQUEST))]
     pub last_handled_reconcile_at: Option<String>,
 
-    /// The operator's own records, for the operator alone: their form changes without notice. Do not change them.
+    /// Internal records of the operator. Their format changes without notice. Do not change them.
     #[serde(skip_serializing_if = "records::is_unset")]
     #[schemars(schema_with = "records::schema")]
     pub records: CommandRecords,
@@ -272,7 +274,7 @@ pub struct CommandRecord {
     /// What came of it. Unset while that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<CommandOutcome>,
-    /// The provider's identifier of the command.
+    /// The provider's ID of the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The provider's word for its state.

@@ -24,7 +24,7 @@ pub const MOST_DISKS: usize = 32;
 /// Longest word for the last installation. Each byte of it may be stored as six.
 pub const LONGEST_INSTALL_WORD: usize = 32;
 
-/// A dedicated host that the account has: shown, switched and installed; never ordered, never released.
+/// An existing dedicated host. The operator reports, switches and installs it; it is never ordered and never released.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "flexmetal.dev",
@@ -40,12 +40,12 @@ pub const LONGEST_INSTALL_WORD: usize = 32;
     selectable = ".status.accountRef.kind",
     selectable = ".status.accountRef.name",
     selectable = ".status.providerInstallStatus",
-    doc = "A dedicated host that the account has: shown, switched and installed; never ordered, never released.",
+    doc = "An existing dedicated host. The operator reports, switches and installs it; it is never ordered and never released.",
     printcolumn(
         name = "Ready",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].status",
-        description = "Whether the host is there, and all that was asked for is done."
+        description = "Whether the host was found and matches the spec."
     ),
     printcolumn(
         name = "Reason",
@@ -63,19 +63,19 @@ pub const LONGEST_INSTALL_WORD: usize = 32;
         name = "Hostname",
         type_ = "string",
         json_path = ".status.hostname",
-        description = "The host name that it runs under."
+        description = "Host name, as the provider reports it."
     ),
     printcolumn(
         name = "Status",
         type_ = "string",
         json_path = ".status.providerStatus",
-        description = "Whether the host runs, in the provider's word."
+        description = "The provider's word for whether the host runs."
     ),
     printcolumn(
         name = "Install",
         type_ = "string",
         json_path = ".status.providerInstallStatus",
-        description = "The provider's word for the last installation."
+        description = "The provider's state of the last installation."
     ),
     printcolumn(
         name = "Synced",
@@ -96,7 +96,7 @@ pub const LONGEST_INSTALL_WORD: usize = 32;
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].message",
         priority = 1,
-        description = "The reason in words."
+        description = "Message of the condition Ready."
     ),
     printcolumn(
         name = "Age",
@@ -105,8 +105,8 @@ pub const LONGEST_INSTALL_WORD: usize = 32;
         description = "Age of the object."
     )
 )]
-#[kube(validation = Rule::new("self.metadata.name.size() <= 200").message("metadata.name is longer than 200 characters"))]
-#[kube(validation = Rule::new("!has(self.spec.hostID) || !has(oldSelf.spec.hostID) || self.spec.hostID == oldSelf.spec.hostID").message("hostID is immutable: create a new object for another host").field_path(".spec.hostID"))]
+#[kube(validation = Rule::new("self.metadata.name.size() <= 200").message("metadata.name may not be longer than 200 characters"))]
+#[kube(validation = Rule::new("!has(self.spec.hostID) || !has(oldSelf.spec.hostID) || self.spec.hostID == oldSelf.spec.hostID").message("hostID is immutable; create a new object for another host").field_path(".spec.hostID"))]
 #[x_kube(validation = account_stays("object"))]
 #[x_kube(validation = installs_with("os", "the system to install"))]
 #[x_kube(validation = installs_with("sshKeyRef", "an SshKey of this namespace"))]
@@ -115,36 +115,36 @@ pub const LONGEST_INSTALL_WORD: usize = 32;
 #[x_kube(validation = texts_fit())]
 #[serde(rename_all = "camelCase")]
 pub struct DedicatedHostSpec {
-    /// The account that has the host. Default: the ProviderAccount `default` of this namespace.
-    /// Immutable.
+    /// Account that has the host. Default: the ProviderAccount `default` in this namespace. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account_ref: Option<AccountRef>,
 
-    /// The provider's number of the host, at least 1. Through a ClusterProviderAccount it must stand in `hostIDs` of the entry
-    /// that allows this namespace. Required. Immutable.
+    /// The provider's number of the host, at least 1. With a ClusterProviderAccount, `hostIDs` of the entry for this
+    /// namespace must list it. Required. Immutable.
     #[serde(rename = "hostID")]
     #[schemars(range(min = 1, max = 9_007_199_254_740_991_i64))]
     pub host_id: i64,
 
-    /// Whether anything is sent for the host, or it is only shown: `Full` or `ObserveOnly`. Default: what the account says
-    /// (`spec.defaults`), else `Full`. Mutable.
+    /// `Full` switches and installs the host as the spec says. `ObserveOnly` only reports it: the operator sends no
+    /// changes. Default: `spec.defaults` of the account, else `Full`. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ManagementPolicy")]
     pub management_policy: Option<ManagementPolicy>,
 
-    /// Whether nothing is sent for the host; looking goes on. Default: what the account says (`spec.defaults`), else false.
+    /// If true, nothing is sent for the host; reads go on. Default: `spec.defaults` of the account, else false.
     /// Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
 
-    /// Power state of the host: `PoweredOn` or `PoweredOff`. Each change sends one command, as a ServerCommand of this
-    /// object. What it says when the host is first seen sends none, and the state is not kept up.
-    /// Default: nothing is sent. Mutable.
+    /// Power state: `PoweredOn` or `PoweredOff`. Each change creates one ServerCommand, which this object owns. The
+    /// value that is set when the host is first seen sends nothing, and the operator does not enforce the state later.
+    /// Default: none; nothing is sent. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Power")]
     pub power: Option<Power>,
 
-    /// Host name. Default: the provider makes one up. Mutable; counts for the next installation (`install.revision`).
+    /// Host name to install. Default: the provider chooses one. Mutable; takes effect at the next installation
+    /// (`install.revision`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(min = 1, max = 253),
@@ -154,23 +154,23 @@ pub struct DedicatedHostSpec {
     )]
     pub hostname: Option<String>,
 
-    /// The operating system to install. Required with `install`. Default: none. Mutable; counts for the next installation
-    /// (`install.revision`).
+    /// Operating system to install. Required with `install`. Default: none. Mutable; takes effect at the next
+    /// installation (`install.revision`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub os: Option<HostSystem>,
 
-    /// The SshKey of this namespace whose key is installed for the root user. It is stored in the same account. Required
-    /// with `install`. Default: none. Mutable; counts for the next installation (`install.revision`).
+    /// SshKey in this namespace, stored in the same account, whose key is installed for the root user. Required with
+    /// `install`. Default: none. Mutable; takes effect at the next installation (`install.revision`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssh_key_ref: Option<SshKeyRef>,
 
-    /// A script that bash runs after the installation; not for the systems `talos-…`. Default: none. Mutable; counts for the
-    /// next installation (`install.revision`).
+    /// Script that bash runs after the installation. Not for the systems `talos-…`. Default: none. Mutable; takes
+    /// effect at the next installation (`install.revision`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub post_install_script: Option<TextSource>,
 
-    /// Whether the host is installed. An edit of `hostname`, `os`, `sshKeyRef` or `postInstallScript` alone never does
-    /// that. Default: never. Mutable.
+    /// Installation of the host. An edit of `hostname`, `os`, `sshKeyRef` or `postInstallScript` alone never installs
+    /// it. Default: none; the host is never installed. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub install: Option<Install>,
 }
@@ -191,21 +191,20 @@ impl DedicatedHostSpec {
     }
 }
 
-/// What is known about the host. Written by the operator only.
+/// Observed state of the host. Only the operator writes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DedicatedHostStatus {
-    /// Generation of the spec that this status describes; -1 before the first pass.
+    /// Generation of the spec that this status describes; -1 before the first reconcile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Ready, Reconciling, Stalled and Synced, as kstatus reads them.
-    /// Suspended: absent until first True.
+    /// Ready, Reconciling and Stalled, as kstatus reads them; Synced. Suspended is absent until it is first True.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 
-    /// The account that `accountRef` referred to at first.
+    /// Account that `spec.accountRef` referred to when the object was first reconciled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account_ref: Option<PinnedAccount>,
 
@@ -218,44 +217,44 @@ pub struct DedicatedHostStatus {
     #[schemars(length(max = 128))]
     pub name: Option<String>,
 
-    /// The host name that it runs under.
+    /// Host name, as the provider reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub hostname: Option<String>,
 
-    /// The provider's number of the machine behind the host. With another one it is not the same host any more.
+    /// The provider's number of the hardware that the host has. If it changes, this is no longer the same host.
     #[serde(rename = "serverID", skip_serializing_if = "Option::is_none")]
     pub server_id: Option<i64>,
 
-    /// Whether the host runs, in the provider's word, unchanged.
+    /// The provider's word for whether the host runs, unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub provider_status: Option<String>,
 
-    /// The provider's word for the last installation, unchanged: `created`, `installing`, `finished`, `failed`. An unknown
-    /// word counts as under way. Unset where nothing was ever installed through the API.
+    /// The provider's state of the last installation, unchanged: `created`, `installing`, `finished` or `failed`. An
+    /// unknown state counts as in progress. Unset if nothing was ever installed through the API.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 6 * LONGEST_INSTALL_WORD))]
     pub provider_install_status: Option<String>,
 
-    /// Since when the host runs, to some minutes.
+    /// Time since which the host has been running, accurate to some minutes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub up_since: Option<Time>,
 
-    /// The provider's number of its operating system.
+    /// The provider's number of the operating system.
     #[serde(rename = "osID", skip_serializing_if = "Option::is_none")]
     pub os_id: Option<i64>,
 
-    /// The provider's number of its place.
+    /// The provider's number of the location.
     #[serde(rename = "locationID", skip_serializing_if = "Option::is_none")]
     pub location_id: Option<i64>,
 
-    /// Its instance type.
+    /// Instance type of the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub instance_type: Option<String>,
 
-    /// Its addresses, at most 64, without those of its console.
+    /// Addresses of the host, at most 64, without those of its console.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_ADDRESSES), extend("x-kubernetes-list-type" = "atomic"))]
     pub addresses: Vec<Address>,
@@ -264,25 +263,25 @@ pub struct DedicatedHostStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub addresses_omitted: Option<i32>,
 
-    /// Its hardware, in short.
+    /// Hardware of the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hardware: Option<HostHardware>,
 
-    /// What was last done about `spec.power`. Unset before the first change.
+    /// The last change of `spec.power`. Unset before the first one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power: Option<PowerStatus>,
 
-    /// The last installation, and which revision of `spec.install` counts as performed.
+    /// The last installation, and the revision of `spec.install` that counts as performed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install: Option<HostInstallStatus>,
 
-    /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
-    /// which the object was last looked at.
+    /// Value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
+    /// which the operator last reconciled the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = LONGEST_REQUEST))]
     pub last_handled_reconcile_at: Option<String>,
 
-    /// The operator's own records, for the operator alone: their form changes without notice. Do not change them.
+    /// Internal records of the operator. Their format changes without notice. Do not change them.
     #[serde(skip_serializing_if = "records::is_unset")]
     #[schemars(schema_with = "records::schema")]
     pub records: HostRecords,
@@ -292,7 +291,7 @@ pub struct DedicatedHostStatus {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HostPolicies {
-    /// Whether anything is sent for the host, or it is only shown: `Full` or `ObserveOnly`.
+    /// Whether the operator changes the host or only reports it: `Full` or `ObserveOnly`.
     pub management_policy: ManagementPolicy,
     /// Whether nothing is sent for the host.
     pub suspend: bool,
@@ -302,35 +301,35 @@ pub struct HostPolicies {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HostHardware {
-    /// The manufacturer.
+    /// Manufacturer.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub brand: Option<String>,
-    /// The model.
+    /// Model of the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub model: Option<String>,
-    /// The rack that it stands in.
+    /// Rack of the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub rack: Option<String>,
-    /// The processors, in the provider's words.
+    /// Processors, in the provider's words.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub cpu: Option<String>,
-    /// How many processors there are.
+    /// Number of processors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sockets: Option<i64>,
-    /// Cores of all processors.
+    /// Number of cores of all processors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<i64>,
-    /// Threads of all processors.
+    /// Number of threads of all processors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<i64>,
-    /// Its memory, in bytes.
+    /// Memory in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<i64>,
-    /// Its disks, at most 32.
+    /// Disks, at most 32.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_DISKS), extend("x-kubernetes-list-type" = "atomic"))]
     pub disks: Vec<HostDisk>,
@@ -343,15 +342,15 @@ pub struct HostHardware {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HostDisk {
-    /// Its medium and kind, in the provider's words.
+    /// Medium and kind of the disk, in the provider's words.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub kind: Option<String>,
-    /// Its model.
+    /// Model of the disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub model: Option<String>,
-    /// How large it is, in bytes.
+    /// Size of the disk in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<i64>,
 }

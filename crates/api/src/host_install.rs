@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub(super) fn texts_fit() -> Rule {
     let (params, script) = (params_size(), script_size());
     Rule::new(format!("{params} + {script} <= {MOST_TEXT}")).message(&*format!(
-        "the texts and names in os.kernelParams and postInstallScript have more than {MOST_TEXT} bytes together: put the long ones into a Secret or a ConfigMap and refer to them (valueFrom)"
+        "the texts and names in os.kernelParams and postInstallScript may not have more than {MOST_TEXT} bytes together; put the long ones into a Secret or a ConfigMap and refer to them (valueFrom)"
     ))
 }
 
@@ -27,19 +27,19 @@ fn image_is_named() -> Rule {
     Rule::new(format!(
         "!{talos} || (has(self.kernelParams) && self.kernelParams.exists_one(p, has(p.key) && p.key in ['siderolink.api', 'factoryhash']))"
     ))
-    .message("this system needs exactly one of the kernel parameters siderolink.api (vanilla image, with the URL of the hub) and factoryhash (factory image): correct kernelParams")
+    .message("kernelParams must have exactly one of siderolink.api (vanilla image, with the URL of the hub) and factoryhash (factory image) for this system; set one")
     .field_path(".kernelParams")
 }
 
 fn image_is_one() -> Rule {
     Rule::new("!has(self.kernelParams) || self.kernelParams.filter(p, has(p.key) && p.key in ['siderolink.api', 'factoryhash']).size() <= 1")
-        .message("siderolink.api and factoryhash name two images: keep one of them, once")
+        .message("kernelParams may not have more than one of siderolink.api and factoryhash; keep one, once")
         .field_path(".kernelParams")
 }
 
 fn factory_stands_alone() -> Rule {
     Rule::new("!has(self.kernelParams) || !self.kernelParams.exists(p, has(p.key) && p.key == 'factoryhash') || self.kernelParams.size() == 1")
-        .message("factoryhash takes no other kernel parameter beside it: put the others into the factory image, and remove them here")
+        .message("factoryhash may not be combined with other kernel parameters; put them into the factory image, and remove them here")
         .field_path(".kernelParams")
 }
 
@@ -56,19 +56,20 @@ pub enum RequestForm {
 /// The system to install, with its settings: exactly one of `id` and `slug` is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = Rule::new("has(self.id) != has(self.slug)").message("set exactly one of id and slug"))]
-#[x_kube(validation = Rule::new("!has(self.slug) || self.slug.lowerAscii() != 'custom-ipxe'").message("custom-ipxe cannot be installed on a dedicated host: choose another system").field_path(".slug"))]
+#[x_kube(validation = Rule::new("!has(self.slug) || self.slug.lowerAscii() != 'custom-ipxe'").message("slug may not be custom-ipxe for a dedicated host; choose another system").field_path(".slug"))]
 #[x_kube(validation = params_are_read())]
 #[x_kube(validation = image_is_named())]
 #[x_kube(validation = image_is_one())]
 #[x_kube(validation = factory_stands_alone())]
 #[serde(rename_all = "camelCase")]
 pub struct HostSystem {
-    /// The provider's number of the system. Default: none, then `slug` names it. Mutable.
+    /// The provider's number of the system. Default: none; `slug` is required then. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 2_147_483_647), extend("format" = "int32"))]
     pub id: Option<i64>,
 
-    /// The provider's short name of the system, for example `ubuntu-2404-lts`. Default: none, then `id` names it. Mutable.
+    /// The provider's short name of the system, for example `ubuntu-2404-lts`. Default: none; `id` is required then.
+    /// Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(min = 1, max = 128),
@@ -76,28 +77,29 @@ pub struct HostSystem {
     )]
     pub slug: Option<String>,
 
-    /// Parameters of the kernel, at most 16, for the systems `talos-…` alone, which need one of `siderolink.api` and
+    /// Kernel parameters, at most 16. Only for the systems `talos-…`, which need one of `siderolink.api` and
     /// `factoryhash`. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub kernel_params: Vec<HostKernelParam>,
 }
 
-/// A parameter of the kernel. Without `value` and `valueFrom` it is a bare word.
+/// A kernel parameter. Without `value` and `valueFrom` it is the bare name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = Rule::new("!(has(self.value) && has(self.valueFrom))").message("set at most one of value and valueFrom"))]
 #[x_kube(validation = Rule::new("!has(self.key) || self.key != 'siderolink.api' || has(self.valueFrom) || (has(self.value) && self.value.matches('^(https?|grpc)://[^/]'))").message("siderolink.api must be a URL of http, https or grpc, such as https://hub.example.com"))]
-#[x_kube(validation = Rule::new("!has(self.key) || self.key != 'factoryhash' || has(self.valueFrom) || (has(self.value) && self.value != '')").message("factoryhash must have a value: set it"))]
+#[x_kube(validation = Rule::new("!has(self.key) || self.key != 'factoryhash' || has(self.valueFrom) || (has(self.value) && self.value != '')").message("factoryhash must have a value; set it"))]
 #[serde(rename_all = "camelCase")]
 pub struct HostKernelParam {
-    /// Its name, for example `siderolink.api`.
+    /// Name of the parameter, for example `siderolink.api`.
     #[schemars(length(min = 1, max = 255), regex(pattern = r"^[!-<>-~]+$"))]
     pub key: String,
-    /// Its value, which may be empty. Everybody who may read the object reads it. Default: none. Mutable.
+    /// Value of the parameter; may be empty. Everybody who may read the object can read it. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048), regex(pattern = r"^[^\x00-\x1f\x7f]*$"))]
     pub value: Option<String>,
-    /// Where the value lies in this namespace; a line end behind it is dropped. Default: none. Mutable.
+    /// Reference to the value in a Secret or ConfigMap of this namespace. One line break at its end is dropped.
+    /// Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_from: Option<ValueLocation>,
 }
@@ -170,7 +172,7 @@ pub struct HostInstallStatus {
     /// The highest `spec.install.revision` that counts as performed.
     #[schemars(extend("format" = "int32"))]
     pub revision: i64,
-    /// The last installation. Unset before the first one that a revision asked for.
+    /// The last installation. Unset before a revision asked for the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<LastInstall>,
 }
@@ -188,7 +190,7 @@ pub struct HostInstallRecord {
     /// Whether it was seen to be under way.
     #[serde(default)]
     pub is_seen: bool,
-    /// How it ended. Unset until then.
+    /// How the installation ended. Unset until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<InstallEnd>,
     /// When that was seen, by the operator's clock.

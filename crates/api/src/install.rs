@@ -20,7 +20,7 @@ use std::{collections::BTreeMap, ops::Not};
 pub(super) fn installs_with(field: &str, what: &str) -> Rule {
     Rule::new(format!("!has(self.install) || has(self.{field})"))
         .message(&*format!(
-            "{field} is required with install: set {field} to {what}"
+            "{field} is required with install; set {field} to {what}"
         ))
         .field_path(format!(".{field}"))
         .reason(Reason::FieldValueRequired)
@@ -30,13 +30,13 @@ pub(super) fn installs_with(field: &str, what: &str) -> Rule {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Install {
-    /// Number of the installation. A number higher than `status.install.revision` installs the system once, with what the
-    /// spec says then: **all data is lost**. The number that is there when a server is first seen as delivered, or a host
-    /// is first seen, counts as performed. From 0 to 2147483647. Required. Mutable; a lower number sends nothing.
+    /// Number of the installation. A number higher than `status.install.revision` installs the system once, with the
+    /// spec as it is then: **all data is lost**. The number that is set when a server is first seen as delivered, or a
+    /// host is first seen, counts as performed. From 0 to 2147483647. Required. Mutable; a lower number does nothing.
     #[schemars(range(min = 0, max = 2_147_483_647), extend("format" = "int32"))]
     pub revision: i64,
     /// Whether the disks are wiped first; for a host this is the provider's quick format. The data is lost either way.
-    /// Default: true. Mutable; counts for the next installation.
+    /// Default: true. Mutable; takes effect at the next installation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wipe_disk: Option<bool>,
 }
@@ -55,7 +55,7 @@ pub struct InstallStatus {
     /// The highest `spec.install.revision` that counts as performed.
     #[schemars(extend("format" = "int32"))]
     pub revision: i64,
-    /// The last installation. Unset before the first one that a revision asked for.
+    /// The last installation. Unset before a revision asked for the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<LastReinstall>,
 }
@@ -71,7 +71,7 @@ pub struct LastReinstall {
     #[serde(default, rename = "commandID", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 36))]
     pub command_id: Option<String>,
-    /// The provider's word for the state of that command.
+    /// The provider's state of that command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub provider_state: Option<String>,
@@ -81,25 +81,24 @@ pub struct LastReinstall {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LastInstall {
-    /// The `spec.install.revision` that asked for it.
+    /// The `spec.install.revision` that asked for the installation.
     #[schemars(extend("format" = "int32"))]
     pub revision: i64,
     /// Time at which the operator started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,
-    /// What the provider's answer to the request said: `Accepted` or `Refused`; `NotSent`: the request was not sent. Unset while
-    /// that is not known.
+    /// Outcome of the request: `Accepted` or `Refused` by the provider, or `NotSent`. Unset while it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "CommandOutcome")]
     pub outcome: Option<CommandOutcome>,
-    /// How it ended. Unset until then.
+    /// How the installation ended. Unset until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "InstallEnd")]
     pub result: Option<InstallEnd>,
-    /// Time at which the operator saw the end.
+    /// Time at which the operator saw that it had ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Time>,
-    /// Why it failed, was refused or was not sent, in the provider's words where it said so.
+    /// Why the installation failed, was refused or was not sent, in the provider's words if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub message: Option<String>,
@@ -191,10 +190,10 @@ pub struct InstallRecord {
     /// The provider's identifier of the command by which it goes on.
     #[serde(default, rename = "commandID", skip_serializing_if = "Option::is_none")]
     pub command_id: Option<String>,
-    /// The provider's word for the state of that command.
+    /// The provider's state of that command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// How it ended. Unset until then.
+    /// How the installation ended. Unset until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<InstallEnd>,
     /// When that was seen, by the operator's clock.
@@ -294,16 +293,16 @@ pub struct InstallIntent {
 /// How a re-installation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum InstallEnd {
-    /// The machine is installed with what was sent.
+    /// The system is installed with what was sent.
     Finished,
     /// The provider says that it failed.
     Failed,
-    /// The provider refused it: the machine is as it was.
+    /// The provider refused it: nothing changed.
     Refused,
     /// It is not known whether it took place, or how it ended.
     Unknown,
     /// Another one was asked for when this one had not ended within its time.
     TimedOut,
-    /// It was not sent: the machine had been installed again by somebody else, or by an operator whose record is lost.
+    /// It was not sent: somebody else, or an operator whose record is lost, had installed the server again.
     NotRepeated,
 }

@@ -38,7 +38,7 @@ pub(super) fn is_of(slug: &str, families: &[&str]) -> String {
 pub(super) fn script_is_run() -> Rule {
     let never = is_of("self.os.slug", &[TALOS, CUSTOM_IPXE]);
     Rule::new(format!("!has(self.postInstallScript) || !{never}"))
-        .message("postInstallScript is not run by the system of os.slug: leave it out, or choose another system")
+        .message("postInstallScript may not be set for the system of os.slug, which runs none; remove it, or choose another system")
         .field_path(".postInstallScript")
 }
 
@@ -71,7 +71,7 @@ pub(super) fn keys_are_installed() -> Rule {
     Rule::new(format!(
         "!has(self.sshKeys) || self.sshKeys.size() == 0 || !{never}"
     ))
-    .message("sshKeys are not installed on the system of os.slug: leave them out, or choose another system")
+    .message("sshKeys may not be set for the system of os.slug, which takes none; remove them, or choose another system")
     .field_path(".sshKeys")
 }
 
@@ -132,7 +132,7 @@ pub(super) fn texts_fit() -> Rule {
         "{keys} + {params} + {system} + {data} + {script} <= {MOST_TEXT}"
     ))
     .message(&*format!(
-        "the texts and names in sshKeys, os, postInstallScript and userData have more than {MOST_TEXT} bytes together: put the long ones into a Secret or a ConfigMap and refer to them (valueFrom), and make SshKey objects of the keys"
+        "the texts and names in sshKeys, os, postInstallScript and userData may not have more than {MOST_TEXT} bytes together; put the long ones into a Secret or a ConfigMap and refer to them (valueFrom), and make SshKey objects of the keys"
     ))
 }
 
@@ -141,7 +141,7 @@ fn hub_is_named() -> Rule {
     Rule::new(format!(
         "!{talos} || (has(self.kernelParams) && self.kernelParams.exists_one(p, has(p.key) && p.key == 'siderolink.api'))"
     ))
-    .message("this system needs the kernel parameter siderolink.api, once: the URL of the hub that its machine joins; add it to kernelParams")
+    .message("kernelParams must have siderolink.api exactly once for this system; set it to the URL of the hub that the server joins")
     .field_path(".kernelParams")
 }
 
@@ -151,7 +151,7 @@ pub(super) fn params_are_read() -> Rule {
     Rule::new(format!(
         "!has(self.slug) || !has(self.kernelParams) || self.kernelParams.size() == 0 || {talos}"
     ))
-    .message("kernelParams are read by the systems talos-… alone: leave them out, or choose such a system")
+    .message("kernelParams may be set for the systems talos-… only; remove them, or choose such a system")
     .field_path(".kernelParams")
 }
 
@@ -159,7 +159,7 @@ fn ipxe_is_where_it_belongs() -> Rule {
     let ipxe = is_of("self.slug", &[CUSTOM_IPXE]);
     Rule::new(format!("{ipxe} == has(self.ipxeScriptURL)"))
         .message(
-            "ipxeScriptURL is needed by the system custom-ipxe and taken by no other: set both or neither",
+            "ipxeScriptURL is required for custom-ipxe and for no other system; set both or neither",
         )
         .field_path(".ipxeScriptURL")
 }
@@ -171,31 +171,31 @@ fn ipxe_is_where_it_belongs() -> Rule {
 #[x_kube(validation = ipxe_is_where_it_belongs())]
 #[serde(rename_all = "camelCase")]
 pub struct OperatingSystem {
-    /// The provider's short name of the system, for example `ubuntu-2404-lts`. A change after the order takes
-    /// a re-installation (`install.revision`).
+    /// The provider's short name of the system, for example `ubuntu-2404-lts`. A change after the order takes effect at
+    /// the next re-installation (`install.revision`).
     #[schemars(
         length(min = 1, max = 128),
         regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     )]
     pub slug: String,
 
-    /// Parameters of the kernel, for the systems `talos-…` alone, which need `siderolink.api`. Default: none. A change after
-    /// the order takes a re-installation (`install.revision`).
+    /// Kernel parameters, at most 16. Only for the systems `talos-…`, which need `siderolink.api`. Default: none. A
+    /// change after the order takes effect at the next re-installation (`install.revision`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub kernel_params: Vec<KernelParam>,
 
-    /// Partitions of the first disk. Default: what the provider makes, `/boot`, swap, and `/` with the rest. A change after
-    /// the order takes a re-installation (`install.revision`).
+    /// Partitions of the first disk, at most 16. Default: the layout of the provider: `/boot`, swap, and `/` with the
+    /// rest. A change after the order takes effect at the next re-installation (`install.revision`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
-    #[x_kube(validation = Rule::new("self.all(p, !has(p.target) || self.exists_one(q, has(q.target) && q.target == p.target))").message("two partitions have the same target: change one of them"))]
-    #[x_kube(validation = Rule::new("self.filter(p, !has(p.sizeMB)).size() <= 1").message("more than one partition takes the rest of the disk: set sizeMB of all but one"))]
+    #[x_kube(validation = Rule::new("self.all(p, !has(p.target) || self.exists_one(q, has(q.target) && q.target == p.target))").message("two partitions may not have the same target; change one of them"))]
+    #[x_kube(validation = Rule::new("self.filter(p, !has(p.sizeMB)).size() <= 1").message("only one partition may take the rest of the disk; set sizeMB of all others"))]
     pub partitions: Vec<Partition>,
 
-    /// Address of the iPXE script that `custom-ipxe` boots from, and needs: an absolute URL without user name and password.
-    /// Not for secrets, since everybody who may read the object reads it. Default: none. A change after the order
-    /// takes a re-installation (`install.revision`).
+    /// Absolute URL, without user name and password, of the iPXE script that the system `custom-ipxe` boots from.
+    /// Required for `custom-ipxe`. Not for secrets: everybody who may read the object can read it. Default: none. A
+    /// change after the order takes effect at the next re-installation (`install.revision`).
     #[serde(
         default,
         rename = "ipxeScriptURL",
@@ -208,20 +208,21 @@ pub struct OperatingSystem {
     pub ipxe_script_url: Option<String>,
 }
 
-/// A parameter of the kernel.
+/// A kernel parameter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = one_of_two())]
 #[x_kube(validation = Rule::new("!has(self.key) || self.key != 'siderolink.api' || !has(self.value) || self.value.matches('^(https?|grpc)://[^/]')").message("siderolink.api must be a URL of http, https or grpc, such as https://hub.example.com"))]
 #[serde(rename_all = "camelCase")]
 pub struct KernelParam {
-    /// Its name, for example `siderolink.api`.
+    /// Name of the parameter, for example `siderolink.api`.
     #[schemars(length(min = 1, max = 255), regex(pattern = r"^[!-<>-~]+$"))]
     pub key: String,
-    /// Its value, which may be empty. Default: none, then `valueFrom` says where it lies.
+    /// Value of the parameter; may be empty. Default: none; `valueFrom` is required then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048), regex(pattern = r"^[^\x00-\x1f\x7f]*$"))]
     pub value: Option<String>,
-    /// Where the value lies in this namespace; a line end behind it is dropped. Default: none, then `value` is it.
+    /// Reference to the value in a Secret or ConfigMap of this namespace. One line break at its end is dropped.
+    /// Default: none; `value` is required then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_from: Option<ValueLocation>,
 }
@@ -230,12 +231,12 @@ pub struct KernelParam {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Partition {
-    /// Where it is mounted, for example `/var`.
+    /// Mount point, for example `/var`.
     #[schemars(length(min = 1, max = 128), regex(pattern = r"^[!-~]+$"))]
     pub target: String,
-    /// Its file system: `ext2`, `ext3`, `ext4`, `xfs` or `swap`.
+    /// File system: `ext2`, `ext3`, `ext4`, `xfs` or `swap`.
     pub filesystem: FileSystem,
-    /// Size in megabytes, as the provider counts them, at least 1. Default: the rest of the disk.
+    /// Size in megabytes, as the provider counts them; at least 1. Default: the rest of the disk.
     #[serde(default, rename = "sizeMB", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 2_000_000_000))]
     pub size_mb: Option<i32>,
@@ -282,26 +283,27 @@ fn one_of_two() -> Rule {
 #[x_kube(validation = one_of_two())]
 #[serde(rename_all = "camelCase")]
 pub struct TextSource {
-    /// The text itself, of at most 16384 characters. Everybody who may read the object reads it. Default: none, then
-    /// `valueFrom` says where it lies.
+    /// The text, at most 16384 characters. Everybody who may read the object can read it. Default: none; `valueFrom` is
+    /// required then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(min = 1, max = 16384),
         regex(pattern = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$")
     )]
     pub value: Option<String>,
-    /// Where the text lies in this namespace, of at most 65536 bytes. Default: none, then `value` is it.
+    /// Reference to the text, at most 65536 bytes, in a Secret or ConfigMap of this namespace. Default: none; `value`
+    /// is required then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_from: Option<ValueLocation>,
 }
 
-/// Data that the machine reads from its metadata service. Nothing runs it.
+/// Data that the server reads from its metadata service. Nothing runs it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UserData {
-    /// The data.
+    /// The data, inline or by reference.
     pub data: TextSource,
-    /// How `data` is written: `Plain`, or `Base64` of what the server is to read. Default: `Plain`.
+    /// Encoding of `data`: `Plain`, or `Base64` of what the server reads. Default: `Plain`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Encoding")]
     pub encoding: Option<Encoding>,

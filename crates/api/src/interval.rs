@@ -9,7 +9,7 @@ use std::{fmt, str::FromStr, time::Duration};
 pub struct Interval(pub Duration);
 
 /// What an interval looks like, in the words of the schema and of CEL.
-const PATTERN: &str = "^([0-9]{1,6}([.][0-9]{1,3})?(ms|s|m|h))+$";
+pub const PATTERN: &str = "^([0-9]{1,6}([.][0-9]{1,3})?(ms|s|m|h))+$";
 
 /// Most characters of an interval.
 const LONGEST: usize = 20;

@@ -8,20 +8,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// How long a delivery may take, and how often another machine is ordered.
+/// How long a delivery may take, and how often a server is ordered again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Provisioning {
-    /// How long a delivery may take before the object says that a person is needed: a span such as `90m`, from 1m to 24h.
-    /// The machine stays ordered, and the object is ready when it is delivered after all. Default: 45m. Mutable.
+    /// How long a delivery may take before the object reports that you must act: a duration such as `90m`, from 1m to
+    /// 24h. The server stays ordered, and the object becomes ready if it is delivered later. Default: 45m. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Interval")]
     #[x_kube(validation = Rule::new(from_to("1m", "24h")).message("provisioning.timeout must be from 1m to 24h"))]
     pub timeout: Option<Interval>,
 
-    /// Most machines in a row that `failurePolicy: Replace` and `externalReleasePolicy: Reorder` order, the first one
-    /// included. The row ends when a machine has been delivered for a day. Default: 2. Mutable: a higher number lets
-    /// another one be ordered.
+    /// Maximum number of servers in a row, including the first one, that `failurePolicy: Replace` and
+    /// `externalReleasePolicy: Reorder` may order. The count starts again once a server has been delivered for a day.
+    /// From 1 to 10. Default: 2. Mutable; a higher number allows another order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10))]
     pub max_attempts: Option<i32>,
@@ -43,23 +43,23 @@ impl Provisioning {
     }
 }
 
-/// A machine in whose place another one was ordered.
+/// A server that another one was ordered for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Replaced {
-    /// The provider's identifier.
+    /// UUID of the server.
     #[schemars(length(max = 36))]
     pub uuid: String,
-    /// The provider's word for its state then: `failed`, `releasing` or `released`.
+    /// The provider's state of the server at that time: `failed`, `releasing` or `released`.
     #[schemars(length(max = 64))]
     pub provider_status: String,
-    /// Where it was ordered.
+    /// Location of the server.
     #[schemars(length(max = 64))]
     pub location: String,
-    /// As what it was ordered.
+    /// Instance type of the server.
     #[schemars(length(max = 64))]
     pub instance_type: String,
-    /// When that was noted.
+    /// Time at which the operator recorded the server here.
     pub recorded_at: Time,
 }
 
@@ -80,5 +80,5 @@ pub(super) fn named_is_not_replaced() -> Rule {
     Rule::new(format!(
         "!has(self.externalID) || !(({replaces}) || ({reorders}))"
     ))
-    .message("externalID names the machine, so none is ordered in its place: take off failurePolicy: Replace and externalReleasePolicy: Reorder")
+    .message("failurePolicy: Replace and externalReleasePolicy: Reorder may not be set with externalID; remove them")
 }

@@ -73,7 +73,7 @@ pub const RETAINED_TAG: &str = "fmo-retained";
 /// Adds what each of our definitions needs and the derive cannot express: the
 /// status default that makes a new object read as "not yet seen" instead of "done", and bounds.
 ///
-/// In a status no other field has a default. It also removes `nullable`. An explicit null then means what everybody
+/// In a status no other field has a default. Descriptions have no line breaks. It also removes `nullable`. An explicit null then means what everybody
 /// expects, "not given", because the API server drops it before it runs the rules;
 /// if it were kept, `has()` would be true for it and a rule would count it as set.
 pub fn with_conventions(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
@@ -86,6 +86,7 @@ pub fn with_conventions(mut crd: CustomResourceDefinition) -> CustomResourceDefi
             continue;
         };
         without_nullable(schema);
+        join_lines(schema);
         if let Some(status) = schema.properties.as_mut().and_then(|p| p.get_mut("status")) {
             without_defaults(status);
             status.default = Some(JSON(serde_json::json!({"observedGeneration": -1})));
@@ -124,6 +125,14 @@ fn whole_numbers(value: &mut Value) {
 fn without_nullable(schema: &mut JSONSchemaProps) {
     schema.nullable = None;
     parts_of(schema).for_each(without_nullable);
+}
+
+/// Comments of documentation have line breaks, which `kubectl explain` would show.
+fn join_lines(schema: &mut JSONSchemaProps) {
+    if let Some(text) = &mut schema.description {
+        *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    }
+    parts_of(schema).for_each(join_lines);
 }
 
 /// The API server would write them into what the operator has left out.

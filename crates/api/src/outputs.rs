@@ -6,17 +6,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Where the identifiers and addresses of a machine are written: a ConfigMap, a Secret, or both.
+/// Where the identifiers and addresses of a server are written: a ConfigMap, a Secret, or both.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = Rule::new("has(self.configMapRef) || has(self.secretRef)").message("set configMapRef, secretRef or both"))]
 #[serde(rename_all = "camelCase")]
 pub struct Outputs {
-    /// The ConfigMap that is written. It must not be there yet, and goes with this object. Default: none. Mutable: the
-    /// former one stays as it is until this object goes.
+    /// ConfigMap to write. It may not exist before, and is deleted with this object. Default: none. Mutable; the
+    /// previous ConfigMap stays as it is until this object is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_map_ref: Option<OutputRef>,
-    /// The Secret that is written, of type `flexmetal.dev/output`. It must not be there yet, and goes with this object.
-    /// Default: none. Mutable: the former one stays as it is until this object goes.
+    /// Secret to write, of type `flexmetal.dev/output`. It may not exist before, and is deleted with this object.
+    /// Default: none. Mutable; the previous Secret stays as it is until this object is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<OutputRef>,
 }
@@ -26,7 +26,7 @@ pub struct Outputs {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct OutputRef {
-    /// Its name.
+    /// Name of the ConfigMap or Secret.
     #[schemars(length(min = 1, max = 253), regex(pattern = OBJECT_NAME))]
     pub name: String,
 }
@@ -45,7 +45,7 @@ pub enum OutputPlace {
 pub struct OutputRecord {
     /// Its kind.
     pub kind: OutputPlace,
-    /// Its name.
+    /// Name of the ConfigMap or Secret.
     pub name: String,
 }
 

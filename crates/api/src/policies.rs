@@ -7,37 +7,37 @@ use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What happens to the machine when its object is deleted.
+/// What happens to the server when its object is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum DeletionPolicy {
-    /// The machine is released; the object stays until the provider shows the release as finished.
+    /// The server is released; the object stays until the provider shows the release as finished.
     #[default]
     Release,
-    /// The machine stays, with a tag that begins with `fmo-retained`.
+    /// The server stays, with the tag `fmo-retained`.
     Retain,
 }
 
-/// Whether anything is done to a machine, or it is only looked at.
+/// Whether the operator changes a server or host, or only reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum ManagementPolicy {
     /// It is ordered, changed and released as the object says.
     #[default]
     Full,
-    /// Nothing is sent for the object: its machine is shown, and stays as it is.
+    /// Nothing is sent for the object: its server is reported, and stays as it is.
     ObserveOnly,
 }
 
-/// What happens when the provider could not deliver a machine.
+/// What happens when the provider fails to deliver a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum FailurePolicy {
     /// Nothing, but that the object says so.
     #[default]
     Wait,
-    /// It is given up, and another one ordered in its place.
+    /// It is released, and another one is ordered.
     Replace,
 }
 
-/// What happens when somebody else released the machine of a living object.
+/// What happens when the server of a living object is released outside of the operator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum ExternalReleasePolicy {
     /// Nothing, but that the object says so.
@@ -51,42 +51,40 @@ pub enum ExternalReleasePolicy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Policies {
-    /// Whether anything is done for a server that does not say it, or its machine is only shown: `Full` or `ObserveOnly`.
-    /// Default: `Full`. Mutable.
+    /// `managementPolicy` of servers and hosts that do not set it: `Full` or `ObserveOnly`. Default: `Full`. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ManagementPolicy")]
     pub management_policy: Option<ManagementPolicy>,
 
-    /// What happens to the machine when a server object is deleted that does not say it: `Release` or `Retain`.
-    /// Default: `Release`. Mutable; for a server until its release has begun.
+    /// `deletionPolicy` of servers that do not set it: `Release` or `Retain`. Default: `Release`. Mutable; for a server
+    /// until its release has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "DeletionPolicy")]
     pub deletion_policy: Option<DeletionPolicy>,
 
-    /// Whether the machine of a deleted server object stays, and the object with it, where the object does not say it.
-    /// Default: false. Mutable.
+    /// `deletionProtection` of servers that do not set it: if true, deletion is refused or waits, and the server
+    /// stays. Default: false. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_protection: Option<bool>,
 
-    /// Whether nothing is ordered or released for a server that does not say it; reading goes on. Default: false. Mutable.
+    /// `suspend` of servers and hosts that do not set it: if true, the operator sends no orders, changes or releases
+    /// for them; reads continue. Default: false. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
 
-    /// How long the machine of a deleted server object stays before its release begins, where the object does not say it: a
-    /// span such as `24h`, at most 720h. Default: 0s. Mutable; for a server until its release has begun.
+    /// `releaseDelay` of servers that do not set it: a duration such as `24h`, at most 720h. Default: 0s. Mutable; for
+    /// a server until its release has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Interval")]
     #[x_kube(validation = release_delay_fits())]
     pub release_delay: Option<Interval>,
 
-    /// What happens when the provider could not deliver the machine of a server that does not say it: `Wait` or `Replace`.
-    /// Default: `Wait`. Mutable.
+    /// `failurePolicy` of servers that do not set it: `Wait` or `Replace`. Default: `Wait`. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "FailurePolicy")]
     pub failure_policy: Option<FailurePolicy>,
 
-    /// What happens when the machine of a server that does not say it was released outside the operator: `Wait` or
-    /// `Reorder`. Default: `Wait`. Mutable.
+    /// `externalReleasePolicy` of servers that do not set it: `Wait` or `Reorder`. Default: `Wait`. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ExternalReleasePolicy")]
     pub external_release_policy: Option<ExternalReleasePolicy>,
@@ -102,21 +100,22 @@ pub(super) fn release_delay_fits() -> Rule {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PoliciesInForce {
-    /// Whether anything is done to the machine, or it is only shown: `Full` or `ObserveOnly`.
+    /// Whether the operator changes the server or only reports it: `Full` or `ObserveOnly`.
     pub management_policy: ManagementPolicy,
-    /// What happens to the machine when the object is deleted: `Release` or `Retain`.
+    /// What happens to the server when the object is deleted: `Release` or `Retain`.
     pub deletion_policy: DeletionPolicy,
-    /// Whether the machine stays when the object is deleted, and the object with it.
+    /// Whether deletion is refused or waits, and the server stays.
     pub deletion_protection: bool,
-    /// Whether nothing is ordered or released for the object.
+    /// Whether the operator sends no orders, changes or releases for the object.
     pub suspend: bool,
-    /// How long the machine stays after the object was deleted, before its release begins. Unset: not at all.
+    /// How long the server stays after the object is deleted, before its release begins. Unset if the release begins at
+    /// once.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Interval")]
     pub release_delay: Option<Interval>,
-    /// What happens when the provider could not deliver the machine: `Wait` or `Replace`.
+    /// What happens when the provider fails to deliver the server: `Wait` or `Replace`.
     pub failure_policy: FailurePolicy,
-    /// What happens when the machine was released outside the operator: `Wait` or `Reorder`.
+    /// What happens when the server is released outside of the operator: `Wait` or `Reorder`.
     pub external_release_policy: ExternalReleasePolicy,
 }
 

@@ -42,7 +42,7 @@ impl Power {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PowerStatus {
-    /// The last ServerCommand that a change of `spec.power` led to.
+    /// The last ServerCommand that was created for a change of `spec.power`.
     pub command: PowerCommand,
 }
 
@@ -69,9 +69,9 @@ pub struct PowerCommand {
     pub name: String,
     /// Time at which the operator started it.
     pub started_at: Time,
-    /// How far it is.
+    /// Progress of the ServerCommand.
     pub state: PowerState,
-    /// The reason of its end.
+    /// Reason of its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub reason: Option<String>,

@@ -83,7 +83,7 @@ pub(super) fn account_stays(noun: &str) -> Rule {
         "{kind} == {former_kind} && {name} == {former_name}"
     ))
     .message(&*format!(
-        "accountRef is immutable: create a new {noun} instead"
+        "accountRef is immutable; create a new {noun} instead"
     ))
     .field_path(".accountRef")
 }
@@ -125,7 +125,7 @@ pub struct KeySelector {
     /// Name of the Secret or ConfigMap.
     #[schemars(length(min = 1, max = 253), regex(pattern = OBJECT_NAME))]
     pub name: String,
-    /// Key inside it.
+    /// Key in the Secret or ConfigMap.
     #[schemars(length(min = 1, max = 253), regex(pattern = OBJECT_KEY))]
     pub key: String,
 }
@@ -135,11 +135,11 @@ pub struct KeySelector {
 #[x_kube(validation = Rule::new("has(self.secretKeyRef) != has(self.configMapKeyRef)").message("set exactly one of secretKeyRef and configMapKeyRef"))]
 #[serde(rename_all = "camelCase")]
 pub struct ValueLocation {
-    /// An entry of a Secret of the same namespace, whose type is neither `flexmetal.dev/api-key` nor
+    /// Key of a Secret in the same namespace. The type of the Secret may not be `flexmetal.dev/api-key` or
     /// `kubernetes.io/service-account-token`. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_key_ref: Option<KeySelector>,
-    /// An entry of a ConfigMap of the same namespace. Default: none. Mutable.
+    /// Key of a ConfigMap in the same namespace. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_map_key_ref: Option<KeySelector>,
 }
@@ -154,15 +154,15 @@ pub struct SshKeyRef {
     pub name: String,
 }
 
-/// One SSH key for the root user: exactly one of the five fields is set.
+/// One SSH key for the root user. Exactly one of the five fields must be set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = Rule::new("[has(self.sshKeyRef), has(self.publicKey), has(self.uuid), has(self.secretKeyRef), has(self.configMapKeyRef)].filter(x, x).size() == 1").message("set exactly one of sshKeyRef, publicKey, uuid, secretKeyRef, configMapKeyRef"))]
 #[serde(rename_all = "camelCase")]
 pub struct SshKeySource {
-    /// An SshKey of the same namespace, stored in the account of the server. The order waits until it is stored.
+    /// SshKey in the same namespace, stored in the account of the server. The order waits until it is stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssh_key_ref: Option<SshKeyRef>,
-    /// A public key in OpenSSH form, given directly: one line of at most 4096 characters, with or without the newline at its end.
+    /// Public key in OpenSSH format: one line of at most 4096 characters, with or without a line break at its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 4096), regex(pattern = r"^[^\r\n]+\n?$"))]
     pub public_key: Option<String>,
@@ -173,10 +173,10 @@ pub struct SshKeySource {
         regex(pattern = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
     )]
     pub uuid: Option<String>,
-    /// A public key in a Secret of the same namespace.
+    /// Key of a Secret in the same namespace that has a public key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_key_ref: Option<KeySelector>,
-    /// A public key in a ConfigMap of the same namespace.
+    /// Key of a ConfigMap in the same namespace that has a public key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_map_key_ref: Option<KeySelector>,
 }

@@ -23,12 +23,11 @@ const MOST_NAMESPACES: usize = 100;
 #[serde(rename_all = "camelCase")]
 pub struct ReleaseLimit {
     /// Maximum number of releases of live servers of one namespace that begin within `window`, from 1 to 100. Required.
-    /// Mutable: a higher number lets more begin.
+    /// Mutable; a higher number lets more begin.
     #[schemars(range(min = 1, max = 100))]
     pub max_releases: i32,
-    /// Length of the window that releases are counted in: a duration from 1m to 168h, for example `1h`. Required.
-    /// Mutable.
-    #[x_kube(validation = kube_core::Rule::new(from_to("1m", "168h")).message("spec.releaseLimit.window must be from 1m to 168h"))]
+    /// Length of the window in which releases are counted: a duration such as `1h`, from 1m to 168h. Required. Mutable.
+    #[x_kube(validation = kube_core::Rule::new(from_to("1m", "168h")).message("releaseLimit.window must be from 1m to 168h"))]
     pub window: Interval,
 }
 
@@ -49,7 +48,8 @@ pub struct NamespaceReleases {
     /// Name of the namespace.
     #[schemars(length(max = 63))]
     pub namespace: String,
-    /// Releases that began within the window, the oldest first, at most 100: the newest ones, as far as there is space.
+    /// Releases that began within the window, oldest first, at most 100: the newest ones, if there is not space for
+    /// all.
     #[schemars(length(max = 100), extend("x-kubernetes-list-type" = "atomic"))]
     pub releases: Vec<CountedRelease>,
     /// Releases that count and are not listed. Unset while there are none.

@@ -15,19 +15,19 @@ use serde::{Deserialize, Serialize};
 /// How long after an installation the provider gives the password away, in seconds.
 pub const AVAILABLE_FOR: i64 = 86_400;
 
-/// Where the root password of a Windows machine is stored, and for how long.
+/// Where the root password of a Windows server is stored, and for how long.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RootPassword {
-    /// The Secret that is written once for each installation, of type `flexmetal.dev/output`. What is there under this name
-    /// and is not this object's stays as it is; what is written goes with this object. Required. Mutable: what is stored
-    /// stays where it is, and the next installation's goes into the one that is named then.
+    /// Secret to write once for each installation, of type `flexmetal.dev/output`. An existing Secret of this name that
+    /// does not belong to this object is never changed. The Secret is deleted with this object. Required. Mutable; a
+    /// stored password stays where it is, and the next one is stored in the Secret that is named then.
     pub secret_ref: OutputRef,
-    /// How long after it was written the Secret is deleted: a span such as `1h`, from 10s to 720h. Default: never. Mutable
-    /// until it is deleted.
+    /// How long after writing the Secret the operator deletes it: a duration such as `1h`, from 10s to 720h. Default:
+    /// never. Mutable until the Secret is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Interval")]
-    #[x_kube(validation = Rule::new(from_to("10s", "720h")).message("rootPassword.ttl must be from 10s to 720h: leave it out to keep the Secret"))]
+    #[x_kube(validation = Rule::new(from_to("10s", "720h")).message("rootPassword.ttl must be from 10s to 720h; remove it to keep the Secret"))]
     pub ttl: Option<Interval>,
 }
 
@@ -35,26 +35,26 @@ pub struct RootPassword {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RootPasswordStatus {
-    /// The `spec.install.revision` that installed the system. Unset: the system came with the server.
+    /// The `spec.install.revision` that installed the system. Unset if the system came with the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "int32"))]
     pub revision: Option<i64>,
-    /// Time at which the system was installed: the provider delivered the server, by its clock, or the operator saw that the
-    /// last re-installation had finished.
+    /// Time of the installation: the delivery by the provider's clock, or when the operator saw that the last
+    /// re-installation had finished.
     pub installed_at: Time,
-    /// Time until which the provider gives the password away, at the latest: 24 hours after `installedAt`.
+    /// Latest time until which the provider returns the password: 24 hours after `installedAt`.
     pub available_until: Time,
-    /// Time at which the operator stored the password, by the API server's clock. The operator does not ask for it again,
-    /// whatever becomes of the Secret.
+    /// Time at which the operator stored the password, by the API server's clock. The operator does not read it again,
+    /// even if the Secret is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored_at: Option<Time>,
-    /// The Secret that it was stored in.
+    /// Secret in which the password was stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<OutputRef>,
-    /// Time at which the operator deletes the Secret, by `ttl`, also where the spec no longer has one.
+    /// Time at which the operator deletes the Secret, by `ttl`. It applies even if the spec no longer has a `ttl`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletes_at: Option<Time>,
-    /// Time at which the operator deleted the Secret or found another password in it, or none.
+    /// Time at which the operator deleted the Secret, or found that it no longer has this password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted_at: Option<Time>,
 }
@@ -196,11 +196,11 @@ pub(super) fn only_windows_has_one() -> Rule {
     Rule::new(
         "!has(self.rootPassword) || (has(self.os) && (!has(self.os.slug) || self.os.slug.lowerAscii().startsWith('win')))",
     )
-    .message("rootPassword: only Windows has one (os.slug begins with win): take rootPassword out")
+    .message("rootPassword may be set for Windows only (os.slug starts with win); remove rootPassword")
 }
 
 /// The rule of a spec: two contents do not fit into one Secret.
 pub(super) fn has_a_secret_of_its_own() -> Rule {
     Rule::new("!has(self.rootPassword) || !has(self.rootPassword.secretRef) || !has(self.rootPassword.secretRef.name) || !has(self.outputs) || !has(self.outputs.secretRef) || !has(self.outputs.secretRef.name) || self.outputs.secretRef.name != self.rootPassword.secretRef.name")
-        .message("rootPassword.secretRef and outputs.secretRef name the same Secret: give each one of its own")
+        .message("rootPassword.secretRef and outputs.secretRef may not name the same Secret; name two")
 }

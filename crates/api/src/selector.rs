@@ -11,12 +11,12 @@ pub type Labels = BTreeMap<String, String>;
 /// Requirements on the labels of a namespace, all of which it has to meet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("(has(self.matchLabels) && self.matchLabels.size() > 0) || (has(self.matchExpressions) && self.matchExpressions.size() > 0)").message("namespaceSelector has no requirement: set matchLabels or matchExpressions, or namespaces: [\"*\"] for every namespace"))]
+#[x_kube(validation = Rule::new("(has(self.matchLabels) && self.matchLabels.size() > 0) || (has(self.matchExpressions) && self.matchExpressions.size() > 0)").message("namespaceSelector must have a requirement; set matchLabels or matchExpressions, or namespaces: [\"*\"] for every namespace"))]
 pub struct NamespaceSelector {
-    /// Labels that the namespace has to have, with their values, at most 3. Default: none. Mutable.
+    /// Labels that the namespace must have, at most 3. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     #[schemars(extend("maxProperties" = 3))]
-    #[x_kube(validation = Rule::new("self.all(key, key.size() <= 63 && self[key].size() <= 63)").message("keys and values of matchLabels have at most 63 characters"))]
+    #[x_kube(validation = Rule::new("self.all(key, key.size() <= 63 && self[key].size() <= 63)").message("keys and values of matchLabels may not have more than 63 characters"))]
     pub match_labels: Labels,
     /// Further requirements, at most 2. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -27,7 +27,7 @@ pub struct NamespaceSelector {
 /// A requirement on one label.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("!has(self.operator) || (self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)").message("values belong to the operators In and NotIn, and to no others"))]
+#[x_kube(validation = Rule::new("!has(self.operator) || (self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)").message("values must be set for the operators In and NotIn, and for no others"))]
 pub struct LabelRequirement {
     /// Key of the label. Required. Mutable.
     #[schemars(
@@ -35,9 +35,9 @@ pub struct LabelRequirement {
         regex(pattern = r"^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$")
     )]
     pub key: String,
-    /// What is required of it: `In`, `NotIn`, `Exists` or `DoesNotExist`. Required. Mutable.
+    /// Operator: `In`, `NotIn`, `Exists` or `DoesNotExist`. Required. Mutable.
     pub operator: LabelOperator,
-    /// The values that `In` and `NotIn` speak of, at most 4. Default: none. Mutable.
+    /// Values for `In` and `NotIn`, at most 4. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 4), inner(length(max = 63), regex(pattern = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")), extend("x-kubernetes-list-type" = "set"))]
     pub values: Vec<String>,

@@ -37,7 +37,7 @@ pub const MOST_DUPLICATES: usize = 20;
 /// Most servers that another one was ordered for.
 pub const MOST_REPLACED: usize = 10;
 
-/// One on-demand bare-metal server: ordered once, kept, released when the object is deleted.
+/// One on-demand server. The operator orders it once, manages it, and releases it when the object is deleted.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "flexmetal.dev",
@@ -56,12 +56,12 @@ pub const MOST_REPLACED: usize = 10;
     selectable = ".status.instanceType",
     selectable = ".status.uuid",
     selectable = ".status.providerStatus",
-    doc = "One on-demand bare-metal server: ordered once, kept, released when the object is deleted.",
+    doc = "One on-demand server. The operator orders it once, manages it, and releases it when the object is deleted.",
     printcolumn(
         name = "Ready",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].status",
-        description = "Whether the server is usable and as declared."
+        description = "Whether the server is usable and matches the spec."
     ),
     printcolumn(
         name = "Reason",
@@ -73,7 +73,7 @@ pub const MOST_REPLACED: usize = 10;
         name = "Status",
         type_ = "string",
         json_path = ".status.providerStatus",
-        description = "The provider's word for the server's state."
+        description = "The provider's state of the server."
     ),
     printcolumn(
         name = "IP",
@@ -132,14 +132,14 @@ pub const MOST_REPLACED: usize = 10;
         type_ = "string",
         json_path = ".status.uuid",
         priority = 1,
-        description = "The provider's identifier of the server."
+        description = "UUID of the server at the provider."
     ),
     printcolumn(
         name = "Message",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].message",
         priority = 1,
-        description = "The reason in words."
+        description = "Message of the condition Ready."
     ),
     printcolumn(
         name = "Age",
@@ -148,14 +148,14 @@ pub const MOST_REPLACED: usize = 10;
         description = "Age of the object."
     )
 )]
-#[kube(validation = Rule::new("self.metadata.name.size() <= 200").message("metadata.name is longer than 200 characters"))]
-#[kube(validation = Rule::new("has(self.spec.hostname) || !self.metadata.name.matches('[^.]{64}')").message("metadata.name is no host name, a part of it is longer than 63 characters: set spec.hostname"))]
+#[kube(validation = Rule::new("self.metadata.name.size() <= 200").message("metadata.name may not be longer than 200 characters"))]
+#[kube(validation = Rule::new("has(self.spec.hostname) || !self.metadata.name.matches('[^.]{64}')").message("metadata.name is not a valid host name, as a part has more than 63 characters; set spec.hostname"))]
 #[kube(validation = until_ordered("location", &stays_or_is_shown("location")))]
 #[kube(validation = until_ordered("instanceType", &stays_or_is_shown("instanceType")))]
 #[kube(validation = until_ordered("contractID", "(has(self.spec.contractID) ? self.spec.contractID : '') == (has(oldSelf.spec.contractID) ? oldSelf.spec.contractID : '')"))]
 #[kube(validation = until_ordered("overflow", "(has(self.spec.overflow) && self.spec.overflow) == (has(oldSelf.spec.overflow) && oldSelf.spec.overflow)"))]
 #[kube(validation = machine_stays())]
-#[x_kube(validation = account_stays("server"))]
+#[x_kube(validation = account_stays("object"))]
 #[x_kube(validation = orders_with("location"))]
 #[x_kube(validation = orders_with("instanceType"))]
 #[x_kube(validation = orders_with("os"))]
@@ -169,24 +169,26 @@ pub const MOST_REPLACED: usize = 10;
 #[x_kube(validation = texts_fit())]
 #[serde(rename_all = "camelCase")]
 pub struct BareMetalServerSpec {
-    /// The account that pays. Default: the ProviderAccount `default` of this namespace.
-    /// Immutable.
+    /// Account that pays for the server. Default: the ProviderAccount `default` in this namespace. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account_ref: Option<AccountRef>,
 
-    /// Name of the location, as the provider lists it, for example `EU: Rotterdam`. Required to order a server: without
-    /// `externalID` and `managementPolicy: ObserveOnly`. Default: none. Mutable until a server is ordered.
+    /// Name of the location, as the provider lists it, for example `EU: Rotterdam`. Required unless `externalID` is set
+    /// or `managementPolicy` is `ObserveOnly`. Default: none. Mutable until a server is ordered; from then on you can
+    /// only remove it or set it to `status.location`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128))]
     pub location: Option<String>,
 
-    /// Name of the instance type, for example `bm7.std.8`. Required to order a server: without `externalID` and
-    /// `managementPolicy: ObserveOnly`. Default: none. Mutable until a server is ordered.
+    /// Name of the instance type, for example `bm7.std.8`. Required unless `externalID` is set or `managementPolicy` is
+    /// `ObserveOnly`. Default: none. Mutable until a server is ordered; from then on you can only remove it or set it
+    /// to `status.instanceType`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128))]
     pub instance_type: Option<String>,
 
-    /// Host name of the server. Default: the object's name. A change after the order takes a re-installation (`install.revision`).
+    /// Host name of the server. Default: the name of the object. A change after the order takes effect at the next
+    /// re-installation (`install.revision`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(min = 1, max = 253),
@@ -196,53 +198,54 @@ pub struct BareMetalServerSpec {
     )]
     pub hostname: Option<String>,
 
-    /// Other places and types that will do, tried in this order while the one before is out of stock or beyond the quota; at
-    /// most 8. Default: none. Mutable; a machine that is ordered stays where it is.
+    /// Other placements, at most 8. The operator tries them in this order when the previous one is out of stock or
+    /// beyond the quota. Default: none. Mutable; a server that is ordered stays where it is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
     pub alternatives: Vec<Alternative>,
 
-    /// The operating system to install. Required to order a server, without `externalID` and
-    /// `managementPolicy: ObserveOnly`, and with `install`. Default: none. A change after the order takes a re-installation
+    /// Operating system to install. Required unless `externalID` is set or `managementPolicy` is `ObserveOnly`. Always
+    /// required with `install`. Default: none. A change after the order takes effect at the next re-installation
     /// (`install.revision`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub os: Option<OperatingSystem>,
 
-    /// A script that runs once, at the first boot: on Linux by what its shebang names, on Windows by PowerShell; other systems
-    /// run none. Default: none. A change after the order takes a re-installation (`install.revision`).
+    /// Script that runs once, at the first boot: on Linux by the interpreter in its shebang, on Windows by PowerShell.
+    /// Other systems run no script. Default: none. A change after the order takes effect at the next re-installation
+    /// (`install.revision`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub post_install_script: Option<TextSource>,
 
-    /// Data that the machine reads from its metadata service; nothing runs it. Default: none. A change after the order
-    /// takes a re-installation (`install.revision`).
+    /// Data that the server reads from its metadata service. Nothing runs it. Default: none. A change after the order
+    /// takes effect at the next re-installation (`install.revision`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_data: Option<UserData>,
 
-    /// SSH keys for the root user, at most 50. Default: none. Windows and `talos-…` take none.
-    /// A change after the order takes a re-installation (`install.revision`).
+    /// SSH keys for the root user, at most 50. Not for Windows and the systems `talos-…`. Default: none. A change after
+    /// the order takes effect at the next re-installation (`install.revision`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 50), extend("x-kubernetes-list-type" = "atomic"))]
     pub ssh_keys: Vec<SshKeySource>,
 
-    /// Tags of the server, at most 56; the prefix `fmo-` is the operator's own. Default: none. Mutable: a machine that is
-    /// there gets and loses tags one by one, and none is added to one that has 58 or more.
+    /// Tags of the server, at most 56. A tag may not start with `fmo-`. Default: none. Mutable; on an existing server
+    /// the operator adds and removes tags one at a time, and adds none to a server that has 58 or more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 56),
         inner(length(min = 1, max = 64), regex(pattern = r"^[A-Za-z0-9_:-]{1,64}$"))
     )]
     #[x_kube(merge_strategy = ListMerge::Set)]
-    #[x_kube(validation = Rule::new("self.all(t, !t.startsWith('fmo-'))").message("tags must not begin with the reserved prefix fmo-"))]
+    #[x_kube(validation = Rule::new("self.all(t, !t.startsWith('fmo-'))").message("tags may not start with the reserved prefix fmo-"))]
     pub tags: Vec<String>,
 
-    /// Which tags a machine loses: with `Additive` those that this object put on it and `tags` names no more; with `Exact`
-    /// every one that `tags` does not name, whoever put it there, but for those that begin with `fmo-`.
-    /// Default: `Additive`. Mutable.
+    /// `Additive` removes only tags that this object added. `Exact` removes every tag that is not listed in `tags`,
+    /// except those that start with `fmo-`. Default: `Additive`. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "TagPolicy")]
     pub tag_policy: Option<TagPolicy>,
 
-    /// Contract whose committed quota pays for the server. Default: none, the on-demand pool. Mutable until a machine is ordered.
+    /// Contract whose committed quota pays for the server. Default: none; the server comes from the on-demand pool.
+    /// Mutable until a server is ordered.
     #[serde(
         default,
         rename = "contractID",
@@ -251,12 +254,13 @@ pub struct BareMetalServerSpec {
     #[schemars(length(min = 1, max = 240), regex(pattern = r"^[A-Z0-9_.-]{1,240}$"))]
     pub contract_id: Option<String>,
 
-    /// Whether the on-demand pool may be used when the committed quota is used up. Default: false. Mutable until a machine is ordered.
+    /// Whether the server may come from the on-demand pool when the committed quota is used up. Default: false. Mutable
+    /// until a server is ordered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overflow: Option<bool>,
 
-    /// The provider's identifier of a machine that is there: the object takes that machine on, or none, and never orders
-    /// one. Default: none, a machine is ordered. Mutable until a machine is ordered or shown; then only to that machine.
+    /// UUID of an existing server to adopt. If set, no server is ever ordered. Default: none; a server is ordered.
+    /// Mutable until a server is ordered or `status.uuid` is set; from then on only to that UUID.
     #[serde(
         default,
         rename = "externalID",
@@ -267,39 +271,41 @@ pub struct BareMetalServerSpec {
     ))]
     pub external_id: Option<String>,
 
-    /// Whether the machine is ordered, changed and released as the object says (`Full`), or only shown (`ObserveOnly`):
-    /// then nothing is sent for the object, and when it is deleted its machine stays as it is. Default: what
-    /// `spec.defaults` of the account says, else `Full`. Mutable.
+    /// `Full` orders, changes and releases the server as the spec says. `ObserveOnly` only reports it: the operator
+    /// sends nothing. The deletion of an object that ordered or adopted its server waits until the policy is `Full`;
+    /// any other object goes, and the server stays as it is. Default: `spec.defaults` of the account, else `Full`.
+    /// Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ManagementPolicy")]
     pub management_policy: Option<ManagementPolicy>,
 
-    /// What happens to the machine when the object is deleted: `Release` or `Retain`. Default: what `spec.defaults` of the
-    /// account says, else `Release`. Mutable until the release has begun.
+    /// What happens to the server when the object is deleted. `Release` releases the server, which erases its disks.
+    /// `Retain` keeps it, with the tag `fmo-retained`. Default: `spec.defaults` of the account, else `Release`. Mutable
+    /// until the release has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "DeletionPolicy")]
     pub deletion_policy: Option<DeletionPolicy>,
 
-    /// While true, a deletion of the object is held and the machine stays. Default: what `spec.defaults` of the account
-    /// says, else false. Mutable.
+    /// If true, deletion is refused or waits, and the server stays. Default: `spec.defaults` of the account, else
+    /// false. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_protection: Option<bool>,
 
-    /// While true, nothing is ordered or released for this object; reading goes on. Default: what `spec.defaults` of the
-    /// account says, else false. Mutable.
+    /// If true, the operator sends no orders, changes or releases for this object; reads of the server continue.
+    /// Default: `spec.defaults` of the account, else false. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
 
-    /// How long the machine stays after the object was deleted, before its release begins: a span such as `24h`, at most
-    /// 720h. Until then the machine is billed, and can be kept (`deletionPolicy: Retain`). Default: what `spec.defaults` of
-    /// the account says, else 0s. Mutable until the release has begun.
+    /// How long the server stays after the object is deleted, before its release begins: a duration such as `24h`, at
+    /// most 720h. Until then the provider bills the server, and you can still keep it (`deletionPolicy: Retain`).
+    /// Default: `spec.defaults` of the account, else 0s. Mutable until the release has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Interval")]
     #[x_kube(validation = release_delay_fits())]
     pub release_delay: Option<Interval>,
 
-    /// When this object is no longer needed: it deletes itself then, which does to the machine what a deletion does, and
-    /// nothing is ordered for it any more. Told of a day and an hour before. Before the year 9999. Default: never.
+    /// Time at which the operator deletes this object, as if you had deleted it. From then on nothing is ordered for
+    /// it. The operator records a warning event a day and an hour before. Before the year 9999. Default: never.
     /// Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     // No rule: CEL throws about a time that it does not read, and it reads less than the format takes.
@@ -308,42 +314,44 @@ pub struct BareMetalServerSpec {
     ))]
     pub expires_at: Option<Time>,
 
-    /// What happens when the provider could not deliver the machine: with `Wait` nothing; with `Replace` it is given up
-    /// once it has stood as failed for the absence grace period, and another one is ordered in its place. Default: what
-    /// `spec.defaults` of the account says, else `Wait`. Mutable.
+    /// What happens when the provider fails to deliver the server. `Wait` does nothing. `Replace` releases the server
+    /// once it has been failed for `timing.absenceGracePeriod` of the account, and orders another one. Default:
+    /// `spec.defaults` of the account, else `Wait`. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "FailurePolicy")]
     pub failure_policy: Option<FailurePolicy>,
 
-    /// What happens when the machine was released outside the operator: with `Wait` nothing; with `Reorder` another one is
-    /// ordered in its place. Default: what `spec.defaults` of the account says, else `Wait`. Mutable.
+    /// What happens when the server is released outside of the operator. `Wait` does nothing. `Reorder` orders another
+    /// server once this one has been released for `timing.absenceGracePeriod` of the account. Default: `spec.defaults`
+    /// of the account, else `Wait`. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ExternalReleasePolicy")]
     pub external_release_policy: Option<ExternalReleasePolicy>,
 
-    /// How long a delivery may take, and how often another machine is ordered. Default: each has its own. Mutable.
+    /// How long a delivery may take, and how often a server is ordered again. Default: see each field. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provisioning: Option<Provisioning>,
 
-    /// Power state of the server: `PoweredOn` or `PoweredOff`. Each change sends one command, as a ServerCommand of this
-    /// object. What it says when the server is first seen as delivered sends none, and the state is not kept up.
-    /// Default: nothing is sent. Mutable.
+    /// Power state: `PoweredOn` or `PoweredOff`. Each change creates one ServerCommand, which this object owns. The
+    /// value that is set when the server is first seen as delivered sends nothing, and the operator does not enforce
+    /// the state later. Default: none; nothing is sent. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Power")]
     pub power: Option<Power>,
 
-    /// Whether the machine is installed again. An edit of `hostname`, `os`, `sshKeys`, `postInstallScript` or `userData`
-    /// alone never does that. Default: never. Mutable.
+    /// Re-installation of the server. An edit of `hostname`, `os`, `sshKeys`, `postInstallScript` or `userData` alone
+    /// never re-installs it. Default: none; the server is never re-installed. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub install: Option<Install>,
 
-    /// Where the identifiers and addresses of the machine are written once it is delivered, for other programs: a ConfigMap,
-    /// a Secret, or both, which go with this object. Default: nowhere. Mutable.
+    /// ConfigMap, Secret or both to which the operator writes the identifiers and addresses of the delivered server,
+    /// for other programs. They are deleted with this object. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs: Option<Outputs>,
 
-    /// The root password of a Windows machine (`os.slug` begins with `win`) is stored in a Secret once it is delivered. The
-    /// provider gives it away for 24 hours after the installation. Default: it is not asked for. Mutable.
+    /// Stores the root password of a Windows server (`os.slug` starts with `win`) in a Secret after the delivery. The
+    /// provider returns the password for 24 hours after an installation. Default: none; the operator does not read the
+    /// password. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root_password: Option<RootPassword>,
 }
@@ -358,7 +366,7 @@ fn machine_stays() -> Rule {
     let (now, before) = (id("self"), id("oldSelf"));
     let is_shown = "(has(self.status) && has(self.status.uuid) && has(self.spec.externalID) && self.spec.externalID.lowerAscii() == self.status.uuid.lowerAscii())";
     Rule::new(format!("{now} == {before} || {is_shown} || {UNORDERED}"))
-        .message("externalID cannot change while an order is open or the machine is there: set it back to its present value, in the manifest too; to give the machine up, delete the object with deletionPolicy Retain")
+        .message("externalID may not change while an order is open or the server exists; set it back to its present value, also in the manifest; to give up the server, delete the object with deletionPolicy: Retain")
         .field_path(".spec.externalID")
 }
 
@@ -376,7 +384,7 @@ fn orders_with(field: &str) -> Rule {
         "has(self.{field}) || has(self.externalID) || (has(self.managementPolicy) && self.managementPolicy == 'ObserveOnly')"
     ))
     .message(&*format!(
-        "{field} is required to order a server: set {field}, or externalID (or managementPolicy: ObserveOnly) for an existing server"
+        "{field} is required to order a server; set {field}, or externalID (or managementPolicy: ObserveOnly) for an existing server"
     ))
     .field_path(format!(".{field}"))
     .reason(Reason::FieldValueRequired)
@@ -387,12 +395,12 @@ fn orders_with(field: &str) -> Rule {
 fn until_ordered(field: &str, same: &str) -> Rule {
     Rule::new(format!("{same} || {UNORDERED}"))
         .message(&*format!(
-            "{field} cannot change while an order is open or the machine exists, which stays as it is: set {field} back to its present value, in the manifest too, and create a new server for another one"
+            "{field} may not change while an order is open or the server exists; set it back to its present value, also in the manifest, and create a new object for another server"
         ))
         .field_path(format!(".spec.{field}"))
 }
 
-/// Which tags a machine loses that `spec.tags` does not name.
+/// Which tags that `spec.tags` does not list are removed from a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum TagPolicy {
     /// Those that the object put on it. Tags of others stay.
@@ -402,7 +410,7 @@ pub enum TagPolicy {
     Exact,
 }
 
-/// Another place or type that will do. What is not set is that of the spec.
+/// Another placement. An unset field has the value of the spec.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = Rule::new("has(self.location) || has(self.instanceType)").message("set location, instanceType or both"))]
 #[serde(rename_all = "camelCase")]
@@ -445,38 +453,37 @@ impl BareMetalServerSpec {
     }
 }
 
-/// What is known about the server. Written by the operator only.
+/// Observed state of the server. Only the operator writes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BareMetalServerStatus {
-    /// Generation of the spec that this status describes; -1 before the first pass.
+    /// Generation of the spec that this status describes; -1 before the first reconcile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Ready, Reconciling, Stalled and Synced, as kstatus reads them; of a delivered server InstallUpToDate; with
-    /// `spec.rootPassword` RootPasswordStored.
-    /// Suspended and DeletionBlocked: absent until first True.
+    /// Ready, Reconciling and Stalled, as kstatus reads them; Synced; InstallUpToDate once the server is delivered;
+    /// RootPasswordStored with `spec.rootPassword`. Suspended and DeletionBlocked are absent until they are first True.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 
-    /// The provider's word for the server's state, unchanged. An unknown word counts as in progress.
+    /// The provider's state of the server, unchanged. An unknown state counts as in progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub provider_status: Option<String>,
 
-    /// The provider's message for that state, unchanged. It is hidden where a text of the server came from a Secret or
-    /// ConfigMap, as it may repeat any word of that.
+    /// The provider's message for that state, unchanged. Hidden if a text of the server came from a Secret or
+    /// ConfigMap, because the message may repeat it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub status_message: Option<String>,
 
-    /// The provider's identifier of the server.
+    /// UUID of the server at the provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 36))]
     pub uuid: Option<String>,
 
-    /// The identifier of the machine as a Node of a cluster bears it (`spec.providerID`): `flexmetal://`, then `uuid`.
+    /// Identifier of the server for the field `spec.providerID` of a Node: `flexmetal://` followed by `uuid`.
     #[serde(rename = "providerID", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub provider_id: Option<String>,
@@ -490,61 +497,60 @@ pub struct BareMetalServerStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub addresses_omitted: Option<i32>,
 
-    /// Name of the location. It is that of the spec until the provider shows the server, then the provider's.
+    /// Name of the location: the value of the spec until the provider reports the server, then the provider's.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub location: Option<String>,
 
-    /// Name of the instance type. It is that of the spec until the provider shows the server, then the provider's.
+    /// Name of the instance type: the value of the spec until the provider reports the server, then the provider's.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub instance_type: Option<String>,
 
-    /// Short name of the operating system. It is `spec.os.slug` until the provider shows the server, then the provider's.
+    /// Short name of the operating system: `spec.os.slug` until the provider reports the server, then the provider's.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub os: Option<String>,
 
-    /// Host name of the server, as the provider shows it. Unset until then.
+    /// Host name of the server, as the provider reports it. Unset until then.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub hostname: Option<String>,
 
-    /// Contract whose committed quota the server came from, as the provider shows it. Unset for the on-demand pool.
+    /// Contract whose committed quota the server came from, as the provider reports it. Unset for the on-demand pool.
     #[serde(rename = "contractID", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 240))]
     pub contract_id: Option<String>,
 
-    /// What waits for an acknowledgement, at most 8. To acknowledge one, set the annotation `flexmetal.dev/acknowledge` to its
-    /// token, or to several tokens separated by commas.
+    /// Situations that wait for your acknowledgement, at most 8. To acknowledge one, set the annotation
+    /// `flexmetal.dev/acknowledge` to its token, or to several tokens separated by commas.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["token"]))]
     pub pending_acknowledgements: Vec<PendingAcknowledgement>,
 
-    /// The last five acknowledgements that the operator acted on, the newest last.
+    /// The last five acknowledgements that the operator acted on, newest last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 5), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["token"]))]
     pub acknowledged: Vec<Acknowledged>,
 
-    /// The policies in force: the object's own, else its account's `spec.defaults`, else the operator's. Unset while the
-    /// account that says them was not found.
+    /// Policies in force: those of the object, else `spec.defaults` of its account, else those of the operator. Unset
+    /// while that account is not found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policies: Option<PoliciesInForce>,
 
-    /// The account that `accountRef` referred to when the order started.
+    /// Account that `spec.accountRef` referred to when the order or the adoption started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account_ref: Option<PinnedAccount>,
 
-    /// When the order of the machine was started, by the operator's clock. Unset for a machine that was there before the
-    /// object.
+    /// Time at which the order started, by the operator's clock. Unset for an adopted server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ordered_at: Option<Time>,
 
-    /// When the provider created the server record.
+    /// Time at which the provider created the server record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Time>,
 
-    /// When the provider delivered the server.
+    /// Time at which the provider delivered the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivered_at: Option<Time>,
 
@@ -552,11 +558,11 @@ pub struct BareMetalServerStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provisioning_seconds: Option<i64>,
 
-    /// When the provider finished the release.
+    /// Time at which the provider finished the release.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub released_at: Option<Time>,
 
-    /// UUIDs of other live servers with this object's order tag, at most 20. Normally empty.
+    /// UUIDs of other live servers that have this object's order tag, at most 20. Normally empty.
     #[serde(rename = "duplicateUUIDs", skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_DUPLICATES), inner(length(max = 36)), extend("x-kubernetes-list-type" = "atomic"))]
     pub duplicate_uuids: Vec<String>,
@@ -565,31 +571,31 @@ pub struct BareMetalServerStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duplicates_omitted: Option<i32>,
 
-    /// Machines in whose place another one was ordered, or is about to be; at most 10, the oldest first. Forgotten once
-    /// the present machine has been delivered for a day.
+    /// Servers that were replaced or are about to be, at most 10, oldest first. Emptied once the present server has
+    /// been delivered for a day.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_REPLACED), extend("x-kubernetes-list-type" = "atomic"))]
     pub replaced_servers: Vec<Replaced>,
 
-    /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
-    /// which the machine was last read.
+    /// Value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
+    /// which the operator last read the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = LONGEST_REQUEST))]
     pub last_handled_reconcile_at: Option<String>,
 
-    /// What was last done about `spec.power`. Unset before the first change.
+    /// The last change of `spec.power`. Unset before the first one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power: Option<PowerStatus>,
 
-    /// The last re-installation of the server, and which revision of `spec.install` counts as performed.
+    /// The last re-installation, and the revision of `spec.install` that counts as performed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install: Option<InstallStatus>,
 
-    /// What became of the root password of the last installation of the machine.
+    /// State of the root password of the last installation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root_password: Option<RootPasswordStatus>,
 
-    /// The operator's own records, for the operator alone: their form changes without notice. Do not change them.
+    /// Internal records of the operator. Their format changes without notice. Do not change them.
     #[serde(skip_serializing_if = "records::is_unset")]
     #[schemars(schema_with = "records::schema_of_server")]
     pub records: ServerRecords,

@@ -11,7 +11,7 @@ use kube_derive::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One public SSH key, stored once at the provider. Servers of the same namespace and account refer to it by name.
+/// One public SSH key, stored once at the provider. Servers in the same namespace and account refer to it by name.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "flexmetal.dev",
@@ -28,12 +28,12 @@ use serde::{Deserialize, Serialize};
     selectable = ".status.accountRef.name",
     selectable = ".status.uuid",
     selectable = ".status.fingerprint",
-    doc = "One public SSH key, stored once at the provider. Servers of the same namespace and account refer to it by name.",
+    doc = "One public SSH key, stored once at the provider. Servers in the same namespace and account refer to it by name.",
     printcolumn(
         name = "Ready",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].status",
-        description = "Whether the key is stored as declared."
+        description = "Whether the stored key matches the spec."
     ),
     printcolumn(
         name = "Reason",
@@ -45,7 +45,7 @@ use serde::{Deserialize, Serialize};
         name = "Fingerprint",
         type_ = "string",
         json_path = ".status.fingerprint",
-        description = "Fingerprint of the stored key, as ssh-keygen shows it."
+        description = "Fingerprint of the stored key, as `ssh-keygen -l` shows it."
     ),
     printcolumn(
         name = "Synced",
@@ -59,14 +59,14 @@ use serde::{Deserialize, Serialize};
         type_ = "string",
         json_path = ".status.uuid",
         priority = 1,
-        description = "The provider's identifier of the stored key."
+        description = "The provider's UUID of the stored key."
     ),
     printcolumn(
         name = "Message",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].message",
         priority = 1,
-        description = "The reason in words."
+        description = "Message of the condition Ready."
     ),
     printcolumn(
         name = "Age",
@@ -78,22 +78,22 @@ use serde::{Deserialize, Serialize};
 #[x_kube(validation = account_stays("key"))]
 #[serde(rename_all = "camelCase")]
 pub struct SshKeySpec {
-    /// The account that stores the key. Default: the ProviderAccount `default` of this namespace. Immutable.
+    /// Account that stores the key. Default: the ProviderAccount `default` in this namespace. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account_ref: Option<AccountRef>,
 
-    /// The public key, one line in OpenSSH form without options: algorithm, key and a comment, which may be left out; at
-    /// most 4096 characters.
-    /// Never a private key. Required. Immutable: for another key, create a new SshKey and name it in the servers.
+    /// Public key, one line in OpenSSH format without options: algorithm, key and an optional comment, at most 4096
+    /// characters. Never a private key. Required. Immutable; for another key, create a new SshKey and name it in the
+    /// servers.
     #[schemars(length(min = 1, max = 4096))]
-    #[x_kube(validation = Rule::new("!self.contains('PRIVATE KEY')").message("publicKey is a private key: give the public one, from the file that ends in .pub, and make a new pair if others could read this"))]
-    #[x_kube(validation = Rule::new(r"self.contains('PRIVATE KEY') || self.matches(r'^(ssh|ecdsa|sk-ssh|sk-ecdsa)-[A-Za-z0-9@.-]+ +AAAA[A-Za-z0-9+/]+={0,2}( +[^\r\n]*)?\n?$')").message("publicKey is not one line in OpenSSH form without options: algorithm, key, comment"))]
-    #[x_kube(validation = Rule::new("self == oldSelf").message("publicKey is immutable: create a new SshKey, and name it in the servers"))]
+    #[x_kube(validation = Rule::new("!self.contains('PRIVATE KEY')").message("publicKey may not be a private key; set the public one, from the file that ends in .pub, and make a new pair if others could read this"))]
+    #[x_kube(validation = Rule::new(r"self.contains('PRIVATE KEY') || self.matches(r'^(ssh|ecdsa|sk-ssh|sk-ecdsa)-[A-Za-z0-9@.-]+ +AAAA[A-Za-z0-9+/]+={0,2}( +[^\r\n]*)?\n?$')").message("publicKey must be one line in OpenSSH format without options: algorithm, key, comment"))]
+    #[x_kube(validation = Rule::new("self == oldSelf").message("publicKey is immutable; create a new SshKey, and name it in the servers"))]
     pub public_key: String,
 
     /// What happens to the stored key when the object is deleted: `Delete` or `Retain`. The deletion does not wait for
-    /// those who refer to the key. Only what this object stored is ever deleted, and not while another SshKey of the
-    /// account has the same key. Default: `Retain`. Mutable.
+    /// objects that refer to the key. Only a key that this object stored is ever deleted, and not while another SshKey
+    /// of the account has the same key. Default: `Retain`. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "KeyDeletionPolicy")]
     pub deletion_policy: Option<KeyDeletionPolicy>,
@@ -109,25 +109,25 @@ pub enum KeyDeletionPolicy {
     Retain,
 }
 
-/// What is known about the stored key. Written by the operator only.
+/// Observed state of the stored key. Only the operator writes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SshKeyStatus {
-    /// Generation of the spec that this status describes; -1 before the first pass.
+    /// Generation of the spec that this status describes; -1 before the first reconcile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Ready, Reconciling, Stalled and Synced, as kstatus reads them.
-    /// Suspended and DeletionBlocked: absent until first True.
+    /// Ready, Reconciling and Stalled, as kstatus reads them; Synced. Suspended and DeletionBlocked are absent until
+    /// they are first True.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 
-    /// The account that `accountRef` referred to at first.
+    /// Account that `spec.accountRef` referred to when the object was first reconciled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account_ref: Option<PinnedAccount>,
 
-    /// The provider's identifier of the stored key, which orders of servers name.
+    /// The provider's UUID of the stored key, which orders of servers name.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 36))]
     pub uuid: Option<String>,
@@ -137,17 +137,17 @@ pub struct SshKeyStatus {
     #[schemars(length(max = 64))]
     pub fingerprint: Option<String>,
 
-    /// Whether this object stored the key. One that was there before is used and never deleted.
+    /// Whether this object stored the key. A key that existed before is used and never deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_by_object: Option<bool>,
 
-    /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
-    /// which the account was last looked at.
+    /// Value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
+    /// which the operator last read the account.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = LONGEST_REQUEST))]
     pub last_handled_reconcile_at: Option<String>,
 
-    /// The operator's own records, for the operator alone: their form changes without notice. Do not change them.
+    /// Internal records of the operator. Their format changes without notice. Do not change them.
     #[serde(skip_serializing_if = "records::is_unset")]
     #[schemars(schema_with = "records::schema")]
     pub records: SshKeyRecords,

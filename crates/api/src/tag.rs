@@ -10,7 +10,7 @@ use kube_derive::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One tag of an account, which servers can bear.
+/// One tag of an account. Servers can have it.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "flexmetal.dev",
@@ -26,12 +26,12 @@ use serde::{Deserialize, Serialize};
     selectable = ".status.accountRef.kind",
     selectable = ".status.accountRef.name",
     selectable = ".status.tag",
-    doc = "One tag of an account, which servers can bear.",
+    doc = "One tag of an account. Servers can have it.",
     printcolumn(
         name = "Ready",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].status",
-        description = "Whether the account has the tag as declared."
+        description = "Whether the tag in the account matches the spec."
     ),
     printcolumn(
         name = "Reason",
@@ -49,7 +49,7 @@ use serde::{Deserialize, Serialize};
         name = "Servers",
         type_ = "integer",
         json_path = ".status.serverCount",
-        description = "How many servers bear the tag."
+        description = "Number of servers that have the tag."
     ),
     printcolumn(
         name = "Synced",
@@ -63,14 +63,14 @@ use serde::{Deserialize, Serialize};
         type_ = "boolean",
         json_path = ".status.createdByObject",
         priority = 1,
-        description = "Whether this object made the tag."
+        description = "Whether this object created the tag."
     ),
     printcolumn(
         name = "Message",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].message",
         priority = 1,
-        description = "The reason in words."
+        description = "Message of the condition Ready."
     ),
     printcolumn(
         name = "Age",
@@ -79,37 +79,36 @@ use serde::{Deserialize, Serialize};
         description = "Age of the object."
     )
 )]
-#[kube(validation = Rule::new("has(self.spec.tag) || self.metadata.name.matches('^[A-Za-z0-9_:-]{1,64}$')").message("metadata.name is no tag: set spec.tag to one of letters, digits, _, : and -, at most 64"))]
-#[kube(validation = Rule::new("!(has(self.spec.tag) ? self.spec.tag : self.metadata.name).startsWith('fmo-')").message("the prefix fmo- is reserved for the operator's own tags: set spec.tag to another one"))]
-#[kube(validation = Rule::new("(has(self.spec.tag) ? self.spec.tag : self.metadata.name) == (has(oldSelf.spec.tag) ? oldSelf.spec.tag : self.metadata.name) || (has(self.spec.renamePolicy) && self.spec.renamePolicy == 'Rename')").message("the tag can change only with renamePolicy: Rename").field_path(".spec.tag"))]
+#[kube(validation = Rule::new("has(self.spec.tag) || self.metadata.name.matches('^[A-Za-z0-9_:-]{1,64}$')").message("metadata.name is not a valid tag; set spec.tag to letters, digits, _, : and -, at most 64"))]
+#[kube(validation = Rule::new("!(has(self.spec.tag) ? self.spec.tag : self.metadata.name).startsWith('fmo-')").message("tag may not start with fmo-, which is reserved for the operator; set spec.tag to another one"))]
+#[kube(validation = Rule::new("(has(self.spec.tag) ? self.spec.tag : self.metadata.name) == (has(oldSelf.spec.tag) ? oldSelf.spec.tag : self.metadata.name) || (has(self.spec.renamePolicy) && self.spec.renamePolicy == 'Rename')").message("tag may change with renamePolicy: Rename only").field_path(".spec.tag"))]
 #[x_kube(validation = account_stays("tag"))]
 #[serde(rename_all = "camelCase")]
 pub struct ServerTagSpec {
-    /// The account that the tag belongs to. Default: the ProviderAccount `default` of this namespace.
-    /// Immutable.
+    /// Account that the tag belongs to. Default: the ProviderAccount `default` in this namespace. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account_ref: Option<AccountRef>,
 
-    /// The tag: letters, digits, `_`, `:` and `-`, at most 64; the prefix `fmo-` is the operator's own. Default: the object's
-    /// name. Mutable with `renamePolicy: Rename`.
+    /// The tag: letters, digits, `_`, `:` and `-`, at most 64 characters. It may not start with `fmo-`. Default: the
+    /// name of the object. Mutable with `renamePolicy: Rename`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64), regex(pattern = r"^[A-Za-z0-9_:-]{1,64}$"))]
     pub tag: Option<String>,
 
-    /// What a change of the tag does: `Forbid` refuses it, `Rename` renames the tag in the account. List the new tag in
+    /// What a change of the tag does: `Forbid` rejects it, `Rename` renames the tag in the account. List the new tag in
     /// `spec.tags` of the servers first. Default: `Forbid`. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "RenamePolicy")]
     pub rename_policy: Option<RenamePolicy>,
 
-    /// What happens to the tag when the object is deleted: `Delete` or `Retain`. Default: `Delete` if this object made the
-    /// tag, else `Retain`. Mutable.
+    /// What happens to the tag when the object is deleted: `Delete` or `Retain`. Default: `Delete` if this object
+    /// created the tag, else `Retain`. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "TagDeletionPolicy")]
     pub deletion_policy: Option<TagDeletionPolicy>,
 
-    /// Whether the tag is deleted although servers bear it, which may take it off them. Counts for an account of this
-    /// namespace only. Default: false, the deletion waits until no server bears it. Mutable.
+    /// Whether the tag is deleted while servers have it, which may remove it from them. Only for an account in this
+    /// namespace. Default: false; the deletion waits until no server has the tag. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub force: Option<bool>,
 }
@@ -133,39 +132,39 @@ pub enum TagDeletionPolicy {
     Retain,
 }
 
-/// What is known about the tag. Written by the operator only.
+/// Observed state of the tag. Only the operator writes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServerTagStatus {
-    /// Generation of the spec that this status describes; -1 before the first pass.
+    /// Generation of the spec that this status describes; -1 before the first reconcile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Ready, Reconciling, Stalled and Synced, as kstatus reads them.
-    /// Suspended and DeletionBlocked: absent until first True.
+    /// Ready, Reconciling and Stalled, as kstatus reads them; Synced. Suspended and DeletionBlocked are absent until
+    /// they are first True.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 
-    /// The account that `accountRef` referred to at first.
+    /// Account that `spec.accountRef` referred to when the object was first reconciled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account_ref: Option<PinnedAccount>,
 
-    /// The tag as the account has it.
+    /// The tag in the account.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub tag: Option<String>,
 
-    /// Whether this object made the tag; false for one that was there.
+    /// Whether this object created the tag; false if the tag existed before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_by_object: Option<bool>,
 
-    /// How many servers bore the tag at the last look at the account.
+    /// Number of servers that had the tag when the operator last read the account.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_count: Option<i32>,
 
-    /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
-    /// which the account was last looked at.
+    /// Value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
+    /// which the operator last read the account.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = LONGEST_REQUEST))]
     pub last_handled_reconcile_at: Option<String>,

@@ -151,37 +151,36 @@ fn grace_outlasts_orders() -> Rule {
 #[x_kube(validation = grace_outlasts_orders())]
 #[serde(rename_all = "camelCase")]
 pub struct Timing {
-    /// How long after the operator first sees the record of an order, or starts, a missing server may count as gone and an
-    /// order of unknown outcome as absent. At least twice `orderTimeout`. Minimum 2m, default: 10m, maximum 1h.
-    /// A shorter value is raised to 2m, unless the operator runs with `--short-intervals`; `status.timing` shows what is in
-    /// force. Mutable.
+    /// A missing server counts as gone, and an order of unknown outcome as absent, no earlier than this long after the
+    /// operator starts or first sees the record of the order. A server must also be failed or released for this long
+    /// before `failurePolicy: Replace` or `externalReleasePolicy: Reorder` acts. At least twice `orderTimeout`. Minimum
+    /// 2m, default: 10m, maximum 1h. A shorter value is raised to 2m, unless the operator runs with
+    /// `--short-intervals`; `status.timing` shows what is in force. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = ABSENCE_GRACE_PERIOD.rule())]
     pub absence_grace_period: Option<Interval>,
-    /// Time between lists for an order of unknown outcome, and the least time between two lists that together confirm that a tag,
-    /// a key or a host is absent (for servers always 60 s). Minimum 30s, default: 1m, maximum 10m.
-    /// A shorter value is raised to 30s, unless the operator runs with `--short-intervals`; `status.timing` shows what is in
+    /// Time between lists for an order of unknown outcome, and least time between two lists that together confirm that
+    /// a tag, a key or a host is absent (for servers always 60s). Minimum 30s, default: 1m, maximum 10m. A shorter
+    /// value is raised to 30s, unless the operator runs with `--short-intervals`; `status.timing` shows what is in
     /// force. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = ABSENCE_CHECK_INTERVAL.rule())]
     pub absence_check_interval: Option<Interval>,
-    /// Time between reads of the servers that are being delivered or released; a quarter of it while these are at most 3.
-    /// Minimum 5s, default: 30s, maximum 5m.
-    /// A shorter value is raised to 5s, unless the operator runs with `--short-intervals`; `status.timing` shows what is in
-    /// force. Mutable.
+    /// Time between reads of the servers that are being delivered or released; a quarter of it while these are at most
+    /// 3. Minimum 5s, default: 30s, maximum 5m. A shorter value is raised to 5s, unless the operator runs with
+    /// `--short-intervals`; `status.timing` shows what is in force. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = ACTIVE_POLL_INTERVAL.rule())]
     pub active_poll_interval: Option<Interval>,
-    /// Time between lists of the delivered servers, and between reads of a server that is pending for more than an hour.
-    /// Minimum 30s, default: 5m, maximum 1h.
-    /// A shorter value is raised to 30s, unless the operator runs with `--short-intervals`; `status.timing` shows what is in
-    /// force. Mutable.
+    /// Time between lists of the delivered servers, and between reads of a server that has been pending for more than
+    /// an hour. Minimum 30s, default: 5m, maximum 1h. A shorter value is raised to 30s, unless the operator runs with
+    /// `--short-intervals`; `status.timing` shows what is in force. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = IDLE_POLL_INTERVAL.rule())]
     pub idle_poll_interval: Option<Interval>,
-    /// Time between complete listings that look for orphans. Minimum 1m, default: 30m, maximum 24h.
-    /// A shorter value is raised to 1m, unless the operator runs with `--short-intervals`; `status.timing` shows what is in
-    /// force. Mutable.
+    /// Time between complete lists that search for orphans. Minimum 1m, default: 30m, maximum 24h. A shorter value is
+    /// raised to 1m, unless the operator runs with `--short-intervals`; `status.timing` shows what is in force.
+    /// Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = ORPHAN_SCAN_INTERVAL.rule())]
     pub orphan_scan_interval: Option<Interval>,
@@ -217,15 +216,17 @@ impl Timing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TimingInForce {
-    /// How long after an order of unknown outcome was first missed its absence may be believed.
+    /// A missing server counts as gone, and an order of unknown outcome as absent, no earlier than this long after the
+    /// operator starts or first sees the record of the order. A server must also be failed or released for this long
+    /// before `failurePolicy: Replace` or `externalReleasePolicy: Reorder` acts.
     pub absence_grace_period: Interval,
-    /// Least time between two looks that together prove that something is absent.
+    /// Least time between two lists that together confirm that something is absent.
     pub absence_check_interval: Interval,
     /// Time between reads of the servers that are being delivered or released.
     pub active_poll_interval: Interval,
     /// Time between lists of the delivered servers.
     pub idle_poll_interval: Interval,
-    /// Time between complete listings that look for orphans.
+    /// Time between complete lists that search for orphans.
     pub orphan_scan_interval: Interval,
     /// How long to wait for the answer to an order.
     pub order_timeout: Interval,

@@ -49,7 +49,7 @@ pub const MARK_START: &str = "[fmo-";
         name = "Ready",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].status",
-        description = "Whether the whitelist is as declared."
+        description = "Whether the whitelist matches the spec."
     ),
     printcolumn(
         name = "Reason",
@@ -87,7 +87,7 @@ pub const MARK_START: &str = "[fmo-";
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].message",
         priority = 1,
-        description = "The reason in words."
+        description = "Message of the condition Ready."
     ),
     printcolumn(
         name = "Age",
@@ -97,38 +97,38 @@ pub const MARK_START: &str = "[fmo-";
     )
 )]
 #[x_kube(validation = account_stays("whitelist"))]
-#[x_kube(validation = Rule::new("!has(self.apiKeyID) || !has(oldSelf.apiKeyID) || self.apiKeyID == oldSelf.apiKeyID").message("apiKeyID is immutable: create a new whitelist instead").field_path(".apiKeyID"))]
+#[x_kube(validation = Rule::new("!has(self.apiKeyID) || !has(oldSelf.apiKeyID) || self.apiKeyID == oldSelf.apiKeyID").message("apiKeyID is immutable; create a new whitelist instead").field_path(".apiKeyID"))]
 #[serde(rename_all = "camelCase")]
 pub struct IpWhitelistSpec {
-    /// The account through which the whitelist is changed. Default: the ProviderAccount `default` of this namespace. A
-    /// ClusterProviderAccount serves whitelists of the operator's own namespace only. Immutable.
+    /// Account through which the whitelist is changed. A ClusterProviderAccount serves whitelists in the operator's own
+    /// namespace only. Default: the ProviderAccount `default` in this namespace. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account_ref: Option<AccountRef>,
 
-    /// Number of the API key, as the provider lists it. Always given. Immutable.
+    /// Number of the API key, as the provider lists it. Required. Immutable.
     #[serde(rename = "apiKeyID")]
     #[schemars(range(min = 1, max = 9007199254740991_i64))]
     pub api_key_id: i64,
 
-    /// Whether entries of others are left alone (`Additive`) or removed (`Exact`). Default: `Additive`. Mutable.
+    /// `Additive` keeps entries that this object did not add. `Exact` removes them. Default: `Additive`. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "EntryPolicy")]
     pub entry_policy: Option<EntryPolicy>,
 
-    /// The entries by name, at most 200. Default: none. Mutable.
+    /// Entries of the whitelist, at most 200. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_ENTRIES), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub entries: Vec<WhitelistEntry>,
 
-    /// The addresses from which the operator calls the provider, as the provider sees them, in CIDR notation, at most 16.
-    /// They stay admitted at every step. Default: what `spec.egressCIDRs` of the account says. Mutable.
+    /// Addresses from which the operator calls the hosting API, as the provider sees them, in CIDR notation, at most
+    /// 16. They stay admitted at every step. Default: `spec.egressCIDRs` of the account. Mutable.
     #[serde(default, rename = "egressCIDRs", skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(min = 1, max = 43)))]
     #[x_kube(merge_strategy = ListMerge::Set)]
     #[x_kube(validation = Rule::new("self.all(c, isCIDR(c) && cidr(c).masked() == cidr(c))").message("each of egressCIDRs must be a network in CIDR notation without bits outside of its prefix, such as 192.0.2.0/24, or 192.0.2.7/32 for one address"))]
     pub egress_cidrs: Vec<String>,
 
-    /// Whether every step that could lock the operator out is held. Default: true. Mutable.
+    /// Whether a step that could lock the operator out waits for an acknowledgement. Default: true. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lockout_guard: Option<bool>,
 }
@@ -149,21 +149,21 @@ pub enum EntryPolicy {
 #[x_kube(validation = Rule::new("!has(self.start) || !has(self.end) || !isIP(self.start) || !isIP(self.end) || ip(self.start).family() == ip(self.end).family()").message("start and end must both be IPv4 or both be IPv6"))]
 #[serde(rename_all = "camelCase")]
 pub struct WhitelistEntry {
-    /// Name of the entry within the object: lower-case letters, digits and dashes, at most 32 characters. Immutable, as
+    /// Name of the entry within the object: lower-case letters, digits and dashes, at most 32 characters. Immutable;
     /// another name is another entry.
     #[schemars(
         length(min = 1, max = LONGEST_NAME),
         regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
     )]
     pub name: String,
-    /// The network in CIDR notation, for example `192.0.2.0/24`, or `192.0.2.7/32` for one address. All bits outside of
-    /// the prefix are zero. Default: none, then `start` and `end` are given. Mutable.
+    /// Network in CIDR notation, for example `192.0.2.0/24`, or `192.0.2.7/32` for one address. All bits outside of the
+    /// prefix must be zero. Default: none; `start` and `end` are required then. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 43))]
     #[x_kube(validation = Rule::new("isCIDR(self)").message("cidr must be a network in CIDR notation, such as 192.0.2.0/24 or 2001:db8::/32, or 192.0.2.7/32 for one address"))]
-    #[x_kube(validation = Rule::new("!isCIDR(self) || cidr(self).masked() == cidr(self)").message("cidr has bits outside of its prefix: write the network's own address, such as 192.0.2.0/24 for 192.0.2.7/24, or 192.0.2.7/32 for that address alone"))]
+    #[x_kube(validation = Rule::new("!isCIDR(self) || cidr(self).masked() == cidr(self)").message("cidr may not have bits outside of its prefix; write the network's own address, such as 192.0.2.0/24 for 192.0.2.7/24, or 192.0.2.7/32 for that address alone"))]
     pub cidr: Option<String>,
-    /// First address of a range. Given together with `end`, and instead of `cidr`. Default: none. Mutable.
+    /// First address of a range. Set together with `end`, and instead of `cidr`. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 39))]
     #[x_kube(validation = Rule::new("isIP(self)").message("start must be an IP address, such as 192.0.2.7 or 2001:db8::7"))]
@@ -173,35 +173,33 @@ pub struct WhitelistEntry {
     #[schemars(length(min = 1, max = 39))]
     #[x_kube(validation = Rule::new("isIP(self)").message("end must be an IP address, such as 192.0.2.7 or 2001:db8::7"))]
     pub end: Option<String>,
-    /// What the provider shows beside the entry, in printable ASCII without two blanks in a row, at most 48 characters;
-    /// the operator adds its mark.
-    /// Default: none. Mutable.
+    /// Comment that the provider shows for the entry: printable ASCII without two blanks in a row, at most 48
+    /// characters. The operator appends its marker. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = LONGEST_COMMENT), regex(pattern = r"^[!-~]+( [!-~]+)*$"))]
-    #[x_kube(validation = Rule::new("!self.contains('[fmo-')").message("comment must not contain [fmo-, which begins the operator's own mark"))]
+    #[x_kube(validation = Rule::new("!self.contains('[fmo-')").message("comment may not contain [fmo-, which starts the operator's own marker"))]
     pub comment: Option<String>,
-    /// Whether the entry counts. Default: true. Mutable.
+    /// Whether the provider applies the entry. Default: true. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active: Option<bool>,
 }
 
-/// What is known about the whitelist. Written by the operator only.
+/// Observed state of the whitelist. Only the operator writes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct IpWhitelistStatus {
-    /// Generation of the spec that this status describes; -1 before the first pass.
+    /// Generation of the spec that this status describes; -1 before the first reconcile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Ready, Reconciling, Stalled and Synced, as kstatus reads them, and EgressCovered: whether the operator's own
-    /// addresses are admitted and stay so.
-    /// Suspended and DeletionBlocked: absent until first True.
+    /// Ready, Reconciling and Stalled, as kstatus reads them; Synced; EgressCovered: whether the operator's own
+    /// addresses are admitted and stay so. Suspended and DeletionBlocked are absent until they are first True.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 
-    /// The entries of the spec, as the provider showed them last. Of more than 120, or of fewer while `removableEntryIDs` is
-    /// shown, those that are as declared are left out first.
+    /// Entries of the spec, as the provider last reported them, at most 120; fewer while `removableEntryIDs` is set.
+    /// Entries that match the spec are left out first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_SHOWN), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub entries: Vec<EntryStatus>,
@@ -214,34 +212,34 @@ pub struct IpWhitelistStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other_entry_count: Option<i32>,
 
-    /// The steps that are left to do, in their order, the first 16. Written before the first of them is sent, and empty
-    /// once the last one is known to have had its effect.
+    /// Remaining steps in order, the first 16. Written before the first step is sent, and empty once the last one is
+    /// known to have taken effect.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_LINES), inner(length(max = 384)), extend("x-kubernetes-list-type" = "atomic"))]
     pub plan: Vec<String>,
 
-    /// What waits for an acknowledgement, at most 8. To acknowledge one, set the annotation `flexmetal.dev/acknowledge` to its
-    /// token, or to several tokens separated by commas.
+    /// Situations that wait for your acknowledgement, at most 8. To acknowledge one, set the annotation
+    /// `flexmetal.dev/acknowledge` to its token, or to several tokens separated by commas.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["token"]))]
     pub pending_acknowledgements: Vec<PendingAcknowledgement>,
 
-    /// The last five acknowledgements that the operator acted on, the newest last.
+    /// The last five acknowledgements that the operator acted on, newest last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 5), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["token"]))]
     pub acknowledged: Vec<Acknowledged>,
 
-    /// IDs of entries that other objects added and that acknowledging `RemoveOthersEntries` removes.
+    /// IDs of the entries of other objects that an acknowledgement of `RemoveOthersEntries` removes.
     #[serde(rename = "removableEntryIDs", skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_OTHERS), extend("x-kubernetes-list-type" = "atomic"))]
     pub removable_entry_ids: Vec<i64>,
 
-    /// The account that `accountRef` referred to when the first entry was changed.
+    /// Account that `spec.accountRef` referred to when the first entry was changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account_ref: Option<PinnedAccount>,
 
-    /// The value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
-    /// which the whitelist was last read.
+    /// Value of the annotation `flexmetal.dev/reconcile-requested-at`, or else `reconcile.fluxcd.io/requestedAt`, for
+    /// which the operator last read the whitelist.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = LONGEST_REQUEST))]
     pub last_handled_reconcile_at: Option<String>,
@@ -257,7 +255,7 @@ pub struct EntryStatus {
     /// The provider's number of the entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<i64>,
-    /// How it stands.
+    /// State of the entry.
     pub state: EntryState,
 }
 

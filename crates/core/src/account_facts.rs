@@ -114,11 +114,11 @@ impl AccountFacts {
         if let Some(why) = self.stopped() {
             return why.to_owned();
         }
-        let stated = match is_own {
-            true => "spec.suspend is true",
-            false => "suspend is true in spec.defaults of the account",
+        let by = match is_own {
+            true => "spec.suspend",
+            false => "spec.defaults.suspend of the account",
         };
-        format!("{stated}: {what}; to go on, set spec.suspend to false")
+        format!("Suspended by {by}; {what}. To resume, set spec.suspend to false")
     }
 
     /// What the account offers the namespace, where there is one that may be asked.
@@ -147,15 +147,15 @@ impl AccountFacts {
             Self::Missing(which) => Err(Cause::missing(
                 Reason::AccountNotFound,
                 format!(
-                    "spec.accountRef: {which} does not exist; create it, or name another in a new object, since accountRef cannot change"
+                    "{which} does not exist. Create it, or name another in spec.accountRef of a new object (accountRef cannot change)"
                 ),
             )),
             Self::NotServed(which) => Err(Cause::needs_person(
                 Reason::AccountNotFound,
                 format!(
-                    "spec.accountRef: {which} is served by an operator of the whole cluster only, and this \
-                     namespace has one of its own: use a ProviderAccount of this namespace, or take the \
-                     namespace out of that operator's --watch-namespace"
+                    "{which} is served only by an operator of the whole cluster. This namespace has its own \
+                     operator: use a ProviderAccount of this namespace in spec.accountRef, or remove the \
+                     namespace from that operator's --watch-namespace"
                 ),
             )),
             Self::Closed { cause, .. } => Err(cause.clone()),

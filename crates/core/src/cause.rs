@@ -36,24 +36,24 @@ pub enum Standing {
 }
 
 /// What a further condition says in place of the message that Ready and one of the other two carry already.
-pub const AS_READY: &str = "the condition Ready says why";
+pub const AS_READY: &str = "See the condition Ready";
 /// The same, where Synced carries it.
-pub const AS_SYNCED: &str = "the condition Synced says why";
+pub const AS_SYNCED: &str = "See the condition Synced";
 /// What Synced says while the account does not answer. No words of the failure: they may change with each, and every object
 /// would be written.
-pub const OUT_OF_TOUCH: &str = "The account does not answer as it should, and this is what was seen last. Look at the conditions of the account";
+pub const OUT_OF_TOUCH: &str = "The account does not work, so this is its last known state. Look at the conditions of the account";
 /// What an object says that is suspended before it is as declared.
-const AS_SUSPENDED: &str =
-    "Nothing is done yet; this goes on once suspend is lifted, see the condition Suspended";
+const AS_SUSPENDED: &str = "Suspended; not all of the spec is applied. It continues when suspend is lifted, see the condition Suspended";
 /// What Synced says of a suspended object that has changes to be sent, or a spec that nobody has compared.
-const UNSENT: &str = "The spec has changes that are not sent; they follow once suspend is lifted, see the condition Suspended";
+const UNSENT: &str =
+    "The spec has unsent changes; they follow when suspend is lifted, see the condition Suspended";
 
 /// How long a new object says nothing: the first steps of most are not worth a write.
 const FIRST_STATUS: Duration = Duration::from_secs(4);
 
 /// What a new object says after that.
 const QUEUED: &str =
-    "Waiting for the account, which takes its objects in turn; this goes on as soon as it can";
+    "Waiting in the queue of the account; continues as soon as earlier work of the account is done";
 
 /// What is said of what an object refers to.
 const REFERENCES: [Reason; 4] = [
@@ -87,7 +87,7 @@ impl Cause {
     pub fn looked_at(mut self, every: Duration) -> Self {
         if self.standing == Standing::Missing {
             let every = Interval(every);
-            self.message = format!("{}; looked at again every {every}", self.message);
+            self.message = format!("{}; checked every {every}", self.message);
         }
         self
     }

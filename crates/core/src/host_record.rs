@@ -23,21 +23,21 @@ pub fn against(
     known: Option<&HostInstallHistory>,
 ) -> Option<String> {
     if is_on_demand(host) {
-        return Some(format!("host {number} is an on-demand server"));
+        return Some(format!("Host {number} is an on-demand server"));
     }
     if is_of_another_kind(host) {
-        return Some(format!("host {number} is no dedicated host"));
+        return Some(format!("Host {number} is not a dedicated host"));
     }
     let is_other = host
         .server_id
         .zip(server_id)
         .is_some_and(|(now, seen)| now != seen);
     if host.id.0 != number || is_other {
-        return Some(format!("host {number} is another machine than was seen"));
+        return Some(format!("Host {number} is another server than was seen"));
     }
     is_under_way(host, known).then(|| {
         let word = word(&host.install_status).unwrap_or_default();
-        format!("host {number} is being installed (the provider says {word:?})")
+        format!("Host {number} is being installed (the provider says {word:?})")
     })
 }
 

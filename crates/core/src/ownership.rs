@@ -56,8 +56,8 @@ impl Claimant {
     /// What somebody of a namespace can do against the conflict. They cannot see the objects of others.
     pub fn remedy(&self, namespace: &str) -> &'static str {
         match self.namespace == namespace {
-            true => "delete one of the two",
-            false => "delete this one, or ask who runs the account",
+            true => "Delete one of the two",
+            false => "Delete this one, or ask an administrator of the account",
         }
     }
 }
@@ -92,8 +92,8 @@ mod tests {
             claimant.named("ServerTag", "other"),
             "ServerTag of another namespace"
         );
-        assert_eq!(claimant.remedy("n"), "delete one of the two");
-        assert!(claimant.remedy("other").starts_with("delete this one,"));
+        assert_eq!(claimant.remedy("n"), "Delete one of the two");
+        assert!(claimant.remedy("other").starts_with("Delete this one,"));
     }
 
     #[test]

@@ -187,12 +187,15 @@ pub fn is_unsent(wish: Option<Power>, status: Option<&PowerRecord>) -> bool {
 pub fn failed(record: Option<&PowerRecord>) -> Option<String> {
     let command = record?.command.as_ref()?;
     let why = match command.state {
-        PowerState::Failed => command.reason.as_deref().unwrap_or("Failed"),
-        PowerState::NotCreated => "it was not created within a day",
+        PowerState::Failed => {
+            let reason = command.reason.as_deref().unwrap_or("Failed");
+            format!("failed ({reason})")
+        }
+        PowerState::NotCreated => "was not created within a day".to_owned(),
         _ => return None,
     };
     Some(format!(
-        "spec.power: ServerCommand {} was not carried out ({why}); for another try, create another ServerCommand, or take spec.power out and set it again",
+        "ServerCommand {} of spec.power {why}. To try again, create another ServerCommand, or remove spec.power and set it again",
         command.name
     ))
 }

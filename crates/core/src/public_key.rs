@@ -31,26 +31,24 @@ pub struct PublicKey {
 pub enum NoKey {
     /// The private half of a pair.
     #[error(
-        "is a private key, which is sent nowhere: put the public one there, from the file that ends \
-         in .pub, and make a new pair if others could read this"
+        "is a private key and is sent nowhere; put the public key there, from the .pub file, and make \
+         a new pair if others could read this"
     )]
     Private,
     /// Nothing but blanks.
     #[error("is empty; put one public key there")]
     Empty,
     /// Another encoding than UTF-8, or no text.
-    #[error("is no text in UTF-8; save the file in UTF-8, and put one public key there")]
+    #[error("is not UTF-8 text; put one public key there, saved as UTF-8")]
     NotText,
     /// Several lines, or characters that no line of a key has.
-    #[error(
-        "is not one line of text: remove the line breaks within the key; put one public key there"
-    )]
+    #[error("is not one line of text; put one public key there, without line breaks")]
     NotOneLine,
     /// More than the API takes.
     #[error("is longer than 16384 bytes; put one public key there")]
     TooLong,
     /// A line of `authorized_keys` with options before the key.
-    #[error("has options before the key; leave them out: algorithm, key, comment")]
+    #[error("has options before the key; put only algorithm, key and comment there")]
     Options,
     /// A certificate.
     #[error("is a certificate; put the public key there that it was made for")]
@@ -61,15 +59,15 @@ pub enum NoKey {
     )]
     Dsa,
     /// The begin of a key.
-    #[error("is cut short; copy the whole line from the file that ends in .pub")]
+    #[error("is cut short; copy the whole line from the .pub file")]
     CutShort,
     /// The first word says something else than the key behind it.
-    #[error(
-        "names another algorithm than the key behind it has; copy the whole line from the file that ends in .pub"
-    )]
+    #[error("names another algorithm than the key has; copy the whole line from the .pub file")]
     OtherAlgorithm,
     /// Anything else.
-    #[error("is no public key in OpenSSH form: algorithm, key, comment, as ssh-keygen writes it")]
+    #[error(
+        "is no public key in OpenSSH form; put algorithm, key and comment there, as ssh-keygen writes them"
+    )]
     Unreadable,
 }
 

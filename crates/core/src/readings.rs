@@ -1,4 +1,4 @@
-//! Tests: what kstatus reads in an object for every reason, as `docs/status.md` shows it, and what people read.
+//! Tests: what kstatus reads in an object for every reason, as `docs/contributing/status.md` shows it, and what users read.
 
 pub(crate) mod words;
 
@@ -11,7 +11,7 @@ use lab::rig::{Health, health};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-const PAGE: &str = include_str!("../../../docs/status.md");
+const PAGE: &str = include_str!("../../../docs/contributing/status.md");
 
 /// Reasons that are never the cause of an object's state: they stand in other conditions than Ready.
 const BESIDE: [Reason; 4] = [
@@ -136,7 +136,7 @@ fn every_reason_reads_as_the_page_says() {
         if shown != rows {
             let rows = rows.join("\n");
             wrong.push(format!(
-                "docs/status.md, {heading}: the table must be\n{rows}"
+                "docs/contributing/status.md, {heading}: the table must be\n{rows}"
             ));
         }
     }
@@ -182,7 +182,7 @@ fn every_message_of_every_reason_is_for_people() {
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
 }
 
-/// Every case of every kind that tests read, under the heading of its table in `docs/status.md`.
+/// Every case of every kind that tests read, under the heading of its table in `docs/contributing/status.md`.
 fn readings_of_every_kind() -> [(&'static str, Vec<Reading>); 7] {
     [
         ("Servers", crate::server::decide::tests::readings::every()),

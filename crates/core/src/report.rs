@@ -60,11 +60,11 @@ pub fn installed(
 ) -> Vec<News> {
     let began = (now.0 && !before.0).then(|| {
         Step::Reinstalling.news(format!(
-            "the provider started to install {what}, which erases the disks"
+            "The provider started to install {what}; this erases the disks"
         ))
     });
     let is_done = now.1 == Some(InstallEnd::Finished) && before.1.is_none();
-    let done = is_done.then(|| Step::Reinstalled.news(format!("{what} is installed")));
+    let done = is_done.then(|| Step::Reinstalled.news(format!("Installed {what}")));
     began.into_iter().chain(done).collect()
 }
 

@@ -70,7 +70,7 @@ pub fn still_referring(namespace: &str, users: &BTreeSet<KeyUser>) -> Option<Str
         false => format!("{} and {last}", parts.join(", ")),
     };
     Some(format!(
-        "Deleted, and still referred to by {users}. Name another key in spec.sshKeys of a server, or spec.sshKeyRef of a host"
+        "This SshKey is deleted, but {users} still refer to it. Set another key in spec.sshKeys of a server, or spec.sshKeyRef of a host"
     ))
 }
 
@@ -87,8 +87,8 @@ mod tests {
         };
         let said = |users: &[KeyUser]| {
             let text = still_referring("shop", &users.iter().cloned().collect())?;
-            let (_, users) = text.split_once("referred to by ")?;
-            Some(users.split_once(". ")?.0.to_owned())
+            let (_, users) = text.split_once("deleted, but ")?;
+            Some(users.split_once(" still refer to it. ")?.0.to_owned())
         };
         assert_eq!(said(&[]), None);
         let web = user("shop", "BareMetalServer", "web");

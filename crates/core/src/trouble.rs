@@ -75,7 +75,7 @@ impl Trouble {
     /// In words for a status: what keeps failing, and that it goes on.
     pub fn persistent(&self) -> String {
         format!(
-            "{}; tried again, at growing intervals of at most {}",
+            "{}; retrying at growing intervals of at most {}",
             self.message,
             Interval(LONGEST_PAUSE)
         )

@@ -1,11 +1,14 @@
 //! How messages count things, list them, and suggest a name: the same in every message.
 
 use api::bounds::cut_text;
+use std::collections::BTreeSet;
 
+/// Longest message, in bytes.
+pub const LONGEST_MESSAGE: usize = 300;
 /// Most names in a list of a message; the rest is counted.
-pub const MOST_NAMES: usize = 8;
+pub const MOST_NAMES: usize = 5;
 /// When a call follows that only waits for its turn.
-pub const IN_TURN: &str = "as soon as the account's rate limit lets it";
+pub const IN_TURN: &str = "as soon as the account's rate limit allows";
 /// How alike two names must be for one to be suggested in place of the other; 1 is the same.
 const LIKENESS: f64 = 0.75;
 
@@ -34,6 +37,16 @@ pub fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     match more {
         0 => shown,
         _ => format!("{shown} and {more} more"),
+    }
+}
+
+/// The first name in order, and how many more there are: for long names, such as UUIDs.
+pub fn first_named<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let names: BTreeSet<&str> = names.into_iter().collect();
+    let first = names.first().copied().unwrap_or_default();
+    match names.len() {
+        0 | 1 => first.to_owned(),
+        more => format!("{first} and {} more", more - 1),
     }
 }
 
@@ -84,7 +97,14 @@ mod tests {
         assert_eq!(listed(["b", "a", "b"]), "a, b");
         let names: Vec<String> = (0..10).map(|n| format!("n{n}")).collect();
         let shown = listed(names.iter().map(String::as_str));
-        assert_eq!(shown, "n0, n1, n2, n3, n4, n5, n6, n7 and 2 more");
+        assert_eq!(shown, "n0, n1, n2, n3, n4 and 5 more");
+    }
+
+    #[test]
+    fn of_long_names_only_the_first_is_shown() {
+        assert_eq!(first_named([]), "");
+        assert_eq!(first_named(["b", "b"]), "b");
+        assert_eq!(first_named(["b", "a", "c"]), "a and 2 more");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Commands to servers: power, and the progress of re-installations (sections
-//! 2.12 and 4.5 of `docs/hosting-api.md`).
+//! 2.12 and 4.5 of `docs/contributing/hosting-api.md`).
 
 use super::{identity::CommandId, server::ServerId};
 use jiff::Timestamp;

@@ -22,24 +22,24 @@ pub struct BaseUrl {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BaseUrlError {
     /// Not an absolute URL with a host.
-    #[error("baseURL is not an absolute URL: write it as https://host")]
+    #[error("baseURL is not an absolute URL; write it as https://host")]
     NotAUrl,
     /// Neither https nor http.
-    #[error("baseURL has a scheme other than https: write it as https://host")]
+    #[error("baseURL has a scheme other than https; write it as https://host")]
     Scheme,
     /// More than 1024 bytes as it is stored.
     #[error(
-        "baseURL takes more than {LONGEST} bytes as it is stored (percent-encoded, & as six): write it as https://host"
+        "baseURL has more than {LONGEST} bytes as stored (percent-encoded, & as six); write it as https://host"
     )]
     TooLong,
     /// A user name or password in front of the host.
-    #[error("baseURL holds user information: remove it, the key belongs in the Secret")]
+    #[error("baseURL has user information; remove it, the key belongs in the Secret")]
     UserInfo,
     /// A query or fragment at the end.
-    #[error("baseURL holds a query or a fragment: remove everything from ? or # on")]
+    #[error("baseURL has a query or a fragment; remove everything from ? or # on")]
     QueryOrFragment,
     /// The version prefix is part of it.
-    #[error("baseURL ends with the version: remove /v3, every call adds it")]
+    #[error("baseURL ends with the version; remove /v3, every call adds it")]
     Version,
 }
 

@@ -17,19 +17,19 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No byte of the request left this process.
-    #[error("the request was not sent")]
+    #[error("The request was not sent")]
     NotSent(#[source] NotSent),
     /// The request was sent, at least in part, and no whole answer came.
-    #[error("the request was sent, but no whole answer came")]
+    #[error("The request was sent, but no complete answer came")]
     Interrupted(#[source] Interruption),
     /// The API refused the request: a 4xx that has no variant of its own.
-    #[error("the hosting API refused the request: {0}")]
+    #[error("The hosting API refused the request; {0}")]
     Refused(Refusal),
     /// The key, or the address that it is used from: 401, or 403 to the quota or the list of servers.
-    #[error("the hosting API refused the key: {0}")]
+    #[error("The hosting API refused the key; {0}")]
     AccessDenied(Refusal),
     /// 403 to any other call: the key has no right to it, and may have to others.
-    #[error("the hosting API forbids {call} to this key: {refusal}")]
+    #[error("The hosting API forbids {call} to this key; {refusal}")]
     Forbidden {
         /// Method and path.
         call: String,
@@ -37,19 +37,19 @@ pub enum Error {
         refusal: Refusal,
     },
     /// 404.
-    #[error("the hosting API does not know it: {0}")]
+    #[error("The hosting API found no such record; {0}")]
     NotFound(Refusal),
     /// 429.
-    #[error("the hosting API asks for fewer requests: {0}")]
+    #[error("The hosting API asks for fewer requests; {0}")]
     RateLimited(Refusal),
     /// 5xx.
-    #[error("the hosting API failed: {0}")]
+    #[error("The hosting API failed; {0}")]
     Server(Refusal),
     /// Neither 2xx, 4xx nor 5xx; mostly redirects, which are not followed.
-    #[error("the hosting API answered in a way that it should not: {0}")]
+    #[error("The hosting API gave an unexpected answer; {0}")]
     Unexpected(Refusal),
     /// A 2xx whose body does not fit the operation.
-    #[error("the answer of the hosting API was not understood: {why}")]
+    #[error("The answer of the hosting API is not valid; {why}")]
     Undecodable {
         /// The HTTP status, 200 to 299.
         status: u16,
@@ -59,7 +59,7 @@ pub enum Error {
         idempotent: bool,
     },
     /// A 2xx whose body is larger than any answer of the operation.
-    #[error("the answer of the hosting API is larger than {cap} bytes")]
+    #[error("The answer of the hosting API is larger than {cap} bytes")]
     TooLarge {
         /// How much was accepted at most.
         cap: usize,
@@ -79,7 +79,7 @@ pub enum NotSent {
     #[error("no connection to the hosting API")]
     Connect(#[source] Cause),
     /// Another call was refused for its key, and none is made with that key until it works.
-    #[error("the hosting API refused the key: {0}")]
+    #[error("the hosting API refused the key; {0}")]
     KeyRefused(Refusal),
 }
 
@@ -230,11 +230,11 @@ impl Error {
     pub fn explain(&self) -> String {
         // A cause may contain what the other side sent.
         let mut line = self.to_string();
-        let mut cause = self.source();
+        let (mut cause, mut separator) = (self.source(), ";");
         while let Some(next) = cause {
             let words = text::clean(&next.to_string(), text::MESSAGE);
-            line = format!("{line}: {words}");
-            cause = next.source();
+            line = format!("{line}{separator} {words}");
+            (cause, separator) = (next.source(), ":");
         }
         text::shorten(&text::clean(&line, 4 * text::MESSAGE), text::MESSAGE)
     }

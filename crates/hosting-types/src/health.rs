@@ -1,5 +1,5 @@
 //! Whether the API reports itself healthy (sections 2.23 and 4.9 of
-//! `docs/hosting-api.md`).
+//! `docs/contributing/hosting-api.md`).
 
 /// Health as the API reports it (2.23-1).
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,5 +1,5 @@
 //! What the hosting API has and says, as plain data: records, identifiers, words, the rules of
-//! requests, and the classes of errors. `docs/hosting-api.md` describes the API: ids such as 4.4-1
+//! requests, and the classes of errors. `docs/contributing/hosting-api.md` describes the API: ids such as 4.4-1
 //! are rows of that page.
 //!
 //! Each resource of the API has a module. Nothing here sends or receives: the client is the crate

@@ -44,34 +44,32 @@ pub enum Gap {
     #[error("the list shows {0} twice; ask the provider to list it once")]
     Repeated(String),
     /// A page was shorter than others, yet more records follow.
-    #[error("the list goes on behind a short page")]
+    #[error("the list continues after a short page")]
     Short,
     /// A page had more records than were asked for, so nobody knows which part
     /// of the list it was.
-    #[error("the hosting API gives more records at once than it was asked for")]
+    #[error("the hosting API returns more records on a page than requested")]
     Oversized,
     /// The API gives one record at a time, so that pages cannot overlap.
-    #[error("the hosting API gives single records where a page was asked for")]
+    #[error("the hosting API returns single records where a page was requested")]
     NoOverlap,
     /// The token of the next page has expired (4.8-3).
-    #[error("the PAGE-TOKEN expired before the next page was asked for")]
+    #[error("the PAGE-TOKEN expired before the next page was requested")]
     Expired,
     /// It does not end.
     #[error("the list does not end")]
     Endless,
     /// It has more records than are kept in memory.
     #[error(
-        "the list has more than {} records, which is more than fits",
+        "the list has more than {} records, the most that the operator reads",
         MOST_RECORDS
     )]
     TooMany,
     /// It takes more memory than the caller has for it.
-    #[error(
-        "it takes more memory than the operator has left for it, in which no account takes the room of all others"
-    )]
+    #[error("the list needs more memory than the operator has free for this account")]
     NoRoom,
     /// The caller went on reading after a gap.
-    #[error("the list was given up before")]
+    #[error("an earlier page could not be read")]
     GivenUp,
 }
 

@@ -32,23 +32,23 @@ pub enum InvalidRequest {
         field: &'static str,
     },
     /// A tag that breaks the pattern (8-2).
-    #[error("{field} must have 1 to 64 characters out of letters, digits, `_`, `:` and `-`")]
+    #[error("{field} must have 1 to 64 characters of letters, digits, `_`, `:` and `-`")]
     Tag {
         /// Where it stands.
         field: String,
     },
     /// More tags than a server may have (8-1).
-    #[error("tags has {count} entries, the API accepts {MOST_TAGS} at most")]
+    #[error("tags has {count} entries; the API accepts at most {MOST_TAGS}")]
     TooManyTags {
         /// How many there are.
         count: usize,
     },
     /// The order tag is not among the tags, so the machine could not be found
     /// again.
-    #[error("tags must hold the order tag")]
+    #[error("tags must include the order tag")]
     OrderTag,
     /// Not a contract id.
-    #[error("contractId must have at most 240 characters out of A-Z, 0-9, `_`, `.` and `-`")]
+    #[error("contractId must have at most 240 characters of A-Z, 0-9, `_`, `.` and `-`")]
     ContractId,
     /// Neither a stored key nor a public one (2.7-6, 2.7-23).
     #[error(
@@ -59,7 +59,7 @@ pub enum InvalidRequest {
         index: usize,
     },
     /// Another Linux without a key to log in with (2.9-8).
-    #[error("sshKey must have an entry where os names another Linux system")]
+    #[error("sshKey must have an entry for this Linux system")]
     SshKeysNeeded,
     /// Not a public key (2.19-3).
     #[error(
@@ -67,7 +67,7 @@ pub enum InvalidRequest {
     )]
     PublicKey,
     /// A private key where a public one belongs.
-    #[error("{field} holds a private key: give the public one, and replace the pair")]
+    #[error("{field} has a private key; put the public key there, and replace the pair")]
     PrivateKey {
         /// Where it stands.
         field: String,
@@ -79,7 +79,7 @@ pub enum InvalidRequest {
         field: &'static str,
     },
     /// Nothing in it, or a NUL.
-    #[error("postInstallScript must not be blank, and hold no NUL")]
+    #[error("postInstallScript must not be blank or contain NUL")]
     Script,
     /// A Linux script without its first line (2.7-10), or with one that names no absolute path.
     #[error(
@@ -88,7 +88,7 @@ pub enum InvalidRequest {
     Shebang,
     /// This system would never run it.
     #[error(
-        "postInstallScript has no effect with this system: leave it out, or choose another system"
+        "postInstallScript has no effect with this system; remove it, or choose another system"
     )]
     ScriptUnused,
     /// Nothing in it.
@@ -96,7 +96,7 @@ pub enum InvalidRequest {
     UserData,
     /// Declared as base64, but it is not.
     #[error(
-        "userData.data is no base64 in one line: remove line breaks and blanks within it, or set encoding to Plain"
+        "userData.data is not base64 in one line; remove line breaks and blanks within it, or set encoding to Plain"
     )]
     UserDataBase64,
     /// A parameter without a name, or with control characters.
@@ -115,18 +115,18 @@ pub enum InvalidRequest {
     },
     /// No hub to join, or none that can be called (2.8-16, 2.17-20).
     #[error(
-        "os.kernelParams must hold siderolink.api with a URL of http, https or grpc, such as https://hub.example.com"
+        "os.kernelParams must have siderolink.api with a URL of http, https or grpc, such as https://hub.example.com"
     )]
     Hub,
     /// Neither of the two kinds of images, or both, or one twice (2.17-12,
     /// 2.17-13).
     #[error(
-        "os.kernelParams must hold either siderolink.api (vanilla image) or factoryhash (factory image), once"
+        "os.kernelParams must have either siderolink.api (vanilla image) or factoryhash (factory image), once"
     )]
     Image,
     /// Parameters that a factory image would ignore (2.17-13).
     #[error(
-        "os.kernelParams must hold factoryhash alone: other parameters belong in the factory image"
+        "os.kernelParams must have only factoryhash; other parameters belong in the factory image"
     )]
     FactoryParams,
     /// A partition that is not complete, or of no size.
@@ -150,7 +150,7 @@ pub enum InvalidRequest {
     #[error("os.ipxeScriptUrl is needed by the system custom-ipxe")]
     IpxeMissing,
     /// An address with another system.
-    #[error("os.ipxeScriptUrl is for the system custom-ipxe alone")]
+    #[error("os.ipxeScriptUrl is only for the system custom-ipxe")]
     IpxeUnused,
     /// Not an address.
     #[error("os.ipxeScriptUrl must be an absolute URL, such as https://boot.example.com/a.ipxe")]
@@ -165,7 +165,7 @@ pub enum InvalidRequest {
     #[error("endDate must not be before startDate")]
     Dates,
     /// An expired token (4.8-3).
-    #[error("the PAGE-TOKEN has expired: start the list again")]
+    #[error("the PAGE-TOKEN has expired; start the list again")]
     PageToken,
 }
 

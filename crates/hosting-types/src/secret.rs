@@ -19,26 +19,24 @@ pub struct ApiKey(SecretString);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// Nothing, or nothing but one line end.
-    #[error("the API key is empty: put the key of the account into the Secret")]
+    #[error("the API key is empty; put the key of the account into the Secret")]
     Empty,
     /// A line break inside, or more than one at the end.
     #[error(
-        "the API key holds a line break: store the key as one line, for example with `printf %s`"
+        "the API key has a line break; store the key as one line, for example with `printf %s`"
     )]
     LineBreak,
     /// A blank at the start, inside or at the end.
-    #[error("the API key holds a blank: store the key alone, without quotes, names or blanks")]
+    #[error("the API key has a blank; store the key alone, without quotes, names or blanks")]
     Blank,
     /// A control character.
-    #[error("the API key holds a control character: copy the key again as plain text")]
+    #[error("the API key has a control character; copy the key again as plain text")]
     Control,
     /// A byte outside ASCII.
-    #[error("the API key holds a character outside ASCII: copy the key again as plain text")]
+    #[error("the API key has a character outside ASCII; copy the key again as plain text")]
     NotAscii,
     /// More than 4096 bytes.
-    #[error(
-        "the API key is longer than {LONGEST} bytes: store the key alone, not a file around it"
-    )]
+    #[error("the API key is longer than {LONGEST} bytes; store only the key, not a file around it")]
     TooLong,
 }
 

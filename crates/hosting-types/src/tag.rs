@@ -1,4 +1,4 @@
-//! Tags of the account (sections 2.13 and 4.6 of `docs/hosting-api.md`).
+//! Tags of the account (sections 2.13 and 4.6 of `docs/contributing/hosting-api.md`).
 
 use super::request::InvalidRequest;
 

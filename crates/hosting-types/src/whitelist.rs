@@ -1,5 +1,5 @@
 //! The addresses from which an API key may be used (sections 2.1 and 4.1 of
-//! `docs/hosting-api.md`).
+//! `docs/contributing/hosting-api.md`).
 
 use super::{identity::WhitelistEntryId, request::InvalidRequest};
 use ipnet::IpNet;

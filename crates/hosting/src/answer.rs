@@ -203,7 +203,7 @@ fn elsewhere(status: StatusCode, headers: &HeaderMap, hidden: &Hidden) -> Option
         let to = url::Url::parse(to).ok();
         let to = to.as_ref().and_then(url::Url::host_str);
         let to = to.map_or_else(|| "another path".to_owned(), |host| hidden.text(host, HOST));
-        return Some(format!("it redirects to {to}: check baseURL"));
+        return Some(format!("it redirects to {to}; check baseURL"));
     }
     // What stands in between answers so while the API is away.
     let may_be_short = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
@@ -212,7 +212,7 @@ fn elsewhere(status: StatusCode, headers: &HeaderMap, hidden: &Hidden) -> Option
 }
 
 fn not_json(other: &str) -> String {
-    format!("the answer is {other}, not JSON: check baseURL")
+    format!("the answer is {other}, not JSON; check baseURL")
 }
 
 /// The type of the content, where it is said and is another one than JSON.

@@ -49,17 +49,17 @@ impl Lookups {
 pub enum DialError {
     /// http.
     #[error(
-        "baseURL is plain http, so the key would travel in the clear: use https, or let a cluster admin list the URL with --allowed-base-url"
+        "baseURL is plain http, so the key would be sent unencrypted; use https, or let a cluster admin list the URL with --allowed-base-url"
     )]
     PlainHttp,
     /// The host is an address, or a name of this machine.
     #[error(
-        "baseURL leads to an address that is not public: correct it, or let a cluster admin list the URL with --allowed-base-url"
+        "baseURL leads to an address that is not public; correct it, or let a cluster admin list the URL with --allowed-base-url"
     )]
     NotPublic,
     /// The name has no public address.
     #[error(
-        "the name in baseURL leads to no public address: correct it, or let a cluster admin list the URL with --allowed-base-url"
+        "the name in baseURL leads to no public address; correct it, or let a cluster admin list the URL with --allowed-base-url"
     )]
     NameNotPublic,
 }

@@ -58,7 +58,7 @@ impl Default for Gates {
 
 /// Why a body is not whole.
 #[derive(Debug, thiserror::Error)]
-#[error("the answer was given up, since too many others were coming in at the same time")]
+#[error("the answer was dropped, because too many others arrived at the same time")]
 pub(super) struct GivenUp;
 
 /// The bodies that are coming in.

@@ -37,13 +37,13 @@ pub enum ClientError {
     #[error(transparent)]
     Dial(#[from] DialError),
     /// The CA bundle cannot be read.
-    #[error("caBundle does not hold readable certificates: give the PEM text of the root")]
+    #[error("caBundle has no readable certificates; set it to the PEM text of the root")]
     CaBundle(#[source] reqwest::Error),
     /// The CA bundle has no certificate in it.
-    #[error("caBundle holds no certificate: give the PEM text of the root, or leave it out")]
+    #[error("caBundle has no certificate; set it to the PEM text of the root, or remove it")]
     CaBundleEmpty,
     /// TLS could not be set up with the roots of the system.
-    #[error("TLS could not be set up: install the system's CA certificates, or give caBundle")]
+    #[error("TLS could not be set up; install the system's CA certificates, or set caBundle")]
     SystemRoots(#[source] reqwest::Error),
 }
 

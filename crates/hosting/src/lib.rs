@@ -1,4 +1,4 @@
-//! The client of the hosting API, which `docs/hosting-api.md` describes: ids
+//! The client of the hosting API, which `docs/contributing/hosting-api.md` describes: ids
 //! such as 4.4-1 are rows of that page.
 //!
 //! One [`Client`] serves one account: one base URL, one key. Each resource

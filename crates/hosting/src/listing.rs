@@ -1,4 +1,5 @@
-//! Whole lists, page by page, so that what was missed on the way is noticed (section 8 of `docs/hosting-api.md`).
+//! Whole lists, page by page, so that what was missed on the way is noticed (section 8 of
+//! `docs/contributing/hosting-api.md`).
 //!
 //! Answers do not say how long a list is (8-9), how it is ordered, or how many records the API gives at most. So
 //! pages overlap by one record: the first of a page must be the last of the page before, or the list has shifted

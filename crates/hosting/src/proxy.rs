@@ -10,7 +10,7 @@ pub struct ProviderProxy(reqwest::Proxy);
 /// The text is no URL of a proxy. It is not repeated: it may hold a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the provider proxy is none: write it as http://HOST:PORT or https://HOST:PORT, without user name and path"
+    "the provider proxy is not a proxy URL; write it as http://HOST:PORT or https://HOST:PORT, without user name and path"
 )]
 pub struct ProxyError;
 

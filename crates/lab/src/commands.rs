@@ -21,7 +21,7 @@ use crate::{
 #[derive(Parser)]
 #[command(
     name = "lab",
-    about = "A real Kubernetes control plane on this machine"
+    about = "A real Kubernetes control plane on this computer"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -44,13 +44,13 @@ enum Command {
         #[arg(long)]
         audit_log: Option<PathBuf>,
     },
-    /// Show the product on this machine: control plane, simulator, operator, three servers
+    /// Show the product on this computer: control plane, simulator, operator, three servers
     Demo(demo::Arguments),
-    /// Measure many servers from order to release, and a quiet time between
+    /// Measure many servers from order to release, with an idle time in between
     Bench(bench::Arguments),
     /// Measure many tags, stored keys and entries of a whitelist, from apply to their end
     BenchSmall(bench::small::Arguments),
-    /// Measure the speed of the simulator, and its memory per machine
+    /// Measure the speed of the simulator, and its memory per server
     Load(load::Arguments),
     /// Open the simulator's page in a browser, press its buttons, take a picture
     Page(page::Arguments),

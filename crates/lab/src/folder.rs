@@ -32,7 +32,7 @@ impl Folder {
                 None => Ok(Self::Found(path)),
                 Some(_) => Err(io::Error::new(
                     io::ErrorKind::DirectoryNotEmpty,
-                    "it is not empty; name a new or an empty folder",
+                    "it is not empty; name a new or empty folder",
                 )),
             };
         }

@@ -118,7 +118,7 @@ async fn build_into(cache: &Path, folder: &Path, version: &str) -> Result<(), Pr
         return Ok(());
     }
     say(&format!(
-        "building the Kubernetes {version} control plane, once on this machine (about 5 minutes) ..."
+        "building the Kubernetes {version} control plane, once on this computer (about 5 minutes) ..."
     ));
     let partial = folder.with_added_extension("partial");
     // Either exists here only if an earlier build was cut short.

@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn the_page_for_people_names_every_switch_with_its_values() {
-        let page = include_str!("../../../docs/simulator.md");
+        let page = include_str!("../../../docs/contributing/simulator.md");
         for row in Switches::of(Profile::Document).rows() {
             let line = format!("| `{}` |", row.name);
             let found = page.lines().find(|text| text.starts_with(&line));

@@ -16,7 +16,7 @@
 {{- end }}
 {{- end }}
 
-{{- /* Cluster-scoped names carry the namespace: two releases may bear the same name. */ -}}
+{{- /* Cluster-scoped names carry the namespace: two releases may have the same name. */ -}}
 {{- define "flexmetal.clusterName" -}}
 {{- printf "%s-%s" .Release.Namespace (include "flexmetal.fullname" .) }}
 {{- end }}
@@ -57,7 +57,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- /* The image of one program. Takes root, image, and and for the message the name of the program and of the value. */ -}}
 {{- define "flexmetal.image" -}}
 {{- if not .image.repository }}
-{{- fail (printf "%s is empty, and there is no image to fall back on: build one with deploy/Dockerfile, push it, and add --set %s=registry.example.com/%s" .value .value .program) }}
+{{- fail (printf "%s is empty, and it has no default; build an image with deploy/Dockerfile, push it, and add --set %s=registry.example.com/%s" .value .value .program) }}
 {{- end }}
 {{- if .image.digest -}}
 {{ .image.repository }}@{{ .image.digest }}

@@ -4,7 +4,7 @@
 - apiGroups: ["flexmetal.dev"]
   resources: ["servertags", "sshkeys", "ipwhitelists"]
   verbs: ["get", "list", "watch", "patch"]
-{{- /* Nothing of theirs is ours to end, so they bear no finalizer. */}}
+{{- /* The operator releases no dedicated host, so they have no finalizer. */}}
 - apiGroups: ["flexmetal.dev"]
   resources: ["dedicatedhosts"]
   verbs: ["get", "list", "watch"]
@@ -22,7 +22,7 @@
 - apiGroups: ["flexmetal.dev"]
   resources: ["baremetalservers/status", "provideraccounts/status", "servertags/status", "sshkeys/status", "ipwhitelists/status", "servercommands/status", "dedicatedhosts/status"]
   verbs: ["patch"]
-{{- /* Whose a server is: by the UID of its object's namespace. */}}
+{{- /* The owner of a server is identified by the UID of its object's namespace. */}}
 - apiGroups: [""]
   resources: ["namespaces"]
   verbs: ["get"]
@@ -46,7 +46,7 @@
   verbs: ["create", "patch"]
 {{- end }}
 
-{{- /* The Lease by which one pod acts. A rule on create cannot name what is made. */ -}}
+{{- /* The Lease that elects the leader. A rule on create cannot name an object. */ -}}
 {{- define "flexmetal.rules.lease" -}}
 - apiGroups: ["coordination.k8s.io"]
   resources: ["leases"]
@@ -64,7 +64,7 @@
   verbs: ["get"]
 {{- end }}
 
-{{- /* Accounts of the cluster belong to the operator of the whole cluster. */ -}}
+{{- /* ClusterProviderAccounts belong to the operator of the whole cluster. */ -}}
 {{- define "flexmetal.rules.clusterAccounts" -}}
 - apiGroups: ["flexmetal.dev"]
   resources: ["clusterprovideraccounts"]
@@ -79,7 +79,7 @@
 {{- end }}
 
 {{- define "flexmetal.rules.cluster" -}}
-# No request has this verb: the admission policies ask for it, to let operators and cluster admins through.
+# No request has this verb. The admission policies check it, to let operators and cluster admins through.
 - apiGroups: ["flexmetal.dev"]
   resources: ["baremetalservers"]
   verbs: ["operate"]
@@ -88,7 +88,7 @@
   resources: ["namespaces"]
   resourceNames: ["kube-system"]
   verbs: ["get"]
-# When a definition is deleted, what its objects have at the provider must stay: the objects deleted with it release nothing.
+# When a CustomResourceDefinition is deleted, the objects deleted with it must release nothing at the provider.
 - apiGroups: ["apiextensions.k8s.io"]
   resources: ["customresourcedefinitions"]
   resourceNames: ["baremetalservers.flexmetal.dev", "servertags.flexmetal.dev", "sshkeys.flexmetal.dev", "ipwhitelists.flexmetal.dev", "servercommands.flexmetal.dev"]

@@ -295,7 +295,7 @@ impl Machines {
             let first = orphans.iter().take(LOGGED);
             let first: Vec<&str> = first.map(|s| s.id.as_str()).collect();
             let count = orphans.len();
-            tracing::warn!(count, ?first, "machines of this cluster without an object");
+            tracing::warn!(count, ?first, "servers of this cluster without an object");
         }
         self.verdict = verdict;
     }

@@ -117,7 +117,7 @@ async fn a_long_pause_is_shown_at_once_with_its_end() {
         let (took, said, message) = shown(&rig, &account).await;
         assert!(took < Duration::from_secs(1), "{took:?}");
         assert_eq!(said, reason);
-        assert!(message.contains("no call is made until "), "{message}");
+        assert!(message.contains("no calls until "), "{message}");
         let woken = rig.all_woken();
         assert!(woken.contains(&Wake::Account(account.key().clone())));
         assert!(woken.contains(&Wake::Object(account.uid().to_owned())));

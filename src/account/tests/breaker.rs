@@ -157,7 +157,7 @@ async fn a_call_that_is_forbidden_closes_the_account_for_nobody() {
     assert!(matches!(error, Error::Forbidden { .. }), "{error:?}");
     let told = error.explain();
     assert!(
-        told.contains(&format!("forbids GET {path} to this key: status 403")),
+        told.contains(&format!("forbids GET {path} to this key; status 403")),
         "{told}"
     );
     drop(permit);

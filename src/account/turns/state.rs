@@ -140,7 +140,7 @@ impl State {
             .map(|(uid, _)| uid.clone())
             .collect();
         for uid in lapsed {
-            tracing::debug!(uid, "a turn was not taken in its term");
+            tracing::debug!(uid, "a granted turn expired unused");
             self.withdraw(&uid);
         }
     }

@@ -62,6 +62,7 @@ pub(super) async fn read(process: &Process, namespace: &str, of: &CaBundleRef) -
         CaBundleKind::ConfigMap => ValueSource::ConfigMap(&selector),
         CaBundleKind::Secret => ValueSource::Secret(&selector),
     };
+    let key = &selector.key;
     match process.value(namespace, source, LONGEST_CA_BUNDLE).await {
         Ok(text) => {
             match usable(&text) {
@@ -70,12 +71,7 @@ pub(super) async fn read(process: &Process, namespace: &str, of: &CaBundleRef) -
                     pem: Some(pem.into_bytes()),
                 },
                 // What lies in the object is in no message.
-                Err(why) => Bundle::none(BundleFact::Unusable(format!(
-                    "{} {namespace}/{}, key {:?}, {why}",
-                    of.kind.as_str(),
-                    selector.name,
-                    selector.key
-                ))),
+                Err(why) => Bundle::none(BundleFact::Unusable(format!("key {key:?} {why}"))),
             }
         }
         Err(error) => Bundle::none(fact(&error)),
@@ -103,11 +99,11 @@ fn fact(error: &ValueError) -> BundleFact {
 fn usable(text: &[u8]) -> Result<String, &'static str> {
     let pem = certificates(text);
     if check_ca_bundle(pem.as_bytes()).is_err() {
-        return Err("holds no readable certificates: put the PEM text of the root there");
+        return Err("has no readable certificates; put the PEM text of the root there");
     }
     // The status of the account has it as it is.
     if stored_size(&pem) > LARGEST_CA_BUNDLE {
-        return Err("has certificates in short lines: put them there in lines of 64 characters");
+        return Err("has certificates in short lines; put them there in lines of 64 characters");
     }
     Ok(pem)
 }

@@ -49,12 +49,12 @@ impl Destination {
         };
         match (spec, declared) {
             (Some(spec), Some(declared)) if spec != declared => Self::Nowhere(format!(
-                "spec.baseURL is another URL than {BASE_URL_ENTRY:?} of {secret}, which says where its key may be sent: make them equal, or leave spec.baseURL out"
+                "spec.baseURL is another URL than {BASE_URL_ENTRY:?} of {secret}; the Secret decides where its key may be sent. Make them equal, or remove spec.baseURL"
             )),
             (_, Some(declared)) => Self::To(declared),
             (Some(spec), None) if reach.is_listed() => Self::To(spec),
             (_, None) => Self::Nowhere(format!(
-                "{secret} has no key {BASE_URL_ENTRY:?}, so its API key is sent nowhere: add the base URL of the hosting API, such as https://HOST, to this Secret of type {API_KEY_SECRET}"
+                "{secret} has no key {BASE_URL_ENTRY:?}; its API key is not sent anywhere. Add the base URL of the hosting API, such as https://HOST, to this Secret of type {API_KEY_SECRET}"
             )),
         }
     }
@@ -120,31 +120,31 @@ mod tests {
                 Some(OTHER),
                 to(ONE),
                 &[],
-                &["spec.baseURL", "Secret n/api", "make them equal"],
+                &["spec.baseURL", "Secret n/api", "Make them equal"],
             ),
             (
                 Some(OTHER),
                 to(ONE),
                 &[ONE, OTHER],
-                &["spec.baseURL", "make them equal"],
+                &["spec.baseURL", "Make them equal"],
             ),
             (
                 Some(ONE),
                 Declared::Nothing,
                 &[],
-                &["Secret n/api", "\"baseURL\"", "add"],
+                &["Secret n/api", "\"baseURL\"", "Add"],
             ),
             (
                 None,
                 Declared::Nothing,
                 &[],
-                &["Secret n/api", "\"baseURL\"", "add"],
+                &["Secret n/api", "\"baseURL\"", "Add"],
             ),
             (
                 None,
                 Declared::Nothing,
                 &[ONE],
-                &["Secret n/api", "\"baseURL\"", "add"],
+                &["Secret n/api", "\"baseURL\"", "Add"],
             ),
             (
                 None,
@@ -156,10 +156,7 @@ mod tests {
                 None,
                 to(&format!("{ONE}/{}", "x".repeat(1024))),
                 &[],
-                &[
-                    "Secret n/api: baseURL",
-                    "more than 1024 bytes as it is stored",
-                ],
+                &["Secret n/api: baseURL", "more than 1024 bytes as stored"],
             ),
             (
                 None,
@@ -187,19 +184,19 @@ mod tests {
                 None,
                 to(ONE),
                 &[OTHER],
-                &["Secret n/api: baseURL", "none of those", ONE, OTHER, local],
+                &["Secret n/api: baseURL", "may call only", ONE, OTHER, local],
             ),
             (
                 Some(ONE),
                 Declared::Nothing,
                 &[OTHER],
-                &["spec.baseURL", "none of those", local],
+                &["spec.baseURL", "may call only", local],
             ),
             (
                 Some(ONE),
                 to(ONE),
                 &[&format!("{ONE}/x")],
-                &["none of those"],
+                &["may call only"],
             ),
         ];
         for (spec, declared, allowed, words) in cases {

@@ -112,7 +112,7 @@ impl<W: PartialEq, V: Clone> Cached<W, V> {
             Some(former) if now.saturating_sub(former.at) < age => (former.at, former.value),
             former => match (read.await, former) {
                 (value, Some(former)) if is_unread(&value) => {
-                    tracing::debug!("what an account refers to could not be read again");
+                    tracing::debug!("cannot read again what an account refers to");
                     (former.at, former.value)
                 }
                 (value, _) => (now, value),

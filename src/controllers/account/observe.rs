@@ -365,7 +365,7 @@ fn connect(
         return (Ok(()), None);
     };
     let endpoint = candidate.ingredients.endpoint();
-    tracing::info!(account = %found.key, key = endpoint.credentials_hash, "another key is in use from here on");
+    tracing::info!(account = %found.key, credentials = endpoint.credentials_hash, "switched to a new key");
     memory.connected = Some(candidate.ingredients);
     memory.trials.clear(&ctx.accounts, found.key);
     if step == Step::Replaces {

@@ -98,7 +98,7 @@ async fn look<K: AccountObject>(ctx: &AccountContext<K>, lease: &str) -> Look {
         .split_once('/')
         .filter(|_| lease.chars().all(is_plain));
     let Some((namespace, name)) = name.filter(|(_, name)| !name.contains('/')) else {
-        return Look::Unreadable("it is no namespace/name".into());
+        return Look::Unreadable("it is not of the form namespace/name".into());
     };
     let leases: Api<Lease> = Api::namespaced(ctx.client.clone(), namespace);
     match bounded(leases.get_opt(name)).await {

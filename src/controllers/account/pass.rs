@@ -217,10 +217,10 @@ async fn settle<K: AccountObject>(
     };
     let why = act::explain(&failure);
     if matches!(failure.code(), Some(404 | 409)) {
-        tracing::debug!(account = %facts.key, why, "the account changed meanwhile");
+        tracing::debug!(account = %facts.key, why, "the account changed in the meantime");
         let _ = ctx.read(&**object).await;
     } else {
-        tracing::warn!(account = %facts.key, why, "a finalizer could not be written");
+        tracing::warn!(account = %facts.key, why, "cannot write a finalizer");
         if failure.code() == Some(403) {
             ctx.publish(&**object, report::forbidden(&why)).await;
         }
@@ -324,7 +324,7 @@ async fn forget<K: AccountObject>(
                 account = %key,
                 secret,
                 why = act::explain(&failure),
-                "the Secret of an account that is gone keeps its finalizer; trying again"
+                "cannot remove the finalizer of the Secret of a deleted account; retrying"
             );
             return Again::Backoff;
         }

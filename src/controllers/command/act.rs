@@ -56,7 +56,7 @@ pub(super) async fn act(
         (Effect::LetGo, ..) => (let_go(ctx, facts).await, Observation::Nothing),
         (Effect::Delete, ..) => (delete(ctx, facts).await, Observation::Nothing),
         (Effect::Send(_) | Effect::Look(_) | Effect::Search { .. }, ..) => {
-            failed("a call was due without a permit")
+            failed("Internal error; a call has no permit")
         }
     }
 }
@@ -77,7 +77,7 @@ async fn delete(ctx: &CommandContext, facts: &Facts) -> Ended {
     tracing::info!(
         namespace = subject.namespace(),
         name = subject.name(),
-        "a command that is over is deleted (spec.ttlSecondsAfterFinished)"
+        "deleting a finished command (spec.ttlSecondsAfterFinished)"
     );
     match ctx.delete(&subject.object).await {
         // Nothing holds it: it is gone.
@@ -146,7 +146,7 @@ async fn send(
         namespace = last.subject.namespace(),
         name = last.subject.name(),
         target = target.kind().as_str(),
-        machine = new.machine,
+        id = new.machine,
         action = new.action.as_str(),
         attempt = record.intent.attempt,
         "sending a command"
@@ -190,7 +190,7 @@ async fn look_at_machine(
     };
     let busy = |why: String| not_now(Reason::Queued, why);
     let Ok(id) = ServerId::parse(&new.machine) else {
-        return Err(failed("what is recorded is no UUID of a machine"));
+        return Err(failed("The recorded server UUID is not valid"));
     };
     let kept_back = match permit.read(&id).await {
         Ok(record) => {
@@ -204,17 +204,17 @@ async fn look_at_machine(
     }
     let commands = commands_of(permit, &id, new.pages).await?;
     if listed::is_done(&commands, &fresh.records()) {
-        let why = format!("the shutdown of machine {id} is done by now");
+        let why = format!("The shutdown of server {id} is done already");
         return Err(busy(why));
     }
     if let Some(other) = listed::running(&commands, &fresh.records(), clock::now().wall) {
         let other = other.id.as_str();
-        return Err(busy(format!("machine {id} runs another command, {other}")));
+        return Err(busy(format!("Server {id} runs another command ({other})")));
     }
     match listed::noted(&commands, clock::now().wall) {
         Some(noted) => Ok(noted),
         None => Err(busy(format!(
-            "machine {id} has had more commands within a minute than can be noted"
+            "Server {id} had too many commands in a minute; the record cannot hold them"
         ))),
     }
 }
@@ -226,7 +226,7 @@ async fn look_at_host(
     permit: &mut Permit,
 ) -> Result<ListedCommands, Outcome> {
     let Some(id) = host_id(&new.machine) else {
-        return Err(failed("what is recorded is no number of a host"));
+        return Err(failed("The recorded host number is not valid"));
     };
     let answer = permit.call(async |client| client.host(id).await);
     let host = answer.await.map_err(|error| not_done(&error))?;
@@ -277,13 +277,13 @@ fn not_its_machine(
         _ if !is_its => Some((
             Reason::TagsMissing,
             format!(
-                "machine {id} does not bear the tag of BareMetalServer {name} alone; put its tags right at the provider"
+                "Server {id} has the wrong order tags; BareMetalServer {name} must be its only owner. Correct the tags at the provider"
             ),
         )),
         ServerStatus::Delivered => None,
         other => Some((
             Reason::Queued,
-            format!("the provider says of machine {id}: {}", other.as_str()),
+            format!("Server {id} is {:?} at the provider", other.as_str()),
         )),
     }
 }
@@ -351,7 +351,7 @@ fn failed(why: &str) -> Outcome {
 }
 
 fn not_done(error: &Error) -> Outcome {
-    tracing::debug!(error = error.explain(), "a look at a command failed");
+    tracing::debug!(error = error.explain(), "cannot read a command");
     (
         Ended::Failed(Trouble::of_provider(error)),
         Observation::Nothing,
@@ -373,7 +373,7 @@ async fn look(facts: &Facts, permit: &mut Permit, record: &CommandRecord) -> Out
         .as_deref()
         .and_then(|id| CommandId::parse(id).ok());
     let Some((machine, id)) = ids.zip(id) else {
-        return failed("what is recorded is no UUID of a command");
+        return failed("The recorded command UUID is not valid");
     };
     let answer = permit.call(async |client| client.command(&machine, &id).await);
     match answer.await {
@@ -396,7 +396,7 @@ fn shown(record: &CommandRecord, word: String) -> CommandRecord {
 /// Whether a host runs, in the provider's word; none is an empty one.
 async fn power_of(permit: &mut Permit, record: &CommandRecord) -> Result<String, Outcome> {
     let Some(id) = host_id(&record.intent.server) else {
-        return Err(failed("what is recorded is no number of a host"));
+        return Err(failed("The recorded host number is not valid"));
     };
     let answer = permit.call(async |client| client.host(id).await);
     let host = answer.await.map_err(|error| not_done(&error))?;
@@ -424,7 +424,7 @@ async fn search(facts: &Facts, permit: &mut Permit, record: &CommandRecord, call
         return (Ended::Done, observation);
     }
     let Ok(machine) = ServerId::parse(&intent.server) else {
-        return failed("what is recorded is no UUID of a machine");
+        return failed("The recorded server UUID is not valid");
     };
     let commands = match commands_of(permit, &machine, calls).await {
         Ok(commands) => commands,

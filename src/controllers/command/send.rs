@@ -197,7 +197,7 @@ pub(super) fn answered(
             tracing::warn!(
                 attempt = record.intent.attempt,
                 command = command.id.as_str(),
-                "the answer to a command shows another one"
+                "the answer to a command shows another command"
             );
             return (Ended::Done, Observation::Sent(record, at));
         }
@@ -229,7 +229,7 @@ fn refused(record: CommandRecord, error: &Error, at: Duration) -> (Ended, Observ
     tracing::warn!(
         attempt = record.intent.attempt,
         error = error.explain(),
-        "a command was not taken, or its answer was lost"
+        "a command was refused, or its answer was lost"
     );
     let trouble = Ended::Failed(Trouble::of_provider(error));
     // A 409 among them: what it says of is another command, or this one.

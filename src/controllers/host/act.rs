@@ -40,7 +40,7 @@ pub(super) async fn act(
         (Effect::Power { name, action }, Some(account), _) => {
             switch(ctx, facts, account, name, *action).await
         }
-        _ => failed(Trouble::unexpected("a call without a permit")),
+        _ => failed(Trouble::unexpected("Internal error; a call has no permit")),
     }
 }
 
@@ -62,7 +62,7 @@ async fn switch(
     match create_command(ctx, kind, &*facts.subject.object, name, action).await {
         Ok(true) => (Ended::Done, Observation::Powered(name.to_owned())),
         Ok(false) => failed(Trouble::of_write(format!(
-            "spec.power: there is a ServerCommand {name} that is not of this object"
+            "ServerCommand {name} of spec.power belongs to another object"
         ))),
         Err(failure) => failed(Trouble::of_write(failure.explain())),
     }
@@ -88,7 +88,7 @@ pub(super) fn held(facts: &Facts, cause: Cause) -> Done {
 
 /// The same where the host is not as it was shown: in words.
 pub(super) fn busy(facts: &Facts, why: &str) -> Done {
-    let text = format!("{why}, so nothing is sent; retrying");
+    let text = format!("{why}; nothing is sent; retrying");
     held(facts, Cause::waits(Reason::ChecksFailed, text))
 }
 
@@ -110,7 +110,7 @@ pub(super) async fn reread(
     match live_account(ctx, fresh.subject.namespace(), &reference, account).await {
         Ok(Some(live)) => fresh.set_live(live),
         Ok(None) => {
-            let why = "the account that says what the object leaves open is not there";
+            let why = "The account of this object no longer exists";
             return Err(failed(Trouble::unexpected(why)));
         }
         Err(failure) => return Err(write_failed(failure.explain())),
@@ -143,7 +143,7 @@ pub(super) async fn reread_with_key(
 pub(super) async fn read_host(permit: &mut Permit, id: HostId) -> Result<Host, Done> {
     let answer = permit.call(async |client| client.host(id).await);
     answer.await.map_err(|error| {
-        tracing::debug!(error = error.explain(), "a host could not be read");
+        tracing::debug!(error = error.explain(), "cannot read a host");
         failed(Trouble::of_provider(&error))
     })
 }

@@ -136,7 +136,7 @@ async fn end_of_log(
         is_found = search.is_over_after(came);
     }
     Err(NoLog::TooLong(format!(
-        "its end is not found within {pages} pages"
+        "its end is not within {pages} pages"
     )))
 }
 

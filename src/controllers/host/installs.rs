@@ -80,7 +80,7 @@ pub(super) async fn install(
         Ok(log) => log.summary(),
         Err(NoLog::Longer) => return (Ended::Done, Observation::LongLog),
         Err(NoLog::Failed(why) | NoLog::TooLong(why)) => {
-            let why = format!("the log of host {id} cannot be read ({why})");
+            let why = format!("Cannot read the log of host {id}; {why}");
             return busy(&fresh, &why);
         }
     };
@@ -94,7 +94,7 @@ pub(super) async fn install(
         return stale();
     }
     if clock::now().since(since.mono) >= window {
-        let why = "the looks at the host right before took too long";
+        let why = "Checks of the host right before the request took too long";
         return failed(Trouble::unexpected(why));
     }
     let record = HostInstallRecord::open(intent);
@@ -105,7 +105,7 @@ pub(super) async fn install(
         Stage::Send => {}
         Stage::Closed(Closed::NotStarted) => return stale(),
         _ => {
-            let why = "that it is under way could not be noted in the object's status";
+            let why = "its record could not be written to status";
             return unsent(record, why);
         }
     }
@@ -115,11 +115,11 @@ pub(super) async fn install(
     let commands = commands.under_way_now(&host).await;
     let against = match reread_with_key(ctx, &fresh, account).await {
         _ if !matches!(commands, Ok(UnderWay::Nothing)) => {
-            Some("a ServerCommand may be under way, or they could not be read")
+            Some("a ServerCommand may be under way, or their list failed")
         }
-        Err(_) => Some("object, account or SSH key could not be read after it was noted"),
+        Err(_) => Some("object, account or SSH key could not be read after it was recorded"),
         Ok(last) if !install::may_send(&last, new, &record.intent) => {
-            Some("object, account or SSH key changed after it was noted")
+            Some("object, account or SSH key changed after it was recorded")
         }
         Ok(_) if !once::may_send(since, record.intent.send_by, clock::now(), window) => {
             Some("it was started too long ago")
@@ -127,7 +127,7 @@ pub(super) async fn install(
         Ok(_) if !account.stands_on(&permit, Some(&new.account.connection)) => {
             Some("the account has another key or URL since it was started")
         }
-        Ok(_) if !ctx.may_act() => Some("this operator does not act there any more"),
+        Ok(_) if !ctx.may_act() => Some("this operator is no longer the leader"),
         Ok(_) => None,
     };
     if let Some(why) = against {
@@ -150,7 +150,7 @@ pub(super) async fn install(
         tracing::warn!(
             attempt = record.intent.attempt,
             error = why,
-            "an installation was not taken, or its answer was lost"
+            "an installation was refused, or its answer was lost"
         );
         if let Ended::Failed(trouble) = &mut ended {
             trouble.message = why;
@@ -167,12 +167,12 @@ fn request(
     form: RequestForm,
 ) -> Result<HostInstall, Cause> {
     let person = |why: String| {
-        let text = format!("spec: {why}; correct it");
+        let text = format!("The request is invalid; {why}. Correct it in spec");
         Cause::needs_person(Reason::InvalidSpec, text)
     };
     let spec = &object.spec;
     let Some(install) = &spec.install else {
-        return Err(person("there is no install any more".to_owned()));
+        return Err(person("spec.install was removed".to_owned()));
     };
     let key = SshKeyId::parse(&new.key);
     let key = key.map_err(|_| person("the SSH key has no usable identifier".to_owned()))?;

@@ -28,7 +28,7 @@ pub(super) struct Texts {
 pub(super) async fn read(process: &Process, object: &DedicatedHost) -> Result<Texts, Cause> {
     let spec = &object.spec;
     if spec.install.is_none() {
-        let text = "spec.install: there is none any more; set it to install the host";
+        let text = "spec.install was removed; set it to install the host";
         return Err(Cause::needs_person(Reason::InvalidSpec, text));
     }
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
@@ -88,7 +88,7 @@ fn text(field: &str, value: Option<Result<Vec<u8>, ValueError>>) -> Result<Secre
         Some(Ok(bytes)) => match String::from_utf8(bytes) {
             Ok(text) => Ok(SecretText::referred_to(text)),
             Err(_) => Err(person(
-                "what it refers to is no text in UTF-8; put text there".to_owned(),
+                "the value it refers to is not UTF-8 text; put text there".to_owned(),
             )),
         },
         Some(Err(error)) if error.is_invalid() => Err(person(error.to_string())),
@@ -96,8 +96,6 @@ fn text(field: &str, value: Option<Result<Vec<u8>, ValueError>>) -> Result<Secre
             let text = format!("spec.{field}: {error}");
             Err(Cause::missing(Reason::ReferenceNotFound, text))
         }
-        None => Err(person(
-            "one of value and valueFrom is needed; set it".to_owned(),
-        )),
+        None => Err(person("set value or valueFrom".to_owned())),
     }
 }

@@ -137,7 +137,7 @@ fn too_much(meta: &ObjectMeta) -> Packed {
             ..meta.clone()
         },
         error: format!(
-            "metadata.finalizers has more than {MOST_FINALIZERS} bytes: remove what nobody waits for"
+            "metadata.finalizers has more than {MOST_FINALIZERS} bytes; remove unused ones"
         ),
     }))
 }

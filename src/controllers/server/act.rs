@@ -146,7 +146,7 @@ async fn act_there(
     };
     let Ok(id) = ServerId::parse(uuid) else {
         return Observation::Failed(Trouble::unexpected(
-            "what is recorded is no UUID of a machine",
+            "The recorded UUID of the server is not valid",
         ));
     };
     match effect {
@@ -190,7 +190,7 @@ async fn command(
     match create_command(ctx, kind, &*facts.object, name, action).await {
         Ok(true) => Observation::Commanded(name.to_owned()),
         Ok(false) => Observation::Failed(Trouble::of_write(format!(
-            "spec.power: there is a ServerCommand {name} that is not of this object"
+            "ServerCommand {name} of spec.power belongs to another object"
         ))),
         Err(failure) => Observation::Failed(Trouble::of_write(failure.explain())),
     }
@@ -199,7 +199,7 @@ async fn command(
 /// The permission is not the one of this effect: a defect, and nothing is done.
 fn wrong_permission() -> Observation {
     Observation::Failed(Trouble::unexpected(
-        "the permission was that of another effect",
+        "Internal error; the permission is of another effect",
     ))
 }
 
@@ -210,7 +210,7 @@ pub(super) fn written(written: Written<BareMetalServer>) -> Observation {
         Written::Unknown(failure) => {
             tracing::warn!(
                 error = &failure as &dyn std::error::Error,
-                "a write to a server object failed"
+                "cannot write to a server object"
             );
             answers::of_write(Reply::Unknown, || failure.explain())
         }
@@ -251,7 +251,7 @@ async fn read(permit: &mut Permit, id: &ServerId) -> Observation {
     let at = clock::now().mono;
     let answer = permit.read(id).await;
     if let Err(error) = &answer {
-        tracing::debug!(error = error.explain(), "a machine could not be read");
+        tracing::debug!(error = error.explain(), "cannot read a server");
     }
     answers::of_read(id.as_str(), &answer, at)
 }
@@ -273,7 +273,7 @@ async fn retain(
         Ok(_) if is_late(facts) => too_late(),
         Ok(record) if !fence::may_retain(&fresh, &record) => not_shown(),
         Ok(record) => change_tag(facts, &mut permit, record, RETAINED_TAG, true).await,
-        Err(error) => refused(&error, "a machine could not be read"),
+        Err(error) => refused(&error, "cannot read a server"),
     }
 }
 
@@ -290,7 +290,7 @@ async fn retag(
         // A tag that comes late meets another world, and may meet an object that is gone.
         Ok(_) if is_late(facts) => too_late(),
         Ok(record) => change_tag(facts, permit, record, tag, adds).await,
-        Err(error) => refused(&error, "a machine could not be read"),
+        Err(error) => refused(&error, "cannot read a server"),
     }
 }
 
@@ -328,10 +328,10 @@ pub(super) async fn change_tag(
             }
         }
         Err(error) => tracing::warn!(
-            machine = id.as_str(),
+            uuid = id.as_str(),
             tag,
             error = error.explain(),
-            "a tag could not be changed"
+            "cannot change a tag"
         ),
     }
     answers::of_tag(id.as_str(), tag, adds, Some(&answer))
@@ -346,14 +346,14 @@ pub(super) fn is_late(facts: &Facts) -> bool {
 /// What was decided is too old to be carried out; the next pass decides again.
 pub(super) fn too_late() -> Observation {
     Observation::Failed(Trouble::unexpected(
-        "too much time passed between the decision and the change, so it was not made",
+        "Not sent; too much time passed between the decision and the request",
     ))
 }
 
 /// The read before a change did not show what the change rests on.
 pub(super) fn not_shown() -> Observation {
     Observation::Failed(Trouble::unexpected(
-        "a read of the machine right before did not show what the change rests on",
+        "Not sent; the server record read right before does not allow it",
     ))
 }
 
@@ -422,7 +422,7 @@ async fn release(
             delete(ctx, &begun, permit, &record).await
         }
         Ok(_) => not_shown(),
-        Err(error) => refused(&error, "a machine could not be read"),
+        Err(error) => refused(&error, "cannot read a server"),
     }
 }
 
@@ -463,7 +463,7 @@ pub(super) async fn with_live_account(
             Ok(fresh)
         }
         Ok(None) => Err(Observation::Failed(Trouble::unexpected(
-            "the account that says what the object leaves open is not there",
+            "The account of this object no longer exists",
         ))),
         Err(failure) => Err(Observation::Failed(Trouble::of_write(failure.explain()))),
     }
@@ -522,9 +522,9 @@ async fn delete(
     permit.learn_release(&record.id, &answer);
     if let Err(error) = &answer {
         tracing::info!(
-            machine = record.id.as_str(),
+            uuid = record.id.as_str(),
             error = error.explain(),
-            "the provider did not take a release"
+            "the provider did not accept a release"
         );
     }
     answers::of_release(&answer, record, clock::now().mono)

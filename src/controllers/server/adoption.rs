@@ -65,7 +65,7 @@ async fn read(permit: &mut Permit, id: &ServerId) -> Result<Server, Observation>
 
 fn being_released() -> Observation {
     Observation::Failed(Trouble::unexpected(
-        "the server that is to be adopted is being released",
+        "The server to be adopted is being released",
     ))
 }
 

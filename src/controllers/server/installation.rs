@@ -32,9 +32,9 @@ const LONGEST_PARAM: usize = 2048;
 enum TextError {
     #[error(transparent)]
     Value(#[from] ValueError),
-    #[error("{place} is no text in UTF-8; put text there, base64 for other data")]
+    #[error("{place} is not UTF-8 text. Put text there, base64 for other data")]
     NotText { place: String },
-    #[error("one of value and valueFrom must be set")]
+    #[error("set value or valueFrom")]
     Nothing,
 }
 

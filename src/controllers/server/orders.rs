@@ -41,7 +41,7 @@ pub async fn order(
         Ok(fresh) if is_planned(&permit, account, planned) => fresh,
         Ok(_) => {
             return Observation::Failed(Trouble::unexpected(
-                "the account has another key or URL since the order was permitted",
+                "The account has another key or URL since the order was permitted",
             ));
         }
         Err(observation) => return observation,
@@ -69,7 +69,7 @@ pub async fn order(
     ) {
         (false, _, _) => Some("it was started too long ago"),
         (_, false, _) => {
-            Some("an SSH key that it names was replaced or deleted meanwhile, or could not be read")
+            Some("an SSH key of spec.sshKeys was replaced or deleted, or could not be read")
         }
         (_, _, false) => Some("the account has another key or URL since it was started"),
         (true, true, true) => None,
@@ -125,7 +125,7 @@ async fn read_again(
     match fence::may_start(&fresh, planned) {
         true => Ok(fresh),
         false => Err(Observation::Failed(Trouble::unexpected(
-            "the order is not due any more on what was read right before it",
+            "The order is not due by what was read right before it",
         ))),
     }
 }
@@ -162,7 +162,7 @@ async fn write_record(
         // This write was not done, and it will not be for as long as nobody may write it.
         Some(Written::Unknown(failure)) if failure.is_refusal() => {
             let why = format!(
-                "that an order is under way cannot be recorded in the object's status, so none is sent: {}",
+                "Cannot record the order in status, so it is not sent; {}",
                 failure.explain()
             );
             return Err(Observation::Failed(Trouble::of_write(why)));

@@ -70,7 +70,7 @@ pub(super) async fn check_deleted(
                 namespace = facts.namespace(),
                 name = facts.name(),
                 error = trouble.message,
-                "a deleted output is not freed"
+                "cannot remove the finalizer of a deleted output"
             ),
             Err(observation) => return observation,
         }

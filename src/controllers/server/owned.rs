@@ -232,7 +232,7 @@ impl Owned<'_> {
             OutputPlace::ConfigMap => self.free_named::<ConfigMap>(name, which).await,
             OutputPlace::Secret => self.free_named::<Secret>(name, which).await,
         };
-        let what = || format!("{kind} {name}: its finalizer cannot be removed");
+        let what = || format!("Cannot remove the finalizer of {kind} {name}");
         freed.map_err(|undone| undone.observed(&what()))
     }
 

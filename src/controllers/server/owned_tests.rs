@@ -204,7 +204,7 @@ async fn a_name_that_cannot_be_judged_is_not_called_taken() {
     let mut ending = server();
     ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     let (end, last) = found([no(404, "gone"), Answer::Says(200, ending), no(500, "no")]).await;
-    assert_eq!(trouble(&end), "the object changed in between");
+    assert_eq!(trouble(&end), "The object changed in the meantime");
     assert_eq!(last, KIND);
     // What its server left is not in the way.
     let gone = [no(404, "gone")].into_iter().chain(reread());

@@ -212,10 +212,7 @@ async fn say(ctx: &ServerContext, facts: &Facts, decision: &Decision, again: Aga
         Reported::Stands | Reported::Written => again,
         Reported::Stale => Again::AtOnce,
         Reported::Later(rest) if ctx.is_ending() => {
-            tracing::debug!(
-                ?rest,
-                "a status is written once more before the process ends"
-            );
+            tracing::debug!(?rest, "updating a status before the process ends");
             Again::Backoff
         }
         Reported::Later(rest) => again.within(rest),

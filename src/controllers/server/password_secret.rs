@@ -31,7 +31,7 @@ const UUID: &str = "uuid";
 const HOSTNAME: &str = "hostname";
 /// What the API server's clock is asked with; it is never kept.
 const CLOCK_ANNOTATION: &str = "flexmetal.dev/clock";
-const KEPT_BY_OTHERS: &str = "it is being deleted, and a finalizer keeps it";
+const KEPT_BY_OTHERS: &str = "it is being deleted, but has another finalizer";
 
 /// A name that a password may be written to: nobody has it, or it is a Secret of the server's, as it was then. Another
 /// process may have written a newer password since, so nothing else than that version is replaced.
@@ -114,7 +114,7 @@ pub(super) async fn find(
             Err(PasswordEnd::Stored(name.to_owned(), newest(&found)))
         }
         Some(found) if found.immutable == Some(true) => {
-            Err(trouble(name, "it is immutable: delete it"))
+            Err(trouble(name, "it is immutable; delete it"))
         }
         found => Ok(Free {
             is_there: found.is_some(),
@@ -136,7 +136,7 @@ pub(super) async fn delete(owned: &Owned<'_>, name: &str, of: &Installed, at: i6
         Err(failure) => return unanswered(name, &failure),
     };
     if !owned.is_our_secret(&found) {
-        return trouble(name, "it is not this object's any more: delete it");
+        return trouble(name, "it is no longer this object's; delete it");
     }
     if is_deleted(&found) {
         return finish_deletion(owned, name, found).await;
@@ -144,11 +144,11 @@ pub(super) async fn delete(owned: &Owned<'_>, name: &str, of: &Installed, at: i6
     match clock_of_api_server(&api, name, found.clone()).await {
         Ok(Some(now)) if now >= at => {}
         Ok(Some(_)) => {
-            let why = "by the API server's clock spec.rootPassword.ttl is not over yet";
+            let why = "spec.rootPassword.ttl is not over by the clock of the API server";
             return trouble(name, why);
         }
         Ok(None) => {
-            let why = "its metadata.managedFields do not show the API server's clock: delete it";
+            let why = "its metadata.managedFields do not show the API server's clock; delete it";
             return trouble(name, why);
         }
         Err(failure) => return unanswered(name, &failure),
@@ -233,14 +233,14 @@ fn not_done(name: &str, undone: Undone) -> PasswordEnd {
 pub(super) fn not_now(observation: Option<Observation>) -> PasswordEnd {
     let why = match observation {
         Some(Observation::Failed(trouble)) => trouble.message,
-        _ => "the object changed in between".to_owned(),
+        _ => "The object changed in the meantime".to_owned(),
     };
     PasswordEnd::Failed(PasswordFailure::Trouble(why))
 }
 
 fn unanswered(name: &str, failure: &Failure) -> PasswordEnd {
     let why = match failure.code() {
-        Some(404 | 409) => "it changed in between".to_owned(),
+        Some(404 | 409) => "it changed in the meantime".to_owned(),
         Some(code) => format!("the API server answers {code}"),
         None => "the API server does not answer".to_owned(),
     };

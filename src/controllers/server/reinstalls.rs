@@ -72,7 +72,7 @@ pub(super) async fn reinstall(
         return Observation::Stale;
     }
     if clock::now().since(since.mono) >= window {
-        let why = "the looks at the machine right before took too long";
+        let why = "Checks of the server right before the request took too long";
         return Observation::Failed(Trouble::unexpected(why));
     }
     let intent = attempt::intent(&fresh, new, nonce(), (since, window), listed);
@@ -81,7 +81,7 @@ pub(super) async fn reinstall(
         Stage::Send => {}
         Stage::Closed(Closed::NotStarted) => return Observation::Stale,
         _ => {
-            let why = "that it is under way could not be noted in the object's status";
+            let why = "its record could not be written to status";
             return sent(attempt::unsent(attempt.record, why));
         }
     }
@@ -93,16 +93,16 @@ pub(super) async fn reinstall(
     let lineage = &new.account.lineage;
     let keys_stand = ssh_keys::stand(ctx, &fresh.object, lineage, (keys, &new.key_uids)).await;
     let against = match (commands, last) {
-        (Err(_), _) => Some("a ServerCommand may be under way, or they could not be read"),
-        (_, Err(_)) => Some("the object could not be read after it was noted"),
+        (Err(_), _) => Some("a ServerCommand may be under way, or their list failed"),
+        (_, Err(_)) => Some("the object could not be read after it was recorded"),
         (_, Ok(last)) if !reinstall::may_send(&last, new, &record.intent) => {
-            Some("the object changed after it was noted")
+            Some("the object changed after it was recorded")
         }
         _ if !once::may_send(since, record.intent.send_by, clock::now(), window) => {
             Some("it was started too long ago")
         }
         _ if !keys_stand => {
-            Some("an SSH key that it names was replaced or deleted meanwhile, or could not be read")
+            Some("an SSH key of spec.sshKeys was replaced or deleted, or could not be read")
         }
         _ if !account.stands_on(&permit, Some(&new.account.connection)) => {
             Some("the account has another key or URL since it was started")
@@ -116,7 +116,7 @@ pub(super) async fn reinstall(
     tracing::info!(
         namespace = fresh.namespace(),
         name = fresh.name(),
-        machine = id.as_str(),
+        uuid = id.as_str(),
         revision = new.revision,
         attempt = record.intent.attempt,
         "sending a re-installation"
@@ -127,7 +127,7 @@ pub(super) async fn reinstall(
         tracing::warn!(
             attempt = record.intent.attempt,
             error = error.explain(),
-            "a re-installation was not taken, or its answer was lost"
+            "a re-installation was refused, or its answer was lost"
         );
     }
     sent(attempt::answered(record, &answer))
@@ -159,7 +159,7 @@ async fn look_before(
                 return Ok(Before::Busy(why));
             }
         }
-        Err(error) => return Err(act::refused(&error, "a machine could not be read")),
+        Err(error) => return Err(act::refused(&error, "cannot read a server")),
     }
     let commands = list(permit, id, new.pages).await?;
     Ok(attempt::before(known, &commands, clock::now().wall))
@@ -260,7 +260,7 @@ pub(super) async fn look(
             let answer = permit.call(async |client| client.command(id, &command).await);
             match answer.await {
                 Ok(command) => attempt::looked(record, &command, at),
-                Err(error) => return act::refused(&error, "a look at a re-installation failed"),
+                Err(error) => return act::refused(&error, "cannot read a re-installation"),
             }
         }
         None => match list(permit, id, pages).await {
@@ -273,7 +273,7 @@ pub(super) async fn look(
         && state_of(record.state.as_deref()).is_over()
         && let Err(error) = permit.read(id).await
     {
-        return act::refused(&error, "a machine could not be read");
+        return act::refused(&error, "cannot read a server");
     }
     installs(found)
 }

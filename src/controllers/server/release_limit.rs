@@ -53,7 +53,7 @@ pub(super) async fn count(
         Ok(false) => Err(Observation::Failed(Trouble {
             reason: Reason::ReleaseLimited,
             message:
-                "the release limit of the account holds the release; the account says how to go on"
+                "The release limit of the account is reached. See status.pendingAcknowledgements of the account"
                     .into(),
         })),
         // Somebody wrote the account in between.

@@ -30,9 +30,8 @@ pub async fn report(ctx: &ServerContext, facts: &Facts, decision: &Decision) -> 
 /// Tells people what no condition shows: the release of the machine is on record, whatever is written on the object from
 /// now on.
 pub async fn release_started(ctx: &ServerContext, facts: &Facts, uuid: &str) {
-    let note = format!(
-        "the release of machine {uuid} has started; deletionPolicy: Retain comes too late from now on"
-    );
+    let note =
+        format!("Started to release server {uuid}; deletionPolicy Retain has no effect any more");
     tell(ctx, facts, Step::ReleaseStarted, uuid, note).await;
 }
 
@@ -41,7 +40,7 @@ pub async fn expired(ctx: &ServerContext, facts: &Facts, at: i64) {
     let status = facts.status();
     let uuid = status.uuid.as_deref().unwrap_or_default();
     let note = format!(
-        "spec.expiresAt was {}, so this object deleted itself; its machine goes the way of any deletion",
+        "Deleted this object (spec.expiresAt {}); its server follows the deletion policy",
         expiry::moment(at)
     );
     tell(ctx, facts, Step::Expired, uuid, note).await;
@@ -61,12 +60,12 @@ pub async fn ended(ctx: &ServerContext, facts: &Facts) {
     };
     match status {
         ServerStatus::Released => {
-            let note = format!("machine {uuid} is released");
+            let note = format!("Released server {uuid}");
             tell(ctx, facts, Step::Released, uuid, note).await;
         }
         ServerStatus::Failed if !facts.policies().retain() => {
             let note = format!(
-                "machine {uuid} failed, and the provider did not take its release; nothing more is sent, so look for it there"
+                "Failed server {uuid} is not released; the provider refuses it, and nothing more is sent. Release it at the provider"
             );
             tell(ctx, facts, Step::NotReleased, uuid, note).await;
         }

@@ -67,7 +67,7 @@ pub(super) async fn fetch(
             name = facts.name(),
             uuid = of.machine,
             secret,
-            "stored the root password of a machine"
+            "stored the root password of a server"
         );
     }
     noted(of, end)
@@ -106,15 +106,14 @@ async fn ask(
 ) -> Result<(Server, SecretText), PasswordFailure> {
     let trouble = |why: String| PasswordFailure::Trouble(why);
     let id = ServerId::parse(&of.machine)
-        .map_err(|_| trouble("what is recorded is no UUID of a machine".into()))?;
+        .map_err(|_| trouble("The recorded server UUID is not valid".into()))?;
     let record = permit
         .read(&id)
         .await
         .map_err(|error| trouble(Trouble::of_provider(&error).message))?;
     if !fence::may_read_password(fresh, &record) {
         return Err(trouble(
-            "a read of the machine right before did not show it delivered and this server's alone"
-                .into(),
+            "The server is not delivered, is retained, lacks the order tag of this object, or has that of another".into(),
         ));
     }
     let answer = permit

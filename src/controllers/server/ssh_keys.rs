@@ -26,14 +26,14 @@ enum KeyError {
     Value(#[from] ValueError),
     #[error("{why}")]
     NoPublicKey { field: &'static str, why: NoKey },
-    #[error("SshKey {name} does not exist in this namespace; create it")]
+    #[error("SshKey {name} does not exist in this namespace. Create it")]
     NoKey { name: String },
-    #[error("SshKey {name} is being deleted; name another one, or make it again when it is gone")]
+    #[error("SshKey {name} is being deleted. Name another one, or create it again when it is gone")]
     Ending { name: String },
-    #[error("SshKey {name} is not stored yet, {why}; the order follows when it is")]
+    #[error("SshKey {name} is not stored yet; {why}; the order follows when it is")]
     NotStored { name: String, why: String },
     #[error(
-        "SshKey {name} is stored in {} {}, and this server belongs to {} {}; name a key of the same account",
+        "SshKey {name} is of another account; it is stored in {} {}, and this server belongs to {} {}. Name a key of the same account",
         .there.kind.as_str(), .there.name, .here.kind.as_str(), .here.name
     )]
     OtherAccount {
@@ -41,7 +41,7 @@ enum KeyError {
         there: PinnedAccount,
         here: PinnedAccount,
     },
-    #[error("one of sshKeyRef, publicKey, uuid, secretKeyRef, configMapKeyRef must be set")]
+    #[error("set one of sshKeyRef, publicKey, uuid, secretKeyRef, configMapKeyRef")]
     Nothing,
 }
 
@@ -178,8 +178,8 @@ fn found(keys: &StoredKeys, namespace: &str, name: &str, lineage: Option<&str>) 
     match keys.find(namespace, name) {
         Found::Ready(stored) if lineage != Some(stored.lineage.as_str()) => {
             let why = match lineage {
-                Some(_) => "the account's key and URL lead to another account than before",
-                None => "it is not known yet where the account's key and URL lead",
+                Some(_) => "key and URL of the account now lead to another account",
+                None => "the account behind key and URL is not known yet",
             };
             Found::NotReady(why.to_owned())
         }
@@ -195,7 +195,7 @@ fn stored(name: &str, found: Found, server: &BareMetalServer) -> Result<ServerKe
         why: why.to_owned(),
     };
     match found {
-        Found::NotKnown => Err(not_stored(name, "it was not listed yet")),
+        Found::NotKnown => Err(not_stored(name, "it is not listed yet")),
         Found::NotReady(why) => Err(not_stored(name, &why)),
         Found::Missing => Err(KeyError::NoKey { name }),
         Found::Ending => Err(KeyError::Ending { name }),
@@ -310,8 +310,8 @@ mod tests {
 
         for (found, reason, word) in [
             (Found::NotKnown, Reason::ReferenceNotReady, "not listed yet"),
-            (Found::Ending, Reason::ReferenceNotFound, "name another one"),
-            (Found::Missing, Reason::ReferenceNotFound, "create it"),
+            (Found::Ending, Reason::ReferenceNotFound, "Name another one"),
+            (Found::Missing, Reason::ReferenceNotFound, "Create it"),
             (
                 Found::NotReady("InvalidSpec".into()),
                 Reason::ReferenceNotReady,
@@ -414,11 +414,14 @@ mod tests {
         assert_eq!(named(&keys, &web, Some("l1")), vec![shown.clone()]);
         // The account's name leads elsewhere by now: the identifier means nothing there.
         assert!(!shows(&shown, "l2", "u1", "uid-1"));
-        for lineage in [Some("l2"), None] {
+        for (lineage, told) in [
+            (Some("l2"), "lead to another account"),
+            (None, "not known yet"),
+        ] {
             let [Found::NotReady(why)] = &named(&keys, &web, lineage)[..] else {
                 panic!("it is taken for stored");
             };
-            assert!(why.contains("lead"), "{why}");
+            assert!(why.contains(told), "{why}");
         }
     }
 }

@@ -107,7 +107,7 @@ fn ask_to_order(facts: &Facts, account: Option<&Account>) -> Asked {
 fn vanished() -> Asked {
     let trouble = Trouble {
         reason: Reason::AccountNotFound,
-        message: "spec.accountRef: the account is not there any more".into(),
+        message: "The account of spec.accountRef no longer exists".into(),
     };
     Asked::Refused(Observation::Failed(trouble))
 }

@@ -32,7 +32,7 @@ pub(super) async fn act(
         ),
         (Effect::LetGo, _) => (ctx.let_go(&facts.subject).await, Observation::Nothing),
         (Effect::Store(_) | Effect::Delete { .. }, None) => {
-            failed("a call was due without a permit")
+            failed("Internal error; a call has no permit")
         }
     }
 }
@@ -87,7 +87,7 @@ async fn store(
             Observation::Stored(Stored::of(&key, &new.line, at)),
         ),
         Err(error) => {
-            tracing::warn!(error = error.explain(), "a key could not be stored");
+            tracing::warn!(error = error.explain(), "cannot store a key");
             let trouble = Ended::Failed(Trouble::of_provider(&error));
             match &error {
                 error if error.may_have_taken_effect() => (trouble, Observation::Unknown(at)),
@@ -113,7 +113,7 @@ async fn delete(
     mut permit: Permit,
 ) -> (Ended, Observation) {
     let Ok(id) = SshKeyId::parse(uuid) else {
-        return failed("what is recorded is no UUID of a key");
+        return failed("The recorded key UUID is not valid");
     };
     let object = match ctx.read(&facts.subject.object).await {
         Ok(Some(object)) => object,
@@ -136,7 +136,7 @@ async fn delete(
     let _calling = ctx.objects.call_provider();
     match permit.call(async |client| client.ssh_key(&id).await).await {
         Ok(key) if is_named_by(&key.name, &facts.subject.mark()) => {}
-        Ok(_) => return failed("a read of the key right before did not show it as this object's"),
+        Ok(_) => return failed("The key is not this object's by the record read right before"),
         Err(Error::NotFound(_)) => {
             leaving.send();
             return (Ended::Done, gone(uuid));
@@ -163,7 +163,7 @@ async fn delete(
     match answer.await {
         Ok(()) | Err(Error::NotFound(_)) => (Ended::Done, gone(uuid)),
         Err(error) => {
-            tracing::warn!(error = error.explain(), "a stored key could not be deleted");
+            tracing::warn!(error = error.explain(), "cannot delete a stored key");
             let observation = match error.may_have_taken_effect() {
                 true => Observation::NotKnownDeleted(clock::now().mono),
                 false => Observation::Nothing,

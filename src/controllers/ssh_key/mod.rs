@@ -151,7 +151,7 @@ fn found(object: &SshKey) -> Found {
         said.find(|c| c.type_ == Type::Ready.as_str() && c.status != "True")
     });
     Found::NotReady(match said {
-        Some(said) => format!("its own reason is {}", said.reason),
+        Some(said) => format!("its reason is {}", said.reason),
         None => "it is new or was just changed".to_owned(),
     })
 }

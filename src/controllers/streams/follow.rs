@@ -138,7 +138,7 @@ where
             kind = %K::kind(&()),
             error = broken as &dyn std::error::Error,
             ?pause,
-            "a watch failed and starts again after a pause"
+            "a watch failed; restarting with backoff"
         );
     }
 

@@ -33,7 +33,7 @@ pub(super) async fn act(
         (Effect::Delete { tag, .. }, Some(permit)) => change(ctx, facts, effect, permit, tag).await,
         (Effect::Make { .. } | Effect::Rename { .. } | Effect::Delete { .. }, None) => {
             Observation::Wrote(Ended::Failed(Trouble::unexpected(
-                "a call without a permit",
+                "Internal error; a call has no permit",
             )))
         }
     }
@@ -54,7 +54,7 @@ async fn hold(ctx: &TagContext, facts: &Facts, note: Option<&TagNote>) -> Observ
 }
 
 async fn make(mut permit: Permit, tag: &str) -> Observation {
-    tracing::debug!(tag, "making a tag");
+    tracing::debug!(tag, "creating a tag");
     let answer = permit.call(async |client| client.create_tag(tag).await);
     let answer = answer.await;
     answered(answer.map(drop), tag, Some(tag), None)
@@ -147,7 +147,7 @@ fn answered(
         }
         (Err(error), _) => error,
     };
-    tracing::debug!(error = error.explain(), "a tag could not be changed");
+    tracing::debug!(error = error.explain(), "cannot change a tag");
     let is_open = error.may_have_taken_effect();
     match (&error, made) {
         (Error::NotFound(_), _) => Observation::Differs { at },

@@ -55,7 +55,7 @@ pub(super) async fn act(
             return work(ctx, facts, own, permit).await;
         }
         (Effect::Work { .. }, None) => {
-            Ended::Failed(Trouble::unexpected("a call without a permit"))
+            Ended::Failed(Trouble::unexpected("Internal error; a call has no permit"))
         }
     };
     (own, ended)
@@ -108,7 +108,7 @@ async fn work(
     let (known, ended) = match &answer {
         Ok(()) => (Answer::Done, Ended::Done),
         Err(error) => {
-            tracing::debug!(error = error.explain(), "a whitelist could not be changed");
+            tracing::debug!(error = error.explain(), "cannot change a whitelist");
             let known = match error.may_have_taken_effect() {
                 true => Answer::Unknown,
                 false => Answer::NotDone,
@@ -170,7 +170,7 @@ fn unread(facts: &Facts, mut own: Own, gap: &Gap, began: Duration) -> (Own, Ende
         // All calls of the permit are made.
         Gap::Failed(Error::NotSent(NotSent::Build(_))) => {
             own.more = own.more * 2 + 200;
-            Ended::Failed(Trouble::unexpected("the list is longer than it was"))
+            Ended::Failed(Trouble::unexpected("The whitelist is longer than before"))
         }
         Gap::Failed(error) => Ended::Failed(Trouble::of_provider(error)),
         gap => Ended::Failed(Trouble::unexpected(&gap.to_string())),

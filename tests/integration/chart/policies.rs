@@ -384,7 +384,7 @@ async fn nobody_of_a_namespace_writes_or_wipes_a_status() {
     let tenant = in_force.tenant().await;
     // Rights are not in the way of any kind: the policy alone is.
     tenant.may_write_cluster_accounts().await;
-    let words = "only the operator writes a status";
+    let words = "Only the operator writes a status";
     for definition in crds::definitions() {
         let resource = definition["spec"]["names"]["plural"].as_str().unwrap();
         let mut made = object(resource);

@@ -82,6 +82,7 @@ fn every_field_has_a_description() {
                 path,
                 crd["metadata"]["name"]
             );
+            assert!(!text.contains('\n'), "a line break in {path}: {text}");
         });
     }
     assert!(fields > 80, "only {fields} fields were seen");

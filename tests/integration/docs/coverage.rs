@@ -43,7 +43,7 @@ fn operations() -> BTreeMap<String, String> {
 
 /// The rows of the page by operation.
 fn rows() -> BTreeMap<String, Row> {
-    let page = read("docs/coverage.md");
+    let page = read("docs/contributing/coverage.md");
     let mut rows = BTreeMap::new();
     for line in page.lines().filter(|line| line.contains("/v3/")) {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
@@ -116,7 +116,10 @@ fn an_operation_is_called_where_its_row_says_and_nowhere_else() {
             ));
         }
     }
-    assert!(wrong.is_empty(), "docs/coverage.md: {wrong:#?}");
+    assert!(
+        wrong.is_empty(),
+        "docs/contributing/coverage.md: {wrong:#?}"
+    );
 }
 
 #[test]

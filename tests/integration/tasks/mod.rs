@@ -26,8 +26,7 @@ const PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/tasks");
 /// Where the transcripts are.
 const TRANSCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/integration/tasks");
 /// What each page says first.
-const WHERE: &str =
-    "For the shell in which you ran `. .demo/env` ([start](README.md)), and for no other.";
+const WHERE: &str = "Run this only in the demo shell ([start](README.md)).";
 /// One page takes this long at most. Each wait in it has a limit of its own.
 const PAGE_WITHIN: Duration = Duration::from_secs(300);
 /// A key that nobody has: what the reader's `~/.ssh/id_ed25519.pub` is on this machine.

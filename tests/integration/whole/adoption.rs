@@ -171,7 +171,11 @@ async fn of_two_that_name_one_machine_one_has_it_and_the_other_follows() {
     })
     .await;
     let second = if first == "one" { "two" } else { "one" };
-    let words = [&uuid, "another object's, too", "deletionPolicy Retain"];
+    let words = [
+        &uuid,
+        "belongs to another object",
+        "deletionPolicy to Retain",
+    ];
     stuck(&world, second, "OwnershipConflict", &words).await;
     let owner = owner_of(&world.client, &world.cluster_id, &world.namespace, &first).await;
     let own = owner.as_str();
@@ -256,7 +260,7 @@ async fn what_cannot_be_taken_on_is_said_and_nothing_is_sent() {
         &world,
         "unseen",
         "OwnershipConflict",
-        &[&unseen, "by its record or its order tag"],
+        &[&unseen, "belongs to another object"],
     )
     .await;
     stuck(
@@ -292,7 +296,7 @@ async fn what_cannot_be_taken_on_is_said_and_nothing_is_sent() {
         .merge("nowhere", &json!({"spec": {"externalID": right}}))
         .await;
     world.wait_ready("nowhere", SOON).await;
-    let words = "externalID cannot change";
+    let words = "externalID may not change";
     refused(&world, &naming("nowhere", nobody), words).await;
     let without = with(
         "nowhere",
@@ -370,7 +374,7 @@ async fn what_is_only_looked_at_is_shown_as_it_is_and_never_touched() {
     world.merge("owner", &json!({"spec": policy})).await;
     world.delete("owner").await;
     let words = [
-        "nothing is released",
+        "stays and is billed",
         &owned,
         "spec.managementPolicy to Full",
     ];

@@ -133,7 +133,13 @@ async fn a_machine_that_goes_back_and_forth_between_states_is_shown_as_it_is_and
                 &json!({"status": "delivered", "ipAddresses": []}),
             )
             .await;
-        held_for(&world, "one", "Provisioning", &[uuid(one), "no address"]).await;
+        held_for(
+            &world,
+            "one",
+            "Provisioning",
+            &[uuid(one), "without an address"],
+        )
+        .await;
         let back = json!({"ipAddresses": ["192.0.2.7"]});
         world.simulator.alter(uuid(one), &back).await;
         world.wait_ready("one", SOON).await;

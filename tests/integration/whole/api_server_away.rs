@@ -12,7 +12,7 @@ const ROTTERDAM: &str = "EU: Rotterdam";
 /// A type without stock at first: its server waits, and would be ordered at any moment.
 const SCARCE: &str = "bm8.std.32";
 /// What the log says when the lease has lapsed.
-const STANDS_BY: &str = "standing by";
+const STANDS_BY: &str = "standby";
 
 #[tokio::test]
 async fn an_answer_to_an_order_is_kept_while_the_api_server_is_away_and_nothing_else_is_ordered() {

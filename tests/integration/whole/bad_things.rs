@@ -34,19 +34,19 @@ async fn what_cannot_be_says_which_field_and_its_neighbours_go_on() {
             "ServerTag",
             tag("refused", &json!({})),
             "RequestRefused",
-            &["refused", "not this one", "again every 5m"],
+            &["refused", "not this one", "retrying every 5m"],
         ),
         (
             "ServerTag",
             tag("homeless", &nowhere),
             "AccountNotFound",
-            &["spec.accountRef", "nowhere", "create it"],
+            &["spec.accountRef", "nowhere", "Create it"],
         ),
         (
             "SshKey",
             ssh_key("cut", &json!({"publicKey": &public_key('A')[..60]})),
             "InvalidSpec",
-            &["spec.publicKey: ", "cut short", "create it again"],
+            &["spec.publicKey ", "cut short", "create it again"],
         ),
         (
             "SshKey",
@@ -55,7 +55,7 @@ async fn what_cannot_be_says_which_field_and_its_neighbours_go_on() {
                 &json!({"publicKey": public_key('A').replace("ed25519", "rsa")}),
             ),
             "InvalidSpec",
-            &["spec.publicKey: ", "another algorithm"],
+            &["spec.publicKey ", "another algorithm"],
         ),
         // Of a key that is another account's the provider says the same as of none.
         (
@@ -86,7 +86,7 @@ async fn what_cannot_be_says_which_field_and_its_neighbours_go_on() {
             "IpWhitelist",
             list("homeless", nowhere.clone()),
             "AccountNotFound",
-            &["spec.accountRef", "nowhere", "create it"],
+            &["spec.accountRef", "nowhere", "Create it"],
         ),
     ];
     // Another key of the same account, for the list that would lock the operator out of it.

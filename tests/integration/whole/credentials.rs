@@ -81,7 +81,7 @@ async fn an_object_moves_on_by_itself_when_the_key_is_repaired() {
         &world,
         "one",
         "KeyRejected",
-        &["put a valid key into its Secret"],
+        &["Put a valid key into its Secret"],
     )
     .await;
     account_says(&world, "default", "KeyAccepted", "False", "KeyRejected").await;
@@ -111,7 +111,7 @@ async fn a_rejected_key_changes_no_object_that_is_ready() {
         &world,
         "two",
         "KeyRejected",
-        &["put a valid key into its Secret"],
+        &["Put a valid key into its Secret"],
     )
     .await;
     // A pass of the first object in this time: it must not turn missing answers into a state.
@@ -261,7 +261,7 @@ async fn a_bundle_from_a_config_map_is_trusted_and_a_missing_one_is_named() {
     };
 
     // No object, no key, no certificate, the certificate of another root: each says what is wrong, and nothing is sent.
-    let words = ["ConfigMap", "internal-ca", "\"ca.crt\"", "create it"];
+    let words = ["ConfigMap", "internal-ca", "\"ca.crt\"", "Create it"];
     stuck(&world, "one", "ReferenceNotFound", &words).await;
     account_says(&world, "default", "Ready", "False", "ReferenceNotFound").await;
     write("other.crt", &own.cert.pem()).await;

@@ -494,6 +494,9 @@ async fn hanging(place: &Place<'_>) -> Vec<Took> {
     ]
 }
 
+/// What the simulator takes for an order of the account with ten.
+const ORDER: Duration = Duration::from_secs(1);
+
 /// The second operator is killed while one order hangs and ten are in the queue, and is replaced soon after.
 async fn killed(world: &World, start: Start, open: &Place<'_>, ten: &Place<'_>) -> Vec<Took> {
     let log = world.folder().join("killed.log");
@@ -502,7 +505,7 @@ async fn killed(world: &World, start: Start, open: &Place<'_>, ten: &Place<'_>) 
     ten.served().await;
     // Without a known server no list shows that another one is absent.
     open.delivered("known").await;
-    let slow = json!({"delay": {"ms": 1000, "before": true}});
+    let slow = json!({"delay": {"ms": ORDER.as_millis(), "before": true}});
     let slow = Fault::new(slow).of(ten.name).on("POST", SERVERS);
     world.simulator.fault(slow).await;
     let lost = json!([{"delay": {"ms": 20_000, "before": true}}, "dropBefore"]);
@@ -534,7 +537,8 @@ async fn killed(world: &World, start: Start, open: &Place<'_>, ten: &Place<'_>) 
         let order = &object["status"]["records"]["order"];
         left_open.push(!order.is_null() && order["outcome"].is_null());
     }
-    let most = MINUTE + DELIVERY + ACTIVE;
+    // One order follows the other.
+    let most = MINUTE + ORDER * 10 + DELIVERY + ACTIVE;
     let ready = async |within: Duration| {
         let all = names.iter().zip(&left_open).map(|(name, is_open)| {
             let resolved = if *is_open {

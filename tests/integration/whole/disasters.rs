@@ -120,7 +120,7 @@ pub(super) async fn undecodable(host: &Host) -> World {
     world.create(&server("good")).await;
     install_kinds(&world.client).await;
 
-    let words = ["spec.os", "correct the field"];
+    let words = ["spec.os", "Correct the field"];
     stuck(&world, "broken", "InvalidSpec", &words).await;
     world.wait_ready("good", SOON).await;
     assert_eq!(orders(&world).await, 1);

@@ -309,13 +309,18 @@ async fn an_edit_that_cannot_be_is_told_on_its_object_alone_and_mended_by_the_ne
             "location",
             json!({"location": "Zürich 機械 🚀"}),
             "InvalidSpec",
-            vec!["spec.location", "Zürich 機械 🚀", ROTTERDAM, "correct it"],
+            vec![
+                "spec.location",
+                "Zürich 機械 🚀",
+                ROTTERDAM,
+                "Correct spec.location",
+            ],
         ),
         (
             "type",
             json!({"instanceType": long}),
             "InvalidSpec",
-            vec!["spec.instanceType", "correct it"],
+            vec!["Unknown instance type", "Correct spec.instanceType"],
         ),
         (
             "system",
@@ -333,7 +338,7 @@ async fn an_edit_that_cannot_be_is_told_on_its_object_alone_and_mended_by_the_ne
             "key",
             json!({"sshKeys": [{"sshKeyRef": {"name": "nowhere"}}]}),
             "ReferenceNotFound",
-            vec!["spec.sshKeys[0]", "SshKey nowhere", "create it"],
+            vec!["spec.sshKeys[0]", "SshKey nowhere", "Create it"],
         ),
         (
             "over",
@@ -345,7 +350,7 @@ async fn an_edit_that_cannot_be_is_told_on_its_object_alone_and_mended_by_the_ne
             "taken",
             json!({"externalID": its}),
             "OwnershipConflict",
-            vec![&its, "another object's, too"],
+            vec![&its, "belongs to another object"],
         ),
     ];
     let names: Vec<&str> = edits.iter().map(|(name, ..)| *name).collect();
@@ -378,7 +383,7 @@ async fn an_edit_that_cannot_be_is_told_on_its_object_alone_and_mended_by_the_ne
     let words = [
         "spec.postInstallScript",
         "Secret setup does not exist",
-        "create it",
+        "Create it",
     ];
     tokio::join!(
         join_all(told),

@@ -68,7 +68,7 @@ pub(super) async fn adoption(host: &Host) -> World {
     let there = text(&world.simulator.appear(&there).await["uuid"]);
     let wish = json!({"externalID": there, "hostname": "there"});
     world.create(&with("there", &spec(&world, wish))).await;
-    let words = ["spec.externalID", "allowAdoption: true"];
+    let words = ["spec.externalID", "set allowAdoption"];
     stuck(&world, "there", "NotAllowed", &words).await;
     assert_eq!(orders(&world).await, 0);
     account(host, &world, &entries(true)).await;
@@ -161,7 +161,7 @@ pub(super) async fn limits(host: &Host) -> (World, World) {
     // An entry that is suspended stops everything, releases too.
     account(host, &one, &entries(1, true)).await;
     one.delete("second").await;
-    let words = ["suspend of the entry \"team\""];
+    let words = ["entry \"team\" of the account's spec.allowedNamespaces"];
     super::blocked(&one, "second", "Suspended", &words).await;
     let uuid = text(&second["status"]["uuid"]);
     assert_eq!(super::machine(&one, &uuid).await["status"], "delivered");

@@ -440,9 +440,9 @@ async fn an_edit_wipes_nothing_and_a_higher_revision_installs_once_and_tells_no_
         assert_eq!(items.filter(is_it).count(), 1, "{words}");
     };
     let what = format!("host {HOST} (spec.install.revision 2)");
-    let began = format!("the provider started to install {what}, which erases the disks");
+    let began = format!("The provider started to install {what}; this erases the disks");
     told("Reinstalling", "Warning", &began);
-    told("Reinstalled", "Normal", &format!("{what} is installed"));
+    told("Reinstalled", "Normal", &format!("Installed {what}"));
     assert!(!world.operator().log().contains(CANARY), "it is in the log");
     super::judge(&world).await;
 }
@@ -646,7 +646,7 @@ pub(super) async fn granted(all: &Host) -> World {
         "accountRef": {"kind": "ClusterProviderAccount", "name": world.namespace}, "power": "PoweredOn",
     });
     hosts(&world).create(&host("db", HOST, &of_cluster)).await;
-    let words = ["spec.hostID", "hostIDs", "\"team\""];
+    let words = ["does not grant host", "hostIDs", "\"team\""];
     stuck(&world, "db", "NotAllowed", &words).await;
     let ledger = world.simulator.ledger().await;
     let of_hosts = ledger.iter().filter(|call| {

@@ -124,7 +124,7 @@ async fn what_is_sent_is_what_the_spec_says_and_its_secrets_are_told_to_nobody()
     world
         .merge("linux", &json!({"spec": {"suspend": false}}))
         .await;
-    let pending = "spec.postInstallScript is not what the machine was installed with";
+    let pending = "spec.postInstallScript differs from what is installed";
     world
         .wait_for("linux", "the pending script", SOON, |object| {
             let synced = condition(object, "Synced")?;
@@ -155,8 +155,8 @@ async fn a_secret_with_credentials_is_sent_to_no_server() {
         .create(&with("data", &json!({"userData": {"data": script}})))
         .await;
     let words = [
-        "Secret account-key has the type flexmetal.dev/api-key",
-        "refer to another Secret",
+        "Secret account-key has type flexmetal.dev/api-key",
+        "Refer to another Secret",
     ];
     stuck(
         &world,
@@ -248,7 +248,7 @@ async fn a_text_that_cannot_be_had_holds_its_object_alone_and_is_awaited() {
     let words = [
         "spec.postInstallScript",
         "Secret late does not exist",
-        "create it",
+        "Create it",
     ];
     held(&world, "web", "ReferenceNotFound", &words).await;
     let words = ["spec.userData.data", "ConfigMap map does not exist"];
@@ -261,7 +261,7 @@ async fn a_text_that_cannot_be_had_holds_its_object_alone_and_is_awaited() {
     for (entry, words) in [
         (
             "echo",
-            vec!["spec.postInstallScript", "shebang", "correct it"],
+            vec!["spec.postInstallScript", "shebang", "Correct it"],
         ),
         (
             &long,
@@ -347,7 +347,7 @@ async fn alternatives_are_tried_in_their_order_while_there_is_no_stock() {
     assert_eq!(orders(&world).await, 1, "nothing was sent to be refused");
 
     world.create(&choosy("two")).await;
-    let words = [ROTTERDAM, "none of spec.alternatives can be had"];
+    let words = [ROTTERDAM, "nor is any of spec.alternatives available"];
     held(&world, "two", "NoStock", &words).await;
     let sent = orders(&world).await;
     assert!(sent <= 2, "at most one that a look had not told of: {sent}");

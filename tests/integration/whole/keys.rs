@@ -145,7 +145,7 @@ async fn an_edit_of_a_url_sends_the_key_nowhere() {
         &json!({"baseURL": other.api(), "apiKeySecretRef": {"name": "account-key"}}),
     );
     apply(&tenant, namespace, &elsewhere).await;
-    let words = ["spec.baseURL", "Secret", "make them equal"];
+    let words = ["spec.baseURL", "Secret", "Make them equal"];
     refused(&world, "default", "InvalidEndpoint", &words).await;
     assert_eq!(other.ledger().await, Vec::<Value>::new());
     // Nor is the key used where it was, as nobody knows what is meant.

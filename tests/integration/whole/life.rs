@@ -59,7 +59,7 @@ async fn a_server_goes_from_order_to_ready_to_released() {
     assert_eq!(health(&releasing), Health::Terminating);
     machine_becomes(&world, &uuid, "releasing").await;
     // The condition says so; the provider's word for it is written where the release takes long.
-    held(&world, "one", "Releasing", &["the release has begun"]).await;
+    held(&world, "one", "Releasing", &["The release has begun"]).await;
     world.simulator.advance(FOREVER).await;
     world.wait_gone("one", SOON).await;
 

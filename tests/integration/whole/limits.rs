@@ -47,7 +47,7 @@ async fn quota_stock_and_a_missing_account_hold_an_order_until_they_are_there() 
     };
     let account = async {
         let patience = SOON + Duration::from_secs(120);
-        let words = ["spec.accountRef", "ProviderAccount later", "create it"];
+        let words = ["spec.accountRef", "ProviderAccount later", "Create it"];
         stuck(&world, "account", "AccountNotFound", &words).await;
         // It could have come in another order. By now somebody has to look.
         world
@@ -88,7 +88,7 @@ async fn the_limits_of_the_account_hold_orders_until_they_are_raised() {
         &world,
         "second",
         "LimitReached",
-        &["spec.limits.maxServers", "is 1", "raise it"],
+        &["spec.limits.maxServers", "is 1", "raise the limit"],
     )
     .await;
     assert_eq!(orders(&world).await, 1);
@@ -100,7 +100,7 @@ async fn the_limits_of_the_account_hold_orders_until_they_are_raised() {
     let words = [
         "spec.limits.maxOrdersPerHour",
         "is 2",
-        "wait, tried again every",
+        "Wait, or ask an administrator",
     ];
     stuck(&world, "third", "LimitReached", &words).await;
     assert_eq!(orders(&world).await, 2);
@@ -140,7 +140,7 @@ async fn machines_that_were_retained_count_towards_the_limit() {
         &world,
         "web",
         "LimitReached",
-        &["spec.limits.maxServers", "is 2", "2 machines"],
+        &["spec.limits.maxServers", "is 2", "2 servers"],
     )
     .await;
     assert_eq!(orders(&world).await, 2);
@@ -223,7 +223,9 @@ async fn a_request_that_made_no_machine_is_mended_by_the_next_apply() {
         .await
         .unwrap_err();
     assert!(
-        refused.to_string().contains("location cannot change while"),
+        refused
+            .to_string()
+            .contains("location may not change while"),
         "{refused}"
     );
     judge(&world).await;

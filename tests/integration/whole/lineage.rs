@@ -110,7 +110,7 @@ async fn an_order_lost_in_one_account_is_not_proved_absent_in_another() {
     let renewed = seen_at(&world, other.api()).await;
     assert_ne!(renewed, former, "nothing shows that it is the same account");
     let words = [
-        "put the former base URL and key back",
+        "Restore the former base URL and key",
         "set flexmetal.dev/acknowledge to ",
     ];
     stuck(&world, "one", "OutcomeUnknown", &words).await;

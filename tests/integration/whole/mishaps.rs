@@ -26,7 +26,7 @@ async fn a_failed_machine_is_shown_and_let_go_only_when_it_is_certain() {
     let world = World::start(cluster(), "failed").await;
     world.simulator.settings(&json!({"failureRate": 1.0})).await;
     world.create(&server("one")).await;
-    stuck(&world, "one", "ProvisioningFailed", &["delete this object"]).await;
+    stuck(&world, "one", "ProvisioningFailed", &["Delete this object"]).await;
     let object = world.get("one").await.unwrap();
     assert_eq!(health(&object), Health::Failed);
     assert_eq!(object["status"]["providerStatus"], "failed");
@@ -94,7 +94,7 @@ async fn released_outside(world: &World) {
     let object = world.get("released").await.unwrap();
     let change = json!({"status": "releasing"});
     world.simulator.alter(uuid(&object), &change).await;
-    let words = [uuid(&object), "nothing is ordered in its place"];
+    let words = [uuid(&object), "none is ordered in its place"];
     stuck(world, "released", "ReleasedExternally", &words).await;
     let shown = |now: &Value| (now["status"]["providerStatus"] == "released").then_some(());
     world
@@ -111,7 +111,13 @@ async fn without_address(world: &World) {
         .await;
     let change = json!({"status": "delivered", "ipAddresses": []});
     world.simulator.alter(uuid(&object), &change).await;
-    held_for(world, "unaddressed", "Provisioning", &["no address"]).await;
+    held_for(
+        world,
+        "unaddressed",
+        "Provisioning",
+        &["without an address"],
+    )
+    .await;
     assert_eq!(
         health(&world.get("unaddressed").await.unwrap()),
         Health::InProgress
@@ -135,7 +141,7 @@ async fn without_marks(world: &World) {
         .alter(uuid(&object), &json!({"tags": []}))
         .await;
     let order = marks.iter().find(|tag| tag.starts_with(super::ORDER_TAG));
-    let words = [uuid(&object), order.unwrap(), "put it back"];
+    let words = [uuid(&object), order.unwrap(), "Restore the tag"];
     stuck(world, "unmarked", "TagsMissing", &words).await;
     world
         .simulator
@@ -181,7 +187,7 @@ async fn with_a_twin(world: &World) {
         .appear(&json!({"name": "twin", "tags": marks}))
         .await;
     let twin = twin["uuid"].as_str().unwrap();
-    let words = [uuid(&object), twin, "release them at the provider"];
+    let words = [uuid(&object), twin, "Release the others at the provider"];
     stuck(world, "twin", "DuplicateServers", &words).await;
     let shown = world.get("twin").await.unwrap();
     assert_eq!(
@@ -208,7 +214,7 @@ async fn vanished(world: &World) {
         world,
         "vanished",
         "ServerNotFound",
-        &[uuid(&object), "nothing is ordered"],
+        &[uuid(&object), "none is ordered in its place"],
     )
     .await;
     world

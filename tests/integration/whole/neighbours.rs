@@ -118,7 +118,7 @@ async fn a_call_that_is_forbidden_concerns_its_object_alone() {
         .create(&tag("web", &json!({})))
         .await;
     world.delete("one").await;
-    let call = format!("forbids DELETE {path} to this key: status 403");
+    let call = format!("forbids DELETE {path} to this key; status 403");
     let refused = Some("RequestRefused");
     let one = world
         .wait_for_condition("one", "Synced", "False", refused, SOON)

@@ -308,7 +308,7 @@ async fn what_belongs_to_another_is_never_touched_and_told() {
         .await;
     let message = text(&condition(&one, "Synced").expect("it is told")["message"]);
     assert!(
-        message.contains("spec.outputs.configMapRef: ConfigMap taken"),
+        message.contains("ConfigMap taken is not this object's; nothing is written. Set spec.outputs.configMapRef"),
         "{message}"
     );
     // Of two servers that name one Secret, one has it, and the other says so.

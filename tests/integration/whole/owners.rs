@@ -55,8 +55,8 @@ async fn server_exists(world: &World, name: &str, uuid: &str) {
     // Only of a single server; where there were more before, the other token was another one.
     let adopt = asked(world, name, "Adopt").await;
     let another = asked(world, name, "OrderAnother").await;
-    let to_adopt = format!("to adopt it, set {ACKNOWLEDGE} to {adopt}");
-    let to_order = format!("to order another one now, set {ACKNOWLEDGE} to {another}");
+    let to_adopt = format!("To adopt {uuid}, set {ACKNOWLEDGE} to {adopt}");
+    let to_order = format!("To order one now, set {ACKNOWLEDGE} to {another}");
     let words = ["live and billed", uuid, &to_adopt, &to_order];
     stuck(world, name, "ServerExists", &words).await;
 }
@@ -309,7 +309,7 @@ async fn a_server_is_handed_over_to_the_object_that_names_it() {
     };
     // In two commits: the new one waits, as one server has one object.
     world.create(&renamed("slow-2", "slow", slow)).await;
-    let words = [slow, "another object's, too"];
+    let words = [slow, "belongs to another object"];
     stuck(&world, "slow-2", "OwnershipConflict", &words).await;
     world.wait_ready("slow", SOON).await;
     world.delete("slow").await;

@@ -67,7 +67,7 @@ async fn what_people_do_with_machines_and_marks_is_healed_or_told_and_orders_and
     // Without its order tag nothing says whose the machine is: that is told, nothing is put back, and what the tag is called by
     // now is a person's tag.
     rename(&world, &order_tag, "mine").await;
-    let words = [uuid(&objects[0]), &order_tag, "put it back"];
+    let words = [uuid(&objects[0]), &order_tag, "Restore the tag"];
     stuck(&world, "renamed", "TagsMissing", &words).await;
     looks(&world, 3).await;
     let mut left = tags(&machine_of(&world, &objects[0]).await);
@@ -118,7 +118,7 @@ async fn stripped_while_nobody_knows(world: &World) {
     // First it is looked for by its tag, then the machine of that name is in the way.
     let marks = tags(&machine);
     let order = marks.iter().find(|tag| tag.starts_with(ORDER_TAG));
-    let words = ["the answer to the order was lost", order.unwrap()];
+    let words = ["The answer to the order was lost", order.unwrap()];
     held_for(world, "stripped", "OutcomeUnknown", &words).await;
     let words = [
         uuid,

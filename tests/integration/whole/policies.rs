@@ -83,7 +83,7 @@ async fn policies_hold_orders_and_releases() {
             assert_eq!(condition(&ready, kind).unwrap()["status"], "True", "{kind}");
         }
         world.delete("suspended").await;
-        blocked(&world, "suspended", "Suspended", &["nothing is released"]).await;
+        blocked(&world, "suspended", "Suspended", &["stays and is billed"]).await;
         looks(&world, 3).await;
         assert_eq!(machine_of(&world, &object).await["status"], "delivered");
         world
@@ -132,7 +132,10 @@ async fn a_suspended_account_stops_everything_through_it() {
         "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerTag", "metadata": {"name": "team"}, "spec": {},
     }))
     .await;
-    let words = ["spec.suspend of ProviderAccount", "set it to false there"];
+    let words = [
+        "spec.suspend of ProviderAccount",
+        "set spec.suspend of the account to false",
+    ];
     tokio::join!(
         blocked(&world, "running", "Suspended", &words),
         suspended(&world, "waiting", &words),
@@ -198,7 +201,7 @@ async fn a_release_that_the_provider_does_not_take_yet_is_asked_for_again() {
     world.create(&server("one")).await;
     held(&world, "one", "Provisioning", &[]).await;
     world.delete("one").await;
-    held_for(&world, "one", "Releasing", &["asking again"]).await;
+    held_for(&world, "one", "Releasing", &["retrying every"]).await;
     assert_eq!(simulator.live_machines().await.len(), 1);
     simulator.advance(LONG).await;
     world.wait_gone("one", SOON).await;
@@ -295,7 +298,7 @@ async fn the_account_says_what_its_servers_leave_open() {
 
     let open = world.get("open").await.unwrap();
     world.delete("open").await;
-    let words = ["spec.defaults of the account"];
+    let words = ["spec.defaults.deletionProtection of the account"];
     blocked(&world, "open", "Protected", &words).await;
     set_account(&world, "default", &json!({"defaults": null})).await;
     world.wait_gone("open", SOON).await;
@@ -305,6 +308,7 @@ async fn the_account_says_what_its_servers_leave_open() {
     let suspended = json!({"defaults": {"suspend": true}});
     set_account(&world, "default", &suspended).await;
     world.create(&server("suspended")).await;
+    let words = ["spec.defaults.suspend of the account"];
     super::suspended(&world, "suspended", &words).await;
     set_account(&world, "default", &json!({"defaults": null})).await;
     world.wait_ready("suspended", SOON).await;

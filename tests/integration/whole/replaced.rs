@@ -106,7 +106,7 @@ async fn a_row_of_failures_ends_and_goes_on_when_a_person_says_so() {
     world
         .create(&with("one", &json!({"failurePolicy": "Replace"})))
         .await;
-    let row = ["2 machines in a row", "maxAttempts"];
+    let row = ["2 servers in a row", "maxAttempts"];
     stuck(&world, "one", "ProvisioningFailed", &row).await;
     assert_eq!(orders(&world).await, 2);
     // A restart counts them as before.
@@ -202,7 +202,7 @@ async fn an_object_that_is_past_its_end_deletes_itself_and_orders_nothing_when_i
         &world,
         "lease",
         "Expired",
-        &["spec.deletionProtection", "still billed"],
+        &["spec.deletionProtection", "is billed"],
     )
     .await;
     let kept = json!({"spec": {"deletionProtection": false, "deletionPolicy": "Retain"}});

@@ -126,7 +126,7 @@ async fn a_deletion_that_is_held_is_taken_back_with_the_same_machine() {
     let before = world.wait_ready("web", SOON).await;
     let kept = uuid(&before);
     world.delete("web").await;
-    let words = [&*kept, "still billed", "applied as", "takes it back"];
+    let words = [&*kept, "stays and is billed", "takes it back"];
     blocked(&world, "web", "Protected", &words).await;
     world
         .merge("web", &json!({"spec": {"deletionPolicy": "Retain"}}))

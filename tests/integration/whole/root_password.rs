@@ -110,7 +110,7 @@ async fn it_is_stored_once_and_told_to_nobody() {
     assert!(ended.success(), "{ended}");
     let log = world.operator().log();
     assert!(log.contains("TRACE"), "the log is not at its loudest");
-    assert!(log.contains("stored the root password of a machine"));
+    assert!(log.contains("stored the root password of a server"));
     let events: Api<Event> = Api::namespaced(world.client.clone(), &world.namespace);
     let events = events.list(&ListParams::default()).await.expect("events");
     let events = serde_json::to_string(&events).expect("JSON");

@@ -160,7 +160,7 @@ async fn a_bad_candidate_changes_nothing_until_a_restart() {
     for words in [
         "account-key",
         "the key in use stays",
-        "put a valid API key there",
+        "Put a valid API key there",
     ] {
         assert!(message.contains(words), "{words} is not in {message}");
     }
@@ -223,7 +223,7 @@ async fn a_bad_candidate_changes_nothing_until_a_restart() {
         &world,
         "four",
         "KeyRejected",
-        &["put a valid key into its Secret"],
+        &["Put a valid key into its Secret"],
     )
     .await;
     world.write_key(&good).await;

@@ -203,7 +203,7 @@ async fn a_tag_that_somebody_takes_off_comes_back_and_again_and_again_is_told() 
         }
         let object = world.get("one").await?;
         let synced = condition(&object, "Synced")?;
-        let is_told = text(&synced["message"]).contains("again and again");
+        let is_told = text(&synced["message"]).contains("keeps reverting");
         is_told.then(|| object.clone())
     })
     .await;

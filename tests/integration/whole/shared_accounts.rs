@@ -89,7 +89,7 @@ async fn reference_without_name_means_default_of_its_kind() {
 
     // Who says nothing waits for the account of the namespace, although the cluster has a default.
     servers(&one).create(&server("own")).await;
-    let words = ["ProviderAccount default", "create it"];
+    let words = ["ProviderAccount default", "Create it"];
     waits(&servers(&one), "own", "AccountNotFound", &words).await;
     world.simulator.add_account("own", "key-of-own").await;
     let own_key = secret("own", "apiKey", "key-of-own");

@@ -91,7 +91,7 @@ async fn a_key_is_stored_once_and_deleted_under_those_who_name_it() {
     let keys = keys(&world);
     // The server comes first: it waits, and orders as soon as the key is there.
     world.create(&server_with("web", &["ops"])).await;
-    let words = ["spec.sshKeys[0]", "SshKey ops does not exist", "create it"];
+    let words = ["spec.sshKeys[0]", "SshKey ops does not exist", "Create it"];
     held(&world, "web", "ReferenceNotFound", &words).await;
     let waiting = world.get("web").await.unwrap();
     assert_eq!(health(&waiting), Health::InProgress);
@@ -182,7 +182,7 @@ async fn a_key_that_others_delete_is_stored_again_and_another_one_is_an_object()
     keys.wait_ready("next", SOON).await;
     let change = json!({"spec": {"sshKeys": [{"sshKeyRef": {"name": "next"}}]}});
     world.merge("web", &change).await;
-    let words = ["spec.sshKeys", "re-installation"];
+    let words = ["spec.sshKeys", "raise spec.install.revision"];
     let pending = world
         .wait_for_condition("web", "Synced", "False", Some("PendingChanges"), SOON)
         .await;

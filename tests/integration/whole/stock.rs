@@ -77,7 +77,7 @@ async fn runs_out(prefix: &str, reason: &str, words: &[&str], supply: impl Async
 
 #[tokio::test]
 async fn a_place_that_is_sold_out_costs_one_order_and_the_next_follows_when_there_is_stock() {
-    let words = ["bm7.std.8", ROTTERDAM, "looked at again every 200ms"];
+    let words = ["bm7.std.8", ROTTERDAM, "checked every 200ms"];
     let supply = async |world: &World, more: u32| {
         world.simulator.stock(ROTTERDAM, KIND, Some(more)).await;
     };
@@ -86,12 +86,7 @@ async fn a_place_that_is_sold_out_costs_one_order_and_the_next_follows_when_ther
 
 #[tokio::test]
 async fn a_quota_that_is_used_up_costs_one_order_and_the_next_follows_when_it_is_raised() {
-    let words = [
-        "bm7.std.8",
-        ROTTERDAM,
-        " of ",
-        "looked at again every 200ms",
-    ];
+    let words = ["bm7.std.8", ROTTERDAM, " of ", "checked every 200ms"];
     let supply = async |world: &World, more: u32| {
         let live = world.simulator.live_machines().await.len();
         let live = u32::try_from(live).unwrap();
@@ -112,7 +107,7 @@ async fn an_order_that_is_refused_for_what_it_is_holds_nobody_else_up() {
         &world,
         "bad",
         "OrderRefused",
-        &["not this name", "tried again at"],
+        &["not this name", "retrying at"],
     )
     .await;
     for name in ["good", "better"] {
@@ -147,7 +142,11 @@ async fn a_raised_limit_takes_effect_at_once() {
     set_limit(&world, 0).await;
     world.start_operator();
     world.create(&server("one")).await;
-    let words = ["0 machines", "spec.limits.maxServers is 0", "raise it"];
+    let words = [
+        "0 servers",
+        "spec.limits.maxServers is 0",
+        "raise the limit",
+    ];
     stuck(&world, "one", "LimitReached", &words).await;
     set_account(&world, "default", &json!({"limits": {"maxServers": 1}})).await;
     is_ordered(&world).await;
@@ -169,7 +168,13 @@ pub(super) async fn raised_entry(host: &Host) -> World {
     world
         .create(&with("one", &json!({"accountRef": reference})))
         .await;
-    stuck(&world, "one", "LimitReached", &["limits.maxServers is 0"]).await;
+    stuck(
+        &world,
+        "one",
+        "LimitReached",
+        &["limits.maxServers in spec.allowedNamespaces is 0"],
+    )
+    .await;
     let path = "/spec/allowedNamespaces/0/limits/maxServers";
     let patch = json!([{"op": "replace", "path": path, "value": 1}]);
     let patch = serde_json::from_value(patch).expect("a JSON patch");

@@ -130,7 +130,7 @@ pub(super) async fn others_tags(host: &Host) -> Teams {
         &ours,
         "nobodys",
         "OwnershipConflict",
-        &["people", "there before"],
+        &["people", "existed before"],
     )
     .await;
     ours.merge("mine", &to("billing")).await;

@@ -247,7 +247,7 @@ async fn the_end_of_a_list_that_status_shows_in_part_is_one_event() {
     let ended = events.iter().position(|event| event.0 == "Retained");
     let (_, note, times) = events.remove(ended.expect("it was told"));
     assert!(
-        note.starts_with("entry ") && !note.contains(" more of "),
+        note.starts_with("Entries of API key ") && !note.contains(" more. "),
         "{note}"
     );
     assert_eq!(times, 1);
@@ -341,7 +341,7 @@ async fn while_nobody_says_from_where_the_operator_calls_nothing_that_could_lock
                 object["status"]["observedGeneration"] == object["metadata"]["generation"];
             let is_held = ready["message"]
                 .as_str()?
-                .contains("no entry would be left");
+                .contains("No entry would be left");
             (is_current && is_held).then(|| object.clone())
         })
         .await;

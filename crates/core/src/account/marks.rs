@@ -1,4 +1,4 @@
-//! The tags by which servers are known as ours (see `docs/architecture.md`).
+//! The tags by which servers are known as ours (see `docs/contributing/architecture.md`).
 
 use crate::owner;
 use api::names::{CLUSTER_TAG, ORDER_TAG, RESERVED_PREFIX, RETAINED_TAG};

@@ -81,11 +81,11 @@ pub fn decide(
 /// What to say of a conflict.
 pub fn conflict(account: &str, recorded: &str, look: &Look) -> String {
     let why = match look {
-        Look::Unreadable(why) => format!("that Lease cannot be read ({why})"),
-        Look::Free | Look::Held { .. } => "that Lease is held".to_owned(),
+        Look::Unreadable(why) => format!("it cannot be read ({why})"),
+        Look::Free | Look::Held { .. } => "it is held".to_owned(),
     };
     format!(
-        "another operator serves {account}: status.operatorLease names the Lease {recorded}, and {why}; nothing is done here; give the two different --watch-namespace, or end one; where the other one is gone for good, a cluster admin clears status.operatorLease"
+        "Another operator serves {account}; status.operatorLease is {recorded}, and {why}; nothing is done here. Give the two different --watch-namespace, or stop one; if the other is gone for good, a cluster admin clears status.operatorLease"
     )
 }
 

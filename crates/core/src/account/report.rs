@@ -101,9 +101,9 @@ pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &Decision) -
     let mut news = Vec::new();
     if before.verified.is_some() && before.verified != next.verified {
         let note = match before.account_id == next.account_id {
-            true => "another base URL or key is in use; it leads to the same machines",
+            true => "Switched to another base URL or key; it shows the same servers",
             false => {
-                "another base URL or key is in use; no machine on record shows that it leads to the same account, so nothing is concluded from it about orders and machines of before"
+                "Switched to another base URL or key; no recorded server shows that it is of the same account, so it proves nothing about earlier orders and servers"
             }
         };
         news.push(News {

@@ -34,18 +34,18 @@ impl Terms {
             return Self::Own;
         }
         let Some(entries) = entries else {
-            return Self::Unknown(format!("{key} was not read yet; this goes on once it was"));
+            return Self::Unknown(format!("{key} is not read yet; continues as soon as it is"));
         };
         match AllowedNamespaces::look_up(entries, namespace, labels) {
             Allowed::By(entry) => Self::Entry(Arc::new(entry.clone())),
             Allowed::Unknown => Self::Unknown(format!(
-                "{key} selects namespaces by their labels, and those of namespace {namespace} are not known yet; if this stays, the operator cannot read namespaces: grant its ServiceAccount list and watch on namespaces"
+                "The labels of namespace {namespace} are not known yet; {key} selects namespaces by labels. If this lasts, grant the operator's ServiceAccount list and watch on namespaces"
             )),
             Allowed::Nowhere => Self::Refused(format!(
-                "{key} does not allow namespace {namespace}; ask whoever may change the account to add it to spec.allowedNamespaces, with limits"
+                "{key} does not allow namespace {namespace}. Ask an administrator of the account to add it to spec.allowedNamespaces, with limits"
             )),
             Allowed::Twice(first, second) => Self::Refused(format!(
-                "{key} speaks of namespace {namespace} twice, in the entries {:?} and {:?} of spec.allowedNamespaces; take it out of one of them",
+                "{key} matches namespace {namespace} twice. Remove it from one of the entries {:?} and {:?} of spec.allowedNamespaces",
                 first.name, second.name,
             )),
         }
@@ -58,7 +58,7 @@ impl Terms {
         };
         entry.suspend.then(|| {
             format!(
-                "suspend of the entry {:?} of spec.allowedNamespaces of the account is true: nothing is ordered, changed or released; ask whoever may change the account to lift it",
+                "Suspended by entry {:?} of the account's spec.allowedNamespaces; nothing is ordered, changed or released. Ask an administrator of the account to set its suspend to false",
                 entry.name
             )
         })

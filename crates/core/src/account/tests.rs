@@ -51,7 +51,7 @@ const LINEAGE: &str = "11111111aaaa";
 const FRESH: &str = "22222222bbbb";
 const URL: &str = "https://api.example.com";
 /// What repairs the key.
-const PUT_KEY: &str = "; put a valid API key ";
+const PUT_KEY: &str = ". Put a valid API key ";
 
 fn endpoint(hash: &str) -> Endpoint {
     Endpoint {
@@ -303,7 +303,7 @@ fn every_trouble_names_its_field_and_remedy() {
             &[
                 "ConfigMap n/internal-ca",
                 "\"ca.crt\"",
-                "create it",
+                "Create it",
                 "spec.caBundleRef",
             ],
             |f| with_bundle(f, BundleFact::NoObject),
@@ -324,7 +324,7 @@ fn every_trouble_names_its_field_and_remedy() {
         (
             Reason::ReferenceNotFound,
             true,
-            &["spec.caBundleRef: too long"],
+            &["spec.caBundleRef; too long"],
             |f| with_bundle(f, BundleFact::Unusable("too long".into())),
         ),
         (
@@ -393,7 +393,7 @@ fn every_trouble_names_its_field_and_remedy() {
             Reason::AccountChanged,
             true,
             &[
-                "put back the former",
+                "Restore base URL",
                 "set flexmetal.dev/acknowledge to ",
                 "key hash old",
             ],
@@ -575,7 +575,9 @@ fn while_it_ends_nothing_is_ordered_and_releases_go_on() {
         assert_eq!(decision.effect, None, "two servers still use it");
         let (_, reason, message) = condition(&facts, Type::Ready);
         assert_eq!(reason, Reason::InUse);
-        assert!(message.ends_with("delete what does"), "{message}");
+        let remedy =
+            "Delete these objects (this releases servers, unless deletionPolicy is Retain)";
+        assert!(message.contains(remedy), "{message}");
     }
 }
 
@@ -777,14 +779,14 @@ fn orphans_are_counted_named_and_explained() {
     facts.report.as_mut().unwrap().verdict = Verdict::Found(many.collect());
     let (status, reason, message) = condition(&facts, Type::OrphansFound);
     assert_eq!((status, reason), ("True", Reason::OrphansFound));
-    assert!(message.contains("30 live machines"), "{message}");
+    assert!(message.contains("30 live servers"), "{message}");
     let decision = decide(&facts);
     assert_eq!(decision.servers.as_ref().unwrap().orphans, 30);
     assert_eq!(decision.orphans.unwrap().len(), 20);
     facts.report.as_mut().unwrap().verdict = Verdict::Found(vec![orphan]);
     let (_, _, message) = condition(&facts, Type::OrphansFound);
     assert!(
-        message.contains("to let it go, release it at the provider"),
+        message.contains("or release it at the provider"),
         "{message}"
     );
     facts.report.as_mut().unwrap().verdict = Verdict::NotChecked;
@@ -804,7 +806,7 @@ fn machines_that_were_retained_are_named_where_no_other_is_lost() {
     facts.report.as_mut().unwrap().proof = Some(Arc::new(proof));
     let (status, reason, message) = condition(&facts, Type::OrphansFound);
     assert_eq!((status, reason), ("False", Reason::InSync));
-    let ending = format!("but for 1 retained machine, billed: {}", uuid(7));
+    let ending = format!("an object; 1 server retained and billed: {}", uuid(7));
     assert!(message.ends_with(&ending), "{message}");
 }
 
@@ -936,7 +938,7 @@ pub(crate) fn readings() -> Vec<Reading> {
     let error = |f: &mut Facts, reason| {
         f.report.as_mut().unwrap().error = Some((
             reason,
-            "no; tried again, at growing intervals of at most 1m".into(),
+            "No answer; retrying at growing intervals of at most 1m".into(),
         ));
     };
     let deleted = || Some(Time(Timestamp::MIN));

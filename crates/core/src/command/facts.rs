@@ -138,7 +138,7 @@ impl Facts {
     /// What is switched, in words.
     pub fn machine_name(&self, id: &str) -> String {
         match self.kind() {
-            TargetKind::BareMetalServer => format!("machine {id}"),
+            TargetKind::BareMetalServer => format!("server {id}"),
             TargetKind::DedicatedHost => format!("host {id}"),
         }
     }

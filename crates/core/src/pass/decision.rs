@@ -16,7 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use std::time::Duration;
 
 /// What a deleted object says whose next step waits for its turn.
-const WAITS_TO_END: &str = "the deletion waits for its turn at the account, or for a list of it; it goes on as soon as that is there";
+const WAITS_TO_END: &str = "The deletion waits in the queue of the account, or for a list; continues as soon as that is over";
 
 /// How long an object that needs nothing sleeps.
 const IDLE: Duration = Duration::from_secs(600);

@@ -167,7 +167,7 @@ impl<K: Kind, T> Subject<K, T> {
     pub fn kind_goes(&self) -> Result<bool, Cause> {
         self.kind_deleting.ok_or_else(|| {
             let message = format!(
-                "it cannot be seen whether the kind itself is being deleted, which would let what the object has at the provider stay; asked again every {}; if this stays, grant the operator the right to get CustomResourceDefinitions",
+                "Cannot see whether the CustomResourceDefinition of this kind is being deleted; if it is, everything stays at the provider; checked every {}. If this lasts, grant the operator get on CustomResourceDefinitions",
                 Interval(KIND_UNSEEN)
             );
             Cause::waits(Reason::ChecksFailed, message)
@@ -181,7 +181,7 @@ impl<K: Kind, T> Subject<K, T> {
     pub fn lineage(&self) -> Result<&str, Cause> {
         let lineage = self.view().and_then(|view| view.lineage.as_deref());
         lineage.ok_or_else(|| {
-            let message = "the first complete listing of the account is not done yet; this object goes on as soon as it is";
+            let message = "Waiting for the first complete list of the account; continues as soon as it is there";
             Cause::waits(Reason::WaitingForListing, message)
         })
     }
@@ -207,7 +207,7 @@ impl<K: Kind, T> Subject<K, T> {
             None => decision.with(effect),
             Some(rest) if self.memory.holds.contested_for(now).is_some() => {
                 let message = format!(
-                    "something takes the finalizer {OBJECT_FINALIZER} off again and again: find it in metadata.managedFields, and stop it"
+                    "Something keeps removing the finalizer {OBJECT_FINALIZER}. Find it in metadata.managedFields, and stop it"
                 );
                 decision
                     .because(Cause::needs_person(Reason::MetadataConflict, message))

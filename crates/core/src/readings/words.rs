@@ -1,6 +1,9 @@
 //! What a message for people must be: told without words of our own, and with what comes next.
 
-use crate::cause::{AS_READY, AS_SYNCED};
+use crate::{
+    cause::{AS_READY, AS_SYNCED},
+    wording::{LONGEST_MESSAGE, MOST_NAMES},
+};
 use api::conditions::{Type, Wanted};
 
 /// Words that mean something to whoever wrote the operator only. `order_tag` and the like are names of fields.
@@ -26,8 +29,17 @@ const EMPTY: [&str; 9] = [
 const COMMANDS: [&str; 6] = ["kubectl", "helm ", "--type=", "=FILE", "curl ", " | "];
 
 /// What goes on by itself says when, or after what.
-const NEXT: [&str; 16] = [
+const NEXT: [&str; 25] = [
     "again every",
+    "checked every ",
+    "checked within ",
+    "checked again ",
+    "checked at ",
+    "retrying every ",
+    "retrying at ",
+    "retrying within ",
+    "retrying once ",
+    "retrying after ",
     "again at",
     "again after",
     "again within",
@@ -46,12 +58,66 @@ const NEXT: [&str; 16] = [
 ];
 
 /// What a person may be asked to do.
-const ACTS: [&str; 33] = [
-    "add ", "ask ", "change ", "check ", "choose ", "correct ", "create ", "delete ", "find ",
-    "free ", "give ", "grant ", "have ", "join ", "keep ", "let ", "look ", "make ", "move ",
-    "name ", "narrow ", "put ", "raise ", "read ", "release ", "remove ", "rename ", "restore ",
-    "set ", "take ", "use ", "wait ", "write ",
+const ACTS: [&str; 34] = [
+    "acknowledge ",
+    "add ",
+    "ask ",
+    "change ",
+    "check ",
+    "choose ",
+    "correct ",
+    "create ",
+    "delete ",
+    "find ",
+    "free ",
+    "give ",
+    "grant ",
+    "have ",
+    "join ",
+    "keep ",
+    "let ",
+    "look ",
+    "make ",
+    "move ",
+    "name ",
+    "narrow ",
+    "put ",
+    "raise ",
+    "read ",
+    "release ",
+    "remove ",
+    "rename ",
+    "restore ",
+    "set ",
+    "take ",
+    "use ",
+    "wait ",
+    "write ",
 ];
+
+/// Longest first clause, in characters.
+const LONGEST_CLAUSE: usize = 80;
+
+/// The part that says what is wrong or happening.
+fn first_clause(message: &str) -> &str {
+    let ends = ["; ", ". "].map(|end| message.find(end).unwrap_or(message.len()));
+    &message[..ends[0].min(ends[1])]
+}
+
+/// Whether a message begins with a capital letter, a digit, a quoted text, or the name of a field such as `spec.os`.
+fn is_capitalised(message: &str) -> bool {
+    let word = message.split([' ', ':']).next().unwrap_or_default();
+    let is_field = word.contains('.') || word.contains(char::is_uppercase);
+    !message.starts_with(char::is_lowercase) || is_field
+}
+
+/// Most parts between commas in one clause: a long list has more than names.
+fn most_parts(message: &str) -> usize {
+    let clauses = message.split("; ").flat_map(|part| part.split(". "));
+    let lists = clauses.flat_map(|clause| clause.split('('));
+    let parts = lists.map(|list| list.split(", ").count());
+    parts.max().unwrap_or_default()
+}
 
 /// What is wrong with a message.
 pub(crate) fn complaints(condition: &Wanted) -> Vec<&'static str> {
@@ -90,8 +156,17 @@ pub(crate) fn complaints(condition: &Wanted) -> Vec<&'static str> {
     if message.contains(char::is_control) || message.trim() != message {
         found.push("is not one clean line");
     }
-    if message.len() > 1000 {
-        found.push("is longer than an event");
+    if message.chars().count() > LONGEST_MESSAGE {
+        found.push("is too long");
+    }
+    if first_clause(message).chars().count() > LONGEST_CLAUSE {
+        found.push("has a long first clause");
+    }
+    if !is_capitalised(message) {
+        found.push("begins with a small letter");
+    }
+    if most_parts(message) > MOST_NAMES {
+        found.push("has a long list");
     }
     if COMMANDS.iter().any(|command| message.contains(command)) {
         found.push("has a command");
@@ -143,21 +218,32 @@ fn a_bad_message_is_found() {
     assert_eq!(of(Type::Ready, true, ""), none);
     assert_eq!(of(Type::Stalled, false, ""), none);
     assert_eq!(of(Type::Ready, false, ""), ["says nothing"]);
-    assert_eq!(of(Type::Stalled, true, "it broke; remove it"), none);
+    assert_eq!(of(Type::Stalled, true, "It broke; remove it"), none);
     for (message, why) in [
-        ("it broke", "does not end with what comes next"),
+        ("It broke", "does not end with what comes next"),
         (
-            "it broke; tried again every 15s",
+            "It broke; tried again every 15s",
             "does not end with what comes next",
         ),
-        ("the mark is gone; remove it", "has an internal word"),
-        ("nobody is needed; wait for it", "has an empty phrase"),
-        ("remove it\nand go", "is not one clean line"),
-        ("say so; delete it: kubectl delete bms web", "has a command"),
-        ("say so; delete it: --type=merge -p", "has a command"),
-        ("say so; remove it by helm uninstall web", "has a command"),
-        ("say so; remove it: get web | delete", "has a command"),
+        ("The mark is gone; remove it", "has an internal word"),
+        ("Now nobody is needed; wait for it", "has an empty phrase"),
+        ("Remove it\nand go", "is not one clean line"),
+        ("Say so; delete it: kubectl delete bms web", "has a command"),
+        ("Say so; delete it: --type=merge -p", "has a command"),
+        ("Say so; remove it by helm uninstall web", "has a command"),
+        ("Say so; remove it: get web | delete", "has a command"),
+        ("Say so; remove it: curl https://host", "has a command"),
+        ("it broke; remove it", "begins with a small letter"),
+        ("No a, b, c, d, e, f; remove it", "has a long list"),
     ] {
         assert_eq!(of(Type::Stalled, true, message), [why], "{message}");
     }
+    for message in ["spec.os is empty; set it", "No a, b, c and 9 more; set it"] {
+        assert_eq!(of(Type::Stalled, true, message), none, "{message}");
+    }
+    let long = format!("It {}; remove it", "b".repeat(LONGEST_CLAUSE));
+    let found = of(Type::Stalled, true, &long);
+    assert_eq!(found, ["has a long first clause"]);
+    let long = format!("It broke; remove {}", "b".repeat(LONGEST_MESSAGE));
+    assert_eq!(of(Type::Stalled, true, &long), ["is too long"]);
 }

@@ -50,7 +50,7 @@ pub fn of_order(
 
 /// What is noted of an order whose record was written, and that was given up before it was sent.
 pub fn of_unsent(record: OrderRecord, why: &str, now: i64) -> Observation {
-    let why = format!("the order was not sent: {why}");
+    let why = format!("The order was not sent; {why}");
     let record = failed(record, OrderOutcome::NotSent, why, now);
     Observation::Ordered(Box::new(record))
 }
@@ -138,21 +138,21 @@ fn trouble_with_tag(tag: &str, adds: bool, error: &Error) -> Trouble {
     let trouble = Trouble::of_provider(error);
     let is_refused = trouble.reason == Reason::RequestRefused;
     let (what, remedy) = match (adds, marks::is_operators(tag)) {
-        (true, false) => ("added", "; correct it in spec.tags, or take it out"),
-        (true, true) => ("added", ""),
+        (true, false) => ("add", ". Correct it in spec.tags, or remove it there"),
+        (true, true) => ("add", ""),
         (false, false) => (
-            "removed",
-            "; remove it at the provider, or list it in spec.tags",
+            "remove",
+            ". Remove it at the provider, or list it in spec.tags",
         ),
-        (false, true) => ("removed", "; remove it at the provider"),
+        (false, true) => ("remove", ". Remove it at the provider"),
     };
     let said = match error.may_have_taken_effect() {
-        true => format!("it is not known whether tag {tag:?} was {what}"),
-        false => format!("tag {tag:?} could not be {what}"),
+        true => format!("The request to {what} tag {tag:?} has an unknown outcome"),
+        false => format!("Could not {what} tag {tag:?}"),
     };
     Trouble {
         message: format!(
-            "{said}: {}{}",
+            "{said}; {}{}",
             trouble.message,
             if is_refused { remedy } else { "" }
         ),

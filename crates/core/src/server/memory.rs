@@ -296,7 +296,7 @@ impl Memory {
                 self.recorded(None, now);
                 self.fail(now);
                 self.trouble = Some(Trouble::unexpected(
-                    "the server that was to be adopted is another object's, or not live any more",
+                    "The server to adopt is not live, or another object owns it",
                 ));
             }
             Observation::FinalizerAdded => {
@@ -319,7 +319,7 @@ impl Memory {
                     InstallObservation::Sent(record, _) if !record.may_be_sent() => {
                         let why = record.message.as_deref().unwrap_or("it was not sent");
                         Some(Trouble::unexpected(&format!(
-                            "the machine is not installed again yet: {why}"
+                            "The server is not re-installed yet: {why}"
                         )))
                     }
                     _ => None,
@@ -373,7 +373,7 @@ impl Memory {
             // What it rested on may change again: two that write against each other must not spin.
             Observation::Stale => {
                 self.fail(now);
-                self.trouble = Some(Trouble::unexpected("the object changed in between"));
+                self.trouble = Some(Trouble::unexpected("The object changed before the write"));
             }
             Observation::Failed(trouble) => {
                 self.fail(now);

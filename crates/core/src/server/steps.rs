@@ -119,17 +119,14 @@ fn reinstalled(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> 
     };
     let intent = &now.intent;
     let was = of(before).filter(|was| was.intent.attempt == intent.attempt);
-    let what = format!(
-        "machine {} (spec.install.revision {})",
-        intent.machine, intent.revision
-    );
+    let what = format!("server {} (revision {})", intent.machine, intent.revision);
     let sight = |record: &InstallRecord| (record.is_taken(), record.end);
     let was = was.as_ref().map_or((false, None), sight);
     let mut news = installed(&what, was, sight(&now));
-    let why = now.message.as_deref().unwrap_or("it does not say why");
+    let why = now.message.as_deref().unwrap_or("no reason given");
     let not = match now.end.filter(|_| was.1.is_none()) {
-        Some(InstallEnd::Refused) => format!("the provider refused to install {what} again: {why}"),
-        Some(InstallEnd::NotRepeated) => format!("{what} is not installed again: {why}"),
+        Some(InstallEnd::Refused) => format!("The provider refused to re-install {what}: {why}"),
+        Some(InstallEnd::NotRepeated) => format!("Did not re-install {what}: {why}"),
         _ => return news,
     };
     news.push(Step::NotReinstalled.news(not));
@@ -145,7 +142,7 @@ fn replaced(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Opt
         .any(|r| is_same_uuid(&r.uuid, &last.uuid));
     is_new.then(|| {
         Step::Replaced.news(format!(
-            "machine {} is {:?}, and another one is ordered in its place",
+            "Server {} is {:?}; ordering another one in its place",
             last.uuid, last.provider_status
         ))
     })
@@ -160,11 +157,11 @@ fn expiring(
     let at = facts.expires_at()?;
     (next.records.expiry_warning > before.records.expiry_warning && !expiry::is_over(facts)).then(|| {
         let machine = match facts.policies().retain() {
-            true => "its machine stays at the provider then",
-            false => "its machine is released then",
+            true => "its server stays at the provider and is billed",
+            false => "its server is released",
         };
         Step::Expiring.news(format!(
-            "this object deletes itself at {} (spec.expiresAt), and {machine}; to keep it, set a later moment",
+            "The operator deletes this object at {} (spec.expiresAt); {machine}. To keep it, set a later time",
             expiry::moment(at)
         ))
     })
@@ -205,35 +202,35 @@ fn of_order(
     let was = before.records.order.as_ref().filter(is_same);
     let is_new = was.is_none_or(|was| was.outcome != order.outcome);
     let tag = facts.order_tag(order).unwrap_or_default();
-    let uuid = order.server.as_deref().unwrap_or("of unknown identifier");
+    let uuid = order.server.as_deref().unwrap_or("without UUID");
     match order.outcome {
         None => {
             let is_lost = order.answer_lost && was.is_some_and(|was| !was.answer_lost);
             is_lost.then(|| {
                 Step::AnswerLost.news(format!(
-                    "the answer to the order was lost; looking for the tag {tag}; nothing is ordered meanwhile"
+                    "The answer to the order was lost; nothing is ordered meanwhile. Looking for tag {tag}"
                 ))
             })
         }
         Some(OrderOutcome::Created) if is_new => Some(match found(was, order) {
-            Step::Adopted => Step::Adopted.news(format!(
-                "machine {uuid} was there before this order, and is this object's now, with the tag {tag}"
-            )),
+            Step::Adopted => {
+                Step::Adopted.news(format!("Adopted existing server {uuid}; it has tag {tag}"))
+            }
             Step::Ordered => {
                 let kind = next.instance_type.as_deref().unwrap_or_default();
                 let place = next.location.as_deref().unwrap_or_default();
                 Step::Ordered.news(format!(
-                    "the provider took the order: machine {uuid}, {kind} at {place}, with the tag {tag}"
+                    "Ordered server {uuid}; {kind} at {place}, with tag {tag}"
                 ))
             }
             _ => Step::FoundByTag.news(format!(
-                "machine {uuid} has the tag {tag} of this order, and is the object's"
+                "Found server {uuid} of the order; it has tag {tag}"
             )),
         }),
         Some(OrderOutcome::Refused) if is_new => {
-            let why = order.message.as_deref().unwrap_or("it does not say why");
+            let why = order.message.as_deref().unwrap_or("no reason given");
             Some(Step::Refused.news(format!(
-                "the provider refused the order with the tag {tag}, and made no machine: {why}"
+                "The provider refused the order; no server was created for tag {tag}: {why}"
             )))
         }
         _ => None,
@@ -262,7 +259,7 @@ fn without_key(
     let uuid = next.uuid.as_deref().unwrap_or_default();
     lacks_key(&facts.object.spec, &sent).then(|| {
         Step::NoSshKey.news(format!(
-            "machine {uuid} is installed without any SSH key; to log in with one, set spec.sshKeys and raise spec.install.revision, which erases its disks"
+            "Server {uuid} is installed without an SSH key. To add one, set spec.sshKeys and raise spec.install.revision; this erases its disks"
         ))
     })
 }
@@ -287,7 +284,7 @@ fn delivered(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Op
         return None;
     }
     let (uuid, address) = (next.uuid.as_deref()?, &next.addresses.first()?.address);
-    Some(Step::Delivered.news(format!("machine {uuid} is delivered: {address}")))
+    Some(Step::Delivered.news(format!("Delivered server {uuid}: {address}")))
 }
 
 fn pending(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Option<News> {
@@ -299,7 +296,7 @@ fn pending(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Opti
     let now = of(next)?;
     (of(before).as_ref() != Some(&now)).then(|| {
         let uuid = next.uuid.as_deref().unwrap_or_default();
-        Step::PendingChanges.news(format!("machine {uuid}: {now}"))
+        Step::PendingChanges.news(format!("Server {uuid} has pending changes: {now}"))
     })
 }
 

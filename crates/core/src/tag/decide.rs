@@ -85,7 +85,7 @@ fn keep(facts: &Facts) -> Decision {
     };
     if let Some(owner) = &facts.rivals.owner {
         let message = format!(
-            "the tag {wanted:?} of this account belongs to the older {}: {}; this one takes over when that one is gone",
+            "Tag {wanted:?} of this account belongs to the older {}. {}; this one takes over when the other is gone",
             owner.named("ServerTag", facts.subject.namespace()),
             owner.remedy(facts.subject.namespace())
         );
@@ -132,10 +132,10 @@ fn unusable(tag: &str) -> Option<Cause> {
     let is_letter = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b':' | b'-');
     let message = if tag.starts_with(RESERVED_PREFIX) {
         format!(
-            "spec.tag: the prefix {RESERVED_PREFIX} is reserved for the operator's own tags; choose another name"
+            "The prefix {RESERVED_PREFIX} is reserved for the operator's own tags. Choose another name in spec.tag"
         )
     } else if !(1..=64).contains(&tag.len()) || !tag.bytes().all(is_letter) {
-        "spec.tag: a tag has 1 to 64 letters, digits, _, : and -; correct it".to_owned()
+        "A tag has 1 to 64 letters, digits, _, : and -. Correct spec.tag".to_owned()
     } else {
         return None;
     };
@@ -165,7 +165,7 @@ fn unsettled(facts: &Facts) -> Option<Decision> {
     let spacing = facts.subject.view()?.times.absence_check_interval;
     let Rename { from, to } = &unknown.rename;
     let message = format!(
-        "it is not known whether {from:?} was renamed to {to:?}: the account's tags are looked at every {} until that is clear",
+        "Not known yet whether {from:?} was renamed to {to:?}; checked every {} until it is",
         Interval(spacing)
     );
     let next = unknown.not_done.map_or(unknown.since, |at| at + spacing);
@@ -206,7 +206,7 @@ fn available(facts: &Facts, tag: &str, began: Duration, tags: &Tags) -> Decision
         .view()
         .map_or(COUNTS, |v| v.times.idle_poll_interval);
     let decision = Decision::of(status)
-        .because(Cause::ready(Reason::Available, "the account has the tag"))
+        .because(Cause::ready(Reason::Available, "The account has the tag"))
         .wanting(List::Tags, began + idle);
     match rest {
         Some(rest) => decision.again(rest),
@@ -219,7 +219,7 @@ fn record(facts: &Facts, tag: String) -> Decision {
     let mut status = facts.subject.status();
     status.created_by_object = Some(facts.has_made(&tag));
     status.account_ref = Some(facts.subject.object.account());
-    let message = format!("the account has the tag as {tag:?}; it is renamed {IN_TURN}");
+    let message = format!("The account has the tag as {tag:?}; it is renamed {IN_TURN}");
     status.tag = Some(tag);
     Decision::of(status)
         .because(Cause::waits(Reason::Progressing, message))
@@ -260,7 +260,7 @@ fn rename(
     let Rename { from, to } = &rename;
     if subject.object.spec.rename_policy != Some(RenamePolicy::Rename) {
         let message = format!(
-            "spec.tag: the account has the tag as {from:?}: set spec.renamePolicy to Rename, or spec.tag to {from:?}"
+            "The account has the tag as {from:?}. Set spec.renamePolicy to Rename, or spec.tag to {from:?}"
         );
         return hold(facts, Cause::needs_person(Reason::InvalidSpec, message));
     }
@@ -302,7 +302,7 @@ fn replace(
     // One that others made is not deleted for it.
     if !is_renamed || !facts.has_made(from) || count(to) <= Some(0) {
         let message = format!(
-            "spec.tag: the account has a tag {to:?} already, so {from:?} cannot be renamed to it: set spec.tag to another one, or delete {to:?}"
+            "The account has a tag {to:?} already, so {from:?} cannot be renamed to it. Set spec.tag to another name, or delete {to:?}"
         );
         let cause = Cause::needs_person(Reason::NameTaken, message);
         return leave(facts, view, cause, began);
@@ -312,7 +312,7 @@ fn replace(
     }
     if count(from) != Some(0) {
         let message = format!(
-            "servers have the tag {from:?}, and others have {to:?} already: {from:?} is deleted when none has it; change it to {to:?} in their spec.tags"
+            "Servers have the tag {from:?}, and others have {to:?} already; {from:?} is deleted when none has it. Change it to {to:?} in their spec.tags"
         );
         let cause = Cause::missing(Reason::InUse, message);
         return leave(facts, view, cause, began);
@@ -337,14 +337,14 @@ fn may_not_touch(facts: &Facts, tag: &str, tags: &Tags, done: &str) -> Option<Ca
     }
     if !facts.has_made(tag) {
         let message = format!(
-            "the tag {tag:?} was there before this object: through a ClusterProviderAccount only the object that made a tag may have it {done}; use another name, or a ProviderAccount"
+            "Tag {tag:?} existed before this object. Through a ClusterProviderAccount only the object that made a tag may have it {done}: use another name, or a ProviderAccount"
         );
         return Some(Cause::needs_person(Reason::OwnershipConflict, message));
     }
     let used = tags.get(tag).is_some_and(|record| users(record) != Some(0));
     used.then(|| {
         let message = format!(
-            "servers bear the tag {tag:?}: through a ClusterProviderAccount it is {done} when none does any more"
+            "Servers have the tag {tag:?}; through a ClusterProviderAccount it is {done} when none has it. Remove it from their spec.tags"
         );
         Cause::missing(Reason::InUse, message)
     })
@@ -357,7 +357,7 @@ fn is_late(facts: &Facts, tag: &str, began: Duration) -> Option<Decision> {
     let is_late = made == tag && facts.subject.now.mono < *at + times.absence_grace_period;
     is_late.then(|| {
         let message = format!(
-            "the provider has taken {tag:?}, and its list of tags does not show it yet; it is made again after {}",
+            "The provider accepted the tag {tag:?}, but does not list it yet; made again after {}",
             Interval(times.absence_grace_period)
         );
         hold(facts, Cause::waits(Reason::Progressing, message))
@@ -371,7 +371,7 @@ fn refused(facts: &Facts, tag: &str) -> Option<Decision> {
     let rest = (refused.at + REFUSED).checked_sub(facts.subject.now.mono)?;
     (refused.tag == tag && !rest.is_zero()).then(|| {
         let message = format!(
-            "the provider refuses the tag {tag:?}: {}; tried again every {}; correct spec.tag if the provider does not like the name",
+            "The provider refuses the tag {tag:?}; {}; retrying every {}. Correct spec.tag if the provider does not accept the name",
             refused.message,
             Interval(REFUSED)
         );

@@ -67,7 +67,7 @@ pub fn decide(facts: &Facts) -> Decision {
 fn keep(facts: &Facts) -> Decision {
     let needs_person = |reason, message: String| hold(facts, Cause::needs_person(reason, message));
     if !facts.is_home {
-        let message = "spec.accountRef: a ClusterProviderAccount serves whitelists of the operator's own namespace only: create this one there, or use a ProviderAccount";
+        let message = "A ClusterProviderAccount serves whitelists of the operator's own namespace only. Create this one there, or use a ProviderAccount in spec.accountRef";
         return needs_person(Reason::NotAllowed, message.to_owned());
     }
     if !facts.is_listed {
@@ -75,7 +75,7 @@ fn keep(facts: &Facts) -> Decision {
     }
     if let Some(owner) = &facts.rivals.owner {
         let message = format!(
-            "the whitelist of key {} of this account belongs to the older {}: {}; this one takes over when that one is gone",
+            "Whitelist of API key {} belongs to the older {}. {}; this one takes over when the other is gone",
             facts.key(),
             owner.named("IpWhitelist", facts.subject.namespace()),
             owner.remedy(facts.subject.namespace())
@@ -93,7 +93,7 @@ fn keep(facts: &Facts) -> Decision {
     let (active, idle) = (times.active_poll_interval, times.idle_poll_interval);
     if let Some(next) = own.looks_for_key_at(active, idle) {
         let message = format!(
-            "spec.apiKeyID: the account has no API key {}: create this whitelist again with the number of one of its keys",
+            "The account has no API key {} (spec.apiKeyID). Create this whitelist again with the number of one of its keys",
             facts.key()
         );
         let cause = Cause::needs_person(Reason::ReferenceNotFound, message);
@@ -149,7 +149,7 @@ fn unlisted(facts: &Facts) -> Decision {
     if waits < LISTING {
         return Decision::unchanged(&facts.subject).again(UNLISTED);
     }
-    let message = "not all IpWhitelists are listed yet, and an older one for the same key may be among them; this one goes on as soon as they are; if this stays, grant the operator the right to list them wherever it looks";
+    let message = "Not all IpWhitelists are listed yet; an older one for this key may be among them; continues as soon as they are. If this lasts, grant the operator list on IpWhitelists in all namespaces that it watches";
     hold(facts, Cause::waits(Reason::WaitingForListing, message)).again(UNLISTED)
 }
 
@@ -159,7 +159,7 @@ const LISTING: Duration = Duration::from_secs(60);
 
 fn too_long(facts: &Facts) -> String {
     format!(
-        "the whitelist of API key {} has more than {MOST_LISTED} entries, which is as many as the operator judges: nothing is changed; join or remove entries at the provider",
+        "The whitelist of API key {} has more than {MOST_LISTED} entries; nothing is changed. Join or remove entries at the provider",
         facts.key()
     )
 }
@@ -205,14 +205,14 @@ fn unsettled(facts: &Facts, look: &Look) -> Option<Decision> {
     let (cause, latest) = match own.is_settled() {
         false => {
             let message = format!(
-                "a step may have been sent whose effect the list does not show yet; nothing else is sent until it does, or for {}",
+                "A step may have been sent, and the list does not show its effect yet; nothing else is sent until it does, or for {}",
                 Interval(spacing)
             );
             (Cause::waits(Reason::OutcomeUnknown, message), latest)
         }
         true if !own.is_believed(facts.had_entries(), spacing) => {
             let message = format!(
-                "the list shows none of the entries that were there: it is read again after {}, before they are added again",
+                "The list shows none of the entries that were there; read again after {}, before they are added again",
                 Interval(spacing)
             );
             (
@@ -241,7 +241,7 @@ fn at_rest(facts: &Facts, list: &List, target: &Target, plan: &Plan) -> Cause {
             let (reason, message) = covered::held(facts, list, target, held, plan.steps.len());
             Cause::needs_person(reason, message)
         }
-        None => Cause::ready(Reason::Available, "the whitelist is as declared"),
+        None => Cause::ready(Reason::Available, "The whitelist is as declared"),
     }
 }
 

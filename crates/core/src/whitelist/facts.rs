@@ -59,7 +59,13 @@ impl Facts {
         let (entries, egress) = match is_end {
             // What cannot be used adds nothing and covers nothing; it keeps nobody from going.
             true => (Vec::new(), egress.unwrap_or_default()),
-            false => (entries(spec, &self.mark())?, egress?),
+            false => match (entries(spec, &self.mark()), egress) {
+                (Ok(entries), Ok(egress)) => (entries, egress),
+                (entries, egress) => {
+                    let wrong = [entries.err(), egress.err()].into_iter().flatten();
+                    return Err(Invalid::new(&wrong.flatten().collect::<Vec<_>>()));
+                }
+            },
         };
         Ok(Target {
             entries,

@@ -266,7 +266,7 @@ impl Own {
                 // It is not seen who changed it: the provider, or a person right after.
                 (Outcome::Other(why), _) if sent.is_answered => self.strike(generation, &why),
                 (Outcome::None, true) if sent.is_answered => {
-                    let why = "what it accepts is not in the list".to_owned();
+                    let why = "What the provider accepts is not in the list".to_owned();
                     self.strike(generation, &why);
                 }
                 (_, true) => {}
@@ -284,7 +284,7 @@ impl Own {
             self.strikes = 0;
             // With the remedy, since a later process takes the words from the status.
             let text = format!(
-                "{why}; remove it at the provider or correct the object, and nothing more is sent until spec changes"
+                "{why}; nothing more is sent until spec changes. Remove it at the provider, or correct the object"
             );
             self.unkept = Some((generation, text));
         }
@@ -328,16 +328,16 @@ fn other(entry: &Entry) -> Outcome {
 /// What an entry has become.
 fn difference(entry: &Entry) -> String {
     let mark = match entry.name {
-        Some(_) => "with the operator's tag in its comments",
-        None => "without the operator's tag in its comments",
+        Some(_) => "with the operator's tag",
+        None => "without the operator's tag",
     };
     let active = match entry.active {
         Some(true) => "active",
         Some(false) => "inactive",
-        None => "without saying whether it counts",
+        None => "maybe active",
     };
     format!(
-        "entry {} is shown as {}, {active}, {mark}",
+        "Entry {} is shown as {}, {active}, {mark}",
         entry.id,
         entry.words()
     )

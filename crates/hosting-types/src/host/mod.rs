@@ -1,5 +1,5 @@
 //! Dedicated hosts (sections 2.17, 2.20 to 2.22 and 4.8 of
-//! `docs/hosting-api.md`).
+//! `docs/contributing/hosting-api.md`).
 
 mod form;
 mod install;

@@ -1,5 +1,5 @@
 //! On-demand servers (sections 2.6 to 2.11, 4.4 and 4.6 of
-//! `docs/hosting-api.md`).
+//! `docs/contributing/hosting-api.md`).
 
 mod machine;
 mod order;

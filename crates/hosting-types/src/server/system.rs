@@ -1,5 +1,5 @@
 //! The operating system of an order or a re-installation, with its settings
-//! (sections 2.7 to 2.9 of `docs/hosting-api.md`).
+//! (sections 2.7 to 2.9 of `docs/contributing/hosting-api.md`).
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
 //! Committed capacity and the instance types of a location: both deprecated (sections 2.4, 2.16, 4.3 and 4.7 of
-//! `docs/hosting-api.md`). Plans and quotas have replaced them.
+//! `docs/contributing/hosting-api.md`). Plans and quotas have replaced them.
 
 use super::catalogue::location;
 use crate::{

@@ -1,5 +1,5 @@
 //! What can be ordered: locations, plans and operating systems (sections 2.3, 2.5, 2.18, 4.3 and 4.8 of
-//! `docs/hosting-api.md`).
+//! `docs/contributing/hosting-api.md`).
 
 use crate::{
     client::Client,

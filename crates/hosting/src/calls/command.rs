@@ -1,4 +1,5 @@
-//! Commands to servers: power, and the progress of re-installations (sections 2.12 and 4.5 of `docs/hosting-api.md`).
+//! Commands to servers: power, and the progress of re-installations (sections 2.12 and 4.5 of
+//! `docs/contributing/hosting-api.md`).
 
 use crate::{
     client::{Call, Client},

@@ -1,5 +1,5 @@
 //! Whether the API reports itself healthy (sections 2.23 and 4.9 of
-//! `docs/hosting-api.md`).
+//! `docs/contributing/hosting-api.md`).
 
 use crate::{client::Client, record};
 use hosting_types::{error::Error, health::*};

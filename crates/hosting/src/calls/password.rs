@@ -1,4 +1,4 @@
-//! The password of the account (section 4.2 of `docs/hosting-api.md`).
+//! The password of the account (section 4.2 of `docs/contributing/hosting-api.md`).
 //!
 //! Nothing here is printed, and an answer that echoes a password is shown without it.
 

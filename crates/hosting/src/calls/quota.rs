@@ -1,5 +1,5 @@
 //! How many servers may be ordered, and how many are (sections 2.14 and 4.7 of
-//! `docs/hosting-api.md`).
+//! `docs/contributing/hosting-api.md`).
 
 use crate::{
     client::Client,

@@ -1,5 +1,5 @@
 //! The operations on servers (sections 4.4 and 4.6 of
-//! `docs/hosting-api.md`).
+//! `docs/contributing/hosting-api.md`).
 
 use http::Method;
 
@@ -64,7 +64,7 @@ impl Client {
             OrderOutcome::Created(Box::new(server))
         } else {
             OrderOutcome::Unknown(format!(
-                "the answer shows server {}, which does not bear the tag of this order",
+                "the answer shows server {}, which does not have the tag of this order",
                 server.id
             ))
         }

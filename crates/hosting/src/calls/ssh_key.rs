@@ -1,4 +1,4 @@
-//! Stored SSH keys (sections 2.19 and 4.8 of `docs/hosting-api.md`).
+//! Stored SSH keys (sections 2.19 and 4.8 of `docs/contributing/hosting-api.md`).
 
 use crate::{
     client::{Call, Client},

@@ -1,4 +1,4 @@
-//! What servers have used (sections 2.15 and 4.7 of `docs/hosting-api.md`).
+//! What servers have used (sections 2.15 and 4.7 of `docs/contributing/hosting-api.md`).
 
 use super::server::decode;
 use crate::{

@@ -120,7 +120,7 @@ async fn of_what_a_user_refers_to_no_word_is_told_in_any_spelling() {
     };
     assert_eq!(
         error.explain(),
-        "the hosting API refused the request: status 422: hidden, because a text that was sent came from a Secret or ConfigMap (postInstallScript; os.slug[0])"
+        "The hosting API refused the request; status 422: hidden, because a text that was sent came from a Secret or ConfigMap (postInstallScript; os.slug[0])"
     );
     assert!(!format!("{error:?}").contains("c4nary"));
     let mut failed = record();

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const PAGE: &str = include_str!("../../../../docs/hosting-api.md");
+const PAGE: &str = include_str!("../../../../docs/contributing/hosting-api.md");
 
 /// All rows: id and origin.
 fn rows() -> Vec<(&'static str, &'static str)> {

@@ -98,7 +98,7 @@ async fn an_answer_that_is_not_of_the_api_says_to_check_the_base_url() {
     let page = || answer(404, "<html>c4nary</html>");
     let html = |response| with_header(response, "content-type", "Text/HTML; charset=utf-8");
     let to = |place| with_header(answer(302, ""), "location", place);
-    let hint = "the answer is text/html, not JSON: check baseURL";
+    let hint = "the answer is text/html, not JSON; check baseURL";
     for (response, told) in [
         (html(page()), format!("status 404: Not Found; {hint}")),
         (
@@ -107,11 +107,11 @@ async fn an_answer_that_is_not_of_the_api_says_to_check_the_base_url() {
         ),
         (
             to("https://user:pw@login.example.com/c4nary"),
-            "status 302: Found; it redirects to login.example.com: check baseURL".to_owned(),
+            "status 302: Found; it redirects to login.example.com; check baseURL".to_owned(),
         ),
         (
             to("/c4nary"),
-            "status 302: Found; it redirects to another path: check baseURL".to_owned(),
+            "status 302: Found; it redirects to another path; check baseURL".to_owned(),
         ),
         // The same without that, and what stands in between while the API is away.
         (page(), "status 404: Not Found".to_owned()),
@@ -249,7 +249,7 @@ async fn the_causes_are_told_once_each() {
     let error = client.server(&id()).await.unwrap_err();
     assert_eq!(
         error.explain(),
-        "the request was not sent: no connection to the hosting API: refused"
+        "The request was not sent; no connection to the hosting API: refused"
     );
     let error = client.tag("a b").await.unwrap_err();
     assert_eq!(error.explain().matches("1 to 64").count(), 1);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::operations::Operation;
 
-const PAGE: &str = include_str!("../../../../docs/hosting-api.md");
+const PAGE: &str = include_str!("../../../../docs/contributing/hosting-api.md");
 
 /// A row of section 4: its id and its text.
 fn rows() -> impl Iterator<Item = (&'static str, &'static str)> {

@@ -30,7 +30,7 @@ impl Run {
     pub(crate) fn markdown(&self) -> String {
         let mut text = format!(
             "# {} servers\n\n\
-             Written by `make bench`; the numbers stand in the JSON file of the same name too.\n\n\
+             Written by `make bench`; the JSON file of the same name has the numbers, too.\n\n\
              - Workload: {} servers, from apply to Ready, a quiet time of {:.0} s, then all released.\n\
              - Pace: every interval of the account is a {:.0}th of its default, and the simulator's clock runs {:.0} times as fast. \
              The quiet time stands for {:.0} minutes.\n\
@@ -57,7 +57,7 @@ impl Run {
         }
         text.push_str("\n## Faults\n\n");
         if self.faults.is_empty() {
-            text.push_str("None: no order was doubled, nothing was left behind.\n");
+            text.push_str("None: no order was doubled, no server was left.\n");
         }
         for fault in &self.faults {
             text.push_str(&format!("- {fault}\n"));

@@ -106,7 +106,7 @@ impl Figures<'_> {
                 Some(1.10),
                 format!(
                     "{calls} calls; floor {least} = {} a server (POST, one GET before the DELETE, DELETE) + {pages} pages to see \
-                     every machine move at a look each {ACTIVE_POLL:.0} s + 1 listing before the first order",
+                     every server change at a poll each {ACTIVE_POLL:.0} s + 1 listing before the first order",
                     floor::CALLS_PER_LIFE
                 ),
             ),

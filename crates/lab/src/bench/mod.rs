@@ -204,9 +204,9 @@ async fn conclude(
         (wanted - gone.done, "objects were not gone in time"),
         (
             lives.len().abs_diff(wanted),
-            "more or fewer machines than wanted were ordered",
+            "more or fewer servers than wanted were ordered",
         ),
-        (left, "machines were not released"),
+        (left, "servers were not released"),
     ] {
         if what > 0 {
             faults.push(format!("{what} {fault}"));

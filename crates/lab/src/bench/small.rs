@@ -399,7 +399,7 @@ impl Run {
     fn markdown(&self) -> String {
         let mut text = format!(
             "# Tags, stored keys and entries of a whitelist\n\n\
-             Written by `make bench-small`; the numbers stand in the JSON file of the same name too.\n\n\
+             Written by `make bench-small`; the JSON file of the same name has the numbers, too.\n\n\
              - Workload: all made, one kind after the other; a quiet time of {:.0} s with all of them; all deleted. A whitelist is \
              one object with all entries.\n\
              - Pace: every interval of the account is a {:.0}th of its default, and the simulator's clock runs {:.0} times as fast. \

@@ -51,7 +51,7 @@ pub(crate) enum FolderError {
         #[source]
         source: io::Error,
     },
-    #[error("{path} holds something other than a demo: name another folder with --dir")]
+    #[error("{path} has files that are not of a demo; name another folder with --dir")]
     Foreign { path: PathBuf },
 }
 
@@ -189,7 +189,7 @@ impl DemoFolder {
         let quoted =
             |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
         let text = format!(
-            "# kubectl with the demo's cluster and the namespace demo, and the simulator's control port.\n\
+            "# Sets kubectl for the demo's cluster and namespace demo, and the URL of the simulator's control port.\n\
              export KUBECONFIG={}\n\
              export PATH={}:\"$PATH\"\n\
              export SIMULATOR={}\n",

@@ -25,7 +25,7 @@ const OPERATOR_PATIENCE: Duration = Duration::from_secs(20);
 const SIMULATOR_PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
-#[error("another process keeps a demo in this folder")]
+#[error("another process runs a demo in this folder")]
 struct Kept;
 
 /// Runs until SIGTERM or SIGINT, or until a part ends by itself.

@@ -44,7 +44,7 @@ const KEEPER_TAIL: usize = 2 * TAIL;
 pub(crate) struct Arguments {
     #[command(subcommand)]
     step: Step,
-    /// Folder for everything that the demo makes
+    /// Folder for all files of the demo
     #[arg(
         long,
         global = true,
@@ -56,22 +56,22 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Step {
-    /// Bring the demo up, or use the one that is up, and wait for its servers
+    /// Start the demo, or use the running one, and wait for its servers
     Up,
     /// End the demo and remove its folder
     Down,
-    /// Be the process that keeps the demo (started by `up`)
+    /// Run the demo (started by `up`)
     #[command(hide = true)]
     Keep,
 }
 
 #[derive(Debug, thiserror::Error)]
 enum DemoError {
-    #[error("the demo did not come up; the end of {log}:\n{text}")]
+    #[error("the demo did not start; the end of {log}:\n{text}")]
     Start { log: PathBuf, text: String },
-    #[error("the demo in {path} does not end within {} s; process {pid} keeps it", DOWN_WITHIN.as_secs())]
+    #[error("the demo in {path} does not end within {} s; process {pid} runs it", DOWN_WITHIN.as_secs())]
     End { path: PathBuf, pid: i32 },
-    #[error("the demo is up, but its servers are not; `make demo-down` ends it")]
+    #[error("the demo is up, but its servers are not Ready; `make demo-down` ends it")]
     Servers(#[source] quickstart::QuickstartError),
 }
 
@@ -91,21 +91,21 @@ async fn up(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
     programs::find_or_build().await?;
     let state = match settled(folder).await? {
         Look::Up(state) if state.stamp == stamp && answers(folder).await => {
-            say("A demo is up already and is used again.");
+            say("A demo is up and is used again.");
             state
         }
         Look::Absent => start(folder).await?,
         found => {
             say(match found {
-                Look::Up(state) if state.stamp == stamp => "The demo that was up does not answer.",
-                Look::Up(_) => "The programs have changed since the demo came up.",
-                _ => "An earlier demo has ended by itself.",
+                Look::Up(state) if state.stamp == stamp => "The running demo does not answer.",
+                Look::Up(_) => "The programs changed since the demo started.",
+                _ => "An earlier demo ended by itself.",
             });
             let last_words = tail(&folder.keeper_log(), KEEPER_TAIL);
             if !last_words.is_empty() {
-                say(&format!("It last said: {}", last_words.trim_end()));
+                say(&format!("The end of its log: {}", last_words.trim_end()));
             }
-            say("Setting it up again.");
+            say("Starting it again.");
             end(folder).await?;
             start(folder).await?
         }
@@ -200,7 +200,7 @@ async fn down(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
         say("No demo is up.");
     } else {
         end(folder).await?;
-        say("The demo has ended, and its folder is gone.");
+        say("The demo is ended and its folder removed.");
     }
     Ok(())
 }

@@ -33,7 +33,7 @@ pub(crate) enum QuickstartError {
         #[source]
         source: io::Error,
     },
-    #[error("{path} is no YAML")]
+    #[error("{path} is not YAML")]
     Parse {
         path: PathBuf,
         #[source]
@@ -101,8 +101,8 @@ fn read() -> Result<Vec<Value>, QuickstartError> {
         })
         .map_err(unreadable(MANIFESTS.into()))?;
     files.retain(|path| {
-        path.extension()
-            .is_some_and(|extension| extension == "yaml")
+        let is_yaml = path.extension().is_some_and(|it| it == "yaml");
+        is_yaml && !path.ends_with("kustomization.yaml")
     });
     files.sort();
     let mut objects = Vec::new();

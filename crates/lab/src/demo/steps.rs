@@ -6,7 +6,7 @@ use crate::product::Simulator;
 /// Where to watch the machines.
 pub(crate) fn page(simulator: &Simulator) -> String {
     format!(
-        "Watch the machines of the simulated hosting API: {}/_simulator/",
+        "Watch the servers of the simulated hosting API: {}/_simulator/",
         simulator.control
     )
 }
@@ -16,15 +16,15 @@ pub(crate) fn next(folder: &DemoFolder) -> String {
     let (env, folder) = (folder.env(), folder.path());
     let (env, folder) = (short(&env), short(folder));
     format!(
-        r#"Look further, in this folder:
+        r#"Next steps, in this folder:
 
-  . {env}                              # kubectl, namespace demo, and where the simulator is
+  . {env}                              # sets kubectl, namespace demo, URL of the simulator
   kubectl get flexmetal                    # objects of every kind
   kubectl describe bms web                 # conditions and events of one
-  kubectl explain bms.spec                 # every field in words
-  kubectl delete bms batch                 # returns when its machine is released
+  kubectl explain bms.spec                 # description of every field
+  kubectl delete bms batch                 # returns when its server is released
 
-A typo: nothing is ordered, and the object says what there is to choose from. The patch mends it.
+A typo: nothing is ordered, and the status lists the valid names. The patch corrects it.
 
   kubectl apply -f examples/mishaps/typo.yaml
   kubectl wait bms/misspelt --for=condition=Stalled --timeout=60s
@@ -33,7 +33,7 @@ A typo: nothing is ordered, and the object says what there is to choose from. Th
   kubectl wait bms/misspelt --for=condition=Ready --timeout=60s
   kubectl delete bms misspelt
 
-A lost answer: the machine is ordered, the answer never arrives. It is looked for, and not ordered again.
+A lost answer: the server is ordered, but the answer never arrives. The operator finds it and does not order again.
 
   curl -s "$SIMULATOR/_simulator/faults" -d '{{"match":{{"method":"POST","path":"/v3/flexMetal/servers"}},"fault":"dropAfter","count":1}}'
   kubectl apply -f examples/mishaps/lost-answer.yaml
@@ -41,7 +41,7 @@ A lost answer: the machine is ordered, the answer never arrives. It is looked fo
   kubectl events --for bms/lost-answer
   kubectl delete bms lost-answer
 
-A place that is sold out: the object waits, and is ordered once there is one again.
+No stock: the object waits, and its server is ordered as soon as there is stock.
 
   curl -s "$SIMULATOR/_simulator/availability" -d '{{"location":"JP: Tokyo","instanceType":"bm8.std.32","stock":0}}'
   kubectl apply -f examples/mishaps/sold-out.yaml
@@ -51,13 +51,13 @@ A place that is sold out: the object waits, and is ordered once there is one aga
   kubectl wait bms/sold-out --for=condition=Ready --timeout=120s
   kubectl delete bms sold-out
 
-Tasks for a first day, to be typed in the same shell: docs/tasks/README.md
+Tasks for a first day, in the same shell: docs/tasks/README.md
 
-And then:
+Finally:
 
   tail -f {folder}/logs/flexmetal-operator.log
-  make demo                                # again: uses this demo, brings back what you deleted
-  make demo-down                           # ends it, and removes {folder}"#
+  make demo                                # uses this demo again, and restores deleted objects
+  make demo-down                           # ends the demo and removes {folder}"#
     )
 }
 

@@ -17,7 +17,7 @@ use super::{
 pub(super) enum DriveError {
     #[error(transparent)]
     Call(#[from] CallError),
-    #[error("an order was answered without a machine")]
+    #[error("an order was answered without a server")]
     Answer(#[from] serde_json::Error),
     #[error("a connection's task ended")]
     Task(#[from] tokio::task::JoinError),

@@ -57,7 +57,7 @@ pub(super) fn figures(
             "x",
             Some(1.0),
             format!(
-                "{:.0} µs of the simulator's core, kernel included, flat out: it can bear {:.0} a second",
+                "{:.0} µs of the simulator's core, kernel included, flat out: it can serve {:.0} a second",
                 processor * 1e6,
                 1.0 / processor
             ),
@@ -70,14 +70,14 @@ pub(super) fn figures(
             format!("over {CONNECTIONS} connections, into an empty account"),
         ),
         figure(
-            "Memory a machine, ordered",
+            "Memory a server, ordered",
             each(memory.ordered.saturating_sub(memory.empty), machines),
             "KiB",
             None,
             "growth of VmRSS by the orders, the ledger cleared each thousand".to_owned(),
         ),
         figure(
-            "Memory a machine, delivered",
+            "Memory a server, delivered",
             each(memory.delivered.saturating_sub(memory.empty), machines),
             "KiB",
             None,
@@ -88,14 +88,14 @@ pub(super) fn figures(
             each(memory.entries, ENTRIES as f64),
             "KiB",
             None,
-            format!("growth of VmRSS by {ENTRIES} reads of single machines; 200,000 entries are kept"),
+            format!("growth of VmRSS by {ENTRIES} reads of single servers; 200,000 entries are kept"),
         ),
         figure(
-            "Memory with all machines",
+            "Memory with all servers",
             memory.delivered as f64 / 1_024.0,
             "MiB",
             None,
-            format!("VmRSS; without any machine {:.1} MiB", memory.empty as f64 / 1_024.0),
+            format!("VmRSS; without any server {:.1} MiB", memory.empty as f64 / 1_024.0),
         ),
     ]);
     figures

@@ -44,7 +44,7 @@ const SPEED: u64 = 100;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// How many machines the account has
+    /// How many servers the account has
     #[arg(long, default_value_t = 10_000)]
     machines: usize,
     /// Requests per second that must be possible
@@ -144,7 +144,7 @@ async fn measure(subject: &Subject, arguments: &Arguments) -> Result<Measured, B
     subject.clock(DELIVERED, 0).await?;
     let delivered = subject.usage()?.resident;
     say(&format!(
-        "{} machines, {:.0} orders a second.",
+        "{} servers, {:.0} orders a second.",
         fleet.len(),
         filled.rate()
     ));
@@ -173,7 +173,7 @@ async fn measure(subject: &Subject, arguments: &Arguments) -> Result<Measured, B
     if paying != u64::try_from(fleet.len()).ok() {
         let paying = paying.map_or("nobody knows how many".to_owned(), |all| all.to_string());
         faults.push(format!(
-            "{paying} machines are paid for, {} were ordered and not released",
+            "{paying} servers are billed, {} were ordered and not released",
             fleet.len()
         ));
     }

@@ -109,12 +109,12 @@ impl Run {
     pub(super) fn markdown(&self) -> String {
         let mut text = format!(
             "# How fast the simulator is\n\n\
-             Written by `make bench-simulator`; the numbers stand in the JSON file of the same name too.\n\n\
-             - Account: {} machines, each with a tag of the fleet and a mark of its own.\n\
-             - Mix: of 20 requests 4 pages of 50 by tag and status, 2 look-ups by mark in the list and 2 among the tags, \
+             Written by `make bench-simulator`; the JSON file of the same name has the numbers, too.\n\n\
+             - Account: {} servers, each with a tag of the fleet and an order tag.\n\
+             - Mix: of 20 requests 4 pages of 50 by tag and status, 2 look-ups by order tag in the list and 2 among the tags, \
              8 single servers, 2 orders, 2 releases; {} kept connections, {} s each.\n\
              - Machine: {}.\n\
-             - Cores: {}. Load of the machine in the minute before: {}.\n\
+             - Cores: {}. Load in the minute before: {}.\n\
              - Simulator: {}. Date: {}.\n\n",
             self.machines,
             self.connections,
@@ -155,7 +155,7 @@ impl Run {
         }
         text.push_str("\n## Faults\n\n");
         if self.faults.is_empty() {
-            text.push_str("None: every request was answered as it should be, and the machines paid for at the end are the ones ordered and not released.\n");
+            text.push_str("None: every request was answered as it should be, and the servers billed at the end are those ordered and not released.\n");
         }
         for fault in &self.faults {
             text.push_str(&format!("- {fault}\n"));

@@ -47,7 +47,7 @@ const ORIGINS: [(&str, &str); 3] = [
 
 #[tokio::test]
 async fn contract_every_switch_has_the_best_origin_of_the_rows_that_name_it() {
-    let page = include_str!("../../../../docs/simulator.md");
+    let page = include_str!("../../../../docs/contributing/simulator.md");
     for (name, switch) in switches(&Rig::new().await).await {
         let naming = rows().filter(|row| named(row).contains(&name.as_str()));
         let naming: Vec<_> = naming.map(|row| row.origin).collect();

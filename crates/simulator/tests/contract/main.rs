@@ -1,4 +1,4 @@
-//! The contract table: rows of `docs/hosting-api.md` as cases over HTTP, with
+//! The contract table: rows of `docs/contributing/hosting-api.md` as cases over HTTP, with
 //! raw requests and no client of ours in between.
 
 #![allow(

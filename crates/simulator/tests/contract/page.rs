@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-const PAGE: &str = include_str!("../../../../docs/hosting-api.md");
+const PAGE: &str = include_str!("../../../../docs/contributing/hosting-api.md");
 
 /// A row with an id.
 pub(crate) struct Row {

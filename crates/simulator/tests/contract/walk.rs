@@ -1,4 +1,4 @@
-//! The curl lines of `docs/simulator.md`, as they stand there.
+//! The curl lines of `docs/simulator.md` and `docs/contributing/simulator.md`, as they are there.
 
 use std::process::Output;
 
@@ -12,9 +12,13 @@ use crate::rig::Rig;
 /// The line of the page that stands for what the simulator printed.
 const PRINTED: &str = r#"printed='{"api":"http://127.0.0.1:8480","apiKey":"demo","control":"http://127.0.0.1:8481"}'"#;
 
-/// The blocks of shell lines under a heading.
-fn blocks(heading: &str) -> Vec<&'static str> {
-    let page = include_str!("../../../../docs/simulator.md");
+/// The page for users.
+const FOR_USERS: &str = include_str!("../../../../docs/simulator.md");
+/// The page with the walk.
+const DETAILS: &str = include_str!("../../../../docs/contributing/simulator.md");
+
+/// The blocks of shell lines under a heading of a page.
+fn blocks(page: &'static str, heading: &str) -> Vec<&'static str> {
     let (_, rest) = page.split_once(&format!("\n## {heading}\n")).unwrap();
     let part = rest.split("\n## ").next().unwrap();
     let parts = part.split("```bash\n").skip(1);
@@ -42,7 +46,7 @@ async fn unflagged() -> Rig {
 #[tokio::test]
 async fn contract_the_walk_of_the_page_works_line_by_line_and_again() {
     let rig = unflagged().await;
-    let walk = blocks("A walk").concat();
+    let walk = blocks(DETAILS, "A walk").concat();
     for round in 1..=2 {
         let done = shell(&rig, &walk).await;
         let out = String::from_utf8_lossy(&done.stdout);
@@ -70,7 +74,7 @@ async fn contract_the_walk_of_the_page_works_line_by_line_and_again() {
 #[tokio::test]
 async fn contract_a_first_order_of_the_page_is_delivered_within_its_lines() {
     let rig = unflagged().await;
-    let done = shell(&rig, &blocks("Your own client").concat()).await;
+    let done = shell(&rig, &blocks(FOR_USERS, "Your own client").concat()).await;
     let out = String::from_utf8_lossy(&done.stdout);
     let log = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{out}\n{log}");

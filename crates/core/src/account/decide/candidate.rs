@@ -170,7 +170,7 @@ pub(super) fn condition(facts: &Facts) -> Option<Wanted> {
         (Some(candidate), _) => beside(facts, candidate),
         (None, _) if facts.keys.is_draining => {
             let text = format!(
-                "calls are made with the key in {}, and the last ones with the former key end within {}; keep the former key valid until status.credentials shows the new one",
+                "Using the new key in {}; the last calls with the former key end within {}. Keep the former key valid until status.credentials shows the new one",
                 facts.secret_name(),
                 // The last ones need not be orders.
                 Interval(facts.times().order_timeout.max(CHANGE_TIMEOUT))
@@ -225,63 +225,62 @@ fn unusable(facts: &Facts, fault: &KeyFault) -> Said {
             (Reason::ReferenceNotFound, why)
         }
         KeyFault::OtherType => {
-            let why = format!("it is not of the type {API_KEY_SECRET}");
+            let why = format!("it is not of type {API_KEY_SECRET}");
             (Reason::InvalidKey, why)
         }
     };
     let text = format!(
-        "{}: {why}; {STAYS}; put a valid API key there",
+        "Cannot use the new key in {}; {why}; {STAYS}. Put a valid API key there",
         facts.secret_name(),
     );
     (Some(false), reason, text)
 }
 
 fn beside(facts: &Facts, candidate: &Candidate) -> Said {
-    let key = format!("the key in {}", facts.secret_name());
+    let key = format!("new key in {}", facts.secret_name());
     let most = match candidate.waits_for_orders {
         true => LONGEST_ORDERS_PAUSE,
         false => LONGEST_PAUSE,
     };
     let again = format!(
-        "tried again, at growing intervals of at most {}",
+        "retrying at growing intervals of at most {}",
         Interval(most)
     );
     match &candidate.tried {
         Some(_) if candidate.waits_for_orders => {
             let text = format!(
-                "{key} works, and is used once no order is open, since no server on record shows that it leads to the same account; {again}"
+                "The {key} works; used once no order is open, because no recorded server shows that it is of the same account; {again}"
             );
             (None, Reason::Pending, text)
         }
         None => {
-            let text = format!("{key} is not the one in use, and a try follows");
+            let text = format!("The {key} is not in use yet; a try follows");
             (None, Reason::Pending, text)
         }
         // A server came on record since, which it is asked for in a moment.
         Some(Tried::Shows | Tried::Accepted) => {
-            let text = format!("{key} is not the one in use, and is {again}");
+            let text = format!("The {key} is not in use yet; {again}");
             (None, Reason::Pending, text)
         }
         Some(Tried::Refused(refusal)) => {
             let text = format!(
-                "the hosting API rejects {key} ({refusal}); {STAYS}; {again}; put a valid API key there"
+                "The hosting API rejects the {key}; {refusal}; {STAYS}; {again}. Put a valid API key there"
             );
             (Some(false), Reason::KeyRejected, text)
         }
         Some(Tried::ShowsNone) => {
             let remedy = match situation(facts) {
                 Some(asked) => facts.acknowledgements().remedy(&asked),
-                None => "set spec.suspend of the account to true first: a token stands for exactly those servers, and this message names it then".to_owned(),
+                None => "first set spec.suspend to true to get a token".to_owned(),
             };
-            let or =
-                format!("; or, if the change is meant and those servers are given up, {remedy}");
+            let or = format!(", or, to give those servers up, {remedy}");
             let text = format!(
-                "{key} belongs to another account: it shows none of the servers on record that it was asked for; {STAYS}; {again}; put a valid API key of this account there{or}"
+                "The {key} is of another account; it shows no recorded server; {STAYS}; {again}. Put a key of this account there{or}"
             );
             (Some(false), Reason::AccountChanged, text)
         }
         Some(Tried::Failed(why)) => {
-            let text = format!("{key} could not be tried: {why}; {again}");
+            let text = format!("Cannot try the {key}; {why}; {again}");
             (None, Reason::ProviderUnreachable, text)
         }
     }

@@ -33,9 +33,9 @@ pub(super) fn conditions(
         (None, Some(why)) => Cause::waits(Reason::InUse, why.as_str()),
         (None, None) if super::is_ending(facts) => Cause::waits(
             Reason::Progressing,
-            "the account or its Secret is being deleted; it ends once nothing uses it",
+            "The account or its Secret is being deleted; it ends once nothing uses it",
         ),
-        (None, None) => Cause::ready(Reason::Available, "the account works"),
+        (None, None) => Cause::ready(Reason::Available, "The account works"),
     };
     let suspended = super::suspended(&facts.key, &facts.spec);
     // The end of an account waits for its users, whatever else is wrong with it.
@@ -68,7 +68,7 @@ fn in_use(facts: &Facts) -> Option<String> {
         return said.map(|c| c.message);
     };
     Some(format!(
-        "the account or its Secret is being deleted; used by {}{}, and kept for that by the finalizer {ACCOUNT_FINALIZER}; it ends once nothing uses it; delete what does",
+        "The account or its Secret is being deleted; used by {}{}. Delete these objects (this releases servers, unless deletionPolicy is Retain); the finalizer {ACCOUNT_FINALIZER} stays until then",
         counted(users, "object"),
         super::uses::named(facts),
     ))
@@ -91,7 +91,7 @@ fn key_accepted(
             Type::KeyAccepted,
             true,
             Reason::InSync,
-            "the hosting API accepts the key",
+            "The hosting API accepts the key",
         ),
         None => Wanted {
             kind: Type::KeyAccepted,

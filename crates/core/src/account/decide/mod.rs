@@ -209,7 +209,7 @@ fn recovered(facts: &Facts) -> Option<String> {
 pub fn suspended(key: &AccountKey, spec: &AccountSpec) -> Option<String> {
     spec.suspend.then(|| {
         format!(
-            "spec.suspend of {key} is true: nothing is ordered, changed or released through it; to go on, set it to false there"
+            "Suspended by spec.suspend of {key}; nothing is ordered, changed or released through it. To resume, set spec.suspend of the account to false"
         )
     })
 }

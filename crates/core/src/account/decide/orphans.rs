@@ -3,7 +3,7 @@
 use super::super::facts::Facts;
 use crate::{
     account::{facts::AccountReport, marks, orphans::Verdict},
-    wording::{counted, listed, plain_text},
+    wording::{counted, first_named, listed, plain_text},
 };
 use api::{
     Reason,
@@ -18,8 +18,6 @@ use hosting_types::Server;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// Most orphans in a message.
-const MOST_NAMED: usize = 8;
 /// How far the provider's clock may be ahead of ours, in seconds.
 const CLOCK_SLACK: i64 = 3600;
 
@@ -64,7 +62,7 @@ pub(super) fn condition(facts: &Facts, own: Option<&AccountReport>) -> Wanted {
     };
     match own.map(|report| (report, &report.verdict)) {
         None | Some((_, Verdict::NotChecked)) => unknown(
-            "not checked: no complete listing was compared yet, or not all namespaces are watched; where all are, it is checked once a complete listing is there",
+            "Not checked: no complete list yet, or not all namespaces are watched. If all are, checked once a complete list is there",
         ),
         Some((report, Verdict::Found(orphans))) if orphans.is_empty() => Wanted::new(
             Type::OrphansFound,
@@ -74,24 +72,22 @@ pub(super) fn condition(facts: &Facts, own: Option<&AccountReport>) -> Wanted {
         ),
         Some((_, Verdict::Found(orphans))) => {
             let count = orphans.len();
-            let shown = count.min(MOST_NAMED);
-            let names = listed(orphans.iter().take(shown).map(|s| s.id.as_str()));
-            let (it, one) = if count == 1 {
-                ("it", "it")
-            } else {
-                ("them", "one")
+            let names = first_named(orphans.iter().map(|s| s.id.as_str()));
+            let one = match count {
+                1 => "it",
+                _ => "one",
             };
-            let more = match count - shown {
-                0 => String::new(),
-                more => format!(" and {more} more (status.orphans has {MOST_ORPHANS} at most)"),
+            let all = match count {
+                1 => "",
+                _ => " (see status.orphans)",
             };
             Wanted::new(
                 Type::OrphansFound,
                 true,
                 Reason::OrphansFound,
                 format!(
-                    "{} of this cluster without an object, billed all the same: {names}{more}; {}; to let {one} go, release it at the provider; or, to keep {it} and end this warning, add the tag {RETAINED_TAG} there",
-                    counted(count, "live machine"),
+                    "{} of this cluster without an object, billed; {names}{all}. {}; or release {one} at the provider; to keep {one}, add the tag {RETAINED_TAG} there",
+                    counted(count, "live server"),
                     how_to_adopt(facts, one)
                 ),
             )
@@ -103,12 +99,10 @@ pub(super) fn condition(facts: &Facts, own: Option<&AccountReport>) -> Wanted {
 fn how_to_adopt(facts: &Facts, one: &str) -> String {
     match facts.key.kind {
         AccountKind::ProviderAccount => {
-            format!(
-                "to give {one} an object, create a BareMetalServer with its UUID in spec.externalID"
-            )
+            format!("To adopt {one}, create a BareMetalServer with its UUID in spec.externalID")
         }
         AccountKind::ClusterProviderAccount => format!(
-            "to give {one} an object, take its tags that begin with fmo- off at the provider and name it in spec.externalID, where the entry of the namespace says allowAdoption: true"
+            "To adopt {one}, remove its fmo- tags at the provider and set spec.externalID of an object (needs allowAdoption in the entry of its namespace)"
         ),
     }
 }
@@ -119,10 +113,10 @@ fn with_an_object(report: &AccountReport) -> String {
     let retained = servers.filter(|s| s.status.is_live() && marks::is_retained(s));
     let retained: Vec<&str> = retained.map(|server| server.id.as_str()).collect();
     match retained.len() {
-        0 => "every live machine of this cluster has an object".to_owned(),
+        0 => "Every live server of this cluster has an object".to_owned(),
         count => format!(
-            "every live machine of this cluster has an object, but for {}, billed: {}",
-            counted(count, "retained machine"),
+            "Every live server of this cluster has an object; {} retained and billed: {}",
+            counted(count, "server"),
             listed(retained)
         ),
     }

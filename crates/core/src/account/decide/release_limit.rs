@@ -66,10 +66,10 @@ pub(super) fn condition(facts: &Facts) -> Option<Wanted> {
     };
     let others = match all.len().saturating_sub(1) {
         0 => String::new(),
-        more => format!("; the same in {more} more, see status.pendingAcknowledgements"),
+        more => format!("; same in {more} more, see status.pendingAcknowledgements"),
     };
     let message = format!(
-        "{} of namespace {} began within {}, as many as spec.releaseLimit lets; further ones there wait, and their servers are billed; if they are meant, {}, which lets as many more begin; to keep the servers instead, set spec.deletionPolicy of their objects to Retain{others}",
+        "{} of namespace {} began within {}, the most of spec.releaseLimit; more wait and stay billed. To allow as many again, {}; to keep the servers, set spec.deletionPolicy of their objects to Retain{others}",
         counted(of.count(), "release"),
         of.namespace,
         limit.window,

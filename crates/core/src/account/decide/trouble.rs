@@ -12,7 +12,7 @@ use crate::{
     },
     cause::Cause,
     trouble::PERSISTS,
-    wording::listed,
+    wording::first_named,
 };
 use api::{
     Interval, Reason,
@@ -21,7 +21,7 @@ use api::{
 
 /// A key of which nothing is known yet.
 pub(super) const UNTRIED: &str =
-    "the key was not tried yet; this goes on once the first call is answered";
+    "The key is not tried yet; continues as soon as the first call is answered";
 
 /// The first thing that is wrong, in the order in which a person would repair it.
 pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
@@ -38,7 +38,7 @@ pub(super) fn trouble(facts: &Facts, identity: Identity) -> Option<Cause> {
         let error = report.error.clone();
         let text = || {
             format!(
-                "checking whether the new base URL or key leads to the same account; looked at again every {}",
+                "Checking whether the new base URL or key is of the same account; checked every {}",
                 Interval(facts.times().absence_check_interval)
             )
         };
@@ -74,7 +74,7 @@ fn fault(facts: &Facts, identity: Identity) -> Option<Cause> {
     }
     if let SecretFact::Unread(why) = &facts.secret {
         let text = format!(
-            "{} could not be read: {why}; tried again within {}",
+            "Cannot read {}; {why}; retrying within {}",
             facts.secret_name(),
             Interval(LONGEST_REST)
         );
@@ -104,12 +104,12 @@ pub(super) fn of_key(facts: &Facts, identity: Identity) -> Option<Cause> {
         return needs_person(Reason::InvalidEndpoint, message.clone());
     }
     let entry = API_KEY_ENTRY;
-    let again = format!("read again within {}", Interval(LONGEST_REST));
+    let again = format!("checked within {}", Interval(LONGEST_REST));
     match &facts.secret {
         SecretFact::Unread(_) => return None,
         SecretFact::Missing => {
             let text = format!(
-                "{} does not exist: correct spec.apiKeySecretRef, or create it, of the type {API_KEY_SECRET}, with the API key in {entry:?} and the base URL in {BASE_URL_ENTRY:?}; {again}",
+                "{} does not exist. Correct spec.apiKeySecretRef, or create it with type {API_KEY_SECRET}, the API key in {entry:?} and the base URL in {BASE_URL_ENTRY:?}; {again}",
                 facts.secret_name(),
             );
             return awaits(Reason::ReferenceNotFound, text);
@@ -121,7 +121,7 @@ pub(super) fn of_key(facts: &Facts, identity: Identity) -> Option<Cause> {
             ..
         } => {
             let text = format!(
-                "{} is not of the type {API_KEY_SECRET}, and no other Secret is sent anywhere: correct spec.apiKeySecretRef, or create it again, since a type cannot be changed; {again}",
+                "{} is not of type {API_KEY_SECRET}, so it is not used. Correct spec.apiKeySecretRef, or create it again (its type cannot be changed); {again}",
                 facts.secret_name(),
             );
             return needs_person(Reason::InvalidKey, text);
@@ -131,7 +131,7 @@ pub(super) fn of_key(facts: &Facts, identity: Identity) -> Option<Cause> {
             ..
         } => {
             let text = format!(
-                "{} has no key {entry:?}: correct spec.apiKeySecretRef, or add it with the API key; {again}",
+                "{} has no key {entry:?}. Correct spec.apiKeySecretRef, or add it with the API key; {again}",
                 facts.secret_name(),
             );
             return awaits(Reason::ReferenceNotFound, text);
@@ -141,7 +141,7 @@ pub(super) fn of_key(facts: &Facts, identity: Identity) -> Option<Cause> {
             ..
         } => {
             let text = format!(
-                "{entry:?} of {}: {why}; put a valid API key there; {again}",
+                "Key {entry:?} of {} is not usable; {why}. Put a valid API key there; {again}",
                 facts.secret_name(),
             );
             return needs_person(Reason::InvalidKey, text);
@@ -152,11 +152,11 @@ pub(super) fn of_key(facts: &Facts, identity: Identity) -> Option<Cause> {
     // A refused key says more than what was not seen with it.
     if let KeyState::Rejected(refusal) = &report.key {
         let which = match facts.keys.candidate.is_some() {
-            true => "the key in use, which is not any more",
-            false => "the key",
+            true => "the key in use, no longer in",
+            false => "the API key in",
         };
         let text = format!(
-            "the hosting API rejects {which} in {} ({refusal}); put a valid API key into {entry:?} there, {again}; this one is tried again, at growing intervals of at most {}",
+            "The hosting API rejects {which} {}; {refusal}. Put a valid API key into {entry:?} there ({again}); the rejected key is retried at growing intervals of at most {}",
             facts.secret_name(),
             Interval(LONGEST_PROBE_PAUSE),
         );
@@ -174,23 +174,25 @@ fn unusable_bundle(facts: &Facts) -> Option<Cause> {
         true => "; until then the former certificates stay in use, and nothing is ordered",
         false => "",
     };
-    let again = format!("read again within {}", Interval(LONGEST_REST));
+    let again = format!("(checked within {})", Interval(LONGEST_REST));
     match &facts.bundle {
         BundleFact::Known => None,
         BundleFact::Unread(why) => Some(Cause::waits(
             Reason::Pending,
             format!(
-                "{object} could not be read: {why}; tried again within {}",
+                "Cannot read {object}; {why}; retrying within {}",
                 Interval(LONGEST_REST)
             ),
         )),
         BundleFact::NoObject => missing(format!(
-            "{object} does not exist: create it with the PEM certificates in its key {key:?}, correct spec.caBundleRef, or set spec.caBundle instead, {again}{goes_on}"
+            "{object} does not exist. Create it with PEM certificates in key {key:?}, correct spec.caBundleRef, or set spec.caBundle {again}{goes_on}"
         )),
         BundleFact::NoKey => missing(format!(
-            "{object} has no key {key:?}: add it with the PEM certificates, or correct spec.caBundleRef.key, {again}{goes_on}"
+            "{object} has no key {key:?}. Add it with PEM certificates, or correct spec.caBundleRef.key {again}{goes_on}"
         )),
-        BundleFact::Unusable(why) => missing(format!("spec.caBundleRef: {why}, {again}{goes_on}")),
+        BundleFact::Unusable(why) => missing(format!(
+            "Cannot use {object} of spec.caBundleRef; {why} {again}{goes_on}"
+        )),
     }
 }
 
@@ -199,7 +201,7 @@ fn failing(facts: &Facts) -> Option<Cause> {
     let (failures, why) = facts.failed.as_ref()?;
     (*failures >= PERSISTS).then(|| {
         let text = format!(
-            "the metadata of {} or {} cannot be written (finalizer {ACCOUNT_FINALIZER}, annotations): {why}; tried again, at growing intervals of at most {}",
+            "Cannot write the metadata of {} or {}; finalizer {ACCOUNT_FINALIZER} or annotations: {why}; retrying at growing intervals of at most {}",
             facts.key,
             facts.secret_name(),
             Interval(LONGEST_WRITE_PAUSE)
@@ -212,20 +214,20 @@ fn changed(facts: &Facts, identity: Identity) -> String {
     let before = facts.status.verified.as_ref();
     let or = lineage::changed(facts, identity).map(|asked| {
         format!(
-            ", or, if the change is meant and those machines are given up, {} (each server whose machine or open order was there then waits for an acknowledgement of its own)",
+            ", or, to give those servers up, {}",
             facts.acknowledgements().remedy(&asked)
         )
     });
     let shown = lineage::to_be_shown(facts);
     if facts.status.account_id.is_none() && shown.is_empty() {
         return format!(
-            "the status of this account was lost, and orders are open of which it shows no server: put the base URL and the key of that time back{}",
+            "The status of the account was lost, and it shows no server of the open orders. Restore the base URL and the key of that time{}",
             or.unwrap_or_default()
         );
     }
     format!(
-        "the new key or URL belongs to another account: it shows none of the recorded machines ({}); put back the former ones (base URL {}, key hash {}){}",
-        listed(shown.iter().map(String::as_str)),
+        "The new key or URL belongs to another account; it shows none of the recorded servers ({}). Restore base URL {} and key hash {}{}",
+        first_named(shown.iter().map(String::as_str)),
         before.map_or("unknown", |e| &e.base_url),
         before.map_or("unknown", |e| &e.credentials_hash),
         or.unwrap_or_default(),
@@ -258,11 +260,17 @@ pub(super) fn no_orders(
     identity: Identity,
 ) -> Option<(Reason, String)> {
     if facts.deleting() {
-        let text = format!("{} is being deleted", facts.key);
+        let text = format!(
+            "{} is being deleted, so nothing is ordered through it",
+            facts.key
+        );
         return Some((Reason::AccountNotReady, text));
     }
     if let SecretFact::Found { deleting: true, .. } = facts.secret {
-        let text = format!("{} is being deleted", facts.secret_name());
+        let text = format!(
+            "{} is being deleted, so nothing is ordered with it",
+            facts.secret_name()
+        );
         return Some((Reason::ReferenceNotFound, text));
     }
     if let Some(t) = trouble
@@ -272,7 +280,10 @@ pub(super) fn no_orders(
     }
     // An order names the lineage, which must be on record before.
     matches!(identity, Identity::New | Identity::Recovered).then(|| {
-        let text = format!("the connection of {} is being recorded", facts.key);
+        let text = format!(
+            "The account ID of {} is being recorded; orders follow when it is",
+            facts.key
+        );
         (Reason::Pending, text)
     })
 }

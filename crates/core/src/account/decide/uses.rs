@@ -1,6 +1,7 @@
 //! What the status of an account tells of its use.
 
 use super::super::facts::Facts;
+use crate::wording::MOST_NAMES;
 use api::account_use::{CallBudget, KindUsers};
 
 /// The objects that use the account, kind by kind; None: as before.
@@ -15,19 +16,15 @@ pub(super) fn users(facts: &Facts) -> Option<Vec<KindUsers>> {
 
 /// Who uses the account, for people: nothing where no names are known.
 pub(super) fn named(facts: &Facts) -> String {
-    let of_kind = |(kind, names): &(String, Vec<String>)| {
-        let all = facts.used_by.iter().find(|used_by| used_by.kind == *kind);
-        let more = all.map_or(0, |all| all.count.saturating_sub(names.len()));
-        let names = names.join(", ");
-        match more {
-            0 => format!("{kind} {names}"),
-            more => format!("{kind} {names} and {more} more"),
-        }
-    };
-    let kinds: Vec<String> = facts.named_users.iter().map(of_kind).collect();
-    match kinds.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", kinds.join("; ")),
+    let each = facts.named_users.iter();
+    let each =
+        each.flat_map(|(kind, names)| names.iter().map(move |name| format!("{kind} {name}")));
+    let shown: Vec<String> = each.take(MOST_NAMES).collect();
+    let all = facts.users.unwrap_or_default();
+    match (shown.len(), all.saturating_sub(shown.len())) {
+        (0, _) => String::new(),
+        (_, 0) => format!(" ({})", shown.join(", ")),
+        (_, more) => format!(" ({} and {more} more)", shown.join(", ")),
     }
 }
 

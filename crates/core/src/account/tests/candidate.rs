@@ -159,22 +159,24 @@ fn every_state_of_a_candidate_says_what_comes_next_and_stops_nothing() {
             with_candidate(Some(refused())),
             "False",
             Reason::KeyRejected,
-            &["status 403", stays, "tried again", PUT_KEY],
+            &["status 403", stays, "retrying at", PUT_KEY],
         ),
         (
             with_candidate(Some(Tried::ShowsNone)),
             "False",
             Reason::AccountChanged,
-            &["another account", stays, PUT_KEY, "set spec.suspend"],
+            &[
+                "another account",
+                stays,
+                "Put a key of this account",
+                "set spec.suspend",
+            ],
         ),
         (
             with_candidate(Some(failed)),
             "Unknown",
             Reason::ProviderUnreachable,
-            &[
-                "no route",
-                "tried again, at growing intervals of at most 5m",
-            ],
+            &["no route", "retrying at growing intervals of at most 5m"],
         ),
         (
             waits,
@@ -204,7 +206,7 @@ fn every_state_of_a_candidate_says_what_comes_next_and_stops_nothing() {
             draining,
             "Unknown",
             Reason::Pending,
-            &["end within 3m; keep the former key valid"],
+            &["end within 3m. Keep the former key valid"],
         ),
         (slow, "Unknown", Reason::Pending, &["end within 3m20s"]),
         (refused_too, "Unknown", Reason::Pending, &["a try follows"]),
@@ -238,7 +240,7 @@ fn a_refused_key_that_stands_in_the_secret_no_more_is_told() {
     facts.report.as_mut().unwrap().key = rejected();
     let (_, reason, message) = condition(&facts, Type::Ready);
     assert_eq!(reason, Reason::KeyRejected);
-    let which = "the key in use, which is not any more in Secret n/api";
+    let which = "the key in use, no longer in Secret n/api";
     assert!(
         message.contains(which) && message.contains(PUT_KEY),
         "{message}"

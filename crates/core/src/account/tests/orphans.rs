@@ -50,7 +50,10 @@ fn the_message_says_how_an_orphan_gets_an_object() {
     let mut facts = with(&[lost()]);
     facts.key = AccountKey::named(AccountKind::ClusterProviderAccount, None, "shared");
     let (_, _, message) = condition(&facts, Type::OrphansFound);
-    assert!(message.contains("allowAdoption: true"), "{message}");
+    assert!(
+        message.contains("(needs allowAdoption in the entry of its namespace)"),
+        "{message}"
+    );
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn each_namespace_has_a_token_of_its_own() {
         team.subject.contains("namespace team") && of_other.subject.contains("namespace other")
     );
     let (_, _, message) = condition(&facts, Type::ReleaseLimitReached);
-    assert!(message.contains("the same in 1 more"), "{message}");
+    assert!(message.contains("; same in 1 more"), "{message}");
     acknowledge(&mut facts, &team.token);
     assert_eq!(decide(&facts).release_limit.unwrap().namespaces, [other]);
     write(&mut facts);
@@ -146,5 +146,5 @@ fn a_namespace_that_nobody_acknowledges_gives_way_to_newer_ones() {
     let newest = |asked: &PendingAcknowledgement| asked.subject.contains("namespace other-8");
     assert!(pending.iter().any(newest), "{pending:?}");
     let (_, _, message) = condition(&facts, Type::ReleaseLimitReached);
-    assert!(message.contains("the same in 8 more"), "{message}");
+    assert!(message.contains("; same in 8 more"), "{message}");
 }

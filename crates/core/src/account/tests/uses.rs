@@ -107,7 +107,7 @@ fn who_uses_it_is_counted_by_kind_and_named_while_it_ends() {
         ("BareMetalServer".into(), servers),
         ("ServerTag".into(), vec!["n/team".into()]),
     ];
-    let words = "used by 8 objects (BareMetalServer n/a, n/b, n/c, n/d, n/e and 2 more; ServerTag n/team), and kept";
+    let words = "used by 8 objects (BareMetalServer n/a, BareMetalServer n/b, BareMetalServer n/c, BareMetalServer n/d, BareMetalServer n/e and 3 more). Delete these objects";
     secret(&mut facts, Ok("a".into()), true, true);
     let (_, reason, message) = condition(&facts, Type::Ready);
     assert_eq!(reason, Reason::InUse);

@@ -57,7 +57,7 @@ fn over(facts: &Facts, cause: Cause, condition: Wanted) -> Decision {
 pub(super) fn refused(facts: &Facts, record: &CommandRecord) -> Decision {
     let why = record.message.as_deref().unwrap_or("it does not say why");
     let message = format!(
-        "the provider refused {} of {}: {why}; for another try, create another ServerCommand",
+        "The provider refused {} of {}; {why}. To try again, create another ServerCommand",
         record.intent.action.as_str(),
         facts.machine_name(&record.intent.server)
     );
@@ -65,10 +65,10 @@ pub(super) fn refused(facts: &Facts, record: &CommandRecord) -> Decision {
 }
 
 /// The time is over in which the command had to be done.
-pub(super) fn late(facts: &Facts, what: &str) -> Decision {
+pub(super) fn late(facts: &Facts, what: &str, more: &str) -> Decision {
     let timeout: Interval = facts.subject.object.spec.timeout();
     let message = format!(
-        "{what} within {timeout} of its creation (spec.timeout); for another try, create another ServerCommand"
+        "{what} within {timeout} of its creation (spec.timeout){more}. To try again, create another ServerCommand"
     );
     failed(facts, Reason::CommandFailed, message)
 }

@@ -28,7 +28,7 @@ pub(super) fn follow(facts: &Facts, record: &CommandRecord) -> Decision {
     }
     if state == CommandState::Failed {
         let message = format!(
-            "the provider says that {} of {machine} failed; for another try, create another ServerCommand",
+            "{} of {machine} failed at the provider. To try again, create another ServerCommand",
             record.intent.action.as_str()
         );
         return end::failed(facts, Reason::CommandFailed, message);
@@ -36,7 +36,8 @@ pub(super) fn follow(facts: &Facts, record: &CommandRecord) -> Decision {
     if facts.is_late() {
         return end::late(
             facts,
-            "the command was sent, may still be carried out, and was not done",
+            "The command was not done",
+            "; it was sent, and may still be carried out",
         );
     }
     let view = match facts.subject.account.usable(Purpose::End) {
@@ -49,10 +50,10 @@ pub(super) fn follow(facts: &Facts, record: &CommandRecord) -> Decision {
     let every = view.times.active_poll_interval;
     let shown = match record.state.as_deref() {
         Some(word) => format!("the provider says {word:?}"),
-        None => "its end was not seen yet".to_owned(),
+        None => "its end is not seen yet".to_owned(),
     };
     let message = format!(
-        "{} of {machine} was sent, and {shown}; looked at again every {}",
+        "{} of {machine} was sent; {shown}; checked every {}",
         record.intent.action.as_str(),
         Interval(every)
     );
@@ -85,12 +86,12 @@ pub(super) fn search(facts: &Facts, record: &CommandRecord) -> Decision {
     let search = search.filter(|search| search.attempt == record.intent.attempt);
     if let Some(ids) = search.and_then(|search| search.several.as_deref()) {
         let message = format!(
-            "the answer to {action} of {machine} was lost, and several commands of that time may be it: {ids}; it is not sent again: look at the machine, and create another ServerCommand if it is still needed"
+            "The answer to {action} of {machine} was lost; several commands may be it ({ids}), so it is not sent again. Check whether it was done; if not, create another ServerCommand"
         );
         return end::failed(facts, Reason::OutcomeUnknown, message);
     }
     let unknown = format!(
-        "it is not known whether {action} of {machine} was carried out; it is not sent again: look at the machine, and create another ServerCommand if it is still needed"
+        "Outcome of {action} of {machine} is unknown; not sent again. Check whether it was done; if not, create another ServerCommand"
     );
     if facts.is_late() {
         return end::failed(facts, Reason::OutcomeUnknown, unknown);
@@ -119,10 +120,10 @@ pub(super) fn search(facts: &Facts, record: &CommandRecord) -> Decision {
         return end::failed(facts, Reason::OutcomeUnknown, unknown);
     }
     let message = format!(
-        "it is not known whether {action} of {machine} was carried out, and it is not sent again; {} again every {}",
+        "Outcome of {action} of {machine} is unknown; not sent again; {} checked every {}",
         match is_host {
-            true => "its power is read",
-            false => "the machine's commands are looked at",
+            true => "its power is",
+            false => "the server's commands are",
         },
         Interval(view.times.absence_check_interval)
     );
@@ -146,7 +147,7 @@ fn leads_elsewhere(facts: &Facts, view: &View, record: &CommandRecord) -> Option
     let is_same = view.connection.as_ref() == Some(&sent_to.connection)
         || view.lineage.as_ref() == Some(&sent_to.lineage);
     let message = format!(
-        "the account leads elsewhere since {} of {} was sent, so its end cannot be seen; it is not sent again: look at the machine, and create another ServerCommand if it is still needed",
+        "Account changed since {} of {}; its end cannot be seen, and it is not sent again. Check whether it was done; if not, create another ServerCommand",
         record.intent.action.as_str(),
         facts.machine_name(&record.intent.server)
     );

@@ -35,16 +35,16 @@ pub(super) fn start(facts: &Facts, following: Option<PowerAction>) -> Decision {
         return end::let_go(facts);
     }
     if facts.is_repeated() {
-        let message = "the command may have been sent already, for an object of which this one is a copy or was restored, or before this one lost its status; so it is not sent again: if it is still needed, create another ServerCommand without the annotation flexmetal.dev/command";
+        let message = "The command may have been sent already, so it is not sent again. This object is a copy, was restored, or lost its status: if still needed, create another ServerCommand without the annotation flexmetal.dev/command";
         return end::failed(facts, Reason::NotRepeated, message);
     }
     if facts.is_late() {
-        return end::late(facts, "the command could not be sent");
+        return end::late(facts, "The command could not be sent", "");
     }
     if !facts.is_first {
         // Not which one: its end would be another message for all that wait.
         let message = format!(
-            "another ServerCommand for {name} goes first; this one follows when those before it are over"
+            "Another ServerCommand for {name} goes first; this one follows when those before it are over"
         );
         return end::wait(facts, Cause::waits(Reason::Queued, message));
     }
@@ -52,13 +52,13 @@ pub(super) fn start(facts: &Facts, following: Option<PowerAction>) -> Decision {
         TargetFact::NotRead => return Decision::unchanged(subject).again(UNREADABLE),
         TargetFact::Missing => {
             let message = format!(
-                "spec.targetRef: there is no {name} in namespace {namespace}; create it, or delete this command"
+                "{name} of spec.targetRef does not exist in namespace {namespace}. Create it, or delete this command"
             );
             return end::wait(facts, Cause::missing(Reason::ReferenceNotFound, message));
         }
         TargetFact::Unreadable(why) => {
             let message = format!(
-                "{name} could not be read: {why}; read again every {}",
+                "Cannot read {name}; {why}; retrying every {}",
                 Interval(UNREADABLE)
             );
             return hold(facts, Cause::waits(Reason::ChecksFailed, message)).again(UNREADABLE);
@@ -66,21 +66,20 @@ pub(super) fn start(facts: &Facts, following: Option<PowerAction>) -> Decision {
         TargetFact::Found(target) => target,
     };
     if is_ending(target) {
-        let message = format!(
-            "{name} is being deleted, so no command is sent for it any more; delete this command"
-        );
+        let message =
+            format!("{name} is being deleted, so the command is not sent. Delete this command");
         return end::failed(facts, Reason::Superseded, message);
     }
     if is_overtaken(target, &subject.object) {
         let message = format!(
-            "spec.power of {name} has changed since, or its machine, so this command of its is not sent; if it is needed all the same, create another ServerCommand"
+            "{name} has another spec.power or server by now; this command is not sent. If it is still needed, create another ServerCommand"
         );
         return end::failed(facts, Reason::Superseded, message);
     }
     let mut status = status(facts);
     let Some(seen) = CommandTarget::of(status.records.target.as_ref(), target) else {
         let message = format!(
-            "{name} is not the one any more that this command was for when it first saw it: another object of this name, another machine or another account; so it is not sent: if it is still needed, create another ServerCommand"
+            "{name} is not the one that this command first saw; it has another object, server or account, so the command is not sent. If still needed, create another ServerCommand"
         );
         return end::failed(facts, Reason::Superseded, message);
     };
@@ -97,15 +96,14 @@ pub(super) fn start(facts: &Facts, following: Option<PowerAction>) -> Decision {
         return match target {
             Target::Server(_) => {
                 let message = format!(
-                    "{what}, so this command is not sent; create another ServerCommand when that is over"
+                    "{what}; this command is not sent. When that is over, create another ServerCommand"
                 );
                 end::failed(facts, Reason::Reinstalling, message)
             }
             // It may be one that is not sent after all: of the two each makes way for the other.
             Target::Host(_) => {
-                let message = format!(
-                    "{what}; the command follows when that is over, as long as spec.timeout lets it"
-                );
+                let message =
+                    format!("{what}; the command follows when that is over, within spec.timeout");
                 end::wait(facts, Cause::waits(Reason::Reinstalling, message))
             }
         };
@@ -129,7 +127,7 @@ pub(super) fn start(facts: &Facts, following: Option<PowerAction>) -> Decision {
     if let Some((at, reason, why)) = &subject.memory.own.busy {
         let rest = (*at + every).saturating_sub(subject.now.mono);
         if !rest.is_zero() {
-            let message = format!("{why}; looked at again every {}", Interval(every));
+            let message = format!("{why}; checked every {}", Interval(every));
             return hold(facts, Cause::waits(*reason, message)).again(rest);
         }
     }
@@ -155,7 +153,7 @@ pub(super) fn start(facts: &Facts, following: Option<PowerAction>) -> Decision {
 fn sending() -> Cause {
     Cause::waits(
         Reason::Progressing,
-        format!("the command is sent {IN_TURN}"),
+        format!("The command is sent {IN_TURN}"),
     )
 }
 
@@ -211,7 +209,7 @@ fn stands_ready(facts: &Facts, target: &Target) -> Result<(), Cause> {
     let policies = target.policies().or(defaults.unwrap_or_default());
     if policies.suspend.unwrap_or_default() {
         let message = format!(
-            "{name} is suspended, so nothing is sent for it; the command waits, as long as spec.timeout lets it; set suspend there to false to go on"
+            "{name} is suspended; the command waits, at most for spec.timeout. To resume, set spec.suspend to false there"
         );
         return Err(Cause {
             message,
@@ -220,7 +218,7 @@ fn stands_ready(facts: &Facts, target: &Target) -> Result<(), Cause> {
     }
     if policies.management_policy == Some(ManagementPolicy::ObserveOnly) {
         let message = format!(
-            "{name} is only looked at (managementPolicy: ObserveOnly), so nothing is sent for it; delete this command, or set managementPolicy: Full there"
+            "{name} has managementPolicy ObserveOnly; the command is not sent. Delete this command, or set spec.managementPolicy to Full there"
         );
         return Err(Cause::needs_person(Reason::ObserveOnly, message));
     }
@@ -239,11 +237,11 @@ fn is_delivered(name: &str, server: &BareMetalServer) -> Result<(), Cause> {
         return Ok(());
     }
     let shown = match status.provider_status.as_deref() {
-        Some(word) if has_machine => format!("its machine is {word:?}"),
-        _ => "it has no machine".to_owned(),
+        Some(word) if has_machine => format!("its server is {word:?}"),
+        _ => "it has no server".to_owned(),
     };
     let message = format!(
-        "{name} takes no command now, {shown}; the command follows when its machine is delivered, as long as spec.timeout lets it"
+        "{name} takes no command now; {shown}; the command follows when its server is delivered, within spec.timeout"
     );
     Err(Cause::waits(Reason::ReferenceNotReady, message))
 }
@@ -254,7 +252,7 @@ fn is_its_host(facts: &Facts, name: &str, host: &DedicatedHost) -> Result<(), Ca
     let number = host.spec.host_id;
     if let Some(owner) = &facts.rivals.owner {
         let message = format!(
-            "spec.targetRef: {} has host {number} already, and is older, so nothing is sent; {}",
+            "Host {number} belongs to the older {}; nothing is sent. {}",
             owner.named("DedicatedHost", facts.subject.namespace()),
             owner.remedy(facts.subject.namespace())
         );
@@ -268,7 +266,7 @@ fn is_its_host(facts: &Facts, name: &str, host: &DedicatedHost) -> Result<(), Ca
             .is_some_and(|t| t.lets_host(number))
     {
         let message = format!(
-            "spec.targetRef: the account does not grant host {number} to this namespace, so nothing is sent; ask whoever may change the account to add {number} to hostIDs of the entry for this namespace"
+            "The account does not grant host {number} to this namespace; nothing is sent. Ask an administrator of the account to add {number} to hostIDs of the namespace's entry in spec.allowedNamespaces"
         );
         return Err(Cause::needs_person(Reason::NotAllowed, message));
     }
@@ -280,7 +278,7 @@ fn is_its_host(facts: &Facts, name: &str, host: &DedicatedHost) -> Result<(), Ca
     // While the account is read for the first time its lineage is not known, and that says so itself.
     if seen_in.is_none() || lineage.is_some() && seen_in != lineage {
         let message = format!(
-            "{name} was not seen in this account yet, so nothing is sent; the command follows when it is, as long as spec.timeout lets it"
+            "{name} is not seen in this account yet; the command follows when it is, within spec.timeout"
         );
         return Err(Cause::waits(Reason::ReferenceNotReady, message));
     }

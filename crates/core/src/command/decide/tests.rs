@@ -278,7 +278,7 @@ fn what_is_over_is_held_by_nothing_and_goes_when_its_time_has_passed() {
 
 /// The machine does not have the tag of its server.
 fn untagged() -> Case {
-    let why = "machine u1 does not bear the tag of BareMetalServer web alone; put it right".into();
+    let why = "Server u1 does not have the tag of BareMetalServer web alone; put it right".into();
     reboot().own(|own| own.note(Observation::Busy(Reason::TagsMissing, why, NOW)))
 }
 

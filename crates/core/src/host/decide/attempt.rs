@@ -26,14 +26,14 @@ pub enum Before {
 pub fn before(known: &HostInstallHistory, log: &HostLog) -> Before {
     match &known.log {
         Some(accounted) if log.is_later_than(accounted) => Before::Repeated(
-            "its log shows an installation that this object cannot account for: by somebody else, or sent by an operator that ended meanwhile, or whose record is lost".to_owned(),
+            "its log shows an installation that this object does not know (by somebody else, or its record is lost)".to_owned(),
         ),
         // A list that lost entries says nothing of what came after them.
         Some(accounted) if accounted.is_later_than(log) => Before::Repeated(
-            "its log shows less than it did before, so nobody can tell what was installed since".to_owned(),
+            "its log shows less than before, so later installations are unknown".to_owned(),
         ),
         Some(_) => Before::Free,
-        None => Before::Repeated("it is not known what its log showed before".to_owned()),
+        None => Before::Repeated("what its log showed before is unknown".to_owned()),
     }
 }
 
@@ -77,7 +77,7 @@ pub fn installing(
         ..known
     });
     let message = format!(
-        "host {} is about to be installed (spec.install.revision {}); the request is sent at {} at the latest, or not at all",
+        "Host {} is about to be installed (spec.install.revision {}); the request is sent at {} at the latest, or not at all",
         record.intent.host_id,
         record.intent.revision,
         jiff::Timestamp::from_second(record.intent.send_by).unwrap_or_default()
@@ -139,7 +139,7 @@ pub fn explained(error: &Error, had_secret: bool) -> String {
     match (had_secret, error.status()) {
         (false, _) => error.explain(),
         (true, Some(status)) => format!(
-            "the provider answered with status {status}; its words are not shown, since they may repeat the script or another text that was sent"
+            "the provider answered with status {status}; its text is not shown, because it may repeat the script or another secret text"
         ),
         // Without the causes, which may hold what the other side sent.
         (true, None) => error.to_string(),

@@ -130,7 +130,7 @@ pub(super) fn step(
     let Some(known) = &mut status.records.install else {
         // Not ready before that: whoever waits for it may raise the number right after, and is to be heard.
         let text = format!(
-            "host {} is seen for the first time; nothing is sent before its installation log is read, {IN_TURN}",
+            "Host {} is seen for the first time; nothing is sent before its installation log is read, {IN_TURN}",
             host.id
         );
         return Step {
@@ -168,7 +168,7 @@ pub(super) fn step(
         step.is_moving = true;
         step.cause.get_or_insert_with(|| {
             let text = format!(
-                "host {} is being installed, and not for this object (status.providerInstallStatus); nothing is sent until that is over; looked at again every {}",
+                "Host {} is being installed, but not for this object; nothing is sent until that is over (status.providerInstallStatus); checked every {}",
                 host.id,
                 Interval(view.times.active_poll_interval)
             );
@@ -177,7 +177,7 @@ pub(super) fn step(
     } else if known.is_stuck() && wished(facts) <= known.performed() {
         step.cause.get_or_insert_with(|| {
             let text = format!(
-                "the provider says {:?} of the installation of host {} for more than {} by now, which the operator does not know; ask the provider; commands are sent again, and spec.install.revision {} installs the host, which erases its disks",
+                "Unknown installation status {:?} of host {} for more than {}; commands are sent again. Ask the provider; spec.install.revision {} installs the host, which erases its disks",
                 word(&host.install_status).unwrap_or_default(),
                 host.id,
                 Interval(TIMEOUT),
@@ -297,8 +297,8 @@ fn settle(
         }
         (_, false) if facts.is_overdue(&attempt, view, began) => {
             let why = match record.outcome {
-                Some(_) => "the provider took it, and shows no trace of it",
-                None => "its answer was lost, and the provider shows no trace of it",
+                Some(_) => "the provider accepted it, and shows no trace of it",
+                None => "the answer was lost, and the provider shows no trace of it",
             };
             Some((InstallEnd::Unknown, Some(why.to_owned())))
         }
@@ -346,17 +346,19 @@ fn follow(
     let times = &view.times;
     let revision = record.intent.revision;
     let every = Interval(times.active_poll_interval);
-    let what = match (word(&host.install_status), record.is_seen) {
-        (Some(word), true) => format!("is being installed, and the provider says {word:?}"),
+    let (is, shown) = match (word(&host.install_status), record.is_seen) {
+        (Some(word), true) => ("is being", format!("the provider says {word:?}")),
         (None, true) => {
-            "is being installed, and the provider does not say how far it is".to_owned()
+            let shown = "the provider does not say how far it is";
+            ("is being", shown.to_owned())
         }
         (_, false) if record.outcome.is_some() => {
-            "is being installed, and the provider does not show it yet".to_owned()
+            let shown = "the provider does not show it yet";
+            ("is being", shown.to_owned())
         }
         (_, false) => {
-            "may be being installed: the answer was lost, and it is not sent a second time"
-                .to_owned()
+            let shown = "the answer was lost, and it is not sent a second time";
+            ("may be being", shown.to_owned())
         }
     };
     let log = match &facts.subject.memory.own.log_error {
@@ -365,20 +367,20 @@ fn follow(
         None => String::new(),
     };
     let what = format!(
-        "host {} {what} (spec.install.revision {revision}){log}",
+        "Host {} {is} installed (spec.install.revision {revision}); {shown}{log}",
         host.id
     );
     let cause = match is_late(facts, record.intent.started_at) {
         true => Cause::needs_person(
             Reason::ReinstallFailed,
             format!(
-                "{what}; that takes longer than {} by now, and is looked at again every {every}; ask the provider, or raise spec.install.revision for another try",
+                "{what}; this takes longer than {}; checked every {every}. Ask the provider, or raise spec.install.revision to try again",
                 Interval(TIMEOUT)
             ),
         ),
         false => Cause::waits(
             Reason::Reinstalling,
-            format!("{what}; looked at again every {every}"),
+            format!("{what}; checked every {every}"),
         ),
     };
     // Where it is over, the log is read once more at once.
@@ -408,7 +410,7 @@ fn after(facts: &Facts, known: &HostInstallHistory) -> Option<Cause> {
     let performed = known.performed();
     if install.revision < performed {
         let text = format!(
-            "spec.install.revision is {}, and {performed} counts as performed, so nothing is sent; set it to {performed}, or to {} to install the host, which loses all its data",
+            "spec.install.revision is {}, but {performed} counts as performed; nothing is sent. Set it to {performed}, or to {} to install the host, which erases its disks",
             install.revision,
             performed.saturating_add(1)
         );
@@ -428,42 +430,42 @@ fn ended(facts: &Facts, last: &HostInstallRecord) -> Option<Cause> {
     let why = last
         .message
         .as_deref()
-        .map_or(String::new(), |why| format!(": {why}"));
+        .map_or(String::new(), |why| format!("; {why}"));
     let again = format!(
-        "raise spec.install.revision above {revision} for another try, or take spec.install out to leave the host as it is"
+        "To try again, raise spec.install.revision above {revision}; to leave the host as it is, remove spec.install"
     );
     let (reason, what) = match last.end? {
         InstallEnd::Finished => return None,
         InstallEnd::Failed => (
             Reason::ReinstallFailed,
             format!(
-                "the provider says that the installation of host {host} failed (spec.install.revision {revision}){why}"
+                "The installation of host {host} failed (spec.install.revision {revision}){why}"
             ),
         ),
         InstallEnd::Refused => (
             Reason::RequestRefused,
             format!(
-                "the provider refused to install host {host} (spec.install.revision {revision}){why}; correct what it does not like"
+                "The provider refused to install host {host} (spec.install.revision {revision}){why}. Correct the spec"
             ),
         ),
         InstallEnd::TimedOut => (
             Reason::ReinstallFailed,
             format!(
-                "the installation of host {host} did not end (spec.install.revision {revision}){why}"
+                "The installation of host {host} did not end (spec.install.revision {revision}){why}"
             ),
         ),
         InstallEnd::Unknown => (
             Reason::OutcomeUnknown,
             format!(
-                "it is not known whether host {host} was installed (spec.install.revision {revision}){why}; it is not sent again by itself"
+                "Not known whether host {host} was installed (spec.install.revision {revision}){why}; it is not sent again"
             ),
         ),
         InstallEnd::NotRepeated => (
             Reason::NotRepeated,
-            format!("host {host} was not installed for spec.install.revision {revision}{why}"),
+            format!("Host {host} was not installed for spec.install.revision {revision}{why}"),
         ),
     };
-    Some(Cause::needs_person(reason, format!("{what}; {again}")))
+    Some(Cause::needs_person(reason, format!("{what}. {again}")))
 }
 
 /// A higher revision asks for it.
@@ -477,14 +479,16 @@ fn start(
     let subject = &facts.subject;
     let wished = wished(facts);
     let number = host.id;
-    let what = format!("spec.install.revision is {wished}, so host {number} is to be installed");
-    if let Some(cause) = remedy::held(facts, &format!("{what}, and nothing is sent")) {
+    let what = format!(
+        "Host {number} is to be installed (spec.install.revision {wished}), which erases its disks"
+    );
+    if let Some(cause) = remedy::held(facts, &what) {
         return Step::because(cause);
     }
     let every = view.times.active_poll_interval;
     if is_under_way(host, Some(known)) {
         let text = format!(
-            "{what}; the provider says {:?} of it already, so that goes first; looked at again every {}",
+            "{what}; the provider already shows {:?}, which goes first; checked every {}",
             word(&host.install_status).unwrap_or_default(),
             Interval(every)
         );
@@ -493,25 +497,17 @@ fn start(
     let awaited = facts.subject.status().records.power;
     let awaited = awaited.as_ref().and_then(PowerRecord::awaited);
     let command = match &facts.commands {
-        UnderWay::Nothing => awaited.map(|command| {
-            format!(
-                "ServerCommand {}, which spec.power asks for, goes first",
-                command.name
-            )
-        }),
-        UnderWay::NotListed => Some(
-            "the operator has not listed the ServerCommands yet, of which one may be under way"
-                .to_owned(),
-        ),
+        UnderWay::Nothing => awaited
+            .map(|command| format!("ServerCommand {} of spec.power goes first", command.name)),
+        UnderWay::NotListed => {
+            Some("the ServerCommands are not listed yet, and one may be under way".to_owned())
+        }
         UnderWay::Command(name) => Some(format!(
             "ServerCommand {name}, which may be under way, goes first"
         )),
     };
     if let Some(why) = command {
-        let text = format!(
-            "{what}; {why}; looked at again every {}",
-            Interval(COMMAND_RUNS)
-        );
+        let text = format!("{what}; {why}; checked every {}", Interval(COMMAND_RUNS));
         return Step {
             cause: Some(Cause::waits(Reason::Queued, text)),
             rest: Some(COMMAND_RUNS),
@@ -525,13 +521,13 @@ fn start(
                 Some((_, why, true)) => Cause::needs_person(
                     Reason::ChecksFailed,
                     format!(
-                        "{what}; its installation log cannot be read, which is needed before: {why}; ask the provider"
+                        "{what}; its installation log is needed first and cannot be read: {why}. Ask the provider"
                     ),
                 ),
                 Some((_, why, false)) => Cause::waits(
                     Reason::ChecksFailed,
                     format!(
-                        "{what}; its installation log cannot be read, which is needed before: {why}; tried again every {}",
+                        "{what}; its installation log is needed first and cannot be read: {why}; retrying every {}",
                         Interval(every)
                     ),
                 ),
@@ -629,7 +625,7 @@ fn catalogue_since(facts: &Facts, view: &View) -> Duration {
 fn system(facts: &Facts, view: &View) -> Result<Option<(u64, SystemFamily)>, Cause> {
     let person = |text: String| Cause::needs_person(Reason::InvalidSpec, text);
     let Some(os) = &facts.subject.object.spec.os else {
-        let text = "spec.os: names no system, and an installation needs one; set it";
+        let text = "spec.os names no system, but an installation needs one. Set spec.os";
         return Err(person(text.to_owned()));
     };
     let Some((at, catalogue)) = &view.catalogue else {
@@ -649,28 +645,28 @@ fn system(facts: &Facts, view: &View) -> Result<Option<(u64, SystemFamily)>, Cau
             systems.find(|system| system.slug.eq_ignore_ascii_case(slug)),
         ),
         (None, None) => {
-            let text = "spec.os: one of id and slug is needed; set it";
+            let text = "spec.os has neither id nor slug. Set one of them";
             return Err(person(text.to_owned()));
         }
     };
     let Some(found) = found else {
         return Err(person(format!(
-            "{field}: the provider offers no such system; choose another one"
+            "The provider does not offer {field}. Choose another system"
         )));
     };
     let Some(id) = found.id.and_then(|id| u64::try_from(id).ok()) else {
         return Err(person(format!(
-            "{field}: the provider gives no number for this system, by which a host is installed; choose another one, or set spec.os.id"
+            "The provider gives no number for {field}, which an installation needs. Choose another system, or set spec.os.id"
         )));
     };
     let family = SystemFamily::of_slug(&found.slug);
     match family {
         SystemFamily::CustomIpxe => Err(person(format!(
-            "{field}: custom-ipxe cannot be installed on a dedicated host; choose another system"
+            "A dedicated host cannot be installed with custom-ipxe ({field}). Choose another system"
         ))),
         SystemFamily::Talos => Ok(Some((id, family))),
         _ if !os.kernel_params.is_empty() => Err(person(format!(
-            "spec.os.kernelParams: {} does not read them; take them out, or choose a system talos-…; set one of the two",
+            "System {} does not read spec.os.kernelParams. Remove them, or choose a system talos-…",
             found.slug
         ))),
         _ => Ok(Some((id, family))),
@@ -680,36 +676,39 @@ fn system(facts: &Facts, view: &View) -> Result<Option<(u64, SystemFamily)>, Cau
 /// The stored key.
 fn key<'a>(facts: &'a Facts, view: &View) -> Result<&'a StoredKey, Cause> {
     let Some(reference) = &facts.subject.object.spec.ssh_key_ref else {
-        let text = "spec.sshKeyRef: names no SshKey, and an installation needs one; set it";
+        let text =
+            "spec.sshKeyRef names no SshKey, but an installation needs one. Set spec.sshKeyRef";
         return Err(Cause::needs_person(Reason::InvalidSpec, text));
     };
-    let field = format!("spec.sshKeyRef: SshKey {}", reference.name);
+    let field = format!("SshKey {} of spec.sshKeyRef", reference.name);
     let waits = |why: &str| {
-        let text = format!("{field} is not stored yet, {why}; the installation follows when it is");
+        let text = format!("{field} is not stored yet; {why}; the installation follows when it is");
         Cause::waits(Reason::ReferenceNotReady, text)
     };
     match &facts.key {
         Some(Found::Ready(stored)) if stored.account != facts.subject.object.account() => {
             let text = format!(
-                "{field} is stored in another account, {} {}; name a key of the same account as the host",
+                "{field} is stored in another account, {} {}. Name a key of the host's account",
                 stored.account.kind.as_str(),
                 stored.account.name
             );
             Err(Cause::needs_person(Reason::InvalidSpec, text))
         }
         Some(Found::Ready(stored)) if view.lineage.as_ref() != Some(&stored.lineage) => Err(waits(
-            "the account's key and URL lead to another account than before",
+            "the account's key and URL are of another account than before",
         )),
         Some(Found::Ready(stored)) => Ok(stored),
         Some(Found::NotReady(why)) => Err(waits(why)),
-        Some(Found::NotKnown) | None => Err(waits("it was not listed yet")),
+        Some(Found::NotKnown) | None => Err(waits("it is not listed yet")),
         Some(Found::Missing) => Err(Cause::missing(
             Reason::ReferenceNotFound,
-            format!("{field} does not exist in this namespace; create it"),
+            format!("{field} does not exist in this namespace. Create it"),
         )),
         Some(Found::Ending) => Err(Cause::missing(
             Reason::ReferenceNotFound,
-            format!("{field} is being deleted; name another one, or make it again when it is gone"),
+            format!(
+                "{field} is being deleted. Name another one, or create it again when it is gone"
+            ),
         )),
     }
 }

@@ -105,7 +105,7 @@ pub fn decide(facts: &Facts) -> Decision {
 fn against_looking(facts: &Facts) -> Option<Cause> {
     let subject = &facts.subject;
     if facts.number() == 0 {
-        let text = "spec.hostID must be at least 1; create a new object with the number of the host, and delete this one";
+        let text = "spec.hostID must be at least 1. Create a new object with the number of the host, and delete this one";
         return Some(Cause::needs_person(Reason::InvalidSpec, text));
     }
     if subject.account.usable(Purpose::Change).is_ok()
@@ -114,7 +114,7 @@ fn against_looking(facts: &Facts) -> Option<Cause> {
     {
         let entry = terms.entry().map_or("", |(entry, _)| entry);
         let text = format!(
-            "spec.hostID: ClusterProviderAccount {} does not grant host {} to namespace {}, so nothing is asked about it; ask whoever may change the account to add {} to hostIDs of the entry {entry:?} in its spec.allowedNamespaces (allowAdoption grants no host)",
+            "ClusterProviderAccount {} does not grant host {} to namespace {}; the provider is not asked about it. Ask an administrator of the account to add {} to hostIDs of entry {entry:?} in its spec.allowedNamespaces (allowAdoption grants no host)",
             subject.object.account().name,
             facts.number(),
             subject.namespace(),
@@ -127,13 +127,13 @@ fn against_looking(facts: &Facts) -> Option<Cause> {
     if !facts.is_owner_known {
         // No conflict yet: nothing that is asked for is used up by it.
         let text = format!(
-            "spec.hostID: it is not known yet whether {owner}, which is older, may have host {}; that is known once its account was read",
+            "Not known yet whether the older {owner} may have host {}; continues once its account is read",
             facts.number()
         );
         return Some(Cause::waits(Reason::Pending, text));
     }
     let text = format!(
-        "spec.hostID: {owner} has host {} already, and is older; {}",
+        "Host {} (spec.hostID) belongs to the older {owner}. {}",
         facts.number(),
         rival.remedy(subject.namespace())
     );
@@ -162,12 +162,12 @@ fn not_dedicated(host: &Host) -> Option<String> {
     let id = host.id;
     if is_on_demand(host) {
         return Some(format!(
-            "spec.hostID: host {id} is an on-demand server, which is ordered and released; use a BareMetalServer with spec.externalID for it, and delete this object"
+            "Host {id} (spec.hostID) is an on-demand server. Use a BareMetalServer with spec.externalID for it, and delete this object"
         ));
     }
     is_of_another_kind(host).then(|| {
         format!(
-            "spec.hostID: the provider does not call host {id} a dedicated host, so nothing is sent to it; delete this object"
+            "The provider does not call host {id} (spec.hostID) a dedicated host; nothing is sent to it. Delete this object"
         )
     })
 }
@@ -219,7 +219,7 @@ fn missing(
     let (cause, next) = match is_gone {
         false => {
             let text = format!(
-                "spec.hostID: the account's list of {} hosts does not show host {number}; that is believed after {}, and looked at again every {}",
+                "The account's list of {} hosts does not show host {number} (spec.hostID); it counts as missing after {}; checked every {}",
                 hosts.len(),
                 Interval(times.absence_grace_period),
                 Interval(times.absence_check_interval),
@@ -229,7 +229,7 @@ fn missing(
         }
         true => {
             let text = format!(
-                "spec.hostID: the account does not have host {number}; ask the provider where it is, or delete this object and create one with a number that the account has (GET /v3/host lists them)"
+                "The account does not have host {number} (spec.hostID). Ask the provider where it is, or delete this object and create one with a number that the account has (GET /v3/host lists them)"
             );
             let cause = Cause::needs_person(Reason::ServerNotFound, text);
             (cause, times.idle_poll_interval)
@@ -329,8 +329,8 @@ fn at_rest(facts: &Facts, host: &Host) -> Cause {
         word => format!("the provider calls it {word:?}"),
     };
     let text = match facts.policies().observe_only() {
-        true => format!("the host is there, {says}, and it is only looked at"),
-        false => format!("the host is there, and {says}"),
+        true => format!("The host exists; {says}; it is only observed"),
+        false => format!("The host exists; {says}"),
     };
     Cause::ready(Reason::Available, text)
 }
@@ -363,20 +363,20 @@ fn is_another(
         // Two accounts may count their machines alike: that is not enough to wipe one.
         _ if is_same && changed && is_pending(facts, status) => {
             let text = format!(
-                "spec.accountRef: key and URL lead to another account than the one in which host {number} was first seen, so what is asked for is not sent, although the machine has the same number; set them back, or take back what is asked for (spec.install.revision as in status, spec.power out), and ask for it once the object is Ready"
+                "Key and URL are of another account than host {number} was first seen in; the serverID is the same, but nothing is sent. Restore them, or withdraw the request (spec.install.revision as in status, no spec.power) and repeat it when the object is Ready"
             );
             Some(Cause::needs_person(Reason::AccountChanged, text))
         }
         _ if is_same => None,
         _ if changed => {
             let text = format!(
-                "spec.accountRef: key and URL lead to another account than the one in which host {number} was first seen, and nothing shows that it is the same host, so nothing is sent; set them back, or delete this object and create it again if the host of now is meant"
+                "Key and URL are of another account than host {number} was first seen in; nothing shows that it is the same host, so nothing is sent. Restore them, or, if this host is meant, delete this object and create it again"
             );
             Some(Cause::needs_person(Reason::AccountChanged, text))
         }
         (Some(before), Some(now)) => {
             let text = format!(
-                "spec.hostID: number {number} names another machine than before (serverID {now}, before {before}), so nothing is sent; ask the provider, or delete this object and create it again if the machine of now is meant"
+                "Host {number} (spec.hostID) is another server than before; serverID {now}, before {before}; nothing is sent. Ask the provider, or, if this server is meant, delete this object and create it again"
             );
             Some(Cause::needs_person(Reason::ServerNotFound, text))
         }

@@ -37,10 +37,10 @@ pub(super) fn step(
     if let Some(command) = awaited.filter(|c| !is_held(c)) {
         let every = view.times.active_poll_interval;
         let does = match command.state {
-            PowerState::Recorded => "is created as soon as the API server takes it".to_owned(),
-            _ => format!("is under way; looked at again every {}", Interval(every)),
+            PowerState::Recorded => "is created as soon as the API server accepts it".to_owned(),
+            _ => format!("is under way; checked every {}", Interval(every)),
         };
-        let text = format!("spec.power: ServerCommand {} {does}", command.name);
+        let text = format!("ServerCommand {} of spec.power {does}", command.name);
         return Step {
             cause: Some(Cause::waits(Reason::Progressing, text)),
             effect,
@@ -56,8 +56,8 @@ pub(super) fn step(
             Power::PoweredOn => "on",
             Power::PoweredOff => "off",
         };
-        let what = format!("spec.power has changed, so host {host} is to be switched {to}");
-        let cause = remedy::held(facts, &format!("{what}, and nothing is sent"));
+        let what = format!("Host {host} is to be switched {to} (spec.power)");
+        let cause = remedy::held(facts, &what);
         return cause.map_or_else(Step::default, Step::because);
     }
     let failed = power::failed(known);

@@ -1,14 +1,14 @@
-//! What holds back what would be sent, and what lets it go, for messages.
+//! Why nothing is sent for a host, and what a user does to have it sent.
 
 use super::super::facts::Facts;
 use crate::cause::Cause;
 use api::Reason;
 
-/// Why nothing is sent for the host: it is suspended, only looked at, or nobody knows. `what`: what is not done.
+/// Why nothing is sent for the host: it is suspended, only looked at, or nobody knows. `what`: what is to be done.
 pub(super) fn held(facts: &Facts, what: &str) -> Option<Cause> {
     let Some(policies) = facts.known_policies() else {
         let text = format!(
-            "{what} before it is known what the account says of suspend and managementPolicy; goes on once it is read"
+            "{what}; nothing is sent until suspend and managementPolicy of the account are read"
         );
         return Some(Cause::waits(Reason::Pending, text));
     };
@@ -17,7 +17,7 @@ pub(super) fn held(facts: &Facts, what: &str) -> Option<Cause> {
     }
     policies.observe_only().then(|| {
         let text = format!(
-            "managementPolicy is ObserveOnly: {what}; to go on, set spec.managementPolicy to Full"
+            "{what}; nothing is sent, because managementPolicy is ObserveOnly. To send it, set spec.managementPolicy to Full"
         );
         Cause::needs_person(Reason::ObserveOnly, text)
     })

@@ -25,7 +25,7 @@ pub fn is_over(facts: &Facts) -> bool {
 pub fn against_order(facts: &Facts) -> Option<Cause> {
     let at = facts.expires_at().filter(|_| is_over(facts))?;
     let text = format!(
-        "spec.expiresAt was {}, so nothing is ordered for this object; set a later one, or delete this object",
+        "Expired at {} (spec.expiresAt); nothing is ordered. Set a later time, or delete this object",
         moment(at),
     );
     Some(Cause::needs_person(Reason::Expired, text))
@@ -62,7 +62,7 @@ fn end(facts: &Facts, at: i64, decision: &mut Decision) {
     }
     if policies.deletion_protection {
         let text = format!(
-            "spec.expiresAt was {}, and {}, so this object and its machine stay, and the machine is still billed; to let it end, {}; to keep it, set a later expiresAt",
+            "Expired at {} (spec.expiresAt); protected by {}, so this object and its server stay, and the server is billed. To delete this object, {}; to keep it, set a later spec.expiresAt",
             moment(at),
             remedy::stated(facts, "deletionProtection", |p| p
                 .deletion_protection
@@ -75,7 +75,7 @@ fn end(facts: &Facts, at: i64, decision: &mut Decision) {
         return;
     }
     let text = format!(
-        "spec.expiresAt was {}; this object is deleted as soon as the API server takes it, and its machine goes the way of any deletion",
+        "Expired at {} (spec.expiresAt); deleting this object as soon as the API server accepts it. Its server follows the deletion policy",
         moment(at)
     );
     let cause = Cause::waits(Reason::Expired, text);

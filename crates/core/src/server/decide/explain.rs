@@ -10,7 +10,7 @@ use crate::{
     cause::Cause,
     protocol::{InFlight, State, Wait, Why},
     server::ownership::{times, uuid},
-    wording::{counted, listed},
+    wording::{counted, first_named, listed},
 };
 use api::{
     Interval, Reason,
@@ -19,7 +19,7 @@ use api::{
     order::OrderRecord,
 };
 use jiff::Timestamp;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 /// Live servers of an earlier life of the namespace, and no own one.
 fn former(facts: &Facts) -> Vec<&Sighting> {
@@ -69,7 +69,9 @@ pub fn to_adopt(facts: &Facts) -> Option<(String, Situation)> {
 pub fn assume_absent(facts: &Facts) -> Situation {
     let account = facts.view().and_then(|view| view.lineage.clone());
     let suspects = facts.suspects.iter().map(|s| s.server.id.as_str());
-    let suspects = listed(suspects);
+    // All of them, however many a message names: the token stands for these and no others.
+    let suspects: BTreeSet<&str> = suspects.collect();
+    let suspects = Vec::from_iter(suspects).join(", ");
     let (sought, subject) = match facts.order() {
         Some(order) => match &order.server {
             Some(server) => (server.clone(), format!("server {server}")),
@@ -84,7 +86,10 @@ pub fn assume_absent(facts: &Facts) -> Situation {
         None => {
             let owner = facts.owner().map(|owner| owner.to_string());
             let left = left(facts).join(" ");
-            let subject = "an order of which no record tells".to_owned();
+            let subject = match left.is_empty() {
+                true => "an order without a record".to_owned(),
+                false => format!("an order without a record; leaves {left}"),
+            };
             let sought = format!("{} {suspects} {left}", owner.unwrap_or_default());
             (sought, subject)
         }
@@ -111,8 +116,8 @@ pub fn said(facts: &Facts, view: &View, wait: &Wait) -> Said {
     let grace = Interval(view.times.absence_grace_period);
     let idle = Interval(view.times.idle_poll_interval);
     // Only the spec names one that is not the object's yet.
-    let named = match facts.object.spec.external_id {
-        Some(_) => "spec.externalID: ",
+    let or_name = match facts.object.spec.external_id {
+        Some(_) => ", or set spec.externalID to another server",
         None => "",
     };
     match wait.why {
@@ -125,33 +130,32 @@ pub fn said(facts: &Facts, view: &View, wait: &Wait) -> Said {
             waits(
                 Reason::WaitingForListing,
                 format!(
-                    "the operator restarted, and an order of the earlier process may still arrive; goes on at {until}"
+                    "The operator restarted; an earlier order may still arrive. Waiting until {until}"
                 ),
             )
         }
         Why::MayBeUnderWay => waits(
             Reason::WaitingForListing,
             format!(
-                "the record of an earlier order may be lost; waiting for {grace}, the absence grace period, so that none can still arrive"
+                "The record of an earlier order may be lost; waiting for {grace} (timing.absenceGracePeriod) until none can arrive"
             ),
         ),
         Why::OutcomeUnknown => waits(
             Reason::OutcomeUnknown,
             format!(
-                "{}; looked for every {}, and counts as absent {grace} after the first look at the earliest; {}",
+                "{}; checked every {}, absent after {grace} at the earliest. {}",
                 unknown(facts),
                 Interval(view.times.absence_check_interval),
                 afterwards(facts)
             ),
         ),
-        Why::ListIncomplete if is_sought(facts) => asked(
-            facts,
-            "lists show none of the servers that identify the account",
-        ),
+        Why::ListIncomplete if is_sought(facts) => {
+            asked(facts, "lists show no server that identifies the account")
+        }
         Why::ListIncomplete => plain(Cause::missing(
             Reason::WaitingForListing,
             format!(
-                "the last complete listing shows none of the servers that identify the account, so it is not believed, and nothing is ordered; if those servers are gone, set {ACKNOWLEDGE} of {} to the token in its status.pendingAcknowledgements",
+                "The server list shows no server that identifies the account; nothing is ordered. If those servers are gone, set {ACKNOWLEDGE} of {} to the token in its status.pendingAcknowledgements",
                 remedy::account(facts)
             ),
         )),
@@ -159,18 +163,18 @@ pub fn said(facts: &Facts, view: &View, wait: &Wait) -> Said {
         Why::UntaggedServer(server) => asked(
             facts,
             &format!(
-                "server {} has this host name and no order's tag",
+                "server {} has this host name and no order tag",
                 uuid(server)
             ),
         ),
         Why::OrdersFailed => asked(
             facts,
-            "several orders in a row had an unknown outcome and made no server",
+            "several orders in a row had an unknown outcome and created no server",
         ),
         Why::OtherAccount => {
             let situation = assume_absent(facts);
             let text = format!(
-                "the record of this object is of another account ID, of which this account shows nothing; put the former base URL and key back; or, if this object has no server there, {}",
+                "This object belongs to another provider account; this one does not show its server. Restore the former base URL and key; or, if this object has no server there, {}",
                 facts.acknowledgements().remedy(&situation)
             );
             Said {
@@ -179,21 +183,20 @@ pub fn said(facts: &Facts, view: &View, wait: &Wait) -> Said {
             }
         }
         Why::ServerExists => exists(facts, view),
-        Why::ServerNotFound(server) => needs(
-            Reason::ServerNotFound,
-            named_not_found(named, &uuid(server), idle),
-        ),
+        Why::ServerNotFound(server) => {
+            needs(Reason::ServerNotFound, named_not_found(&uuid(server), idle))
+        }
         Why::NotLive(server, State::Failed) => needs(
             Reason::ProvisioningFailed,
             format!(
-                "{named}the provider could not deliver server {}, so it is not adopted; name another one, or delete this object",
+                "The provider could not deliver server {}; it is not adopted. Delete this object{or_name}",
                 uuid(server)
             ),
         ),
         Why::NotLive(server, state) => needs(
             Reason::ReleasedExternally,
             format!(
-                "{named}server {} is {}, and none is ordered in its place; name another one, or delete this object",
+                "Server {} is {}; none is ordered in its place. Delete this object{or_name}",
                 uuid(server),
                 if state == State::Releasing {
                     "being released"
@@ -204,12 +207,12 @@ pub fn said(facts: &Facts, view: &View, wait: &Wait) -> Said {
         ),
         Why::Conflict(server) => needs(
             Reason::OwnershipConflict,
-            conflict(facts, &uuid(server), named, idle),
+            conflict(facts, &uuid(server), or_name, idle),
         ),
         Why::OtherCluster(server) => needs(
             Reason::OwnershipConflict,
             format!(
-                "{named}server {} belongs to another cluster, and is looked at again every {idle}; if it is not used there any more, take its tags that begin with fmo- off at the provider",
+                "Server {} belongs to another cluster; checked every {idle}. If it is unused there, remove its tags that start with fmo- at the provider{or_name}",
                 uuid(server)
             ),
         ),
@@ -217,7 +220,7 @@ pub fn said(facts: &Facts, view: &View, wait: &Wait) -> Said {
         Why::TagsMissing(server) => needs(
             Reason::TagsMissing,
             format!(
-                "server {} lost the tag that says whose it is, and is looked at again every {idle}; put it back at the provider: {}",
+                "Server {} lost its order tag; checked every {idle}. Restore the tag at the provider: {}",
                 uuid(server),
                 facts
                     .order()
@@ -228,7 +231,7 @@ pub fn said(facts: &Facts, view: &View, wait: &Wait) -> Said {
         Why::Missing(server) => waits(
             Reason::ServerNotFound,
             format!(
-                "server {} is not shown; looked for every {}",
+                "The provider does not list server {}; checked every {}",
                 uuid(server),
                 Interval(view.times.absence_check_interval)
             ),
@@ -236,13 +239,13 @@ pub fn said(facts: &Facts, view: &View, wait: &Wait) -> Said {
         Why::Gone(server) => gone(facts, server),
         Why::Ended(_) | Why::Deletion | Why::Releasing => waits(
             Reason::Releasing,
-            format!("the release has begun; looked at again every {idle}"),
+            format!("The release has begun; checked every {idle}"),
         ),
     }
 }
 
 /// Two objects have the server, by record or order tag.
-fn conflict(facts: &Facts, server: &str, named: &str, idle: Interval) -> String {
+fn conflict(facts: &Facts, server: &str, or_name: &str, idle: Interval) -> String {
     let others: Vec<&str> = match (facts.owner(), &facts.recorded) {
         (Some(owner), Some(sighting)) => {
             let tags = sighting.server.tags.iter().map(String::as_str);
@@ -253,11 +256,11 @@ fn conflict(facts: &Facts, server: &str, named: &str, idle: Interval) -> String 
     };
     match others.is_empty() {
         false => format!(
-            "server {server} has the order tag of another object, too, and is looked at again every {idle}; take that tag off at the provider: {}",
-            listed(others)
+            "Server {server} has order tags of several objects; checked every {idle}. Remove the tags of others at the provider: {}",
+            first_named(others)
         ),
         true => format!(
-            "{named}server {server} is another object's, too, by its record or its order tag; delete that object, first with deletionPolicy Retain where it is of another namespace"
+            "Server {server} belongs to another object. Delete the object that has it in status.uuid, in another namespace only after its spec.deletionPolicy is Retain{or_name}"
         ),
     }
 }
@@ -285,22 +288,24 @@ fn asked(facts: &Facts, against: &str) -> Said {
     let (reason, what) = match recorded {
         Some(server) if is_shown(facts) => (
             Reason::OutcomeUnknown,
-            format!("server {server} is over, and another one may have been ordered since"),
+            format!("Server {server} was released or failed; another one may have been ordered"),
         ),
         Some(server) => (
             Reason::ServerNotFound,
-            format!("server {server} is not shown"),
+            format!("The provider does not list server {server}"),
         ),
         None => (Reason::OutcomeUnknown, unknown(facts)),
     };
     let left = left(facts);
     let text = match left.is_empty() {
-        true => format!("{what}: {against}; if this object has no server there, {remedy}"),
+        true => format!(
+            "{what}; {against}. Nothing is ordered; if this object has no server there, {remedy}"
+        ),
         false => format!(
-            "an earlier {}/{} had these, which are live and billed: {}; to release them, do so at the provider; to keep them and let this object go, {remedy}",
+            "Servers of an earlier {}/{} are live and billed; {}. To release them, do so at the provider; to keep them and delete only this object, {remedy}",
             facts.namespace(),
             facts.name(),
-            listed(left.iter().map(String::as_str)),
+            first_named(left.iter().map(String::as_str)),
         ),
     };
     Said {
@@ -309,10 +314,10 @@ fn asked(facts: &Facts, against: &str) -> Said {
     }
 }
 
-/// No list shows the server that the spec names. `named`: the field, as a prefix.
-pub fn named_not_found(named: &str, server: &str, idle: Interval) -> String {
+/// No list shows the server that the spec names.
+pub fn named_not_found(server: &str, idle: Interval) -> String {
     format!(
-        "{named}the account shows no on-demand server {server}, and none is ordered in its place; correct the identifier, or the account; looked for again every {idle}"
+        "No on-demand server {server} in the account; checked every {idle}. None is ordered in its place: correct spec.externalID, or create a new object with another spec.accountRef"
     )
 }
 
@@ -321,7 +326,7 @@ pub fn other_namespace(server: &str, idle: Interval) -> Cause {
     Cause::needs_person(
         Reason::OwnershipConflict,
         format!(
-            "server {server} is of another namespace, so it is not adopted through a cluster account, and is looked at again every {idle}; have its tag that begins with fmo-order: taken off at the provider, and allowAdoption set in the entry of this namespace"
+            "Server {server} belongs to another namespace; checked every {idle}. To adopt it, have an administrator remove its fmo-order tag at the provider and set allowAdoption in the account's entry for this namespace"
         ),
     )
 }
@@ -330,7 +335,7 @@ pub fn other_namespace(server: &str, idle: Interval) -> Cause {
 fn gone(facts: &Facts, server: crate::protocol::ServerId) -> Said {
     let situation = assume_absent(facts);
     let text = format!(
-        "server {} is not at the provider any more; nothing is ordered in its place; delete this object; or, to order another one, {}",
+        "Server {} no longer exists; none is ordered in its place. Delete this object; or, to order another one, {}",
         uuid(server),
         facts.acknowledgements().remedy(&situation)
     );
@@ -343,24 +348,24 @@ fn gone(facts: &Facts, server: crate::protocol::ServerId) -> Said {
 /// Servers of an earlier life of the namespace are live.
 fn exists(facts: &Facts, view: &View) -> Said {
     let former = uuids(facts);
-    let first = former.first().map(String::as_str).unwrap_or_default();
     let (namespace, name) = (facts.namespace(), facts.name());
-    let (are, it, they_are) = match former.len() {
-        1 => ("is", "it", "it is"),
-        _ => ("are", "one", "they are"),
+    let are = if former.len() == 1 { "is" } else { "are" };
+    let all = former.iter().map(String::as_str);
+    let all = match former.len() {
+        1 | 2 => listed(all),
+        _ => first_named(all),
     };
     let given = facts.acknowledgements();
     let another = order_another(facts);
     let adopt = to_adopt(facts).map(|(_, asked)| asked);
-    let to_take = match &adopt {
-        Some(asked) => given.remedy(asked),
-        None => remedy::set("externalID", first),
+    let to_adopt = match &adopt {
+        Some(asked) => format!("To adopt {all}, {}", given.remedy(asked)),
+        None => format!("To adopt one, set spec.externalID to it: {all}"),
     };
     let to_order = another.iter().map(|asked| given.remedy(asked)).next();
     let text = format!(
-        "{} of an earlier {namespace}/{name} {are} live and billed: {}; nothing is ordered; to adopt {it}, {to_take}; once {they_are} released, looked at every {}, one is ordered; to order another one now, {}",
+        "{} of an earlier {namespace}/{name} {are} live and billed; nothing is ordered until released, checked every {}. {to_adopt}. To order one now, {}",
         counted(former.len(), "server"),
-        listed(former.iter().map(String::as_str)),
         Interval(view.times.idle_poll_interval),
         to_order.unwrap_or_default(),
     );
@@ -381,10 +386,10 @@ fn progressing(facts: &Facts, view: &View, why: Why) -> String {
     let adopting = facts.order().and_then(|order| order.server.as_deref());
     match (why, adopting) {
         (Why::Settling, Some(uuid)) => format!(
-            "server {uuid} is being adopted: its tags are on, and it is read again after {}",
+            "Adopting server {uuid}; its tags are set, and it is read again after {}",
             Interval(times(view).spacing)
         ),
-        _ => "nothing is ordered until the servers of this account were listed".to_owned(),
+        _ => "Nothing is ordered until the servers of the account are listed".to_owned(),
     }
 }
 
@@ -393,17 +398,14 @@ fn unknown(facts: &Facts) -> String {
     let sought = |order: &OrderRecord| facts.order_tag(order).unwrap_or_default();
     match facts.order().filter(|order| order.outcome.is_none()) {
         Some(order) if order.answer_lost => format!(
-            "the answer to the order was lost; looking for tag {}; nothing is ordered meanwhile",
+            "The answer to the order was lost; looking for tag {}",
             sought(order)
         ),
         Some(order) => format!(
-            "an order was started, and it is not known whether it was sent; looking for tag {}; nothing is ordered meanwhile",
+            "The order may have been sent; looking for tag {}",
             sought(order)
         ),
-        None => {
-            "an order may have made a server, and its record is lost; nothing is ordered meanwhile"
-                .to_owned()
-        }
+        None => "An order may have created a server; its record is lost".to_owned(),
     }
 }
 
@@ -411,10 +413,10 @@ fn unknown(facts: &Facts) -> String {
 fn afterwards(facts: &Facts) -> &'static str {
     match facts.deleting() {
         true => {
-            "a server that is found is released or kept as the deletion policy says; once that is done, or there is none, this object goes by itself"
+            "If found, the server is released or retained by spec.deletionPolicy; once that is done, or it is absent, this object goes"
         }
         false => {
-            "a server that is found is this object's; if there is none, an order follows by itself"
+            "Nothing is ordered until then: if found, the server is this object's; if absent, an order follows"
         }
     }
 }

@@ -100,7 +100,7 @@ fn not_shown(facts: &Facts, view: &View, external: &Named, since: Duration) -> D
     };
     let cause = Cause::needs_person(
         Reason::ServerNotFound,
-        explain::named_not_found("spec.externalID: ", &external.uuid, Interval(idle)),
+        explain::named_not_found(&external.uuid, Interval(idle)),
     );
     let mut decision = Decision::hold(facts, cause).again(idle);
     let due = tick(facts.now.mono, idle);
@@ -128,7 +128,7 @@ pub fn against_sight(facts: &Facts, server: &Server) -> Option<Cause> {
     let text = match namespaces.all(|namespace| namespace == own) {
         true if !has_none || lets_adopt => return None,
         true => format!(
-            "spec.externalID: server {} has no order's tag, and such a server is adopted through a cluster account only where the entry of the namespace in spec.allowedNamespaces says allowAdoption: true; ask whoever may change the account to set it",
+            "Server {} has no order tag; the cluster account does not allow to adopt it. Ask an administrator of the account to set allowAdoption in its spec.allowedNamespaces entry for this namespace, or change spec.externalID",
             server.id
         ),
         false => {

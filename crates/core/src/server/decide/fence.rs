@@ -78,15 +78,13 @@ pub fn is_sole(object: &Facts, record: &Server) -> bool {
 pub fn against_reinstall(fresh: &Facts, record: &Server) -> Option<String> {
     let id = &record.id;
     if !is_sole(fresh, record) || marks::is_retained(record) {
-        let why = format!("machine {id} does not bear the tag of this object alone");
-        return Some(why);
+        return Some(format!(
+            "server {id} lacks this object's order tag, or also has another object's"
+        ));
     }
     match &record.status {
         ServerStatus::Delivered => None,
-        other => Some(format!(
-            "the provider says of machine {id}: {}",
-            other.as_str()
-        )),
+        other => Some(format!("server {id} is {:?}", other.as_str())),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::{
     account_facts::Purpose,
     again::Again,
     cause::{Cause, OUT_OF_TOUCH, Standing},
-    wording::{listed, omitted},
+    wording::{first_named, omitted},
 };
 use api::{
     Interval, Reason,
@@ -235,7 +235,7 @@ pub(super) fn lose_touch(facts: &Facts, draft: &mut Draft) {
 /// What is said of a machine that reads do not find, while it is not certain that it is gone.
 const NOT_THERE: (Reason, &str) = (
     Reason::ServerNotFound,
-    "The provider does not show this server, and this is what was seen last; look for it at the provider",
+    "The provider does not list this server; status shows its last known state. Look for it at the provider",
 );
 
 /// Reads say that there is no such machine, and nothing has shown it since. After two of them, some time apart, Synced says so.
@@ -278,7 +278,7 @@ pub(super) fn not_seen(
 
 fn unseen(view: &View, decision: &mut Decision, (reason, why): (Reason, &str)) {
     let idle = Interval(view.times.idle_poll_interval);
-    let text = format!("{why}; looked for again every {idle}");
+    let text = format!("{why}; checked every {idle}");
     decision.draft.unsync(reason, text);
 }
 
@@ -289,9 +289,9 @@ pub(super) fn cause(facts: &Facts, machine: &Machine) -> Cause {
         return Cause::needs_person(
             Reason::DuplicateServers,
             format!(
-                "machine {} is this object's; these bear its tag as well, and are billed: {}; release them at the provider (status.duplicateUUIDs has the first {MOST_DUPLICATES})",
+                "Several servers have this object's order tag and are billed; it uses {}. Release the others at the provider: {} (see status.duplicateUUIDs)",
                 server.id,
-                listed(machine.others.iter().map(String::as_str))
+                first_named(machine.others.iter().map(String::as_str))
             ),
         );
     }
@@ -300,7 +300,7 @@ pub(super) fn cause(facts: &Facts, machine: &Machine) -> Cause {
         ServerStatus::Delivered if server.addresses.is_empty() => Cause::waits(
             Reason::Provisioning,
             format!(
-                "machine {} is delivered, and the provider shows no address yet; {}",
+                "Server {} is delivered without an address; {}",
                 server.id,
                 looked_again(facts)
             ),
@@ -311,7 +311,7 @@ pub(super) fn cause(facts: &Facts, machine: &Machine) -> Cause {
         }
         other if is_late(facts, server) == Some(true) => {
             let message = format!(
-                "machine {} is ordered and billed, and the provider says {:?}{said} for longer than {} (spec.provisioning.timeout); ask the provider, or delete this object to give it up",
+                "Server {} is still {:?} after {}{said}; it is billed. Ask the provider, raise spec.provisioning.timeout, or delete this object",
                 server.id,
                 other.as_str(),
                 timeout(facts),
@@ -320,7 +320,7 @@ pub(super) fn cause(facts: &Facts, machine: &Machine) -> Cause {
         }
         other => {
             let message = format!(
-                "machine {} is ordered, and the provider says {:?}{said}; {}",
+                "Server {} is {:?}{said}; {}",
                 server.id,
                 other.as_str(),
                 looked_again(facts)
@@ -375,10 +375,10 @@ fn awaited(facts: &Facts, server: &Server) -> Option<Duration> {
 fn looked_again(facts: &Facts) -> String {
     match facts.view() {
         Some(view) => format!(
-            "looked at again every {}",
+            "checked every {}",
             Interval(view.times.active_poll_interval)
         ),
-        None => "looked at again once the account is there".to_owned(),
+        None => "checked once the account is available".to_owned(),
     }
 }
 
@@ -400,7 +400,7 @@ fn unsynced(
     };
     // What goes on by itself is not worth another event.
     if let Some(lasting) = tags.and_then(|said| said.lasting.as_deref()) {
-        message = format!("{message}; {lasting}");
+        message = format!("{message}. {lasting}");
     }
     Some((is_in_sync, reason, message))
 }
@@ -429,14 +429,18 @@ impl Differences {
         let next = match (self.install.is_empty(), self.lasting.is_empty()) {
             (true, true) => return None,
             (false, true) => {
-                "set the spec back to what the machine has, or raise spec.install.revision: only a re-installation changes the machine, which loses all its data (see the condition InstallUpToDate)"
+                "Set the spec back to match the server, or raise spec.install.revision, which erases all data (see the condition InstallUpToDate)"
             }
             _ => {
-                "nothing acts on that yet; set the spec back to what the machine has, or create another object for another machine"
+                "A server's placement, contract and UUID cannot change: set the spec back to match it, or create another object"
             }
         };
         let all = [self.lasting, self.install].concat().join("; ");
-        Some((false, Reason::PendingChanges, format!("{all}; {next}")))
+        Some((
+            false,
+            Reason::PendingChanges,
+            format!("Not applied; {all}. {next}"),
+        ))
     }
 }
 
@@ -447,7 +451,7 @@ fn differs(field: &str, wanted: &str, shown: &str) -> String {
         text => cut(text).to_owned(),
     };
     format!(
-        "{field} is {}, the machine has {}",
+        "{field} is {}, the server has {}",
         quoted(wanted),
         quoted(shown)
     )
@@ -490,7 +494,7 @@ fn differences(facts: &Facts, record: Option<&OrderRecord>, server: &Server) -> 
             Some(_) => differs("spec.hostname", wanted, shown),
             // An adopted server has the name of another object.
             None if !shown.is_empty() => format!(
-                "set spec.hostname to {}, which the machine has: without it the host name is {}",
+                "set spec.hostname to {}, which the server has (default: {})",
                 cut(shown),
                 cut(wanted)
             ),

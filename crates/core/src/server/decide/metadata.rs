@@ -17,7 +17,7 @@ pub fn keep(facts: &Facts, decision: &mut Decision) {
     if let Some(rest) = contest.contested_for(now) {
         let cause = Cause::needs_person(
             Reason::MetadataConflict,
-            "something takes the operator's finalizer off this object again and again, and without it a delete loses the machine; find what writes the object without it (metadata.managedFields names the writers) and stop it",
+            "Something keeps removing the operator's finalizer; without it, deleting this object loses the server. Find the writer in metadata.managedFields and stop it",
         );
         decision.draft.set(facts, cause, None);
         decision.again = decision.again.within(rest);

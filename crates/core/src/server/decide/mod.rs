@@ -212,7 +212,7 @@ fn by_protocol(facts: &Facts) -> Decision {
     let Some(owner) = facts.owner() else {
         let why = facts.namespace_uid.as_ref().err();
         let text = format!(
-            "namespace {} could not be read, which says whose servers are: {}; tried again every {}",
+            "Cannot read namespace {}, whose UID identifies its servers: {}; retrying every {}",
             facts.namespace(),
             why.map_or("", String::as_str),
             Interval(READ_NAMESPACE_AGAIN)
@@ -224,7 +224,7 @@ fn by_protocol(facts: &Facts) -> Decision {
     let Some(view) = ownership::view(facts, account, &shown) else {
         let cause = Cause::waits(
             Reason::Pending,
-            "the account is being recorded; this goes on once it is",
+            "Waiting for the account to be recorded; this goes on once it is",
         );
         return Decision::hold_quietly(facts, cause);
     };
@@ -288,7 +288,7 @@ fn common(facts: &Facts, account: &View, step: Step) -> Decision {
     let unchanged = || Decision::unchanged(facts);
     let adopting = |uuid: &str| {
         let text = format!(
-            "server {uuid} is being adopted; once its tags are on, it is read again after {}",
+            "Adopting server {uuid}; once its tags are set, it is read again after {}",
             Interval(ownership::times(account).spacing)
         );
         Decision::hold(facts, Cause::waits(Reason::Progressing, text))

@@ -76,7 +76,7 @@ pub fn next(facts: &Facts, view: &View, after: u32, lost: u8, cut: u8) -> Decisi
     }
     if after == u32::MAX {
         let text = format!(
-            "the last order has the number {after}, which is the highest, so nothing is ordered: no further order has a tag of its own; create this object under another name"
+            "Order number {after} is the highest, so no further order can be tagged. Create this object under another name"
         );
         return Decision::hold(facts, Cause::needs_person(Reason::OrderRefused, text));
     }
@@ -192,7 +192,7 @@ fn start(
     let Some(account) = order_account(facts) else {
         let cause = Cause::waits(
             Reason::Pending,
-            "the account is being recorded; the order follows once it is",
+            "Waiting for the account to be recorded; then the order follows",
         );
         return Decision::hold_quietly(facts, cause);
     };
@@ -206,7 +206,7 @@ fn start(
         Cause::waits(
             Reason::Ordering,
             format!(
-                "the machine is being ordered; the answer is waited for {} at most",
+                "Ordering the server; waiting for the answer, {} at most",
                 Interval(view.times.order_timeout)
             ),
         ),
@@ -364,23 +364,23 @@ pub(super) fn paced(facts: &Facts, view: &View) -> Option<Decision> {
     let message = record
         .message
         .clone()
-        .unwrap_or_else(|| "the order made no machine".into());
+        .unwrap_or_else(|| "The order created no server".into());
     // A moment and not a span, which would change with every look; none where the clock was turned back.
     let next = closed.saturating_add(i64::try_from(pause.as_secs()).unwrap_or(i64::MAX));
     let next = Timestamp::from_second(next).unwrap_or_default();
     let message = match reason {
         Reason::NoStock | Reason::QuotaExceeded => {
-            format!("it may be had again, and the last order was refused: {message}")
+            format!("The last order was refused; stock or quota is shown again since; {message}")
         }
         _ => message,
     };
     let message = match stalled {
-        true => format!("{message}; change what it names in the spec, or wait"),
+        true => format!("{message}. Correct the field it names in the spec, or wait"),
         false => message,
     };
     let message = match closed <= facts.now.wall {
-        true => format!("{message}; tried again at {next}"),
-        false => format!("{message}; tried again within {}", Interval(pause)),
+        true => format!("{message}; retrying at {next}"),
+        false => format!("{message}; retrying within {}", Interval(pause)),
     };
     let cause = match (&view.last_error, stalled) {
         // Which may be all that the order was refused for.

@@ -33,7 +33,7 @@ const LOOK_SOON: Duration = Duration::from_secs(60);
 
 /// What Synced says where suspension holds back what the spec names.
 const HELD_BACK: &str =
-    "spec.outputs is not written; that follows once suspend is lifted, see the condition Suspended";
+    "Not written: spec.outputs; it follows once suspend is lifted (see the condition Suspended)";
 
 /// The most that are on record.
 const MOST_OUTPUTS: usize = 16;
@@ -326,21 +326,21 @@ fn say(facts: &Facts, decision: &mut Decision, output: &Output, state: OutputSta
             return;
         }
         OutputState::NotOurs => format!(
-            "is not this object's{}, so it stays as it is and nothing is written; name another one, or, if nobody needs it, delete it",
+            "is not this object's{}; nothing is written. Set {field} to another name, or delete it if it is unused",
             or_holds_password(output.place)
         ),
         OutputState::WithoutFinalizer => format!(
-            "lost the finalizer {OUTPUT_FINALIZER}, so nothing is written; delete it, and the operator writes it again"
+            "lost the finalizer {OUTPUT_FINALIZER}; nothing is written ({field}). Delete it, and the operator writes it again"
         ),
-        OutputState::Deleted => {
-            "is being deleted and a finalizer keeps it, so nothing is written; once it is gone the operator writes it again".to_owned()
-        }
+        OutputState::Deleted => format!(
+            "is being deleted, but has a finalizer; nothing is written ({field}). Once it is gone, the operator writes it again"
+        ),
     };
     if !is_true(Type::Synced, draft) {
         return;
     }
     let every = Interval(state.pause());
-    let message = format!("{field}: {kind} {name} {why}; looked at again every {every}");
+    let message = format!("{kind} {name} {why}; checked every {every}");
     draft.unsync(Reason::NameTaken, message);
 }
 

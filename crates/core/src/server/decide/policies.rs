@@ -24,7 +24,7 @@ pub fn show(facts: &Facts, draft: &mut Draft) {
     }
     let why = policies.suspend.then(|| {
         let is_own = facts.object.spec.suspend.is_some();
-        let what = "nothing is ordered, changed or released for this object";
+        let what = "nothing is ordered, changed or released";
         facts.account.describe_suspension(is_own, what)
     });
     let suspended = suspension(why, &draft.status.conditions);

@@ -46,7 +46,7 @@ pub fn may_create(fresh: &Facts, name: &str) -> bool {
 /// What Synced says where the wish came to nothing, or waits until the object is suspended no more.
 pub fn unsynced(facts: &Facts, record: Option<&PowerRecord>) -> Option<(bool, Reason, String)> {
     if facts.policies().suspend && power::is_unsent(facts.object.spec.power, record) {
-        let text = "spec.power has changed, and no command is created; that follows once suspend is lifted, see the condition Suspended";
+        let text = "No command is created for spec.power; it follows once suspend is lifted (see the condition Suspended)";
         return Some((false, Reason::PendingChanges, text.to_owned()));
     }
     power::failed(record).map(|text| (false, Reason::CommandFailed, text))

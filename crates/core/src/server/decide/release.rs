@@ -19,6 +19,7 @@ use crate::{
 };
 use api::{
     BareMetalServer, Interval, Reason,
+    names::ACKNOWLEDGE,
     records::ReleaseRecord,
     server::{BareMetalServerStatus, DeletionPolicy},
 };
@@ -30,7 +31,7 @@ use std::{sync::Arc, time::Duration};
 const COMMAND_RUNS: Duration = Duration::from_secs(5);
 
 /// Said of a machine that is over, while its object still ends.
-const RELEASED: &str = "the machine is released; this object goes once the finalizer is off";
+const RELEASED: &str = "The server is released; this object goes once the finalizer is removed";
 /// A delayed release is looked at this often at the least: a clock may be turned back.
 const LONGEST_SLEEP: Duration = Duration::from_secs(600);
 /// How soon to look again when the kind could not be read.
@@ -80,7 +81,7 @@ pub fn without_account(facts: &Facts, cause: Cause) -> Decision {
         return Decision::unchanged(facts).with(Effect::RemoveFinalizer);
     }
     let text = format!(
-        "{}; nothing is asked of it for this object, so it stays unknown whether an order of it made a machine; if the provider shows none, {}",
+        "{}. Whether an order created a server stays unknown; if the provider shows none, {}",
         cause.message,
         given.remedy(&asked)
     );
@@ -118,7 +119,7 @@ pub fn decide(facts: &Facts, account: &View, step: Step) -> Decision {
 /// The recorded server is not shown, and is looked for.
 fn not_shown(facts: &Facts, account: &View, uuid: &str, step: Step) -> Decision {
     let text = format!(
-        "server {uuid} is not shown; looked for every {}",
+        "The provider does not list server {uuid}; checked every {}",
         Interval(account.times.absence_check_interval)
     );
     let cause = Cause::waits(Reason::ServerNotFound, text);
@@ -133,7 +134,7 @@ fn not_shown(facts: &Facts, account: &View, uuid: &str, step: Step) -> Decision 
 fn ending(facts: &Facts, server: &Arc<Server>) -> Decision {
     let text = match marks::is_retained(server) && server.status.is_live() {
         true => format!(
-            "{}; this object goes once the finalizer is off",
+            "{}; this object goes once the finalizer is removed",
             left_behind(facts)
         ),
         false => RELEASED.to_owned(),
@@ -150,8 +151,7 @@ fn release(facts: &Facts, account: &View, server: &Arc<Server>) -> Decision {
         let uuid = uuid.to_owned();
         return Decision::unchanged(facts).with(Effect::Release { uuid });
     }
-    let begun =
-        "the release has begun, so the machine cannot be kept any more, and nothing more is sent";
+    let begun = "the started release waits, and the server cannot be kept";
     if let Some(cause) = remedy::held(facts, begun) {
         // What a user stopped goes on when that user wants it.
         let cause = Cause::waits(cause.reason, cause.message);
@@ -207,7 +207,7 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Result<End, Box<Decision>> {
             Cause::waits(
                 Reason::Releasing,
                 format!(
-                    "whether the kind itself is being deleted cannot be seen now; until then nothing is released or retained; tried again every {}",
+                    "Cannot read the CRD baremetalservers.flexmetal.dev, so nothing is released or retained; retrying every {}. The operator needs the right to get it",
                     Interval(CANNOT_SEE)
                 ),
             ),
@@ -228,7 +228,7 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Result<End, Box<Decision>> {
             Cause::waits(
                 Reason::Protected,
                 format!(
-                    "{}: machine {} stays and is still billed; to release it, {}; to keep it and let this object go, {}; what is then applied as {}/{} takes it back",
+                    "Protected by {}; server {} stays and is billed. To release it, {}; to keep it, {} ({}/{} takes it back when applied again)",
                     remedy::stated(facts, "deletionProtection", |p| p
                         .deletion_protection
                         .is_some()),
@@ -268,7 +268,7 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Result<End, Box<Decision>> {
 /// A request to install the machine may be on its way: it meets the machine as this object's, or not at all.
 fn installing(facts: &Facts, server: &Arc<Server>) -> Decision {
     let text = format!(
-        "whether machine {} is being installed again is known within {}; it is released or retained then; looked at again every {}",
+        "Server {} may be re-installing; this is known within {}. Then it is released or retained; checked every {}",
         server.id,
         Interval(reinstall::on_its_way(facts)),
         Interval(COMMAND_RUNS)
@@ -287,11 +287,11 @@ fn commanded(facts: &Facts, server: &Server) -> Option<Cause> {
         // What has begun is sent only after another look at the commands.
         UnderWay::NotListed if fence::is_begun(facts, id.as_str()) => return None,
         UnderWay::NotListed => format!(
-            "machine {id} is released as soon as the operator has listed the ServerCommands, of which one may be under way; looked at again every {}",
+            "Waiting for the list of ServerCommands; then server {id} is released; checked every {}",
             Interval(COMMAND_RUNS)
         ),
         UnderWay::Command(command) => format!(
-            "machine {id} is released once ServerCommand {command}, which may be under way, is over, or its spec.timeout; looked at again every {}",
+            "Waiting for ServerCommand {command}, or its spec.timeout; then server {id} is released; checked every {}",
             Interval(COMMAND_RUNS)
         ),
     };
@@ -306,10 +306,10 @@ fn over_release_limit(facts: &Facts, server: &Server) -> Option<Cause> {
         return None;
     }
     let text = format!(
-        "machine {} stays and is still billed: more releases of this namespace were asked for within {} than spec.releaseLimit of its account lets begin ({}); to keep it and let this object go, {}; or look for the acknowledgement that lets more begin in the status of the account",
-        server.id,
-        limit.window,
+        "Release limit of this namespace ({} within {}) reached; server {} stays and is billed. To keep it, {}; to release more, set {ACKNOWLEDGE} of the account to the token in its status.pendingAcknowledgements",
         limit.max_releases,
+        limit.window,
+        server.id,
         remedy::set("deletionPolicy", "Retain"),
     );
     Some(Cause::waits(Reason::ReleaseLimited, text))
@@ -327,10 +327,12 @@ fn delayed(facts: &Facts, server: &Arc<Server>, due: i64) -> Decision {
     let when = match facts.now.wall < due {
         true => format!("at {}", Timestamp::from_second(due).unwrap_or_default()),
         // The moment that was told is over, by a clock that is not believed.
-        false => "when its delay is over; the operator's clock was turned forward since it started, and that does not count".to_owned(),
+        false => {
+            "after its delay; the operator's clock was set forward, which does not count".to_owned()
+        }
     };
     let text = format!(
-        "machine {} is released {when} (releaseDelay), and is billed until then; to release it now, {}; to keep it and let this object go, {}",
+        "Server {} is released {when}; it is billed until then. To release it now, {}; to keep it and delete only this object, {}",
         server.id,
         remedy::set("releaseDelay", "0s"),
         remedy::set("deletionPolicy", "Retain"),
@@ -344,20 +346,20 @@ pub fn left_behind(facts: &Facts) -> String {
     let live = facts.own.iter().filter(|s| s.server.status.is_live());
     let live: Vec<&str> = live.map(|s| s.server.id.as_str()).collect();
     if live.is_empty() {
-        return "no live machine is left".into();
+        return "No live server is left".into();
     }
-    let (noun, stay, are, them) = match live.len() {
-        1 => ("machine", "stays", "is", "it"),
-        _ => ("machines", "stay", "are", "them"),
+    let (noun, they_are, them, uuids) = match live.len() {
+        1 => ("server", "it is", "it", "this UUID"),
+        _ => ("servers", "they are", "them", "one of these UUIDs"),
     };
     if facts.is_handed_over {
         return format!(
-            "{noun} {} {stay} at the provider and {are} still billed; the object of this namespace whose spec.externalID names {them} takes {them}",
+            "Retained {noun} {}; {they_are} still billed. The object here with {uuids} in spec.externalID adopts {them}",
             listed(live)
         );
     }
     format!(
-        "{noun} {} {stay} at the provider and {are} still billed; apply {}/{} again to take {them} back",
+        "Retained {noun} {}; {they_are} still billed. Apply {}/{} again to adopt {them}",
         listed(live),
         facts.namespace(),
         facts.name(),

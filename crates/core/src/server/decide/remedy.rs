@@ -11,26 +11,29 @@ pub fn set(field: &str, value: &str) -> String {
 
 /// Set these fields of the spec, in one edit.
 fn set_all(fields: &[(&str, &str)]) -> String {
-    let fields = fields.iter();
-    let fields: Vec<String> = fields
-        .map(|(field, value)| format!("spec.{field} to {value}"))
+    let named = fields.iter();
+    let named: Vec<String> = named
+        .map(|(field, value)| format!("{field} to {value}"))
         .collect();
-    let at_once = if fields.len() > 1 { " in one edit" } else { "" };
-    format!("set {}{at_once}", fields.join(" and "))
+    match &named[..] {
+        [] => String::new(),
+        [one] => format!("set spec.{one}"),
+        [others @ .., last] => format!("set spec.{} and {last} in one edit", others.join(", ")),
+    }
 }
 
 /// Says that the object's machine is only looked at, what follows from it, and how to go on.
 pub fn observed(facts: &Facts, what: &str) -> Cause {
     let stated = observe_only(facts);
     let go_on = set("managementPolicy", "Full");
-    let text = format!("{stated}: {what}; to go on, {go_on}");
+    let text = format!("{stated}; {what}. To resume, {go_on}");
     Cause::needs_person(Reason::ObserveOnly, text)
 }
 
 fn observe_only(facts: &Facts) -> &'static str {
     match facts.object.spec.management_policy {
-        Some(_) => "spec.managementPolicy is ObserveOnly",
-        None => "managementPolicy is ObserveOnly in spec.defaults of the account",
+        Some(_) => "Observe only, by spec.managementPolicy",
+        None => "Observe only, by spec.defaults.managementPolicy of the account",
     }
 }
 
@@ -68,7 +71,7 @@ fn suspended_at_the_end(facts: &Facts, machine: &str) -> String {
         return why.to_owned();
     }
     let stated = stated(facts, "suspend", |p| p.suspend.is_some());
-    at_the_end(facts, &stated, machine)
+    at_the_end(facts, &format!("Suspended by {stated}"), machine)
 }
 
 fn at_the_end(facts: &Facts, stated: &str, machine: &str) -> String {
@@ -87,20 +90,18 @@ fn at_the_end(facts: &Facts, stated: &str, machine: &str) -> String {
     if policies.deletion_protection {
         release.push(("deletionProtection", "false"));
     }
-    release.extend(&lift);
-    let keep = [&[("deletionPolicy", "Retain")][..], &lift].concat();
+    release.extend(lift);
     format!(
-        "{stated}: nothing is released, and machine {machine} stays and is still billed; to release it, {}; to keep it and let this object go, {}",
+        "{stated}; server {machine} is billed. To release it, {}; to keep it, set deletionPolicy to Retain in that edit",
         set_all(&release),
-        set_all(&keep),
     )
 }
 
-/// Says where a policy that is true comes from.
+/// The field in which a policy that is true is set.
 pub fn stated(facts: &Facts, field: &str, is_set: impl FnOnce(Policies) -> bool) -> String {
     match is_set(facts.object.spec.policies()) {
-        true => format!("spec.{field} is true"),
-        false => format!("{field} is true in spec.defaults of the account"),
+        true => format!("spec.{field}"),
+        false => format!("spec.defaults.{field} of the account"),
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     account::view::{Sighting, View},
     cause::Cause,
-    wording::{counted, listed},
+    wording::{counted, first_named},
 };
 use api::{
     ExternalReleasePolicy, FailurePolicy, Interval, Reason, lifetime::Replaced,
@@ -235,7 +235,7 @@ pub fn against_order(facts: &Facts) -> Option<Cause> {
             false => ("externalReleasePolicy", "Reorder"),
         };
         let text = format!(
-            "machine {} is {:?}, and nothing is ordered in its place ({field} is Wait); to order another one, {}",
+            "Server {} is {:?}; none is ordered in its place ({field} is Wait). To order another one, {}",
             last.uuid,
             last.provider_status,
             remedy::set(field, word)
@@ -251,48 +251,48 @@ pub fn against_order(facts: &Facts) -> Option<Cause> {
 fn spent<'a>(uuids: impl IntoIterator<Item = &'a str>, row: usize) -> String {
     let more = row.saturating_add(1);
     let next = match row < MOST_REPLACED {
-        true => format!("to order one more, raise spec.provisioning.maxAttempts to {more}"),
-        false => "delete this object".to_owned(),
+        true => format!("To order one more, raise spec.provisioning.maxAttempts to {more}"),
+        false => "Delete this object".to_owned(),
     };
     format!(
-        "{} in a row came to nothing: {}; nothing is ordered in its place; {next}",
-        counted(row, "machine"),
-        listed(uuids)
+        "{} in a row failed or were released; no further server is ordered: {}. {next}",
+        counted(row, "server"),
+        first_named(uuids)
     )
 }
 
 /// How an object stands whose machine is over.
 pub fn cause(facts: &Facts, server: &Server) -> Cause {
+    let why = match said(facts, server).as_str() {
+        "" => String::new(),
+        said => format!("; it says{said}"),
+    };
     let (reason, what) = match server.status {
         ServerStatus::Failed => (
             Reason::ProvisioningFailed,
-            format!(
-                "the provider could not deliver machine {}{}",
-                server.id,
-                said(facts, server)
-            ),
+            format!("The provider could not deliver server {}{why}", server.id),
         ),
         _ => (
             Reason::ReleasedExternally,
-            format!("machine {} was released outside this object", server.id),
+            format!("Server {} was released outside this object", server.id),
         ),
     };
     match wish(facts, server) {
         Wish::Wait => Cause::needs_person(
             reason,
             match server.status {
-                ServerStatus::Failed => format!(
-                    "{what}; nothing is ordered in its place; delete this object to give it up"
-                ),
+                ServerStatus::Failed => {
+                    format!("{what}; none is ordered in its place. Delete this object")
+                }
                 _ => format!(
-                    "{what}; nothing is ordered in its place; for another machine, delete this object and create it again"
+                    "{what}; none is ordered in its place. For another server, delete this object and create it again"
                 ),
             },
         ),
         Wish::WasDelivered => Cause::needs_person(
             reason,
             format!(
-                "{what}, although it was delivered before; so nothing is ordered in its place; ask the provider, or delete this object to give it up"
+                "{what}; it was delivered before, so none is ordered in its place. Ask the provider, or delete this object"
             ),
         ),
         Wish::Spent => {
@@ -301,14 +301,14 @@ pub fn cause(facts: &Facts, server: &Server) -> Cause {
             let others = others.filter(|uuid| !is_same_uuid(uuid, server.id.as_str()));
             let row = row(facts, server);
             let text = spent(others.chain([server.id.as_str()]), row);
-            Cause::needs_person(reason, format!("{what}; {text}"))
+            Cause::needs_person(reason, format!("{what}. {text}"))
         }
         Wish::Replace => {
             let grace = facts.view().map(|v| v.times.absence_grace_period);
             Cause::waits(
                 reason,
                 format!(
-                    "{what}; another one is ordered in its place once it has been seen so for {}",
+                    "{what}; another one is ordered in its place once this has lasted {}",
                     Interval(grace.unwrap_or_default())
                 ),
             )

@@ -2,7 +2,7 @@
 
 use super::{
     super::facts::{Facts, Installation},
-    candidates::{Candidate, in_order},
+    candidates::{Candidate, candidates, in_order},
     stock,
     terms::is_same,
 };
@@ -10,7 +10,7 @@ use crate::{
     account::view::Catalogue,
     cause::Cause,
     stored_keys::Found,
-    wording::{MOST_NAMES, did_you_mean, listed},
+    wording::{did_you_mean, listed},
 };
 use api::{Reason, installation::OperatingSystem};
 use hosting_types::{
@@ -20,7 +20,6 @@ use hosting_types::{
 };
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
-use std::collections::BTreeSet;
 
 /// The place and type to order at: those of the first candidate that can be had.
 ///
@@ -28,23 +27,28 @@ use std::collections::BTreeSet;
 /// What is wrong with the spec, as far as it was looked at; or why none of them can be had now.
 pub fn place(facts: &Facts, catalogue: &Catalogue) -> Result<Place, Cause> {
     let spec = &facts.object.spec;
-    let os = system_of(facts)?;
+    if spec.os.is_none() {
+        let first = candidates(spec).next();
+        return Err(correct(&mistakes_of(facts, catalogue, first.as_ref())));
+    }
     let mut first_lack = None;
     let mut doubtful = None;
     let mut mistake = None;
     for candidate in in_order(facts) {
-        // A mistake in one of them counts where none of the others can be had: the provider may have dropped its type.
+        if candidate.alternative.is_none() {
+            let wrong = mistakes_of(facts, catalogue, Some(&candidate));
+            if !wrong.is_empty() {
+                return Err(correct(&wrong));
+            }
+        }
+        // A mistake in one of the others counts where none of them can be had: the provider may have dropped its type.
         let place = match place_of(catalogue, &candidate) {
-            Err(cause) if candidate.alternative.is_some() => {
-                mistake.get_or_insert(cause);
+            Ok(place) => place,
+            Err(wrong) => {
+                mistake.get_or_insert_with(|| correct(&wrong));
                 continue;
             }
-            place => place?,
         };
-        if candidate.alternative.is_none() {
-            is_offered(os, catalogue)?;
-            is_named(facts)?;
-        }
         let demand = candidate.demand(spec);
         match demand.lack(catalogue) {
             Some(lack) => _ = first_lack.get_or_insert((candidate, lack)),
@@ -58,22 +62,94 @@ pub fn place(facts: &Facts, catalogue: &Catalogue) -> Result<Place, Cause> {
         (None, Some(mistake), _) => Err(mistake),
         (None, None, Some((first, lack))) => Err(stock::cause(facts, &first, lack)),
         // Only a spec that orders no server may leave them out.
-        (None, None, None) => Err(invalid(
-            "spec.location and spec.instanceType: both are needed to order a server; set them"
-                .to_owned(),
-        )),
+        (None, None, None) => Err(correct(&mistakes_of(facts, catalogue, None))),
     }
 }
 
-/// The API asks this of one system only; here it holds for every server.
-fn is_named(facts: &Facts) -> Result<(), Cause> {
-    match is_host_name(facts.hostname()) {
-        true => Ok(()),
-        false => Err(invalid(format!(
-            "spec.hostname: {:?} is no host name: labels of 1 to 63 letters, digits and inner hyphens, joined by dots, 253 characters at most; set one",
-            facts.hostname()
-        ))),
+/// A field that cannot be used.
+struct Mistake {
+    /// Which; of several, one is to be changed.
+    field: String,
+    /// What is wrong, with the nearest name.
+    what: String,
+    /// What is possible.
+    possible: String,
+}
+
+impl Mistake {
+    /// A name that the provider does not know.
+    fn unknown<'a>(
+        noun: &str,
+        field: String,
+        name: &str,
+        known: impl Iterator<Item = &'a str> + Clone,
+    ) -> Self {
+        Self {
+            field,
+            what: format!(
+                "Unknown {noun} {name:?}{}",
+                did_you_mean(name, known.clone())
+            ),
+            possible: format!("Available at the provider: {}. ", listed(known)),
+        }
     }
+
+    /// A field that is not set.
+    fn missing(field: &str, what: &str) -> Self {
+        Self {
+            field: field.to_owned(),
+            what: format!("Missing {what}"),
+            possible: String::new(),
+        }
+    }
+}
+
+/// All mistakes in one message. What is possible is listed where there is only one.
+fn correct(all: &[Mistake]) -> Cause {
+    let end = |what: &str| if what.ends_with('?') { " " } else { ". " };
+    let what = all.iter().map(|mistake| mistake.what.as_str());
+    let what: String = what.flat_map(|what| [what, end(what)]).collect();
+    let possible = match all {
+        [one] => one.possible.as_str(),
+        _ => "",
+    };
+    let fields: Vec<&str> = all.iter().map(|mistake| mistake.field.as_str()).collect();
+    invalid(format!("{what}{possible}Correct {}", fields.join(", ")))
+}
+
+/// What is wrong with what the spec asks for first.
+fn mistakes_of(
+    facts: &Facts,
+    catalogue: &Catalogue,
+    first: Option<&Candidate<'_>>,
+) -> Vec<Mistake> {
+    let mut all = match first {
+        Some(first) => place_of(catalogue, first).err().unwrap_or_default(),
+        None => {
+            let spec = &facts.object.spec;
+            let location = Mistake::missing("spec.location", "location");
+            let kind = Mistake::missing("spec.instanceType", "instance type");
+            let location = spec.location.is_none().then_some(location);
+            let kind = spec.instance_type.is_none().then_some(kind);
+            location.into_iter().chain(kind).collect()
+        }
+    };
+    match &facts.object.spec.os {
+        Some(os) => all.extend(unknown_system(os, catalogue)),
+        None => all.push(without_system()),
+    }
+    all.extend(wrong_host_name(facts));
+    all
+}
+
+/// The API asks this of one system only; here it holds for every server.
+fn wrong_host_name(facts: &Facts) -> Option<Mistake> {
+    let name = facts.hostname();
+    (!is_host_name(name)).then(|| Mistake {
+        field: "spec.hostname".to_owned(),
+        what: format!("Invalid host name {name:?}"),
+        possible: "Use labels of 1 to 63 letters, digits and inner hyphens, joined by dots, 253 characters at most. ".to_owned(),
+    })
 }
 
 /// A broken rule of the API, which names its own fields. These have the same names in the spec.
@@ -86,8 +162,10 @@ fn in_spec(broken: &InvalidRequest) -> String {
         "userData",
     ];
     match fields.iter().any(|field| said.starts_with(field)) {
-        true => format!("spec.{said}; correct it, or what lies where it refers to"),
-        false => format!("{said}; correct the field of that name in spec"),
+        true => format!(
+            "The request is invalid; spec.{said}. Correct it, or the Secret or ConfigMap that it names"
+        ),
+        false => format!("The request is invalid; {said}. Correct the field of that name in spec"),
     }
 }
 
@@ -114,10 +192,11 @@ pub fn request(facts: &Facts, at: &Place, installation: &Installation) -> Result
 pub fn reinstallation(facts: &Facts, installation: &Installation) -> Result<Reinstall, Cause> {
     let os = system_of(facts)?;
     let catalogue = facts.view().and_then(|view| view.catalogue.as_ref());
-    if let Some((_, catalogue)) = catalogue {
-        is_offered(os, catalogue)?;
+    let unknown = catalogue.and_then(|(_, catalogue)| unknown_system(os, catalogue));
+    let wrong: Vec<Mistake> = unknown.into_iter().chain(wrong_host_name(facts)).collect();
+    if !wrong.is_empty() {
+        return Err(correct(&wrong));
     }
-    is_named(facts)?;
     let install = facts.object.spec.install.unwrap_or_default();
     let request = Reinstall {
         name: Some(facts.hostname().into()),
@@ -148,8 +227,12 @@ fn script_to_send(os: &OperatingSystem, installation: &Installation) -> Option<S
 
 /// The system that the spec names. Only a spec that orders and installs nothing may leave it out.
 fn system_of(facts: &Facts) -> Result<&OperatingSystem, Cause> {
-    let none = || invalid("spec.os: needed to order or install a server; set it".to_owned());
+    let none = || correct(&[without_system()]);
     facts.object.spec.os.as_ref().ok_or_else(none)
+}
+
+fn without_system() -> Mistake {
+    Mistake::missing("spec.os", "operating system")
 }
 
 /// The system with its settings.
@@ -196,7 +279,7 @@ pub struct Place {
 }
 
 /// What the provider calls a candidate. What the catalogue does not list is left to the provider's answer.
-fn place_of(catalogue: &Catalogue, candidate: &Candidate<'_>) -> Result<Place, Cause> {
+fn place_of(catalogue: &Catalogue, candidate: &Candidate<'_>) -> Result<Place, Vec<Mistake>> {
     let Candidate {
         location,
         instance_type,
@@ -206,65 +289,61 @@ fn place_of(catalogue: &Catalogue, candidate: &Candidate<'_>) -> Result<Place, C
         location: location.to_owned(),
         instance_type: instance_type.to_owned(),
     };
+    let mut wrong = Vec::new();
     if !catalogue.locations.is_empty() {
-        let mut known = catalogue.locations.iter().map(|l| l.name.as_str());
-        let all = known.clone();
-        place.location = known
-            .find(|name| is_same(name, location))
-            .ok_or_else(|| {
+        let known = catalogue.locations.iter().map(|l| l.name.as_str());
+        match known.clone().find(|name| is_same(name, location)) {
+            Some(name) => name.clone_into(&mut place.location),
+            None => {
                 let field = candidate.field("location");
-                invalid(format!(
-                    "{field}: the provider has no location {location:?}; it has {}{}; correct it",
-                    listed_or_more(all.clone()),
-                    did_you_mean(location, all)
-                ))
-            })?
-            .to_owned();
+                wrong.push(Mistake::unknown("location", field, location, known));
+            }
+        }
     }
     if !catalogue.plans.is_empty() {
         let field = candidate.field("instanceType");
         let mut plans = catalogue.plans.iter();
-        let Some(plan) = plans.find(|p| is_same(&p.name, instance_type)) else {
-            let known = catalogue.plans.iter().map(|p| p.name.as_str());
-            return Err(invalid(format!(
-                "{field}: the provider has no type {instance_type:?}; it has {}{}; correct it",
-                listed_or_more(known.clone()),
-                did_you_mean(instance_type, known)
-            )));
-        };
-        if !plan.locations.iter().any(|l| is_same(&l.name, location)) {
-            return Err(invalid(format!(
-                "{field}: {instance_type:?} is not offered at {location:?}; it is at {}; change one of the two",
-                listed_or_more(plan.locations.iter().map(|l| l.name.as_str()))
-            )));
+        match plans.find(|p| is_same(&p.name, instance_type)) {
+            Some(plan) => {
+                let is_there = plan.locations.iter().any(|l| is_same(&l.name, location));
+                if wrong.is_empty() && !is_there {
+                    let offered = plan.locations.iter().map(|l| l.name.as_str());
+                    wrong.push(Mistake {
+                        field: format!("{field} or {}", candidate.field("location")),
+                        what: format!("No {instance_type:?} is offered at {location:?}"),
+                        possible: format!("Offered at {}. ", listed(offered)),
+                    });
+                }
+                place.instance_type.clone_from(&plan.name);
+            }
+            None => {
+                let known = catalogue.plans.iter().map(|p| p.name.as_str());
+                wrong.push(Mistake::unknown(
+                    "instance type",
+                    field,
+                    instance_type,
+                    known,
+                ));
+            }
         }
-        place.instance_type.clone_from(&plan.name);
     }
-    Ok(place)
+    match wrong.is_empty() {
+        true => Ok(place),
+        false => Err(wrong),
+    }
 }
 
-fn is_offered(os: &OperatingSystem, catalogue: &Catalogue) -> Result<(), Cause> {
+/// A system that the provider does not offer for servers.
+fn unknown_system(os: &OperatingSystem, catalogue: &Catalogue) -> Option<Mistake> {
     let slug = &os.slug;
     let offered = catalogue.systems.iter();
     let offered = offered.filter(|s| s.for_servers && s.active && !s.slug.is_empty());
     let known = offered.map(|s| s.slug.as_str());
     if catalogue.systems.is_empty() || known.clone().any(|known| known == slug) {
-        return Ok(());
+        return None;
     }
-    Err(invalid(format!(
-        "spec.os.slug: the provider has no system {slug:?}; it has {}{}; correct it",
-        listed_or_more(known.clone()),
-        did_you_mean(slug, known)
-    )))
-}
-
-/// The names that the provider has; of a long list, where all of it is found.
-fn listed_or_more<'a>(known: impl Iterator<Item = &'a str> + Clone) -> String {
-    let more = match known.clone().collect::<BTreeSet<_>>().len() > MOST_NAMES {
-        true => " (for all see \"Names at the provider\" in docs/troubleshooting.md)",
-        false => "",
-    };
-    format!("{}{more}", listed(known))
+    let field = "spec.os.slug".to_owned();
+    Some(Mistake::unknown("operating system", field, slug, known))
 }
 
 /// Hash of what the spec asks for, by which a changed request is seen. Keys and texts count by where they lie, and keys

@@ -46,7 +46,7 @@ pub fn check(facts: &Facts, decision: &mut Decision) {
     let cause = Cause::needs_person(
         Reason::TooManyEntries,
         format!(
-            "machine {} has {}, and the operator has to add {}; remove one of its other tags at the provider: {}",
+            "Server {} has {}; the operator has to add {}. Remove one of its other tags at the provider: {}",
             server.id,
             counted(server.tags.len(), "tag"),
             listed(missing),

@@ -24,10 +24,10 @@ const SOON: Duration = Duration::from_secs(120);
 pub(super) fn under_way(facts: &Facts, view: &View, server: &Server) -> Decision {
     let next = match facts.deleting() {
         true => "",
-        false => "; another one is ordered once it is gone",
+        false => "; another one is ordered after it",
     };
     let text = format!(
-        "the release has begun{next}; looked at again every {}",
+        "The release has begun{next}; checked every {}",
         Interval(view.times.active_poll_interval)
     );
     let cause = Cause::waits(Reason::Releasing, text);
@@ -60,18 +60,18 @@ pub fn send(facts: &Facts, view: &View, server: &Arc<Server>) -> Decision {
                 // A delivered server can be released: it is not for its state.
                 ServerStatus::Delivered => (
                     Reason::RequestRefused,
-                    format!("the provider refuses the release; asking again every {every}"),
+                    format!("The provider refuses the release; retrying every {every}"),
                 ),
                 ServerStatus::Failed => (
                     Reason::Releasing,
                     format!(
-                        "the machine failed{said}, and the provider refuses its release; asked once more after {every}, then this object ends"
+                        "The provider refuses to release the failed server{said}; retrying once after {every}, then this object goes"
                     ),
                 ),
                 _ => (
                     Reason::Releasing,
                     format!(
-                        "the provider does not release the machine while it is {:?}; asking again every {every}",
+                        "The provider does not release the server while it is {:?}; retrying every {every}",
                         server.status.as_str()
                     ),
                 ),

@@ -101,12 +101,16 @@ pub(super) fn differences(sent: &Hashes, wanted: &Hashes) -> Vec<String> {
     let differ = fields
         .into_iter()
         .filter(|field| sent.get(*field) != wanted.get(*field));
-    differ
-        .map(|field| match &**field {
-            KEYS => "spec.sshKeys are not the keys that the machine was installed with".to_owned(),
-            field => format!("spec.{field} is not what the machine was installed with"),
-        })
-        .collect()
+    let differ: Vec<String> = differ.map(|field| format!("spec.{field}")).collect();
+    match &differ[..] {
+        [] => Vec::new(),
+        [field] => vec![format!("{field} differs from what is installed")],
+        // Each field is followed by a blank, by which `last_said` finds it.
+        several => vec![format!(
+            "{} differ from what is installed",
+            several.join(" and ")
+        )],
+    }
 }
 
 /// What stands for the hashes of what cannot be read, while it was not read since the process started: what was sent, but
@@ -167,26 +171,26 @@ mod tests {
         };
         type Edit = fn(&mut BareMetalServerSpec, &mut Installation);
         let edits: [(&str, Edit); 5] = [
-            ("spec.postInstallScript is", |_, i| {
+            ("spec.postInstallScript differs", |_, i| {
                 i.post_install_script = Some(SecretText::new("#!"))
             }),
-            ("spec.userData is", |_, i| {
+            ("spec.userData differs", |_, i| {
                 i.user_data = Some(UserData {
                     data: SecretText::new("a"),
                     is_base64: false,
                 });
             }),
-            ("spec.os.ipxeScriptURL is", |s, _| {
+            ("spec.os.ipxeScriptURL differs", |s, _| {
                 s.os.as_mut().unwrap().ipxe_script_url = Some("http://a/".into())
             }),
-            ("spec.sshKeys are", |_, i| {
+            ("spec.sshKeys differs", |_, i| {
                 i.ssh_keys.push(ServerKey {
                     sent: "k".into(),
                     known_by: "k".into(),
                     object: None,
                 });
             }),
-            ("spec.os.partitions is", |s, _| {
+            ("spec.os.partitions differs", |s, _| {
                 s.os.as_mut().unwrap().partitions.push(Partition::default())
             }),
         ];
@@ -242,10 +246,10 @@ mod tests {
             let order = status.records.order.clone().unwrap();
             differences(&order.sent, &last_said(&server))
         };
-        let keys = "spec.sshKeys are not the keys that the machine was installed with";
+        let keys = "spec.sshKeys differs from what is installed";
         let said = saying("PendingChanges", &format!("{keys}; spec.tags: no"));
         assert_eq!(said, [keys]);
-        let data = "spec.userData is not what the machine was installed with";
+        let data = "spec.userData differs from what is installed";
         assert_eq!(saying("PendingChanges", data), [data]);
         let none: [&str; 0] = [];
         assert_eq!(saying("PendingChanges", "spec.tags: no"), none);

@@ -93,9 +93,9 @@ pub(super) fn unlooked(
         Some(_) => waiting(facts, view),
         None => {
             let said = record.message.as_deref();
-            let said = said.unwrap_or("the order was refused");
+            let said = said.unwrap_or("The provider refused the order");
             let text = format!(
-                "{said}; stock and quota are looked at within {}, and it is tried again after that",
+                "{said}; retrying once stock and quota are checked, within {}",
                 Interval(view.times.active_poll_interval)
             );
             Decision::hold(facts, Cause::waits(Reason::OrderRefused, text))
@@ -111,26 +111,26 @@ pub(super) fn cause(facts: &Facts, first: &Candidate<'_>, lack: Lack) -> Cause {
     let spec = &facts.object.spec;
     let (kind, place) = (first.instance_type, first.location);
     let every = facts.view().map(|v| v.times.active_poll_interval);
-    let follows = format!(
-        "looked at again every {}, and the order follows by itself",
-        Interval(every.unwrap_or_default())
-    );
     let nor = match spec.alternatives.is_empty() {
         true => "",
-        false => ", and none of spec.alternatives can be had either",
+        false => "; nor is any of spec.alternatives available",
     };
+    let follows = format!(
+        "{nor}; checked every {}, then ordered as soon as available",
+        Interval(every.unwrap_or_default())
+    );
     match lack {
         Lack::Stock { mut elsewhere } => {
             elsewhere.retain(|there| terms::allow_location(facts, there) && !is_same(there, place));
             let choice = match elsewhere.is_empty() {
                 false => format!(
-                    "it has some at {}; to order at one of these, set spec.location to it, in the manifest too",
+                    "Available at {}. To order there, set spec.location in the manifest",
                     listed(elsewhere.iter().map(String::as_str)),
                 ),
-                true => "no other place that you may use has one either: set another spec.instanceType, or wait".into(),
+                true => "None at any other location that you may use: set another spec.instanceType, or wait"
+                    .into(),
             };
-            let text =
-                format!("the provider has no {kind} at {place} in stock{nor}; {follows}; {choice}");
+            let text = format!("No {kind} in stock at {place}{follows}. {choice}");
             Cause::waits(Reason::NoStock, text)
         }
         Lack::Quota {
@@ -138,11 +138,11 @@ pub(super) fn cause(facts: &Facts, first: &Candidate<'_>, lack: Lack) -> Cause {
             usage,
             quota,
         } => {
-            let pool = contract_id.map_or("on-demand machines".into(), |id| {
-                format!("machines on contract {id}")
+            let pool = contract_id.map_or("on-demand servers".into(), |id| {
+                format!("servers on contract {id}")
             });
             let text = format!(
-                "the quota for {kind} at {place} is used up: {usage} of {quota} {pool}{nor}; {follows}; ask the provider for a higher quota, or delete a server of this type there"
+                "No quota left for {kind} at {place}; {usage} of {quota} {pool}{follows}. Ask the provider for a higher quota, or delete a server of this type there"
             );
             Cause::waits(Reason::QuotaExceeded, text)
         }

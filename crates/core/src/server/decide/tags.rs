@@ -191,9 +191,9 @@ impl<'a> Changes<'a> {
         let uuid = server.id.as_str();
         if differ && facts.policies().suspend {
             let message = format!(
-                "machine {uuid} has not the tags of spec.tags; they follow once suspend is lifted, see the condition Suspended"
+                "Tags of server {uuid} differ from spec.tags; changes follow once suspend is lifted (see the condition Suspended)"
             );
-            let short = "spec.tags follows once suspend is lifted, see the condition Suspended";
+            let short = "spec.tags follows once suspend is lifted (see the condition Suspended)";
             return Some(said(
                 Reason::PendingChanges,
                 message,
@@ -202,13 +202,13 @@ impl<'a> Changes<'a> {
         }
         if self.are_too_many(server) {
             let message = format!(
-                "spec.tags has {} that machine {uuid} has not: {}; it has {} of at most {MOST_TAGS}, and {KEPT_FREE} places are left to the operator; remove tags from it at the provider, or take some out of spec.tags",
+                "No room for {} of spec.tags on server {uuid}; missing: {}. It has {} of at most {MOST_TAGS}, and {KEPT_FREE} are reserved for the operator. Remove tags from it at the provider, or from spec.tags",
                 counted(self.missing.len(), "tag"),
                 listed(self.missing.iter().copied()),
                 server.tags.len(),
             );
             let short = format!(
-                "spec.tags: the machine has {} of at most {MOST_TAGS} tags; remove some at the provider",
+                "spec.tags: the server has {} of at most {MOST_TAGS} tags; remove some at the provider",
                 server.tags.len()
             );
             return Some(said(Reason::TooManyEntries, message, Some(short)));
@@ -216,17 +216,17 @@ impl<'a> Changes<'a> {
         let undone: Vec<&str> = contested(facts, self, server).map(|(tag, _)| tag).collect();
         if !undone.is_empty() {
             let message = format!(
-                "something changes tags of machine {uuid} back again and again: {}; find what does it and stop it, or change spec.tags; until then they are changed again, at growing intervals of at most {}",
+                "Something keeps reverting tags of server {uuid}; affected: {}. Find and stop it, or change spec.tags; retrying at growing intervals of at most {}",
                 listed(undone),
                 Interval(LONGEST_PAUSE),
             );
-            let short = "spec.tags: something changes tags back again and again; find what does it";
+            let short = "spec.tags: something keeps reverting tags; find and stop it";
             return Some(said(Reason::Progressing, message, Some(short.to_owned())));
         }
         // No names: each change of one would be a write.
         differ.then(|| {
             let message = format!(
-                "machine {uuid} has not the tags of spec.tags yet; they are changed one by one, as soon as the account takes each call"
+                "Tags of server {uuid} differ from spec.tags; they change one by one, as soon as the account accepts each call"
             );
             said(Reason::Progressing, message, None)
         })

@@ -4,15 +4,18 @@ use super::{
     super::facts::{Facts, account_of},
     candidates::candidates,
 };
-use crate::{account::terms::Terms, account_facts::closed, cause::Cause};
+use crate::{account::terms::Terms, account_facts::closed, cause::Cause, wording::listed};
 use api::{Reason, limits::Limits, policies::DeletionPolicy};
+use std::collections::BTreeMap;
 
 /// Why limits stand against the order of the object.
 pub fn against_order(facts: &Facts) -> Option<Cause> {
     let policy = facts.policies().deletion_policy;
     against(facts, |limits| {
-        let not_policy = || (!limits.allows_policy(policy)).then(|| not_policy(limits, policy));
-        refusal(facts, limits).or_else(not_policy)
+        let not_policy = (!limits.allows_policy(policy)).then(|| not_policy(limits, policy));
+        let mut all = refusals(facts, limits);
+        all.extend(not_policy);
+        all
     })
 }
 
@@ -24,7 +27,8 @@ pub fn against_retain(facts: &Facts) -> Option<Cause> {
     }
     against(facts, |limits| {
         let retain = DeletionPolicy::Retain;
-        (!limits.allows_policy(retain)).then(|| not_policy(limits, retain))
+        let not_policy = (!limits.allows_policy(retain)).then(|| not_policy(limits, retain));
+        not_policy.into_iter().collect()
     })
 }
 
@@ -44,9 +48,25 @@ fn all(facts: &Facts) -> impl Iterator<Item = (Option<&str>, &Limits)> {
     of_account.into_iter().chain(of_entry)
 }
 
-/// What the first of them refuses.
-fn against(facts: &Facts, refused: impl Fn(&Limits) -> Option<Refusal>) -> Option<Cause> {
-    all(facts).find_map(|(entry, limits)| Some(not_allowed(facts, entry, &refused(limits)?)))
+/// All that they refuse, in one message.
+fn against(facts: &Facts, refused: impl Fn(&Limits) -> Vec<Refusal>) -> Option<Cause> {
+    let found = all(facts).map(|(entry, limits)| (entry, refused(limits)));
+    let found: Vec<(Option<&str>, Vec<Refusal>)> =
+        found.filter(|(_, refusals)| !refusals.is_empty()).collect();
+    if found.is_empty() {
+        return None;
+    }
+    let fields = found.iter().flat_map(|(_, refusals)| refusals);
+    let fields = listed(fields.map(|refusal| refusal.field.as_str()));
+    let allowed: Vec<String> = found
+        .iter()
+        .map(|(entry, refusals)| allowed(facts, *entry, refusals))
+        .collect();
+    let text = format!(
+        "Not allowed: {fields}; {}. Change the spec, or have the limits changed",
+        allowed.join("; ")
+    );
+    Some(Cause::needs_person(Reason::NotAllowed, text))
 }
 
 /// A field of the spec, the field of the limits that stands against it, and what is allowed.
@@ -56,38 +76,40 @@ struct Refusal {
     allowed: String,
 }
 
-fn refusal(facts: &Facts, limits: &Limits) -> Option<Refusal> {
+fn refusals(facts: &Facts, limits: &Limits) -> Vec<Refusal> {
     let spec = &facts.object.spec;
+    let mut all = Vec::new();
     let stands_against = |allowed: &[String], asked: &str| {
         !allowed.is_empty() && !allowed.iter().any(|allowed| is_same(allowed, asked))
     };
     let refused = |field: String, limit: &'static str, allowed: &[String]| Refusal {
         field,
         limit,
-        allowed: allowed.join(", "),
+        allowed: listed(allowed.iter().map(String::as_str)),
     };
     for candidate in candidates(spec) {
         let of_type = &limits.instance_types;
         if stands_against(of_type, candidate.instance_type) {
             let field = candidate.field("instanceType");
-            return Some(refused(field, "instanceTypes", of_type));
+            all.push(refused(field, "instanceTypes", of_type));
         }
         if stands_against(&limits.locations, candidate.location) {
             let field = candidate.field("location");
-            return Some(refused(field, "locations", &limits.locations));
+            all.push(refused(field, "locations", &limits.locations));
         }
     }
     let contract = spec.contract_id.as_deref().unwrap_or_default();
     if stands_against(&limits.contract_ids, contract) {
         let field = "spec.contractID".to_owned();
-        return Some(refused(field, "contractIDs", &limits.contract_ids));
+        all.push(refused(field, "contractIDs", &limits.contract_ids));
     }
     let is_against = limits.allow_overflow == Some(false) && spec.overflow == Some(true);
-    is_against.then(|| Refusal {
+    all.extend(is_against.then(|| Refusal {
         field: "spec.overflow".to_owned(),
         limit: "allowOverflow",
         allowed: "false".to_owned(),
-    })
+    }));
+    all
 }
 
 /// Whether two names of the provider are the same: case and blanks around them do not matter.
@@ -110,21 +132,18 @@ fn not_policy(limits: &Limits, policy: DeletionPolicy) -> Refusal {
     }
 }
 
-fn not_allowed(facts: &Facts, entry: Option<&str>, refusal: &Refusal) -> Cause {
+/// What limits allow of what the spec asks for otherwise, in words.
+fn allowed(facts: &Facts, entry: Option<&str>, refusals: &[Refusal]) -> String {
     let account = account_of(&facts.object);
     let account = format!("{} {}", account.kind.as_str(), account.name);
-    let Refusal {
-        field,
-        limit,
-        allowed,
-    } = refusal;
-    let text = match entry {
-        Some(entry) => format!(
-            "{field}: the entry {entry:?} of spec.allowedNamespaces of {account} allows this namespace {allowed} only: set {field} to that, or have limits.{limit} of the entry changed"
-        ),
-        None => format!(
-            "{field}: spec.limits.{limit} of {account} allows {allowed} only: set {field} to that, or have the limit changed"
-        ),
+    let limits = match entry {
+        Some(entry) => format!("the entry {entry:?} of spec.allowedNamespaces of {account}"),
+        None => format!("spec.limits of {account}"),
     };
-    Cause::needs_person(Reason::NotAllowed, text)
+    let all: BTreeMap<&str, &str> = refusals.iter().map(|r| (r.limit, &*r.allowed)).collect();
+    let all: Vec<String> = all
+        .into_iter()
+        .map(|(limit, allowed)| format!("{limit} {allowed}"))
+        .collect();
+    format!("{limits} allows only {}", all.join("; "))
 }

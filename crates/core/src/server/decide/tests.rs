@@ -505,7 +505,7 @@ impl Case {
         self.view(|v| {
             v.state = State::Blocked(
                 reason,
-                "the account cannot be used; correct it; tried again within 1m".into(),
+                "The account cannot be used; correct it; retrying within 1m".into(),
             )
         })
     }

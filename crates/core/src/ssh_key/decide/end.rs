@@ -48,7 +48,7 @@ pub(super) fn end(facts: &Facts) -> Decision {
     };
     if is_elsewhere(facts, view, &listed) {
         let text = format!(
-            "spec.accountRef: the key was stored in another account than the one that this key and URL lead to now; set them back, {RETAIN}"
+            "The key was stored in another account than spec.accountRef leads to now. Restore the key and URL of that account, {RETAIN}"
         );
         return hold(facts, Cause::needs_person(Reason::AccountChanged, text));
     }
@@ -61,7 +61,7 @@ pub(super) fn end(facts: &Facts) -> Decision {
         return match next {
             Some(next) if is_expected && !is_known_deleted(facts) => {
                 let text = format!(
-                    "the stored key is not shown; the object goes when the next look, after {}, does not show it either",
+                    "The provider does not list the stored key; this object ends when the next list, after {}, does not show it either",
                     Interval(spacing)
                 );
                 hold(facts, Cause::waits(Reason::Progressing, text))
@@ -74,7 +74,7 @@ pub(super) fn end(facts: &Facts) -> Decision {
     if facts.is_shared {
         return let_go();
     }
-    let text = "the stored key is being deleted; this object ends once it is gone";
+    let text = "Deleting the stored key; this object ends once it is gone";
     hold(facts, Cause::waits(Reason::Progressing, text)).with(Effect::Delete {
         uuid: key.uuid.clone(),
     })

@@ -30,7 +30,7 @@ pub(super) fn keep(facts: &Facts) -> Decision {
     let key = match facts.key() {
         Ok(key) => key,
         Err(why) => {
-            let text = format!("spec.publicKey: {why}; delete this SshKey and create it again");
+            let text = format!("spec.publicKey {why}. Delete this SshKey and create it again");
             return hold(facts, Cause::needs_person(Reason::InvalidSpec, text));
         }
     };
@@ -81,8 +81,10 @@ fn kept(
         .account_ref
         .get_or_insert_with(|| super::super::facts::account_of(&facts.subject.object));
     let message = match stored.is_mine {
-        true => "the key is stored",
-        false => "the key was there already, and is used; it stays when this object goes",
+        true => "The key is stored",
+        false => {
+            "The key was at the provider already and is used; it stays when this object is deleted"
+        }
     };
     let next = next_look(listed.at, view.times.idle_poll_interval);
     Decision::of(status)
@@ -129,7 +131,7 @@ fn store(
         && let Some(next) = memory.next_proof(facts.since(), spacing)
     {
         let text = format!(
-            "whether the key is stored is not certain: it is not shown, and is stored again when the next look, after {}, does not show it either",
+            "Not certain whether the key is stored; stored again when the next list, after {}, does not show it either",
             Interval(spacing)
         );
         let decision = match facts.is_told_ready() {
@@ -144,7 +146,7 @@ fn store(
         Err(cause) => return hold(facts, cause).again(view.times.active_poll_interval),
     };
     if memory.unshown >= MOST_UNSHOWN {
-        let text = "the provider took the key three times and does not show it; nothing more is sent: look at the stored keys at the provider, then create this object again or restart the operator";
+        let text = "The provider accepted the key three times and does not list it; nothing more is sent. Check the stored keys at the provider, then create this object again or restart the operator";
         let next = next_look(listed.at, view.times.idle_poll_interval);
         let cause = Cause::needs_person(Reason::ChecksFailed, text);
         return hold(facts, cause).wanting(List::SshKeys, next);
@@ -152,7 +154,7 @@ fn store(
     let decision = match &memory.refused {
         Some(refused) => {
             let text = format!(
-                "the provider does not take the key of spec.publicKey: {}; create a new SshKey with another one",
+                "The provider refuses the key of spec.publicKey; {}. Create a new SshKey with another key",
                 refused.message
             );
             let decision = hold(facts, Cause::needs_person(Reason::RequestRefused, text));
@@ -167,7 +169,7 @@ fn store(
             Decision::unchanged(&facts.subject)
         }
         None => {
-            let text = format!("the key is being stored, {IN_TURN}");
+            let text = format!("Storing the key {IN_TURN}");
             hold(facts, Cause::waits(Reason::Progressing, text))
         }
     };

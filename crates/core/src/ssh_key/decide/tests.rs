@@ -126,7 +126,10 @@ impl Case {
 
     fn blocked(self, reason: Reason) -> Self {
         self.view(|v| {
-            v.state = State::Blocked(reason, "no; correct it; tried again within 1m".into())
+            v.state = State::Blocked(
+                reason,
+                "No access; correct it; tried again within 1m".into(),
+            )
         })
     }
 
@@ -502,7 +505,7 @@ fn a_key_that_is_none_is_told_and_nothing_is_sent() {
         );
         let told = message(&decision);
         assert!(
-            told.starts_with("spec.publicKey: is ") && told.contains(word),
+            told.starts_with("spec.publicKey is ") && told.contains(word),
             "{told}"
         );
     }

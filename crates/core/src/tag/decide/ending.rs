@@ -92,17 +92,17 @@ fn left(facts: &Facts, tags: &Tags) -> Option<String> {
 fn in_use(facts: &Facts, tag: &str, tags: &Tags) -> Cause {
     let count = tags.get(tag).and_then(users);
     let who = match count {
-        Some(1) => "one server bears".to_owned(),
-        Some(count) => format!("{count} servers bear"),
-        None => "the provider does not say how many servers bear".to_owned(),
+        Some(1) => "One server has".to_owned(),
+        Some(count) => format!("{count} servers have"),
+        None => "An unknown number of servers has".to_owned(),
     };
     let remedy = match facts.is_shared() {
-        true => "set spec.deletionPolicy of this ServerTag to Retain to keep it",
+        true => "To keep it, set spec.deletionPolicy of this ServerTag to Retain",
         false => {
-            "set spec.force of this ServerTag to true to delete it now, or its spec.deletionPolicy to Retain to keep it"
+            "To delete it now, set spec.force of this ServerTag to true; to keep it, set its spec.deletionPolicy to Retain"
         }
     };
-    let message = format!("{who} the tag {tag:?}: it is deleted when none does any more; {remedy}");
+    let message = format!("{who} the tag {tag:?}; it is deleted when none has it. {remedy}");
     Cause::missing(Reason::InUse, message)
 }
 
@@ -120,13 +120,13 @@ fn is_finished(facts: &Facts, note: &TagNote) -> bool {
 }
 
 fn elsewhere() -> Cause {
-    let message = "spec.accountRef: the tag was made in another account than the one that this key and URL lead to now; set them back";
+    let message = "The tag was made in another account than spec.accountRef leads to now. Restore the key and URL of that account";
     Cause::needs_person(Reason::AccountChanged, message)
 }
 
 fn with_remedy(mut cause: Cause) -> Cause {
-    cause
-        .message
-        .push_str("; or set spec.deletionPolicy of this ServerTag to Retain to let the object go and keep the tag");
+    cause.message.push_str(
+        "; or, to delete this ServerTag and keep the tag, set spec.deletionPolicy to Retain",
+    );
     cause
 }

@@ -523,7 +523,7 @@ fn a_rename_whose_servers_have_the_new_tag_deletes_the_former_one_when_it_is_unu
     let half = case.clone().tags(&[("web", 1), ("www", 1)]);
     assert_eq!(half.outcome(), (None, Some(Reason::InUse)));
     let message = half.decide().cause.unwrap().message;
-    assert!(message.contains("looked at again every"), "{message}");
+    assert!(message.contains("checked every"), "{message}");
     let all = case.tags(&[("web", 0), ("www", 2)]);
     assert_eq!(all.outcome().0, delete("web", true));
     // Its rename was noted, and servers were faster.

@@ -32,13 +32,13 @@ pub(super) fn condition(facts: &Facts, list: &List, target: &Target, plan: &Plan
         return is(status, reason, message);
     }
     let Some(egress) = &target.egress else {
-        let message = format!("{UNKNOWN}: {REMEDY}");
+        let message = format!("{UNKNOWN}. {REMEDY}");
         return is(None, Reason::EgressUnknown, message);
     };
     let (now, then) = (list.admitted(), end(list, target));
     let nothing_counts = list.is_open() && (plan.steps.is_empty() || then.is_empty());
     if nothing_counts {
-        let message = "no entry counts, so the key may be used from everywhere".to_owned();
+        let message = "No entry counts, so the key may be used from everywhere".to_owned();
         return is(Some(true), Reason::InSync, message);
     }
     let missing = egress.not_covered_by(&then);
@@ -46,12 +46,13 @@ pub(super) fn condition(facts: &Facts, list: &List, target: &Target, plan: &Plan
         (true, true) => is(Some(true), Reason::InSync, String::new()),
         (true, false) => {
             let missing = named(&egress.not_covered_by(&now));
-            let message = format!("not admitted until the plan is done: {missing}");
+            let message =
+                format!("The operator is not admitted until the plan is done; missing {missing}");
             is(Some(false), Reason::EgressNotCovered, message)
         }
         (false, _) => {
             let message = format!(
-                "not admitted in the end, as acknowledged: {}",
+                "The operator is not admitted in the end, as acknowledged; missing {}",
                 named(&missing)
             );
             is(Some(false), Reason::EgressNotCovered, message)
@@ -59,9 +60,9 @@ pub(super) fn condition(facts: &Facts, list: &List, target: &Target, plan: &Plan
     }
 }
 
-const UNKNOWN: &str = "it is not known from which addresses the operator calls the provider";
+const UNKNOWN: &str = "The addresses from which the operator calls the provider are unknown";
 const REMEDY: &str =
-    "set spec.egressCIDRs of the object or of the account to those that the provider sees";
+    "Set spec.egressCIDRs of the object or of the account to those that the provider sees";
 
 /// Why steps are held, and what a person can do.
 pub(super) fn held(
@@ -71,28 +72,31 @@ pub(super) fn held(
     held: &Held,
     steps: usize,
 ) -> (Reason, String) {
-    let (reason, why) = match held {
-        Held::EgressUnknown => (Reason::EgressUnknown, format!("{UNKNOWN}; {REMEDY}")),
+    let (reason, why, remedy) = match held {
+        Held::EgressUnknown => (Reason::EgressUnknown, UNKNOWN.to_owned(), REMEDY.to_owned()),
         Held::NotCovered(missing) => (
             Reason::EgressNotCovered,
+            "The declared entries do not admit the operator; those of other objects do not count".to_owned(),
             format!(
-                "the declared entries do not admit {}, from where the operator calls the provider, and those of other objects do not count; add an entry for that, or correct spec.egressCIDRs",
+                "Add an entry for {}, or correct spec.egressCIDRs",
                 named(missing)
             ),
         ),
         Held::NothingLeft => (
             Reason::EgressNotCovered,
-            "no entry would be left that counts; the provider may then admit everybody or nobody; keep an entry that admits the operator".to_owned(),
+            "No entry would be left that counts; the provider may then admit everybody or nobody".to_owned(),
+            "Keep an entry that admits the operator".to_owned(),
         ),
         Held::NoFirstEntry => (
             Reason::EgressNotCovered,
-            "no single entry covers the operator, and the list may not be enforced yet; add an entry that covers the operator, or set spec.egressCIDRs to addresses of one family".to_owned(),
+            "No single entry covers the operator, and the list may not be enforced yet".to_owned(),
+            "Add an entry that covers the operator, or set spec.egressCIDRs to addresses of one family".to_owned(),
         ),
         Held::OfOthers(ids) => {
             let named: Vec<String> = ids
                 .iter()
                 .take(MOST_NAMED)
-                .map(|id| format!("entry {id}"))
+                .map(ToString::to_string)
                 .collect();
             let more = match ids.len().saturating_sub(MOST_NAMED) {
                 0 => String::new(),
@@ -101,9 +105,10 @@ pub(super) fn held(
             (
                 Reason::OwnershipConflict,
                 format!(
-                    "{}{more} on the list bear the tag of another IpWhitelist in their comments, maybe of another cluster, and entryPolicy Exact would remove them: remove that object or these entries, or use entryPolicy Additive",
+                    "The entryPolicy Exact would remove entries of another IpWhitelist; its tag (maybe from another cluster) is on entry {}{more}",
                     named.join(", ")
                 ),
+                "Remove that object or these entries, or use entryPolicy Additive".to_owned(),
             )
         }
     };
@@ -112,14 +117,14 @@ pub(super) fn held(
         _ => words::lockout(facts.key(), list, target),
     };
     let steps = match steps {
-        1 => "1 step is held".to_owned(),
-        count => format!("{count} steps are held"),
+        1 => "1 step waits".to_owned(),
+        count => format!("{count} steps wait"),
     };
     let message = format!(
-        "{steps}: {why}; or, if {}, {}",
+        "{why}; {steps}. {remedy}; or, to {}, {}",
         match held {
-            Held::OfOthers(_) => "they shall be removed",
-            _ => "the operator may be locked out",
+            Held::OfOthers(_) => "remove them",
+            _ => "accept a lock-out",
         },
         facts.acknowledgements().remedy(&situation)
     );

@@ -10,11 +10,12 @@ use crate::{
     pass::KIND_UNSEEN,
     report::{EventReason, News, Severity},
     whitelist::memory::Look,
+    wording::MOST_NAMES,
 };
 use api::{Interval, Reason, names::OBJECT_FINALIZER};
 
 /// Most entries that an event names.
-const MOST_NAMED: usize = 10;
+const MOST_NAMED: usize = MOST_NAMES;
 
 /// Decides what to do for an object that is being deleted.
 pub(super) fn end(facts: &Facts) -> Decision {
@@ -48,7 +49,7 @@ pub(super) fn end(facts: &Facts) -> Decision {
             1 => {
                 let spacing = facts.times().absence_check_interval;
                 let message = format!(
-                    "the account shows no such API key; looked at again after {}, and this object ends if it is not there then either",
+                    "The account shows no such API key; checked again after {}, and this object ends if it is still missing",
                     Interval(spacing)
                 );
                 let cause = Cause::waits(Reason::ReferenceNotFound, message);
@@ -118,9 +119,9 @@ pub fn what_stays(facts: &Facts) -> Option<News> {
         reason: EventReason::Retained,
         action: "Delete",
         note: format!(
-            "{}{more} of API key {} may stay at the provider, to lock nobody out: remove them there once they are not needed",
-            left.join(", "),
-            facts.key()
+            "Entries of API key {} may stay at the provider, to lock nobody out; {}{more}. Remove them there once they are not needed",
+            facts.key(),
+            left.join(", ")
         ),
     })
 }
@@ -128,6 +129,6 @@ pub fn what_stays(facts: &Facts) -> Option<News> {
 /// How a user lets the object go without the provider.
 fn by_hand() -> String {
     format!(
-        "to let the object go and its entries stay, take the finalizer {OBJECT_FINALIZER} off it"
+        "or, to delete the object and keep its entries, remove its finalizer {OBJECT_FINALIZER}"
     )
 }

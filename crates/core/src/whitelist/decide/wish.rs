@@ -7,7 +7,10 @@ use super::{
     list::{self, Entry},
     ranges::{Addresses, Range},
 };
-use crate::mark::Mark;
+use crate::{
+    mark::Mark,
+    wording::{LONGEST_MESSAGE, MOST_NAMES},
+};
 use api::whitelist::{
     EntryPolicy, IpWhitelistSpec, LONGEST_COMMENT, LONGEST_NAME, MARK_START, MOST_ENTRIES,
     WhitelistEntry,
@@ -64,53 +67,80 @@ impl Wished {
     }
 }
 
-/// A field that cannot be used: which, and what to do.
+/// Fields that cannot be used: which, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid(pub String);
+
+/// What is said of the fields that a message leaves out takes no more.
+const MORE: usize = 20;
+
+impl Invalid {
+    /// One message for all wrong fields: as many as fit, and how many more there are.
+    pub fn new(wrong: &[String]) -> Self {
+        let mut shown = String::new();
+        let mut count = 0;
+        for text in wrong.iter().take(MOST_NAMES) {
+            if count > 0 {
+                if shown.len() + text.len() > LONGEST_MESSAGE - MORE {
+                    break;
+                }
+                shown.push_str(". ");
+            }
+            shown.push_str(text);
+            count += 1;
+        }
+        match wrong.len() - count {
+            0 => Self(shown),
+            more => Self(format!("{shown}. And {more} more")),
+        }
+    }
+}
 
 /// The entries of a spec.
 ///
 /// # Errors
-/// The first field that cannot be used.
-pub fn entries(spec: &IpWhitelistSpec, mark: &Mark) -> Result<Vec<Wished>, Invalid> {
+/// All fields that cannot be used.
+pub fn entries(spec: &IpWhitelistSpec, mark: &Mark) -> Result<Vec<Wished>, Vec<String>> {
     if spec.entries.len() > MOST_ENTRIES {
         let is = spec.entries.len();
-        return Err(Invalid(format!(
-            "spec.entries: {is} entries are more than {MOST_ENTRIES}: join neighbouring ranges"
-        )));
+        return Err(vec![format!(
+            "spec.entries has {is} entries, more than {MOST_ENTRIES}; join neighbouring ranges"
+        )]);
     }
     let mut names = BTreeSet::new();
-    let wished = spec.entries.iter().map(|entry| {
+    let (mut all, mut wrong) = (Vec::new(), Vec::new());
+    for entry in &spec.entries {
         let name = &entry.name;
-        let at = |field: &str, why: String| {
-            Invalid(format!("spec.entries[{}].{field}: {why}", cut(name)))
-        };
+        let at = |field: &str, why: &str| format!("spec.entries[{}].{field}: {why}", cut(name));
         let is_label = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(is_label) {
-            return Err(at(
-                "name",
-                format!("use 1 to {LONGEST_NAME} of a-z, 0-9 and -"),
-            ));
-        }
-        if !names.insert(name) {
-            return Err(at("name", "two entries have this name: rename one".into()));
+            let why = format!("use 1 to {LONGEST_NAME} of a-z, 0-9 and -");
+            wrong.push(at("name", &why));
+        } else if !names.insert(name) {
+            wrong.push(at("name", "two entries have this name; rename one"));
         }
         let comment = entry.comment.as_deref();
         if comment.is_some_and(|comment| !is_comment(comment)) {
-            let why =
-                format!("use 1 to {LONGEST_COMMENT} printable ASCII characters without {MARK_START}, blanks at an end, or two in a row");
-            return Err(at("comment", why));
+            let why = format!(
+                "use 1 to {LONGEST_COMMENT} printable ASCII characters; leave out {MARK_START}, blanks at an end, and two in a row"
+            );
+            wrong.push(at("comment", &why));
         }
-        let (form, range) = addresses(entry).map_err(|(field, why)| at(field, why))?;
-        Ok(Wished {
-            name: name.clone(),
-            form,
-            range,
-            active: entry.active.unwrap_or(true),
-            comments: list::comments(comment, mark, name),
-        })
-    });
-    wished.collect()
+        match addresses(entry) {
+            Err(misfits) => wrong.extend(misfits.iter().map(|(field, why)| at(field, why))),
+            Ok((form, range)) => all.push(Wished {
+                name: name.clone(),
+                form,
+                range,
+                active: entry.active.unwrap_or(true),
+                comments: list::comments(comment, mark, name),
+            }),
+        }
+    }
+    match wrong.is_empty() {
+        true => Ok(all),
+        false => Err(wrong),
+    }
 }
 
 fn is_comment(comment: &str) -> bool {
@@ -130,24 +160,31 @@ fn cut(text: &str) -> String {
 
 type Misfit = (&'static str, String);
 
-fn addresses(entry: &WhitelistEntry) -> Result<(Form, Range), Misfit> {
+fn addresses(entry: &WhitelistEntry) -> Result<(Form, Range), Vec<Misfit>> {
     match (&entry.cidr, &entry.start, &entry.end) {
         (Some(cidr), None, None) => {
-            let net = network(cidr).map_err(|why| ("cidr", why))?;
+            let net = network(cidr).map_err(|why| vec![("cidr", why)])?;
             Ok((Form::Net(net), Range::of_net(net)))
         }
         (None, Some(start), Some(end)) => {
-            let first = single(start).map_err(|why| ("start", why))?;
-            let last = single(end).map_err(|why| ("end", why))?;
+            let first = single(start).map_err(|why| ("start", why));
+            let last = single(end).map_err(|why| ("end", why));
+            let (first, last) = match (first, last) {
+                (Ok(first), Ok(last)) => (first, last),
+                (first, last) => return Err(first.err().into_iter().chain(last.err()).collect()),
+            };
             if first.is_ipv4() != last.is_ipv4() {
-                let why = "start and end must both be IPv4 or both be IPv6".to_owned();
-                return Err(("end", why));
+                let why = "start and end are not of one family; use IPv4 or IPv6 for both";
+                return Err(vec![("end", why.to_owned())]);
             }
-            let why = || ("start", format!("{first} is above end {last}: swap them"));
-            let range = Range::between(first, last).ok_or_else(why)?;
+            let why = || format!("{first} is above end {last}; swap them");
+            let range = Range::between(first, last).ok_or_else(|| vec![("start", why())])?;
             Ok((Form::Span, range))
         }
-        _ => Err(("cidr", "set either cidr, or start and end".to_owned())),
+        _ => {
+            let why = "set either cidr, or start and end";
+            Err(vec![("cidr", why.to_owned())])
+        }
     }
 }
 
@@ -155,16 +192,16 @@ fn addresses(entry: &WhitelistEntry) -> Result<(Form, Range), Misfit> {
 fn network(text: &str) -> Result<IpNet, String> {
     let shown: String = text.chars().take(43).collect();
     let net: IpNet = text.parse().map_err(|_| {
-        format!("{shown:?} is no network in CIDR notation: write it such as 192.0.2.0/24 or 2001:db8::/32")
+        format!("{shown:?} is not in CIDR notation; write it such as 192.0.2.0/24 or 2001:db8::/32")
     })?;
     if net != net.trunc() {
         return Err(format!(
-            "{net} has bits outside of its prefix: write {}",
+            "{net} has bits outside of its prefix; write {}",
             net.trunc()
         ));
     }
     if is_mapped(net.addr()) && net.prefix_len() >= 96 {
-        return Err(format!("{net} is IPv4 within IPv6: write the IPv4 network"));
+        return Err(format!("{net} is IPv4 within IPv6; write the IPv4 network"));
     }
     Ok(net)
 }
@@ -172,11 +209,11 @@ fn network(text: &str) -> Result<IpNet, String> {
 fn single(text: &str) -> Result<IpAddr, String> {
     let shown: String = text.chars().take(39).collect();
     let address: IpAddr = text.parse().map_err(|_| {
-        format!("{shown:?} is no IP address: write it such as 192.0.2.7 or 2001:db8::7")
+        format!("{shown:?} is not an IP address; write it such as 192.0.2.7 or 2001:db8::7")
     })?;
     match is_mapped(address) {
         true => Err(format!(
-            "{address} is IPv4 within IPv6: write the IPv4 address"
+            "{address} is IPv4 within IPv6; write the IPv4 address"
         )),
         false => Ok(address),
     }
@@ -189,18 +226,26 @@ fn is_mapped(address: IpAddr) -> bool {
 /// The addresses from which the operator calls: the object's word, else the account's. None: nobody has said.
 ///
 /// # Errors
-/// The first text that is no network.
-pub fn egress(spec: &IpWhitelistSpec, account: &[String]) -> Result<Option<Addresses>, Invalid> {
+/// All texts that are no networks.
+pub fn egress(
+    spec: &IpWhitelistSpec,
+    account: &[String],
+) -> Result<Option<Addresses>, Vec<String>> {
     let (field, texts) = match spec.egress_cidrs.is_empty() {
         false => ("spec.egressCIDRs", spec.egress_cidrs.as_slice()),
         true => ("spec.egressCIDRs of the account", account),
     };
-    let at = |why| Invalid(format!("{field}: {why}"));
-    let ranges: Vec<Range> = texts
-        .iter()
-        .map(|text| network(text).map(Range::of_net).map_err(at))
-        .collect::<Result<_, _>>()?;
-    Ok((!ranges.is_empty()).then(|| ranges.into_iter().collect()))
+    let (mut ranges, mut wrong) = (Vec::new(), Vec::new());
+    for text in texts {
+        match network(text) {
+            Ok(net) => ranges.push(Range::of_net(net)),
+            Err(why) => wrong.push(format!("{field}: {why}")),
+        }
+    }
+    match wrong.is_empty() {
+        true => Ok((!ranges.is_empty()).then(|| ranges.into_iter().collect())),
+        false => Err(wrong),
+    }
 }
 
 /// What the whitelist shall be, and what has to stay admitted on the way.
@@ -275,27 +320,27 @@ mod tests {
         for (entry, expected) in [
             (
                 entry(Some("192.0.2.7/24"), None, None),
-                "spec.entries[office].cidr: 192.0.2.7/24 has bits outside of its prefix: write 192.0.2.0/24",
+                "spec.entries[office].cidr: 192.0.2.7/24 has bits outside of its prefix; write 192.0.2.0/24",
             ),
             (
                 entry(Some("192.0.2.0"), None, None),
-                "spec.entries[office].cidr: \"192.0.2.0\" is no network in CIDR notation: write it such as 192.0.2.0/24 or 2001:db8::/32",
+                "spec.entries[office].cidr: \"192.0.2.0\" is not in CIDR notation; write it such as 192.0.2.0/24 or 2001:db8::/32",
             ),
             (
                 entry(Some("::ffff:192.0.2.0/120"), None, None),
-                "spec.entries[office].cidr: ::ffff:192.0.2.0/120 is IPv4 within IPv6: write the IPv4 network",
+                "spec.entries[office].cidr: ::ffff:192.0.2.0/120 is IPv4 within IPv6; write the IPv4 network",
             ),
             (
                 entry(None, Some("192.0.2.9"), Some("192.0.2.7")),
-                "spec.entries[office].start: 192.0.2.9 is above end 192.0.2.7: swap them",
+                "spec.entries[office].start: 192.0.2.9 is above end 192.0.2.7; swap them",
             ),
             (
                 entry(None, Some("192.0.2.9"), Some("2001:db8::7")),
-                "spec.entries[office].end: start and end must both be IPv4 or both be IPv6",
+                "spec.entries[office].end: start and end are not of one family; use IPv4 or IPv6 for both",
             ),
             (
                 entry(None, Some("192.0.2.9"), Some("192.0.2.300")),
-                "spec.entries[office].end: \"192.0.2.300\" is no IP address: write it such as 192.0.2.7 or 2001:db8::7",
+                "spec.entries[office].end: \"192.0.2.300\" is not an IP address; write it such as 192.0.2.7 or 2001:db8::7",
             ),
             (
                 entry(None, Some("192.0.2.9"), None),
@@ -311,23 +356,42 @@ mod tests {
             ),
             (
                 with(|e| e.comment = Some("[fmo-entry:x]".into())),
-                "spec.entries[office].comment: use 1 to 48 printable ASCII characters without [fmo-, blanks at an end, or two in a row",
+                "spec.entries[office].comment: use 1 to 48 printable ASCII characters; leave out [fmo-, blanks at an end, and two in a row",
             ),
             (
                 too_long,
-                "spec.entries[office].comment: use 1 to 48 printable ASCII characters without [fmo-, blanks at an end, or two in a row",
+                "spec.entries[office].comment: use 1 to 48 printable ASCII characters; leave out [fmo-, blanks at an end, and two in a row",
             ),
         ] {
             let read = entries(&spec(vec![entry]), &mark());
-            assert_eq!(read, Err(Invalid(expected.into())));
+            assert_eq!(read, Err(vec![expected.to_owned()]));
         }
         let one = entry(Some("192.0.2.0/24"), None, None);
         let twice = entries(&spec(vec![one.clone(), one.clone()]), &mark());
-        let expected = "spec.entries[office].name: two entries have this name: rename one";
-        assert_eq!(twice, Err(Invalid(expected.into())));
+        let expected = "spec.entries[office].name: two entries have this name; rename one";
+        assert_eq!(twice, Err(vec![expected.to_owned()]));
         let many = entries(&spec(vec![one; 10_000]), &mark());
-        let expected = "spec.entries: 10000 entries are more than 200: join neighbouring ranges";
-        assert_eq!(many, Err(Invalid(expected.into())));
+        let expected = "spec.entries has 10000 entries, more than 200; join neighbouring ranges";
+        assert_eq!(many, Err(vec![expected.to_owned()]));
+    }
+
+    #[test]
+    fn all_wrong_fields_stand_in_one_message() {
+        let bad = |name: &str| WhitelistEntry {
+            name: name.into(),
+            ..entry(None, Some("first"), Some("last"))
+        };
+        let wrong = entries(&spec(vec![bad("Office"), bad("lab")]), &mark()).unwrap_err();
+        assert_eq!(wrong.len(), 5);
+        let Invalid(few) = Invalid::new(&wrong[..2]);
+        let expected = "spec.entries[Office].name: use 1 to 32 of a-z, 0-9 and -. spec.entries[Office].start: \"first\" is not an IP address; write it such as 192.0.2.7 or 2001:db8::7";
+        assert_eq!(few, expected);
+        let Invalid(many) = Invalid::new(&wrong);
+        assert!(
+            many.starts_with(expected) && many.ends_with(". And 2 more"),
+            "{many}"
+        );
+        assert!(many.len() <= LONGEST_MESSAGE, "{many}");
     }
 
     #[test]
@@ -372,7 +436,7 @@ mod tests {
         );
         spec.egress_cidrs = vec!["192.0.2.7/24".into()];
         let expected =
-            "spec.egressCIDRs: 192.0.2.7/24 has bits outside of its prefix: write 192.0.2.0/24";
-        assert_eq!(egress(&spec, &account), Err(Invalid(expected.into())));
+            "spec.egressCIDRs: 192.0.2.7/24 has bits outside of its prefix; write 192.0.2.0/24";
+        assert_eq!(egress(&spec, &account), Err(vec![expected.to_owned()]));
     }
 }

@@ -82,7 +82,7 @@ async fn contract_every_value_of_every_switch_is_seen_to_act() {
 
 #[tokio::test]
 async fn contract_the_page_shows_every_switch_as_the_control_port_does() {
-    let page = include_str!("../../../../../docs/simulator.md");
+    let page = include_str!("../../../../../docs/contributing/simulator.md");
     let (_, table) = page.split_once("| Switch | Values |").unwrap();
     let lines = table.lines().skip(2);
     let lines: Vec<&str> = lines.take_while(|line| line.starts_with('|')).collect();

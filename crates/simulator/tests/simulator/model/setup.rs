@@ -41,11 +41,11 @@ struct Switch {
     observed: String,
 }
 
-/// The table of switches in `docs/simulator.md`.
+/// The table of switches in `docs/contributing/simulator.md`.
 static TABLE: LazyLock<Vec<Switch>> = LazyLock::new(table);
 
 fn table() -> Vec<Switch> {
-    let page = include_str!("../../../../../docs/simulator.md");
+    let page = include_str!("../../../../../docs/contributing/simulator.md");
     let words = |cell: &str| -> Vec<String> {
         let parts = cell.split(',').map(|word| word.trim().trim_matches('`'));
         parts.map(str::to_owned).collect()

@@ -1,6 +1,6 @@
 //! What the account should look like: lists, and linear searches in them.
 //!
-//! Written from `docs/hosting-api.md` and `docs/simulator.md`.
+//! Written from `docs/contributing/hosting-api.md` and `docs/contributing/simulator.md`.
 
 use super::setup::Setup;
 

@@ -39,13 +39,11 @@ pub fn before(known: &InstallHistory, commands: &[Command], now: i64) -> Before 
     let machine = &known.machine;
     if let Some(other) = listed::running(commands, &[], now) {
         let other = other.id.as_str();
-        return Before::Busy(format!(
-            "machine {machine} is being installed by another request, command {other}"
-        ));
+        return Before::Busy(format!("command {other} already installs server {machine}"));
     }
     let Some(noted) = listed::noted(commands, now) else {
         return Before::Busy(format!(
-            "machine {machine} has had more re-installations within a minute than can be noted"
+            "server {machine} had more re-installations within a minute than the record can hold"
         ));
     };
     let last = known.last.as_ref();
@@ -57,8 +55,8 @@ pub fn before(known: &InstallHistory, commands: &[Command], now: i64) -> Before 
     }
     let ids = strange.iter().map(|command| command.id.as_str());
     let why = format!(
-        "the machine was installed again by {}, which this object knows nothing of: by somebody else, or by an operator whose record is lost",
-        wording::listed(ids)
+        "commands without a record here re-installed the server: {}",
+        wording::first_named(ids)
     );
     Before::Repeated(noted, why)
 }
@@ -102,7 +100,7 @@ pub fn status(fresh: &Facts, install: InstallHistory) -> BareMetalServerStatus {
     let mut draft = Draft::unchanged(fresh);
     let send_by = install.last.as_ref().map_or(0, |last| last.intent.send_by);
     let message = format!(
-        "machine {} is about to be installed again; the request is sent at {} at the latest, or not at all",
+        "Re-installing server {}; the request is sent by {} or cancelled",
         install.machine,
         moment(send_by)
     );
@@ -182,7 +180,7 @@ pub fn found(record: &InstallRecord, commands: &[Command], at: Duration) -> Inst
         [one] => looked(record, one, at),
         several => {
             let ids = several.iter().map(|command| command.id.as_str());
-            InstallObservation::Several(attempt, wording::listed(ids))
+            InstallObservation::Several(attempt, wording::first_named(ids))
         }
     }
 }

@@ -52,7 +52,7 @@ fn end(facts: &Facts, record: &InstallRecord) -> Option<(InstallEnd, Option<Stri
             Ordering::Greater => return Some((InstallEnd::TimedOut, None)),
             // A person takes the machine as it is.
             Ordering::Less => {
-                let why = "it had not ended within spec.provisioning.timeout when the number was set back";
+                let why = "it did not end within spec.provisioning.timeout, and the revision was set back";
                 return Some((InstallEnd::Unknown, Some(why.to_owned())));
             }
             Ordering::Equal => {}
@@ -61,9 +61,7 @@ fn end(facts: &Facts, record: &InstallRecord) -> Option<(InstallEnd, Option<Stri
     let view = facts.account.usable(Purpose::End).ok()?;
     let unknown = |why: String| Some((InstallEnd::Unknown, Some(why)));
     if !leads_to(view, Some(&record.intent.account)) {
-        return unknown(
-            "the account leads elsewhere since it was sent, so its end cannot be seen".into(),
-        );
+        return unknown("the account changed since it was sent, so its end is not visible".into());
     }
     let search = facts.memory.install.search.as_ref();
     let search = search.filter(|search| search.attempt == record.intent.attempt)?;
@@ -71,15 +69,13 @@ fn end(facts: &Facts, record: &InstallRecord) -> Option<(InstallEnd, Option<Stri
         return None;
     }
     if let Some(ids) = &search.several {
-        return unknown(format!(
-            "several re-installations of that time may be it: {ids}"
-        ));
+        return unknown(format!("several commands of that time match: {ids}"));
     }
     let begins = search.begins(is_own(facts, record), view.times.send_window);
     if search.is_over(begins, view.times.absence_grace_period) {
         return unknown(match record.is_taken() {
-            true => "the provider took it, and shows no command of it".into(),
-            false => "its answer was lost, and the provider shows no command of it".into(),
+            true => "the provider accepted it, but lists no command of it".into(),
+            false => "its answer was lost, and the provider lists no command of it".into(),
         });
     }
     None
@@ -106,28 +102,32 @@ pub(super) fn follow(facts: &Facts, record: &InstallRecord) -> Reinstallation {
     let is_late = is_late(facts, record);
     let every = view.map(|view| pause(view, record, is_late));
     let again = match every {
-        Some(every) => format!("looked at again every {}", Interval(every)),
-        None => "looked at again once the account is there".to_owned(),
+        Some(every) => format!("checked every {}", Interval(every)),
+        None => "checked once the account is available".to_owned(),
     };
-    let shown = match (&record.state, record.is_taken()) {
-        (Some(word), _) => format!("is being installed again, and the provider says {word:?}"),
-        (None, true) => {
-            "is being installed again, and the provider does not show how far it is".to_owned()
-        }
-        (None, false) => {
-            "may be being installed again: the answer was lost, and it is not sent a second time"
-                .to_owned()
-        }
+    let (begins, shown) = match (&record.state, record.is_taken()) {
+        (Some(word), _) => (
+            "Re-installing server",
+            format!("the provider says {word:?}"),
+        ),
+        (None, true) => (
+            "Re-installing server",
+            "the provider does not show its progress".to_owned(),
+        ),
+        (None, false) => (
+            "May be re-installing server",
+            "the answer was lost, and it is not sent again".to_owned(),
+        ),
     };
     let what = format!(
-        "machine {} {shown} (spec.install.revision {})",
+        "{begins} {} (revision {}); {shown}",
         intent.machine, intent.revision
     );
     found.cause = Some(match is_late {
         true => Cause::needs_person(
             Reason::ReinstallFailed,
             format!(
-                "{what}, for longer than {} (spec.provisioning.timeout); {again}; ask the provider, raise spec.install.revision for another try, or set it back to take the machine as it is",
+                "{what}, for longer than {} (spec.provisioning.timeout); {again}. Ask the provider, raise spec.install.revision to retry, or set it back to accept the server as it is",
                 facts.object.spec.provisioning.unwrap_or_default().timeout()
             ),
         ),

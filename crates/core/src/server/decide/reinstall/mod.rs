@@ -89,9 +89,10 @@ fn still_unwell(mut found: Reinstallation, last: Option<&InstallRecord>) -> Rein
         return found;
     };
     if found.cause.is_none() {
-        let held = found.unsynced.take();
-        let held = held.map_or(String::new(), |(_, why)| format!("; {why}"));
-        let message = format!("{}{held}", cause.message);
+        let message = match (found.unsynced.take(), last.and_then(outcome)) {
+            (Some((_, why)), Some(outcome)) => format!("{outcome}. {why}"),
+            _ => cause.message.clone(),
+        };
         found.cause = Some(Cause { message, ..cause });
     }
     found
@@ -185,43 +186,62 @@ fn after(facts: &Facts, known: &InstallHistory) -> Reinstallation {
     last.map_or_else(Reinstallation::default, ended)
 }
 
+/// What a re-installation came to, where that leaves the machine unwell.
+fn outcome(last: &InstallRecord) -> Option<String> {
+    let (wished, machine) = (last.intent.revision, &last.intent.machine);
+    match last.end? {
+        InstallEnd::Failed => Some(format!(
+            "Re-installation {wished} of server {machine} failed"
+        )),
+        InstallEnd::TimedOut => Some(format!(
+            "Re-installation {wished} of server {machine} timed out"
+        )),
+        InstallEnd::Unknown => Some(format!(
+            "Server {machine} may be re-installed (revision {wished})"
+        )),
+        InstallEnd::Refused | InstallEnd::NotRepeated | InstallEnd::Finished => None,
+    }
+}
+
+/// What a user can do after one, to have it again or not.
+fn next(last: &InstallRecord) -> String {
+    let wished = last.intent.revision;
+    format!(
+        "To re-install it, raise spec.install.revision above {wished}; to accept it, set it below {wished}"
+    )
+}
+
 /// What the end of a re-installation leaves behind.
 fn ended(last: &InstallRecord) -> Reinstallation {
     let mut found = Reinstallation::default();
     let wished = last.intent.revision;
     let machine = &last.intent.machine;
-    let why = last.message.as_deref().unwrap_or("it does not say why");
-    let next = format!(
-        "to install it again, raise spec.install.revision above {wished}; to take it as it is, set the number back below {wished}"
-    );
+    let why = last.message.as_deref().unwrap_or("no reason given");
+    let next = next(last);
+    let what = outcome(last).unwrap_or_default();
     match last.end {
         Some(InstallEnd::Failed) => {
-            let message = format!(
-                "the provider says that the re-installation of machine {machine} (spec.install.revision {wished}) failed; {next}"
-            );
+            let message = format!("{what}. {next}");
             found.cause = Some(Cause::needs_person(Reason::ReinstallFailed, message));
         }
         Some(InstallEnd::TimedOut) => {
-            let message = format!(
-                "the re-installation of machine {machine} (spec.install.revision {wished}) had not ended within spec.provisioning.timeout; {next}"
-            );
+            let message = format!("{what}; it exceeded spec.provisioning.timeout. {next}");
             found.cause = Some(Cause::needs_person(Reason::ReinstallFailed, message));
         }
         Some(InstallEnd::Unknown) => {
-            let message = format!(
-                "it is not known whether machine {machine} was installed again (spec.install.revision {wished}), and it is not sent again: {why}; look at the machine; {next}"
-            );
+            let message =
+                format!("{what}; it is not sent again: {why}. Look at the server. {next}");
             found.cause = Some(Cause::needs_person(Reason::OutcomeUnknown, message));
         }
         Some(InstallEnd::Refused) => {
             let message = format!(
-                "the provider refused to install machine {machine} again (spec.install.revision {wished}): {why}; the machine is as it was; correct the spec and raise spec.install.revision above {wished}, or set it back below"
+                "Re-installation {wished} of server {machine} was refused; the server is as it was: {why}. Correct the spec and raise spec.install.revision above {wished}, or set it below"
             );
             found.unsynced = Some((Reason::RequestRefused, message));
         }
         Some(InstallEnd::NotRepeated) => {
             let message = format!(
-                "spec.install.revision {wished} is not performed: {why}; if machine {machine} shall be installed again all the same, raise the number above {wished}; else set it back below"
+                "Re-installation {wished} of server {machine} is not sent; {why}. To re-install it anyway, raise spec.install.revision above {wished}; else set it below"
             );
             found.unsynced = Some((Reason::NotRepeated, message));
         }
@@ -254,17 +274,19 @@ pub fn condition(facts: &Facts, found: &Reinstallation, differences: &[String]) 
     let (wished, performed) = (wished(facts), known.performed());
     let lower = match wished < performed && facts.object.spec.install.is_some() {
         true => format!(
-            "spec.install.revision is {wished}, and {performed} counts as performed: nothing is sent until it is higher than that"
+            "Revision {performed} counts as performed, spec.install.revision is {wished}; nothing is sent until it is higher"
         ),
         false => String::new(),
     };
-    if let Some(cause) = known.last.as_ref().and_then(|last| ended(last).cause) {
+    if let Some(last) = &known.last
+        && let Some(cause) = ended(last).cause
+    {
         let message = format!(
-            "what is on the disk is not known since the last re-installation; {}",
-            if lower.is_empty() {
-                &cause.message
-            } else {
-                &lower
+            "Unknown disk content since re-installation {}. {}",
+            last.intent.revision,
+            match lower.as_str() {
+                "" => next(last),
+                lower => lower.to_owned(),
             }
         );
         return Some(Wanted {
@@ -277,25 +299,23 @@ pub fn condition(facts: &Facts, found: &Reinstallation, differences: &[String]) 
     }
     let consent = match lower.as_str() {
         "" => format!(
-            "nothing is sent for that; to install the machine again with what the spec says, set spec.install.revision to {}: {}",
+            "To install it, set spec.install.revision to {}; {}",
             performed.saturating_add(1),
             what_is_lost(facts)
         ),
-        lower => format!("{lower}; then: {}", what_is_lost(facts)),
+        lower => format!("{lower}; then {}", what_is_lost(facts)),
     };
     of(
         false,
         Reason::PendingChanges,
-        format!("{}; {consent}", differences.join("; ")),
+        format!("Not installed; {}. {consent}", differences.join("; ")),
     )
 }
 
 /// What a re-installation does to the disks, in words.
 fn what_is_lost(facts: &Facts) -> &'static str {
     match facts.object.spec.install.unwrap_or_default().wipes_disk() {
-        true => "the whole disk is wiped then (spec.install.wipeDisk), and all data is lost",
-        false => {
-            "the quick format of the disk is skipped then (spec.install.wipeDisk: false), and the data is lost all the same"
-        }
+        true => "this wipes the whole disk with all data (spec.install.wipeDisk)",
+        false => "this loses all data, although spec.install.wipeDisk is false",
     }
 }

@@ -57,23 +57,20 @@ pub(super) fn start(facts: &Facts, known: &InstallHistory) -> Reinstallation {
         ..Reinstallation::default()
     };
     let wished = wished(facts);
-    let what = format!(
-        "spec.install.revision is {wished}, so machine {} is to be installed again",
-        known.machine
-    );
+    let what = format!("Re-installation {wished} waits");
     let policies = facts.policies();
     if policies.observe_only() {
         return against(
             Reason::ObserveOnly,
             format!(
-                "{what}, and nothing is sent for an object that only looks (managementPolicy: ObserveOnly); set managementPolicy: Full, or the number back to {} or below",
+                "{what}; managementPolicy is ObserveOnly. Set spec.managementPolicy to Full, which then erases the disks, or spec.install.revision to {} or below",
                 known.performed()
             ),
         );
     }
     if policies.suspend {
         let text =
-            format!("{what}; that follows once suspend is lifted, see the condition Suspended");
+            format!("{what}; it follows once suspend is lifted (see the condition Suspended)");
         return against(Reason::PendingChanges, text);
     }
     if policies.deletion_protection {
@@ -83,7 +80,7 @@ pub(super) fn start(facts: &Facts, known: &InstallHistory) -> Reinstallation {
         return against(
             Reason::Protected,
             format!(
-                "{what}, and {stated}, so its data stays; to install it again, {}; else set the number back to {} or below",
+                "{what}; protected by {stated}, so its data stays. To re-install it, {}; else set spec.install.revision to {} or below",
                 remedy::set("deletionProtection", "false"),
                 known.performed()
             ),
@@ -96,7 +93,7 @@ pub(super) fn start(facts: &Facts, known: &InstallHistory) -> Reinstallation {
     let waits = |rest: Duration, reason, why: String| Reinstallation {
         unsynced: Some((
             reason,
-            format!("{what}; {why}; looked at again every {}", Interval(rest)),
+            format!("{what}; {why}; checked every {}", Interval(rest)),
         )),
         rest: Some(rest),
         ..Reinstallation::default()
@@ -104,12 +101,11 @@ pub(super) fn start(facts: &Facts, known: &InstallHistory) -> Reinstallation {
     match &facts.commands {
         UnderWay::Nothing => {}
         UnderWay::NotListed => {
-            let why =
-                "the operator has not listed the ServerCommands yet, of which one may be under way";
+            let why = "the ServerCommands are not listed yet";
             return waits(COMMAND_RUNS, Reason::Queued, why.into());
         }
         UnderWay::Command(name) => {
-            let why = format!("ServerCommand {name}, which may be under way, goes first");
+            let why = format!("ServerCommand {name} goes first");
             return waits(COMMAND_RUNS, Reason::Queued, why);
         }
     }

@@ -37,7 +37,7 @@ pub(super) fn fetch(
     // The spec may ask for Windows, and a re-installation that brings it is still to come.
     if let Some(slug) = other_system(decision) {
         let text = format!(
-            "machine {machine} has {slug}, and only Windows has a root password; it is asked for once Windows is installed: raise spec.install.revision for that, which wipes the machine, or take spec.rootPassword out"
+            "Server {machine} has {slug}; only Windows has a root password. Remove spec.rootPassword, or install Windows: set spec.os.slug and raise spec.install.revision, which wipes the server"
         );
         return not_yet(Reason::Pending, text);
     }
@@ -49,7 +49,7 @@ pub(super) fn fetch(
     if is_missed(facts, decision, record, known, rest) {
         record.warned = Some(PasswordWarning::Missed);
         let text = format!(
-            "the password of machine {machine} could be had until {until} and was not stored, so it cannot be had any more; set one by another way into the machine, or raise spec.install.revision to install it again, which wipes it"
+            "Root password of server {machine} is lost; it was not stored and was available until {until}. Set one on the server itself, or raise spec.install.revision to re-install it, which wipes it"
         );
         return not_yet(Reason::PasswordMissed, text);
     }
@@ -123,8 +123,8 @@ enum Obstacle {
     Held(String),
     /// The machine may be getting another password at this moment.
     Reinstalling,
-    /// The account cannot be used; in words.
-    Account(String),
+    /// The account cannot be used.
+    Account,
     /// The provider showed none.
     Absent,
     /// The last try failed; in words.
@@ -141,15 +141,15 @@ fn obstacle(
     if failure == Some(&PasswordFailure::Taken(wanted.secret_ref.name.clone())) {
         return Some(Obstacle::Taken);
     }
-    if let Some(held) = remedy::held(facts, "the password is not asked for") {
+    if let Some(held) = remedy::held(facts, "no root password is read") {
         return Some(Obstacle::Held(held.message));
     }
     let install = decision.draft.status.records.install.as_ref();
     if install.and_then(InstallHistory::open).is_some() {
         return Some(Obstacle::Reinstalling);
     }
-    if let Err(cause) = facts.account.usable(Purpose::Change) {
-        return Some(Obstacle::Account(cause.message));
+    if facts.account.usable(Purpose::Change).is_err() {
+        return Some(Obstacle::Account);
     }
     match failure {
         Some(PasswordFailure::Absent) => Some(Obstacle::Absent),
@@ -167,32 +167,35 @@ fn said(
 ) -> Wanted {
     let name = &wanted.secret_ref.name;
     let again = format!(
-        "it is asked for again, at growing intervals of at most {}",
+        "retrying at growing intervals of at most {}",
         Interval(LONGEST_PAUSE)
     );
     let why = match obstacle {
-        None => "it is asked for".to_owned(),
+        None => "the operator requests it".to_owned(),
         Some(Obstacle::Taken) => {
             let text = format!(
-                "spec.rootPassword.secretRef: Secret {name} is not this object's, so it stays as it is and nothing is written; name another one before {until}, when the password cannot be had any more, or, if nobody needs that one, delete it; looked at again every {}",
+                "Secret {name} is not this object's; nothing is written. Set spec.rootPassword.secretRef to another name, or delete it if it is unused, before the password expires at {until}; checked every {}",
                 Interval(LONGEST_SLEEP)
             );
             return not_yet(Reason::NameTaken, text);
         }
         Some(Obstacle::Held(why)) => why.clone(),
         Some(Obstacle::Reinstalling) => {
-            "it is being installed again, and then has another one, which is asked for".to_owned()
+            "the server is being re-installed and gets another one, which is requested then"
+                .to_owned()
         }
-        Some(Obstacle::Account(why)) => format!("the account cannot be used: {why}"),
+        Some(Obstacle::Account) => {
+            "the account cannot be used. Look at the conditions of the account".to_owned()
+        }
         Some(Obstacle::Absent) => format!("the provider shows none; {again}"),
         Some(Obstacle::Failed(why)) => format!("{why}; {again}"),
     };
-    let can = match until.as_second() > facts.steady_wall() {
-        true => "can",
-        false => "could",
+    let is = match until.as_second() > facts.steady_wall() {
+        true => "is",
+        false => "was",
     };
     let text = format!(
-        "the password of machine {machine} is not stored yet, and {can} be had until {until}: {why}"
+        "Root password of server {machine} is not stored; it {is} available until {until}: {why}"
     );
     not_yet(Reason::Pending, text)
 }

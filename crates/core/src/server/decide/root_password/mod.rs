@@ -147,16 +147,16 @@ fn stored(
     let machine = &record.machine;
     let mut text = match &record.deleted_at {
         Some(_) => format!(
-            "the password of machine {machine} was in Secret {secret}, which is deleted (spec.rootPassword.ttl)"
+            "Secret {secret} is deleted (spec.rootPassword.ttl); it had the root password of server {machine}"
         ),
-        None => format!("the password of machine {machine} is in Secret {secret}"),
+        None => format!("Root password is stored in Secret {secret}; it is of server {machine}"),
     };
     if let Some(overdue) = overdue {
         text += &overdue;
     }
     if let Some((revision, _)) = in_doubt(decision, record) {
         text += &format!(
-            "; whether re-installation {revision}, of which the end is not known, gave it another one nobody can say: see status.install.last"
+            "; re-installation {revision}, whose end is unknown, may have changed it (see status.install.last)"
         );
     }
     Wanted::new(Type::RootPasswordStored, true, Reason::InSync, text)
@@ -179,7 +179,7 @@ fn overdue(
         return None;
     };
     Some(format!(
-        "; by spec.rootPassword.ttl it is to be deleted since {at}: {why}; tried again, at growing intervals of at most {}",
+        "; due for deletion since {at} (spec.rootPassword.ttl): {why}; retrying at growing intervals of at most {}",
         Interval(LONGEST_PAUSE)
     ))
 }

@@ -190,16 +190,16 @@ fn a_tag_that_is_not_changed_is_named_with_what_to_do() {
     };
     let removal = told("billing", false, error(422));
     assert!(
-        removal.starts_with("tag \"billing\" could not be removed: "),
+        removal.starts_with("Could not remove tag \"billing\"; "),
         "{removal}"
     );
     assert!(
-        removal.ends_with("remove it at the provider, or list it in spec.tags"),
+        removal.ends_with("Remove it at the provider, or list it in spec.tags"),
         "{removal}"
     );
     let added = told("billing", true, error(422));
     assert!(
-        added.contains("could not be added") && added.contains("spec.tags"),
+        added.starts_with("Could not add tag") && added.contains("spec.tags"),
         "{added}"
     );
     let own = told(RETAINED_TAG, false, error(422));
@@ -208,13 +208,13 @@ fn a_tag_that_is_not_changed_is_named_with_what_to_do() {
         "{own}"
     );
     // What the provider did not answer is no fault of the tag, and may have been done.
-    for (adds, what) in [(true, "added"), (false, "removed")] {
+    for (adds, what) in [(true, "add"), (false, "remove")] {
         let unknown = told("billing", adds, lost());
-        let first = format!("it is not known whether tag \"billing\" was {what}: ");
+        let first = format!("The request to {what} tag \"billing\" has an unknown outcome; ");
         assert!(unknown.starts_with(&first), "{unknown}");
         assert!(!unknown.contains("spec.tags"), "{unknown}");
     }
-    assert!(told("billing", false, unsent()).contains("could not be removed"));
+    assert!(told("billing", false, unsent()).starts_with("Could not remove tag"));
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn the_first_that_can_be_had_is_ordered() {
     let none = or_there(stock(Unavailable, Unavailable)(Case::new())).decide();
     assert_eq!(short(&none), (None, Some(Reason::NoStock), false));
     let said = &none.draft.condition(Type::Ready).unwrap().message;
-    let words = "no small at here in stock, and none of spec.alternatives can be had either;";
+    let words = "No small in stock at here; nor is any of spec.alternatives available;";
     assert!(said.contains(words), "{said}");
 }
 

@@ -198,10 +198,9 @@ fn the_message_says_what_is_live_and_what_to_do() {
     let asked = case.clone().written().0.status().pending_acknowledgements;
     assert_eq!(asked[0].subject, format!("next to {one}, {other}"));
     for words in [
-        &format!("2 servers of an earlier shop/web are live and billed: {one}, {other}"),
-        &format!("set spec.externalID to {one}"),
-        "once they are released",
-        "every 2m",
+        "2 servers of an earlier shop/web are live and billed; ",
+        "nothing is ordered until released, checked every 2m",
+        &format!("set spec.externalID to it: {one}, {other}"),
     ] {
         assert!(message.contains(words), "{words:?} is not in {message:?}");
     }

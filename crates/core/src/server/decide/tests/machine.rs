@@ -114,7 +114,7 @@ fn a_recorded_live_server_stays_the_objects_beside_an_older_one() {
     assert_eq!(shown.uuid, Some(uuid(1)));
     assert_eq!(shown.duplicate_uuids, [uuid(2)]);
     let told = message(&decision);
-    let kept = format!("machine {} is this object's", uuid(1));
+    let kept = format!("it uses {}.", uuid(1));
     assert!(told.contains(&kept) && told.contains(&uuid(2)), "{told}");
 }
 
@@ -133,8 +133,8 @@ fn edits_after_the_order_send_nothing_and_are_named() {
         (Some(false), Reason::PendingChanges)
     );
     for words in [
-        "spec.hostname is other, the machine has web",
-        "spec.os.slug is other-os, the machine has some-os",
+        "spec.hostname is other, the server has web",
+        "spec.os.slug is other-os, the server has some-os",
     ] {
         assert!(
             synced.message.contains(words),

@@ -237,7 +237,10 @@ fn nobody_orders_what_was_refused_before_the_catalogue_was_looked_at_since() {
     assert_eq!(short(&waits), (None, Some(Reason::OrderRefused), false));
     assert_eq!(waits.wants_catalogue, Some(secs(995)));
     let ready = waits.draft.condition(Type::Ready).unwrap();
-    assert!(ready.message.contains("looked at within 15s"), "{ready:?}");
+    assert!(
+        ready.message.contains("are checked, within 15s"),
+        "{ready:?}"
+    );
     let failing = open(refused_at(995))
         .view(|v| v.last_error = Some((Reason::ProviderUnreachable, "away".into())));
     assert_eq!(
@@ -345,11 +348,11 @@ fn who_waits_for_stock_reads_where_there_is_some_and_when_it_is_looked_at_again(
     };
     assert_eq!(
         cause(both),
-        "the provider has no small at here in stock; looked at again every 15s, and the order follows by itself; it has some at There; to order at one of these, set spec.location to it, in the manifest too"
+        "No small in stock at here; checked every 15s, then ordered as soon as available. Available at There. To order there, set spec.location in the manifest"
     );
     let nowhere = cause(plan(Availability::Unavailable));
     assert!(
-        nowhere.contains("no other place that you may use"),
+        nowhere.contains("None at any other location that you may use"),
         "{nowhere}"
     );
 }
@@ -457,7 +460,7 @@ fn an_order_that_fresh_facts_do_not_bear_out_is_given_up() {
 
 #[test]
 fn a_message_names_the_field_to_set() {
-    let go_on = "to go on, set spec.suspend to false";
+    let go_on = "set spec.suspend to false";
     let known = || {
         let catalogue = catalogue(plan(Availability::High));
         Case::new().view(|v| v.catalogue = catalogue)
@@ -467,16 +470,16 @@ fn a_message_names_the_field_to_set() {
         (suspended(Case::new()), go_on),
         (
             suspended(super::release::deleted(ServerStatus::Delivered)),
-            "to release it, set spec.suspend to false; to keep it and let this object go, set spec.deletionPolicy to Retain and spec.suspend to false in one edit",
+            "To release it, set spec.suspend to false; to keep it, set deletionPolicy to Retain in that edit",
         ),
         (suspended(machine::kept(ServerStatus::Provisioning)), go_on),
         (
             known().spec(|s| s.location = Some("nowhere".into())),
-            "change one of the two",
+            "Correct spec.instanceType or spec.location",
         ),
         (
             known().spec(|s| s.instance_type = Some("huge".into())),
-            "correct it",
+            "Correct spec.instanceType",
         ),
     ];
     for (case, words) in cases {

@@ -319,7 +319,7 @@ fn untagged() -> impl Strategy<Value = Case> {
                 v.defaults = defaults.or((state != 0).then(Policies::default));
                 if state == 0 {
                     v.state =
-                        State::Blocked(Reason::KeyRejected, "no; put a valid key there".into());
+                        State::Blocked(Reason::KeyRejected, "No; put a valid key there".into());
                 }
                 if !listed {
                     (v.proof, v.servers) = (None, None);
@@ -333,7 +333,7 @@ fn untagged() -> impl Strategy<Value = Case> {
                 if stopped {
                     stop(
                         v,
-                        Some("the account is stopped; ask for the end of it".into()),
+                        Some("The account is stopped; ask for the end of it".into()),
                     );
                 }
             })

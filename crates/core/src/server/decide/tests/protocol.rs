@@ -130,7 +130,7 @@ fn living() -> impl Iterator<Item = Line> {
     let new = Case::new;
     let named = |status| new().named(5, Some(server(5, status, &[])));
     let unreachable = |v: &mut View| {
-        let text = "away; tried again every 15s".to_owned();
+        let text = "Away; retrying every 15s".to_owned();
         v.last_error = Some((Reason::ProviderUnreachable, text));
     };
     let away = new().unlisted().view(unreachable);
@@ -556,6 +556,23 @@ fn a_token_is_for_what_stood_in_the_way() {
 }
 
 #[test]
+fn a_token_is_for_all_that_stood_in_the_way_however_many_a_message_names() {
+    let suspecting = |numbers: &[u8]| {
+        let all = numbers
+            .iter()
+            .map(|number| open().suspecting(*number).0.suspects);
+        let all: Vec<_> = all.flatten().collect();
+        open().facts(|f| f.suspects = all).written()
+    };
+    let token = |numbers: &[u8]| suspecting(numbers).pending(AssumeAbsent).unwrap();
+    let all = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
+    let mut turned = all;
+    turned.reverse();
+    assert_eq!(token(&all), token(&turned));
+    assert_ne!(token(&all), token(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 11]));
+}
+
+#[test]
 fn the_token_of_an_adoption_is_used_up() {
     let given = Case::new().beside(&[1]).given(Adopt);
     let token = given.pending(Adopt).unwrap();
@@ -776,7 +793,7 @@ fn a_deleted_object_names_the_server_that_it_left() {
         own().spec(|s| s.management_policy = Some(api::server::ManagementPolicy::ObserveOnly)),
     ] {
         let text = message(&held.decide());
-        for word in [&uuid(1), "to release it, set", "to keep it"] {
+        for word in [&uuid(1), "To release it, set", "to keep it"] {
             assert!(text.contains(word), "{word}: {text}");
         }
     }

@@ -48,8 +48,7 @@ fn blocked(reason: Reason) -> Case {
 
 /// The account releases with its last good key, and orders nothing.
 fn no_orders(reason: Reason) -> Case {
-    Case::new()
-        .view(|v| v.no_orders = Some((reason, "no; correct it; tried again within 1m".into())))
+    Case::new().view(|v| v.no_orders = Some((reason, "No; correct it; retrying within 1m".into())))
 }
 
 fn keys(cause: Cause) -> Case {
@@ -64,7 +63,7 @@ fn failing(case: Case, reason: Reason) -> Case {
         }
         m.trouble = Some(Trouble {
             reason,
-            message: "no".into(),
+            message: "No".into(),
         });
     })
 }
@@ -143,7 +142,7 @@ fn without_room(case: Case) -> Case {
 }
 
 fn without_a_machine() -> Vec<Case> {
-    let limit = (Reason::LimitReached, "no room; raise the limit".to_owned());
+    let limit = (Reason::LimitReached, "No room; raise the limit".to_owned());
     let missing = |message: &str| Cause::missing(Reason::ReferenceNotFound, message);
     let no_account = || Case::new().facts(|f| f.account = unsaid("default"));
     let no_secret = || blocked(Reason::ReferenceNotFound);
@@ -159,19 +158,20 @@ fn without_a_machine() -> Vec<Case> {
         no_account().waited_for(Reason::AccountNotFound),
         no_secret(),
         no_secret().waited_for(Reason::ReferenceNotFound),
-        keys(missing("no Secret; create it")),
-        keys(missing("no Secret; create it")).waited_for(Reason::ReferenceNotFound),
+        keys(missing("No Secret; create it")),
+        keys(missing("No Secret; create it")).waited_for(Reason::ReferenceNotFound),
         keys(Cause::waits(
             Reason::ReferenceNotReady,
-            "not yet; the order follows when it is",
+            "Not yet; the order follows when it is",
         )),
         Case::new().facts(|f| {
             if let AccountFacts::Found { terms, .. } = &mut f.account {
-                *terms = crate::account::terms::Terms::Refused("not this one; add it".into());
+                *terms = crate::account::terms::Terms::Refused("Not this one; add it".into());
             }
         }),
         on_terms(Case::new(), &json!({"locations": ["Elsewhere"]})),
-        Case::new().facts(|f| f.account = AccountFacts::NotServed("its name".into())),
+        Case::new()
+            .facts(|f| f.account = AccountFacts::NotServed("ClusterProviderAccount main".into())),
         no_orders(Reason::AccountNotReady),
         no_orders(Reason::ReferenceNotFound),
         no_orders(Reason::ReferenceNotFound).waited_for(Reason::ReferenceNotFound),

@@ -195,13 +195,17 @@ fn an_edit_alone_sends_nothing_and_says_what_consent_would_lose() {
     for part in [
         "spec.os.slug",
         "install.revision to 4",
-        "whole disk is wiped",
+        "wipes the whole disk",
     ] {
         assert!(condition.message.contains(part), "{part}: {condition:?}");
     }
     assert_eq!(ready(&edited), (Some(true), Reason::Delivered));
     let kept = edited.spec(|s| s.install.as_mut().unwrap().wipe_disk = Some(false));
-    assert!(up_to_date(&kept).message.contains("lost all the same"));
+    assert!(
+        up_to_date(&kept)
+            .message
+            .contains("loses all data, although")
+    );
     let same = up_to_date(&delivered(3));
     assert_eq!((same.status, same.reason), (Some(true), Reason::InSync));
 }

@@ -329,12 +329,9 @@ fn what_stays_is_told_with_who_takes_it() {
     let kept =
         || retain(deleted(ServerStatus::Delivered).showing(retained(1, ServerStatus::Delivered)));
     let told = message(&kept().decide());
-    let stays = format!(
-        "machine {} stays at the provider and is still billed",
-        uuid(1)
-    );
+    let stays = format!("Retained server {}; it is still billed", uuid(1));
     assert!(
-        told.starts_with(&stays) && told.contains("apply shop/web again"),
+        told.starts_with(&stays) && told.contains("Apply shop/web again"),
         "{told}"
     );
     let handed = kept().facts(|f| f.is_handed_over = true);
@@ -421,7 +418,7 @@ fn refused_release_of_a_delivered_server_blames_no_state() {
     let told = |status| message(&answered(status, ReleaseAnswer::Refused, 1).decide());
     let delivered = told(ServerStatus::Delivered);
     assert!(
-        delivered.starts_with("the provider refuses the release; "),
+        delivered.starts_with("The provider refuses the release; "),
         "{delivered}"
     );
     let created = told(ServerStatus::Created);
@@ -626,22 +623,10 @@ fn a_server_is_retained_only_while_its_release_is_not_recorded() {
 fn whoever_waits_for_the_provider_reads_when_it_is_asked_again() {
     use ReleaseAnswer::{Accepted, Refused, Unknown};
     let cases = [
-        (
-            ServerStatus::Provisioning,
-            Refused,
-            "asking again every 15s",
-        ),
-        (
-            ServerStatus::Delivered,
-            Accepted,
-            "looked at again every 15s",
-        ),
-        (
-            ServerStatus::Delivered,
-            Unknown,
-            "looked at again every 15s",
-        ),
-        (ServerStatus::Failed, Refused, "asked once more after 15s"),
+        (ServerStatus::Provisioning, Refused, "retrying every 15s"),
+        (ServerStatus::Delivered, Accepted, "checked every 15s"),
+        (ServerStatus::Delivered, Unknown, "checked every 15s"),
+        (ServerStatus::Failed, Refused, "retrying once after 15s"),
     ];
     for (status, answer, words) in cases {
         let said = |ago| message(&answered(status.clone(), answer, ago).decide());

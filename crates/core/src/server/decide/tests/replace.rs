@@ -70,7 +70,7 @@ fn what_stands_in_the_way_after_a_restart_is_asked_about_until_a_user_says_so() 
     let asked = over.met(300).suspecting(2).written();
     let message = message(&asked.decide());
     assert!(
-        message.contains("is over, and another one may"),
+        message.contains("was released or failed; another one may have been ordered"),
         "{message}"
     );
     let token = asked.pending(AssumeAbsent).unwrap();

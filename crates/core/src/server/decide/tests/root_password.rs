@@ -184,13 +184,13 @@ fn nothing_is_asked_while_it_must_not_be_and_people_are_told_why() {
         (wanted().spec(|s| s.suspend = Some(true)), "spec.suspend"),
         (
             wanted().spec(|s| s.management_policy = Some(ManagementPolicy::ObserveOnly)),
-            "ObserveOnly",
+            "spec.managementPolicy",
         ),
         (
             wanted().blocked(Reason::KeyRejected),
             "the account cannot be used",
         ),
-        (reinstalled, "being installed again"),
+        (reinstalled, "being re-installed"),
     ] {
         assert_eq!(step(&case), "none", "{words}");
         let told = said(&case);

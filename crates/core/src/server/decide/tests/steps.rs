@@ -29,7 +29,7 @@ fn events(case: &Case) -> (Vec<&'static str>, String) {
 fn sent() -> Case {
     let ordering = Cause::waits(
         Reason::Ordering,
-        "the machine is being ordered; the answer is waited for 1m at most",
+        "Ordering the server; waiting for the answer, 1m at most",
     )
     .conditions();
     let shown = api::conditions::merge(
@@ -190,7 +190,7 @@ fn an_edit_that_nothing_acts_on_is_told_with_its_values_and_once() {
     assert_eq!(reasons, ["PendingChanges"]);
     assert!(
         note.contains(&uuid(1))
-            && note.contains("spec.os.slug is other-os, the machine has some-os"),
+            && note.contains("spec.os.slug is other-os, the server has some-os"),
         "{note}"
     );
     let edited = edited.written();

@@ -264,7 +264,7 @@ fn two_places_are_left_to_the_operator() {
     assert_eq!(change(&crowded), None);
     let (status, reason, message) = synced(&crowded);
     assert_eq!((status, reason), (Some(false), Reason::TooManyEntries));
-    for words in ["spec.tags", "2 tags", "a, b", "58 of at most 60", "remove"] {
+    for words in ["spec.tags", "2 tags", "a, b", "58 of at most 60", "Remove"] {
         assert!(message.contains(words), "{words}: {message}");
     }
     let ready = crowded
@@ -317,7 +317,7 @@ fn a_tag_is_changed_once_in_an_interval_and_less_often_if_it_is_undone_each_time
     assert_eq!(once.decide().again, Again::After(secs(15)));
     let (status, reason, message) = synced(&once);
     assert_eq!((status, reason), (Some(false), Reason::Progressing));
-    assert!(!message.contains("again and again"), "{message}");
+    assert!(!message.contains("keeps reverting"), "{message}");
     let ready = once.decide().draft.condition(Type::Ready).cloned().unwrap();
     assert_eq!((ready.status, ready.message), (Some(true), message));
     let later = |case: Case, rest: u64| case.facts(|f| f.now.mono += secs(rest));
@@ -332,7 +332,7 @@ fn a_tag_is_changed_once_in_an_interval_and_less_often_if_it_is_undone_each_time
     assert_eq!(change(&later(often.clone(), 32)).as_deref(), Some("+a"));
     let (status, reason, message) = synced(&often);
     assert_eq!((status, reason), (Some(false), Reason::Progressing));
-    assert!(message.contains("again and again: a; find"), "{message}");
+    assert!(message.contains("affected: a. Find"), "{message}");
     let is_there = made(bearing(&["a"], &["a"], &["a"]), "a", true, 6);
     assert_eq!(
         synced(&is_there).1,
@@ -348,7 +348,7 @@ fn a_tag_is_changed_once_in_an_interval_and_less_often_if_it_is_undone_each_time
         "nobody wants it any more"
     );
     let fought = exact(made(bearing(&["theirs"], &[], &[]), "theirs", false, 6));
-    assert!(synced(&fought).2.contains("again and again: theirs; find"));
+    assert!(synced(&fought).2.contains("affected: theirs. Find"));
 }
 
 #[test]

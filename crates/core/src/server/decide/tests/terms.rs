@@ -126,13 +126,13 @@ fn an_order_keeps_within_the_limits_of_account_and_entry() {
     ] {
         for (case, whose) in [
             (on_terms(case.clone(), &limits), "the entry \"teams\""),
-            (on_limits(case, &limits), "spec.limits."),
+            (on_limits(case, &limits), "spec.limits of"),
         ] {
             assert_eq!(orders(&case), refused.is_none(), "{whose} {limits}");
             let Some(field) = refused else { continue };
             let ready = ready(&case.decide());
             assert_eq!(ready.reason, Reason::NotAllowed, "{limits}");
-            let words = [format!("spec.{field}: {whose}"), "only".into()];
+            let words = [format!("Not allowed: spec.{field}; {whose}"), "only".into()];
             let says = words.iter().all(|word| ready.message.contains(word));
             assert!(says, "{limits}: {}", ready.message);
         }

@@ -27,7 +27,7 @@ impl Case {
     fn failing(self, reason: Reason) -> Self {
         self.facts(|f| {
             for _ in 0..3 {
-                let message = "no".to_owned();
+                let message = "No answer".to_owned();
                 let trouble = Trouble { reason, message };
                 f.subject.memory.failed(trouble, secs(NOW));
             }
@@ -44,8 +44,9 @@ impl Case {
 
 /// Every case, in the order of the page.
 pub(crate) fn every() -> Vec<Reading> {
-    let no_account =
-        || Case::new().facts(|f| f.subject.account = AccountFacts::Missing("account".into()));
+    let no_account = || {
+        Case::new().facts(|f| f.subject.account = AccountFacts::Missing("ProviderAccount a".into()))
+    };
     let refused = Observation::Refused(Refused {
         message: "no".into(),
         at: secs(NOW),

@@ -24,7 +24,8 @@ pub(crate) fn every() -> Vec<Reading> {
     (waited.0.subject.memory.patience).note(Some(Reason::AccountNotFound), NOW - secs(120));
     let lost = case().written().sent(&Step::Add(all()), false, NOW);
     let lost = lost.shows(&[], NOW + secs(1)).at(NOW + secs(1));
-    let unkept = case().own(|own| own.unkept = Some((3, "no; remove it".into())));
+    let unkept =
+        case().own(|own| own.unkept = Some((3, "Entry 5 is shown otherwise; remove it".into())));
     let unknown = case().object(|object| object.spec.egress_cidrs.clear());
     let uncovered = case().object(|object| {
         object.spec.egress_cidrs = vec!["198.51.100.1/32".into()];

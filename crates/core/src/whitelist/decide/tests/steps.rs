@@ -105,7 +105,7 @@ fn an_entry_that_loses_its_mark_is_not_added_again() {
     let (reason, message) = case.cause();
     assert_eq!(reason, Reason::EntryNotApplied);
     assert!(
-        message.contains("entry 5") && message.contains("without the operator's tag"),
+        message.contains("Entry 5") && message.contains("without the operator's tag"),
         "{message}"
     );
     assert_eq!(case.sends(), None);

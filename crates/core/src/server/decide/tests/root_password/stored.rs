@@ -52,7 +52,7 @@ fn the_secret_goes_when_its_time_is_over_and_only_then() {
     assert_eq!(step(&refused), "none");
     let told = said(&refused).message;
     assert!(
-        told.contains("to be deleted since") && told.contains("no;"),
+        told.contains("due for deletion since") && told.contains("no;"),
         "{told}"
     );
     assert_eq!(step(&later(refused, 15)), "forget");
