@@ -15,7 +15,7 @@ use crate::{
     cause::Cause,
     protocol::{End, InFlight, Step, Wait, Why},
     server_commands::UnderWay,
-    wording::listed,
+    wording::{counted, listed},
 };
 use api::{
     BareMetalServer, Interval, Reason,
@@ -348,22 +348,26 @@ pub fn left_behind(facts: &Facts) -> String {
     if live.is_empty() {
         return "No live server is left".into();
     }
-    let (noun, they_are, them, uuids) = match live.len() {
-        1 => ("server", "it is", "it", "this UUID"),
-        _ => ("servers", "they are", "them", "one of these UUIDs"),
+    let (them, uuids) = match live.len() {
+        1 => ("it", "this UUID"),
+        _ => ("them", "one of these UUIDs"),
     };
-    if facts.is_handed_over {
-        return format!(
-            "Retained {noun} {}; {they_are} still billed. The object here with {uuids} in spec.externalID adopts {them}",
-            listed(live)
-        );
+    let kept = match live.as_slice() {
+        [uuid] => format!("Retained server {uuid}; it is still billed"),
+        all => format!(
+            "Retained {}; they are still billed: {}",
+            counted(all.len(), "server"),
+            listed(all.iter().copied())
+        ),
+    };
+    match facts.is_handed_over {
+        true => format!("{kept}. The object here with {uuids} in spec.externalID adopts {them}"),
+        false => format!(
+            "{kept}. Apply {}/{} again to adopt {them}",
+            facts.namespace(),
+            facts.name(),
+        ),
     }
-    format!(
-        "Retained {noun} {}; {they_are} still billed. Apply {}/{} again to adopt {them}",
-        listed(live),
-        facts.namespace(),
-        facts.name(),
-    )
 }
 
 /// The status of a deleted object with a machine.
