@@ -174,7 +174,7 @@ async fn of_two_that_name_one_machine_one_has_it_and_the_other_follows() {
     let words = [
         &uuid,
         "belongs to another object",
-        "deletionPolicy to Retain",
+        "spec.deletionPolicy is Retain",
     ];
     stuck(&world, second, "OwnershipConflict", &words).await;
     let owner = owner_of(&world.client, &world.cluster_id, &world.namespace, &first).await;
@@ -374,7 +374,7 @@ async fn what_is_only_looked_at_is_shown_as_it_is_and_never_touched() {
     world.merge("owner", &json!({"spec": policy})).await;
     world.delete("owner").await;
     let words = [
-        "stays and is billed",
+        "is billed",
         &owned,
         "spec.managementPolicy to Full",
     ];
