@@ -137,7 +137,7 @@ fn arrows_between_folders_point_one_way() {
 
 /// In the crate that decides, the view of an account is what every kind reads, and `pass` is what kinds share.
 #[test]
-fn no_kind_uses_another_and_the_shared_files_use_none() {
+fn kinds_and_shared_files_use_no_other_kind() {
     const SHARED: [&str; 3] = ["account", "pass", "protocol"];
     let (work, core) = ("src/controllers", "crates/core/src");
     let (of_work, mut of_core) = (kinds(work), kinds(core));

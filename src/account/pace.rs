@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn delivered_servers_are_listed_rarely_and_pending_ones_read_in_time() {
+    fn delivered_servers_are_polled_less_often() {
         assert_eq!(next(&pace()), (secs(320), Round::Poll));
         let pause = Duration::from_millis(7500);
         for (read, tried, due) in [
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn long_read_of_pending_servers_leaves_time_for_others() {
+    fn long_pending_read_delays_the_next_one() {
         let mut pending = Pace {
             read: Some((secs(25), secs(8))),
             ..pace()
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn failing_round_keeps_no_other_from_its_turn() {
+    fn failing_poll_does_not_block_other_polls() {
         let mut pace = Pace {
             read: Some((secs(30), secs(7))),
             wanted: Some(secs(40)),
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn check_goes_ahead_of_its_time_and_keeps_no_round_from_its_turn() {
+    fn early_check_does_not_block_other_polls() {
         let mut doubted = Pace {
             check_at: Some(secs(30)),
             ..pace()
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_that_nobody_uses_is_probed_once_and_scanned() {
+    fn unused_account_is_probed_and_scanned() {
         let unused = Pace {
             key: KeyState::Untried,
             in_use: false,
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wanted_proof_goes_first_when_its_time_has_come() {
+    fn requested_complete_list_runs_when_due() {
         let wanted = Pace {
             wanted: Some(secs(40)),
             ..pace()

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn one_namespace_leaves_as_much_as_it_holds_whatever_its_accounts_are() {
+    fn namespace_holds_no_more_than_stays_free() {
         let room = Room::of(1000);
         let mut first = room.part(Some("greedy")).nothing();
         assert_eq!(fill(&mut first), 500);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_little_fits_whatever_others_hold_until_there_are_too_many() {
+    fn namespace_floors_end_at_a_total_limit() {
         let room = Room::with_floors(1000, 50, 100);
         let mut greedy: Vec<_> = (0..6)
             .map(|number| room.part(Some(&format!("greedy-{number}"))).nothing())
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_of_what_is_held_fit_beside_a_greedy_namespace() {
+    fn greedy_namespace_blocks_no_record_change() {
         let room = Room::of(100_000);
         let mut held = room.part(Some("honest")).nothing();
         assert!(held.grow(40_000));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_good_to_have_leaves_room_for_what_is_needed() {
+    fn optional_data_yields_to_required_data() {
         let mut held = Room::of(1000).part(None).nothing();
         while held.grow_in_plenty(10) {}
         assert_eq!(held.bytes, 250);

@@ -422,7 +422,7 @@ mod tests {
     use hosting_types::error::NotSent;
 
     #[test]
-    fn the_reason_of_failures_changes_once_another_one_lasts() {
+    fn reason_changes_after_repeated_failures() {
         let mut error = LastError::default();
         let words = |reason| (reason, "no".to_owned());
         let (away, busy) = (Reason::ProviderUnreachable, Reason::RateLimited);
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_pause_is_the_one_that_is_told() {
+    fn message_names_the_longest_retry_interval() {
         let (mut schedule, mut now) = (Schedule::new(Duration::ZERO), Duration::ZERO);
         let away = || Gap::Failed(Error::NotSent(NotSent::Build("no".into())));
         let mut longest = Duration::ZERO;
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_too_long_is_told_at_once_and_rarely_read() {
+    fn overlong_list_is_reported_at_once() {
         let now = Duration::from_secs(1000);
         let mut schedule = Schedule::new(now);
         let is_news = schedule.conclude((Round::Proof, now), Err(Gap::TooMany), now, false);

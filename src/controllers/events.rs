@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_name_of_an_object_leaves_room_for_the_moment() {
+    fn longest_object_name_leaves_space_for_timestamp() {
         let now = Timestamp::from_second(1_800_000_000).unwrap();
         let long = format!("{}.{}", "a".repeat(235), "b".repeat(17));
         let cut = name(&long, now);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_are_cut_between_characters() {
+    fn event_text_is_cut_between_characters() {
         assert_eq!(capped("short"), "short");
         let long = "ä".repeat(1000);
         let cut = capped(&long);

@@ -235,7 +235,7 @@ fn text(error: &dyn Error) -> String {
 }
 
 #[tokio::test]
-async fn the_gate_holds_back_after_shutdown_and_in_back_off() {
+async fn no_effect_starts_after_shutdown_or_during_backoff() {
     let floor = Floor::start([]).await;
     let rest = Some(Duration::from_secs(7));
     assert!(floor.ctx.may_act());
@@ -248,7 +248,7 @@ async fn the_gate_holds_back_after_shutdown_and_in_back_off() {
 }
 
 #[tokio::test]
-async fn the_gate_holds_back_where_another_process_may_act() {
+async fn no_effect_starts_on_a_standby() {
     use crate::runtime::leader::{Election, Leadership};
     let floor = Floor::start([]).await;
     let election = Election {
@@ -274,7 +274,7 @@ async fn the_gate_holds_back_where_another_process_may_act() {
 }
 
 #[tokio::test]
-async fn what_of_a_value_is_missing_is_told_apart_and_its_content_never() {
+async fn value_errors_are_distinct_and_hide_content() {
     use k8s_openapi::ByteString;
     let selector = KeySelector {
         name: "s".into(),
@@ -344,7 +344,7 @@ async fn what_of_a_value_is_missing_is_told_apart_and_its_content_never() {
 }
 
 #[tokio::test]
-async fn what_lies_side_by_side_is_of_one_moment_and_no_longer_than_its_use_allows() {
+async fn values_share_one_read_and_respect_size_limits() {
     let entries = json!({"metadata": {"name": "s"}, "data": {"a": "x", "b": "yyy"}});
     let floor = Floor::start([Answer::Says(200, entries)]).await;
     let at = ["a", "b", "c", "a"].map(|key| KeySelector {
@@ -367,7 +367,7 @@ async fn what_lies_side_by_side_is_of_one_moment_and_no_longer_than_its_use_allo
 }
 
 #[tokio::test]
-async fn a_secret_with_credentials_is_sent_to_no_server() {
+async fn credentials_secret_is_sent_to_no_server() {
     let selector = KeySelector {
         name: "s".into(),
         key: "a".into(),
@@ -402,7 +402,7 @@ async fn a_secret_with_credentials_is_sent_to_no_server() {
 }
 
 #[tokio::test]
-async fn a_name_that_no_object_can_have_is_asked_for_nowhere() {
+async fn invalid_object_name_sends_no_request() {
     let floor = Floor::start([]).await;
     for name in ["../pods/p", "s/../../x", "S", "", "s?x=y", "s."] {
         let selector = KeySelector {
@@ -422,7 +422,7 @@ async fn a_name_that_no_object_can_have_is_asked_for_nowhere() {
 }
 
 #[tokio::test]
-async fn a_write_is_done_or_stale_or_unknown_and_sent_once() {
+async fn write_answers_are_classified_and_never_resent() {
     let answers = || {
         [
             Answer::Says(200, form("1", "6")),
@@ -473,7 +473,7 @@ async fn a_write_is_done_or_stale_or_unknown_and_sent_once() {
 }
 
 #[test]
-fn finalizers_of_others_stay_and_ours_is_there_once() {
+fn other_finalizers_stay_and_ours_appears_once() {
     let object = object("5");
     assert_eq!(
         with_finalizer(&*object, "ours"),
@@ -501,7 +501,7 @@ fn some_news(_: &[Condition], _: &[Condition]) -> Vec<News> {
 }
 
 #[tokio::test]
-async fn a_status_that_stands_already_is_not_sent() {
+async fn unchanged_status_is_not_sent() {
     let floor = Floor::start([]).await;
     let mut shown = form("1", "5");
     shown["status"] = serde_json::to_value(status(2)).unwrap();
@@ -512,7 +512,7 @@ async fn a_status_that_stands_already_is_not_sent() {
 }
 
 #[tokio::test]
-async fn a_long_status_is_cut_before_it_is_sent_and_not_sent_again() {
+async fn long_status_is_cut_and_sent_once() {
     let long = AccountStatus {
         operator_lease: Some("n".repeat(5000)),
         ..status(2)
@@ -539,7 +539,7 @@ async fn a_long_status_is_cut_before_it_is_sent_and_not_sent_again() {
 }
 
 #[tokio::test]
-async fn a_status_that_was_written_is_kept_and_its_news_are_published() {
+async fn written_status_updates_cache_and_publishes_events() {
     let mut written = form("1", "6");
     written["status"] = serde_json::to_value(status(2)).unwrap();
     let floor = Floor::start([Answer::Says(200, written)]).await;
@@ -560,7 +560,7 @@ fn version(floor: &Floor) -> String {
 }
 
 #[tokio::test]
-async fn after_a_conflict_the_object_is_read_again_and_nothing_is_told() {
+async fn conflict_reads_object_again_without_events() {
     let answers = [
         no(409, "changed"),
         Answer::Says(200, form("1", "9")),
@@ -588,7 +588,7 @@ async fn after_a_conflict_the_object_is_read_again_and_nothing_is_told() {
 }
 
 #[tokio::test]
-async fn a_conflict_that_nobody_has_caused_is_tried_again_later_only() {
+async fn conflict_without_other_writer_is_retried_later() {
     let answers = [no(409, "changed"), Answer::Says(200, form("1", "5"))];
     let floor = Floor::start(answers).await;
     list(&floor.ctx.objects, form("1", "5"));
@@ -600,7 +600,7 @@ async fn a_conflict_that_nobody_has_caused_is_tried_again_later_only() {
 }
 
 #[tokio::test]
-async fn an_object_whose_status_is_refused_gets_an_event() {
+async fn refused_status_write_publishes_one_event() {
     let floor = Floor::start([no(422, "no such key evaluating rule: r")]).await;
     list(&floor.ctx.objects, form("1", "5"));
     for _ in 0..2 {
@@ -615,7 +615,7 @@ async fn an_object_whose_status_is_refused_gets_an_event() {
 }
 
 #[tokio::test]
-async fn a_status_write_that_fails_is_tried_again_later_and_not_told() {
+async fn failed_status_write_retries_later_without_event() {
     for answer in [no(500, "internal"), Answer::Drops] {
         let floor = Floor::start([answer]).await;
         list(&floor.ctx.objects, form("1", "5"));
@@ -634,7 +634,7 @@ async fn a_status_write_that_fails_is_tried_again_later_and_not_told() {
 }
 
 #[test]
-fn only_what_became_true_is_told() {
+fn only_newly_true_conditions_publish_events() {
     let listed = |wanted: &[(Type, bool)]| {
         let wanted: Vec<Wanted> = wanted
             .iter()
@@ -693,7 +693,7 @@ fn broken(status: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn an_object_that_does_not_decode_is_told_of_once() {
+async fn undecodable_object_is_reported_once() {
     let seen: Guarded<ProviderAccount> = serde_json::from_value(broken(&json!({}))).unwrap();
     let seen = seen.0.unwrap_err();
     let bare = || Answer::Says(200, broken(&json!({})));

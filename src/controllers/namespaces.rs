@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_labels_of_namespaces_are_heard() {
+    async fn watch_delivers_namespace_labels() {
         let times = WatchTimes {
             period: Duration::from_secs(60),
             answer: Duration::from_secs(60),

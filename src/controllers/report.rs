@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_a_line_of_the_log_when_it_changes_and_a_warning_where_a_person_is_needed() {
+    fn changed_reason_is_logged_with_its_severity() {
         let waits = ready("waits", Reason::NoStock);
         let stalled = ready("stalled", Reason::InvalidSpec);
         assert_eq!(change(&waits, &waits), None);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_account_is_a_line_of_the_log_where_ready_stays() {
+    fn lost_account_is_logged_while_ready_stays() {
         let with = |reason: Reason| {
             let mut all = ready("ready", Reason::Delivered);
             let synced = Condition {
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_provider_says_makes_no_line_of_its_own_and_none_without_end() {
+    fn provider_text_is_logged_in_one_short_line() {
         let object = ObjectReference {
             name: Some("web".into()),
             namespace: Some("shop".into()),

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn who_names_a_key_is_known_of_all_kinds() {
+    fn key_users_are_found_across_all_kinds() {
         let tags = objects(|tag: &ServerTag| Words::from([by_uuid(tag.wanted())]));
         let hosts = objects(|host: &DedicatedHost| {
             let namespace = host.metadata.namespace.as_deref().unwrap_or_default();

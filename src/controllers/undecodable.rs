@@ -153,7 +153,7 @@ mod tests {
     use api::BareMetalServer;
 
     #[test]
-    fn a_defect_is_told_with_its_path() {
+    fn decode_error_is_reported_with_its_path() {
         let object = json!({
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
             "metadata": {"name": "n", "namespace": "n"},

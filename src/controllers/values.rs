@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_in_the_binary_data_of_a_config_map_is_read() {
+    async fn config_map_binary_data_is_read() {
         let map = json!({
             "metadata": {"name": "m"}, "data": {"text": "one"}, "binaryData": {"binary": "dHdv"},
         });
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_secret_that_does_not_decode_is_in_no_log() {
+    async fn undecodable_secret_never_appears_in_logs() {
         let (written, log) = Written::start(LogFormat::Text, "trace");
         let _loud = tracing::subscriber::set_default(log);
         let garbled = json!({"metadata": {"name": "s"}, "data": {"apiKey": {"canary-41f0": 1}}});

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_proxy_of_a_kubeconfig_is_that_of_its_context() {
+    async fn kubeconfig_proxy_follows_the_context() {
         let file: Kubeconfig = serde_json::from_value(serde_json::json!({
             "current-context": "direct",
             "clusters": [

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_probe_is_answered_however_many_connections_wait_for_nothing() {
+    async fn idle_connections_do_not_block_a_probe() {
         let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = listener.local_addr().unwrap();
         let mut server = JoinSet::new();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_probe_is_answered_in_the_midst_of_a_flood_that_comes_at_once() {
+    async fn connection_flood_does_not_block_a_probe() {
         let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = listener.local_addr().unwrap();
         // All of them lie in the backlog, which takes 128, before the first is accepted.
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn says_whether_it_is_ready_while_others_hold_connections_open() {
+    async fn open_connections_do_not_block_readiness() {
         let is_ready = Arc::new(AtomicBool::new(false));
         let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -37,7 +37,7 @@ mod tests {
 
     /// This very test, run by itself in a process of its own, is the one that panics.
     #[tokio::test]
-    async fn a_panic_in_any_task_ends_the_process_with_its_reason() {
+    async fn task_panic_ends_the_process_with_reason() {
         if std::env::var_os(CHILD).is_some() {
             telemetry::start(LogFormat::Json);
             end_the_process();
@@ -46,7 +46,7 @@ mod tests {
             // Nobody looks at the task.
             tokio::time::sleep(Duration::from_secs(600)).await;
         }
-        let name = "runtime::panics::tests::a_panic_in_any_task_ends_the_process_with_its_reason";
+        let name = "runtime::panics::tests::task_panic_ends_the_process_with_reason";
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", name])
             .env(CHILD, "1")

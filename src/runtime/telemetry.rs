@@ -105,7 +105,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn no_filter_brings_the_bodies_of_objects_into_the_log() {
+    fn no_log_filter_shows_object_bodies() {
         for wanted in [
             "info",
             "trace",

@@ -123,7 +123,7 @@ fn files_are_what_crdgen_writes() {
 }
 
 #[tokio::test]
-async fn definitions_install_without_a_warning_and_a_second_time_without_a_change() {
+async fn crds_apply_cleanly_and_idempotently() {
     let own = Cluster::own();
     let client = own.client().await;
     for crd in crds() {
@@ -163,7 +163,7 @@ async fn definitions_install_without_a_warning_and_a_second_time_without_a_chang
 }
 
 #[tokio::test]
-async fn fresh_object_reads_as_not_yet_seen_and_can_be_found() {
+async fn new_object_is_unobserved_and_selectable() {
     let cluster = installed().await;
     let namespace = cluster.namespace("fresh").await;
     for (kind, spec) in [
@@ -280,7 +280,7 @@ async fn fresh_object_reads_as_not_yet_seen_and_can_be_found() {
 
 /// YAML reads `On` and `Off` without quotes as booleans.
 #[tokio::test]
-async fn power_as_on_or_off_is_refused_by_its_field() {
+async fn on_and_off_are_refused_for_spec_power() {
     let cluster = installed().await;
     let namespace = cluster.namespace("power").await;
     let apply = async |kind: &str, spec: &str, power: &str| {

@@ -134,7 +134,7 @@ impl Drop for Demo {
 }
 
 #[tokio::test]
-async fn demo_comes_up_is_used_again_heals_and_leaves_nothing() {
+async fn demo_starts_recovers_and_cleans_up() {
     let parent = tempfile::tempdir().unwrap();
     let demo = Demo {
         folder: parent.path().join("demo"),
@@ -179,7 +179,7 @@ async fn demo_comes_up_is_used_again_heals_and_leaves_nothing() {
 }
 
 #[test]
-fn folder_with_other_things_is_refused_and_left_alone() {
+fn demo_refuses_a_folder_with_other_files() {
     let parent = tempfile::tempdir().unwrap();
     std::fs::write(parent.path().join("precious"), "text").unwrap();
     for step in ["up", "down"] {

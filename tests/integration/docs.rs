@@ -152,7 +152,7 @@ fn every_fault_of_the_page_has_its_tests() {
 }
 
 #[test]
-fn every_threat_is_held_by_a_test_that_exists() {
+fn every_threat_names_an_existing_test() {
     let mut rows = is_held_by_tests("docs/contributing/threats.md", "| H");
     rows.retain(|row| row != "Harm");
     rows.extend(is_held_by_tests("docs/contributing/threats.md", "| S"));
@@ -213,7 +213,7 @@ fn reference_has_generated_pages_only() {
 }
 
 #[test]
-fn every_step_of_a_server_has_its_entry_and_no_entry_is_left_over() {
+fn documented_server_events_match_the_code() {
     let page = fs::read_to_string(Path::new(ROOT).join("docs/kinds/baremetalserver.md")).unwrap();
     let (_, section) = page.split_once("\n## Events\n").expect("the section");
     let section = section.split("\n## ").next().unwrap();
@@ -229,7 +229,7 @@ const OF_KUBERNETES: [&str; 1] = ["spec.providerID"];
 
 /// A field that was renamed or never was helps nobody: the API server prunes or refuses it.
 #[test]
-fn every_field_that_a_page_names_is_in_a_definition() {
+fn fields_named_in_pages_exist_in_crds() {
     let definitions = crds::definitions();
     let is_field = |path: &str| {
         let parts: Vec<&str> = path.split('.').collect();
@@ -362,7 +362,7 @@ fn every_make_target_in_the_pages_exists() {
 }
 
 #[tokio::test]
-async fn api_server_takes_every_manifest_of_the_pages_and_examples() {
+async fn api_server_accepts_documented_manifests() {
     let cluster = crds::installed().await;
     let namespace = cluster.namespace("docs").await;
     let mut manifests = Vec::new();

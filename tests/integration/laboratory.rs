@@ -13,7 +13,7 @@ use lab::rig::{Access, Cluster, eventually, program};
 const SOON: Duration = Duration::from_secs(30);
 
 #[tokio::test]
-async fn own_control_plane_is_reached_by_its_line_and_gone_after_its_drop() {
+async fn control_plane_works_and_ends_on_drop() {
     let own = Cluster::own();
     let access = own.access();
     let ca_file = format!("--certificate-authority={}", access.ca_file.display());
@@ -51,7 +51,7 @@ async fn own_control_plane_is_reached_by_its_line_and_gone_after_its_drop() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn nothing_is_left_when_the_user_of_a_control_plane_is_killed() {
+async fn control_plane_ends_with_its_killed_user() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("plane");
     // A shell that holds the pipe, as a test program does, and is then killed
@@ -123,7 +123,7 @@ async fn programs_die_with_a_killed_laboratory() {
 }
 
 #[test]
-fn missing_go_is_told_in_one_sentence_with_the_remedy() {
+fn missing_go_is_reported_with_a_remedy() {
     let empty = tempfile::tempdir().unwrap();
     let output = Command::new(program("lab"))
         .arg("build")
@@ -148,7 +148,7 @@ fn missing_go_is_told_in_one_sentence_with_the_remedy() {
 }
 
 #[test]
-fn folder_with_something_in_it_is_refused_and_left_alone() {
+fn control_plane_refuses_folder_with_files() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("precious"), "text").unwrap();
     // Without `--stay` the end of standard input could end it before it looks.

@@ -10,7 +10,7 @@ use lab::rig::{Fault, Health, Plan, Program, World, cluster, eventually, health,
 const SOON: Duration = Duration::from_secs(20);
 
 #[tokio::test]
-async fn a_world_has_an_account_and_a_simulator_that_obeys() {
+async fn test_world_has_account_and_simulator() {
     let world = World::prepare(cluster(), "rehearsal", Plan::default()).await;
     let account = world.accounts().get("default").await.unwrap();
     assert_eq!(account.data["spec"]["baseURL"], world.simulator.api());

@@ -227,7 +227,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn long_texts_end_with_an_ellipsis_at_a_character() {
+    fn long_text_is_cut_at_character_boundary() {
         for (text, most, cut) in [
             ("", 0, None),
             ("short", 5, None),
@@ -257,7 +257,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_cut_fits_and_is_not_cut_again(text in "[\\PC<>&\"\n\u{1}\u{2028}]{0,40}", most in 3_usize..60) {
+        fn cut_text_fits_and_stays_unchanged(text in "[\\PC<>&\"\n\u{1}\u{2028}]{0,40}", most in 3_usize..60) {
             let cut = cut_text(&text, most);
             let shown = cut.as_deref().unwrap_or(&text);
             prop_assert!(stored_size(&shown) <= most + 2, "{shown}");
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_cut_wherever_its_schema_has_a_bound() {
+    fn status_is_cut_to_its_schema_bounds() {
         let long = "x".repeat(5000);
         let mut status = json!({
             "observedGeneration": 7,

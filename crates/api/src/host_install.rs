@@ -339,7 +339,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_is_later_by_number_by_date_or_by_an_entry_that_has_neither() {
+    fn log_is_later_by_count_id_or_date() {
         let log = |entries, last_id, newest| HostLog {
             entries,
             last_id,

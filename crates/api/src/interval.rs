@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_span_of_time_is_refused_and_nothing_panics() {
+    fn invalid_intervals_are_refused() {
         for text in [
             "",
             "-1s",
@@ -159,7 +159,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_shown_reads_as_the_same_and_shows_the_same(millis in 0_u64..100_000_000_000) {
+        fn interval_survives_display_and_parse(millis in 0_u64..100_000_000_000) {
             let first = Interval(Duration::from_millis(millis));
             let again = interval(&first.to_string());
             prop_assert_eq!(first, again);

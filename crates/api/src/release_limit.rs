@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_begin_as_are_let_and_each_counts_once() {
+    fn limit_admits_maximum_counting_each_once() {
         let (status, begun) = begin(limit(2), &["a", "b", "A", "c", "d"], NOW);
         assert_eq!((begun, counted(&status)), (3, 2));
         assert!(limit(2).blocks(&status, "team"));
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_without_space_waits_and_takes_none_from_others() {
+    fn full_status_blocks_only_new_namespaces() {
         let (mut status, _) = begin(limit(1), &["a", "b"], NOW);
         let mut begun = 0;
         for number in 0..200 {
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn time_alone_makes_room_only_before_one_was_held() {
+    fn elapsed_time_admits_only_before_a_block() {
         let (status, _) = begin(limit(1), &["a"], NOW);
         let later = |at| admit(limit(1), &status, "b", at);
         assert!(matches!(later(NOW + 3599), Admission::Block(Some(_))));

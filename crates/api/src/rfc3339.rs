@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_shown_as_rfc_3339_and_read_back() {
+    fn times_are_written_and_read_as_rfc3339() {
         let both = Times {
             at: 1_790_000_000,
             end: Some(0),

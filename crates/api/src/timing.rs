@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_written_is_the_default_and_what_is_too_short_the_minimum() {
+    fn timing_is_defaulted_and_bounded() {
         let shown =
             |timing: Timing, minimum| serde_json::to_value(timing.in_force(minimum)).unwrap();
         for bounds in BOUNDS {
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_is_never_awaited_for_longer_than_half_the_grace_period() {
+    fn order_timeout_is_at_most_half_the_grace() {
         for (grace, order, minimum, awaited) in [
             ("1h", "200s", Minimum::Kept, "3m20s"),
             ("2m", "200s", Minimum::Kept, "1m"),
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptions_tell_the_bounds_that_are_in_force() {
+    fn timing_descriptions_state_their_bounds() {
         let schema = schemars::schema_for!(Timing);
         for bounds in BOUNDS {
             let text = schema.as_value()["properties"][bounds.field]["description"]

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_counts_once_status_shows_it_and_the_annotation_names_it() {
+    fn token_needs_status_and_annotation() {
         let mut object = Object::new("u");
         let asked = beside(&["a"]);
         let token = object.at(NOW).entry(&asked).token;
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_situation_that_changed_after_the_token_was_read_makes_it_void() {
+    fn changed_situation_voids_token() {
         let mut object = Object::new("u");
         let token = object.ask(&beside(&["a", "b"]), NOW);
         object.give(&token);
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn two_that_are_pending_are_given_and_used_by_themselves() {
+    fn pending_acknowledgements_are_independent() {
         let mut object = Object::new("u");
         let (one, other) = (beside(&["a"]), absent("lost"));
         let (first, second) = (object.ask(&one, NOW), object.ask(&other, NOW));
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_on_record_is_used_up_once_whatever_the_annotation_says_since() {
+    fn recorded_token_is_used_up_once() {
         let mut object = Object::new("u");
         let token = object.ask(&beside(&["a"]), NOW);
         let use_up = |object: &Object, token: &str| {
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_subject_is_cut_and_the_token_stands_for_all_of_it() {
+    fn token_covers_subject_beyond_the_cut() {
         let many: Vec<String> = (0..100).map(|n| format!("ä-server-{n}")).collect();
         let names: Vec<&str> = many.iter().map(String::as_str).collect();
         let mut object = Object::new("u");

@@ -68,7 +68,7 @@ mod tests {
     const LONGEST: Duration = LONGEST_PAUSE;
 
     #[test]
-    fn grows_to_the_cap_and_is_forgotten_on_success() {
+    fn backoff_grows_to_cap_and_resets() {
         let mut backoff = Backoff::default();
         let mut now = Duration::from_secs(7);
         let mut delays = Vec::new();

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn ready_says_what_is_pending_where_it_has_nothing_to_say() {
+    fn empty_ready_message_falls_back_to_synced() {
         let ready = || Cause::ready(Reason::Delivered, "");
         let pending = |text: &str| Wanted::new(Type::Synced, false, Reason::PendingChanges, text);
         let shown = |cause: Cause, synced| {
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_that_waits_says_why_and_is_in_progress() {
+    fn blocked_deletion_says_why() {
         use Type::{DeletionBlocked, Reconciling, Stalled};
         let shown = |cause: Cause| cause.shown(None, &[], true);
         let suspended = shown(Cause::suspended());
@@ -408,7 +408,7 @@ mod tests {
         }
     }
     #[test]
-    fn what_is_awaited_needs_a_person_after_two_minutes_and_stays_so_after_a_restart() {
+    fn missing_reference_stalls_and_stays_so() {
         let at = Duration::from_secs;
         let cause = || Cause::missing(Reason::ReferenceNotFound, "m");
         let mut patience = Patience::default();

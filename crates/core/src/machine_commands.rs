@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_there_is_new_whatever_the_clocks_of_others_say() {
+    fn unlisted_command_is_new_despite_clocks() {
         let before = vec![
             command(1, "reboot", 1_000_000),
             command(2, "reboot", 1_000_100),
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn an_own_shutdown_is_no_reason_against_the_power_off_that_follows_it() {
+    fn own_shutdown_allows_following_power_off() {
         let mut shutdown = command(7, "shutdown", 1000);
         shutdown.state = CommandState::Pending;
         let mut other = command(8, "update-server", 1000);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shutdown_that_is_done_is_followed_by_nothing() {
+    fn finished_shutdown_needs_no_power_off() {
         let mut shutdown = command(7, "shutdown", 1000);
         let before = noted(&[], 1000).unwrap();
         let known = record(PowerAction::Shutdown, Some(shutdown.id.as_str()), &before);
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_noted_is_bounded_and_more_than_that_is_told() {
+    fn recorded_commands_are_bounded() {
         let many: Vec<Command> = (0..=200).map(|n| command(n, "reboot", 5)).collect();
         assert_eq!(noted(&many, 5), None);
         assert!(noted(&many[1..], 5).is_some());
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_is_seen_unless_it_has_run_for_ever() {
+    fn pending_command_runs_for_an_hour_at_most() {
         let mut pending = command(1, "update-server", 1000);
         pending.state = CommandState::Pending;
         let of = |at| running(std::slice::from_ref(&pending), &[], at).is_some();

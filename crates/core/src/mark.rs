@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_a_name_do_not_run_into_each_other() {
+    fn hash_separates_namespace_and_name() {
         let cluster = ClusterId::of_namespace_uid("u");
         assert_ne!(
             cluster.object_mark("a", "bc", "d"),

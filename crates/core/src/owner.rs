@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_tag_is_read_back_and_fits_the_api() {
+    fn order_tag_parses_back_and_fits_the_api() {
         let owner = owner("shop", "web", "1");
         let tag = owner.order_tag(1_790_000_000);
         assert_eq!(tag.len(), 62);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_that_is_made_again_keeps_the_place_only() {
+    fn recreated_namespace_keeps_only_name_hash() {
         let (one, again) = (owner("shop", "web", "1"), owner("shop", "web", "2"));
         assert_ne!(one, again);
         assert_eq!(one.place(), again.place());

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_of_the_account_has_it_and_a_living_one_follows() {
+    fn oldest_claimant_owns_then_next_live_one() {
         let all = [
             claimant("elsewhere", "b", false),
             claimant("ends", "a", true),

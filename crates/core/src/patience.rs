@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patience_runs_from_the_first_moment_and_starts_again_for_another_reason() {
+    fn grace_restarts_for_another_reason() {
         let at = Duration::from_secs;
         let (missing, away) = (Reason::ReferenceNotFound, Reason::AccountNotReady);
         let mut patience = Patience::default();

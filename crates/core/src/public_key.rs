@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_what_it_says_whatever_stands_behind_it() {
+    fn comment_does_not_change_the_key() {
         let plain = read(ED).unwrap();
         for text in [
             format!("{ED} me@here"),
@@ -262,7 +262,7 @@ mod tests {
     const FINGERPRINT: &str = "SHA256:Bkm/+ze6rRTXIEqF01UTcVhHS4Z2Y8zI5EgdWXcXAvo";
 
     #[test]
-    fn what_is_no_public_key_is_told_by_its_cause_and_not_by_its_text() {
+    fn invalid_key_error_never_shows_its_text() {
         let swapped = ED.replace("ssh-ed25519", "ssh-rsa");
         let certificate = format!("ssh-ed25519-cert-v01@openssh.com {}", &ED[12..]);
         let options = format!("command=\"rm\",no-pty {ED}");
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_cut_anywhere_is_cut_short() {
+    fn truncated_key_is_reported_as_cut_short() {
         for end in "ssh-ed25519".len()..ED.len() {
             assert_eq!(read(&ED[..end]), Err(NoKey::CutShort), "{end}");
         }
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wire_form_of_a_private_key_is_no_public_one() {
+    fn private_key_blob_is_no_public_key() {
         let (half, long, short) = ([7u8; 32], [7u8; 257], [7u8; 3]);
         let private: [(&str, Vec<u8>); 4] = [
             // As an agent is given them: the public half, then the other.
@@ -394,7 +394,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_stands_behind_a_key(
+        fn trailing_bytes_make_a_key_invalid(
             (name, blob) in blobs(), more in prop::collection::vec(any::<u8>(), 1..80), cut in 1usize..40,
         ) {
             let behind = [blob.as_slice(), &more].concat();
@@ -406,7 +406,7 @@ mod tests {
         }
 
         #[test]
-        fn two_keys_share_a_fingerprint_only_when_they_are_one((name, a) in blobs(), (other, b) in blobs()) {
+        fn only_equal_keys_share_a_fingerprint((name, a) in blobs(), (other, b) in blobs()) {
             let one = PublicKey { algorithm: name, blob: a.clone(), comment: String::new() };
             let two = PublicKey { algorithm: other, blob: b.clone(), comment: "x".into() };
             prop_assert_eq!(one.fingerprint() == two.fingerprint(), a == b);

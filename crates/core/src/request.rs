@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_word_goes_before_that_of_flux_and_one_that_is_too_long_is_none() {
+    fn own_request_wins_over_flux() {
         let of = |all: &[(&str, String)]| word(&meta(all)).map(str::len);
         assert_eq!(of(&[]), None);
         assert_eq!(of(&[(FLUX_REQUEST, "then".into())]), Some(4));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_counts_from_when_it_was_first_seen_until_status_repeats_it() {
+    fn request_is_open_until_status_repeats_it() {
         let mut asked = Asked::default();
         assert_eq!(asked.open(None), None);
         asked.note(Some("now"), at(10));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_look_that_began_later_answers_and_none_comes_sooner_than_the_pace() {
+    fn request_needs_later_read_at_poll_pace() {
         let pace = at(30);
         assert_eq!(answered_at(at(100), None, pace), Some(at(100)));
         assert_eq!(answered_at(at(100), Some(at(100)), pace), None);

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_names_five_of_the_namespace_and_counts_the_others() {
+    fn event_names_five_users_and_counts_others() {
         let user = |namespace: &str, kind: &str, name: &str| KeyUser {
             namespace: namespace.into(),
             kind: kind.into(),

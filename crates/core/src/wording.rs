@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_list_says_how_many_more_there_are() {
+    fn long_list_counts_the_omitted_names() {
         assert_eq!(listed(["b", "a", "b"]), "a, b");
         let names: Vec<String> = (0..10).map(|n| format!("n{n}")).collect();
         let shown = listed(names.iter().map(String::as_str));
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_name_gets_the_likely_one_and_a_strange_one_none() {
+    fn only_similar_names_are_suggested() {
         let places = ["EU: Rotterdam", "JP: Tokyo"];
         assert_eq!(
             did_you_mean("EU: Roterdam", places),

@@ -194,7 +194,7 @@ mod tests {
     const CHUNK: [u8; 100] = [b' '; 100];
 
     #[test]
-    fn the_read_that_was_begun_first_makes_room_for_the_others() {
+    fn oldest_read_is_dropped_for_others() {
         let gate = Gate::new(1000);
         let slow: Vec<_> = (0..10).map(|_| gate.open(500)).collect();
         for body in &slow {
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_fits_alone_is_not_given_up_while_it_grows() {
+    fn fitting_read_survives_while_it_grows() {
         let gate = Gate::new(1200);
         for length in 1..=8 {
             let alone = gate.open(800);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_would_not_fit_even_alone_is_given_up_itself() {
+    fn body_over_the_limit_is_dropped_itself() {
         let gate = Gate::new(1000);
         let large = gate.open(2000);
         let pushed = (0..20).map(|_| large.push(&CHUNK)).find(Result::is_err);

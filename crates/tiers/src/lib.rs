@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn every_unit_is_in_every_run_or_in_one_slice() {
+    fn every_unit_runs_always_or_in_one_slice() {
         for seconds in lists() {
             let by_seconds = slices_by_seconds("list", &seconds);
             let name = |n: usize| seconds[n].map(|seconds| slice_of(&format!("{n} {seconds}")));

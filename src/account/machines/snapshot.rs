@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_follow_every_record_that_comes_changes_and_goes() {
+    fn sums_match_records_after_every_change() {
         let mut snapshot = Snapshot::new(CLUSTER.into(), endless());
         let words = ["created", "delivered", "failed", "released"];
         let tags: [&[&str]; 3] = [&[CLUSTER], &[CLUSTER, api::names::RETAINED_TAG], &[]];
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn released_machines_beyond_a_bound_stay_out_and_all_others_come_in() {
+    fn stored_released_servers_are_bounded() {
         let mut snapshot = Snapshot::new(CLUSTER.into(), endless());
         let numbered = |number: usize, status: &str| {
             let mut server = server(0, status, &[CLUSTER]);
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_changes_nothing_and_what_is_over_is_not_missed() {
+    fn record_beyond_the_budget_is_not_stored() {
         let mut snapshot = Snapshot::new(CLUSTER.into(), Room::of(20_000).part(None).nothing());
         let mut put = |number: u8, status: &str, name: &str| {
             let mut server = server(number, status, &[CLUSTER]);
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn another_status_takes_no_more_room() {
+    fn status_change_needs_no_more_memory() {
         let room = Room::of(100_000);
         let mut snapshot = Snapshot::new(CLUSTER.into(), room.part(None).nothing());
         let mut others: Vec<_> = (0..9)
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_of_one_mark_come_once_and_in_the_order_of_their_identity() {
+    fn servers_of_a_name_are_unique_and_sorted() {
         let tag = format!("fmo-order:{}", "0".repeat(52));
         let mut snapshot = Snapshot::new(CLUSTER.into(), endless());
         for number in [3, 1, 2, 1] {

@@ -51,7 +51,7 @@ async fn answers_again(rig: &Rig, account: &Account) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failing_call_of_an_object_brings_the_next_read_forward() {
+async fn failed_object_call_triggers_early_check() {
     let (rig, account) = resting().await;
     rig.provider.world().down = true;
     read(&account).await.unwrap_err();
@@ -73,7 +73,7 @@ async fn failing_call_of_an_object_brings_the_next_read_forward() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_fail_alone_are_checked_once_per_active_interval() {
+async fn isolated_failures_trigger_few_checks() {
     let (rig, account) = resting().await;
     let path = format!("/v3/flexMetal/servers/{}", uuid(1));
     rig.provider.world().broken = vec![path];
@@ -88,7 +88,7 @@ async fn calls_that_fail_alone_are_checked_once_per_active_interval() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_to_an_object_ends_the_pause_of_the_account() {
+async fn answered_object_call_ends_the_backoff() {
     let (rig, account) = resting().await;
     rig.provider.world().down = true;
     read(&account).await.unwrap_err();
@@ -105,7 +105,7 @@ async fn an_answer_to_an_object_ends_the_pause_of_the_account() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_pause_is_shown_at_once_with_its_end() {
+async fn long_retry_after_is_shown_with_its_end() {
     for reason in [Reason::RateLimited, Reason::ProviderUnreachable] {
         let (rig, account) = resting().await;
         rig.provider.world().pause = 240;
@@ -131,7 +131,7 @@ async fn a_long_pause_is_shown_at_once_with_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_api_that_hangs_is_shown_within_ten_seconds() {
+async fn hanging_api_is_reported_in_ten_seconds() {
     let (rig, account) = resting().await;
     rig.provider.world().silent = true;
     let (_, (took, reason, message)) = tokio::join!(read(&account), shown(&rig, &account));
@@ -144,7 +144,7 @@ async fn an_api_that_hangs_is_shown_within_ten_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_of_the_account_that_hangs_is_shown_too() {
+async fn hanging_account_poll_is_reported() {
     let (rig, account) = resting().await;
     rig.provider.world().silent = true;
     rig.until("a poll", || !rig.provider.world().calls.is_empty())
@@ -155,7 +155,7 @@ async fn a_read_of_the_account_that_hangs_is_shown_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_order_that_takes_long_says_nothing_of_the_account() {
+async fn slow_order_is_no_account_error() {
     let (rig, account) = resting().await;
     rig.provider.world().hanging = true;
     let granted = reserve(&account, &mark(2)).await.unwrap();

@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_key_stops_all_calls_but_a_probe_now_and_then() {
+async fn refused_key_stops_calls_except_probes() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = vec![machine(1, "provisioning")];
     rig.ready(&account).await;
@@ -69,7 +69,7 @@ async fn a_refused_key_stops_all_calls_but_a_probe_now_and_then() {
 
 /// At its slowest an account that does not answer is tried once a minute, and a refused key every five.
 #[tokio::test(start_paused = true)]
-async fn a_look_that_is_asked_for_is_one_try_at_the_pace_of_the_account() {
+async fn requested_retries_keep_the_poll_interval() {
     for is_refused in [false, true] {
         let (rig, account) = Rig::with_account().await;
         rig.provider.world().servers = vec![machine(1, "delivered")];
@@ -103,7 +103,7 @@ async fn a_look_that_is_asked_for_is_one_try_at_the_pace_of_the_account() {
 
 /// A list that an object waits for.
 #[tokio::test(start_paused = true)]
-async fn a_list_that_fails_is_looked_at_once_for_who_asks() {
+async fn requested_retry_polls_failing_list_once() {
     let (rig, account) = Rig::with_account().await;
     rig.ready(&account).await;
     rig.provider.world().broken = vec!["/v3/flexMetal/tags".into()];
@@ -124,7 +124,7 @@ async fn a_list_that_fails_is_looked_at_once_for_who_asks() {
 
 /// Of a permit that was taken before: the refusal of another call must not be taken for the answer to this one.
 #[tokio::test(start_paused = true)]
-async fn a_call_that_a_refused_key_holds_back_is_not_sent() {
+async fn call_with_a_refused_key_is_not_sent() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = vec![machine(1, "provisioning")];
     rig.ready(&account).await;
@@ -144,7 +144,7 @@ async fn a_call_that_a_refused_key_holds_back_is_not_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_forbidden_closes_the_account_for_nobody() {
+async fn forbidden_call_leaves_the_account_usable() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = vec![machine(1, "provisioning")];
     rig.ready(&account).await;
@@ -171,7 +171,7 @@ async fn a_call_that_is_forbidden_closes_the_account_for_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_may_not_list_servers_stays_refused_until_it_may() {
+async fn key_that_cannot_list_stays_refused() {
     let (rig, account) = Rig::with_account().await;
     rig.ready(&account).await;
     rig.provider.world().forbidden = Some("/v3/flexMetal/servers".into());
@@ -211,7 +211,7 @@ async fn a_new_key_is_tried_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_repaired_account_is_probed_at_once_when_the_object_changes() {
+async fn object_change_probes_account_at_once() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().refused_key = Some("key-one".into());
     sleep(Duration::from_secs(3000)).await;

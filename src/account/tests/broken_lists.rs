@@ -114,7 +114,7 @@ fn spoil(rig: &Rig, mut flaw: impl FnMut(usize) -> Option<Flaw> + Send + 'static
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_flaw_of_a_list_makes_an_orphan_of_what_is_claimed_or_of_what_a_list_with_a_gap_shows() {
+async fn broken_list_pages_make_no_false_orphans() {
     for flaw in Flaw::ALL {
         // On the second page of every list; an account that shows nothing shows nothing on the first.
         let page = if flaw == Flaw::Empty { 0 } else { 1 };
@@ -140,7 +140,7 @@ proptest! {
 
     /// Whatever goes wrong with whichever pages, and whatever is truly an orphan meanwhile.
     #[test]
-    fn whatever_lists_show_only_what_nobody_claims_is_an_orphan(
+    fn random_page_flaws_make_no_false_orphans(
         flaws in proptest::collection::vec((0_usize..3, 0..Flaw::ALL.len() * 2), 1..40),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -169,7 +169,7 @@ proptest! {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_that_comes_twice_is_named_and_polls_go_on() {
+async fn duplicate_record_does_not_stop_polls() {
     let (rig, account) = scanned().await;
     rig.provider.world().page = Some(Box::new(|all, start, most| {
         let all = all.iter().take(1).chain(all);

@@ -52,7 +52,7 @@ async fn another_object_of_the_name_starts_without_anything() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_pass_of_a_former_object_changes_nothing_of_its_successor() {
+async fn stale_account_uid_changes_nothing() {
     let (rig, former, _) = succeeded().await;
     rig.configure("default", SECOND, Some(rig.connection("key-two")), |_| {});
     let present = rig.resolve("default");
@@ -82,7 +82,7 @@ async fn a_late_pass_of_a_former_object_changes_nothing_of_its_successor() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waited_on_a_connection_that_ends_looks_again() {
+async fn ended_session_enqueues_waiting_objects() {
     let (rig, account) = Rig::with_account().await;
     rig.ready(&account).await;
     rig.provider.world().busy = true;
@@ -104,7 +104,7 @@ async fn whoever_waited_on_a_connection_that_ends_looks_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_order_that_was_permitted_on_a_former_connection_is_of_it_alone() {
+async fn order_permit_is_bound_to_its_connection() {
     let (rig, account) = Rig::with_account().await;
     rig.ready(&account).await;
     let former = reserve(&account, &mark(1)).await.unwrap();
@@ -121,7 +121,7 @@ async fn an_order_that_was_permitted_on_a_former_connection_is_of_it_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn why_nothing_may_be_ordered_is_in_the_view() {
+async fn view_explains_why_orders_are_blocked() {
     let (rig, account) = Rig::with_account().await;
     rig.ready(&account).await;
     assert_eq!(account.view().no_orders, None);
@@ -137,7 +137,7 @@ async fn why_nothing_may_be_ordered_is_in_the_view() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_account_object_has_a_session_of_its_own_whatever_its_key() {
+async fn accounts_with_one_key_share_no_session() {
     let (rig, one) = Rig::with_account().await;
     let shared = AccountKey::named(AccountKind::ClusterProviderAccount, None, "shared");
     let cluster = rig.install_at(&shared, |i| i.allowed = Some(Vec::new()));

@@ -86,7 +86,7 @@ async fn places_are_reserved_before_the_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_order_of_unknown_outcome_keeps_its_place_until_a_listing_settles_it() {
+async fn unknown_order_counts_until_it_is_settled() {
     let (rig, account) = limited(Some(1), None).await;
     let permit = reserve(&account, &mark(1)).await.unwrap();
     rig.provider.world().next_order = Some(Err(()));
@@ -109,7 +109,7 @@ async fn an_order_of_unknown_outcome_keeps_its_place_until_a_listing_settles_it(
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_order_that_is_broken_off_on_its_way_keeps_its_place() {
+async fn interrupted_order_still_counts() {
     let (_rig, account) = limited(Some(1), None).await;
     let permit = reserve(&account, &mark(1)).await.unwrap();
     {
@@ -154,7 +154,7 @@ async fn orders_of_the_last_hour_are_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_so_many_orders_are_on_their_way_at_once() {
+async fn orders_in_flight_are_limited() {
     let (rig, account) = limited(None, None).await;
     let mut permits = Vec::new();
     for n in 0..8 {
@@ -172,7 +172,7 @@ async fn only_so_many_orders_are_on_their_way_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_order_goes_out_while_the_account_could_vanish() {
+async fn no_order_without_the_account_finalizer() {
     let (rig, account) = limited(None, None).await;
     let hold = |held| {
         let uid = account_uid("default");
@@ -200,7 +200,7 @@ async fn no_order_goes_out_while_the_account_could_vanish() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_machine_that_the_key_shows_counts_and_no_limit_of_another_account_object() {
+async fn account_counts_all_servers_of_its_key() {
     let (rig, account) = limited(Some(3), None).await;
     rig.install("tenant", "key-one", |i| {
         i.limits = counted(Some(0), Some(0));
@@ -235,7 +235,7 @@ fn left_behind(n: usize, namespace: &str) -> serde_json::Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_limit_of_an_entry_counts_the_machines_of_its_namespaces() {
+async fn entry_limit_counts_its_own_servers() {
     let rig = Rig::new().await;
     let cluster = AccountKey::named(AccountKind::ClusterProviderAccount, None, "shared");
     let entry = |name: &str, names: &[&str], most| AllowedNamespaces {
@@ -297,7 +297,7 @@ async fn the_limit_of_an_entry_counts_the_machines_of_its_namespaces() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn orders_of_the_last_hour_are_counted_for_an_entry() {
+async fn entry_limit_counts_recent_orders() {
     let rig = Rig::new().await;
     let cluster = AccountKey::named(AccountKind::ClusterProviderAccount, None, "shared");
     let entry = |name: &str, names: &[&str]| AllowedNamespaces {
@@ -393,7 +393,7 @@ fn listed(rig: &Rig, namespaces: &[&str]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_namespace_that_is_gone_left_behind_counts_for_an_entry_that_may_have_spoken_of_it()
+async fn servers_of_deleted_namespaces_count()
 {
     let (rig, account) = by_labels(Vec::new()).await;
     listed(&rig, &["n"]);
@@ -425,7 +425,7 @@ async fn what_a_namespace_that_is_gone_left_behind_counts_for_an_entry_that_may_
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_entry_with_a_limit_waits_until_it_is_known_what_counts() {
+async fn entry_limit_waits_for_complete_lists() {
     let (rig, account) = by_labels(Vec::new()).await;
     rig.provider.world().servers.clear();
     let waits = |denied: Option<Denied>, words: &str| match denied {
@@ -444,7 +444,7 @@ async fn an_entry_with_a_limit_waits_until_it_is_known_what_counts() {
 }
 
 #[test]
-fn a_namespace_that_is_not_allowed_reads_where_to_add_it_and_no_other_name() {
+fn refusal_names_field_not_other_namespaces() {
     let entry = |name: &str, names: &[&str]| AllowedNamespaces {
         name: name.into(),
         namespaces: names.iter().map(|&n| n.into()).collect(),
@@ -491,7 +491,7 @@ async fn with_a_new_key(rig: &Rig, max_servers: Option<i32>, per_hour: Option<i3
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_key_forgets_no_order_that_is_on_its_way() {
+async fn new_key_keeps_orders_in_flight() {
     let (rig, account) = limited(Some(1), None).await;
     let permit = reserve(&account, &mark(1)).await.unwrap();
     let request = order(&order_tag(1));
@@ -519,7 +519,7 @@ async fn a_new_key_forgets_no_order_that_is_on_its_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_key_forgets_no_machine_that_no_listing_shows_yet() {
+async fn new_key_keeps_servers_not_listed_yet() {
     let (rig, account) = limited(Some(1), None).await;
     let permit = reserve(&account, &mark(1)).await.unwrap();
     let outcome = account
@@ -532,7 +532,7 @@ async fn a_new_key_forgets_no_machine_that_no_listing_shows_yet() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_key_forgets_no_order_of_unknown_outcome_and_none_of_the_hour() {
+async fn new_key_keeps_unknown_and_recent_orders() {
     let (rig, account) = limited(Some(1), None).await;
     let permit = reserve(&account, &mark(1)).await.unwrap();
     rig.provider.world().next_order = Some(Err(()));
@@ -556,7 +556,7 @@ async fn a_new_key_forgets_no_order_of_unknown_outcome_and_none_of_the_hour() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retained_machine_counts() {
+async fn retained_server_counts_against_the_limit() {
     let (rig, account) = limited(Some(1), None).await;
     let mut retained = machine(1, "delivered");
     retained["tags"]
@@ -571,7 +571,7 @@ async fn a_retained_machine_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provider_whose_clock_is_behind_does_not_void_the_limit_of_the_hour() {
+async fn late_provider_clock_keeps_hourly_limit() {
     // The fake makes its machines in 2020.
     let (rig, account) = limited(None, Some(1)).await;
     let permit = reserve(&account, &mark(1)).await.unwrap();
@@ -598,7 +598,7 @@ async fn a_provider_whose_clock_is_behind_does_not_void_the_limit_of_the_hour() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_of_this_hour_is_one_order_whatever_its_clock() {
+async fn new_server_counts_as_one_hourly_order() {
     let (rig, account) = limited(None, Some(2)).await;
     let tag = ordered(1, clock::now().wall);
     let permit = reserve(&account, &mark(1)).await.unwrap();

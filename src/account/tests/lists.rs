@@ -39,7 +39,7 @@ fn sorted(mut woken: Vec<Wake>) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_look_serves_all_that_wait_and_nobody_else() {
+async fn one_poll_serves_only_waiting_objects() {
     let (rig, account) = ready().await;
     rig.provider.world().servers = vec![machine(1, "released")];
     let now = clock::now().mono;
@@ -78,7 +78,7 @@ async fn one_look_serves_all_that_wait_and_nobody_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn looks_keep_their_distance() {
+async fn list_polls_keep_the_minimum_spacing() {
     let (rig, account) = ready().await;
     let spacing = account.view().times.active_poll_interval;
     account.want_list(List::Catalogue, clock::now().mono, &caller("a"));
@@ -92,7 +92,7 @@ async fn looks_keep_their_distance() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_fails_backs_off_and_says_so_to_those_who_wait() {
+async fn failing_list_backs_off_and_is_reported() {
     let (rig, account) = ready().await;
     rig.provider.world().broken = vec![PLANS.into()];
     account.want_list(List::Catalogue, clock::now().mono, &caller("a"));
@@ -126,7 +126,7 @@ async fn a_list_that_fails_backs_off_and_says_so_to_those_who_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_want_of_an_object_that_is_gone_goes() {
+async fn deleted_object_drops_its_list_request() {
     let (rig, account) = ready().await;
     let later = clock::now().mono + Duration::from_secs(60);
     account.want_list(List::Servers, later, &caller("a"));
@@ -161,7 +161,7 @@ async fn a_list_waits_for_the_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tags_and_stored_keys_are_looked_at_once_for_all_and_own_tags_are_left_out() {
+async fn tags_and_keys_are_listed_once_for_all() {
     let (rig, account) = ready().await;
     let tag = |name: &str| {
         let servers = json!({"count": 2});
@@ -193,7 +193,7 @@ async fn tags_and_stored_keys_are_looked_at_once_for_all_and_own_tags_are_left_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_small_account_works_while_others_hold_all_the_room() {
+async fn small_account_works_when_memory_is_full() {
     let (rig, account) = Rig::with_account().await;
     let others: Vec<_> = (0..9)
         .map(|number| {
@@ -221,7 +221,7 @@ async fn a_small_account_works_while_others_hold_all_the_room() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_at_rest_that_came_at_different_times_fall_into_step() {
+async fn idle_objects_share_list_polls() {
     let (rig, account) = ready().await;
     let idle = account.view().times.idle_poll_interval;
     for list in [List::Tags, List::SshKeys] {
@@ -246,7 +246,7 @@ async fn objects_at_rest_that_came_at_different_times_fall_into_step() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refresh_is_made_once_decides_nothing_and_its_failure_is_shown_to_nobody() {
+async fn catalogue_refresh_failure_is_not_shown() {
     let (rig, account) = ready().await;
     let newest = || {
         let report = rig.accounts.report(&key("default"), &[]).unwrap();
@@ -283,7 +283,7 @@ async fn a_refresh_is_made_once_decides_nothing_and_its_failure_is_shown_to_nobo
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_without_the_right_to_read_the_catalogue_is_good_for_all_else() {
+async fn key_without_catalogue_right_stays_usable() {
     let (rig, account) = ready().await;
     rig.provider.world().forbidden = Some(PLANS.into());
     account.refresh_catalogue(Duration::ZERO);

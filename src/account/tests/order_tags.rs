@@ -63,7 +63,7 @@ fn lists(rig: &Rig) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn order_tags_that_nobody_needs_leave_fifty_a_scan() {
+async fn scan_removes_at_most_fifty_order_tags() {
     let (rig, account) = Rig::with_account().await;
     let (young, borne) = (ordered(1, DAY - 3600), ordered(2, 2 * DAY));
     let (server, open) = (ordered(3, 3 * DAY), ordered(4, 3 * DAY));
@@ -135,7 +135,7 @@ async fn no_order_tag_leaves_that_another_cluster_needs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_removed_where_the_objects_are_not_known_or_nothing_may_change() {
+async fn no_order_tag_is_removed_when_unsafe() {
     let observed = Policies {
         management_policy: Some(ManagementPolicy::ObserveOnly),
         ..Policies::default()

@@ -35,7 +35,7 @@ async fn look(rig: &Rig) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn live_machines_that_nobody_claims_are_orphans() {
+async fn unclaimed_live_servers_are_orphans() {
     let (rig, account) = Rig::with_account().await;
     let mut retained = machine(3, "delivered");
     retained["tags"]
@@ -81,7 +81,7 @@ async fn live_machines_that_nobody_claims_are_orphans() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_orphan_is_found_within_one_scan_without_anybody_asking() {
+async fn periodic_scan_finds_an_orphan() {
     let rig = Rig::new().await;
     rig.install("default", "key-one", |_| {});
     rig.provider.world().servers = vec![machine(1, "delivered")];
@@ -91,7 +91,7 @@ async fn an_orphan_is_found_within_one_scan_without_anybody_asking() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listing_without_any_known_machine_judges_nothing() {
+async fn list_without_known_servers_is_ignored() {
     let (rig, account) = Rig::with_account().await;
     *rig.objects.marks.lock().unwrap() = Some([].into());
     rig.provider.world().servers = vec![machine(1, "delivered")];
@@ -114,7 +114,7 @@ fn known(number: usize) -> KnownServer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_of_an_object_that_has_another_one_on_another_account_is_an_orphan() {
+async fn disowned_server_is_an_orphan() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = vec![machine(1, "delivered"), machine(2, "delivered")];
     *rig.objects.marks.lock().unwrap() = Some([mark(1), mark(2)].into());
@@ -169,7 +169,7 @@ async fn known_servers_are_stable_and_prefer_the_living() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_known_machine_is_remembered_with_the_tag_that_it_bears_now() {
+async fn known_server_gets_its_current_order_tag() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = vec![machine(1, "delivered"), machine(2, "released")];
     rig.ready(&account).await;

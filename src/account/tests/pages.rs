@@ -33,7 +33,7 @@ async fn a_smaller_page_limit_is_found_out_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_whole_account_is_read_in_pages_that_fit() {
+async fn account_list_uses_pages_within_the_limit() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = (0..60).map(|n| machine(n, "delivered")).collect();
     rig.provider.world().most = Some(25);
@@ -50,7 +50,7 @@ async fn the_whole_account_is_read_in_pages_that_fit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_spellings_of_a_uuid_are_one_machine() {
+async fn uuid_case_does_not_duplicate_a_server() {
     let (rig, account) = Rig::with_account().await;
     let mut servers: Vec<_> = (0..60).map(|n| machine(n, "delivered")).collect();
     // The last of the first page, and so the first of the second.
@@ -63,7 +63,7 @@ async fn two_spellings_of_a_uuid_are_one_machine() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_grows_while_it_is_read_makes_no_page_small_for_good() {
+async fn growing_list_keeps_the_full_page_size() {
     let (rig, account) = Rig::with_account().await;
     {
         let mut world = rig.provider.world();
@@ -82,7 +82,7 @@ async fn a_list_that_grows_while_it_is_read_makes_no_page_small_for_good() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limit_that_was_raised_is_found_out_by_the_next_listing() {
+async fn next_list_detects_raised_page_limit() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = (0..120).map(|n| machine(n, "delivered")).collect();
     rig.provider.world().most = Some(25);

@@ -44,7 +44,7 @@ async fn the_first_use_makes_the_first_listing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hundred_and_twenty_ready_servers_are_polled_by_three_calls() {
+async fn poll_of_120_servers_needs_three_calls() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = (0..120).map(|n| machine(n, "delivered")).collect();
     rig.ready(&account).await;
@@ -87,7 +87,7 @@ async fn a_quiet_hour_stays_within_the_budget() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_machines_there_are_only_orphan_scans() {
+async fn empty_account_runs_only_orphan_scans() {
     let (rig, account) = Rig::with_account().await;
     rig.ready(&account).await;
     rig.provider.calls();
@@ -171,7 +171,7 @@ fn reads(calls: &[String], number: usize) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn three_pending_servers_are_read_every_quarter_of_the_interval() {
+async fn few_pending_servers_are_read_more_often() {
     let rig = pending(0..3, 0).await;
     sleep(Duration::from_secs(150)).await;
     let calls = rig.provider.calls();
@@ -183,7 +183,7 @@ async fn three_pending_servers_are_read_every_quarter_of_the_interval() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pending_servers_are_read_by_whatever_is_fewer_calls() {
+async fn pending_reads_use_the_fewest_calls() {
     // Two pages have all of thirty.
     let rig = pending(0..4, 0).await;
     sleep(Duration::from_secs(37)).await;
@@ -215,7 +215,7 @@ async fn server_pending_for_an_hour_is_read_rarely() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_poll_does_not_show_is_read_and_only_a_404_drops_it() {
+async fn unlisted_server_is_dropped_only_on_404() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = (0..20).map(|n| machine(n, "delivered")).collect();
     rig.ready(&account).await;
@@ -250,7 +250,7 @@ async fn a_falsely_empty_list_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wanted_proofs_are_made_together_and_not_before_their_time() {
+async fn requested_lists_are_merged_and_on_time() {
     let (rig, account) = Rig::with_account().await;
     rig.ready(&account).await;
     rig.provider.calls();
@@ -298,7 +298,7 @@ async fn a_read_that_was_overtaken_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_without_the_tag_of_the_cluster_is_read_to_its_end() {
+async fn untagged_server_is_polled_until_released() {
     let (rig, account) = Rig::with_account().await;
     let mut untagged = machine(1, "delivered");
     untagged["tags"] = serde_json::json!([order_tag(1)]);
@@ -324,7 +324,7 @@ async fn a_release_without_the_tag_of_the_cluster_is_read_to_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_the_api_does_not_know_leaves_the_snapshot() {
+async fn read_404_removes_server_from_snapshot() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = vec![machine(1, "delivered")];
     rig.ready(&account).await;
@@ -337,7 +337,7 @@ async fn a_machine_that_the_api_does_not_know_leaves_the_snapshot() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_outage_is_shown_when_it_lasts_and_forgotten_when_it_ends() {
+async fn lasting_outage_is_shown_until_it_ends() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = vec![machine(1, "provisioning")];
     rig.ready(&account).await;
@@ -401,7 +401,7 @@ async fn the_catalogue_is_read_when_it_is_wanted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_that_names_a_pause_is_given_it() {
+async fn retry_after_of_server_error_is_honoured() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = vec![machine(1, "provisioning")];
     rig.ready(&account).await;
@@ -418,7 +418,7 @@ async fn a_failure_that_names_a_pause_is_given_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_fewer_calls_are_asked_for_nothing_goes_out_for_so_long() {
+async fn rate_limited_answer_pauses_all_calls() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = vec![machine(1, "provisioning")];
     rig.ready(&account).await;

@@ -63,7 +63,7 @@ async fn search(account: Account, number: usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hundred_searches_share_their_listings_and_starve_nobody() {
+async fn searches_share_lists_and_starve_nobody() {
     let (rig, account) = Rig::with_account().await;
     let status = |n| if n % 2 == 0 { "delivered" } else { "released" };
     rig.provider.world().servers = (0..RECORDS).map(|n| machine(n, status(n))).collect();
@@ -115,7 +115,7 @@ async fn a_hundred_searches_share_their_listings_and_starve_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_listed_for_an_object_that_is_gone() {
+async fn deleted_object_requests_no_list() {
     let (rig, account) = Rig::with_account().await;
     rig.ready(&account).await;
     rig.provider.calls();

@@ -36,7 +36,7 @@ impl<'a> MakeWriter<'a> for Lines {
 }
 
 #[test]
-fn no_log_line_at_any_level_holds_the_key() {
+fn no_log_line_contains_the_key() {
     // Tests beside this one have subscribers of their own, and what is logged where is cached for the
     // whole process: a run whose lines went elsewhere proves nothing and is made again.
     let texts = (0..10)

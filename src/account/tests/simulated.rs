@@ -114,7 +114,7 @@ async fn requests(simulator: &Simulator) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_poll_of_a_hundred_and_twenty_ready_servers_is_three_list_calls() {
+async fn simulated_poll_of_120_takes_three_calls() {
     let simulator = simulator().await;
     for n in 0..120 {
         let machine = json!({
@@ -157,7 +157,7 @@ async fn a_poll_of_a_hundred_and_twenty_ready_servers_is_three_list_calls() {
 }
 
 #[tokio::test]
-async fn a_rejected_key_stops_the_account_until_there_is_another() {
+async fn rejected_key_stops_calls_until_replaced() {
     let simulator = simulator().await;
     let accounts = Accounts::new(CLUSTER, Rate::default());
     let account = install(&accounts, &simulator, "bad-key");

@@ -52,7 +52,7 @@ fn word(account: &Account) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wrong_key_beside_the_one_in_use_closes_nothing_and_keeps_nothing() {
+async fn wrong_candidate_key_changes_nothing() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = vec![machine(1, "delivered")];
     rig.ready(&account).await;
@@ -72,7 +72,7 @@ async fn a_wrong_key_beside_the_one_in_use_closes_nothing_and_keeps_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_shows_the_account_by_a_machine_with_its_mark_and_by_nothing_else() {
+async fn candidate_key_must_show_expected_server() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = vec![machine(1, "delivered"), machine(2, "released")];
     rig.ready(&account).await;
@@ -147,7 +147,7 @@ async fn two_keys_make_no_more_calls_than_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_known_goes_on_with_the_key_that_showed_it() {
+async fn switching_keys_keeps_known_servers() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = vec![machine(1, "delivered"), machine(2, "delivered")];
     rig.ready(&account).await;
@@ -181,7 +181,7 @@ async fn what_is_known_goes_on_with_the_key_that_showed_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_permit_ends_over_the_key_that_it_was_given_for() {
+async fn permit_uses_the_key_it_was_granted_for() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = vec![machine(1, "delivered")];
     rig.ready(&account).await;
@@ -212,7 +212,7 @@ async fn a_permit_ends_over_the_key_that_it_was_given_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_former_key_still_tells_that_two_account_objects_are_one() {
+async fn previous_key_still_identifies_account() {
     let (rig, account) = Rig::with_account().await;
     rig.install("two", "key-one", |_| {});
     rig.ready(&account).await;

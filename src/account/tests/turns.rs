@@ -45,7 +45,7 @@ async fn rested() -> (Rig, Account) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_permit_makes_so_many_calls_and_no_more() {
+async fn permit_allows_only_its_number_of_calls() {
     let (rig, account) = rested().await;
     rig.provider.calls();
     let id = ServerId::parse(&uuid(1)).unwrap();
@@ -67,7 +67,7 @@ fn two_way(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_permit_that_is_dropped_unused_gives_its_calls_and_its_place_back() {
+async fn dropped_permit_returns_its_unused_calls() {
     let (_rig, account) = rested().await;
     assert_eq!(tokens_left(&account), 40);
     let held = permit(&account, Lane::Release, 15).await.unwrap();
@@ -82,7 +82,7 @@ async fn a_permit_that_is_dropped_unused_gives_its_calls_and_its_place_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_reservation_is_made_when_the_permit_is_picked_up() {
+async fn claimed_permit_makes_the_reservation() {
     let rig = Rig::new().await;
     rig.install("default", "key-one", |settings| {
         settings.limits = Limits {
@@ -133,7 +133,7 @@ async fn an_object_that_is_gone_holds_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_key_is_the_answer_of_those_who_wait() {
+async fn refused_key_enqueues_waiting_objects() {
     let (rig, account) = rested().await;
     let mut held = permit(&account, Lane::Poll, 2).await.unwrap();
     let mut first = permit(&account, Lane::Poll, 1).await.unwrap();
@@ -201,7 +201,7 @@ async fn a_throttled_account_holds_up_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_hang_hold_up_their_own_account_alone() {
+async fn hanging_calls_delay_only_their_account() {
     let (rig, slow) = rested().await;
     let (_other, account) = neighbour(&rig).await;
     rig.provider.world().hanging = true;
@@ -239,7 +239,7 @@ async fn calls_that_hang_hold_up_their_own_account_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_asked_of_an_account_without_a_connection() {
+async fn no_permits_without_a_connection() {
     let rig = Rig::new().await;
     rig.configure("default", "account-default", None, |_| {});
     let account = rig.resolve("default");

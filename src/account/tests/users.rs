@@ -62,7 +62,7 @@ fn users_are_the_sum_over_all_kinds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wake_reaches_every_kind() {
+async fn enqueue_notifies_every_kind() {
     let rig = Rig::new().await;
     let (one, two) = (kind(&rig.accounts, Some(0)), kind(&rig.accounts, Some(0)));
     rig.install("default", "key-one", |_| {});

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_go_in_their_order() {
+    fn priorities_are_served_in_order() {
         let mut queue = Queue::new();
         for lane in Lane::ALL.into_iter().rev() {
             queue.join(lane, group("n"), ());
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn every_lane_has_a_floor() {
+    fn every_priority_has_a_minimum_share() {
         let mut queue = Queue::new();
         for _ in 0..1000 {
             for lane in Lane::ALL {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn namespaces_take_turns_and_the_first_of_each_goes_first() {
+    fn namespaces_alternate_in_arrival_order() {
         let mut queue = Queue::new();
         for n in 0..1000 {
             queue.join(Lane::Poll, group("many"), ("many", n));

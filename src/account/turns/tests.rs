@@ -113,7 +113,7 @@ async fn a_burst_then_the_rate() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_higher_lane_that_waits_goes_first() {
+async fn higher_priority_is_served_first() {
     let rig = Rig::slow();
     rig.turns.wait(Lane::Poll).await;
     let order = Arc::new(Mutex::new(Vec::new()));
@@ -149,7 +149,7 @@ async fn a_place_that_is_given_up_blocks_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_was_granted_to_nobody_goes_back() {
+async fn unclaimed_call_grant_is_returned() {
     let rig = Rig::slow();
     {
         let mut first = std::pin::pin!(rig.turns.wait(Lane::Release));
@@ -161,7 +161,7 @@ async fn a_call_that_was_granted_to_nobody_goes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refusals_halve_the_rate_once_a_second_and_it_recovers() {
+async fn rate_halves_on_refusal_and_recovers() {
     let rig = Rig::new(Rate::default());
     for _ in 0..30 {
         rig.turns.slow_down(None);
@@ -177,7 +177,7 @@ async fn refusals_halve_the_rate_once_a_second_and_it_recovers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_is_kept_but_not_beyond_five_minutes() {
+async fn retry_after_is_capped_at_five_minutes() {
     let rig = Rig::new(Rate::default());
     rig.turns.slow_down(Some(Duration::from_secs(7)));
     let start = Instant::now();
@@ -191,7 +191,7 @@ async fn a_pause_is_kept_but_not_beyond_five_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_blocks_no_caller_and_after_it_permits_come() {
+async fn pause_queues_callers_and_grants_later() {
     let rig = Rig::new(Rate::default());
     assert!(rig.turns.ask(Lane::Poll, 1, &object("granted")));
     // Granted and not picked up when the pause starts: it waits like the others.
@@ -211,7 +211,7 @@ async fn a_pause_blocks_no_caller_and_after_it_permits_come() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lanes_go_in_order_and_none_waits_for_ever() {
+async fn priorities_are_ordered_and_none_starves() {
     let rig = Rig::slow();
     rig.turns.wait(Lane::Poll).await;
     for n in 0..70 {
@@ -243,7 +243,7 @@ async fn lanes_go_in_order_and_none_waits_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_of_one_namespace_do_not_hold_up_another() {
+async fn busy_namespace_does_not_delay_another() {
     let rig = Rig::slow();
     rig.turns.wait(Lane::Poll).await;
     for n in 0..1000 {
@@ -276,7 +276,7 @@ async fn a_grant_that_lapses_goes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_are_not_made_go_back_but_not_above_the_burst() {
+async fn returned_calls_do_not_exceed_the_burst() {
     let rig = Rig::new(Rate::default());
     assert!(rig.turns.ask(Lane::Release, 5, &object("a")));
     assert!((rig.tokens() - 35.0).abs() < 0.01);
@@ -342,7 +342,7 @@ async fn another_question_gives_the_grant_back_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_in_flight_are_bounded_and_orders_leave_room_for_releases() {
+async fn orders_leave_capacity_for_releases() {
     let rig = Rig::new(Rate {
         per_second: 1000.0,
         burst: 1000.0,
@@ -373,7 +373,7 @@ async fn calls_in_flight_are_bounded_and_orders_leave_room_for_releases() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_calls_than_the_bucket_holds_are_granted_when_it_is_full() {
+async fn large_request_needs_only_a_full_bucket() {
     let rig = Rig::slow();
     assert!(rig.turns.ask(Lane::Resolve, 3, &object("a")));
     assert!(!rig.turns.ask(Lane::Resolve, 1, &object("b")));
@@ -384,7 +384,7 @@ async fn more_calls_than_the_bucket_holds_are_granted_when_it_is_full() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grant_that_nobody_took_back_may_be_picked_up_late() {
+async fn overdue_grant_can_still_be_claimed() {
     let rig = Rig::slow();
     assert!(rig.turns.ask(Lane::Release, 1, &object("first")));
     assert!(!rig.turns.ask(Lane::Release, 1, &object("late")));

@@ -165,7 +165,7 @@ mod tests {
     use api::names::API_KEY_SECRET;
 
     #[tokio::test]
-    async fn a_secret_of_another_type_gets_no_finalizer_and_loses_it() {
+    async fn secret_of_other_type_keeps_no_finalizer() {
         let secret = |finalizers: &[&str]| {
             let metadata = json!({"name": "s", "namespace": "n", "finalizers": finalizers});
             Answer::Says(200, json!({ "metadata": metadata, "type": "Opaque" }))
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_secret_in_the_place_of_another_keeps_its_finalizer() {
+    async fn replacement_key_secret_keeps_its_finalizer() {
         let metadata = json!({"name": "s", "namespace": "n", "finalizers": [ACCOUNT_FINALIZER]});
         let secret = json!({ "metadata": metadata, "type": API_KEY_SECRET });
         let floor = Floor::start([Answer::Says(200, secret)]).await;
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_that_nobody_can_have_asks_for_nothing() {
+    async fn invalid_secret_name_sends_no_request() {
         let floor = Floor::start([]).await;
         // What stands in the annotation `held-secret` may have been written by anybody.
         for forged in ["../../pods/x", "a/b", "..", "", "x?limit=1", "%2e%2e", "A"] {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_finalizer_that_meets_no_secret_is_not_taken_for_written() {
+    async fn finalizer_write_to_missing_secret_fails() {
         let secret = |finalizers: &[&str]| {
             let metadata = json!({"name": "s", "namespace": "n", "finalizers": finalizers});
             Answer::Says(200, json!({ "metadata": metadata, "type": API_KEY_SECRET }))

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_certificates_are_taken_out_of_a_pem_text() {
+    fn only_certificates_are_kept_from_pem_text() {
         let certificate = |body: &str| {
             format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n")
         };
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_trusted_before_is_trusted_while_the_object_is_gone() {
+    fn previous_bundle_is_trusted_while_object_is_missing() {
         let former = || Some(b"former".to_vec());
         let known = Bundle {
             fact: BundleFact::Known,

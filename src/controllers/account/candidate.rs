@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_key_has_shown_counts_for_its_lineage_until_it_is_on_record_or_left() {
+    fn key_verification_lasts_until_recorded_or_replaced() {
         let mut trials = Trials::default();
         let b = endpoint("b");
         trials.record_verified(b.clone(), Some("L1".into()));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_that_is_asked_for_waits_for_no_pause_and_knows_what_came_of_the_last() {
+    fn requested_trial_skips_backoff_and_keeps_last_result() {
         let now = Duration::from_secs(7);
         let mut trials = Trials {
             of: Some(Subject {

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_goes_where_its_secret_says_and_nowhere_else() {
+    fn key_is_sent_only_where_its_secret_says() {
         let there = Destination::To(url(ONE));
         assert_eq!(of(None, &to(ONE), &[]), there);
         assert_eq!(of(Some(ONE), &to(ONE), &[]), there);
@@ -213,14 +213,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_listed_may_be_plain_and_private_and_stand_in_the_spec_alone() {
+    fn allowed_private_url_works_from_secret_or_spec() {
         let there = Destination::To(url(LOCAL));
         assert_eq!(of(None, &to(LOCAL), &[ONE, LOCAL]), there);
         assert_eq!(of(Some(LOCAL), &Declared::Nothing, &[LOCAL]), there);
     }
 
     #[test]
-    fn a_connection_outlives_its_secret_only_where_the_spec_still_leads() {
+    fn lost_secret_keeps_connection_if_spec_agrees() {
         let unknown = |spec| of(spec, &Declared::Unknown, &[]);
         assert!(unknown(None).permits(ONE));
         assert!(unknown(Some(ONE)).permits(ONE));

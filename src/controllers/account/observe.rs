@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_changed_bundle_reaches_the_key_in_use_next_to_another_key() {
+    async fn changed_bundle_applies_to_current_key_during_trial() {
         let (mut case, one, other) = (Case::start().await, root(), root());
         assert!(case.connect(bundle(BundleFact::Known, &one), "key-number-one"));
         let (hash, _) = case.in_use();
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_unusable_bundle_leaves_the_former_one_in_use() {
+    async fn unusable_bundle_keeps_previous_one_in_use() {
         let (mut case, one) = (Case::start().await, root());
         assert!(case.connect(bundle(BundleFact::Known, &one), "key-number-one"));
         let unusable = Bundle::none(BundleFact::Unusable("no certificate".into()));
@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_process_that_starts_without_the_bundle_uses_the_one_on_record() {
+    async fn restart_without_bundle_uses_recorded_one() {
         let (mut case, one) = (Case::start().await, root());
         assert!(case.connect(bundle(BundleFact::NoObject, &one), "key-number-one"));
         assert_eq!(case.in_use().1, one.into_bytes());

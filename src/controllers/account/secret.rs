@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_taken_out_and_only_its_hash_is_a_fact() {
+    fn facts_contain_only_hash_of_key() {
         let reading = found(&secret(API_KEY_ENTRY, b"canary-key\n"));
         assert!(reading.key.is_some());
         assert_eq!(reading.declared, Declared::Nothing);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_entry_and_a_broken_key_are_told_apart() {
+    fn missing_and_invalid_api_key_are_distinguished() {
         let absent = found(&secret("other", b"k"));
         let broken = found(&secret(API_KEY_ENTRY, b"canary\nkey"));
         assert_eq!(fault(&absent), KeyFault::Absent);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_entry_that_is_no_base_url_nothing_is_kept() {
+    fn invalid_base_url_content_is_not_stored() {
         let long = format!("https://h/{}", "x".repeat(1 << 20));
         for (value, why) in [
             (vec![0xff; 1 << 20], BaseUrlError::TooLong),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_secret_of_another_type_nothing_is_taken() {
+    fn secret_of_other_type_yields_nothing() {
         for of_type in [None, Some("Opaque"), Some("kubernetes.io/basic-auth")] {
             for (entry, value) in [(API_KEY_ENTRY, "canary"), (BASE_URL_ENTRY, "https://h")] {
                 let mut secret = secret(entry, value.as_bytes());

@@ -55,7 +55,7 @@ fn list<K: AccountObject>(objects: &AccountObjects<K>, all: Vec<Guarded<K>>) {
 
 /// A process that has just started: no account object had a pass.
 #[tokio::test]
-async fn after_a_restart_no_finalizer_moves_before_all_account_objects_were_seen() {
+async fn no_finalizer_moves_before_all_accounts_are_listed() {
     let floor = Floor::start([]).await;
     let controller = Controller::new(&floor.ctx);
     let accounts = &floor.ctx.accounts;

@@ -157,7 +157,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_server_waits_for_what_is_under_way_and_in_its_time_whatever_the_clock() {
+    fn server_waits_for_running_command_within_its_timeout() {
         let command = |outcome: &str| -> ServerCommand {
             let record = json!({
                 "uid": "u", "action": "Reboot", "server": "m", "attempt": "a",

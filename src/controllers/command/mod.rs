@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_end_of_a_command_enqueues_its_controller_owner() {
+    async fn ended_command_enqueues_its_controller_owner() {
         let owner = |kind: &str, uid: &str, controller: bool| {
             json!({
                 "apiVersion": "flexmetal.dev/v1alpha1", "kind": kind, "name": "web", "uid": uid,
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_or_is_under_way_stands_in_the_row_of_its_target_and_nobody_else() {
+    fn only_waiting_or_running_commands_enter_target_queue() {
         let sent = |outcome: &str, uid: &str| {
             json!([{
                 "uid": uid, "action": "Reboot", "server": "m", "attempt": "a", "listed": {},

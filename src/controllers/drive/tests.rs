@@ -112,7 +112,7 @@ async fn a_pass_that_panics_is_noticed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_pass_starts_before_it_is_ready_and_none_after_shutdown() {
+async fn no_reconcile_before_ready_or_after_shutdown() {
     let ctx = context(["one"].into_iter().map(str::to_owned));
     let ready = Arc::new(Notify::new());
     let is_done = Arc::new(AtomicBool::new(false));
@@ -146,7 +146,7 @@ async fn no_pass_starts_before_it_is_ready_and_none_after_shutdown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rows_that_wait_for_the_provider_take_no_place_of_others() {
+async fn reconciles_waiting_for_provider_free_their_slots() {
     let many = MOST_ROWS + 50;
     let ctx = context((0..many).map(|n| format!("{n:04}")));
     let passes = Passes::default();
@@ -171,7 +171,7 @@ async fn rows_that_wait_for_the_provider_take_no_place_of_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_row_goes_on_while_it_brings_something_to_light_but_not_for_ever() {
+async fn immediate_requeue_is_limited_then_backs_off() {
     let ctx = context(["restless"].into_iter().map(str::to_owned));
     let passes = Passes::default();
     let noted = passes.clone();
@@ -202,7 +202,7 @@ async fn a_row_goes_on_while_it_brings_something_to_light_but_not_for_ever() {
 
 /// Nothing of ours is on it, so no write of ours would meet what a restored API server has.
 #[tokio::test]
-async fn an_object_that_others_hold_is_read_and_may_live_again() {
+async fn object_with_only_other_finalizers_is_read() {
     let form = |version: &str, finalizers: serde_json::Value, deleted: Option<&str>| {
         json!({
             "apiVersion": "flexmetal.dev/v1alpha1",

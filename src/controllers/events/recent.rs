@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeat_is_counted_with_its_text_and_for_its_object_alone() {
+    fn event_repeats_count_per_object_and_text() {
         let mut recent = Recent::default();
         assert_eq!(recent.repeated(&news("1"), &object("a"), secs(0)), None);
         recent.posted(&news("1"), &object("a"), "a.1", secs(0));

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_error_of_this_installation_is_shown_and_it_is_short() {
+    fn last_error_of_this_installation_is_shortened() {
         let long = "x".repeat(500);
         let before = HostLog {
             entries: 2,
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_log_is_found_however_long_it_is() {
+    fn log_end_is_found_at_any_length() {
         for length in [0_u32, 1, 49, 50, 980, 981, 1200, 12_345] {
             for seen in [0, length / 2, length, length.saturating_sub(7), length + 60] {
                 let mut search = EndSearch::new(seen);

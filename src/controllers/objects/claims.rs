@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn those_behind_one_that_goes_or_comes_before_them_are_woken_and_nobody_else() {
+    async fn changed_claim_enqueues_only_later_claimants() {
         let objects = objects();
         show(&objects, "b", 2, 1, "web");
         show(&objects, "c", 3, 2, "web");
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_goes_wakes_a_bounded_number() {
+    async fn removed_claim_enqueues_bounded_number_of_claimants() {
         let objects = objects();
         show(&objects, "first", 0, 1, "web");
         for n in 0..200_u64 {

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn one_with_too_many_finalizers_is_not_kept_whole() {
+    fn object_with_too_many_finalizers_becomes_undecodable() {
         for (count, is_kept) in [(300, true), (3000, false)] {
             let finalizers: Vec<String> = (0..count).map(|n| format!("example.com/{n}")).collect();
             let object: BareMetalServer = serde_json::from_value(json!({
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_owners_a_controller_of_ours_is_kept() {
+    fn only_our_controller_owner_reference_is_kept() {
         let owner = |name: &str, version: &str, controller: Option<bool>| {
             json!({
                 "apiVersion": version, "kind": "BareMetalServer", "name": name, "uid": "1",

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_first_has_its_turn_and_whoever_comes_to_be_the_first_is_woken() {
+    async fn first_in_queue_may_start_and_is_enqueued() {
         let objects = objects();
         let show = |object| objects.take_in(0, Event::Apply(guarded(object)));
         // Of two of one second the one with the greater UID was there first, and has begun.
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn of_ten_thousand_in_a_row_one_that_ends_wakes_one() {
+    async fn ended_object_enqueues_one_of_ten_thousand() {
         let objects = objects();
         for n in 0..10_000_u64 {
             let uid = format!("n-{n:05}");

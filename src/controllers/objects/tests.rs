@@ -115,7 +115,7 @@ async fn an_object_that_does_not_decode_stays_visible() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn passes_start_first_come_first_served_and_never_two_of_one_object() {
+async fn reconciles_start_in_order_one_per_object() {
     let objects = objects();
     list(&objects, vec![object("a", "1", 1), object("b", "2", 1)]);
     assert_eq!(started(&objects), ["1", "2"]);
@@ -138,7 +138,7 @@ async fn passes_start_first_come_first_served_and_never_two_of_one_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_wake_shortens_the_pause_of_an_object_that_does_not_come_to_rest() {
+async fn enqueue_does_not_shorten_failure_backoff() {
     let objects = objects();
     list(&objects, vec![object("a", "1", 1)]);
     for pause in [1, 2, 4] {
@@ -157,7 +157,7 @@ async fn no_wake_shortens_the_pause_of_an_object_that_does_not_come_to_rest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_goes_during_its_pass_gets_its_last_one_after_it() {
+async fn object_deleted_mid_reconcile_gets_final_reconcile() {
     let objects = objects();
     list(&objects, vec![object("a", "1", 1)]);
     assert_eq!(started(&objects), ["1"]);
@@ -178,7 +178,7 @@ async fn an_object_that_goes_during_its_pass_gets_its_last_one_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn never_goes_back_behind_what_was_read_or_written() {
+async fn older_watch_event_never_replaces_newer_object() {
     let objects = objects();
     let version = |objects: &Objects| objects.newest("1").unwrap().meta().resource_version.clone();
     list(&objects, vec![object("a", "1", 5)]);
@@ -207,7 +207,7 @@ async fn never_goes_back_behind_what_was_read_or_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_that_began_later_shows_what_a_restore_put_back() {
+async fn later_read_shows_restored_object_version() {
     let objects = objects();
     let version = |objects: &Objects| objects.newest("1").unwrap().meta().resource_version.clone();
     list(&objects, vec![object("a", "1", 5)]);
@@ -223,7 +223,7 @@ async fn a_read_that_began_later_shows_what_a_restore_put_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_write_triggers_nothing_and_an_annotation_does() {
+async fn annotation_triggers_reconcile_but_status_write_does_not() {
     let objects = objects();
     list(&objects, vec![object("a", "1", 1)]);
     assert_eq!(started(&objects), ["1"]);
@@ -236,7 +236,7 @@ async fn a_status_write_triggers_nothing_and_an_annotation_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wakes_that_come_together_make_one_pass() {
+async fn enqueues_close_together_make_one_reconcile() {
     let traits = Traits {
         together: Duration::from_millis(100),
         ..Traits::default()
@@ -257,7 +257,7 @@ async fn wakes_that_come_together_make_one_pass() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_is_announced_once_before_its_first_pass() {
+async fn object_is_announced_once_before_first_reconcile() {
     let seen = Arc::new(AtomicUsize::new(0));
     let count = seen.clone();
     let traits = Traits {
@@ -274,7 +274,7 @@ async fn an_object_is_announced_once_before_its_first_pass() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_does_not_decode_may_use_any_account_that_it_could_name() {
+async fn undecodable_object_counts_for_every_possible_account() {
     let traits = Traits {
         account_of: Some(|server: &BareMetalServer| {
             let reference = PinnedAccount::of(server.spec.account_ref.as_ref());
@@ -338,7 +338,7 @@ async fn one_that_does_not_decode_may_use_any_account_that_it_could_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_watches_both_must_have_listed_and_neither_removes_what_the_other_shows() {
+async fn both_watches_must_list_and_remove_only_theirs() {
     let objects: Objects = super::Objects::new(Traits::default(), 2);
     let list = |watch: usize, shown: Vec<Guarded<ProviderAccount>>| {
         objects.take_in(watch, Event::Init);
@@ -371,7 +371,7 @@ async fn of_two_watches_both_must_have_listed_and_neither_removes_what_the_other
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_last_pass_that_failed_is_repeated_after_its_pause() {
+async fn failed_final_reconcile_is_retried_after_backoff() {
     let objects = objects();
     list(&objects, vec![object("a", "1", 1)]);
     assert_eq!(started(&objects), ["1"]);
@@ -416,7 +416,7 @@ async fn an_object_that_was_granted_something_goes_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_each_object_it_is_known_since_when_and_from_which_listing_it_was_absent() {
+async fn first_observation_records_time_and_last_absence() {
     let objects = objects();
     // A paused runtime may have started a little before the process read its clock first.
     pass_time(1).await;

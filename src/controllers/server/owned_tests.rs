@@ -107,7 +107,7 @@ fn is_deleted(observation: &Observation) -> bool {
 }
 
 #[tokio::test]
-async fn a_deleted_output_that_others_hold_is_not_written_and_no_failure() {
+async fn deleted_output_with_other_finalizers_is_not_recreated() {
     let (observation, asked) = written([config_map(&["x/y"])]).await;
     assert!(is_deleted(&observation), "{observation:?}");
     assert_eq!(asked, [READ]);
@@ -129,7 +129,7 @@ async fn a_deleted_output_that_others_hold_is_not_written_and_no_failure() {
 }
 
 #[tokio::test]
-async fn a_deleted_output_that_nobody_holds_is_created_again() {
+async fn deleted_output_without_other_finalizers_is_recreated() {
     let mut answers = vec![config_map(&[OUTPUT_FINALIZER])];
     answers.extend(reread());
     answers.push(config_map(&[]));
@@ -192,7 +192,7 @@ async fn found(answers: impl IntoIterator<Item = Answer>) -> (PasswordEnd, Strin
 }
 
 #[tokio::test]
-async fn a_name_that_cannot_be_judged_is_not_called_taken() {
+async fn unverifiable_secret_name_is_not_reported_taken() {
     let trouble = |end: &PasswordEnd| match end {
         PasswordEnd::Failed(PasswordFailure::Trouble(why)) => why.clone(),
         other => panic!("{other:?}"),

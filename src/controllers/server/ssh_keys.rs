@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_named_is_sent_by_its_identifier_and_known_by_what_it_is() {
+    fn referenced_key_sends_uuid_and_compares_fingerprint() {
         let read = |found| stored("ops", found, &web()).map_err(|error| error.cause(1));
         let first = read(stored_in("default", "u1", "SHA256:a")).unwrap();
         assert_eq!(first.sent, "u1");
@@ -338,7 +338,7 @@ mod tests {
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBv2kqKzv4gbAvzfF3XuNCOxIvHHFfHOhYGLbn9Dkg1Z";
 
     #[test]
-    fn a_key_that_cannot_work_is_an_invalid_spec_with_its_path() {
+    fn invalid_ssh_key_reports_its_spec_path() {
         let cases = [
             (
                 "-----BEGIN OPENSSH PRIVATE KEY----- hush".into(),
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_refers_to_the_keys_that_it_names() {
+    fn server_refers_to_its_named_keys() {
         let words = refers(&web());
         let words: Vec<&str> = words.iter().map(|word| &**word).collect();
         let uuid = "uuid:0b2c4f5e-1111-4222-8333-444455556666";
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_has_to_stand_until_it_is_sent() {
+    fn key_must_be_unchanged_when_sent() {
         let stands = |found, uid| shows(&found, "l1", "u1", uid);
         let shown = stored_in("default", "u1", "SHA256:a");
         assert!(stands(shown.clone(), "uid-1"));

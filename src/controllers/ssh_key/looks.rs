@@ -39,7 +39,7 @@ mod tests {
     use hosting_types::SshKeyId;
 
     #[test]
-    fn a_list_is_read_once_and_forgotten_when_nobody_has_it_any_more() {
+    fn key_list_is_parsed_once_while_in_use() {
         let record = |name: &str| Record {
             id: SshKeyId::parse("0b2c4f5e-1111-4222-8333-444455556666").unwrap(),
             name: name.into(),

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_ready_as_of_its_newest_generation_is_there_for_others() {
+    fn only_ready_current_generation_key_is_usable() {
         let shown = |object: &Value| found(&decoded(object));
         assert!(matches!(shown(&object("1", "True", 3)), Found::Ready(key) if key.uuid == "u1"));
         assert!(matches!(shown(&object("1", "True", 2)), Found::NotReady(_)));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_read_live_is_what_the_api_server_has_and_not_what_the_watch_showed() {
+    async fn live_read_ignores_what_the_watch_showed() {
         let floor = Floor::start([
             Answer::Says(200, object("1", "True", 2)),
             Answer::Says(200, object("1", "True", 3)),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_follows_another_under_its_name_is_found() {
+    fn recreated_object_is_found_under_its_name() {
         let objects = Arc::new(KeyObjects::new(traits(), 1));
         let known = Known(objects.clone());
         assert_eq!(known.find("shop", "ops"), Found::NotKnown);

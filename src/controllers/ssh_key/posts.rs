@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_is_stored_by_one_object_at_a_time_and_again_only_on_a_later_look() {
+    async fn key_is_stored_once_until_a_later_list() {
         let (key, posts) = (key(), Posts::default());
         let looked = clock::now().mono;
         tokio::time::advance(Duration::from_secs(1)).await;
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_deletion_is_known_from_before_its_call_until_long_after() {
+    async fn key_deletion_is_known_before_and_after_call() {
         let posts = Posts::default();
         let mut leaves = posts.leave(HERE, "U1").unwrap();
         assert!(posts.leave(HERE, "u1").is_none());

@@ -182,7 +182,7 @@ fn bookmark(version: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_watch_lists_in_pages_and_goes_on_where_the_last_one_ended() {
+async fn watch_lists_in_pages_and_resumes_at_version() {
     let first = vec![
         event("ADDED", "c", "7"),
         event("DELETED", "a", "8"),
@@ -202,7 +202,7 @@ async fn a_watch_lists_in_pages_and_goes_on_where_the_last_one_ended() {
 }
 
 #[tokio::test]
-async fn a_listing_or_the_start_of_a_watch_that_is_swallowed_is_asked_for_again() {
+async fn unanswered_list_or_watch_request_is_repeated() {
     let answers = vec![
         Nothing,
         Lists(&["a"], "5", Some("more")),
@@ -219,7 +219,7 @@ async fn a_listing_or_the_start_of_a_watch_that_is_swallowed_is_asked_for_again(
 }
 
 #[tokio::test]
-async fn a_version_that_is_forgotten_leads_to_a_listing() {
+async fn expired_resource_version_leads_to_new_list() {
     let gone = json!({"type": "ERROR", "object": {
         "kind": "Status", "apiVersion": "v1", "status": "Failure",
         "message": "too old resource version", "reason": "Expired", "code": 410,
@@ -240,7 +240,7 @@ async fn a_version_that_is_forgotten_leads_to_a_listing() {
 }
 
 #[tokio::test]
-async fn a_watch_that_ends_at_once_has_a_pause() {
+async fn watch_ending_immediately_backs_off() {
     let mut answers = vec![Lists(&[], "5", None)];
     answers.extend((0..100).map(|_| EndsAtOnce));
     let mut rig = Rig::start(TIMES, answers).await;
@@ -251,7 +251,7 @@ async fn a_watch_that_ends_at_once_has_a_pause() {
 }
 
 #[tokio::test]
-async fn long_silence_is_told_and_ends_with_a_fresh_listing() {
+async fn silent_watch_is_reported_stale_and_relisted() {
     let times = WatchTimes {
         period: Duration::from_secs(1),
         answer: Duration::from_secs(60),
@@ -273,7 +273,7 @@ async fn long_silence_is_told_and_ends_with_a_fresh_listing() {
 }
 
 #[tokio::test]
-async fn a_wish_for_a_fresh_listing_is_heard_in_every_state() {
+async fn resync_request_works_in_every_watch_state() {
     let answers = vec![
         Nothing,
         Lists(&["a"], "5", None),

@@ -141,7 +141,7 @@ mod tests {
     use api::references::PinnedAccount;
 
     #[test]
-    fn an_object_of_a_tenant_takes_no_whitelist_of_a_cluster_account() {
+    fn tenant_object_takes_no_cluster_account_whitelist() {
         let claimant = |kind, namespace: &str| {
             let mut account = PinnedAccount::of(None);
             account.kind = kind;

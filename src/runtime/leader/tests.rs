@@ -36,7 +36,7 @@ fn held_by(me: &str, renewed: i64) -> Lease {
 }
 
 #[test]
-fn the_holder_is_cleaned_and_cut_for_the_log() {
+fn logged_holder_is_cleaned_and_truncated() {
     let mut lease_state = lease_state("a/1");
     let holder = format!(
         "b\u{202e}\u{1b}[2J\n2026-01-01 INFO forged {}",
@@ -64,7 +64,7 @@ fn mine(now: Duration) -> LeaseState {
 }
 
 #[test]
-fn another_lease_is_free_when_it_said_the_same_for_its_whole_time_by_our_clock() {
+fn unrenewed_lease_expires_by_local_clock() {
     let mut lease_state = lease_state("a/1");
     // What it says of wall time may be years off.
     lease_state.see(Some(held_by("b/1", -1_000_000)), s(100));
@@ -81,7 +81,7 @@ fn another_lease_is_free_when_it_said_the_same_for_its_whole_time_by_our_clock()
 }
 
 #[test]
-fn labels_on_a_lease_do_not_renew_it_and_stay() {
+fn lease_labels_are_kept_and_renew_nothing() {
     let mut lease_state = lease_state("a/1");
     lease_state.see(Some(held_by("b/1", 0)), s(100));
     let mut labelled = held_by("b/1", 0);
@@ -96,7 +96,7 @@ fn labels_on_a_lease_do_not_renew_it_and_stay() {
 }
 
 #[test]
-fn a_released_lease_is_free_at_once_and_a_deleted_one_after_its_time() {
+fn only_a_released_lease_is_free_at_once() {
     let mut theirs = mine(s(90));
     let mut released = theirs.give_up("l", at(1)).unwrap();
     released.metadata.resource_version = Some("9".into());
@@ -119,7 +119,7 @@ fn a_released_lease_is_free_at_once_and_a_deleted_one_after_its_time() {
 }
 
 #[test]
-fn an_earlier_process_of_this_pod_makes_way_and_a_twin_does_not() {
+fn restarted_pod_takes_over_its_own_lease() {
     let mut first = lease_state("a/1");
     first.see(Some(held_by("a/0", 0)), s(1));
     assert!(may_take(&first, s(1)));
@@ -154,7 +154,7 @@ fn overlaps(of_holder: f64, of_other: f64) -> bool {
 }
 
 #[test]
-fn clocks_that_run_at_different_rates_leave_no_moment_for_two() {
+fn clock_drift_never_allows_two_leaders() {
     for of_holder in [0.8, 0.9, 1.0, 1.1, 1.2] {
         for of_other in [0.8, 0.9, 1.0, 1.1, 1.19] {
             assert!(!overlaps(of_holder, of_other), "{of_holder} {of_other}");
@@ -165,7 +165,7 @@ fn clocks_that_run_at_different_rates_leave_no_moment_for_two() {
 }
 
 #[test]
-fn a_renewal_counts_from_when_it_was_asked_for_and_keeps_the_term() {
+fn renewal_counts_from_its_request_time() {
     let mut lease_state = mine(s(100));
     assert_eq!(
         lease_state.since(s(100) + ACTS - Duration::from_millis(1)),
@@ -182,7 +182,7 @@ fn a_renewal_counts_from_when_it_was_asked_for_and_keeps_the_term() {
 }
 
 #[test]
-fn what_was_lost_begins_a_new_term_and_what_expired_does_not() {
+fn only_a_lost_lease_starts_a_new_term() {
     let mut lease_state = mine(s(100));
     lease_state.wrote(held_by("a/1", 3), s(150), s(151));
     assert_eq!(lease_state.since(s(151)), Some(s(100)), "nobody took it");
@@ -202,7 +202,7 @@ fn what_was_lost_begins_a_new_term_and_what_expired_does_not() {
 }
 
 #[test]
-fn a_lease_that_says_nothing_is_free_and_none_is_believed_for_ever() {
+fn empty_lease_is_free_long_one_is_capped() {
     let mut lease_state = lease_state("a/1");
     lease_state.see(Some(Lease::default()), s(1));
     assert!(may_take(&lease_state, s(1)));

@@ -60,7 +60,7 @@ fn unknown_and_impossible_values_are_refused() {
 }
 
 #[test]
-fn a_program_without_an_image_is_refused_with_the_value_to_give() {
+fn missing_image_names_value_to_set() {
     let program = ["--set=simulator.enabled=true", IMAGE];
     for helm in helms("images") {
         for (given, value) in [
@@ -108,7 +108,7 @@ fn too_old_a_cluster_is_refused() {
 }
 
 #[test]
-fn every_value_is_in_the_schema_and_has_its_default_in_the_values_file() {
+fn schema_and_values_file_list_same_values() {
     let schema = json("values.schema.json");
     let values = std::fs::read_to_string(checkout("deploy/chart/values.yaml")).unwrap();
     let values: Value = serde_saphyr::from_str(&values).unwrap();

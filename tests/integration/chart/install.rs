@@ -27,7 +27,7 @@ pub(super) struct Release<'a> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn operator_orders_and_releases_with_the_rights_of_its_release() {
+async fn chart_rights_allow_order_and_release() {
     let cluster = Cluster::own();
     let helms = helms("install");
     let (first, next) = (&helms[0], &helms[helms.len() - 1]);

@@ -34,7 +34,7 @@ fn commands(text: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn commands_of_the_notes_can_be_pasted() {
+async fn printed_install_commands_can_be_pasted() {
     for helm in helms("notes") {
         for (name, values) in values_files() {
             let chart = checkout("deploy/chart");

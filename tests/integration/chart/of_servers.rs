@@ -25,7 +25,7 @@ spec:
 
 /// As docs/gitops.md says.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_protected_server_outlives_the_release_that_brought_it() {
+async fn protected_server_outlives_helm_release() {
     let in_force = InForce::start().await;
     let admin = in_force.admin();
     let chart = tempfile::tempdir().unwrap();

@@ -122,7 +122,7 @@ async fn a_viewer_sees_everything_and_writes_nothing() {
 }
 
 #[tokio::test]
-async fn a_user_of_servers_orders_and_keeps_no_accounts_and_the_other_way_round() {
+async fn server_and_account_roles_are_separate() {
     let in_force = InForce::start().await;
     for (role, own, others) in [
         ("servers", &SERVERS[..], &ACCOUNTS[..]),
@@ -142,7 +142,7 @@ async fn a_user_of_servers_orders_and_keeps_no_accounts_and_the_other_way_round(
 }
 
 #[tokio::test]
-async fn an_editor_orders_and_keeps_accounts_only_where_the_release_says_so() {
+async fn edit_role_writes_only_if_aggregated() {
     let in_force = InForce::start().await;
     let editor = in_force.person("edit").await;
     let all = || SERVERS.iter().chain(&ACCOUNTS);
@@ -169,7 +169,7 @@ async fn an_editor_orders_and_keeps_accounts_only_where_the_release_says_so() {
 }
 
 #[test]
-fn roles_for_people_name_every_kind_and_join_edit_only_where_asked() {
+fn user_roles_aggregate_only_when_enabled() {
     let kinds: Vec<String> = crate::crds::definitions()
         .iter()
         .map(|crd| crd["spec"]["names"]["plural"].as_str().unwrap().to_owned())

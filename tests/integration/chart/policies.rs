@@ -16,7 +16,7 @@ fn finalizers(names: &[&str]) -> Value {
 }
 
 #[tokio::test]
-async fn the_operator_changes_nothing_of_a_secret_but_its_finalizer() {
+async fn operator_changes_only_secret_finalizer() {
     let in_force = InForce::start().await;
     let (admin, operator) = (in_force.admin(), in_force.operator());
     for (name, kind) in [("key", "flexmetal.dev/api-key"), ("other", "Opaque")] {
@@ -101,7 +101,7 @@ fn without_version(object: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn the_operator_writes_no_secret_and_no_config_map_but_those_that_a_server_owns() {
+async fn operator_writes_only_outputs_of_servers() {
     let in_force = InForce::start().await;
     let (admin, operator) = (in_force.admin(), in_force.operator());
     // What belongs to nothing that is there is collected.
@@ -251,7 +251,7 @@ async fn the_operator_writes_no_secret_and_no_config_map_but_those_that_a_server
 }
 
 #[tokio::test]
-async fn nobody_of_a_namespace_takes_off_what_shows_an_order() {
+async fn tenant_cannot_free_an_ordered_server() {
     let in_force = InForce::start().await;
     let (admin, operator) = (in_force.admin(), in_force.operator());
     let tenant = in_force.tenant().await;
@@ -337,7 +337,7 @@ async fn nobody_of_a_namespace_takes_off_what_shows_an_order() {
 }
 
 #[tokio::test]
-async fn nobody_of_a_namespace_changes_what_shows_a_command() {
+async fn tenant_cannot_edit_command_annotation() {
     let in_force = InForce::start().await;
     let (admin, operator) = (in_force.admin(), in_force.operator());
     let tenant = in_force.tenant().await;
@@ -378,7 +378,7 @@ async fn nobody_of_a_namespace_changes_what_shows_a_command() {
 }
 
 #[tokio::test]
-async fn nobody_of_a_namespace_writes_or_wipes_a_status() {
+async fn tenant_cannot_write_or_clear_a_status() {
     let in_force = InForce::start().await;
     let (admin, operator) = (in_force.admin(), in_force.operator());
     let tenant = in_force.tenant().await;
@@ -546,7 +546,7 @@ async fn a_protected_server_is_not_deleted_by_anybody() {
 
 /// As an older definition may have stored it.
 #[tokio::test]
-async fn a_stored_server_without_a_spec_is_protected_by_its_status() {
+async fn status_protects_server_without_spec() {
     let cluster = Cluster::own();
     crds::install(&cluster).await;
     let namespace = cluster.namespace("policies").await;
@@ -587,7 +587,7 @@ async fn a_stored_server_without_a_spec_is_protected_by_its_status() {
 }
 
 #[tokio::test]
-async fn a_server_with_linux_and_without_any_key_is_warned_of_and_taken() {
+async fn linux_server_without_ssh_key_warns() {
     let in_force = InForce::start().await;
     let namespace = &in_force.namespace;
     let warned = async |spec: Value| {
@@ -620,7 +620,7 @@ async fn a_server_with_linux_and_without_any_key_is_warned_of_and_taken() {
 
 /// As docs/gitops.md says.
 #[tokio::test]
-async fn a_namespace_with_a_protected_server_stays_until_the_protection_is_lifted() {
+async fn protected_server_keeps_its_namespace() {
     let world = World::start(cluster(), "held").await;
     let in_force = InForce::within(cluster(), world.namespace.clone()).await;
     let admin = in_force.admin();
@@ -693,7 +693,7 @@ async fn a_namespace_with_a_protected_server_stays_until_the_protection_is_lifte
 
 /// As docs/gitops.md says: what is deleted with its definition asks no policy, so the operator retains it.
 #[tokio::test]
-async fn a_definition_that_is_deleted_takes_protected_servers_with_it() {
+async fn crd_deletion_ignores_server_protection() {
     let cluster = Cluster::own();
     crds::install(&cluster).await;
     let namespace = cluster.namespace("policies").await;

@@ -18,7 +18,7 @@ const NAME: &str = "flexmetal-operator";
 const NAMESPACE: &str = "flexmetal-system";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_uninstall_leaves_everything_and_the_next_install_goes_on() {
+async fn reinstalled_chart_keeps_all_objects() {
     let cluster = Cluster::own();
     for helm in helms("reinstall") {
         let values = vec!["extraArgs={--short-intervals}".to_owned()];

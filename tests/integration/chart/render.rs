@@ -44,7 +44,7 @@ fn every_values_file_passes_lint_and_renders() {
 }
 
 #[test]
-fn nothing_that_is_rendered_is_null_and_no_metadata_is_empty() {
+fn rendered_manifests_have_no_empty_fields() {
     for (name, objects) in rendered() {
         for object in &objects {
             let what = format!("{name}: {} {}", object["kind"], object["metadata"]["name"]);
@@ -83,7 +83,7 @@ fn no_null(value: &Value, what: &str) {
 }
 
 #[test]
-fn pods_are_restricted_and_only_the_operator_has_a_token() {
+fn pods_are_restricted_with_minimal_tokens() {
     let mut operators = 0;
     for (name, objects) in rendered() {
         for deployment in of_kind(&objects, "Deployment") {
@@ -156,7 +156,7 @@ fn pods_are_restricted_and_only_the_operator_has_a_token() {
 }
 
 #[test]
-fn definitions_are_those_of_the_checkout_and_are_always_kept() {
+fn rendered_crds_match_files_and_are_kept() {
     for (name, objects) in rendered() {
         let rendered: Vec<&Value> = of_kind(&objects, "CustomResourceDefinition").collect();
         if name == "foreign" {
@@ -257,7 +257,7 @@ fn programs_take_the_rendered_arguments() {
 }
 
 #[test]
-fn values_reach_the_operator() {
+fn values_are_passed_to_the_operator() {
     let helm = helm_4();
     let file = checkout("deploy/chart/ci/namespaced-values.yaml");
     let objects = helm.template(&file, "metal-system");
@@ -299,7 +299,7 @@ fn values_reach_the_operator() {
 }
 
 #[test]
-fn the_operator_may_call_what_is_listed_and_the_simulator_and_nothing_wider() {
+fn chart_allows_only_intended_base_urls() {
     let allowed = |objects: &[Value]| {
         let deployment = of_kind(objects, "Deployment").find(|deployment| {
             let labels = &deployment["metadata"]["labels"];

@@ -114,7 +114,7 @@ pub(super) fn granted(objects: &[Value]) -> Vec<Right> {
 }
 
 #[test]
-fn the_table_of_rights_in_the_docs_is_what_the_chart_grants() {
+fn documented_rights_match_the_chart() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("rights.md");
     let written = std::fs::read_to_string(checkout("docs/reference/rights.md")).unwrap();
@@ -175,7 +175,7 @@ pub(super) fn compare(granted: &[Right], seen: &[Use]) {
 }
 
 #[test]
-fn no_render_gives_more_than_names_and_known_verbs() {
+fn rendered_roles_have_only_known_verbs() {
     for (name, objects) in super::render::rendered() {
         if name == "foreign" {
             let roles = ["Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"];

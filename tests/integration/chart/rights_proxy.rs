@@ -172,7 +172,7 @@ impl Use {
 }
 
 #[test]
-fn requests_are_read_as_the_api_server_reads_them() {
+fn rights_proxy_parses_like_api_server() {
     let read = |method: Method, path: &str, query: &str| {
         let used = Use::of(&method, path, query)?;
         Some(format!(

@@ -62,7 +62,7 @@ async fn ready(world: &World) -> Option<Vec<String>> {
 
 #[tokio::test]
 #[ignore = "ten minutes where all tests run, one where a slice of them runs"]
-async fn whatever_befalls_a_fifth_of_all_calls_each_object_ends_with_its_own_server() {
+async fn random_faults_leave_one_server_each() {
     let tier = Tier::of_this_run();
     let minutes = if tier == Tier::All { 10 } else { 1 };
     let seed = rand::random::<u64>();

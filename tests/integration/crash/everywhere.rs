@@ -65,7 +65,7 @@ struct Book {
 type Places = Vec<Vec<Place>>;
 
 #[tokio::test]
-async fn no_crash_and_no_loss_makes_it_order_twice_or_lose_a_machine() {
+async fn no_fault_orders_twice_or_loses_servers() {
     // One thread: the closures of the rig borrow across their waits.
     LocalSet::new()
         .run_until(Box::pin(inject_everywhere()))

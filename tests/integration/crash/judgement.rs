@@ -49,7 +49,7 @@ async fn the_judge_sees_a_planted_double() {
 }
 
 #[tokio::test]
-async fn the_judge_sees_a_machine_that_was_lost() {
+async fn judge_reports_a_lost_server() {
     let (world, object) = planted("judge").await;
     let mark = judge::mark_of(&world, &object).await;
     post(&world, &order(&world, &mark, FIRST)).await;
@@ -66,7 +66,7 @@ async fn the_judge_sees_a_machine_that_was_lost() {
 }
 
 #[tokio::test]
-async fn the_proxy_loses_what_it_says_and_holds_what_it_says() {
+async fn proxy_holds_or_drops_trapped_requests() {
     let world = World::prepare(cluster(), "proxy", Plan::default()).await;
     let trace = Arc::new(CallTrace::new());
     let proxy = Proxy::to_hosting(world.simulator.api(), trace.clone()).await;
@@ -115,7 +115,7 @@ async fn the_proxy_loses_what_it_says_and_holds_what_it_says() {
 }
 
 #[tokio::test]
-async fn the_proxy_to_the_cluster_lets_watches_through_as_they_come() {
+async fn cluster_proxy_streams_watch_events() {
     let world = World::prepare(cluster(), "proxy", Plan::default()).await;
     let trace = Arc::new(CallTrace::new());
     trace.start("first");

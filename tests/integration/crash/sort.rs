@@ -299,7 +299,7 @@ fn only_effects_on_the_subject_count() {
 }
 
 #[test]
-fn a_write_that_says_several_things_of_a_host_is_of_each_of_these_sorts() {
+fn host_status_write_has_several_kinds() {
     let path = "/apis/flexmetal.dev/v1alpha1/namespaces/n/dedicatedhosts/one/status";
     let of = |body: &str| {
         let uri = path.parse().unwrap();

@@ -43,7 +43,7 @@ fn timing() -> Value {
 }
 
 #[tokio::test]
-async fn the_next_process_takes_over_within_30_s_and_orders_nothing_twice() {
+async fn takeover_is_fast_and_orders_once() {
     tokio::join!(
         lost_on_the_way(Loss::Kill),
         lost_on_the_way(Loss::Pause),

@@ -17,7 +17,7 @@ const ORDER_TIMEOUT: &str = "6s";
 const STAYS: Duration = Duration::from_secs(2);
 
 #[tokio::test]
-async fn a_graceful_end_waits_for_the_answer_to_an_order_and_records_it() {
+async fn shutdown_awaits_and_records_order_answer() {
     let timing = json!({
         "absenceGracePeriod": "12s", "absenceCheckInterval": "300ms", "activePollInterval": "200ms",
         "idlePollInterval": "1s", "orphanScanInterval": "1s", "orderTimeout": ORDER_TIMEOUT,

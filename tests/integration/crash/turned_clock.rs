@@ -54,7 +54,7 @@ async fn start() -> ProxiedWorld {
 }
 
 #[tokio::test]
-async fn a_delayed_release_does_not_begin_by_the_clock_of_this_machine_alone() {
+async fn delayed_release_uses_api_server_clock() {
     // Much longer than the restarted process takes to try: it counts by itself how long it has seen the deletion.
     let delay = Duration::from_secs(45);
     let soon = Duration::from_secs(20);
@@ -88,7 +88,7 @@ async fn a_delayed_release_does_not_begin_by_the_clock_of_this_machine_alone() {
 }
 
 #[tokio::test]
-async fn a_release_counts_for_the_limit_by_the_clock_of_the_api_server() {
+async fn release_limit_uses_api_server_clock() {
     let proxied = start().await;
     let account = proxied.world.things("ProviderAccount");
     let limit = json!({"spec": {"releaseLimit": {"maxReleases": 3, "window": "2h"}}});
@@ -110,7 +110,7 @@ async fn a_release_counts_for_the_limit_by_the_clock_of_the_api_server() {
 }
 
 #[tokio::test]
-async fn an_object_does_not_end_by_the_clock_of_this_machine_alone() {
+async fn expiry_uses_api_server_clock() {
     let mut proxied = start().await;
     proxied.trace.clock.put_back(HOUR);
     let mut object = server("web");

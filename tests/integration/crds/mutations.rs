@@ -38,7 +38,7 @@ struct Attempt {
 }
 
 #[tokio::test]
-async fn whatever_stands_in_a_field_is_refused_by_its_name_or_can_be_decided_on() {
+async fn every_field_value_is_refused_or_handled() {
     let cluster = installed().await;
     let namespace = cluster.namespace("mutations").await;
     let client = cluster.client().await;

@@ -124,7 +124,7 @@ fn every_rule_has_a_fixture_for_either_side() {
 }
 
 #[tokio::test]
-async fn api_server_takes_what_keeps_a_rule_and_refuses_what_breaks_it() {
+async fn api_server_enforces_every_schema_rule() {
     let cluster = installed().await;
     let namespace = cluster.namespace("rules").await;
     let client = cluster.client().await;
@@ -282,7 +282,7 @@ async fn what_a_newer_operator_records_is_not_pruned() {
 
 /// The other side of the rules that close a request: an order that made no machine leaves it open.
 #[tokio::test]
-async fn a_request_can_be_mended_until_a_machine_was_ordered() {
+async fn request_is_editable_until_server_exists() {
     let cluster = installed().await;
     let namespace = cluster.namespace("mended").await;
     let client = cluster.client().await;
@@ -327,7 +327,7 @@ async fn a_request_can_be_mended_until_a_machine_was_ordered() {
 
 /// Scripts with a shebang, right or not: the schema takes what a request takes.
 #[tokio::test]
-async fn the_schema_and_the_request_agree_on_a_shebang() {
+async fn schema_and_request_agree_on_shebangs() {
     let cluster = installed().await;
     let namespace = cluster.namespace("shebangs").await;
     let client = cluster.client().await;

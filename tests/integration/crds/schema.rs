@@ -105,7 +105,7 @@ fn records_are_open_at_every_level() {
 }
 
 #[test]
-fn columns_begin_with_ready_and_reason_and_end_with_age() {
+fn printer_columns_run_from_ready_to_age() {
     for crd in crds() {
         let columns = crd["spec"]["versions"][0]["additionalPrinterColumns"].as_array();
         let columns = columns.unwrap();
@@ -131,7 +131,7 @@ fn columns_begin_with_ready_and_reason_and_end_with_age() {
 /// Without a list type, server-side apply takes a list for one value, and two who write it overwrite each
 /// other; with one, that is said and not left to chance.
 #[test]
-fn every_list_and_every_reference_says_how_it_is_merged() {
+fn lists_and_references_declare_merging() {
     let mut wrong = BTreeSet::new();
     for crd in crds() {
         let kind = crd["spec"]["names"]["kind"].as_str().unwrap();
@@ -175,7 +175,7 @@ fn has_its_keys(list: &Value) -> bool {
 /// status is cut in them, too (`crates/api/src/bounds.rs`), their lists are bounded where they are built, and the tests of
 /// sizes in `crates/core` count them.
 #[test]
-fn every_text_list_and_map_of_a_status_has_a_bound() {
+fn status_texts_lists_and_maps_are_bounded() {
     let mut unbounded = BTreeSet::new();
     for crd in crds() {
         let kind = crd["spec"]["names"]["kind"].as_str().unwrap();
@@ -235,7 +235,7 @@ fn longest(schema: &Value) -> Option<u64> {
 /// An object is kept whole in memory and in etcd. The other kinds have bounds beside those of their schema:
 /// `tests/integration/whole/sizes.rs`.
 #[test]
-fn kinds_with_few_texts_fit_into_64_kib_by_their_schema() {
+fn schema_limits_small_kinds_to_64_kib() {
     let few = ["ServerCommand", "ServerTag", "SshKey"];
     let mut judged = BTreeSet::new();
     for crd in crds() {
@@ -258,7 +258,7 @@ fn kinds_with_few_texts_fit_into_64_kib_by_their_schema() {
 }
 
 #[test]
-fn every_text_of_an_entry_of_a_cluster_account_counts_towards_8_kib() {
+fn account_entry_limit_counts_every_text() {
     let crds = crds();
     let cluster = crds
         .iter()
@@ -288,7 +288,7 @@ fn every_text_of_an_entry_of_a_cluster_account_counts_towards_8_kib() {
 }
 
 #[test]
-fn numbers_are_written_as_the_integers_that_they_are() {
+fn crd_files_contain_no_float_numbers() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
     for file in std::fs::read_dir(folder).unwrap() {
         let path = file.unwrap().path();
@@ -324,7 +324,7 @@ fn spans_of_time_in_a_spec_are_durations() {
 /// A default in the schema is written into the object, where it stays when the default changes: what is not
 /// set stays unset, and status.timing says what is in force.
 #[test]
-fn times_of_an_account_have_no_default_in_the_schema() {
+fn account_timing_has_no_schema_defaults() {
     let mut times = 0;
     for crd in crds() {
         let timing = &root(&crd)["properties"]["spec"]["properties"]["timing"];
@@ -338,7 +338,7 @@ fn times_of_an_account_have_no_default_in_the_schema() {
 }
 
 #[test]
-fn every_field_of_a_spec_tells_its_default_or_is_required_and_what_a_change_does() {
+fn spec_fields_document_defaults_and_edits() {
     let mut gaps = Vec::new();
     for crd in crds() {
         let kind = crd["spec"]["names"]["kind"].as_str().unwrap();
@@ -377,7 +377,7 @@ fn untold(schema: &Value, path: &str, is_told: bool) -> Vec<String> {
 }
 
 #[test]
-fn schemas_hold_nothing_that_the_api_server_frowns_upon() {
+fn schemas_are_structural_and_small() {
     for crd in crds() {
         walk(root(&crd), &mut |path, schema| {
             let format = schema["format"].as_str().unwrap_or_default();

@@ -94,7 +94,7 @@ fn sources() -> BTreeMap<String, String> {
 }
 
 #[test]
-fn every_operation_of_the_client_has_its_row_and_no_row_is_left_over() {
+fn coverage_page_lists_client_operations() {
     let operations = operations();
     let calls: BTreeMap<_, _> = rows()
         .into_iter()
@@ -105,7 +105,7 @@ fn every_operation_of_the_client_has_its_row_and_no_row_is_left_over() {
 }
 
 #[test]
-fn an_operation_is_called_where_its_row_says_and_nowhere_else() {
+fn operations_are_called_as_documented() {
     let (sources, mut wrong) = (sources(), Vec::new());
     for (operation, row) in rows() {
         let callers = callers(&row.call, &sources);
@@ -123,7 +123,7 @@ fn an_operation_is_called_where_its_row_says_and_nowhere_else() {
 }
 
 #[test]
-fn what_is_called_is_for_a_kind_that_exists() {
+fn called_operations_have_existing_kinds() {
     let kinds: Vec<String> = all_crds()
         .into_iter()
         .map(|crd| crd.spec.names.kind)

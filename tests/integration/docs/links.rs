@@ -57,7 +57,7 @@ fn anchor(heading: &str) -> String {
 }
 
 #[test]
-fn every_link_leads_to_a_file_and_a_heading() {
+fn every_link_target_exists() {
     let mut wrong = Vec::new();
     for (page, text) in pages() {
         for link in links(&text) {
@@ -83,7 +83,7 @@ fn every_link_leads_to_a_file_and_a_heading() {
 }
 
 #[test]
-fn no_page_for_users_links_to_one_for_contributors() {
+fn user_pages_do_not_link_contributor_pages() {
     let contributing = fs::canonicalize(Path::new(ROOT).join("docs/contributing")).unwrap();
     let mut wrong = Vec::new();
     for (page, text) in user_pages() {

@@ -15,7 +15,7 @@ const MOST: usize = 6;
 const WARNING: &str = "status update failed";
 
 #[tokio::test]
-async fn a_refused_status_is_tried_ever_more_rarely_and_warned_of_once() {
+async fn refused_status_backs_off_and_warns_once() {
     let folder = tempfile::tempdir().unwrap();
     let audit = folder.path().join("audit.log");
     let cluster = Cluster::own_with_audit_log(&audit);

@@ -36,7 +36,7 @@ fn address(log: &str) -> Option<SocketAddr> {
 }
 
 #[tokio::test]
-async fn an_operator_whose_relist_is_swallowed_goes_on_after_a_deadline() {
+async fn operator_recovers_from_a_hanging_relist() {
     let mut world = World::prepare(cluster(), "swallowed", Plan::default()).await;
     let proxy = Proxy::start(cluster().access()).await;
     world.reach_cluster_by(proxy.kubeconfig(world.folder()));
@@ -57,7 +57,7 @@ async fn an_operator_whose_relist_is_swallowed_goes_on_after_a_deadline() {
 }
 
 #[tokio::test]
-async fn while_every_relist_is_swallowed_it_lives_and_is_not_ready() {
+async fn hanging_relists_affect_readiness_only() {
     let world = World::prepare(cluster(), "deaf", Plan::default()).await;
     let proxy = Proxy::start(cluster().access()).await;
     let kubeconfig = proxy.kubeconfig(world.folder());

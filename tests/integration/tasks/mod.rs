@@ -168,7 +168,7 @@ async fn life_in_one_go(reader: &Reader) -> Option<String> {
 }
 
 #[test]
-fn every_page_has_its_transcript_and_every_transcript_its_page() {
+fn task_pages_and_transcripts_match() {
     let pages: Vec<String> = pages().into_iter().map(|page| page.name).collect();
     assert_eq!(
         pages.len(),

@@ -185,7 +185,7 @@ fn played(prose: &str, code: u8, said: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_failure_that_the_page_does_not_announce_is_wrong_even_where_it_is_shown() {
+fn unannounced_command_failure_is_an_error() {
     let refused = "Error from server (Forbidden): no";
     let in_vain = "error: timed out waiting for the condition on baremetalservers/web";
     assert_eq!(played("Do:", 0, "done"), [""; 0]);
@@ -204,7 +204,7 @@ fn a_failure_that_the_page_does_not_announce_is_wrong_even_where_it_is_shown() {
 }
 
 #[test]
-fn the_exit_code_of_the_last_command_of_each_block_is_seen() {
+fn last_exit_code_of_each_block_is_checked() {
     let block = |command: &str| format!("Do:\n\n{COMMANDS}{command}{END}\n\n");
     let text = block("true") + &block("true\n(exit 7)") + &block("(exit 7)\ntrue");
     let mut page = Page::parse(Path::new("page.md"), &text);

@@ -64,7 +64,7 @@ async fn refused(world: &World, object: &Value, words: &str) {
 }
 
 #[tokio::test]
-async fn a_fleet_is_brought_in_by_its_manifests_and_gets_nothing_but_marks() {
+async fn fleet_adoption_only_adds_ownership_tags() {
     const FLEET: usize = 50;
     // On a busy machine fifty marks at once take longer than the quarter of the grace period in which each is to be sent. Twice
     // that quarter lies between the marks and the last look.
@@ -148,7 +148,7 @@ async fn a_fleet_is_brought_in_by_its_manifests_and_gets_nothing_but_marks() {
 }
 
 #[tokio::test]
-async fn of_two_that_name_one_machine_one_has_it_and_the_other_follows() {
+async fn two_objects_never_share_adopted_server() {
     let world = World::start(cluster(), "rivals").await;
     let uuid = by_hand(&world, "one", &[]).await;
     let (one, two) = (naming("one", &uuid), naming("two", &uuid));
@@ -212,7 +212,7 @@ async fn of_two_that_name_one_machine_one_has_it_and_the_other_follows() {
 }
 
 #[tokio::test]
-async fn a_machine_of_another_account_is_none_of_this_one() {
+async fn server_of_another_account_is_not_adopted() {
     let (world, other) = with_other_account("theirs").await;
     let theirs = other.appear(&json!({"name": "theirs"})).await;
     let theirs = text(&theirs["uuid"]);
@@ -225,7 +225,7 @@ async fn a_machine_of_another_account_is_none_of_this_one() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_taken_on_is_said_and_nothing_is_sent() {
+async fn failed_adoption_changes_nothing() {
     let world = World::start(cluster(), "unfit").await;
     let nobody = "00000000-0000-4000-8000-00000000aaaa";
     world.create(&naming("nowhere", nobody)).await;
@@ -325,7 +325,7 @@ async fn what_cannot_be_taken_on_is_said_and_nothing_is_sent() {
 }
 
 #[tokio::test]
-async fn what_is_only_looked_at_is_shown_as_it_is_and_never_touched() {
+async fn observed_server_is_never_changed() {
     let mut world = World::start(cluster(), "observed").await;
     let uuid = by_hand(&world, "seen", &["web"]).await;
     world.create(&observing("seen", &uuid)).await;
@@ -393,7 +393,7 @@ async fn what_is_only_looked_at_is_shown_as_it_is_and_never_touched() {
 }
 
 #[tokio::test]
-async fn a_kept_machine_comes_back_by_its_identifier_alone() {
+async fn retained_server_returns_by_external_id() {
     let world = World::start(cluster(), "back").await;
     let keep = with("web", &json!({"deletionPolicy": "Retain"}));
     world.create(&keep).await;

@@ -54,7 +54,7 @@ fn answers() -> Vec<(&'static str, Value)> {
 }
 
 #[tokio::test]
-async fn whatever_an_order_is_answered_its_machine_is_found_by_its_mark_and_never_ordered_again() {
+async fn any_order_answer_yields_one_server() {
     let now = Timestamp::now().as_second();
     let mut timing = quick_timing();
     // Longer than lists are late, on a busy machine too: else an order could be taken for lost.
@@ -96,7 +96,7 @@ async fn whatever_an_order_is_answered_its_machine_is_found_by_its_mark_and_neve
 
 /// The whole account is read more slowly than the cluster's own servers are listed.
 #[tokio::test]
-async fn an_order_that_never_arrived_is_cleared_up_however_slow_the_lists_are() {
+async fn slow_lists_do_not_block_lost_orders() {
     let mut timing = quick_timing();
     timing["orphanScanInterval"] = json!("1s");
     timing["absenceGracePeriod"] = json!("6s");

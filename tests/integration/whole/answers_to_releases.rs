@@ -39,7 +39,7 @@ async fn ready(prefix: &str, names: &[&str]) -> (World, Vec<Value>) {
 }
 
 #[tokio::test]
-async fn a_release_that_is_answered_badly_is_asked_for_again_and_its_object_stays_until_it_is_over()
+async fn object_stays_until_its_release_succeeds()
 {
     let names = [
         "refused",
@@ -106,7 +106,7 @@ async fn a_release_that_is_answered_badly_is_asked_for_again_and_its_object_stay
 
 /// Delivered once is not given up by itself, whatever the provider says of it later.
 #[tokio::test]
-async fn a_machine_that_goes_back_and_forth_between_states_is_shown_as_it_is_and_never_replaced() {
+async fn flapping_server_is_never_replaced() {
     let (world, objects) = ready("flapping", &["one"]).await;
     let one = &objects[0];
     for _ in 0..3 {

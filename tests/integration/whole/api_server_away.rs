@@ -15,7 +15,7 @@ const SCARCE: &str = "bm8.std.32";
 const STANDS_BY: &str = "standby";
 
 #[tokio::test]
-async fn an_answer_to_an_order_is_kept_while_the_api_server_is_away_and_nothing_else_is_ordered() {
+async fn order_answer_survives_cluster_outage() {
     let mut timing = quick_timing();
     timing["orderTimeout"] = json!("20s");
     timing["absenceGracePeriod"] = json!("2m");
@@ -84,7 +84,7 @@ async fn an_answer_to_an_order_is_kept_while_the_api_server_is_away_and_nothing_
 /// A process starts on a listing from before: an object that is gone is in it, and one without a trace that has a
 /// machine by now. Nothing is sent on that.
 #[tokio::test]
-async fn a_process_that_starts_on_a_listing_of_the_past_sends_nothing() {
+async fn process_on_stale_list_sends_nothing() {
     let (mut world, proxy) = with_proxy("past", Plan::default()).await;
     world.simulator.stock(ROTTERDAM, SCARCE, Some(0)).await;
     world

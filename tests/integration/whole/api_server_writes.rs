@@ -10,7 +10,7 @@ const WORDS: &str = "refused by the proxy";
 
 /// Finalizer and record rest on the version that was read: where somebody was faster, what is there now decides.
 #[tokio::test]
-async fn an_order_that_an_edit_overtakes_is_not_sent_and_decided_anew() {
+async fn concurrent_edit_prevents_outdated_order() {
     let (world, proxy) = with_proxy("overtaken", Plan::default()).await;
     let pause = json!({"spec": {"suspend": true}}).to_string();
     let overtake = Fault::Overtake(pause);
@@ -41,7 +41,7 @@ async fn an_order_that_an_edit_overtakes_is_not_sent_and_decided_anew() {
 /// A right that is taken away in the middle: no order without finalizer and record, the API server's words in status, and on
 /// it goes when the right is back.
 #[tokio::test]
-async fn without_the_right_to_write_down_an_intent_nothing_is_ordered_and_it_is_told() {
+async fn no_order_without_the_right_to_record_it() {
     let (mut world, proxy) = with_proxy("forbidden", Plan::default()).await;
     world.create(&server("before")).await;
     let before = world.wait_ready("before", SOON).await;
@@ -73,7 +73,7 @@ async fn without_the_right_to_write_down_an_intent_nothing_is_ordered_and_it_is_
 
 /// The machine is there and its record cannot be written: it is found again by its mark, also by the next process.
 #[tokio::test]
-async fn a_result_that_cannot_be_recorded_is_found_again_by_its_mark_and_never_ordered_again() {
+async fn unrecorded_server_is_found_by_its_tag() {
     let (mut world, proxy) = with_proxy("unrecorded", Plan::default()).await;
     let statuses = [("too-large", 413), ("invalid", 422), ("forbidden", 403)];
     for (name, code) in statuses {

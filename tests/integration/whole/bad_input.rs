@@ -14,7 +14,7 @@ use lab::rig::{World, cluster, condition, quick_timing, server};
 type Case<'a> = (&'a str, Value, &'a str, &'a [&'a str]);
 
 #[tokio::test]
-async fn a_spec_that_cannot_be_ordered_says_which_field() {
+async fn unorderable_spec_names_the_invalid_field() {
     let world = World::start(cluster(), "spec").await;
     let reference = |source: &str, name: &str, key: &str| {
         let reference = json!({(source): {"name": name, "key": key}});
@@ -183,7 +183,7 @@ async fn a_spec_that_cannot_be_ordered_says_which_field() {
 }
 
 #[tokio::test]
-async fn an_account_that_cannot_be_used_says_which_field() {
+async fn unusable_account_names_the_invalid_field() {
     let world = World::start(cluster(), "account").await;
     let port = world.simulator.api().rsplit(':').next().unwrap().to_owned();
     let namespace = Some(world.namespace.as_str());

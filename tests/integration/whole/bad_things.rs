@@ -17,7 +17,7 @@ use lab::rig::{Fault, World, cluster, server};
 type Case<'a> = (&'a str, Value, &'a str, &'a [&'a str]);
 
 #[tokio::test]
-async fn what_cannot_be_says_which_field_and_its_neighbours_go_on() {
+async fn invalid_object_names_the_invalid_field() {
     let world = World::start(cluster(), "things").await;
     // One tag that the provider refuses, whatever the rules say.
     let no = json!({"refuse": {"status": 422, "message": "not this one"}});

@@ -55,7 +55,7 @@ impl Host {
 }
 
 #[tokio::test]
-async fn an_operator_of_all_namespaces_knows_whose_machine_is_whose() {
+async fn cluster_wide_operator_keeps_owners_apart() {
     let host = Host::start(GUESTS).await;
     // Kept to the end: without its provider no object is freed, not even when its kind is deleted.
     let _guests = tokio::join!(

@@ -45,7 +45,7 @@ async fn over(world: &World, name: &str, kind: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_command_is_sent_once_followed_and_goes_when_its_time_has_passed() {
+async fn command_is_sent_once_and_expires() {
     let (world, uuid) = with_server("command").await;
     let all = commands(&world);
     all.create(&command("reboot", &json!({}))).await;
@@ -85,7 +85,7 @@ async fn a_command_is_sent_once_followed_and_goes_when_its_time_has_passed() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_is_settled_by_looking_and_nothing_is_sent_twice() {
+async fn lost_command_answer_resends_nothing() {
     let (mut world, uuid) = with_server("command-lost").await;
     let all = commands(&world);
     let path = format!("/v3/flexMetal/servers/{uuid}/commands");
@@ -127,7 +127,7 @@ async fn a_lost_answer_is_settled_by_looking_and_nothing_is_sent_twice() {
 }
 
 #[tokio::test]
-async fn commands_for_one_server_go_one_after_the_other_and_its_release_waits() {
+async fn server_commands_run_before_its_release() {
     let (mut world, uuid) = with_server("command-row").await;
     let all = commands(&world);
     // Each takes for ever, until the clock is moved.
@@ -191,7 +191,7 @@ async fn released(world: &World) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_command_that_a_release_overtakes_is_not_sent() {
+async fn no_command_is_sent_once_release_starts() {
     // Long enough that the command is still in its time when the list is there.
     let mut timing = quick_timing();
     timing["absenceGracePeriod"] = json!("2m");
@@ -232,7 +232,7 @@ async fn a_command_that_a_release_overtakes_is_not_sent() {
 }
 
 #[tokio::test]
-async fn a_shutdown_that_hangs_is_followed_by_a_power_off_on_a_machine_with_a_long_history() {
+async fn hanging_shutdown_escalates_to_power_off() {
     let (world, uuid) = with_server("command-off").await;
     let all = commands(&world);
     let path = format!("/v3/flexMetal/servers/{uuid}/commands");
@@ -275,7 +275,7 @@ async fn a_shutdown_that_hangs_is_followed_by_a_power_off_on_a_machine_with_a_lo
 }
 
 #[tokio::test]
-async fn an_annotation_that_somebody_made_up_is_not_followed_and_holds_no_release() {
+async fn forged_command_annotation_has_no_effect() {
     let (world, uuid) = with_server("command-forged").await;
     let all = commands(&world);
     world

@@ -24,7 +24,7 @@ fn moment(text: &Value) -> Timestamp {
 }
 
 #[tokio::test]
-async fn a_new_object_has_a_status_within_five_seconds() {
+async fn new_object_gets_status_in_five_seconds() {
     let mut world = World::prepare(cluster(), "queued", Plan::default()).await;
     // No answer comes, so nothing is known of the account.
     let never = Fault::new(json!({"delay": {"ms": 600_000, "before": true}}));
@@ -89,7 +89,7 @@ async fn is_stale(world: &World, name: &str, reason: &str) {
 
 /// Two idle intervals are two seconds here, and an account is given two minutes to answer again.
 #[tokio::test]
-async fn a_server_that_is_only_looked_at_says_when_it_is_not_seen_any_more() {
+async fn unseen_observed_server_is_not_synced() {
     let mut world = World::prepare(cluster(), "stale", patient()).await;
     world.start_operator();
     let theirs = world.simulator.appear(&json!({"name": "seen"})).await;

@@ -28,7 +28,7 @@ use super::{
 use lab::rig::{Plan, World, cluster, condition, eventually, server};
 
 #[tokio::test]
-async fn an_object_moves_on_by_itself_when_the_key_is_repaired() {
+async fn server_continues_once_key_is_repaired() {
     let plan = Plan {
         secret: false,
         ..Plan::default()
@@ -96,7 +96,7 @@ async fn an_object_moves_on_by_itself_when_the_key_is_repaired() {
 }
 
 #[tokio::test]
-async fn a_rejected_key_changes_no_object_that_is_ready() {
+async fn rejected_key_changes_no_ready_object() {
     let world = World::start(cluster(), "revoked").await;
     world.create(&server("one")).await;
     let one = world.wait_ready("one", SOON).await;
@@ -139,7 +139,7 @@ async fn a_rejected_key_changes_no_object_that_is_ready() {
 /// Somebody deletes the Secret before the servers, by force: the session ends at once, and every object is kept and says
 /// what it needs, under this process and the next one.
 #[tokio::test]
-async fn a_secret_that_is_deleted_ends_the_session_and_keeps_every_object() {
+async fn deleted_key_secret_keeps_objects() {
     let mut world = World::start(cluster(), "keyless").await;
     let mut objects = Vec::new();
     for name in ["one", "two"] {
@@ -241,7 +241,7 @@ pub(super) async fn https_front(own: &CertifiedKey<KeyPair>, plain: &str) -> (St
 /// The certificate of the hosting API is of a private root, which a ConfigMap has: read by name, and again when it
 /// changes.
 #[tokio::test]
-async fn a_bundle_from_a_config_map_is_trusted_and_a_missing_one_is_named() {
+async fn ca_bundle_is_trusted_or_named_missing() {
     let own = certificate();
     let mut world = World::prepare(cluster(), "bundle", Plan::default()).await;
     let (url, _serving) = https_front(&own, world.simulator.api()).await;
@@ -380,7 +380,7 @@ async fn another_account_behind_the_same_object_changes_nothing() {
 }
 
 #[tokio::test]
-async fn the_key_is_told_to_nobody() {
+async fn api_key_is_never_logged_or_shown() {
     const CANARY: &str = "canary-7d1f0c5be2a94f63";
     const SECOND: &str = "canary-second-90ab17c4d2";
     let plan = Plan {

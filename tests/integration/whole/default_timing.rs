@@ -576,7 +576,7 @@ fn watching(world: &World, name: &str, places: &[&Place<'_>]) -> Start {
 
 #[tokio::test]
 #[ignore = "a quarter of an hour, where all tests run"]
-async fn what_a_user_waits_for_at_default_times_has_its_bound() {
+async fn default_timing_keeps_waits_bounded() {
     let tier = Tier::of_this_run();
     println!(
         "default timing: {} ({tier:?})",

@@ -224,7 +224,7 @@ async fn sent(world: &World) -> BTreeMap<String, u64> {
 }
 
 #[tokio::test]
-async fn a_field_that_is_set_changed_and_taken_out_leaves_an_object_like_a_fresh_one() {
+async fn removing_an_edited_field_leaves_no_trace() {
     let world = World::start(cluster(), "edits").await;
     let fields = fields();
     let name = |field: &str| format!("edit-{}", field.to_lowercase());
@@ -285,7 +285,7 @@ async fn a_field_that_is_set_changed_and_taken_out_leaves_an_object_like_a_fresh
 type Edit<'a> = (&'a str, Value, &'a str, Vec<&'a str>);
 
 #[tokio::test]
-async fn an_edit_that_cannot_be_is_told_on_its_object_alone_and_mended_by_the_next_one() {
+async fn invalid_edit_blocks_only_its_object() {
     const ROTTERDAM: &str = "EU: Rotterdam";
     const KIND: &str = "bm7.std.8";
     let world = World::start(cluster(), "slips").await;

@@ -68,7 +68,7 @@ async fn all_ready(world: &World, numbers: impl Iterator<Item = usize>) -> Vec<V
 }
 
 #[tokio::test]
-async fn a_folder_of_thirty_servers_is_applied_edited_pruned_and_restored() {
+async fn git_folder_is_edited_pruned_and_restored() {
     let world = World::start(cluster(), "folder").await;
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();

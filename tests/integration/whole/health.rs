@@ -40,7 +40,7 @@ fn probe(address: SocketAddr) -> Option<String> {
 }
 
 #[tokio::test]
-async fn half_requests_starve_no_probe_and_hold_up_no_end() {
+async fn partial_requests_block_no_health_probe() {
     let mut world = World::start(cluster(), "health").await;
     let address = eventually("health is served", SOON, async || {
         address(&world.operator().log())

@@ -176,7 +176,7 @@ async fn looks(world: &World, times: usize) {
 }
 
 #[tokio::test]
-async fn a_host_is_observed_and_nothing_is_sent_at_first_sight_or_at_the_end() {
+async fn new_and_deleted_hosts_send_nothing() {
     let mut world = World::start(cluster(), "host").await;
     let all = hosts(&world);
     let mut words = debian(7);
@@ -228,7 +228,7 @@ async fn a_host_is_observed_and_nothing_is_sent_at_first_sight_or_at_the_end() {
 }
 
 #[tokio::test]
-async fn each_change_of_power_is_one_command_and_no_command_is_sent_twice() {
+async fn host_power_change_sends_one_command() {
     let mut world = World::start(cluster(), "hostpower").await;
     let all = hosts(&world);
     let scmds = commands(&world);
@@ -347,7 +347,7 @@ async fn each_change_of_power_is_one_command_and_no_command_is_sent_twice() {
 }
 
 #[tokio::test]
-async fn an_edit_wipes_nothing_and_a_higher_revision_installs_once_and_tells_no_secret() {
+async fn host_installs_once_per_higher_revision() {
     let plan = Plan {
         log: Some("trace"),
         ..Plan::default()
@@ -448,7 +448,7 @@ async fn an_edit_wipes_nothing_and_a_higher_revision_installs_once_and_tells_no_
 }
 
 #[tokio::test]
-async fn lost_answers_failures_and_the_end_of_the_process_install_nothing_twice() {
+async fn no_fault_installs_a_host_twice() {
     let mut world = with_host("hostlost", Plan::default()).await;
     let path = format!("{HOSTS}/{HOST}/os/install");
     let on = |fault: Fault| fault.on("POST", &path).times(1);
@@ -505,7 +505,7 @@ async fn lost_answers_failures_and_the_end_of_the_process_install_nothing_twice(
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_is_said_by_field_and_nothing_is_sent() {
+async fn invalid_host_request_is_not_sent() {
     let world = with_key("hostbad", Plan::default()).await;
     let all = hosts(&world);
     // Not of this account.
@@ -585,7 +585,7 @@ async fn edit_of(world: &World, name: &str, spec: Value) {
 }
 
 #[tokio::test]
-async fn policies_hold_what_is_asked_for_and_a_key_that_a_host_names_stays() {
+async fn suspended_or_observed_host_sends_nothing() {
     let world = with_host("hosthold", Plan::default()).await;
     // Suspended by the object, stopped at the account, only looked at: nothing is sent, and the consent stands.
     edit(&world, json!({"suspend": true})).await;

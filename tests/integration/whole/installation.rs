@@ -18,7 +18,7 @@ fn examples() -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn every_example_of_a_server_comes_to_ready_by_one_order() {
+async fn every_server_example_orders_once() {
     let world = World::start(cluster(), "example").await;
     let examples = examples();
     assert!(examples.len() >= 8, "{examples:?}");
@@ -62,7 +62,7 @@ async fn count(world: &World, part: &str) {
 }
 
 #[tokio::test]
-async fn what_is_sent_is_what_the_spec_says_and_its_secrets_are_told_to_nobody() {
+async fn order_matches_spec_and_leaks_no_secret() {
     const CANARY: &str = "canary-token-5be2a94f63";
     let mut world = World::start(cluster(), "texts").await;
     let (client, namespace) = (world.client.clone(), world.namespace.clone());
@@ -145,7 +145,7 @@ async fn what_is_sent_is_what_the_spec_says_and_its_secrets_are_told_to_nobody()
 }
 
 #[tokio::test]
-async fn a_secret_with_credentials_is_sent_to_no_server() {
+async fn credentials_are_never_sent_to_a_server() {
     let world = World::start(cluster(), "creds").await;
     let script = json!({"valueFrom": {"secretKeyRef": {"name": "account-key", "key": "apiKey"}}});
     world
@@ -177,7 +177,7 @@ async fn a_secret_with_credentials_is_sent_to_no_server() {
 }
 
 #[tokio::test]
-async fn no_word_about_a_text_from_a_secret_is_shown() {
+async fn provider_message_with_secret_is_hidden() {
     const WORD: &str = "canary-5be2a94f63";
     // Base64 of the word.
     const CODED: &str = "Y2FuYXJ5LTViZTJhOTRmNjM=";
@@ -233,7 +233,7 @@ async fn no_word_about_a_text_from_a_secret_is_shown() {
 }
 
 #[tokio::test]
-async fn a_text_that_cannot_be_had_holds_its_object_alone_and_is_awaited() {
+async fn missing_reference_blocks_only_its_object() {
     let world = World::start(cluster(), "lacking").await;
     let (client, namespace) = (world.client.clone(), world.namespace.clone());
     let script = json!({"valueFrom": {"secretKeyRef": {"name": "late", "key": "it"}}});
@@ -329,7 +329,7 @@ const ROTTERDAM: &str = "EU: Rotterdam";
 const KIND: &str = "bm7.std.8";
 
 #[tokio::test]
-async fn alternatives_are_tried_in_their_order_while_there_is_no_stock() {
+async fn alternatives_are_tried_in_order() {
     let world = World::start(cluster(), "choice").await;
     let simulator = &world.simulator;
     simulator.stock(ROTTERDAM, KIND, Some(0)).await;

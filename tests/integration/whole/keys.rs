@@ -67,7 +67,7 @@ async fn refused(world: &World, name: &str, reason: &str, words: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_secret_that_is_no_key_secret_is_sent_nowhere_and_gets_no_finalizer() {
+async fn secret_of_another_type_is_never_used() {
     let plan = Plan {
         secret: false,
         ..Plan::default()
@@ -127,7 +127,7 @@ async fn falls_silent(simulator: &Simulator) {
 }
 
 #[tokio::test]
-async fn an_edit_of_a_url_sends_the_key_nowhere() {
+async fn edited_base_url_sends_the_key_nowhere() {
     let (world, other) = with_other_account("edited").await;
     let namespace = Some(world.namespace.as_str());
     let declared = |url: &str| {
@@ -174,7 +174,7 @@ async fn an_edit_of_a_url_sends_the_key_nowhere() {
 }
 
 #[tokio::test]
-async fn a_secret_that_names_no_url_is_not_used_where_none_is_listed() {
+async fn key_secret_needs_a_base_url_if_unlisted() {
     let plan = Plan {
         listed: false,
         ..Plan::default()

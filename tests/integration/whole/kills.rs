@@ -27,7 +27,7 @@ async fn ready(world: &World) -> Option<usize> {
 /// Each kill leaves a few orders of which nobody knows whether they were sent. None of them is ordered twice, and none is
 /// stuck.
 #[tokio::test]
-async fn twenty_kills_while_two_hundred_servers_are_ordered_make_two_hundred_servers() {
+async fn repeated_kills_duplicate_no_server() {
     let timing = json!({
         "absenceGracePeriod": format!("{}s", GRACE.as_secs()), "absenceCheckInterval": "3s",
         "activePollInterval": "500ms", "idlePollInterval": "1s", "orphanScanInterval": "5s", "orderTimeout": "3s",

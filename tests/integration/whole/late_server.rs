@@ -68,7 +68,7 @@ async fn lists(world: &World) -> usize {
 }
 
 #[tokio::test]
-async fn a_server_that_shows_days_late_is_taken_and_its_tag_goes_after_it() {
+async fn server_listed_days_late_is_still_claimed() {
     let mut world = World::start(cluster(), "late").await;
     world.create(&server("control")).await;
     world.wait_ready("control", SOON).await;

@@ -30,7 +30,7 @@ fn by_shared(name: &str, account: &str) -> Value {
 }
 
 #[tokio::test]
-async fn operators_of_some_namespaces_leave_accounts_of_the_cluster_alone() {
+async fn scoped_operators_skip_cluster_accounts() {
     let (one, other) = tokio::join!(
         World::start(cluster(), "apart"),
         World::start(cluster(), "apart"),
@@ -118,7 +118,7 @@ async fn conflict_told(world: &World, by: &str) {
 }
 
 #[tokio::test]
-async fn two_releases_never_act_on_one_account_and_the_next_takes_over() {
+async fn one_operator_at_a_time_serves_an_account() {
     let mut world = World::start(cluster(), "releases").await;
     world.create(&server("one")).await;
     world.wait_ready("one", SOON).await;

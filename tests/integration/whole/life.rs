@@ -14,7 +14,7 @@ use lab::rig::{Fault, Health, Plan, World, cluster, condition, health, server};
 const FOREVER: f64 = 7200.0;
 
 #[tokio::test]
-async fn a_server_goes_from_order_to_ready_to_released() {
+async fn server_is_ordered_ready_and_released() {
     let mut world = World::prepare(cluster(), "life", Plan::default()).await;
     let simulator = &world.simulator;
     simulator

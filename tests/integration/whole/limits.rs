@@ -15,7 +15,7 @@ use lab::rig::{Fault, World, cluster, eventually, quick_timing, server};
 const ROTTERDAM: &str = "EU: Rotterdam";
 
 #[tokio::test]
-async fn quota_stock_and_a_missing_account_hold_an_order_until_they_are_there() {
+async fn order_waits_for_quota_stock_and_account() {
     let world = World::start(cluster(), "supply").await;
     world.simulator.quota(ROTTERDAM, "bm7.std.8", 0).await;
     world
@@ -77,7 +77,7 @@ async fn quota_stock_and_a_missing_account_hold_an_order_until_they_are_there() 
 }
 
 #[tokio::test]
-async fn the_limits_of_the_account_hold_orders_until_they_are_raised() {
+async fn orders_wait_for_higher_account_limits() {
     let world = World::start(cluster(), "limits").await;
     world.create(&server("first")).await;
     world.wait_ready("first", SOON).await;
@@ -122,7 +122,7 @@ async fn the_limits_of_the_account_hold_orders_until_they_are_raised() {
 }
 
 #[tokio::test]
-async fn machines_that_were_retained_count_towards_the_limit() {
+async fn retained_servers_count_towards_limit() {
     let world = World::start(cluster(), "retained").await;
     set_account(&world, "default", &json!({"limits": {"maxServers": 2}})).await;
     let names = ["one", "two"];
@@ -163,7 +163,7 @@ async fn machines_that_were_retained_count_towards_the_limit() {
 }
 
 #[tokio::test]
-async fn a_refused_order_says_what_the_provider_said_and_is_tried_again_slowly() {
+async fn refused_order_shows_why_and_backs_off() {
     let world = World::start(cluster(), "refused").await;
     let refusal = json!({"refuse": {"status": 422, "message": "no racks on Tuesdays"}});
     let fault = Fault::new(refusal).on("POST", SERVERS).times(100);
@@ -193,7 +193,7 @@ async fn a_refused_order_says_what_the_provider_said_and_is_tried_again_slowly()
 
 /// What a commit broke, the next commit mends, without a new object.
 #[tokio::test]
-async fn a_request_that_made_no_machine_is_mended_by_the_next_apply() {
+async fn failed_order_is_fixed_by_the_next_apply() {
     let world = World::start(cluster(), "mended").await;
     let namespace = Some(world.namespace.as_str());
     let at = |location: &str| with("typo", &json!({"location": location}));

@@ -71,7 +71,7 @@ async fn listings_at(account: &Simulator, times: usize) {
 }
 
 #[tokio::test]
-async fn an_order_lost_in_one_account_is_not_proved_absent_in_another() {
+async fn other_account_confirms_no_order_absence() {
     let (world, other) = with_other_account("lineage").await;
     let former = seen_at(&world, world.simulator.api()).await;
     // The machine is made, its answer comes too late, and every look at it is lost. The order's time-out leaves room to see to

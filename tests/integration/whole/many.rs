@@ -174,7 +174,7 @@ impl<'a> Many<'a> {
 }
 
 #[tokio::test]
-async fn many_tags_cost_a_call_each_and_nothing_at_rest_but_their_list() {
+async fn many_tags_cost_one_call_each_plus_polls() {
     const NUMBER: usize = 120;
     let world = World::start(cluster(), "tags").await;
     let many = Many::of(&world, "ServerTag", (NUMBER, NUMBER), "/v3/flexMetal/tags").await;
@@ -202,7 +202,7 @@ async fn many_tags_cost_a_call_each_and_nothing_at_rest_but_their_list() {
 }
 
 #[tokio::test]
-async fn many_keys_cost_a_call_each_and_nothing_at_rest_but_their_list() {
+async fn many_keys_cost_one_call_each_plus_polls() {
     const NUMBER: usize = 60;
     let world = World::start(cluster(), "keys").await;
     let many = Many::of(&world, "SshKey", (NUMBER, NUMBER), "/v3/sshKey").await;
@@ -232,7 +232,7 @@ async fn many_keys_cost_a_call_each_and_nothing_at_rest_but_their_list() {
 }
 
 #[tokio::test]
-async fn a_long_whitelist_costs_a_change_an_entry_and_nothing_at_rest_but_its_pages() {
+async fn long_whitelist_costs_one_call_per_entry() {
     const ENTRIES: usize = 60;
     const LIST: &str = "/v3/account/apiKey/{apiKeyId}/whitelist";
     let world = World::start(cluster(), "list").await;
@@ -257,7 +257,7 @@ async fn a_long_whitelist_costs_a_change_an_entry_and_nothing_at_rest_but_its_pa
 }
 
 #[tokio::test]
-async fn five_hundred_hosts_at_rest_cost_nothing_but_the_pages_of_their_list() {
+async fn idle_hosts_cost_only_their_list_pages() {
     const NUMBER: usize = 500;
     let world = super::hosts::with_hosts("hosts", NUMBER).await;
     let many = Many::of(&world, "DedicatedHost", (NUMBER, NUMBER), "/v3/host").await;

@@ -76,7 +76,7 @@ async fn others_go_on(world: &World, name: &str) {
 }
 
 #[tokio::test]
-async fn answers_of_a_million_parts_and_slow_ones_leave_room_for_others() {
+async fn huge_or_slow_answers_leave_others_memory() {
     let (mut world, harm) = with_harm(cluster(), "parts").await;
     let hostile = Hostile::start(&world.cluster_id).await;
     let shapes = [
@@ -109,12 +109,12 @@ async fn answers_of_a_million_parts_and_slow_ones_leave_room_for_others() {
 }
 
 #[tokio::test]
-async fn endless_lists_of_large_records_leave_room_for_others() {
+async fn endless_large_records_leave_memory() {
     endless("endless").await;
 }
 
 #[tokio::test]
-async fn endless_lists_of_short_texts_leave_room_for_others() {
+async fn endless_short_texts_leave_memory() {
     endless("endless-short").await;
 }
 
@@ -142,7 +142,7 @@ async fn endless(kind: &str) {
 const LARGE: usize = 100;
 
 #[tokio::test]
-async fn many_objects_as_large_as_can_be_leave_room_for_others() {
+async fn many_largest_objects_leave_memory() {
     // Of its own, for all that is left there.
     let own = Cluster::own();
     let (mut world, harm) = with_harm(&own, "large").await;

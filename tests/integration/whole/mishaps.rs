@@ -22,7 +22,7 @@ fn uuid(object: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn a_failed_machine_is_shown_and_let_go_only_when_it_is_certain() {
+async fn failed_server_goes_after_second_refusal() {
     let world = World::start(cluster(), "failed").await;
     world.simulator.settings(&json!({"failureRate": 1.0})).await;
     world.create(&server("one")).await;
@@ -56,7 +56,7 @@ async fn a_failed_machine_is_shown_and_let_go_only_when_it_is_certain() {
 }
 
 #[tokio::test]
-async fn what_befalls_a_machine_is_told_and_nothing_is_ordered_in_its_place() {
+async fn server_problems_order_no_replacement() {
     let world = World::start(cluster(), "mishap").await;
     let names = [
         "released",
@@ -226,7 +226,7 @@ async fn vanished(world: &World) {
 }
 
 #[tokio::test]
-async fn a_machine_that_is_missing_is_told_of_where_no_other_one_is_known() {
+async fn missing_only_known_server_is_reported() {
     let world = World::start(cluster(), "lone").await;
     world.create(&server("one")).await;
     let lost = world.wait_ready("one", SOON).await;
@@ -242,7 +242,7 @@ async fn a_machine_that_is_missing_is_told_of_where_no_other_one_is_known() {
 }
 
 #[tokio::test]
-async fn a_machine_that_is_missing_for_long_is_given_up_by_an_acknowledgement() {
+async fn acknowledged_missing_server_is_replaced() {
     let mut world = World::start(cluster(), "absent").await;
     // The other one shows that the listings are complete.
     for name in ["known", "one"] {
@@ -274,7 +274,7 @@ async fn a_machine_that_is_missing_for_long_is_given_up_by_an_acknowledgement() 
 }
 
 #[tokio::test]
-async fn an_edit_after_the_order_is_shown_as_pending_and_sends_nothing() {
+async fn edit_after_ordering_is_only_pending() {
     let world = World::start(cluster(), "edit").await;
     world.create(&server("one")).await;
     let object = world.wait_ready("one", SOON).await;
@@ -363,7 +363,7 @@ async fn answers_that_say_nothing_change_nothing() {
 /// A second machine of an object is never released: it stays when the object goes, which is told, and the next object of the
 /// name takes it.
 #[tokio::test]
-async fn a_twin_stays_although_the_first_machine_is_released() {
+async fn duplicate_server_outlives_first_release() {
     let world = World::start(cluster(), "twins").await;
     world.create(&server("one")).await;
     let object = world.wait_ready("one", SOON).await;

@@ -54,14 +54,14 @@ async fn ends_released(world: &World) {
 }
 
 #[tokio::test]
-async fn a_namespace_deleted_whole_ends_with_all_machines_released() {
+async fn namespace_deletion_releases_all_servers() {
     let world = populated("whole").await;
     delete_namespace(&world).await;
     ends_released(&world).await;
 }
 
 #[tokio::test]
-async fn a_namespace_deleted_whole_ends_although_the_operator_restarts() {
+async fn namespace_deletion_survives_a_restart() {
     let mut world = populated("restart").await;
     world
         .simulator

@@ -46,7 +46,7 @@ async fn the_other_works(world: &World) {
 }
 
 #[tokio::test]
-async fn releases_that_are_throttled_delay_nothing_of_another_account() {
+async fn throttled_account_delays_no_other_one() {
     let (world, slow) = with_slow_account("throttled", &quick_timing()).await;
     for number in 0..MANY {
         world.create(&of_slow(number)).await;
@@ -99,7 +99,7 @@ async fn orders_that_hang_delay_nothing_of_another_account() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_forbidden_concerns_its_object_alone() {
+async fn forbidden_call_affects_only_its_object() {
     let world = World::start(cluster(), "forbidden").await;
     for name in ["one", "two"] {
         world.create(&server(name)).await;

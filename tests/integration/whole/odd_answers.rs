@@ -38,7 +38,7 @@ async fn capital_letters_make_no_second_server() {
 }
 
 #[tokio::test]
-async fn a_record_that_is_listed_twice_stops_no_release() {
+async fn record_listed_twice_blocks_no_release() {
     let world = World::start(cluster(), "twice").await;
     world.create(&server("first")).await;
     let first = world.wait_ready("first", SOON).await;

@@ -109,7 +109,7 @@ async fn all_end(world: &World, tags: &Things) {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_hanging_api_says_so_in_seconds() {
+async fn hanging_api_is_reported_within_seconds() {
     let (world, tags) = started("hangs").await;
     add_other(&world).await;
     let hang = json!({"delay": {"ms": 25_000, "before": true}});
@@ -119,7 +119,7 @@ async fn what_waits_for_a_hanging_api_says_so_in_seconds() {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_long_pause_says_until_when_in_seconds() {
+async fn rate_limited_objects_report_retry_time() {
     let (world, tags) = started("limited").await;
     add_other(&world).await;
     let limited = json!({"status": {"code": 429, "retryAfter": 30}});
@@ -130,7 +130,7 @@ async fn what_waits_for_a_long_pause_says_until_when_in_seconds() {
 
 /// Its calls failed for long, and then the account as a whole for seconds: it does not wait for its own pause.
 #[tokio::test]
-async fn what_an_outage_failed_goes_on_as_soon_as_there_are_answers() {
+async fn failed_calls_resume_when_an_outage_ends() {
     let (world, tags) = started("backoff").await;
     let keys = world.things("SshKey");
     keys.create(&deleting_key("laptop", 'L')).await;

@@ -34,7 +34,7 @@ async fn holds(world: &World, name: &str, key: &str, value: &str) {
 }
 
 #[tokio::test]
-async fn what_others_need_is_written_kept_and_goes_with_the_server() {
+async fn outputs_are_kept_current_until_deletion() {
     let mut world = World::start(cluster(), "outputs").await;
     world.create(&with("web", &both("web-outputs"))).await;
     let ready = world.wait_ready("web", SOON).await;
@@ -188,7 +188,7 @@ async fn outputs_outlast_a_foreground_deletion_until_the_release() {
 /// The garbage collector takes the owners off with `--cascade=orphan`, and a backup may have brought back what a server had
 /// that is gone: nobody but the operator takes the finalizer off then.
 #[tokio::test]
-async fn no_output_without_its_server_is_there_for_ever() {
+async fn orphaned_outputs_can_be_deleted() {
     let world = World::start(cluster(), "orphaned").await;
     let mut spec = both("web-outputs");
     spec["os"] = json!({"slug": "windows-2022"});
@@ -268,7 +268,7 @@ async fn no_output_without_its_server_is_there_for_ever() {
 
 /// Refused twice, its release is over: the object goes, and says so.
 #[tokio::test]
-async fn an_object_whose_failed_server_the_provider_keeps_goes_with_its_outputs() {
+async fn unreleasable_object_goes_with_outputs() {
     let world = World::start(cluster(), "kept-failed").await;
     world.create(&with("web", &both("web-outputs"))).await;
     let ready = world.wait_ready("web", SOON).await;
@@ -289,7 +289,7 @@ async fn an_object_whose_failed_server_the_provider_keeps_goes_with_its_outputs(
 }
 
 #[tokio::test]
-async fn what_belongs_to_another_is_never_touched_and_told() {
+async fn outputs_never_overwrite_other_objects() {
     let mut world = World::start(cluster(), "taken").await;
     let theirs = json!({"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "taken"}, "data": {"their": "own"}});
@@ -376,7 +376,7 @@ async fn what_belongs_to_another_is_never_touched_and_told() {
 }
 
 #[tokio::test]
-async fn a_machine_that_is_only_looked_at_is_written_down_and_a_suspended_one_not() {
+async fn outputs_are_written_unless_suspended() {
     let world = World::start(cluster(), "looked").await;
     let machine = world.simulator.appear(&json!({"name": "theirs"})).await;
     let uuid = text(&machine["uuid"]);

@@ -211,7 +211,7 @@ async fn ordered_another(host: &Host) -> World {
 }
 
 #[tokio::test]
-async fn a_namespace_that_is_made_again_asks_before_it_has_a_server() {
+async fn recreated_namespace_asks_about_servers() {
     let host = Host::start(2).await;
     // Kept to the end: without its provider no object is freed.
     let _guests = tokio::join!(adopted(&host), ordered_another(&host));
@@ -232,7 +232,7 @@ async fn of_another_cluster(world: &World, name: &str, seq: u32) -> String {
 }
 
 #[tokio::test]
-async fn a_server_of_another_cluster_of_this_id_is_asked_about() {
+async fn server_of_shared_id_needs_confirmation() {
     let mut world = World::start(cluster(), "shared-id").await;
     let first = of_another_cluster(&world, "web", 1_700_000_000).await;
     let second = of_another_cluster(&world, "web", 1_700_000_001).await;
@@ -294,7 +294,7 @@ async fn is_handed_over(world: &World, from: &str, to: &str, server: &str) {
 }
 
 #[tokio::test]
-async fn a_server_is_handed_over_to_the_object_that_names_it() {
+async fn server_moves_to_the_object_naming_it() {
     let world = World::start(cluster(), "rename").await;
     let names = ["slow", "quick", "seen"];
     for name in names {

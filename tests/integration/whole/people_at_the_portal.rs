@@ -42,7 +42,7 @@ async fn bears(world: &World, object: &Value, wanted: &[&str]) {
 }
 
 #[tokio::test]
-async fn what_people_do_with_machines_and_marks_is_healed_or_told_and_orders_and_releases_nothing()
+async fn portal_changes_order_and_release_nothing()
 {
     let mut timing = quick_timing();
     // Nobody looks for an order, and none is taken for lost, while a busy machine is at the steps of this test.

@@ -164,7 +164,7 @@ async fn a_suspended_account_stops_everything_through_it() {
 }
 
 #[tokio::test]
-async fn a_server_deleted_while_it_is_ordered_leaves_no_machine() {
+async fn server_deleted_while_ordered_is_released() {
     let world = World::start(cluster(), "hasty").await;
     let slow = Fault::new(json!({"delay": {"ms": 1000, "before": true}}));
     let rule = world
@@ -188,7 +188,7 @@ async fn a_server_deleted_while_it_is_ordered_leaves_no_machine() {
 }
 
 #[tokio::test]
-async fn a_release_that_the_provider_does_not_take_yet_is_asked_for_again() {
+async fn early_release_is_retried_until_accepted() {
     const LONG: f64 = 3600.0;
     let world = World::start(cluster(), "early").await;
     let simulator = &world.simulator;
@@ -211,7 +211,7 @@ async fn a_release_that_the_provider_does_not_take_yet_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn a_delayed_release_waits_and_the_machine_can_be_kept_or_let_go_meanwhile() {
+async fn delayed_release_can_still_be_changed() {
     let mut world = World::start(cluster(), "delay").await;
     for (name, spec) in [
         ("kept", json!({"releaseDelay": "24h"})),

@@ -28,7 +28,7 @@ async fn came_within(world: &World, wish: &str, state: &str, within: Duration) -
 }
 
 #[tokio::test]
-async fn a_change_of_the_wish_is_one_command_and_first_sight_none() {
+async fn only_changed_power_sends_a_command() {
     let mut world = World::start(cluster(), "power").await;
     let mut web = server("web");
     web["spec"]["power"] = json!("PoweredOff");
@@ -88,7 +88,7 @@ async fn a_change_of_the_wish_is_one_command_and_first_sight_none() {
 
 /// Its own next look would come half a minute after the end of its command, or later.
 #[tokio::test]
-async fn a_server_records_the_end_of_its_command_with_slow_looks_too() {
+async fn slow_polls_still_record_command_end() {
     let world = World::start(cluster(), "power-end").await;
     world.create(&server("web")).await;
     world.wait_ready("web", SOON).await;

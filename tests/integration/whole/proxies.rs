@@ -14,7 +14,7 @@ const HOSTING: &str = "hosting.test";
 const API_SERVER: &str = "kubernetes.default.svc:6443";
 
 #[tokio::test]
-async fn both_apis_are_reached_through_a_proxy_that_sees_no_key() {
+async fn proxy_tunnels_both_apis_without_keys() {
     let proxy = TunnelProxy::start().await;
     let plan = Plan {
         operator: vec![format!("--provider-proxy={}", proxy.url())],

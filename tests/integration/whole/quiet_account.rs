@@ -40,7 +40,7 @@ async fn lost_answer(world: &World, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_server_that_shows_late_is_released_with_its_object() {
+async fn late_listed_server_is_released() {
     let world = quiet("quiet-deleted").await;
     let uuid = lost_answer(&world, "web").await;
     world.delete("web").await;
@@ -55,7 +55,7 @@ async fn a_server_that_shows_late_is_released_with_its_object() {
 }
 
 #[tokio::test]
-async fn a_server_without_the_tag_of_the_cluster_is_found_by_that_of_its_order() {
+async fn order_tag_alone_identifies_a_server() {
     let mut world = quiet("quiet-untagged").await;
     let uuid = lost_answer(&world, "web").await;
     let borne = tags(&machine(&world, &uuid).await);

@@ -57,7 +57,7 @@ async fn says(world: &World, kind: &str, status: &str, reason: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_edit_wipes_nothing_and_a_higher_revision_installs_once() {
+async fn server_reinstalls_once_per_revision() {
     let plan = Plan {
         log: Some("trace"),
         ..Plan::default()
@@ -143,7 +143,7 @@ async fn an_edit_wipes_nothing_and_a_higher_revision_installs_once() {
 }
 
 #[tokio::test]
-async fn lost_answers_failures_and_the_end_of_the_process_wipe_nothing_twice() {
+async fn no_fault_reinstalls_a_server_twice() {
     let (mut world, uuid) = with_server("reinstall-lost", Plan::default()).await;
     let path = format!("/v3/flexMetal/servers/{uuid}");
     let on = |fault: Fault| fault.on("PATCH", &path).times(1);
@@ -202,7 +202,7 @@ async fn lost_answers_failures_and_the_end_of_the_process_wipe_nothing_twice() {
 }
 
 #[tokio::test]
-async fn protection_a_command_and_a_person_at_the_portal_stand_against_it() {
+async fn protection_or_portal_blocks_reinstall() {
     let (world, uuid) = with_server("reinstall-held", Plan::default()).await;
     let protected = json!({"deletionProtection": true, "install": {"revision": 2}});
     edit(&world, protected).await;

@@ -59,7 +59,7 @@ async fn token(world: &World, but: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_pruned_costs_no_more_machines_than_the_release_limit() {
+async fn release_limit_caps_pruned_servers() {
     let mut world = World::start(cluster(), "release-limit").await;
     let limit = json!({"releaseLimit": {"maxReleases": 3, "window": "1h"}});
     set_account(&world, "default", &limit).await;

@@ -28,7 +28,7 @@ async fn events(world: &World, reason: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_machine_that_fails_is_given_up_and_another_one_ordered_at_the_next_place() {
+async fn failed_server_is_replaced_elsewhere() {
     let world = World::start(cluster(), "replace").await;
     world.simulator.settings(&json!({"failureRate": 1.0})).await;
     let wishes = json!({
@@ -76,7 +76,7 @@ async fn a_machine_that_fails_is_given_up_and_another_one_ordered_at_the_next_pl
 
 /// As the provider may do it, and with each policy alone.
 #[tokio::test]
-async fn a_machine_that_fails_is_replaced_where_the_provider_takes_its_release() {
+async fn failed_server_is_released_then_replaced() {
     let world = World::start(cluster(), "given-up").await;
     world
         .simulator
@@ -100,7 +100,7 @@ async fn a_machine_that_fails_is_replaced_where_the_provider_takes_its_release()
 }
 
 #[tokio::test]
-async fn a_row_of_failures_ends_and_goes_on_when_a_person_says_so() {
+async fn replacement_stops_at_max_attempts() {
     let mut world = World::start(cluster(), "row").await;
     world.simulator.settings(&json!({"failureRate": 1.0})).await;
     world
@@ -132,7 +132,7 @@ async fn a_row_of_failures_ends_and_goes_on_when_a_person_says_so() {
 }
 
 #[tokio::test]
-async fn a_machine_that_others_released_is_ordered_again_where_the_policy_says_so() {
+async fn externally_released_server_is_reordered() {
     let world = World::start(cluster(), "reorder").await;
     world
         .create(&with("one", &json!({"externalReleasePolicy": "Reorder"})))
@@ -157,7 +157,7 @@ async fn a_machine_that_others_released_is_ordered_again_where_the_policy_says_s
 }
 
 #[tokio::test]
-async fn an_object_that_is_past_its_end_deletes_itself_and_orders_nothing_when_it_is_applied_again()
+async fn expired_object_is_deleted_not_reordered()
 {
     let mut world = World::start(cluster(), "expire").await;
     let lease = |seconds| with("lease", &json!({"expiresAt": moment(seconds)}));

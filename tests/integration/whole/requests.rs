@@ -93,7 +93,7 @@ async fn at_rest() -> World {
 }
 
 #[tokio::test]
-async fn every_kind_has_the_look_that_is_asked_for_says_so_and_a_loop_gets_no_more() {
+async fn requested_reconcile_is_rate_limited() {
     let world = at_rest().await;
     for (word, annotation) in [("first", OF_FLUX), ("second", OURS)] {
         for (kind, name, path, _) in subjects() {
@@ -159,7 +159,7 @@ async fn wait_for_quiet(world: &World, rule: u64, quiet: Duration) {
 
 /// One kind of those that share their passes, and the two that have their own.
 #[tokio::test]
-async fn in_an_outage_each_kind_has_the_try_that_is_asked_for_before_its_pause_is_over() {
+async fn requested_reconcile_skips_outage_backoff() {
     const QUIET: Duration = Duration::from_secs(8);
     let world = at_rest().await;
     let away = Fault::new(json!({"status": {"code": 503}}));

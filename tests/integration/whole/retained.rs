@@ -73,7 +73,7 @@ async fn takes_back(world: &World, name: &str, kept: &str) -> Value {
 
 /// As Argo CD's self-heal does it.
 #[tokio::test]
-async fn a_manifest_that_is_applied_again_takes_back_the_machine_that_was_kept() {
+async fn reapplied_object_reuses_retained_server() {
     let mut world = World::start(cluster(), "back").await;
     world.create(&server("web")).await;
     let first = left_behind(&world, "web").await;
@@ -119,7 +119,7 @@ async fn a_manifest_that_is_applied_again_takes_back_the_machine_that_was_kept()
 
 /// The recipe of `docs/gitops.md`.
 #[tokio::test]
-async fn a_deletion_that_is_held_is_taken_back_with_the_same_machine() {
+async fn blocked_deletion_keeps_the_same_server() {
     let world = World::start(cluster(), "takeback").await;
     let manifest = with("web", &json!({"deletionProtection": true}));
     world.create(&manifest).await;

@@ -47,7 +47,7 @@ async fn says(world: &World, name: &str, status: &str, reason: &str) -> Value {
 }
 
 #[tokio::test]
-async fn it_is_stored_once_and_told_to_nobody() {
+async fn root_password_is_stored_but_never_shown() {
     let plan = Plan {
         log: Some("trace"),
         ..Plan::default()
@@ -127,7 +127,7 @@ async fn it_is_stored_once_and_told_to_nobody() {
 }
 
 #[tokio::test]
-async fn until_it_can_be_had_it_is_asked_for_and_people_are_told_before_it_is_too_late() {
+async fn unavailable_password_retries_and_warns() {
     let world = World::start(cluster(), "late").await;
     let near = delivered_before(&world, "near", 20).await;
     let none = json!({"refuse": {"status": 404, "message": "there is none"}});
@@ -171,7 +171,7 @@ async fn until_it_can_be_had_it_is_asked_for_and_people_are_told_before_it_is_to
 }
 
 #[tokio::test]
-async fn a_key_that_may_not_read_it_holds_up_nothing_else() {
+async fn forbidden_password_read_blocks_nothing() {
     let world = World::start(cluster(), "may-not").await;
     let mut server = windows("win", &json!({}));
     let password = server["spec"]["rootPassword"].take();
@@ -207,7 +207,7 @@ async fn a_key_that_may_not_read_it_holds_up_nothing_else() {
 }
 
 #[tokio::test]
-async fn its_secret_goes_after_its_time_and_what_is_anothers_stays() {
+async fn password_secret_expires_and_others_stay() {
     let world = World::start(cluster(), "ttl").await;
     let theirs = secret("taken-password", "their", "own");
     apply(&world.client, Some(&world.namespace), &theirs).await;

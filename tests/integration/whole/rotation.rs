@@ -66,7 +66,7 @@ async fn keys_since(world: &World, seen: usize) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn a_key_is_rotated_under_load_without_one_refused_call() {
+async fn key_rotation_gets_no_call_refused() {
     let world = Arc::new(World::start(cluster(), "rotated").await);
     let old = world.simulator.api_key().to_owned();
     let names: Vec<String> = (0..16).map(|number| format!("s{number}")).collect();
@@ -240,7 +240,7 @@ async fn a_bad_candidate_changes_nothing_until_a_restart() {
 }
 
 #[tokio::test]
-async fn a_candidate_takes_over_from_a_revoked_key_while_an_order_is_open() {
+async fn candidate_replaces_revoked_key_mid_order() {
     let world = World::start(cluster(), "revokednext").await;
     world.create(&server("one")).await;
     let one = world.wait_ready("one", SOON).await;
@@ -271,7 +271,7 @@ async fn a_candidate_takes_over_from_a_revoked_key_while_an_order_is_open() {
 }
 
 #[tokio::test]
-async fn a_key_without_an_entry_works_on_and_the_way_back_is_free() {
+async fn removed_key_keeps_working_and_can_return() {
     let world = World::start(cluster(), "takenout").await;
     let old = world.simulator.api_key().to_owned();
     world.create(&server("one")).await;

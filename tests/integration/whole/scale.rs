@@ -46,7 +46,7 @@ async fn all_ready(world: &World, number: usize) {
 }
 
 #[tokio::test]
-async fn sixty_servers_at_once_are_sixty_machines() {
+async fn sixty_objects_order_sixty_servers() {
     const NUMBER: usize = 60;
     let mut world = World::prepare(cluster(), "sixty", plan()).await;
     world.start_operator();
@@ -90,7 +90,7 @@ async fn versions(world: &World) -> BTreeMap<String, String> {
 }
 
 #[tokio::test]
-async fn a_hundred_and_twenty_servers_at_rest_cost_three_calls_a_poll() {
+async fn idle_servers_cost_three_calls_per_poll() {
     const NUMBER: usize = 120;
     let mut world = World::prepare(cluster(), "quiet", plan()).await;
     // What is there before it waits for half a minute here.

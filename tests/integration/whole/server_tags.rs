@@ -91,7 +91,7 @@ async fn started(prefix: &str, tags: &[&str]) -> (World, String) {
 }
 
 #[tokio::test]
-async fn each_tag_is_one_call_and_tags_of_others_stay_or_go_by_policy() {
+async fn tag_edit_is_one_call_and_respects_policy() {
     let (mut world, uuid) = started("server-tags", &["b", "a"]).await;
     let own = marks(&world, &uuid).await;
     assert_eq!(own.len(), 2, "{own:?}");
@@ -137,7 +137,7 @@ async fn each_tag_is_one_call_and_tags_of_others_stay_or_go_by_policy() {
 }
 
 #[tokio::test]
-async fn changes_that_a_crash_cuts_short_are_finished_and_none_is_sent_twice() {
+async fn crash_amid_tag_changes_sends_none_twice() {
     let (mut world, uuid) = started("tags-crash", &["old"]).await;
     let slow = json!({"delay": {"ms": 400, "before": false}});
     let slow = Fault::new(slow).on("POST", TAGGED);
@@ -163,7 +163,7 @@ async fn changes_that_a_crash_cuts_short_are_finished_and_none_is_sent_twice() {
 }
 
 #[tokio::test]
-async fn a_change_whose_answer_is_lost_is_settled_by_looking() {
+async fn lost_tag_answer_is_resolved_by_reading() {
     let (world, uuid) = started("tags-lost", &["old"]).await;
     for method in ["POST", "DELETE"] {
         let lost = Fault::new("dropAfter").on(method, TAGGED).times(1);
@@ -191,7 +191,7 @@ async fn a_change_whose_answer_is_lost_is_settled_by_looking() {
 }
 
 #[tokio::test]
-async fn a_tag_that_somebody_takes_off_comes_back_and_again_and_again_is_told() {
+async fn repeatedly_removed_tag_is_reported() {
     let (world, uuid) = started("tags-undone", &["a"]).await;
     alter(&world, &uuid, &["theirs"]).await;
     becomes(&world, &uuid, &["a", "theirs"]).await;
@@ -216,7 +216,7 @@ async fn a_tag_that_somebody_takes_off_comes_back_and_again_and_again_is_told() 
 }
 
 #[tokio::test]
-async fn a_suspended_server_and_one_without_room_change_no_tag_and_say_so() {
+async fn suspended_or_full_server_changes_no_tag() {
     let (world, uuid) = started("tags-held", &[]).await;
     let suspended = json!({"spec": {"suspend": true, "tags": ["a"]}});
     world.merge("one", &suspended).await;

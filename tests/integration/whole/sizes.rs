@@ -102,7 +102,7 @@ async fn judge_sizes(kind: &str, things: &Things) -> usize {
 }
 
 #[tokio::test]
-async fn every_object_stays_below_64_kib_whatever_the_provider_answers() {
+async fn objects_stay_small_with_hostile_answers() {
     // Of its own, as orphans are looked for where all namespaces are watched.
     let own = Cluster::own();
     let plan = Plan {

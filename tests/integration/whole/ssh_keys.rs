@@ -85,7 +85,7 @@ async fn strict(world: &World) {
 }
 
 #[tokio::test]
-async fn a_key_is_stored_once_and_deleted_under_those_who_name_it() {
+async fn ssh_key_is_deleted_although_referenced() {
     let world = World::start(cluster(), "key").await;
     strict(&world).await;
     let keys = keys(&world);
@@ -147,7 +147,7 @@ pub(super) async fn still_referenced(world: &World, key: &str, user: &str) {
 }
 
 #[tokio::test]
-async fn a_key_that_others_delete_is_stored_again_and_another_one_is_an_object() {
+async fn externally_deleted_key_is_stored_again() {
     let mut world = World::start(cluster(), "turn").await;
     strict(&world).await;
     let keys = keys(&world);
@@ -200,7 +200,7 @@ async fn a_key_that_others_delete_is_stored_again_and_another_one_is_an_object()
 }
 
 #[tokio::test]
-async fn whatever_is_lost_one_key_is_stored_and_none_is_left() {
+async fn no_fault_duplicates_or_leaks_an_ssh_key() {
     let world = World::start(cluster(), "lostkey").await;
     let keys = keys(&world);
     let faults = [
@@ -236,7 +236,7 @@ async fn whatever_is_lost_one_key_is_stored_and_none_is_left() {
 }
 
 #[tokio::test]
-async fn what_was_there_before_is_used_and_stays_and_two_objects_share_one_key() {
+async fn existing_ssh_key_is_used_but_not_deleted() {
     let world = World::start(cluster(), "sharedkey").await;
     let keys = keys(&world);
     let body = json!({"name": "a person's", "publicKey": format!("{} old", public_key('A'))});
@@ -275,7 +275,7 @@ async fn what_was_there_before_is_used_and_stays_and_two_objects_share_one_key()
 }
 
 #[tokio::test]
-async fn a_private_key_in_a_secret_is_told_to_nobody() {
+async fn private_key_in_a_secret_is_never_shown() {
     let mut world = World::start(cluster(), "secretkey").await;
     let private =
         "-----BEGIN OPENSSH PRIVATE KEY-----\nhush-hush\n-----END OPENSSH PRIVATE KEY-----\n";
@@ -294,7 +294,7 @@ async fn a_private_key_in_a_secret_is_told_to_nobody() {
 }
 
 #[tokio::test]
-async fn a_namespace_deleted_whole_leaves_no_key_that_was_to_go() {
+async fn namespace_deletion_deletes_owned_keys() {
     let world = World::start(cluster(), "keysend").await;
     let keys = keys(&world);
     keys.create(&deleting_key("ops", 'A')).await;
@@ -317,7 +317,7 @@ async fn a_namespace_deleted_whole_leaves_no_key_that_was_to_go() {
 }
 
 #[tokio::test]
-async fn a_refused_key_is_told_and_another_object_is_stored_at_once() {
+async fn refused_ssh_key_is_not_retried() {
     let world = World::start(cluster(), "refusedkey").await;
     let keys = keys(&world);
     let refusal = Fault::new(json!({"status": {"code": 422, "after": false}}));
@@ -341,7 +341,7 @@ async fn a_refused_key_is_told_and_another_object_is_stored_at_once() {
 }
 
 #[tokio::test]
-async fn at_rest_all_keys_of_an_account_share_one_look_and_nothing_is_written() {
+async fn idle_ssh_keys_share_polls_without_writes() {
     let world = World::start(cluster(), "restkeys").await;
     let keys = keys(&world);
     for letter in 'A'..='F' {

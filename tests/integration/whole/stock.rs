@@ -76,7 +76,7 @@ async fn runs_out(prefix: &str, reason: &str, words: &[&str], supply: impl Async
 }
 
 #[tokio::test]
-async fn a_place_that_is_sold_out_costs_one_order_and_the_next_follows_when_there_is_stock() {
+async fn sold_out_location_costs_only_one_order() {
     let words = ["bm7.std.8", ROTTERDAM, "checked every 200ms"];
     let supply = async |world: &World, more: u32| {
         world.simulator.stock(ROTTERDAM, KIND, Some(more)).await;
@@ -85,7 +85,7 @@ async fn a_place_that_is_sold_out_costs_one_order_and_the_next_follows_when_ther
 }
 
 #[tokio::test]
-async fn a_quota_that_is_used_up_costs_one_order_and_the_next_follows_when_it_is_raised() {
+async fn exhausted_quota_costs_only_one_order() {
     let words = ["bm7.std.8", ROTTERDAM, " of ", "checked every 200ms"];
     let supply = async |world: &World, more: u32| {
         let live = world.simulator.live_machines().await.len();
@@ -97,7 +97,7 @@ async fn a_quota_that_is_used_up_costs_one_order_and_the_next_follows_when_it_is
 
 /// The provider refuses one order with the status that it has for no stock too, again and again.
 #[tokio::test]
-async fn an_order_that_is_refused_for_what_it_is_holds_nobody_else_up() {
+async fn refused_order_blocks_no_other_order() {
     let world = World::start(cluster(), "refusing").await;
     let refusal = json!({"refuse": {"status": 422, "message": "not this name"}});
     let fault = Fault::new(refusal).on("POST", SERVERS).with_body("\"bad\"");

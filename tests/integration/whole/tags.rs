@@ -70,7 +70,7 @@ async fn sent(world: &World, method: &str) -> usize {
 }
 
 #[tokio::test]
-async fn what_exists_is_adopted_and_stays_and_the_older_of_two_objects_has_it() {
+async fn adopted_tag_belongs_to_the_older_object() {
     let world = World::start(cluster(), "tag-adopt").await;
     let tags = tags(&world);
     let body = json!({"tag": "there"});
@@ -140,7 +140,7 @@ async fn every_lost_answer_is_settled_by_looking() {
 }
 
 #[tokio::test]
-async fn a_tag_in_use_stays_until_nobody_bears_it_and_servers_that_lose_it_get_it_back() {
+async fn used_tag_stays_and_returns_to_servers() {
     let world = World::start(cluster(), "tag-used").await;
     let tags = tags(&world);
     for (n, (rename, delete)) in [("follow", "detach"), ("keep", "keep")]
@@ -201,7 +201,7 @@ async fn a_tag_in_use_stays_until_nobody_bears_it_and_servers_that_lose_it_get_i
 }
 
 #[tokio::test]
-async fn a_tag_that_servers_list_is_renamed_once_they_list_the_new_one() {
+async fn tag_rename_waits_until_servers_list_it() {
     let world = World::start(cluster(), "tag-listed").await;
     let tags = tags(&world);
     tags.create(&tag("web", &json!({}))).await;

@@ -10,7 +10,7 @@ use lab::rig::{Fault, Plan, Simulator, World, cluster, eventually, quick_timing}
 const RELEASES: usize = 80;
 
 #[tokio::test]
-async fn releases_that_are_put_off_for_long_hold_up_no_order_of_another_account() {
+async fn release_backoff_delays_no_other_account() {
     let mut world = {
         // Many orders at once on a busy machine: their intents take longer to be written than a quick send window.
         let mut timing = quick_timing();

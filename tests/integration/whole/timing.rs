@@ -16,7 +16,7 @@ async fn in_force(world: &World, wanted: Value) -> Value {
 }
 
 #[tokio::test]
-async fn an_operator_keeps_to_the_minima_unless_it_is_told_not_to() {
+async fn minimum_intervals_apply_unless_lifted() {
     let written = json!({"activePollInterval": "1s", "orphanScanInterval": "90m"});
     let plan = |short_intervals| Plan {
         timing: written.clone(),

@@ -44,7 +44,7 @@ async fn clear_status(world: &World, name: &str) {
 }
 
 #[tokio::test]
-async fn what_an_object_lost_is_restored_and_nothing_is_ordered_again() {
+async fn lost_finalizer_and_status_are_restored() {
     let mut world = World::start(cluster(), "traces").await;
     let names = ["replaced", "cleared", "bare", "asleep"];
     let mut before = Vec::new();
@@ -110,7 +110,7 @@ async fn what_an_object_lost_is_restored_and_nothing_is_ordered_again() {
 /// A replace and a delete right after it: without the finalizer the object would be gone at once, and nothing released. It is
 /// put back first, also where the machine is tended by nobody.
 #[tokio::test]
-async fn a_replace_and_a_delete_lose_no_machine_in_any_state() {
+async fn replace_then_delete_leaks_no_server() {
     let world = World::start(cluster(), "contested").await;
     let names = ["unmarked", "hidden", "blocked"];
     for name in names {
@@ -160,7 +160,7 @@ async fn a_replace_and_a_delete_lose_no_machine_in_any_state() {
 }
 
 #[tokio::test]
-async fn a_tool_that_strips_again_and_again_is_told() {
+async fn repeated_finalizer_removal_is_reported() {
     let world = World::start(cluster(), "strips").await;
     world.create(&server("one")).await;
     world.wait_ready("one", SOON).await;
@@ -182,7 +182,7 @@ async fn a_tool_that_strips_again_and_again_is_told() {
 
 /// The operator has no annotation for an order, whatever a tenant writes.
 #[tokio::test]
-async fn an_order_that_somebody_made_up_is_no_order() {
+async fn forged_order_annotation_is_ignored() {
     let world = World::start(cluster(), "made-up").await;
     let other = world.simulator.appear(&json!({"name": "other"})).await;
     let order = json!({"epoch": 7, "server": other["uuid"], "outcome": "Created", "uid": "u"});

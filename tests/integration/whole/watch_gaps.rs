@@ -38,7 +38,7 @@ async fn strip_finalizers(world: &World, name: &str) {
 
 /// One name, several objects, and the operator sees only the first and the last of them.
 #[tokio::test]
-async fn of_objects_that_followed_each_other_unseen_the_last_has_one_machine_and_a_release_is_finished()
+async fn last_recreated_object_has_one_server()
  {
     let (world, proxy) = with_proxy("unseen", Plan::default()).await;
     for name in ["turn", "torn"] {
@@ -95,7 +95,7 @@ async fn of_objects_that_followed_each_other_unseen_the_last_has_one_machine_and
 /// Listings in a row, as after an API server that was restarted again and again: they are no reason to ask the
 /// provider for anything, nor to write.
 #[tokio::test]
-async fn listings_that_come_again_and_again_cost_the_provider_nothing() {
+async fn repeated_relists_cost_no_provider_calls() {
     const SERVERS: usize = 12;
     // The operator lists ever more rarely.
     const LISTINGS: usize = 4;
@@ -171,7 +171,7 @@ async fn replace_unseen(world: &World, proxy: &Proxy, letter: char) -> Value {
 
 /// The operator still sees the key object that was there before, with the key that somebody wants to lock out.
 #[tokio::test]
-async fn a_key_that_was_replaced_unseen_is_not_installed() {
+async fn key_replaced_unseen_is_not_installed() {
     let (world, proxy) = with_proxy("rekeyed", Plan::default()).await;
     let quick = json!({"installSeconds": 2});
     world.simulator.settings(&quick).await;

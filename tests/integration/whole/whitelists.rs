@@ -122,7 +122,7 @@ async fn nobody_was_locked_out(world: &World) {
 }
 
 #[tokio::test]
-async fn a_whitelist_is_added_to_changed_and_given_up_without_a_refused_call() {
+async fn whitelist_edits_get_no_call_refused() {
     let world = World::start(cluster(), "ipwl").await;
     let objects = whitelists(&world);
     objects
@@ -213,7 +213,7 @@ async fn a_whitelist_is_added_to_changed_and_given_up_without_a_refused_call() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_list_that_status_shows_in_part_is_one_event() {
+async fn truncated_list_deletion_is_one_event() {
     let world = World::start(cluster(), "ipwl-many").await;
     let objects = whitelists(&world);
     objects
@@ -258,7 +258,7 @@ async fn the_end_of_a_list_that_status_shows_in_part_is_one_event() {
 }
 
 #[tokio::test]
-async fn no_lost_answer_locks_out_or_leaves_anything_twice() {
+async fn lost_whitelist_answers_lock_nobody_out() {
     let world = World::start(cluster(), "ipwl-lost").await;
     let objects = whitelists(&world);
     objects
@@ -297,7 +297,7 @@ async fn no_lost_answer_locks_out_or_leaves_anything_twice() {
 }
 
 #[tokio::test]
-async fn while_nobody_says_from_where_the_operator_calls_nothing_that_could_lock_it_out_is_done() {
+async fn unknown_egress_blocks_risky_changes() {
     let world = World::start(cluster(), "ipwl-egress").await;
     let objects = whitelists(&world);
     let spec = json!({"entries": [office()], "egressCIDRs": null});
@@ -362,7 +362,7 @@ async fn while_nobody_says_from_where_the_operator_calls_nothing_that_could_lock
 }
 
 #[tokio::test]
-async fn two_objects_for_one_key_and_a_key_that_is_not_there_are_told() {
+async fn whitelist_conflict_is_reported() {
     let world = World::start(cluster(), "ipwl-two").await;
     let objects = whitelists(&world);
     objects

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn probes_back_off_to_five_minutes_and_success_closes_it() {
+    fn key_probes_back_off_to_five_minutes() {
         let mut breaker = Breaker::default();
         let mut now = Duration::from_secs(100);
         assert!(breaker.rejected(refusal(), now));

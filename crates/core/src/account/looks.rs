@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_looked_for_as_often_as_one_in_use_is_read() {
+    fn missing_secret_recheck_grows_to_15s() {
         let at = Duration::from_secs;
         let mut looks_for = Looks::default();
         let (mut now, mut looks) = (at(1000), Vec::new());

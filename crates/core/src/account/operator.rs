@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_has_to_be_expired_for_a_minute_and_each_renewal_starts_anew() {
+    fn takeover_needs_lease_expired_a_minute() {
         let at = Duration::from_secs;
         let mut seen = Seen::default();
         let mut step = |look: Look, now| decide(OWN, Some(OTHER), Some(&look), &mut seen, at(now));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_of_the_other_operator_hands_nothing_over() {
+    fn operator_restart_keeps_its_account() {
         let at = Duration::from_secs;
         let mut seen = Seen::default();
         let held = held("1");
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_cannot_be_read_is_never_taken_over() {
+    fn unreadable_lease_is_never_taken_over() {
         let mut seen = Seen::default();
         let look = Look::Unreadable("forbidden".into());
         for hour in 0..10 {

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lack_is_told_from_what_the_catalogue_does_not_list() {
+    fn only_listed_supply_can_be_short() {
         let of = |catalogue: Catalogue| here(None, false).lack(&catalogue);
         assert_eq!(of(Catalogue::default()), None);
         assert_eq!(of(plan(&[("Here", Availability::Low)])), None);
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pool_that_pays_decides_and_overflow_leads_to_the_other() {
+    fn quota_follows_contract_and_overflow() {
         let lacks = |contract, overflow, pools: &[(&str, i64, i64)]| {
             here(contract, overflow).lack(&quota(pools)).is_some()
         };
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_contract_with_quota_left_needs_no_machine_on_demand() {
+    fn contract_quota_needs_no_free_stock() {
         let lacks = |contract, usage: i64| {
             let mut catalogue = plan(&[("Here", Availability::Unavailable)]);
             catalogue.quotas = quota(&[("C-1", 2, usage)]).quotas;
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_open_until_a_look_that_started_after_it() {
+    fn refusal_is_open_until_later_catalogue() {
         let refusals = Refusals::default();
         let asked = here(None, false);
         refusals.note(asked.clone(), "web", secs(100));
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_that_a_look_does_not_explain_hold_nobody_up_for_a_minute() {
+    fn unexplained_refusal_is_ignored_a_minute() {
         let refusals = Refusals::default();
         let asked = here(None, false);
         let there = plan(&[("Here", Availability::Low)]);
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn each_refusal_that_was_explained_is_looked_into_again() {
+    fn explained_refusal_reopens_on_repeat() {
         let refusals = Refusals::default();
         let asked = here(None, false);
         refusals.note(asked.clone(), "web", secs(100));

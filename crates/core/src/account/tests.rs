@@ -232,7 +232,7 @@ fn condition(facts: &Facts, kind: Type) -> (&'static str, Reason, String) {
 }
 
 #[test]
-fn an_account_that_works_is_ready_and_records_where_it_is() {
+fn working_account_is_ready_and_verified() {
     let facts = facts();
     let decision = decide(&facts);
     assert_eq!(condition(&facts, Type::Ready).0, "True");
@@ -288,7 +288,7 @@ fn a_suspended_account_shows_it_and_works() {
 
 /// Each trouble: how it comes about, its reason, whether a person is needed, what the message names.
 #[test]
-fn every_trouble_names_its_field_and_remedy() {
+fn every_problem_names_field_and_remedy() {
     type Case = (Reason, bool, &'static [&'static str], fn(&mut Facts));
     let cases: &[Case] = &[
         (
@@ -459,7 +459,7 @@ fn every_trouble_names_its_field_and_remedy() {
 /// Each trouble of an account that works by its last good key, of one that never did, and of one that ends: the Secret
 /// is read often at first and then as often as one in use, however long somebody leaves it so.
 #[test]
-fn whatever_lasts_is_looked_at_as_often_as_a_secret_in_use() {
+fn lasting_problem_is_rechecked_every_15s() {
     let deleted = || Some(Time(Timestamp::MIN));
     type Make<'a> = &'a dyn Fn(&mut Facts);
     let cases: [(&str, Make); 13] = [
@@ -515,7 +515,7 @@ fn whatever_lasts_is_looked_at_as_often_as_a_secret_in_use() {
 }
 
 #[test]
-fn a_secret_that_is_gone_stops_orders_and_the_last_good_key_goes_on_releasing() {
+fn missing_secret_stops_only_orders() {
     let mut facts = facts();
     facts.secret = SecretFact::Missing;
     let decision = decide(&facts);
@@ -526,7 +526,7 @@ fn a_secret_that_is_gone_stops_orders_and_the_last_good_key_goes_on_releasing() 
 }
 
 #[test]
-fn an_account_without_its_bundle_orders_nothing_and_goes_on_with_the_former_one() {
+fn missing_ca_bundle_stops_only_orders() {
     let unusable = BundleFact::Unusable("no certificate".into());
     for bundle in [BundleFact::NoObject, BundleFact::NoKey, unusable] {
         let mut facts = facts();
@@ -546,7 +546,7 @@ fn an_account_without_its_bundle_orders_nothing_and_goes_on_with_the_former_one(
 }
 
 #[test]
-fn the_certificates_in_use_stay_on_record_while_the_spec_refers_to_some() {
+fn status_keeps_certificates_of_bundle_ref() {
     let next = |facts: &Facts| report::next_status(facts, &decide(facts), Timestamp::MIN).ca_bundle;
     let mut facts = facts();
     facts.trusted = Some("one".into());
@@ -562,7 +562,7 @@ fn the_certificates_in_use_stay_on_record_while_the_spec_refers_to_some() {
 }
 
 #[test]
-fn while_it_ends_nothing_is_ordered_and_releases_go_on() {
+fn deleting_account_stops_only_orders() {
     let mut ending = facts();
     ending.meta.deletion_timestamp =
         Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
@@ -583,7 +583,7 @@ fn while_it_ends_nothing_is_ordered_and_releases_go_on() {
 
 /// Only its users hold up the end of an account: neither its Secret nor any trouble does.
 #[test]
-fn the_end_of_an_account_waits_for_its_users_alone() {
+fn account_deletion_waits_only_for_users() {
     let blocked = |facts: &Facts| {
         let all = decide(facts).conditions;
         let found = all.into_iter().find(|c| c.kind == Type::DeletionBlocked);
@@ -635,7 +635,7 @@ fn key_accepted_is_of_the_key_alone() {
 }
 
 #[test]
-fn a_changed_account_blocks_until_it_shows_a_machine_that_we_know() {
+fn blocked_until_account_shows_known_server() {
     let mut facts = facts();
     facts.status.verified = Some(endpoint("old"));
     facts.status.records.known_servers = vec![known()];
@@ -666,7 +666,7 @@ fn a_changed_account_blocks_until_it_shows_a_machine_that_we_know() {
 }
 
 #[test]
-fn an_outage_blocks_nothing_that_the_caller_cannot_see() {
+fn outage_blocks_only_unverified_connection() {
     let mut facts = facts();
     facts.report.as_mut().unwrap().error = Some((Reason::ProviderUnreachable, "no".into()));
     assert_eq!(decide(&facts).block, None);
@@ -677,7 +677,7 @@ fn an_outage_blocks_nothing_that_the_caller_cannot_see() {
 }
 
 #[test]
-fn finalizers_come_on_the_account_first_and_go_from_the_secret_first() {
+fn finalizers_go_on_and_off_in_order() {
     let mut facts = facts();
     facts.meta.finalizers = None;
     facts.meta.annotations = None;
@@ -733,7 +733,7 @@ fn another_secret_takes_the_finalizer_over() {
 }
 
 #[test]
-fn a_secret_of_another_type_bears_no_finalizer_and_nothing_is_ordered() {
+fn secret_of_other_type_gets_no_finalizer() {
     let mut facts = facts();
     secret(&mut facts, Err(KeyFault::OtherType), false, false);
     let decision = decide(&facts);
@@ -794,7 +794,7 @@ fn orphans_are_counted_named_and_explained() {
 }
 
 #[test]
-fn machines_that_were_retained_are_named_where_no_other_is_lost() {
+fn clean_orphan_scan_names_retained_servers() {
     let mut facts = facts();
     let mut kept = machine(7);
     kept.tags.push(api::names::RETAINED_TAG.into());
@@ -811,7 +811,7 @@ fn machines_that_were_retained_are_named_where_no_other_is_lost() {
 }
 
 #[test]
-fn counts_stay_with_their_time_while_no_listing_shows_the_machines() {
+fn counts_keep_time_of_last_complete_list() {
     let mut facts = facts();
     let now = Timestamp::from_second(1_800_000_000).unwrap();
     facts.status = report::next_status(&facts, &decide(&facts), now);
@@ -879,7 +879,7 @@ fn a_quiet_world_writes_no_status() {
 }
 
 #[test]
-fn a_process_that_has_just_begun_keeps_what_was_shown() {
+fn new_leader_keeps_shown_conditions() {
     let shown = || {
         let mut facts = facts();
         write(&mut facts);
@@ -990,7 +990,7 @@ pub(crate) fn readings() -> Vec<Reading> {
 }
 
 #[test]
-fn the_times_in_force_are_told_with_the_first_status_and_after_a_change() {
+fn status_follows_timing_in_force() {
     let mut facts = facts();
     let now = Timestamp::from_second(1_800_000_000).unwrap();
     facts.spec.timing = serde_json::from_value(json!({"orderTimeout": "90s"})).unwrap();

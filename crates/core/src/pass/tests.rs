@@ -72,13 +72,13 @@ fn failed(times: u32) -> Tag {
 }
 
 #[test]
-fn without_a_cause_nothing_is_said() {
+fn no_explanation_writes_no_status() {
     let decision = Decided::unchanged(&subject()).with("send");
     assert_eq!(shown(&decision, &subject()), ServerTagStatus::default());
 }
 
 #[test]
-fn a_new_object_says_in_time_that_it_waits_for_its_turn() {
+fn new_object_reports_queued_after_delay() {
     let quiet = Decided::unchanged(&subject());
     let (status, rest) = quiet.status(&subject(), Timestamp::UNIX_EPOCH);
     assert_eq!(status, ServerTagStatus::default());
@@ -98,7 +98,7 @@ fn a_new_object_says_in_time_that_it_waits_for_its_turn() {
 }
 
 #[test]
-fn one_cause_makes_all_conditions_and_the_generation() {
+fn explanation_sets_all_conditions() {
     let ready = Decided::unchanged(&subject()).because(Cause::ready(Reason::Available, "there"));
     let status = shown(&ready, &subject());
     assert_eq!(status.observed_generation, Some(7));
@@ -112,7 +112,7 @@ fn one_cause_makes_all_conditions_and_the_generation() {
 }
 
 #[test]
-fn an_effect_that_keeps_failing_is_told_unless_a_person_is_asked_already() {
+fn repeated_failure_is_shown_unless_stalled() {
     let quiet = Decided::unchanged(&subject()).with("send");
     let few = shown(&quiet, &failed(PERSISTS - 1));
     assert_eq!(few, ServerTagStatus::default());
@@ -128,7 +128,7 @@ fn an_effect_that_keeps_failing_is_told_unless_a_person_is_asked_already() {
 }
 
 #[test]
-fn what_may_just_come_is_awaited_for_two_minutes() {
+fn missing_reference_waits_two_minutes() {
     let missing = Cause::missing(Reason::AccountNotFound, "create it");
     let decision = Decided::unchanged(&subject()).because(missing);
     let awaited = decision.patience_for(&subject());
@@ -177,7 +177,7 @@ fn synced(status: &ServerTagStatus) -> (String, String) {
 }
 
 #[test]
-fn an_account_that_does_not_answer_leaves_what_is_there_ready() {
+fn unreachable_account_keeps_object_ready() {
     let ready = Decided::unchanged(&subject()).because(Cause::ready(Reason::Available, "there"));
     let before = shown(&ready, &subject());
     let refused = || Cause::needs_person(Reason::KeyRejected, "no; put a key");
@@ -209,7 +209,7 @@ fn an_account_that_does_not_answer_leaves_what_is_there_ready() {
 }
 
 #[test]
-fn a_suspended_account_is_a_condition_of_its_own() {
+fn suspended_account_sets_own_condition() {
     let ready = Decided::unchanged(&subject()).because(Cause::ready(Reason::Available, "there"));
     let before = shown(&ready, &subject());
     let mut stopped = there(&before, blocked(Reason::Suspended));
@@ -251,7 +251,7 @@ fn a_suspended_account_is_a_condition_of_its_own() {
 
 /// Nobody has compared the new spec, so nothing that waits for it goes on: not by Ready, nor by the generation.
 #[test]
-fn an_edit_while_the_account_is_suspended_is_no_success() {
+fn edit_while_suspended_is_not_observed() {
     let ready = Decided::unchanged(&subject()).because(Cause::ready(Reason::Available, "there"));
     let before = shown(&ready, &subject());
     let mut edited = there(&before, blocked(Reason::Suspended));
@@ -294,7 +294,7 @@ fn an_edit_while_the_account_is_suspended_is_no_success() {
 }
 
 #[test]
-fn a_finalizer_that_is_taken_off_again_and_again_is_put_back_with_pauses_and_told() {
+fn finalizer_is_restored_with_backoff() {
     let mut subject = subject();
     assert_eq!(subject.holding("hold").effect, Some("hold"));
     for times in 1..6 {
@@ -310,7 +310,7 @@ fn a_finalizer_that_is_taken_off_again_and_again_is_put_back_with_pauses_and_tol
 }
 
 #[test]
-fn what_was_seen_before_this_process_knew_the_object_or_acted_for_it_does_not_count() {
+fn earlier_observations_do_not_count() {
     let mut subject = subject();
     subject.first_seen = Duration::from_secs(9);
     assert_eq!(subject.since(), Duration::from_secs(9));
@@ -319,7 +319,7 @@ fn what_was_seen_before_this_process_knew_the_object_or_acted_for_it_does_not_co
 }
 
 #[test]
-fn what_was_learned_before_another_one_led_is_forgotten() {
+fn new_leadership_forgets_old_memory() {
     let mut memory = subject().memory;
     memory.leads_since(Duration::from_secs(5));
     memory.failed(Trouble::unexpected("it failed"), NOW);
@@ -332,7 +332,7 @@ fn what_was_learned_before_another_one_led_is_forgotten() {
 }
 
 #[test]
-fn what_the_account_failed_is_tried_at_once_when_it_has_answers_again() {
+fn account_recovery_retries_at_once() {
     let failing = |reason| {
         let mut memory = subject().memory;
         memory.answers_since(Some(Duration::from_secs(3)));
@@ -358,7 +358,7 @@ fn what_the_account_failed_is_tried_at_once_when_it_has_answers_again() {
 }
 
 #[test]
-fn what_waits_for_an_account_without_answers_says_so() {
+fn object_reports_its_accounts_outage() {
     let error = (Reason::RateLimited, "none until noon".to_owned());
     let view = View {
         last_error: Some(error.clone()),

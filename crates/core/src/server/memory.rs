@@ -452,7 +452,7 @@ mod tests {
     use api::Reason;
 
     #[test]
-    fn what_the_object_lost_is_put_back_whatever_the_provider_refuses() {
+    fn finalizer_is_restored_despite_provider_errors() {
         let secs = Duration::from_secs;
         let put_back = Effect::AddFinalizer;
         let failed = |trouble: Trouble| {
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_remembered_over_the_term_of_another_leader_but_the_answer_to_an_own_order() {
+    fn only_own_order_answer_survives_leadership_change() {
         let secs = Duration::from_secs;
         let mut memory = Memory::default();
         memory.leads_since(secs(1));
@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_account_failed_is_tried_at_once_when_it_has_answers_again() {
+    fn account_failure_is_retried_when_answers_return() {
         let secs = Duration::from_secs;
         let release = Effect::RemoveFinalizer;
         let rests = |reason: Reason, since: u64| {
@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_not_read_in_every_pass() {
+    fn unreadable_source_is_not_read_every_reconcile() {
         let secs = Duration::from_secs;
         let hashes = |keys: &str, script: &str| {
             let field = |name: &str, hash: &str| (name.to_owned(), hash.to_owned());

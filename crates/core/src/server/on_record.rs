@@ -43,7 +43,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn only_an_own_order_in_status_is_on_record() {
+    fn only_own_order_in_status_counts_as_recorded() {
         let recorded = |of: &str, outcome: Option<&str>, server: Option<&str>| {
             let order = json!({"uid": of, "seq": 1, "nonce": "a", "sendBy": "2026-09-21T14:00:00Z",
                 "accountID": "l", "outcome": outcome, "server": server});

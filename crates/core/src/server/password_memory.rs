@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_of_the_account_end_the_pause_of_a_trouble_alone() {
+    fn account_answers_reset_only_error_backoff() {
         let (of, now) = (Installed::default(), Duration::from_secs(7));
         for (failure, is_over) in [
             (PasswordFailure::Trouble("no answer".into()), true),

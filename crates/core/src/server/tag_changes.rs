@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_change_waits_longer_each_time_and_the_opposite_one_starts_again() {
+    fn repeated_tag_change_backs_off_until_reversed() {
         let mut changes = TagChanges::default();
         let mut now = secs(1000);
         let mut rests = Vec::new();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_already_is_not_ours_and_what_may_have_been_sent_is() {
+    fn only_possibly_sent_tags_count_as_added() {
         let mut changes = TagChanges::default();
         let put_on = |changes: &TagChanges| -> Vec<String> {
             changes.put_on(MACHINE).map(str::to_owned).collect()
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_of_long_ago_are_forgotten_once_status_names_them() {
+    fn old_tag_changes_are_forgotten_once_recorded() {
         let mut changes = TagChanges::default();
         changes.note(&change("a", true, TagEnd::Made), secs(1000));
         changes.note(&change("b", true, TagEnd::Made), secs(1000));

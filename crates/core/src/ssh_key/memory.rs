@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn two_looks_with_a_pause_between_them_prove_that_something_is_not_there() {
+    fn two_spaced_lists_confirm_a_missing_key() {
         let mut memory = Memory::default();
         let (since, spacing) = (secs(100), secs(60));
         let next = |m: &Memory| m.next_proof(since, spacing);

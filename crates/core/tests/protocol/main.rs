@@ -130,7 +130,7 @@ fn selected(list: &str, all: Vec<Scene>) -> Vec<Scene> {
 }
 
 #[test]
-fn a_minute_after_a_restart_is_enough_but_where_etcd_was_put_back() {
+fn minute_suffices_unless_etcd_was_restored() {
     let with_minute = |scene: Scene| Scene {
         minute: true,
         ..scene

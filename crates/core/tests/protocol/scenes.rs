@@ -411,7 +411,7 @@ impl Scene {
 }
 
 #[test]
-fn every_scene_has_a_name_of_its_own_and_those_named_exist() {
+fn scene_names_are_unique_and_resolve() {
     let names: Vec<&str> = all().iter().map(|scene| scene.name).collect();
     let mut once = names.clone();
     once.sort_unstable();

@@ -76,7 +76,7 @@ const REFUSED: [&str; 48] = [
 ];
 
 #[test]
-fn an_address_is_public_or_refused_in_whatever_form() {
+fn every_address_form_is_public_or_refused() {
     for text in PUBLIC {
         assert!(is_public(text.parse().unwrap()), "{text}");
     }
@@ -88,7 +88,7 @@ fn an_address_is_public_or_refused_in_whatever_form() {
 }
 
 #[test]
-fn an_address_in_a_url_is_judged_however_it_is_spelt() {
+fn url_address_is_judged_in_any_spelling() {
     let judged = |text: &str| check(&BaseUrl::parse(text).unwrap(), None).err();
     for text in PUBLIC {
         let host = match text.contains(':') {
@@ -126,7 +126,7 @@ fn an_address_in_a_url_is_judged_however_it_is_spelt() {
 }
 
 #[test]
-fn through_a_proxy_a_name_of_the_cluster_is_refused() {
+fn proxied_cluster_names_are_refused() {
     let proxy = ProviderProxy::parse("http://10.0.0.5:3128").unwrap();
     let judged = |text: &str| check(&BaseUrl::parse(text).unwrap(), Some(&proxy)).err();
     for host in [
@@ -188,7 +188,7 @@ fn client_for(base_url: &BaseUrl) -> Client {
 }
 
 #[tokio::test]
-async fn a_call_to_a_private_name_is_not_sent_and_says_what_to_do() {
+async fn call_to_private_name_fails_with_remedy() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let base_url = BaseUrl::parse(&format!("https://private.test:{port}")).unwrap();
@@ -223,7 +223,7 @@ fn slow(_: &str) -> io::Result<Vec<SocketAddr>> {
 }
 
 #[tokio::test]
-async fn look_ups_that_nobody_waits_for_any_more_still_count() {
+async fn abandoned_lookups_still_count() {
     let resolver = PublicResolver::with(Lookups::new(2), slow);
     for _ in 0..8 {
         let name = "slow.test".parse().unwrap();
@@ -236,7 +236,7 @@ async fn look_ups_that_nobody_waits_for_any_more_still_count() {
 }
 
 #[test]
-fn a_client_for_public_addresses_is_made_for_no_other() {
+fn public_client_refuses_other_addresses() {
     let made = |text: &str, dial: Dial| {
         let base_url = BaseUrl::parse(text).unwrap();
         let mut options = ClientOptions::new(base_url, ApiKey::parse(b"key").unwrap());

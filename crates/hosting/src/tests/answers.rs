@@ -45,7 +45,7 @@ fn read(name: &str, status: u16, body: &[u8]) -> Outcome {
 }
 
 #[test]
-fn the_good_answers_of_every_operation_are_read_in_both_profiles() {
+fn valid_answers_of_both_profiles_decode() {
     for profile in ["document", "observed"] {
         let answers = kept(profile);
         let names: BTreeSet<&str> = answers.keys().map(String::as_str).collect();
@@ -75,7 +75,7 @@ fn odd_answers_are_read_all_the_same() {
 }
 
 #[test]
-fn nasty_answers_are_refused_unless_the_index_says_otherwise() {
+fn malformed_answers_fail_unless_listed() {
     let index = fs::read_to_string(folder("nasty").join("index.txt")).unwrap();
     let named: BTreeMap<&str, BTreeSet<&str>> = index
         .lines()
@@ -110,7 +110,7 @@ fn nasty_answers_are_refused_unless_the_index_says_otherwise() {
 }
 
 #[test]
-fn a_nasty_refusal_is_still_the_refusal_that_its_status_says() {
+fn malformed_refusal_keeps_status_meaning() {
     for (file, body) in kept("nasty") {
         for (status, word, order) in [
             (302, "UnexpectedAnswer", "Unknown"),
@@ -191,7 +191,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn a_kept_answer_with_something_done_to_it_ends_with_a_result_or_an_error(
+    fn mutated_answer_gives_result_or_error(
         observed in any::<bool>(),
         operation in prop::sample::select(NAMES.to_vec()),
         changes in prop::collection::vec((0u8..8, any::<Index>(), any::<Index>()), 1..4),

@@ -130,7 +130,7 @@ async fn nonsense_in_a_field_spoils_that_field_alone() {
 }
 
 #[tokio::test]
-async fn a_record_without_identity_or_with_unreadable_tags_is_an_error() {
+async fn record_without_id_or_valid_tags_fails() {
     for (field, value) in [
         ("uuid", json!(null)),
         ("uuid", json!("not-a-uuid")),
@@ -157,7 +157,7 @@ async fn an_answer_about_another_server_is_an_error() {
 }
 
 #[tokio::test]
-async fn nothing_but_an_empty_list_is_an_empty_page() {
+async fn only_an_empty_list_is_an_empty_page() {
     assert_eq!(page("[]").await.unwrap(), []);
     for body in [
         "",
@@ -190,7 +190,7 @@ async fn one_bad_record_makes_the_page_an_error() {
 }
 
 #[tokio::test]
-async fn texts_of_a_record_are_cleaned_and_the_key_is_replaced() {
+async fn record_texts_are_cleaned_of_the_key() {
     let mut body = record();
     body["name"] = json!("no\u{0}de\u{202e}-1\n");
     body["statusMessage"] = json!(format!("rejected {KEY}\tby \u{1b}[1mgateway"));

@@ -28,7 +28,7 @@ fn saying(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_begin_of_the_key_is_hidden_as_the_whole_is() {
+async fn part_of_the_key_is_hidden_too() {
     let half = &KEY[..KEY.len() - 1];
     let bodies = [
         // A text whose end is cut off.
@@ -65,7 +65,7 @@ async fn words_that_only_resemble_the_key_stay() {
 }
 
 #[tokio::test]
-async fn a_secret_that_holds_the_key_is_hidden_to_its_end() {
+async fn secret_with_the_key_is_hidden_fully() {
     let script = format!("#!/bin/sh curl -H {KEY} https://c4nary-host/");
     let order = Order {
         post_install_script: Some(SecretText::new(script.clone())),
@@ -80,7 +80,7 @@ async fn a_secret_that_holds_the_key_is_hidden_to_its_end() {
 }
 
 #[tokio::test]
-async fn what_an_order_carries_is_hidden_in_each_part_of_an_error_record() {
+async fn order_secrets_are_hidden_in_errors() {
     let boot = "https://c4nary:pw@boot.example.com/a?token=c4nary";
     let script = "#!/bin/sh\ncurl https://c4nary-script/$\"TOKEN\"\n";
     let of_system = Order {
@@ -106,7 +106,7 @@ async fn what_an_order_carries_is_hidden_in_each_part_of_an_error_record() {
 }
 
 #[tokio::test]
-async fn of_what_a_user_refers_to_no_word_is_told_in_any_spelling() {
+async fn referenced_text_is_hidden_in_any_form() {
     let order = Order {
         post_install_script: Some(SecretText::referred_to("#!/bin/sh\nlogin c4nary\n")),
         ..order()
@@ -218,7 +218,7 @@ async fn a_hardware_listing_is_cleaned_and_never_printed() {
 }
 
 #[tokio::test]
-async fn a_success_shows_nothing_of_what_its_own_call_carried() {
+async fn success_shows_no_sent_secrets() {
     let order = Order {
         post_install_script: Some(SecretText::new("#!/bin/sh\necho c4nary-token-of-mine\n")),
         os: SystemChoice {
@@ -247,7 +247,7 @@ async fn a_success_shows_nothing_of_what_its_own_call_carried() {
 }
 
 #[tokio::test]
-async fn an_installation_log_shows_nothing_of_what_was_installed() {
+async fn install_log_shows_no_installed_secrets() {
     let shown = json!([{"id": 1, "issueCategory": "install",
         "issueDescription": "ran echo c4nary-token-of-mine", "issueResolved": "with join=s3cret-of-the-hub"}]);
     let (client, _) = Script::client(vec![Ok(answer(200, shown.to_string()))]);

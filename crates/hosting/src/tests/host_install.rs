@@ -95,7 +95,7 @@ fn the_rules_of_a_host_installation_hold() {
 }
 
 #[test]
-fn a_host_needs_a_proper_name_and_a_script_a_system_that_runs_it() {
+fn host_install_checks_name_and_script() {
     let check = |family, name: &str, script: &str| {
         let mut install = host_install();
         install.family = family;

@@ -59,7 +59,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn every_id_that_the_code_cites_is_a_row() {
+fn every_id_cited_in_code_is_documented() {
     let known: HashSet<_> = rows().into_iter().map(|(id, _)| id).collect();
     let mut files = Vec::new();
     sources(

@@ -158,7 +158,7 @@ fn no_segment_leads_away_from_the_base_url() {
 }
 
 #[test]
-fn an_order_is_checked_by_the_rules_of_the_api() {
+fn order_is_checked_by_api_rules() {
     order().check().unwrap();
     let broken = |change: fn(&mut hosting_types::Order)| {
         let mut order = order();

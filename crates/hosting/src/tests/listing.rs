@@ -61,7 +61,7 @@ fn gap(read: Read) -> Gap {
 }
 
 #[tokio::test]
-async fn every_length_is_read_whole_and_ends_at_an_empty_page() {
+async fn list_of_any_length_ends_at_empty_page() {
     for most in [2, 3, 25, 50] {
         for length in (0..=60).chain([99, 100, 101, 148]) {
             let (read, starts) = read(most, 50, |_| (0..length).collect()).await;
@@ -89,7 +89,7 @@ async fn a_glance_ends_at_a_short_page() {
 }
 
 #[tokio::test]
-async fn a_list_that_grows_at_its_end_can_be_read_on() {
+async fn growing_list_is_read_to_its_end() {
     for calls in [3, 4, 5] {
         let length = |call| 120 + 20 * usize::from(call >= calls);
         let (grown, _) = list(50, |call| (0..length(call)).collect());
@@ -138,7 +138,7 @@ async fn a_list_that_changes_meanwhile_is_incomplete() {
 }
 
 #[tokio::test]
-async fn a_glance_reads_past_a_record_that_comes_twice() {
+async fn glance_reads_past_a_repeated_record() {
     for twice in [0, 49, 50, 98, 110] {
         let all: Vec<usize> = (0..=twice).chain(twice..120).collect();
         let (listing, _) = list(50, move |_| all.clone());
@@ -168,7 +168,7 @@ async fn a_list_without_end_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_with_its_error_and_nothing_goes_on_behind_a_gap() {
+async fn stream_ends_at_its_first_gap() {
     let shrinking = || {
         let mut length = 60;
         Listing::new(number, move |ask| {
@@ -192,7 +192,7 @@ async fn a_stream_ends_with_its_error_and_nothing_goes_on_behind_a_gap() {
 }
 
 #[tokio::test]
-async fn what_the_page_of_a_gap_shows_is_seen() {
+async fn records_of_the_gap_page_are_returned() {
     // 0 to 49, then a page that begins with 51: the overlap is gone, and yet it
     // shows what was not seen before.
     let (shifted, _) = read(50, 50, |call| {
@@ -224,7 +224,7 @@ async fn more_than_was_asked_for_is_no_page() {
 }
 
 #[tokio::test]
-async fn a_list_is_kept_up_to_a_number_of_records() {
+async fn list_keeps_a_maximum_of_records() {
     let pages = AtomicUsize::new(0);
     let listing = Listing::new(number, move |_| {
         let page = pages.fetch_add(1, Ordering::Relaxed);
@@ -306,7 +306,7 @@ fn numbers<'a>(length: usize) -> Listing<'a, usize> {
 }
 
 #[tokio::test]
-async fn what_is_over_is_left_out_beyond_a_bound_and_the_list_is_complete() {
+async fn complete_list_may_omit_finished_records() {
     let length = 150_000;
     let read = numbers(length).leaving_out(|n| n % 3 > 0).collect().await;
     let all = read.unwrap();
@@ -321,7 +321,7 @@ async fn what_is_over_is_left_out_beyond_a_bound_and_the_list_is_complete() {
 }
 
 #[tokio::test]
-async fn a_known_limit_costs_no_call_and_is_forgotten_when_a_page_has_more() {
+async fn known_limit_costs_no_call_until_exceeded() {
     for (most, known, length, calls) in [
         (25, 25, 120, 6),
         (50, 25, 120, 4),

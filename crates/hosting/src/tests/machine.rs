@@ -18,7 +18,7 @@ fn command(state: &str) -> Value {
 }
 
 #[tokio::test]
-async fn both_styles_and_all_payloads_of_commands_are_read() {
+async fn all_command_styles_and_payloads_decode() {
     let snake = |payload: Value| {
         json!([{"uuid": COMMAND, "server_uuid": UUID, "payload": payload, "state": "polishing",
             "created_at": 1_728_030_905, "updated_at": "1728030906"}])

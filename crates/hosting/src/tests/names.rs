@@ -43,7 +43,7 @@ async fn what_became_a_tag_by_cleaning_is_none() {
 }
 
 #[tokio::test]
-async fn an_order_is_not_proved_by_a_tag_that_only_looks_like_its_own() {
+async fn similar_tag_does_not_confirm_an_order() {
     let mut body = record();
     body["tags"] = json!([format!("{ORDER_TAG}\u{200b}")]);
     let (_, outcome) = sent(200, &body.to_string(), async |client| {
@@ -54,7 +54,7 @@ async fn an_order_is_not_proved_by_a_tag_that_only_looks_like_its_own() {
 }
 
 #[tokio::test]
-async fn a_tag_of_the_account_is_read_in_the_same_way() {
+async fn similar_account_tag_is_never_equal() {
     let (_, tag) = sent(200, r#"{"tag":"a\u200b"}"#, async |client| {
         client.tag("a").await
     })
@@ -70,7 +70,7 @@ async fn a_tag_of_the_account_is_read_in_the_same_way() {
 }
 
 #[tokio::test]
-async fn names_keep_their_blanks_and_lose_what_is_no_text() {
+async fn names_lose_only_invisible_characters() {
     for (name, read) in [
         ("EU:  Rotterdam ", "EU:  Rotterdam "),
         ("EU: Rotter\u{200b}dam", "EU: Rotterdam"),

@@ -39,7 +39,7 @@ async fn a_success_with_one_marked_record_is_created() {
 }
 
 #[tokio::test]
-async fn a_success_that_does_not_prove_itself_is_unknown() {
+async fn success_without_own_record_is_unknown() {
     let error = json!({"errorCode": 1, "errorMessage": "no", "errors": []});
     let bodies = [
         json!([]).to_string(),
@@ -67,7 +67,7 @@ async fn a_success_that_does_not_prove_itself_is_unknown() {
 }
 
 #[tokio::test]
-async fn only_a_status_that_leaves_no_doubt_is_a_refusal() {
+async fn only_a_certain_status_is_a_refusal() {
     let certain = [400, 401, 403, 404, 405, 413, 415, 422, 429];
     for status in (300..600).filter(|status| *status != 304) {
         // A record in the body changes nothing: the status has spoken.

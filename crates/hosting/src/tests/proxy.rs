@@ -16,7 +16,7 @@ async fn order_through(proxy: &WireServer, url: &str, dial: Dial) -> OrderOutcom
 }
 
 #[tokio::test]
-async fn a_proxy_that_refuses_has_seen_no_key_and_nothing_was_sent() {
+async fn refusing_proxy_sees_no_key_or_request() {
     let refusal = Reply::SendAndClose(http(403, "not for you"));
     let proxy = WireServer::start(vec![refusal]).await;
     // A name that nobody here can look up: that is for the proxy.

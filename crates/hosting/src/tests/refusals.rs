@@ -34,7 +34,7 @@ async fn not_modified_is_no_answer_and_leaves_doubt() {
 }
 
 #[tokio::test]
-async fn a_request_that_cannot_be_built_was_not_sent() {
+async fn unbuildable_request_is_not_sent() {
     let (client, _) = Script::client(vec![Err(TransportError::Build("odd".into()))]);
     let error = client.server(&id()).await.unwrap_err();
     assert_eq!(
@@ -45,7 +45,7 @@ async fn a_request_that_cannot_be_built_was_not_sent() {
 }
 
 #[tokio::test]
-async fn the_error_record_is_read_alone_and_in_an_array() {
+async fn error_record_is_read_alone_or_in_array() {
     let record = json!({"errorCode": 10001, "errorMessage": "Entity not found",
         "errors": [{"property": "name", "message": "is taken"}]});
     for body in [record.clone(), json!([record])] {
@@ -61,7 +61,7 @@ async fn the_error_record_is_read_alone_and_in_an_array() {
 }
 
 #[tokio::test]
-async fn of_a_body_in_another_form_nothing_is_told() {
+async fn body_of_another_form_is_not_shown() {
     let bodies = [
         "",
         "null",
@@ -94,7 +94,7 @@ async fn of_a_body_in_another_form_nothing_is_told() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_not_of_the_api_says_to_check_the_base_url() {
+async fn answer_from_elsewhere_names_base_url() {
     let page = || answer(404, "<html>c4nary</html>");
     let html = |response| with_header(response, "content-type", "Text/HTML; charset=utf-8");
     let to = |place| with_header(answer(302, ""), "location", place);
@@ -157,7 +157,7 @@ async fn nothing_that_is_shown_reorders_or_hides_text() {
 }
 
 #[tokio::test]
-async fn texts_are_cleaned_capped_and_free_of_the_key() {
+async fn refusal_texts_are_cleaned_and_capped() {
     let long = refusal(saying(&"x".repeat(10_000))).await;
     assert_eq!(long.message.len(), 1024);
 
@@ -244,7 +244,7 @@ async fn causes_are_cleaned_and_capped_as_other_texts() {
 }
 
 #[tokio::test]
-async fn the_causes_are_told_once_each() {
+async fn each_error_source_is_explained_once() {
     let (client, _) = Script::client(vec![Err(TransportError::Connect("refused".into()))]);
     let error = client.server(&id()).await.unwrap_err();
     assert_eq!(

@@ -30,7 +30,7 @@ async fn refused(response: Response) -> String {
 }
 
 #[tokio::test]
-async fn an_error_record_that_is_too_large_is_a_refusal_without_words() {
+async fn oversized_error_record_loses_its_text() {
     for (length, told) in [(60, "x"), (70, "Not Found")] {
         let words = "x".repeat(length * 1024);
         let record = json!({"errorCode": 1, "errorMessage": words, "errors": []});
@@ -44,7 +44,7 @@ async fn an_error_record_that_is_too_large_is_a_refusal_without_words() {
 }
 
 #[tokio::test]
-async fn a_flood_of_an_error_ends_early_with_its_status() {
+async fn endless_error_body_keeps_its_status() {
     let begin = b"HTTP/1.1 503 No\r\nContent-Length: 1099511627776\r\n\r\nout of order ".to_vec();
     let server = WireServer::start(vec![Reply::Flood(begin)]).await;
     let client = Client::new(options(&server.url())).unwrap();
@@ -162,7 +162,7 @@ async fn misfit(body: String) -> Option<String> {
 }
 
 #[tokio::test]
-async fn records_are_read_up_to_their_length_and_size() {
+async fn records_are_limited_by_length_and_size() {
     let system = |padding: usize| {
         let padding = "x".repeat(padding);
         json!({"id": 1, "slug": "a", "name": "a", "padding": padding}).to_string()

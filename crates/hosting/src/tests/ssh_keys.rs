@@ -64,7 +64,7 @@ async fn a_key_may_be_stored_under_any_name() {
 }
 
 #[tokio::test]
-async fn a_stored_key_is_shown_to_the_letter_or_not_at_all() {
+async fn stored_key_is_exact_or_empty() {
     let id = SshKeyId::parse(UUID).unwrap();
     let whole = format!("ssh-rsa AAAA{} me", "b".repeat(2000));
     let long = format!("ssh-rsa AAAA{}", "b".repeat(20_000));
@@ -96,7 +96,7 @@ async fn a_stored_key_is_shown_to_the_letter_or_not_at_all() {
 }
 
 #[test]
-fn a_key_of_an_order_is_a_stored_one_or_a_public_one() {
+fn order_accepts_stored_or_public_keys() {
     let with = |key: &str| {
         let mut order = order();
         order.ssh_keys.push(key.to_owned());

@@ -58,7 +58,7 @@ async fn order_from(url: &str, ca_bundle: Option<String>) -> OrderOutcome {
 }
 
 #[tokio::test]
-async fn a_private_root_is_trusted_where_it_is_given() {
+async fn given_private_root_is_trusted() {
     let own = certificate();
     let url = tls_server(&own).await;
     let outcome = order_from(&url, Some(own.cert.pem())).await;
@@ -83,7 +83,7 @@ async fn without_trust_nothing_is_sent() {
 const URL: &str = "FLEXMETAL_TEST_TLS_URL";
 
 #[tokio::test]
-async fn a_bundle_adds_to_the_roots_of_the_system() {
+async fn bundle_extends_the_system_roots() {
     let own = certificate();
     let url = tls_server(&own).await;
     let folder = tempfile::tempdir().unwrap();
@@ -93,7 +93,7 @@ async fn a_bundle_adds_to_the_roots_of_the_system() {
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
     child
         .args(["--ignored", "--exact"])
-        .arg("tests::tls::an_order_with_a_bundle_to_a_server_that_the_system_trusts")
+        .arg("tests::tls::order_with_bundle_trusts_system_roots")
         .env("SSL_CERT_FILE", &roots)
         .env_remove("SSL_CERT_DIR")
         .env(URL, url);
@@ -108,8 +108,8 @@ async fn a_bundle_adds_to_the_roots_of_the_system() {
 }
 
 #[tokio::test]
-#[ignore = "a_bundle_adds_to_the_roots_of_the_system runs it in a process of its own"]
-async fn an_order_with_a_bundle_to_a_server_that_the_system_trusts() {
+#[ignore = "bundle_extends_the_system_roots runs it in a process of its own"]
+async fn order_with_bundle_trusts_system_roots() {
     // Run with all ignored ones it has nothing to ask.
     let Ok(url) = std::env::var(URL) else { return };
     let outcome = order_from(&url, Some(certificate().cert.pem())).await;
@@ -139,7 +139,7 @@ async fn a_server_without_tls_gets_no_request() {
 }
 
 #[test]
-fn a_bad_bundle_is_told_at_once() {
+fn bad_bundle_is_refused_at_once() {
     let build = |bundle: &str| {
         let mut options = super::options("https://localhost");
         options.ca_bundle = Some(bundle.as_bytes().to_vec());

@@ -78,7 +78,7 @@ async fn tokens_lead_through_the_hosts() {
 }
 
 #[tokio::test]
-async fn a_page_token_is_sent_back_as_it_came() {
+async fn page_token_is_sent_back_unchanged() {
     let first = with_header(answer(200, r#"[{"id":1}]"#), "page-token", "t=/1");
     let first = with_header(first, "date", "Sat, 21 Nov 2026 08:55:00 GMT");
     let first = with_header(first, "expires", "Sat, 21 Nov 2026 09:00:00 GMT");
@@ -97,7 +97,7 @@ async fn a_page_token_is_sent_back_as_it_came() {
 }
 
 #[tokio::test]
-async fn a_token_that_cannot_be_sent_back_is_no_end() {
+async fn unusable_page_token_does_not_end_list() {
     for token in ["t".repeat(4097), "t\u{e9}".to_owned()] {
         let (gap, requests) = gap(host(&token)).await;
         let is_told = matches!(&gap, Some(Gap::Failed(Error::Undecodable { .. })));

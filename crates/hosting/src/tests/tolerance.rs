@@ -22,7 +22,7 @@ async fn created_at(time: Value) -> Option<i64> {
 }
 
 #[tokio::test]
-async fn a_switch_without_a_value_is_as_good_as_none() {
+async fn empty_switch_counts_as_missing() {
     let systems = json!([
         {"slug": "missing"},
         {"slug": "null", "availableForFlexMetal": null, "active": null},
@@ -59,7 +59,7 @@ async fn a_system_without_a_slug_spoils_no_list() {
 }
 
 #[tokio::test]
-async fn of_two_names_the_one_with_a_value_is_read() {
+async fn field_name_with_a_value_wins() {
     for nothing in [json!(null), json!("")] {
         let read = command(
             json!({"uuid": COMMAND, "serverUuid": nothing, "server_uuid": UUID,
@@ -75,7 +75,7 @@ async fn of_two_names_the_one_with_a_value_is_read() {
 }
 
 #[tokio::test]
-async fn a_command_is_read_out_of_a_list_too() {
+async fn command_in_a_list_is_read() {
     for payload in [
         json!({"command": "reboot"}),
         json!([{"command": "reboot"}]),

@@ -30,7 +30,7 @@ async fn order_once(reply: Reply) -> OrderOutcome {
 }
 
 #[tokio::test]
-async fn an_order_without_a_whole_answer_is_one_request() {
+async fn order_without_whole_answer_is_sent_once() {
     let part = |bytes: &[u8]| Reply::SendAndClose(bytes.to_vec());
     let answer = created();
     let head = answer
@@ -56,7 +56,7 @@ async fn an_order_without_a_whole_answer_is_one_request() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_breaks_off_is_still_a_refusal() {
+async fn truncated_refusal_is_still_a_refusal() {
     let answer = http(422, r#"{"errorCode":1,"errorMessage":"no","errors":[]}"#);
     let half = answer[..answer.len() - 9].to_vec();
     let outcome = order_once(Reply::SendAndClose(half)).await;
@@ -67,7 +67,7 @@ async fn a_refusal_that_breaks_off_is_still_a_refusal() {
 }
 
 #[tokio::test]
-async fn no_redirect_is_followed_and_the_key_stays_at_its_origin() {
+async fn redirects_are_not_followed_with_the_key() {
     for status in [301, 302, 303, 307, 308] {
         let other = WireServer::start(vec![Reply::Send(created())]).await;
         let target = format!("{}/v3/flexMetal/servers", other.url());
@@ -116,7 +116,7 @@ async fn changes_use_no_connection_twice_and_questions_do() {
 }
 
 #[tokio::test]
-async fn a_question_on_a_kept_connection_that_dies_is_not_repeated() {
+async fn read_on_dying_connection_is_not_repeated() {
     for death in [Reply::Close, Reply::Reset] {
         let server = WireServer::start(vec![Reply::Send(created()), death]).await;
         let client = client(&server.url());
@@ -178,7 +178,7 @@ async fn the_cap_is_exact() {
 }
 
 #[tokio::test]
-async fn answers_to_changes_that_stand_still_take_no_room_of_reads() {
+async fn stalled_changes_use_no_read_memory() {
     let cap = 64 << 10;
     let record = record().to_string();
     let mut begun = http(201, &format!("{record}{}", " ".repeat(cap - record.len())));
@@ -208,7 +208,7 @@ async fn answers_to_changes_that_stand_still_take_no_room_of_reads() {
 }
 
 #[tokio::test]
-async fn the_key_is_in_one_header_and_nowhere_else() {
+async fn key_is_sent_in_one_header_only() {
     let server = WireServer::start(vec![Reply::Send(created())]).await;
     let client = client(&server.url());
     client.order(&order(), ORDER_TAG).await;

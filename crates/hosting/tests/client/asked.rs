@@ -39,7 +39,7 @@ fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_listing_of_servers_names_its_state_its_tags_and_its_page() {
+async fn server_listing_sends_filter_and_page() {
     let scene = Scene::new().await;
     let client = &scene.client;
     for (status, word) in [
@@ -77,7 +77,7 @@ async fn a_listing_of_servers_names_its_state_its_tags_and_its_page() {
 }
 
 #[tokio::test]
-async fn dates_labels_and_types_are_asked_for_as_they_were_given() {
+async fn dates_labels_and_types_are_sent_as_given() {
     let scene = Scene::new().await;
     let client = &scene.client;
     let days = (date(2023, 11, 1), date(2023, 11, 30));
@@ -121,7 +121,7 @@ async fn a_reinstallation_can_leave_the_disks_alone() {
 }
 
 #[tokio::test]
-async fn a_new_password_is_the_one_that_was_given() {
+async fn password_change_sends_given_password() {
     let scene = Scene::new().await;
     let client = &scene.client;
     let [old, new] = [OLD_PASSWORD, NEW_PASSWORD].map(SecretText::new);

@@ -74,7 +74,7 @@ pub(crate) fn none_in(what: &str, text: &str) {
 }
 
 #[test]
-fn marks_are_found_in_every_spelling() {
+fn canaries_are_found_in_every_spelling() {
     for secret in [
         KEY,
         WRONG_KEY,

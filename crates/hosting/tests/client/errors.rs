@@ -98,7 +98,7 @@ async fn hold(case: Case) {
 }
 
 #[tokio::test]
-async fn every_refusal_of_the_api_reaches_the_caller_as_it_is() {
+async fn api_refusals_are_passed_on_unchanged() {
     for case in cases() {
         hold(case).await;
     }
@@ -174,7 +174,7 @@ fn every_error_of_the_page_has_a_case() {
 }
 
 #[test]
-fn every_operation_has_a_case_of_a_key_that_does_not_pass() {
+fn every_operation_has_an_invalid_key_case() {
     let mut statuses: BTreeMap<Operation, BTreeSet<u16>> = BTreeMap::new();
     for case in cases() {
         statuses

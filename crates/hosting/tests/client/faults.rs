@@ -179,7 +179,7 @@ async fn hold(operation: Operation, scene: &Scene, fault: &Fault) {
 }
 
 #[tokio::test]
-async fn a_question_through_any_fault_gives_an_answer_or_an_error() {
+async fn faulty_read_gives_an_answer_or_error() {
     let mut faults = without_effect();
     faults.extend(with_effect(true));
     faults.extend(of_lists());
@@ -193,7 +193,7 @@ async fn a_question_through_any_fault_gives_an_answer_or_an_error() {
 }
 
 #[tokio::test]
-async fn a_change_that_was_not_made_is_told_as_what_it_is() {
+async fn change_not_made_is_reported_as_such() {
     let all = Operation::ALL.iter().copied();
     for operation in all.filter(|it| it.kind() != Kind::Read) {
         let scene = Scene::new().await;
@@ -206,7 +206,7 @@ async fn a_change_that_was_not_made_is_told_as_what_it_is() {
 }
 
 #[tokio::test]
-async fn a_change_whose_answer_is_lost_is_never_taken_for_not_made() {
+async fn lost_answer_never_rules_out_the_change() {
     let all = Operation::ALL.iter().copied();
     for operation in all.filter(|it| it.kind() != Kind::Read) {
         for fault in with_effect(false) {
@@ -270,7 +270,7 @@ async fn an_answer_that_comes_too_late_leaves_doubt() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_still_on_its_way_leaves_doubt_as_well() {
+async fn request_in_flight_leaves_doubt() {
     for (operation, scene, reply, latest) in too_late(true).await {
         canaries::none_in("a reply", &reply.text);
         let ledger = scene.rig.ledger(latest).await;

@@ -50,7 +50,7 @@ fn effect(operation: Operation, scene: &Scene, found: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn every_operation_gives_what_is_there_and_does_what_it_says() {
+async fn every_operation_does_what_it_documents() {
     let mut requested = BTreeSet::new();
     for &operation in Operation::ALL {
         let scene = Scene::new().await;

@@ -23,7 +23,7 @@ async fn doomed(scene: &Scene, message: &str) {
 }
 
 #[tokio::test]
-async fn a_delivery_that_fails_is_a_state_and_no_error() {
+async fn failed_delivery_is_a_state_not_error() {
     let scene = Scene::new().await;
     doomed(&scene, &format!("out of luck with {KEY}")).await;
     let ordered = scene.client.order(&scene.wishes.order, ORDER_TAG).await;

@@ -128,7 +128,7 @@ async fn fault(scene: &Scene, fault: &Value, skip: u64) {
 }
 
 #[tokio::test]
-async fn a_list_is_complete_whatever_the_size_of_its_pages() {
+async fn list_is_complete_at_any_page_size() {
     let scene = crowded().await;
     for paging in ["range", "token"] {
         scene.rig.turn("hostPaging", paging).await;
@@ -148,7 +148,7 @@ async fn a_list_is_complete_whatever_the_size_of_its_pages() {
 }
 
 #[tokio::test]
-async fn a_list_that_moves_under_the_reader_is_incomplete() {
+async fn list_shifting_while_read_is_incomplete() {
     let scene = crowded().await;
     for list in List::ALL {
         let whole = list.read(&scene, 50).await.names;
@@ -173,7 +173,7 @@ async fn a_list_that_moves_under_the_reader_is_incomplete() {
 }
 
 #[tokio::test]
-async fn a_page_that_cannot_be_had_leaves_the_list_incomplete() {
+async fn failed_page_leaves_the_list_incomplete() {
     let scene = crowded().await;
     let faults = [
         (

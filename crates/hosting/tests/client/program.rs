@@ -55,7 +55,7 @@ fn simulator() -> PathBuf {
 }
 
 #[tokio::test]
-async fn the_simulator_tells_nobody_what_it_was_told() {
+async fn simulator_reveals_no_secrets() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
     let file = folder.path().join("accounts.json");

@@ -47,7 +47,7 @@ fn echoes(secret: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_echo_of_the_request_is_shown_without_its_secrets() {
+async fn echoed_request_is_shown_without_secrets() {
     for &operation in Operation::ALL {
         let scene = Scene::new().await;
         let mut secrets = carried(operation, &scene);
@@ -74,7 +74,7 @@ async fn an_echo_of_the_request_is_shown_without_its_secrets() {
 }
 
 #[tokio::test]
-async fn what_the_api_says_of_a_machine_is_shown_without_the_key() {
+async fn server_texts_are_shown_without_the_key() {
     let scene = Scene::new().await;
     let machine = scene.wishes.machine.as_str();
     for message in [KEY.to_owned(), format!("rejected: {}", &KEY[..20])] {

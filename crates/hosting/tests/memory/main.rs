@@ -241,7 +241,7 @@ fn client(url: &str) -> Client {
 }
 
 #[tokio::test]
-async fn large_bodies_and_answers_cost_a_small_multiple_of_their_cap() {
+async fn large_answers_cost_few_times_their_cap() {
     let running = start(Options {
         api_key: Some(KEY.to_owned()),
         clock: ClockMode::Driven,

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_look_costs_the_pages_that_moved_since_the_last() {
+    fn each_poll_costs_the_changed_pages() {
         // 60 machines for 25 s, polled every 10 s: three polls, two pages each.
         assert_eq!(pages_in_motion(&[(0.0, 25.0); 60], 10.0), 6);
         // One that stops before the second poll is not read again.

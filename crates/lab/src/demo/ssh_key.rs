@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_is_made_once_and_its_private_half_is_nobody_elses() {
+    fn key_pair_is_private_and_made_once() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("ssh-key");

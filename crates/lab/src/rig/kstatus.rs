@@ -50,7 +50,7 @@ pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
 }
 
 #[test]
-fn objects_are_read_in_the_order_of_the_rules() {
+fn status_rules_apply_in_order() {
     use serde_json::json;
 
     let object = |generation: i64, conditions: Value| {

@@ -149,7 +149,7 @@ pub(super) fn sent_blindly(seen: &[Place]) -> Findings {
 }
 
 #[test]
-fn a_change_that_is_sent_again_without_a_look_is_found() {
+fn blindly_repeated_change_is_reported() {
     let places = |sorts: &[&str]| -> Vec<Place> {
         let places = sorts.iter().zip(1..).map(|(sort, nth)| Place {
             side: Side::Hosting,

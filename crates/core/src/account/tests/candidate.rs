@@ -18,7 +18,7 @@ fn refused() -> Tried {
 }
 
 #[test]
-fn a_key_replaces_the_one_in_use_by_a_machine_that_it_shows_or_where_none_is_to_be_shown() {
+fn candidate_step_follows_trial_and_records() {
     let status = facts().status;
     let record = |machines| OnRecord {
         machines,
@@ -64,7 +64,7 @@ fn a_key_replaces_the_one_in_use_by_a_machine_that_it_shows_or_where_none_is_to_
 }
 
 #[test]
-fn it_is_asked_for_few_machines_at_a_time_those_in_sight_first_and_for_all_in_their_turn() {
+fn trials_cover_all_servers_listed_first() {
     let mut status = facts().status;
     status.records.known_servers = vec![KnownServer {
         uuid: uuid(9),
@@ -128,7 +128,7 @@ fn with_candidate(tried: Option<Tried>) -> Facts {
 }
 
 #[test]
-fn every_state_of_a_candidate_says_what_comes_next_and_stops_nothing() {
+fn candidate_blocks_nothing_and_says_next() {
     let broken = |fault| {
         let mut facts = with_candidate(None);
         secret(&mut facts, Err(fault), false, true);
@@ -235,7 +235,7 @@ fn every_state_of_a_candidate_says_what_comes_next_and_stops_nothing() {
 }
 
 #[test]
-fn a_refused_key_that_stands_in_the_secret_no_more_is_told() {
+fn rejected_key_outside_secret_is_reported() {
     let mut facts = with_candidate(Some(refused()));
     facts.report.as_mut().unwrap().key = rejected();
     let (_, reason, message) = condition(&facts, Type::Ready);
@@ -248,7 +248,7 @@ fn a_refused_key_that_stands_in_the_secret_no_more_is_told() {
 }
 
 #[test]
-fn the_status_shows_a_key_once_the_former_one_is_not_needed_any_more() {
+fn status_shows_new_key_once_old_drained() {
     let written = |facts: &Facts| report::next_status(facts, &decide(facts), Timestamp::MIN);
     let shows = |hash: &str, at: i64| {
         Some(Credentials {
@@ -291,7 +291,7 @@ fn the_status_shows_a_key_once_the_former_one_is_not_needed_any_more() {
 }
 
 #[test]
-fn a_key_that_showed_a_machine_beside_the_other_goes_on_with_the_lineage() {
+fn verified_candidate_keeps_account_id() {
     let mut facts = changed();
     on_record(&mut facts, vec![recorded(1, true, LINEAGE)]);
     facts.on_record.as_mut().unwrap().open = vec![ordered(LINEAGE)];
@@ -337,7 +337,7 @@ fn a_wrong_candidate_writes_its_verdict_once() {
 }
 
 #[test]
-fn a_candidate_that_shows_no_server_is_acknowledged_as_the_key_in_use_is() {
+fn candidate_switch_can_be_acknowledged() {
     let mut facts = with_candidate(Some(Tried::ShowsNone));
     on_record(&mut facts, vec![recorded(1, true, LINEAGE)]);
     // Each order and each release would make it another token.

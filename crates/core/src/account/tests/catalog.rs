@@ -186,7 +186,7 @@ fn instance_types_with_too_much_stock_are_counted() {
 }
 
 #[test]
-fn a_usual_catalogue_fits_whole_and_the_largest_is_cut() {
+fn only_an_oversized_catalogue_is_cut() {
     let usual = shown(large(20, 40, 25, 6));
     assert_eq!(usual.omitted, 0, "{} bytes", size(&usual));
     for (locations, systems, types, long) in [
@@ -230,7 +230,7 @@ proptest! {
 }
 
 #[test]
-fn a_name_that_no_spec_could_take_is_left_out_and_counted() {
+fn unusable_names_are_omitted_and_counted() {
     let (long, right) = ("x".repeat(65), "x".repeat(64));
     let quota = |instance_type: &str| LocationQuota {
         location_id: None,
@@ -268,7 +268,7 @@ fn a_name_that_no_spec_could_take_is_left_out_and_counted() {
 }
 
 #[test]
-fn an_account_asks_as_often_as_it_looks_for_orphans_and_not_while_it_ends() {
+fn catalogue_refresh_follows_orphan_scans() {
     let mut facts = facts();
     let wanted = |facts: &Facts| decide(facts).wants_catalogue;
     assert_eq!(wanted(&facts), Some(Duration::ZERO), "nobody has looked");
@@ -289,7 +289,7 @@ fn an_account_asks_as_often_as_it_looks_for_orphans_and_not_while_it_ends() {
 }
 
 #[test]
-fn a_look_that_status_shows_is_not_compared_again() {
+fn shown_catalogue_is_not_compared_again() {
     let mut facts = facts();
     looked(&mut facts, 900, large(2, 2, 2, 0));
     let offer = decide(&facts).offer;

@@ -83,7 +83,7 @@ fn renewed() -> (
 }
 
 #[test]
-fn a_rotation_on_a_young_account_is_taken_at_once() {
+fn young_account_accepts_rotation_at_once() {
     let mut facts = changed();
     facts.report.as_mut().unwrap().proof = None;
     assert_eq!(verdict(&facts), renewed());
@@ -101,7 +101,7 @@ fn a_rotation_on_a_young_account_is_taken_at_once() {
 }
 
 #[test]
-fn a_rotation_on_an_account_scaled_to_zero_is_taken_whatever_it_shows() {
+fn empty_account_accepts_any_rotation() {
     let mut facts = changed();
     facts.status.records.known_servers = vec![KnownServer {
         live: false,
@@ -127,7 +127,7 @@ fn a_rotation_on_an_account_scaled_to_zero_is_taken_whatever_it_shows() {
 }
 
 #[test]
-fn a_machine_on_record_has_to_be_shown_from_its_outcome_on() {
+fn new_key_must_show_recorded_servers() {
     let mut facts = changed();
     on_record(&mut facts, vec![recorded(1, true, LINEAGE)]);
     assert_eq!(
@@ -168,7 +168,7 @@ fn shows_order(facts: &mut Facts, seq: u32) {
 }
 
 #[test]
-fn an_open_order_holds_up_another_key_until_its_server_shows() {
+fn open_order_blocks_key_until_server_shows() {
     let mut facts = changed();
     facts.on_record.as_mut().unwrap().open = vec![ordered(LINEAGE)];
     assert_eq!(verdict(&facts).0, Some(Reason::AccountChanged));
@@ -226,7 +226,7 @@ fn a_change_that_is_acknowledged_is_taken_once() {
 }
 
 #[test]
-fn a_lost_status_gets_back_the_id_that_its_objects_know() {
+fn account_id_is_recovered_from_objects() {
     let with = |change: &dyn Fn(&mut OnRecord)| {
         let mut facts = facts();
         facts.status = AccountStatus::default();
@@ -256,7 +256,7 @@ fn a_lost_status_gets_back_the_id_that_its_objects_know() {
 }
 
 #[test]
-fn what_a_connection_showed_stays_open_while_the_secret_gives_no_key() {
+fn missing_secret_blocks_unverified_key() {
     // The key was replaced, and then the Secret vanished before the new one had shown anything.
     let mut facts = changed();
     facts.status.records.known_servers = vec![known()];
@@ -276,7 +276,7 @@ fn what_a_connection_showed_stays_open_while_the_secret_gives_no_key() {
 }
 
 #[test]
-fn a_key_in_place_of_a_refused_one_blocks_until_it_was_tried() {
+fn replaced_key_blocks_until_tried() {
     let mut facts = changed();
     facts.status.records.known_servers = vec![known()];
     facts.report = None;
@@ -302,7 +302,7 @@ fn one_listing_that_shows_nothing_may_be_false() {
 }
 
 #[test]
-fn a_machine_of_an_object_counts_only_with_the_mark_of_that_object() {
+fn recorded_server_needs_its_owner_tag() {
     let mut facts = changed();
     on_record(
         &mut facts,
@@ -316,7 +316,7 @@ fn a_machine_of_an_object_counts_only_with_the_mark_of_that_object() {
 }
 
 #[test]
-fn known_servers_that_are_acknowledged_to_be_gone_are_forgotten_once() {
+fn acknowledged_lost_servers_are_forgotten() {
     let mut facts = facts();
     facts.status.records.known_servers = vec![known()];
     facts.report.as_mut().unwrap().known = vec![known()];

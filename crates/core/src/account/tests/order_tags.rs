@@ -49,7 +49,7 @@ fn with_tag(status: ServerStatus, tag: String) -> Server {
 }
 
 #[test]
-fn only_order_tags_older_than_a_day_are_removed() {
+fn only_day_old_order_tags_are_removed() {
     let removed = |tag: &str| {
         !old(&[unused(tag)])
             .to_remove(&OnRecord::default())
@@ -96,7 +96,7 @@ fn a_tag_that_a_server_has_stays() {
 }
 
 #[test]
-fn a_tag_without_a_released_server_of_the_cluster_stays() {
+fn tag_without_own_released_server_stays() {
     let tag = tag(1, NOW - 2 * DAY);
     let mut old = OldOrderTags::new(NOW, Vec::new(), CLUSTER_TAG);
     old.add_tag(&unused(&tag));
@@ -110,7 +110,7 @@ fn a_tag_without_a_released_server_of_the_cluster_stays() {
 }
 
 #[test]
-fn a_tag_of_a_recorded_server_or_an_open_order_stays() {
+fn tag_of_recorded_server_or_order_stays() {
     let (server, open, nobody) = (tag(1, 1), tag(2, 2), tag(3, 3));
     let all = [&server, &open, &nobody].map(|tag| unused(tag));
     let on_record = OnRecord {
@@ -157,7 +157,7 @@ fn a_list_without_a_known_server_removes_nothing() {
 }
 
 #[test]
-fn a_scan_removes_so_many_at_most_and_the_oldest_first() {
+fn scan_removes_fifty_oldest_tags() {
     let all: Vec<TagRecord> = (1..=200).rev().map(|n| unused(&tag(201 - n, n))).collect();
     let removed = old(&all).to_remove(&OnRecord::default());
     let oldest = (1..=50).map(|n| tag(201 - n, n));

@@ -22,7 +22,7 @@ fn with(found: &[Server]) -> Facts {
 }
 
 #[test]
-fn a_line_says_since_when_where_and_what_and_keeps_the_time_of_the_first_look() {
+fn orphan_entry_keeps_its_first_seen_time() {
     let mut facts = with(&[lost()]);
     let first = decide(&facts).orphans.unwrap();
     let line = &first[0];
@@ -42,7 +42,7 @@ fn a_line_says_since_when_where_and_what_and_keeps_the_time_of_the_first_look() 
 }
 
 #[test]
-fn the_message_says_how_an_orphan_gets_an_object() {
+fn message_explains_how_to_adopt_an_orphan() {
     let (_, _, message) = condition(&with(&[lost()]), Type::OrphansFound);
     assert!(message.contains("spec.externalID"), "{message}");
     assert!(message.contains(&uuid(3)), "{message}");
@@ -57,7 +57,7 @@ fn the_message_says_how_an_orphan_gets_an_object() {
 }
 
 #[test]
-fn since_when_is_never_told_from_a_clock_that_was_wrong() {
+fn wrong_clock_never_dates_an_orphan() {
     let at = |second: i64| Time(Timestamp::from_second(second).unwrap());
     let since = |recorded: i64, created: Option<i64>| {
         let mut facts = with(&[Server {
@@ -77,7 +77,7 @@ fn since_when_is_never_told_from_a_clock_that_was_wrong() {
 }
 
 #[test]
-fn machines_of_others_are_counted_and_keep_their_count_until_the_next() {
+fn counts_of_other_servers_stay_until_next() {
     let mut facts = facts();
     let counts = |facts: &Facts| {
         let servers = decide(facts).servers.unwrap();
@@ -102,7 +102,7 @@ fn machines_of_others_are_counted_and_keep_their_count_until_the_next() {
 
 /// Somebody took the cluster's tag off.
 #[test]
-fn an_orphan_without_the_clusters_tag_is_known_by_its_namespace() {
+fn untagged_orphan_is_known_by_namespace() {
     let place =
         |namespace: &str, name: &str| format!("{}{}", namespace.repeat(14), name.repeat(14));
     let tagged = |place: &str, more: &[&str]| {

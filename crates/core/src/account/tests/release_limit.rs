@@ -26,7 +26,7 @@ fn held() -> Facts {
 }
 
 #[test]
-fn what_is_held_is_told_with_the_token_that_lifts_it_once() {
+fn release_limit_token_lifts_block_once() {
     let mut facts = held();
     let (status, reason, message) = condition(&facts, Type::ReleaseLimitReached);
     assert_eq!((status, reason), ("True", Reason::ReleaseLimited));
@@ -81,7 +81,7 @@ fn another_release_or_time_makes_the_token_void() {
 }
 
 #[test]
-fn a_higher_number_or_no_release_limit_blocks_nothing() {
+fn raised_or_removed_limit_blocks_nothing() {
     let mut facts = held();
     facts.spec.release_limit.as_mut().unwrap().max_releases = 2;
     assert_eq!(condition(&facts, Type::ReleaseLimitReached).0, "False");
@@ -131,7 +131,7 @@ fn each_namespace_has_a_token_of_its_own() {
 }
 
 #[test]
-fn a_namespace_that_nobody_acknowledges_gives_way_to_newer_ones() {
+fn newest_blocked_namespaces_get_the_tokens() {
     let mut facts = held();
     let all = facts.status.release_limit.as_mut().unwrap();
     for number in 1..9 {

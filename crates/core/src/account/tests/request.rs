@@ -18,7 +18,7 @@ fn answer(facts: &Facts) -> (Option<u64>, Option<String>) {
 }
 
 #[test]
-fn a_request_is_acknowledged_by_the_first_complete_listing_that_began_after_it() {
+fn later_complete_list_answers_request() {
     let now = Some("now".to_owned());
     assert_eq!(answer(&facts()), (None, None));
     assert_eq!(answer(&asked("now", 900)), (Some(900), None));
@@ -41,7 +41,7 @@ fn an_acknowledgement_does_not_wait_as_counts_do() {
 }
 
 #[test]
-fn while_the_key_is_refused_or_nothing_is_known_of_it_no_look_is_had() {
+fn request_waits_while_key_is_not_accepted() {
     let mut refused = asked("now", 90);
     if let Some(report) = &mut refused.report {
         report.key = rejected();
@@ -53,7 +53,7 @@ fn while_the_key_is_refused_or_nothing_is_known_of_it_no_look_is_had() {
 }
 
 #[test]
-fn where_url_and_key_lead_is_looked_for_as_soon_as_before() {
+fn request_never_delays_identity_check() {
     let mut facts = asked("now", 900);
     facts.status.verified = Some(endpoint("old"));
     let machine = RecordedMachine {

@@ -202,7 +202,7 @@ fn the_largest_account_has_less_than_64_kib() {
 }
 
 #[test]
-fn a_large_spec_leaves_less_space_to_the_catalog() {
+fn large_spec_leaves_less_catalog_space() {
     let size = |spec_size: usize| {
         let mut facts = facts();
         facts.spec_size = spec_size;

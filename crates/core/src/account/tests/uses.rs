@@ -33,7 +33,7 @@ fn catalogue(quotas: usize, used: i64) -> Catalogue {
 }
 
 #[test]
-fn quota_is_told_in_order_within_bounds() {
+fn quota_is_sorted_and_bounded() {
     let mut facts = facts();
     assert_eq!(next(&facts).catalog, None, "nobody has looked");
     looked(&mut facts, 900, catalogue(23, -1));
@@ -53,7 +53,7 @@ fn quota_is_told_in_order_within_bounds() {
 }
 
 #[test]
-fn figures_are_written_again_only_when_they_are_due_and_say_something_else() {
+fn figures_are_written_when_due_and_changed() {
     let mut facts = facts();
     looked(&mut facts, 900, catalogue(1, 1));
     facts.status = next(&facts);
@@ -86,7 +86,7 @@ fn figures_are_written_again_only_when_they_are_due_and_say_something_else() {
 }
 
 #[test]
-fn who_uses_it_is_counted_by_kind_and_named_while_it_ends() {
+fn users_are_counted_and_named_on_deletion() {
     let mut facts = facts();
     let used_by = |kind: &str, count| UsedBy {
         kind: kind.into(),

@@ -244,7 +244,7 @@ fn shutdown(after: u64) -> Case {
     Case::new(PowerAction::Shutdown).object(|o| o.spec.escalate_after = escalates)
 }
 #[test]
-fn what_is_over_is_held_by_nothing_and_goes_when_its_time_has_passed() {
+fn finished_command_is_deleted_after_ttl() {
     let over = |ttl, ago: i64| {
         reboot().object(|o| {
             o.spec.ttl_seconds_after_finished = ttl;
@@ -283,7 +283,7 @@ fn untagged() -> Case {
 }
 
 #[test]
-fn what_is_over_says_nothing_new_of_its_account() {
+fn finished_command_ignores_account_changes() {
     let over = reboot()
         .sent(&[accepted(PowerAction::Reboot, "finished", 9)])
         .object(|o| {
@@ -395,7 +395,7 @@ fn of_power(last: Option<&str>) -> Case {
 }
 
 #[test]
-fn a_command_of_a_wish_that_is_no_more_is_not_sent() {
+fn outdated_power_command_is_not_sent() {
     let name = reboot().0.subject.object.metadata.name.clone().unwrap();
     let is_sent = |case: &Case| matches!(case.decide().effect, Some(Effect::Send(_)));
     let wanted = of_power(Some(&name));

@@ -54,7 +54,7 @@ fn handled(decision: &Decided) -> Option<&str> {
 }
 
 #[test]
-fn a_request_is_acknowledged_by_the_first_look_that_began_after_it() {
+fn first_later_read_answers_request() {
     // The last look was long ago: another one may begin at once.
     let decision = answer(&asked(900, "now", 995), list());
     assert_eq!(decision.wants, Some((List::Tags, secs(995))));
@@ -79,7 +79,7 @@ fn a_request_is_acknowledged_by_the_first_look_that_began_after_it() {
 }
 
 #[test]
-fn a_look_that_is_wanted_sooner_is_not_put_off_and_one_that_was_had_is_no_wish() {
+fn request_never_postpones_a_wanted_list() {
     let tag = asked(990, "now", 995);
     let wanting = |at: u64| {
         let decision = Decided::unchanged(&tag).wanting(List::Tags, secs(at));
@@ -91,7 +91,7 @@ fn a_look_that_is_wanted_sooner_is_not_put_off_and_one_that_was_had_is_no_wish()
 }
 
 #[test]
-fn a_look_of_its_own_is_an_effect_when_it_may_begin_and_nothing_else_is_to_be_done() {
+fn own_read_runs_when_due_and_idle() {
     let own = |last| Sight::Own {
         last: Some(secs(last)),
         effect: "read",
@@ -108,7 +108,7 @@ fn a_look_of_its_own_is_an_effect_when_it_may_begin_and_nothing_else_is_to_be_do
 }
 
 #[test]
-fn where_nobody_can_look_none_was_had() {
+fn request_waits_while_no_read_is_possible() {
     let open = |tag: &Tag, sight| {
         let decision = answer(tag, sight);
         assert_eq!((decision.wants, decision.effect), (None, None));
@@ -182,7 +182,7 @@ fn quarter_of_an_hour(is_own: bool) -> (u64, u64) {
 }
 
 #[test]
-fn who_asks_every_second_gets_no_more_looks_than_the_pace_of_the_account_has() {
+fn frequent_requests_keep_the_poll_interval() {
     for is_own in [false, true] {
         assert_eq!(quarter_of_an_hour(is_own), (29, 29), "{is_own}");
     }

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn each_field_is_told_by_itself() {
+    fn each_changed_field_is_reported_separately() {
         let plain = hashes(&spec(), &Installation::default());
         let before = plain.clone();
         assert_eq!(differences(&before, &plain), Vec::<String>::new());
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_after_a_restart_leaves_what_was_said_of_it() {
+    fn unreadable_field_keeps_reported_difference_after_restart() {
         let saying = |reason: &str, message: &str| {
             let mut server = BareMetalServer::new("web", spec());
             let status = server.status.get_or_insert_default();

@@ -245,7 +245,7 @@ fn message(decision: &Decision) -> &str {
 }
 
 #[test]
-fn a_key_that_is_not_there_is_noted_and_stored() {
+fn missing_key_is_annotated_and_stored() {
     let case = Case::new();
     let name = case.name();
     let Some(Effect::Store(new)) = case.clone().effect() else {
@@ -262,7 +262,7 @@ fn a_key_that_is_not_there_is_noted_and_stored() {
 }
 
 #[test]
-fn a_key_is_stored_on_a_look_of_its_own_time_only() {
+fn key_is_stored_only_after_a_fresh_list() {
     let waits = |case: Case, from: Duration| {
         let decision = case.decide();
         assert_eq!(
@@ -288,7 +288,7 @@ fn a_key_is_stored_on_a_look_of_its_own_time_only() {
 }
 
 #[test]
-fn a_new_object_says_in_time_what_its_account_waits_for() {
+fn pending_account_is_reported_after_delay() {
     let blocked = || Case::new().blocked(Reason::Pending);
     let early = blocked().facts(|f| f.subject.first_seen = secs(NOW - 3));
     assert_eq!(reason(&early.decide()), None);
@@ -296,7 +296,7 @@ fn a_new_object_says_in_time_what_its_account_waits_for() {
 }
 
 #[test]
-fn while_a_call_is_under_way_no_look_is_asked_for_and_it_is_asked_ever_more_rarely() {
+fn running_call_backs_off_without_listing() {
     for (since, pause) in [(1000, 1), (999, 1), (980, 20), (100, 60)] {
         let case = Case::new().facts(|f| f.posting = Posting::InFlight(secs(since)));
         let decision = case.decide();
@@ -306,7 +306,7 @@ fn while_a_call_is_under_way_no_look_is_asked_for_and_it_is_asked_ever_more_rare
 }
 
 #[test]
-fn what_another_object_deleted_is_not_taken_for_stored() {
+fn key_being_deleted_is_not_reported_stored() {
     let shown = Case::new().shows(1, ONE, "another object's", 10);
     let leaves = |case: &Case, posting| {
         let leaving = |f: &mut Facts| {
@@ -341,7 +341,7 @@ fn what_another_object_deleted_is_not_taken_for_stored() {
 }
 
 #[test]
-fn a_key_says_in_which_account_it_is_stored_and_is_stored_again_in_another() {
+fn key_is_stored_again_in_another_account() {
     let decision = Case::at_rest().decide();
     assert_eq!(decision.status.records.account_id.as_deref(), Some(LINEAGE));
     let unknown = Case::new()
@@ -361,7 +361,7 @@ fn a_key_says_in_which_account_it_is_stored_and_is_stored_again_in_another() {
 }
 
 #[test]
-fn what_may_have_been_sent_is_sent_again_after_two_looks_and_not_before() {
+fn possibly_sent_key_waits_for_two_lists() {
     let noted = || Case::new().held().noted(LINEAGE);
     let decision = noted().decide();
     assert_eq!(decision.effect, None);
@@ -405,7 +405,7 @@ fn what_may_have_been_sent_is_sent_again_after_two_looks_and_not_before() {
 }
 
 #[test]
-fn a_key_that_is_there_is_used_whoever_stored_it_and_whatever_its_comment() {
+fn existing_key_is_used_whoever_stored_it() {
     let commented = format!("{ONE} somebody@else");
     let case = Case::new()
         .shows(2, &commented, "theirs", 20)
@@ -438,14 +438,14 @@ fn what_it_stored_is_held_by_a_finalizer() {
 }
 
 #[test]
-fn a_second_key_that_a_lost_answer_left_is_no_matter_of_a_living_object() {
+fn duplicate_key_stays_while_object_lives() {
     let twice = Case::at_rest().shows_mine(2, ONE, 5).decide();
     assert_eq!((twice.effect, twice.goes_on), (None, false));
     assert_eq!(twice.status.uuid, Some(uuid(1)), "the recorded one");
 }
 
 #[test]
-fn what_was_stored_or_deleted_since_the_look_counts() {
+fn key_changes_after_the_list_count() {
     let stored = |at: u64| {
         let case = Case::new().held().noted(LINEAGE);
         let stored = Stored {
@@ -495,7 +495,7 @@ fn an_account_that_does_not_answer_changes_nothing() {
 }
 
 #[test]
-fn a_key_that_is_none_is_told_and_nothing_is_sent() {
+fn invalid_or_refused_key_is_not_sent() {
     let private = "-----BEGIN OPENSSH PRIVATE KEY-----".to_owned();
     for (text, word) in [(private, "private key"), (ONE[..60].into(), "cut short")] {
         let decision = Case::new().object(|o| o.spec.public_key = text).decide();
@@ -523,7 +523,7 @@ fn a_key_that_is_none_is_told_and_nothing_is_sent() {
 }
 
 #[test]
-fn a_text_that_comes_back_unreadable_makes_no_second_key() {
+fn unreadable_text_creates_no_second_key() {
     let case = Case::new().held().noted(LINEAGE);
     let name = case.name();
     let decision = case.clone().shows(1, "", &name, 10).decide();
@@ -536,7 +536,7 @@ fn a_text_that_comes_back_unreadable_makes_no_second_key() {
 }
 
 #[test]
-fn what_the_provider_takes_and_never_shows_is_not_sent_for_ever() {
+fn never_listed_key_stops_being_sent() {
     let case = Case::new().memory(|m| m.unshown = 2);
     assert!(matches!(case.clone().effect(), Some(Effect::Store(_))));
     let decision = case.memory(|m| m.unshown = 3).decide();
@@ -552,7 +552,7 @@ mod ending {
     }
 
     #[test]
-    fn what_it_stored_goes_by_policy_and_then_the_object() {
+    fn delete_policy_removes_the_stored_key() {
         assert_eq!(going().effect(), Some(Effect::Delete { uuid: uuid(1) }));
         let deleted = going().memory(|m| {
             m.note(Observation::Deleted {
@@ -571,7 +571,7 @@ mod ending {
     }
 
     #[test]
-    fn it_stays_by_default_and_with_its_kind_and_where_it_is_not_ours() {
+    fn key_stays_by_default_or_if_not_owned() {
         let let_go = Some(Effect::LetGo);
         assert_eq!(Case::at_rest().deleting().effect(), let_go);
         let retained = Case::at_rest().policy(KeyDeletionPolicy::Retain).deleting();
@@ -614,7 +614,7 @@ mod ending {
     }
 
     #[test]
-    fn what_another_object_stands_for_is_left_to_it() {
+    fn shared_key_is_not_deleted() {
         let shared = || going().facts(|f| f.is_shared = true);
         assert_eq!(shared().effect(), Some(Effect::LetGo));
         let twice = shared().shows_mine(2, ONE, 20);
@@ -622,7 +622,7 @@ mod ending {
     }
 
     #[test]
-    fn what_has_our_mark_and_is_another_key_is_left_alone() {
+    fn other_key_with_own_name_stays() {
         let name = going().name();
         let odd = || going().shows(2, TWO, &name, 5);
         assert_eq!(odd().effect(), Some(Effect::Delete { uuid: uuid(1) }));
@@ -659,7 +659,7 @@ mod ending {
     }
 
     #[test]
-    fn only_the_deletion_of_the_recorded_key_spares_the_looks() {
+    fn only_recorded_key_deletion_skips_lists() {
         let absent = |gone: u8| {
             let deleted = |m: &mut Memory| {
                 m.note(Observation::Deleted {
@@ -699,7 +699,7 @@ mod ending {
 }
 
 #[test]
-fn a_look_that_is_asked_for_is_one_at_the_stored_keys_and_nobody_looks_through_a_refused_key() {
+fn requested_poll_lists_keys_if_not_refused() {
     let asked = || Case::at_rest().facts(|f| f.subject.memory.asked.note(Some("now"), secs(NOW)));
     let next = secs(LOOKED + 15);
     assert_eq!(asked().decide().wants, Some((List::SshKeys, next)));

@@ -217,7 +217,7 @@ fn a_rename(from: &str, to: &str) -> Rename {
 }
 
 #[test]
-fn a_tag_is_noted_made_and_then_available() {
+fn tag_is_annotated_created_then_available() {
     let new = Case::new();
     assert_eq!(
         new.outcome(),
@@ -237,7 +237,7 @@ fn a_tag_is_noted_made_and_then_available() {
 }
 
 #[test]
-fn what_exists_is_adopted_and_not_called_its_own() {
+fn existing_tag_is_adopted_but_not_owned() {
     let case = Case::new().tags(&[("web", 0)]);
     assert_eq!(case.outcome(), (hold_with(None), None));
     let status = case.clone().held().decide().status;
@@ -266,7 +266,7 @@ fn what_exists_is_adopted_and_not_called_its_own() {
 }
 
 #[test]
-fn a_look_from_before_shows_nothing() {
+fn outdated_tag_list_is_ignored() {
     let wants = |case: &Case| {
         let decision = case.decide();
         assert_eq!((decision.effect, decision.cause), (None, None));
@@ -288,7 +288,7 @@ fn a_look_from_before_shows_nothing() {
 }
 
 #[test]
-fn what_was_made_and_is_not_listed_yet_is_awaited_before_it_is_made_again() {
+fn created_tag_is_awaited_before_recreation() {
     let case = Case::new().noted("web", None, true);
     let late = |ago| {
         case.clone()
@@ -300,7 +300,7 @@ fn what_was_made_and_is_not_listed_yet_is_awaited_before_it_is_made_again() {
 }
 
 #[test]
-fn a_refusal_is_told_and_tried_again_slowly_and_makes_nothing_ones_own() {
+fn refused_tag_is_retried_and_not_owned() {
     let refused = |ago: Duration| {
         Case::new().noted("web", None, true).own(|own| {
             own.refused = Some(Refused {
@@ -335,7 +335,7 @@ fn the_older_object_has_the_tag() {
 }
 
 #[test]
-fn an_owner_that_goes_leaves_the_tag_to_the_next() {
+fn deleted_owner_leaves_tag_to_successor() {
     let case = Case::new().made("web").tags(&[("web", 0)]).deleted();
     assert_eq!(case.outcome(), (delete("web", true), None));
     let followed = case.facts(|f| f.rivals.successor = Some(rival("next")));
@@ -343,7 +343,7 @@ fn an_owner_that_goes_leaves_the_tag_to_the_next() {
 }
 
 #[test]
-fn a_rename_is_noted_and_sent_once_its_outcome_is_clear() {
+fn rename_is_annotated_before_it_is_sent() {
     let case = Case::new()
         .made("web")
         .renamed_to("www")
@@ -378,7 +378,7 @@ fn a_rename_is_noted_and_sent_once_its_outcome_is_clear() {
 }
 
 #[test]
-fn a_rename_waits_for_two_looks_after_a_lost_answer_or_a_restart() {
+fn lost_rename_is_resolved_by_two_lists() {
     let rename = a_rename("web", "www");
     let spacing = View::usable().times.absence_check_interval;
     let as_before = tags(&[("web", 0)]);
@@ -412,7 +412,7 @@ fn a_rename_waits_for_two_looks_after_a_lost_answer_or_a_restart() {
 }
 
 #[test]
-fn one_look_that_does_not_show_a_tag_decides_nothing() {
+fn one_list_without_the_tag_decides_nothing() {
     let spacing = View::usable().times.absence_check_interval;
     let began = NOW - secs(1);
     let seen = |case: Case| {
@@ -463,7 +463,7 @@ fn one_look_that_does_not_show_a_tag_decides_nothing() {
 }
 
 #[test]
-fn what_was_made_in_another_account_is_not_looked_for_in_this_one() {
+fn tag_of_another_account_is_not_searched() {
     let moved = |case: Case, shown: &[(&str, i64)]| {
         let case = case.tags(shown);
         case.view(|v| v.lineage = Some("lineage-2".into()))
@@ -488,7 +488,7 @@ fn what_was_made_in_another_account_is_not_looked_for_in_this_one() {
 }
 
 #[test]
-fn a_rename_that_cannot_be_is_told() {
+fn impossible_rename_is_reported() {
     let case = Case::new().made("web").renamed_to("www");
     let taken = case.clone().tags(&[("web", 0), ("www", 0)]);
     assert_eq!(taken.outcome(), (None, Some(Reason::NameTaken)));
@@ -506,7 +506,7 @@ fn a_rename_that_cannot_be_is_told() {
 }
 
 #[test]
-fn the_former_name_of_a_renamed_tag_stays_with_whoever_has_it_now() {
+fn old_tag_name_stays_after_a_rename() {
     let renamed = Case::new()
         .made("web")
         .renamed_to("www")
@@ -518,7 +518,7 @@ fn the_former_name_of_a_renamed_tag_stays_with_whoever_has_it_now() {
 }
 
 #[test]
-fn a_rename_whose_servers_have_the_new_tag_deletes_the_former_one_when_it_is_unused() {
+fn unused_old_tag_is_deleted_after_rename() {
     let case = Case::new().made("web").renamed_to("www");
     let half = case.clone().tags(&[("web", 1), ("www", 1)]);
     assert_eq!(half.outcome(), (None, Some(Reason::InUse)));
@@ -542,7 +542,7 @@ fn a_rename_whose_servers_have_the_new_tag_deletes_the_former_one_when_it_is_unu
 }
 
 #[test]
-fn through_an_account_of_many_nobody_touches_what_others_made_or_use() {
+fn shared_account_protects_tags_of_others() {
     let mine = Case::new().shared().made("web");
     let adopted = Case::new().shared().recorded("web", false);
     // Whoever may write the object may write its annotations.
@@ -588,7 +588,7 @@ fn through_an_account_of_many_nobody_touches_what_others_made_or_use() {
 }
 
 #[test]
-fn a_deletion_goes_by_the_policy_and_waits_for_those_who_use_the_tag() {
+fn tag_deletion_follows_policy_and_usage() {
     use TagDeletionPolicy::{Delete, Retain};
     let go = || Some(Effect::LetGo);
     for (made, policy, force, count, expected) in [
@@ -650,7 +650,7 @@ fn a_count_alone_is_written_once_a_minute() {
 }
 
 #[test]
-fn a_spec_that_was_stored_past_the_schema_sends_nothing() {
+fn invalid_stored_tag_sends_nothing() {
     for tag in ["", "fmo-order:1", "a b", &"x".repeat(65), "ä"] {
         let case = Case::new().spec(|s| s.tag = Some(tag.to_owned()));
         assert_eq!(case.outcome(), (None, Some(Reason::InvalidSpec)), "{tag:?}");
@@ -673,7 +673,7 @@ fn a_blocked_account_holds_it() {
 }
 
 #[test]
-fn a_look_that_is_asked_for_is_one_at_the_tags_and_sooner_than_the_one_at_rest() {
+fn requested_poll_lists_tags_sooner() {
     let rest = Case::new().tags(&[("web", 1)]).made("web");
     let asked = rest
         .clone()

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn ours_is_what_bears_the_objects_own_mark() {
+    fn entry_with_own_owner_comment_is_own() {
         let (ours, other) = (mark("a"), mark("b"));
         let text = comments(Some("Office, 2nd floor"), &ours, "office");
         assert_eq!(
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_provider_does_not_say_is_neither_open_nor_admitted() {
+    fn unknown_state_neither_opens_nor_admits() {
         let mut entry = Entry::read(&record(""), &mark("a"));
         let list = |entry: &Entry| List {
             entries: vec![entry.clone()],

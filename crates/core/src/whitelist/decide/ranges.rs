@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_the_same_addresses_is_the_same_range() {
+    fn every_form_of_addresses_gives_one_range() {
         let one = Range::between(ip("192.0.2.7"), ip("192.0.2.7"));
         for (shown, first, last) in [
             (Some("192.0.2.7/32"), None, None),
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_can_be_sure_of_is_no_range() {
+    fn ambiguous_addresses_give_no_range() {
         for (shown, first, last) in [
             (None, None, None),
             (Some("192.0.2.7/24"), None, None),
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_within_ipv6_is_not_the_one_of_ipv4() {
+    fn ipv4_mapped_address_differs_from_ipv4() {
         let mapped: Addresses = [net("::ffff:0:0/96")].into_iter().collect();
         assert!(!mapped.covers(&net("192.0.2.7/32")));
         let all: Addresses = [net("0.0.0.0/0")].into_iter().collect();
@@ -331,7 +331,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_shown_of_a_range_reads_as_the_same_range(some in ranges(4)) {
+        fn displayed_range_parses_to_itself(some in ranges(4)) {
             for range in some {
                 let text = range.to_string();
                 let read = match text.split_once('-') {

@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_comment_that_a_provider_could_show_otherwise_is_refused() {
+    fn ambiguous_comment_is_refused() {
         for (comment, is_usable) in [
             ("Office, 2nd floor", true),
             ("two  blanks", false),
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_told_with_field_and_remedy() {
+    fn invalid_field_is_reported_with_remedy() {
         let long = "x".repeat(49);
         let with = |change: fn(&mut WhitelistEntry)| {
             let mut changed = entry(Some("192.0.2.0/24"), None, None);
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn all_wrong_fields_stand_in_one_message() {
+    fn invalid_fields_share_one_message() {
         let bad = |name: &str| WhitelistEntry {
             name: name.into(),
             ..entry(None, Some("first"), Some("last"))
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_is_sent_as_one_and_a_span_as_its_ends() {
+    fn cidr_is_sent_whole_and_span_as_ends() {
         let read = |entry| {
             entries(&spec(vec![entry]), &mark())
                 .unwrap()
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn the_objects_own_word_on_egress_goes_before_the_accounts() {
+    fn spec_egress_overrides_account_egress() {
         let mut spec = spec(Vec::new());
         let account = ["198.51.100.0/24".to_owned()];
         assert_eq!(egress(&spec, &[]), Ok(None));

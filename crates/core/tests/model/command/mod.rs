@@ -224,7 +224,7 @@ const START: Scene = Scene {
 };
 
 #[test]
-fn no_command_is_sent_twice_nor_after_a_release_nor_to_another_machine() {
+fn no_command_is_repeated_late_or_misrouted() {
     let taken = tiers::select("walks of commands", Vec::from(WALKS), |walk| walk.1);
     for (name, _, scene) in taken {
         println!("{name}");
@@ -233,7 +233,7 @@ fn no_command_is_sent_twice_nor_after_a_release_nor_to_another_machine() {
 }
 
 #[test]
-fn a_server_that_is_not_looked_at_after_the_intent_is_noticed() {
+fn model_detects_missing_server_check() {
     let variant = Variant::Unseen;
     breaks(Scene {
         ends: true,
@@ -248,7 +248,7 @@ fn a_server_that_is_not_looked_at_after_the_intent_is_noticed() {
 }
 
 #[test]
-fn a_release_that_asks_for_commands_before_its_note_is_noticed() {
+fn model_detects_command_check_too_early() {
     breaks(Scene {
         ends: true,
         variant: Variant::Early,
@@ -257,7 +257,7 @@ fn a_release_that_asks_for_commands_before_its_note_is_noticed() {
 }
 
 #[test]
-fn a_request_before_the_status_shows_it_is_noticed() {
+fn model_detects_send_before_status_write() {
     breaks(Scene {
         variant: Variant::NoStatus,
         ..REBOOT
@@ -265,7 +265,7 @@ fn a_request_before_the_status_shows_it_is_noticed() {
 }
 
 #[test]
-fn one_that_is_sent_again_on_doubt_is_noticed() {
+fn model_detects_resend_of_unknown_outcome() {
     let variant = Variant::Again;
     breaks(Scene { variant, ..REBOOT });
     breaks(Scene { variant, ..START });

@@ -234,7 +234,7 @@ fn breaks(scene: Scene, variant: Variant) {
 }
 
 #[test]
-fn a_machine_is_wiped_once_a_number_or_status_says_why_not() {
+fn each_revision_wipes_once_or_is_explained() {
     let seconds = |scene: &Scene| match scene.name {
         name if REPRESENTATIVE.contains(&name) => None,
         "behind" | "raised" => Some(25),

@@ -34,21 +34,21 @@ fn a_guard_that_is_off_is_noticed() {
 }
 
 #[test]
-fn a_process_that_does_not_wait_for_what_is_under_way_is_noticed() {
+fn model_detects_ignored_calls_in_flight() {
     breaks(&scenes::edits().with(Variant::Hasty));
 }
 
 #[test]
-fn a_process_that_forgets_what_it_has_sent_is_noticed() {
+fn model_detects_forgotten_sent_changes() {
     breaks(&scenes::edits().with(Variant::Forgetful));
 }
 
 #[test]
-fn a_step_that_rests_on_an_old_list_is_noticed() {
+fn model_detects_step_from_old_list() {
     breaks(&scenes::people().with(Variant::Stale));
 }
 
 #[test]
-fn objects_that_count_on_the_entries_of_each_other_are_noticed() {
+fn model_detects_mutual_trust_in_entries() {
     breaks(&scenes::strangers().with(Variant::Trusting));
 }

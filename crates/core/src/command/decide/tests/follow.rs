@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_command_that_may_have_been_sent_is_looked_for_and_never_sent_again() {
+fn possibly_sent_command_is_never_resent() {
     let open = attempt(PowerAction::Reboot, "a1", 9);
     let by_status = reboot().sent(std::slice::from_ref(&open));
     let stripped = by_status.clone().object(|o| o.metadata.annotations = None);
@@ -49,7 +49,7 @@ fn a_command_that_may_have_been_sent_is_looked_for_and_never_sent_again() {
 }
 
 #[test]
-fn what_this_process_knows_of_the_outcome_counts_although_it_is_not_on_record() {
+fn unrecorded_outcome_in_memory_counts() {
     let open = attempt(PowerAction::Reboot, "a1", 9);
     let case = reboot().sent(std::slice::from_ref(&open));
     let done = CommandRecord {
@@ -106,7 +106,7 @@ fn a_command_is_followed_to_its_end() {
 }
 
 #[test]
-fn a_shutdown_that_is_not_done_is_followed_by_a_power_off_where_that_is_asked_for() {
+fn unfinished_shutdown_becomes_power_off() {
     let sent = |case: Case, state: &str, ago| {
         let case = case.sent(&[accepted(PowerAction::Shutdown, state, ago)]);
         case.own(|own| own.looked = Some(NOW - secs(1)))
@@ -161,7 +161,7 @@ fn a_shutdown_that_is_not_done_is_followed_by_a_power_off_where_that_is_asked_fo
 }
 
 #[test]
-fn later_form_in_status_is_not_overwritten_by_memory() {
+fn newer_status_record_overrides_memory() {
     let seen = |state: &str| CommandRecord {
         outcome: Some(CommandOutcome::Accepted),
         state: Some(state.into()),

@@ -154,7 +154,7 @@ fn held() -> Vec<(Case, Reason, Option<bool>)> {
 }
 
 #[test]
-fn a_command_is_sent_to_a_host_that_its_object_has() {
+fn command_is_sent_only_to_an_owned_host() {
     let Some(Effect::Send(new)) = to_host(PowerAction::PowerOff).decide().effect else {
         panic!("it is not sent");
     };
@@ -165,7 +165,7 @@ fn a_command_is_sent_to_a_host_that_its_object_has() {
 }
 
 #[test]
-fn after_its_intent_was_noted_it_is_sent_to_that_host_alone() {
+fn recorded_command_needs_the_same_host() {
     let Some(Effect::Send(new)) = to_host(PowerAction::Reboot).decide().effect else {
         panic!("it is not sent");
     };
@@ -267,7 +267,7 @@ fn the_power_of_the_host_shows_the_end() {
 }
 
 #[test]
-fn a_lost_start_or_stop_is_looked_for_and_a_lost_restart_is_not() {
+fn only_a_lost_host_reboot_is_not_searched() {
     let waits = Some(Reason::OutcomeUnknown);
     let open = |action| CommandRecord {
         outcome: None,

@@ -8,7 +8,7 @@ use crate::{
 use api::server::BareMetalServerStatus;
 
 #[test]
-fn a_command_is_sent_to_a_delivered_machine_of_a_server_that_lets_it() {
+fn command_is_sent_only_to_a_ready_server() {
     let waits = |reason| (None, Some(reason), None);
     let fails = |reason| (None, Some(reason), Some(false));
     let due = (Some("send"), Some(Reason::Progressing), None);
@@ -83,7 +83,7 @@ fn a_command_is_sent_to_a_delivered_machine_of_a_server_that_lets_it() {
 }
 
 #[test]
-fn the_account_of_the_server_stands_in_status_before_anything_is_asked_of_it() {
+fn account_is_in_status_before_the_send() {
     let other = reboot().server(|s| {
         let account = s.status.as_mut().unwrap().account_ref.as_mut().unwrap();
         account.name = "other".into();
@@ -95,7 +95,7 @@ fn the_account_of_the_server_stands_in_status_before_anything_is_asked_of_it() {
 }
 
 #[test]
-fn a_command_is_for_the_server_that_it_first_saw_and_for_no_other_one() {
+fn command_applies_only_to_its_first_server() {
     let first = reboot().object(|o| o.status = None).server(|s| {
         s.status.as_mut().unwrap().uuid = None;
     });
@@ -125,7 +125,7 @@ fn a_command_is_for_the_server_that_it_first_saw_and_for_no_other_one() {
 }
 
 #[test]
-fn a_copy_and_an_object_that_was_restored_send_nothing() {
+fn copied_or_restored_command_is_not_sent() {
     let fails = (None, Some(Reason::NotRepeated), Some(false));
     let mut other = attempt(PowerAction::Reboot, "a1", 9);
     other.intent.uid = "uid-0".into();
@@ -143,7 +143,7 @@ fn a_copy_and_an_object_that_was_restored_send_nothing() {
 }
 
 #[test]
-fn what_the_annotation_alone_shows_is_not_followed_nor_recorded_and_holds_nothing() {
+fn attempt_only_in_annotation_is_ignored() {
     // Nothing is sent before the status shows the attempt: this one ended between the two writes, or somebody made it up.
     let text = serde_json::to_string(&attempt(PowerAction::Reboot, "a1", 9).intent).unwrap();
     let noted = reboot().noted(&text);
@@ -170,7 +170,7 @@ fn what_the_annotation_alone_shows_is_not_followed_nor_recorded_and_holds_nothin
 }
 
 #[test]
-fn what_was_not_sent_is_no_step_and_no_more_than_two_are_kept() {
+fn unsent_attempts_are_skipped_and_dropped() {
     let outcome = |outcome, name| CommandRecord {
         outcome: Some(outcome),
         ..attempt(PowerAction::PowerOff, name, 5)
@@ -207,7 +207,7 @@ fn what_was_not_sent_is_no_step_and_no_more_than_two_are_kept() {
 }
 
 #[test]
-fn more_pages_are_asked_for_where_the_list_was_longer_and_the_request_keeps_its_call() {
+fn longer_command_list_gets_more_pages() {
     let pages = |case: &Case| match case.decide().effect {
         Some(Effect::Send(new)) => new.pages,
         other => panic!("{other:?}"),
@@ -236,7 +236,7 @@ fn more_pages_are_asked_for_where_the_list_was_longer_and_the_request_keeps_its_
 }
 
 #[test]
-fn after_its_intent_was_noted_it_is_sent_only_where_the_server_is_still_the_one_that_takes_it() {
+fn recorded_command_needs_unchanged_server() {
     let decision = reboot().decide();
     let Some(Effect::Send(new)) = decision.effect else {
         panic!("{decision:?}");
@@ -291,7 +291,7 @@ fn after_its_intent_was_noted_it_is_sent_only_where_the_server_is_still_the_one_
 }
 
 #[test]
-fn the_server_is_read_only_where_a_command_may_be_about_to_be_sent() {
+fn target_is_needed_only_before_a_send() {
     let sent = |state: &str| reboot().sent(&[accepted(PowerAction::Reboot, state, 9)]);
     let shut = |ago| shutdown(300).sent(&[accepted(PowerAction::Shutdown, "pending", ago)]);
     let open = reboot().sent(&[attempt(PowerAction::Reboot, "a1", 9)]);
@@ -311,7 +311,7 @@ fn the_server_is_read_only_where_a_command_may_be_about_to_be_sent() {
 }
 
 #[test]
-fn what_waits_looks_again_by_itself() {
+fn waiting_command_is_checked_again() {
     let long = Some(Interval(secs(24 * 3600)));
     let behind = reboot().object(|o| o.spec.timeout = long);
     let behind = behind.facts(|f| f.is_first = false).decide();

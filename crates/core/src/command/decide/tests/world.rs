@@ -312,7 +312,7 @@ impl World {
 }
 
 #[test]
-fn whatever_is_lost_or_late_each_command_is_sent_once_and_comes_to_an_end() {
+fn commands_are_sent_once_despite_faults() {
     let mut ends = [0, 0];
     for seed in 0..600 {
         let base = match seed % 2 {

@@ -17,7 +17,7 @@ fn due(case: &Case) -> Option<NewInstall> {
 }
 
 #[test]
-fn a_higher_revision_installs_and_an_edit_or_a_lower_one_does_not() {
+fn host_installs_only_on_a_higher_revision() {
     let new = due(&Case::known().installs(1)).unwrap();
     assert_eq!((new.revision, new.os_id, new.key.as_str()), (1, 12, KEY));
     assert_eq!(new.family, SystemFamily::Linux);
@@ -36,7 +36,7 @@ fn a_higher_revision_installs_and_an_edit_or_a_lower_one_does_not() {
 }
 
 #[test]
-fn what_stands_against_an_installation_is_told_and_the_consent_stays() {
+fn blocked_installation_stays_requested() {
     let wished = || Case::known().installs(1);
     let person = Some(Standing::Stalled);
     let cases: [(Case, Reason, Option<Standing>); 16] = [
@@ -160,7 +160,7 @@ fn what_stands_against_an_installation_is_told_and_the_consent_stays() {
 }
 
 #[test]
-fn the_list_of_systems_is_looked_at_only_when_an_installation_is_due() {
+fn systems_are_listed_only_when_needed() {
     let without = |case: Case| case.view(|v| v.catalogue = None).decide();
     let due = without(Case::known().installs(1));
     let since = NOW - secs(300);
@@ -175,7 +175,7 @@ fn the_list_of_systems_is_looked_at_only_when_an_installation_is_due() {
 }
 
 #[test]
-fn who_waits_for_the_list_of_systems_looks_at_the_hosts_meanwhile_and_never_pass_after_pass() {
+fn hosts_are_polled_while_awaiting_systems() {
     let wished = || Case::known().installs(1);
     let unoffered = wished().spec(|s| s.os.as_mut().unwrap().slug = Some("none".into()));
     let unlisted = wished().view(|v| v.catalogue = None);
@@ -192,7 +192,7 @@ fn who_waits_for_the_list_of_systems_looks_at_the_hosts_meanwhile_and_never_pass
 }
 
 #[test]
-fn an_installation_that_was_taken_is_followed_to_its_end() {
+fn accepted_installation_is_followed() {
     let taken = sent(1, Some(CommandOutcome::Accepted));
     assert_eq!(taken.reason(), Some(Reason::Reinstalling));
     let runs = taken
@@ -224,7 +224,7 @@ fn an_installation_that_was_taken_is_followed_to_its_end() {
 }
 
 #[test]
-fn a_former_end_is_none_of_this_one() {
+fn previous_end_does_not_count_for_this_one() {
     let mut former = sent(1, Some(CommandOutcome::Accepted));
     former = former.status(|s| {
         let last = s.records.install.as_mut().unwrap().last.as_mut().unwrap();
@@ -250,7 +250,7 @@ fn a_former_end_is_none_of_this_one() {
 }
 
 #[test]
-fn a_word_that_is_left_out_is_no_trace_of_an_installation() {
+fn missing_install_status_shows_nothing() {
     let finished = |host: &mut Host| host.install_status = InstallStatus::Finished;
     let former = sent(1, None).status(|s| {
         let last = s.records.install.as_mut().unwrap().last.as_mut().unwrap();
@@ -276,7 +276,7 @@ fn a_word_that_is_left_out_is_no_trace_of_an_installation() {
 }
 
 #[test]
-fn with_a_secret_no_words_of_a_refusal_are_shown() {
+fn refusal_text_is_hidden_if_secrets_sent() {
     let script = |value: Option<&str>, from: bool| {
         Some(api::installation::TextSource {
             value: value.map(str::to_owned),
@@ -339,7 +339,7 @@ fn with_a_secret_no_words_of_a_refusal_are_shown() {
 }
 
 #[test]
-fn the_start_and_the_end_of_a_wipe_are_told_once() {
+fn installation_events_are_reported_once() {
     let told = |case: &Case| -> Vec<_> {
         let news = case.decide().news.into_iter();
         news.map(|news| (news.reason.as_str(), news.severity))
@@ -373,7 +373,7 @@ fn the_start_and_the_end_of_a_wipe_are_told_once() {
 }
 
 #[test]
-fn of_a_failed_installation_the_last_error_of_its_log_is_told() {
+fn failed_install_reports_last_log_error() {
     let failed = |error: Option<&str>| {
         let case = sent(1, Some(CommandOutcome::Accepted));
         let began = NOW + secs(40);
@@ -407,7 +407,7 @@ fn of_a_failed_installation_the_last_error_of_its_log_is_told() {
 }
 
 #[test]
-fn a_lost_answer_is_looked_for_and_never_sent_again_by_itself() {
+fn lost_install_answer_is_never_resent() {
     let lost = sent(1, None);
     assert_eq!(
         lost.stands(),
@@ -449,7 +449,7 @@ fn a_lost_answer_is_looked_for_and_never_sent_again_by_itself() {
 }
 
 #[test]
-fn of_what_another_process_sent_the_log_stays_to_be_accounted_for() {
+fn log_of_another_process_is_unaccounted() {
     let log = HostLog {
         entries: 5,
         last_id: Some(5),
@@ -504,7 +504,7 @@ fn of_what_another_process_sent_the_log_stays_to_be_accounted_for() {
 }
 
 #[test]
-fn a_status_from_a_backup_installs_nothing_that_was_installed_since() {
+fn restored_status_repeats_no_installation() {
     // What it says was performed is older than what the log shows.
     let restored = Case::known().installs(6);
     let known = restored.0.install().unwrap();
@@ -520,7 +520,7 @@ fn a_status_from_a_backup_installs_nothing_that_was_installed_since() {
 }
 
 #[test]
-fn what_was_refused_is_told_and_what_was_not_sent_is_sent() {
+fn only_an_unsent_install_is_retried() {
     let refused = sent(1, Some(CommandOutcome::Refused)).written();
     assert_eq!(
         refused.stands(),
@@ -532,7 +532,7 @@ fn what_was_refused_is_told_and_what_was_not_sent_is_sent() {
 }
 
 #[test]
-fn one_that_takes_long_says_so_and_is_looked_at_further() {
+fn slow_installation_is_reported_and_polled() {
     let runs = sent(1, Some(CommandOutcome::Accepted));
     let runs = runs
         .shown(|h| h.install_status = InstallStatus::Installing)
@@ -568,7 +568,7 @@ fn one_that_takes_long_says_so_and_is_looked_at_further() {
 }
 
 #[test]
-fn a_log_that_cannot_be_read_holds_up_its_installation_alone() {
+fn unreadable_log_blocks_only_installation() {
     let unread = |is_lasting| {
         Case::new().recalled().own(|own| {
             own.note(Observation::NoLog(NOW - secs(1), "no".into(), is_lasting));
@@ -667,7 +667,7 @@ fn what_changed_in_between_sends_nothing() {
 }
 
 #[test]
-fn what_this_process_remembers_goes_with_its_lease_and_with_what_status_tells() {
+fn lease_loss_or_newer_status_clears_memory() {
     let own = sent(1, Some(CommandOutcome::Accepted));
     assert!(own.0.subject.memory.own.install.is_some());
     let lost = own
@@ -698,7 +698,7 @@ fn what_this_process_remembers_goes_with_its_lease_and_with_what_status_tells() 
 }
 
 #[test]
-fn a_log_that_shows_less_than_before_frees_nothing() {
+fn shorter_log_allows_no_installation() {
     let of = |entries| HostLog {
         entries,
         last_id: Some(entries),
@@ -712,7 +712,7 @@ fn a_log_that_shows_less_than_before_frees_nothing() {
 }
 
 #[test]
-fn an_unknown_word_that_stays_needs_the_user_and_holds_nothing_up_for_ever() {
+fn lasting_unknown_status_needs_the_user() {
     let says =
         |case: Case, word: &str| case.shown(|h| h.install_status = InstallStatus::parse(word));
     let later = |case: Case, hours: i64| case.facts(|f| f.subject.now.wall += hours * 3600);

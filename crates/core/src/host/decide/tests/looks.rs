@@ -4,7 +4,7 @@ use super::*;
 use crate::{cause::Standing, host_record::against};
 
 #[test]
-fn a_new_object_reads_the_log_once_and_then_rests_on_the_list_of_all() {
+fn new_host_reads_its_log_once() {
     let new = Case::new().recalled();
     let first = new.decide();
     assert_eq!(first.effect, None, "it is written first");
@@ -29,7 +29,7 @@ fn a_new_object_reads_the_log_once_and_then_rests_on_the_list_of_all() {
 }
 
 #[test]
-fn what_the_spec_says_at_first_sight_counts_as_done() {
+fn initial_spec_counts_as_done() {
     let case = Case::new()
         .installs(5)
         .spec(|s| s.power = Some(Power::PoweredOff));
@@ -51,7 +51,7 @@ fn what_the_spec_says_at_first_sight_counts_as_done() {
 }
 
 #[test]
-fn a_start_that_moves_by_little_is_not_written_again() {
+fn small_uptime_drift_is_not_written() {
     let up = |case: Case, uptime: i64| case.shown(|h| h.uptime = Some(uptime)).written();
     let since = |case: &Case| case.0.subject.status().up_since.map(|at| at.0.as_second());
     let first = up(Case::known(), 1000);
@@ -63,7 +63,7 @@ fn a_start_that_moves_by_little_is_not_written_again() {
 }
 
 #[test]
-fn a_host_that_is_not_shown_is_believed_gone_after_the_grace_period_over_two_lists() {
+fn host_is_gone_after_grace_and_two_lists() {
     let gone = Case::known().list(NOW - secs(1), &[]).recalled();
     assert_eq!(
         gone.stands(),
@@ -86,7 +86,7 @@ fn a_host_that_is_not_shown_is_believed_gone_after_the_grace_period_over_two_lis
 }
 
 #[test]
-fn an_on_demand_server_is_left_to_the_other_kind() {
+fn on_demand_server_is_not_managed_as_host() {
     for change in [
         (|h: &mut Host| h.kind = HostKind::OnDemand) as fn(&mut Host),
         |h| h.order_id = Some("77".into()),
@@ -154,7 +154,7 @@ fn given_back(case: Case) -> Case {
 }
 
 #[test]
-fn what_is_asked_for_while_the_host_is_not_the_objects_counts_as_done() {
+fn requests_without_ownership_count_as_done() {
     for (reason, hold) in withheld() {
         let held = hold(Case::known()).written();
         assert_eq!(held.reason(), Some(reason));
@@ -178,7 +178,7 @@ fn what_is_asked_for_while_the_host_is_not_the_objects_counts_as_done() {
 
 /// At the start of a process the labels of namespaces come one by one.
 #[test]
-fn nothing_is_used_up_while_it_is_not_known_whether_the_other_object_may_have_the_host() {
+fn unknown_ownership_keeps_the_request() {
     let [(_, hold), ..] = withheld();
     let asked = hold(Case::known().installs(9)).facts(|f| f.is_owner_known = false);
     let held = asked.written();
@@ -192,7 +192,7 @@ fn nothing_is_used_up_while_it_is_not_known_whether_the_other_object_may_have_th
 }
 
 #[test]
-fn so_it_does_where_nobody_looked_before_that_was_over() {
+fn unowned_edit_in_downtime_counts_as_done() {
     for (reason, hold) in withheld() {
         // The operator was away from the edit to the end of it.
         let back = given_back(hold(Case::known()).written().installs(9));
@@ -208,7 +208,7 @@ fn so_it_does_where_nobody_looked_before_that_was_over() {
 }
 
 #[test]
-fn no_power_is_switched_for_what_was_asked_while_the_host_was_not_the_objects() {
+fn unowned_power_change_sends_nothing() {
     let off = |case: Case| case.spec(|s| s.power = Some(Power::PoweredOff));
     let noted = off(Case::known()).written();
     assert_eq!(
@@ -239,7 +239,7 @@ fn no_power_is_switched_for_what_was_asked_while_the_host_was_not_the_objects() 
 }
 
 #[test]
-fn what_was_sent_before_the_host_was_taken_from_the_object_stays_on_record() {
+fn sent_install_survives_ownership_loss() {
     for (reason, hold) in withheld() {
         let sent = sent(1, None);
         let before = sent.0.install().unwrap().last;
@@ -256,7 +256,7 @@ fn what_was_sent_before_the_host_was_taken_from_the_object_stays_on_record() {
 }
 
 #[test]
-fn a_start_of_a_host_that_cannot_be_is_not_shown() {
+fn impossible_start_time_is_not_shown() {
     let since = |uptime: i64| {
         let case = Case::known().shown(|h| h.uptime = Some(uptime)).written();
         case.0.subject.status().up_since
@@ -276,7 +276,7 @@ fn a_start_of_a_host_that_cannot_be_is_not_shown() {
 }
 
 #[test]
-fn through_an_account_of_the_cluster_only_what_is_granted_by_its_own_word_is_looked_at() {
+fn cluster_account_polls_only_granted_hosts() {
     let entry = |hosts: &[i64]| {
         Terms::Entry(Arc::new(AllowedNamespaces {
             name: "shop".into(),
@@ -310,7 +310,7 @@ fn through_an_account_of_the_cluster_only_what_is_granted_by_its_own_word_is_loo
 }
 
 #[test]
-fn another_machine_under_the_number_or_another_account_sends_nothing_and_keeps_the_consent() {
+fn changed_server_or_account_sends_nothing() {
     let wished = Case::known().installs(1);
     assert!(matches!(wished.effect(), Some(Effect::Install(_))));
     let other = wished.clone().shown(|h| h.server_id = Some(71));
@@ -372,7 +372,7 @@ fn an_object_that_is_deleted_just_goes() {
 }
 
 #[test]
-fn a_list_from_before_this_process_acts_or_before_its_last_change_says_nothing() {
+fn outdated_host_list_is_ignored() {
     let before = Case::known().facts(|f| f.subject.acting_since = NOW);
     assert_eq!(before.decide().wants, Some((List::Hosts, NOW)));
     let changed = Case::known().own(|own| own.changed = Some(NOW + secs(1)));
@@ -382,7 +382,7 @@ fn a_list_from_before_this_process_acts_or_before_its_last_change_says_nothing()
 }
 
 #[test]
-fn a_look_that_is_asked_for_is_acknowledged_once_it_was_had() {
+fn requested_host_poll_is_acknowledged() {
     let asked = |began: Duration| {
         let case = Case::known().list(began, &[host()]);
         let case = case.facts(|f| {

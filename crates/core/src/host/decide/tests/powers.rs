@@ -31,7 +31,7 @@ fn last(case: &Case) -> PowerCommand {
 }
 
 #[test]
-fn a_change_is_recorded_first_and_then_one_command_created() {
+fn power_change_is_recorded_then_commanded() {
     let changed = wish(Power::PoweredOff);
     assert_eq!(changed.effect(), None, "not before it is on record");
     assert!(changed.decide().goes_on);
@@ -68,7 +68,7 @@ fn a_change_is_recorded_first_and_then_one_command_created() {
 }
 
 #[test]
-fn a_command_that_failed_is_told_until_the_wish_changes() {
+fn failed_power_is_reported_until_changed() {
     let failed = commanded(
         Power::PoweredOff,
         KnownCommand::Ended(false, "OutcomeUnknown".into()),
@@ -84,7 +84,7 @@ fn a_command_that_failed_is_told_until_the_wish_changes() {
 }
 
 #[test]
-fn the_end_of_a_command_is_told_with_the_host_as_it_is_since() {
+fn command_end_is_reported_with_newer_list() {
     let running = commanded(Power::PoweredOff, KnownCommand::Running).written();
     assert!(running.0.hosts().is_some());
     let done = running.facts(|f| f.power = KnownCommand::Ended(true, "Completed".into()));
@@ -100,7 +100,7 @@ fn the_end_of_a_command_is_told_with_the_host_as_it_is_since() {
 }
 
 #[test]
-fn an_installation_goes_first_and_the_wish_stays() {
+fn installation_precedes_the_power_change() {
     let case = sent(1, Some(CommandOutcome::Accepted)).spec(|s| s.power = Some(Power::PoweredOff));
     let runs = case
         .shown(|h| h.install_status = InstallStatus::Installing)
@@ -119,7 +119,7 @@ fn an_installation_goes_first_and_the_wish_stays() {
 }
 
 #[test]
-fn what_holds_back_an_installation_holds_back_a_command() {
+fn install_blockers_also_block_power() {
     for (case, reason) in [
         (
             wish(Power::PoweredOff).spec(|s| s.suspend = Some(true)),
@@ -184,7 +184,7 @@ fn what_changed_in_between_creates_no_command() {
 }
 
 #[test]
-fn an_installation_waits_for_a_command_that_may_be_under_way() {
+fn installation_waits_for_running_command() {
     for commands in [UnderWay::NotListed, UnderWay::Command("off".into())] {
         let case = Case::known()
             .installs(1)
@@ -199,7 +199,7 @@ fn an_installation_waits_for_a_command_that_may_be_under_way() {
 }
 
 #[test]
-fn an_installation_waits_for_a_command_of_the_same_edit() {
+fn install_waits_for_power_of_same_edit() {
     let late = |case: Case| case.view(|v| v.catalogue = None);
     // The list of systems is not there yet, so the wish is noted first.
     let both = late(wish(Power::PoweredOff).installs(1)).written();

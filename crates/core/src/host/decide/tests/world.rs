@@ -352,7 +352,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn whatever_is_lost_late_or_forgotten_each_consent_wipes_once_at_most(fates in fates()) {
+    fn each_revision_installs_at_most_once(fates in fates()) {
         let mut world = World::new();
         (0..4).for_each(|_| world.step(Fate::Fine));
         for fate in &fates {

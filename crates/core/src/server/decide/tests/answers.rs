@@ -50,7 +50,7 @@ fn unsent() -> Error {
 }
 
 #[test]
-fn a_delete_is_refused_only_for_what_the_machine_is() {
+fn release_answer_depends_on_error_and_server_state() {
     use ReleaseAnswer::{Refused, Unknown};
     // What is noted while the machine is delivered, and while it is failed; none: asked again in its time.
     for (error, live, failed) in [
@@ -92,7 +92,7 @@ fn a_delete_is_refused_only_for_what_the_machine_is() {
 }
 
 #[test]
-fn only_a_clean_404_says_that_a_server_is_not_there() {
+fn only_404_means_server_is_absent() {
     let of = |answer| answers::of_read(&uuid(1), &answer, secs(7));
     let read = |is_there| Observation::Read {
         uuid: uuid(1),
@@ -108,7 +108,7 @@ fn only_a_clean_404_says_that_a_server_is_not_there() {
 }
 
 #[test]
-fn an_order_is_noted_by_what_is_certain() {
+fn order_outcome_is_recorded_only_when_certain() {
     use hosting_types::OrderOutcome::{Created, NotSent, Refused, Unknown};
     let record = || OrderRecord {
         failures: 2,
@@ -158,7 +158,7 @@ fn an_order_is_noted_by_what_is_certain() {
 }
 
 #[test]
-fn an_answer_sets_the_counts_of_lost_orders_back() {
+fn created_or_refused_resets_lost_order_counts() {
     use hosting_types::OrderOutcome::{Created, NotSent, Refused};
     let counts = |answer| {
         let record = OrderRecord {
@@ -178,7 +178,7 @@ fn an_answer_sets_the_counts_of_lost_orders_back() {
 }
 
 #[test]
-fn a_tag_that_is_not_changed_is_named_with_what_to_do() {
+fn failed_tag_change_names_tag_and_remedy() {
     use crate::server::tag_changes::TagEnd;
     let told = |tag: &str, adds, answer| match answers::of_tag("u", tag, adds, Some(&Err(answer))) {
         Observation::TagChanged(change) => match change.end {
@@ -218,7 +218,7 @@ fn a_tag_that_is_not_changed_is_named_with_what_to_do() {
 }
 
 #[test]
-fn a_server_that_may_not_be_tagged_as_retained_any_more_counts_as_not() {
+fn unknown_untag_answer_counts_as_not_retained() {
     let record = server(7, ServerStatus::Delivered, &["web", RETAINED_TAG]);
     let after = |tag: &str, adds, answer| answers::after_tag(record.clone(), tag, adds, &answer);
     for error in [lost(), error(500)] {

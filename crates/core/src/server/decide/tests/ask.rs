@@ -14,7 +14,7 @@ fn handled(case: &Case) -> Option<String> {
 }
 
 #[test]
-fn a_look_that_is_asked_for_is_had_and_acknowledged_once() {
+fn requested_reconcile_reads_once_and_is_acknowledged() {
     // The machine was last seen at 990, which is a moment ago; then it is read.
     let unread = asked(kept(ServerStatus::Delivered), "now", 995);
     assert_eq!(short(&unread.decide()).0, None);
@@ -39,7 +39,7 @@ fn a_look_that_is_asked_for_is_had_and_acknowledged_once() {
 }
 
 #[test]
-fn the_word_of_flux_counts_too_and_one_that_is_too_long_does_not() {
+fn flux_request_counts_and_overlong_request_does_not() {
     let of = |name: &str, word: String| {
         let case = Case::new().spec(|s| s.suspend = Some(true));
         handled(&case.annotated(name, word))
@@ -54,7 +54,7 @@ fn the_word_of_flux_counts_too_and_one_that_is_too_long_does_not() {
 }
 
 #[test]
-fn the_times_of_a_machine_stand_in_status() {
+fn status_shows_order_and_provisioning_times() {
     let status = kept(ServerStatus::Delivered).decide().draft.status;
     let provider_id = format!("flexmetal://{}", uuid(1));
     assert_eq!(status.provider_id, Some(provider_id));

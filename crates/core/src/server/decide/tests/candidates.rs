@@ -68,7 +68,7 @@ fn names_are_sent_as_the_provider_writes_them() {
 }
 
 #[test]
-fn a_refusal_counts_for_the_place_that_was_ordered() {
+fn refusal_counts_for_the_ordered_placement() {
     use Availability::{Low, Unavailable};
     // Refused there a moment ago, and looked at since.
     let refused = |there: Availability| {
@@ -89,7 +89,7 @@ fn a_refusal_counts_for_the_place_that_was_ordered() {
 }
 
 #[test]
-fn what_was_refused_elsewhere_holds_the_first_up_for_one_look_at_most() {
+fn refused_alternative_delays_first_placement_by_one_poll() {
     use Availability::{Low, Unavailable};
     // Refused there for the seventh time, 60 s ago; polls are 15 s apart.
     let refused = |here: Availability, ago: i64| {
@@ -141,7 +141,7 @@ fn a_mistake_counts_when_it_is_reached() {
 }
 
 #[test]
-fn an_order_without_location_type_or_system_is_told() {
+fn missing_location_type_or_system_is_reported() {
     type Change = fn(&mut BareMetalServerSpec);
     let lacks: [(&str, Change); 3] = [
         ("spec.location", |s| s.location = None),
@@ -157,7 +157,7 @@ fn an_order_without_location_type_or_system_is_told() {
 }
 
 #[test]
-fn nothing_is_read_for_an_order_that_cannot_be_had() {
+fn unavailable_order_reads_no_installation() {
     use Availability::{Low, Unavailable};
     let unread = |case: Case| case.facts(|f| f.installation = None);
     let gone = unread(stock(Unavailable, Low)(Case::new())).decide();
@@ -167,7 +167,7 @@ fn nothing_is_read_for_an_order_that_cannot_be_had() {
 }
 
 #[test]
-fn a_machine_at_an_alternative_is_where_it_may_be() {
+fn server_at_alternative_placement_is_in_sync() {
     let at = |place: &str| {
         let case = Case::new().ordered(Some(OrderOutcome::Created), Some(1));
         let case = case.with(1, ServerStatus::Delivered);

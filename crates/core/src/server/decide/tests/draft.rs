@@ -23,7 +23,7 @@ fn the_four_conditions_come_of_one_reason() {
 }
 
 #[test]
-fn a_transition_time_moves_with_the_status_word_only() {
+fn transition_time_changes_only_with_condition_status() {
     let facts = Case::new().0;
     let at = |seconds| Timestamp::from_second(START + seconds).unwrap();
     let mut first = Draft::holding(&facts, waits(Reason::Ordering));
@@ -44,7 +44,7 @@ fn a_transition_time_moves_with_the_status_word_only() {
 }
 
 #[test]
-fn an_unchanged_draft_writes_what_is_there() {
+fn unchanged_status_is_written_as_it_is() {
     let case = Case::new()
         .ordered(Some(OrderOutcome::Created), Some(1))
         .object(|o| {
@@ -88,7 +88,7 @@ fn the_spec_is_shown_until_the_server_is() {
 }
 
 #[test]
-fn an_object_that_says_nothing_yet_shows_no_spec() {
+fn new_object_without_conditions_shows_no_spec() {
     let unlisted = Case::new().unlisted();
     let unlisted = unlisted.facts(|f| f.first_seen = RUNNING);
     let draft = unlisted.decide().draft;

@@ -39,7 +39,7 @@ fn an_object_warns_and_then_deletes_itself() {
 }
 
 #[test]
-fn an_end_waits_for_who_is_held_and_by_a_clock_that_nobody_turned() {
+fn expiry_waits_for_policies_and_ignores_forwarded_clock() {
     for held in [
         delivered(0).spec(|s| s.suspend = Some(true)),
         delivered(0).spec(|s| s.management_policy = Some(ManagementPolicy::ObserveOnly)),
@@ -65,7 +65,7 @@ fn an_end_waits_for_who_is_held_and_by_a_clock_that_nobody_turned() {
 }
 
 #[test]
-fn nothing_is_ordered_or_taken_on_after_the_end() {
+fn expired_object_orders_and_adopts_nothing() {
     let expired = (None, Some(Reason::Expired), true);
     assert_eq!(short(&ending(Case::new(), 0).decide()), expired);
     let refused = Case::new().ordered(Some(OrderOutcome::Refused), None);

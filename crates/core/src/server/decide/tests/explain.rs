@@ -19,7 +19,7 @@ fn planned(case: &Case) -> NewOrder {
 }
 
 #[test]
-fn a_token_orders_another_only_beside_exactly_those_that_are_live() {
+fn token_allows_order_only_for_listed_live_servers() {
     let given = beside(&[1, 2]).given(OrderAnother);
     assert_eq!(short(&given.decide()), ORDERED);
     let (one, other) = (uuid(1), uuid(2));
@@ -54,7 +54,7 @@ fn a_copied_manifest_and_its_status_order_nothing() {
 }
 
 #[test]
-fn a_token_counts_until_an_order_may_have_made_a_server() {
+fn token_stays_valid_until_server_may_exist() {
     let given = || beside(&[1]).given(OrderAnother);
     let token = given().pending(OrderAnother).unwrap();
     let record = order::open(&given().0, &planned(&given()), "nonce", secs(30));
@@ -88,7 +88,7 @@ fn a_token_counts_until_an_order_may_have_made_a_server() {
 
 /// Somebody releases the server that was ordered beside another one, and it is replaced.
 #[test]
-fn a_token_orders_one_server_and_none_in_its_place() {
+fn token_allows_one_order_and_no_replacement() {
     let given = beside(&[1])
         .spec(|s| s.external_release_policy = Some(ExternalReleasePolicy::Reorder))
         .given(OrderAnother);
@@ -122,7 +122,7 @@ fn a_token_orders_one_server_and_none_in_its_place() {
 }
 
 #[test]
-fn a_server_that_shows_by_the_time_of_the_order_stops_it_right_before() {
+fn newly_found_server_stops_order_before_sending() {
     let plan = planned(&Case::new());
     let may_start = |case: Case| fence::may_start(&case.0, &plan);
     assert!(may_start(Case::new()));
@@ -134,7 +134,7 @@ fn a_server_that_shows_by_the_time_of_the_order_stops_it_right_before() {
 }
 
 #[test]
-fn any_number_of_servers_has_one_token_and_a_short_message() {
+fn any_server_count_gives_token_and_short_message() {
     for most in [1, 2, 4, 9, 60] {
         let numbers: Vec<u8> = (1..=most).collect();
         let case = beside(&numbers);
@@ -150,7 +150,7 @@ fn any_number_of_servers_has_one_token_and_a_short_message() {
 }
 
 #[test]
-fn servers_of_an_earlier_life_are_asked_about_once() {
+fn servers_of_previous_namespace_are_asked_about_once() {
     let bare = || protocol::alone(Case::new().met(300));
     assert!(bare().written().pending(AssumeAbsent).is_some());
     // They show as well as known ones that the list is not empty by mistake.
@@ -162,7 +162,7 @@ fn servers_of_an_earlier_life_are_asked_about_once() {
 }
 
 #[test]
-fn a_token_is_void_once_a_server_of_the_order_is_shown() {
+fn token_is_void_once_ordered_server_is_listed() {
     let given = protocol::alone(protocol::open()).given(AssumeAbsent);
     let token = given.pending(AssumeAbsent);
     let found = given.with(1, ServerStatus::Delivered).written();
@@ -179,7 +179,7 @@ fn a_token_is_void_once_a_server_of_the_order_is_shown() {
 }
 
 #[test]
-fn the_token_of_an_order_without_a_record_is_used_up_as_the_next_one_starts() {
+fn assume_absent_token_is_used_by_next_order() {
     let given = protocol::alone(Case::new().met(300)).given(AssumeAbsent);
     // Also where the order is queued, or waits after a failure, and only what is said of it is written.
     for due in [given.clone(), given.written()] {
@@ -191,7 +191,7 @@ fn the_token_of_an_order_without_a_record_is_used_up_as_the_next_one_starts() {
 }
 
 #[test]
-fn the_message_says_what_is_live_and_what_to_do() {
+fn message_names_live_servers_and_next_steps() {
     let case = beside(&[1, 2]);
     let message = message(&case.decide());
     let (one, other) = (uuid(1), uuid(2));

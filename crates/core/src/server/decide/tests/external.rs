@@ -44,7 +44,7 @@ fn adopts(case: &Case) -> bool {
 }
 
 #[test]
-fn a_server_of_nobody_is_adopted_in_every_live_state() {
+fn unowned_server_is_adopted_in_every_live_state() {
     let cluster_tag = cluster().tag();
     for (what, case) in [
         ("bare", named(&["web"])),
@@ -89,7 +89,7 @@ fn a_server_of_nobody_is_adopted_in_every_live_state() {
 }
 
 #[test]
-fn through_a_cluster_account_only_the_namespaces_own_is_adopted() {
+fn cluster_account_adopts_only_own_or_permitted_servers() {
     let (own, other) = (other_tag(), tag_of("bank"));
     for (tags, adoption, reason) in [
         (vec!["web"], None, Some(Reason::NotAllowed)),
@@ -122,7 +122,7 @@ fn through_a_cluster_account_only_the_namespaces_own_is_adopted() {
 }
 
 #[test]
-fn a_server_that_is_full_of_tags_is_not_claimed() {
+fn server_without_free_tags_is_not_claimed() {
     let full = |number: usize| {
         let tags: Vec<String> = (0..number).map(|n| format!("t{n}")).collect();
         let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
@@ -134,7 +134,7 @@ fn a_server_that_is_full_of_tags_is_not_claimed() {
 }
 
 #[test]
-fn a_server_is_its_own_by_its_tag_alone() {
+fn only_order_tag_makes_server_owned() {
     let sole = |tags: &[&str]| fence::is_sole(&Case::new().0, &delivered(tags));
     assert!(sole(&[&own_tag(), "web"]));
     for tags in [
@@ -154,7 +154,7 @@ fn bare(case: Case) -> Case {
 }
 
 #[test]
-fn an_identifier_alone_is_enough_to_adopt_or_observe() {
+fn external_id_alone_suffices_to_adopt_or_observe() {
     assert!(adopts(&bare(named(&["web"]))));
     let (shown, asked) = (
         observed(bare(named(&[]))).decide(),
@@ -263,7 +263,7 @@ fn what_is_observed_is_shown_and_gets_nothing() {
 }
 
 #[test]
-fn it_looks_again_in_step_with_others() {
+fn observed_servers_are_polled_in_shared_intervals() {
     let at = |mono: u64, seen_at: u64| {
         let case = observed(named(&[])).facts(|f| {
             f.now.mono = secs(mono);
@@ -281,7 +281,7 @@ fn it_looks_again_in_step_with_others() {
 }
 
 #[test]
-fn what_is_observed_and_not_seen_any_more_is_not_synced_after_two_idle_intervals() {
+fn unseen_observed_server_is_unsynced_after_two_intervals() {
     // Seen at 990, and two idle intervals are 240 s.
     let shown = || observed(named(&[])).written();
     let at = |case: Case, now: u64| {
@@ -324,7 +324,7 @@ fn what_is_observed_and_not_seen_any_more_is_not_synced_after_two_idle_intervals
 }
 
 #[test]
-fn what_is_observed_stays_ready_while_the_account_is_blocked() {
+fn observed_server_stays_ready_while_account_is_blocked() {
     let shown = observed(named(&[]))
         .written()
         .blocked(Reason::ProviderUnreachable);

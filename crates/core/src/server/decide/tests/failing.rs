@@ -14,7 +14,7 @@ fn unwritten(case: Case, failures: usize) -> Case {
 }
 
 #[test]
-fn an_effect_that_keeps_failing_is_told_and_one_failure_is_not() {
+fn only_repeated_failures_are_reported() {
     // The finalizer goes, if only it could be written.
     let released = || super::release::deleted(ServerStatus::Released);
     for (failures, is_told) in [(0, false), (2, false), (3, true)] {
@@ -28,7 +28,7 @@ fn an_effect_that_keeps_failing_is_told_and_one_failure_is_not() {
 
 /// Nothing of it has begun.
 #[test]
-fn a_release_that_cannot_be_written_down_says_so_in_ready() {
+fn unrecordable_release_is_reported_in_ready() {
     let delivered = super::release::deleted(ServerStatus::Delivered);
     let decision = unwritten(delivered, 3).decide();
     assert_eq!(
@@ -40,7 +40,7 @@ fn a_release_that_cannot_be_written_down_says_so_in_ready() {
 
 /// It is about to be ordered, time and again: what is in the way stands where everybody looks.
 #[test]
-fn an_order_that_cannot_be_written_down_says_so_in_ready() {
+fn unrecordable_order_is_reported_in_ready() {
     for (failures, reason) in [
         (1, Reason::Ordering),
         (2, Reason::Ordering),

@@ -9,7 +9,7 @@ pub(super) fn kept(status: ServerStatus) -> Case {
 }
 
 #[test]
-fn that_it_takes_too_long_is_told_after_a_look_at_that_moment() {
+fn provisioning_timeout_needs_a_read_after_deadline() {
     let after = |seconds: u64, seen: u64| {
         let case = kept(ServerStatus::Created).shown(|s| s.created_at = Some(START + 1000));
         case.seen_at(RUNNING + secs(seen)).facts(|f| {
@@ -32,7 +32,7 @@ fn that_it_takes_too_long_is_told_after_a_look_at_that_moment() {
 }
 
 #[test]
-fn each_state_of_the_machine_has_its_reason() {
+fn each_server_state_has_its_reason() {
     come_to(
         (None, Some(Reason::Provisioning), false),
         vec![
@@ -89,7 +89,7 @@ fn each_state_of_the_machine_has_its_reason() {
 }
 
 #[test]
-fn other_live_machines_of_it_are_named() {
+fn status_lists_duplicate_live_servers() {
     let many = (3..33).fold(kept(ServerStatus::Delivered), |case, number| {
         case.with(number, ServerStatus::Delivered)
     });
@@ -102,7 +102,7 @@ fn other_live_machines_of_it_are_named() {
 }
 
 #[test]
-fn a_recorded_live_server_stays_the_objects_beside_an_older_one() {
+fn recorded_live_server_is_kept_over_older_duplicate() {
     let case = kept(ServerStatus::Delivered).with(2, ServerStatus::Delivered);
     let case = case.facts(|f| {
         let mut own = f.own.iter_mut();
@@ -119,7 +119,7 @@ fn a_recorded_live_server_stays_the_objects_beside_an_older_one() {
 }
 
 #[test]
-fn edits_after_the_order_send_nothing_and_are_named() {
+fn edits_after_order_send_nothing_and_are_reported() {
     let decision = kept(ServerStatus::Delivered)
         .spec(|s| {
             s.hostname = Some("other".into());
@@ -157,7 +157,7 @@ fn edits_after_the_order_send_nothing_and_are_named() {
 }
 
 #[test]
-fn of_a_server_under_another_name_the_field_to_set_is_named_first() {
+fn differing_hostname_suggests_spec_hostname_first() {
     let adopted = kept(ServerStatus::Delivered).shown(|server| server.name = "old".into());
     let draft = adopted.decide().draft;
     for kind in [Type::Synced, Type::InstallUpToDate] {
@@ -177,7 +177,7 @@ fn of_a_server_under_another_name_the_field_to_set_is_named_first() {
 
 /// Reading goes on, and what it shows is told: that the object is suspended is a condition of its own.
 #[test]
-fn a_suspended_server_shows_its_machine_as_any_other() {
+fn suspended_object_still_shows_its_server() {
     let told = |case: Case, change: fn(&mut BareMetalServerSpec)| {
         let mut conditions = case.spec(change).decide().draft.conditions;
         let suspended = conditions.iter().position(|c| c.kind == Type::Suspended);
@@ -208,7 +208,7 @@ fn a_suspended_server_shows_its_machine_as_any_other() {
 }
 
 #[test]
-fn a_suspended_server_without_a_machine_keeps_what_it_said() {
+fn suspended_object_without_server_keeps_its_reason() {
     let told = |reason: Reason| {
         let cause = Cause::needs_person(reason, "m").shown(None, &[], false);
         let conditions = api::conditions::merge(
@@ -235,7 +235,7 @@ fn a_suspended_server_without_a_machine_keeps_what_it_said() {
 
 /// Whoever waits for the edit goes on neither by the conditions nor by the generation, whoever stopped what it asks for.
 #[test]
-fn an_edit_of_a_suspended_server_is_no_success() {
+fn edit_of_suspended_server_is_reported_as_pending() {
     let edits: [fn(&mut BareMetalServerSpec); 4] = [
         |s| s.tags = vec!["later".into()],
         |s| s.power = Some(api::power::Power::PoweredOff),
@@ -328,7 +328,7 @@ fn calls_that_a_lost_account_fails_leave_ready() {
 
 /// What is shown of a machine is what was seen last, and after two minutes of silence says so.
 #[test]
-fn an_account_that_does_not_answer_is_told_by_synced_alone() {
+fn unreachable_account_changes_only_synced() {
     let ready = || kept(ServerStatus::Delivered);
     let away = |case: Case| {
         case.view(|v| {
@@ -387,7 +387,7 @@ fn an_account_that_does_not_answer_is_told_by_synced_alone() {
 }
 
 #[test]
-fn the_policies_in_force_stand_in_status_and_an_unread_account_leaves_them() {
+fn status_keeps_policies_while_account_is_unread() {
     let shown = |case: Case| case.decide().draft.status.policies;
     let retain = Policies {
         deletion_policy: Some(DeletionPolicy::Retain),
@@ -409,7 +409,7 @@ fn the_policies_in_force_stand_in_status_and_an_unread_account_leaves_them() {
 }
 
 #[test]
-fn the_providers_words_are_hidden_where_a_text_was_referred_to() {
+fn provider_message_is_hidden_for_secret_texts() {
     let failed =
         || kept(ServerStatus::Failed).shown(|s| s.status_message = "cannot run c4nary".into());
     let shown = |case: &Case| {

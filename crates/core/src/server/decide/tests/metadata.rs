@@ -8,7 +8,7 @@ fn without_finalizer(case: Case) -> Case {
 }
 
 #[test]
-fn what_a_tool_took_off_is_put_back_in_every_state_but_deletion() {
+fn removed_finalizer_is_restored_unless_deleting() {
     let kept = || super::machine::kept(ServerStatus::Delivered);
     for (what, case) in [
         ("unknown", open()),
@@ -38,7 +38,7 @@ fn what_a_tool_took_off_is_put_back_in_every_state_but_deletion() {
 }
 
 #[test]
-fn a_tool_that_strips_again_and_again_meets_pauses_and_then_a_person_reads_of_it() {
+fn repeated_finalizer_removal_backs_off_and_stalls() {
     let mut case = without_finalizer(super::machine::kept(ServerStatus::Delivered));
     let mut pauses = Vec::new();
     for turn in 1..=12 {

@@ -223,7 +223,7 @@ fn showing(case: Case, reason: Reason) -> Case {
 }
 
 #[test]
-fn nobody_orders_what_was_refused_before_the_catalogue_was_looked_at_since() {
+fn refused_order_waits_for_newer_catalogue() {
     let open = |case: Case| case.view(|v| v.refused = vec![(small_here(), secs(995))]);
     // An object that never tried waits as well, with nothing to say of it.
     let other = open(Case::new()).decide();
@@ -250,7 +250,7 @@ fn nobody_orders_what_was_refused_before_the_catalogue_was_looked_at_since() {
 }
 
 #[test]
-fn a_refusal_that_a_look_explains_is_no_matter_for_a_person() {
+fn refusal_explained_by_stock_does_not_stall() {
     let gone = |case: Case| case.view(|v| v.catalogue = catalogue(plan(Availability::Unavailable)));
     let there = |case: Case| case.view(|v| v.catalogue = catalogue(plan(Availability::Low)));
     let no_stock = (None, Some(Reason::NoStock), false);
@@ -295,7 +295,7 @@ fn a_refusal_that_a_look_explains_is_no_matter_for_a_person() {
 
 /// The account lacked answers, and has them again.
 #[test]
-fn order_that_was_not_sent_goes_as_soon_as_there_are_answers() {
+fn unsent_order_goes_when_account_answers_again() {
     let unsent = |since: Option<u64>| {
         let case = ended_at(OrderOutcome::NotSent, 995)
             .order(|record| record.failures = 5)
@@ -308,7 +308,7 @@ fn order_that_was_not_sent_goes_as_soon_as_there_are_answers() {
 }
 
 #[test]
-fn server_that_waits_for_an_account_without_answers_says_so() {
+fn object_reports_outage_of_its_account() {
     let limited = |case: Case| {
         let error = Some((Reason::RateLimited, "none until noon".into()));
         case.view(|v| (v.last_error, v.outage) = (error.clone(), error))
@@ -333,7 +333,7 @@ fn server_that_waits_for_an_account_without_answers_says_so() {
 }
 
 #[test]
-fn who_waits_for_stock_reads_where_there_is_some_and_when_it_is_looked_at_again() {
+fn no_stock_message_names_locations_and_interval() {
     let elsewhere = PlanLocation {
         name: "There".into(),
         data_centre: String::new(),
@@ -358,7 +358,7 @@ fn who_waits_for_stock_reads_where_there_is_some_and_when_it_is_looked_at_again(
 }
 
 #[test]
-fn a_mistake_is_looked_up_at_the_idle_interval() {
+fn invalid_spec_polls_catalogue_at_idle_interval() {
     let known = || {
         let catalogue = catalogue(plan(Availability::High));
         Case::new().view(|v| v.catalogue = catalogue)
@@ -400,7 +400,7 @@ fn a_mistake_is_looked_up_at_the_idle_interval() {
 }
 
 #[test]
-fn the_next_order_has_a_higher_number_and_carries_the_counts_on() {
+fn next_order_number_rises_and_counts_continue() {
     let absent = Case::new().ordered(Some(OrderOutcome::Absent), None);
     let case = absent.order(|record| (record.lost, record.cut) = (1, 3));
     let plan = planned(&case);
@@ -428,7 +428,7 @@ fn planned(case: &Case) -> NewOrder {
 }
 
 #[test]
-fn an_order_that_fresh_facts_do_not_bear_out_is_given_up() {
+fn order_is_dropped_when_fresh_facts_differ() {
     let new = Case::new;
     let plan = planned(&new());
     assert_eq!(plan.account, ordered_from(LINEAGE, CONNECTION));
@@ -493,7 +493,7 @@ fn a_message_names_the_field_to_set() {
 }
 
 #[test]
-fn a_changed_request_ends_the_pause_after_a_refusal() {
+fn changed_request_shortens_pause_after_refusal() {
     let hash = request::request_hash(&Case::new().0);
     let refused = |ago: i64, failures: i32| {
         let case = Case::new().ordered(Some(OrderOutcome::Refused), None);
@@ -529,7 +529,7 @@ fn a_changed_request_ends_the_pause_after_a_refusal() {
 }
 
 #[test]
-fn no_order_starts_on_a_policy_that_nobody_has_read() {
+fn no_order_starts_before_policies_are_read() {
     let unread = || Case::new().view(|v| v.defaults = None);
     let last = |case: Case| {
         case.object(|o| {
@@ -553,7 +553,7 @@ fn no_order_starts_on_a_policy_that_nobody_has_read() {
 }
 
 #[test]
-fn a_turned_clock_delays_a_retry_by_its_pause_at_most() {
+fn clock_change_delays_retry_at_most_one_pause() {
     let refused = |wall: i64, since: u64| {
         Case::new()
             .ordered(Some(OrderOutcome::Refused), None)
@@ -580,7 +580,7 @@ fn a_turned_clock_delays_a_retry_by_its_pause_at_most() {
 }
 
 #[test]
-fn a_list_of_its_own_time_that_shows_what_is_known_is_asked_for() {
+fn order_needs_new_list_showing_known_servers() {
     let wanted = |case: Case| {
         let decision = case.decide();
         (decision.effect, decision.wants_proof)
@@ -608,7 +608,7 @@ fn a_list_of_its_own_time_that_shows_what_is_known_is_asked_for() {
 }
 
 #[test]
-fn a_list_need_not_show_what_was_ordered_after_it_began() {
+fn list_may_lack_servers_ordered_after_it_began() {
     let effect = |ordered: i64| {
         let tag = owner_of("db").order_tag(seq(ordered));
         let case = Case::new().empty().view(|v| v.known[0].order_tag = tag);
@@ -624,7 +624,7 @@ fn a_list_need_not_show_what_was_ordered_after_it_began() {
 }
 
 #[test]
-fn a_new_object_says_in_time_that_it_waits_for_its_turn() {
+fn new_object_reports_queued_after_short_wait() {
     let seen = |case: Case, age: u64| {
         let case = case.facts(move |f| f.first_seen = RUNNING - secs(age));
         case.listed(1000)

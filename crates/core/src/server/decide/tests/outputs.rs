@@ -81,7 +81,7 @@ fn synced(case: &Case) -> (Option<bool>, Reason, String) {
 }
 
 #[test]
-fn both_are_written_once_and_looked_at_now_and_then() {
+fn outputs_are_written_once_and_checked_periodically() {
     let first = wanted();
     let output = due(&first).unwrap();
     assert_eq!(output.place, OutputPlace::ConfigMap);
@@ -108,7 +108,7 @@ fn both_are_written_once_and_looked_at_now_and_then() {
 }
 
 #[test]
-fn nothing_is_written_of_a_machine_that_is_not_there_or_while_it_must_not_be() {
+fn outputs_are_written_only_for_delivered_servers() {
     for status in [
         ServerStatus::Created,
         ServerStatus::Failed,
@@ -141,7 +141,7 @@ fn nothing_is_written_of_a_machine_that_is_not_there_or_while_it_must_not_be() {
 }
 
 #[test]
-fn a_name_that_is_taken_is_told_and_all_else_goes_on() {
+fn taken_output_name_is_reported_without_blocking() {
     let taken = seen(seen(wanted(), false), true);
     assert_eq!(due(&taken), None);
     let (status, reason, message) = synced(&taken);
@@ -204,7 +204,7 @@ fn checked(case: Case) -> Case {
 }
 
 #[test]
-fn an_output_is_on_record_before_it_is_created() {
+fn output_is_recorded_before_it_is_created() {
     let unheld = wanted().object(|o| o.status.as_mut().unwrap().records.outputs.clear());
     let Some(Effect::RecordOutput(first)) = unheld.decide().effect else {
         panic!("{:?}", unheld.decide().effect);
@@ -254,7 +254,7 @@ fn an_output_is_on_record_before_it_is_created() {
 
 /// Without it an object that is deleted is gone before its outputs are freed, which then nobody does.
 #[test]
-fn the_finalizer_for_outputs_is_put_back_whatever_else_rests() {
+fn output_finalizer_is_restored_in_every_state() {
     let stripped =
         |case: Case| case.object(|o| o.metadata.finalizers = Some(vec![SERVER_FINALIZER.into()]));
     let seen = seen(seen(wanted(), true), true);
@@ -287,7 +287,7 @@ fn the_finalizer_for_outputs_is_put_back_whatever_else_rests() {
 }
 
 #[test]
-fn outputs_are_freed_with_the_finalizer_at_the_end_alone() {
+fn outputs_are_freed_only_with_the_finalizer() {
     let names = |case: &Case| -> Vec<String> {
         let outputs = outputs::at_the_end(&case.0);
         outputs.into_iter().map(|output| output.name).collect()

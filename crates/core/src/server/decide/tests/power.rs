@@ -51,7 +51,7 @@ pub(super) fn unswitched() -> Case {
 }
 
 #[test]
-fn nothing_is_sent_at_first_sight_of_a_machine() {
+fn first_observation_sends_no_power_command() {
     let first = wishes(kept(ServerStatus::Delivered), Some(Power::PoweredOff));
     let decision = first.decide();
     assert_eq!(decision.effect, None);
@@ -78,7 +78,7 @@ fn nothing_is_sent_at_first_sight_of_a_machine() {
 }
 
 #[test]
-fn a_change_is_noted_first_and_then_one_command_created() {
+fn power_change_is_recorded_then_commanded_once() {
     let changed = wishes(delivered(), Some(Power::PoweredOff));
     assert_eq!(changed.decide().effect, None, "not before it is on record");
     assert_eq!(changed.decide().once_written, Again::AtOnce);
@@ -145,7 +145,7 @@ fn every_change_counts_once() {
 }
 
 #[test]
-fn who_is_held_back_sends_nothing_and_late_words_come_to_nothing() {
+fn suspended_or_outdated_power_change_sends_nothing() {
     let suspended = wishes(delivered(), Some(Power::PoweredOff)).spec(|s| s.suspend = Some(true));
     assert_eq!(command(&suspended), None);
     let synced = |case: &Case| case.decide().draft.condition(Type::Synced).unwrap().reason;
@@ -184,7 +184,7 @@ fn who_is_held_back_sends_nothing_and_late_words_come_to_nothing() {
 }
 
 #[test]
-fn the_command_of_the_object_that_was_restored_is_not_sent() {
+fn power_command_of_restored_object_is_not_sent() {
     let noted = written(wishes(delivered(), Some(Power::PoweredOff)));
     assert!(command(&noted).is_some());
     let restored = noted.object(|o| {

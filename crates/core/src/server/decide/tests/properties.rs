@@ -524,7 +524,7 @@ proptest! {
 
     /// The conditions agree with each other, and Ready means usable.
     #[test]
-    fn conditions_are_told_by_their_rules(case in facts()) {
+    fn conditions_agree_with_each_other(case in facts()) {
         let draft = case.decide().draft;
         let on = |kind| draft.condition(kind).map(|c| c.status == Some(true));
         if on(Type::Ready) == Some(true) {

@@ -278,7 +278,7 @@ fn ending() -> impl Iterator<Item = Line> {
 }
 
 #[test]
-fn each_wait_has_its_reason_and_asks_what_a_user_may_acknowledge() {
+fn each_wait_has_its_reason_and_acknowledgements() {
     for (what, case, told, asks) in living().chain(ending()) {
         let (effect, reason, stalled) = short(&case.decide());
         let told_now = reason.map(|reason| (reason, stalled));
@@ -303,7 +303,7 @@ fn each_message_says_what_comes_next() {
 }
 
 #[test]
-fn a_message_stays_the_same_from_pass_to_pass() {
+fn wait_message_is_stable_between_reconciles() {
     for (what, case, told, _) in living().chain(ending()) {
         if told.is_none() {
             continue;
@@ -363,7 +363,7 @@ fn each_step_comes_to_its_effect() {
 }
 
 #[test]
-fn a_record_is_written_and_the_next_pass_is_at_once() {
+fn written_record_requeues_at_once() {
     let answered = |outcome, server| {
         let record = Box::new(order_record(Some(outcome), server));
         let case = Case::new().ordered(None, None);
@@ -513,7 +513,7 @@ fn wiped() -> Case {
 }
 
 #[test]
-fn an_object_without_finalizer_and_record_can_be_acknowledged() {
+fn lost_finalizer_and_record_can_be_acknowledged() {
     for stuck in [
         Case::new().loose().met(300).suspecting(1),
         wiped().suspecting(1),
@@ -525,7 +525,7 @@ fn an_object_without_finalizer_and_record_can_be_acknowledged() {
 }
 
 #[test]
-fn incomplete_lists_ask_nothing_of_who_knows_that_no_order_is_under_way() {
+fn incomplete_list_requests_no_object_acknowledgement() {
     for case in [refused().empty(), refused().met(300).empty().deleting()] {
         assert_eq!(
             short(&case.decide()),
@@ -540,7 +540,7 @@ fn incomplete_lists_ask_nothing_of_who_knows_that_no_order_is_under_way() {
 }
 
 #[test]
-fn a_record_of_another_account_whose_server_shows_can_be_acknowledged() {
+fn record_of_other_account_can_be_acknowledged() {
     let case = elsewhere(kept(ServerStatus::Delivered));
     let later = case.clone().written().facts(|f| f.now.wall += 30);
     assert_eq!(message(&later.decide()), message(&case.decide()));
@@ -548,7 +548,7 @@ fn a_record_of_another_account_whose_server_shows_can_be_acknowledged() {
 }
 
 #[test]
-fn a_token_is_for_what_stood_in_the_way() {
+fn token_is_void_when_the_obstacle_changes() {
     let given = open().empty().given(AssumeAbsent);
     let listed = open().suspecting(1).0;
     let shown = given.facts(|f| (f.account, f.suspects) = (listed.account, listed.suspects));
@@ -556,7 +556,7 @@ fn a_token_is_for_what_stood_in_the_way() {
 }
 
 #[test]
-fn a_token_is_for_all_that_stood_in_the_way_however_many_a_message_names() {
+fn token_covers_suspects_beyond_those_named() {
     let suspecting = |numbers: &[u8]| {
         let all = numbers
             .iter()
@@ -595,7 +595,7 @@ fn one_that_was_retained_hides_no_other_one() {
 }
 
 #[test]
-fn a_stopped_account_leaves_no_own_server_beside_a_released_one() {
+fn stopped_account_keeps_finalizer_while_server_is_live() {
     let released = |case: Case| {
         case.facts(|f| {
             for shown in f.recorded.iter_mut().chain(&mut f.own) {
@@ -610,7 +610,7 @@ fn a_stopped_account_leaves_no_own_server_beside_a_released_one() {
 }
 
 #[test]
-fn nothing_is_decided_before_account_and_namespace_are_known() {
+fn nothing_is_decided_without_account_and_namespace() {
     let unread = Case::new()
         .facts(|f| f.namespace_uid = Err("no".into()))
         .decide();
@@ -691,7 +691,7 @@ fn tags_say_whose_a_server_is() {
 }
 
 #[test]
-fn an_object_that_is_made_again_has_the_same_owner() {
+fn recreated_object_has_the_same_owner() {
     let owner_with = |change: fn(&mut Facts)| Case::new().facts(change).0.owner();
     let again = |f: &mut Facts| Arc::make_mut(&mut f.object).metadata.uid = Some("uid-2".into());
     assert_eq!(owner_with(again), Some(owner()));
@@ -723,7 +723,7 @@ fn a_server_that_is_over_needs_no_tags() {
 }
 
 #[test]
-fn a_server_without_the_tag_of_the_cluster_is_read_alone() {
+fn server_without_cluster_tag_is_read_separately() {
     let last = |at: u64, tags: &[&str]| {
         let mut shown = seen(server(1, ServerStatus::Delivered, tags));
         shown.seen = secs(at);
@@ -769,7 +769,7 @@ fn a_server_without_the_tag_of_the_cluster_is_read_alone() {
 }
 
 #[test]
-fn a_deleted_object_names_the_server_that_it_left() {
+fn deleted_object_names_the_servers_it_leaves() {
     let restored = || alone(bare()).beside(&[1]).deleting();
     let decision = restored().decide();
     let text = message(&decision);
@@ -808,7 +808,7 @@ fn no_order_follows_the_highest_number() {
 }
 
 #[test]
-fn a_known_server_shows_in_any_case_of_its_letters() {
+fn known_server_matches_in_any_letter_case() {
     let shouted = |case: Case| {
         case.view(|v| v.known[0].uuid = "00000000-0000-4000-8000-00000000AB09".into())
             .view(|v| {

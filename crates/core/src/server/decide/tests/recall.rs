@@ -72,7 +72,7 @@ fn delivered(number: u8, tag: &str) -> Server {
 }
 
 #[test]
-fn servers_are_told_apart_by_their_order_tags() {
+fn order_tags_distinguish_own_and_previous_servers() {
     let (own, former) = (own_tag(), former_tag());
     let known = outside(vec![
         delivered(3, &former),
@@ -96,7 +96,7 @@ fn servers_are_told_apart_by_their_order_tags() {
 }
 
 #[test]
-fn the_server_on_record_is_known_whatever_its_tags() {
+fn recorded_server_is_known_without_tags() {
     let bare = outside(vec![delivered(1, "web")]);
     let facts = recalled(created(), &bare);
     assert_eq!(
@@ -114,7 +114,7 @@ fn the_server_on_record_is_known_whatever_its_tags() {
 }
 
 #[test]
-fn a_list_of_long_ago_does_not_hide_that_the_server_on_record_is_gone() {
+fn old_list_does_not_hide_missing_server() {
     let old = |case: Case| {
         case.view(|v| v.servers = Some((secs(500), Arc::new(vec![delivered(1, &own_tag())]))))
     };
@@ -139,7 +139,7 @@ fn a_list_of_long_ago_does_not_hide_that_the_server_on_record_is_gone() {
 }
 
 #[test]
-fn a_server_that_the_list_shows_on_which_it_is_decided_is_its_own_whatever_a_read_said() {
+fn listed_server_counts_as_own_despite_reads() {
     let listed = Case::new().view(|v| {
         let proof = Arc::make_mut(v.proof.as_mut().unwrap());
         proof.servers.push(Arc::new(delivered(1, &own_tag())));
@@ -150,7 +150,7 @@ fn a_server_that_the_list_shows_on_which_it_is_decided_is_its_own_whatever_a_rea
 }
 
 #[test]
-fn a_server_that_is_shown_again_was_never_missing() {
+fn server_listed_again_is_not_missing() {
     let missed = |known: &Outside| {
         let facts = recalled(created().missed(&[900]), known);
         facts.memory.protocol.missing().is_some()
@@ -161,7 +161,7 @@ fn a_server_that_is_shown_again_was_never_missing() {
 }
 
 #[test]
-fn what_was_collected_ends_with_its_connection_and_while_nobody_looks() {
+fn missing_reads_reset_on_new_connection_or_leader() {
     let missed = |case: Case| {
         let first = Case(recalled(case.missed(&[800, 900]), &outside(Vec::new())));
         move |change: fn(Case) -> Case| {
@@ -184,7 +184,7 @@ fn what_was_collected_ends_with_its_connection_and_while_nobody_looks() {
 }
 
 #[test]
-fn a_server_without_an_order_tag_is_suspected_by_name_and_age() {
+fn untagged_server_is_suspected_by_name_and_age() {
     let bare = || server(1, ServerStatus::Delivered, &[&cluster().tag()]);
     let suspected = |case: Case, server: Server| {
         let case = case.view(|v| v.servers = Some((secs(990), Arc::new(vec![server]))));
@@ -242,7 +242,7 @@ fn a_server_without_an_order_tag_is_suspected_by_name_and_age() {
 }
 
 #[test]
-fn the_named_server_is_as_fresh_as_the_last_list() {
+fn external_server_follows_the_newest_list_or_read() {
     let named = |listed: bool, read: Option<u64>| {
         let server = delivered(5, "web");
         let case = Case::new().named(5, None).view(|v| {
@@ -329,7 +329,7 @@ fn what_others_have_of_its_servers_is_known() {
 }
 
 #[test]
-fn a_list_that_shows_nothing_of_an_open_order_counts_once_it_can() {
+fn absence_counts_only_from_conclusive_lists() {
     let absent = |case: Case| {
         let facts = recalled(case, &outside(Vec::new()));
         facts.memory.protocol.absent()
@@ -341,14 +341,14 @@ fn a_list_that_shows_nothing_of_an_open_order_counts_once_it_can() {
 }
 
 #[test]
-fn without_an_account_what_was_known_of_servers_stays() {
+fn servers_stay_known_without_an_account() {
     let mut facts = Case::new().with(1, ServerStatus::Delivered).0;
     recall(&mut facts, None::<&Outside>);
     assert_eq!(facts.own.len(), 1);
 }
 
 #[test]
-fn an_order_that_was_not_sent_leaves_a_pace_in_memory() {
+fn unsent_order_leaves_a_backoff() {
     let noted = |outcome| {
         let mut memory = Memory::default();
         for _ in 0..5 {
@@ -366,7 +366,7 @@ fn an_order_that_was_not_sent_leaves_a_pace_in_memory() {
 
 /// A duplicate that a user had looked at is gone.
 #[test]
-fn only_a_read_of_the_server_on_record_says_that_it_is_missing() {
+fn only_recorded_server_read_reports_it_missing() {
     let case = super::machine::kept(ServerStatus::Delivered).with(2, ServerStatus::Delivered);
     let case = case.memory(|m| {
         let read = Observation::Read {

@@ -162,7 +162,7 @@ fn up_to_date(case: &Case) -> Wanted {
 }
 
 #[test]
-fn what_the_revision_says_at_first_sight_counts_as_performed() {
+fn first_observed_revision_counts_as_performed() {
     let first = wishes(kept(ServerStatus::Delivered), 7);
     let decision = first.decide();
     assert_eq!(decision.effect, None);
@@ -184,7 +184,7 @@ fn what_the_revision_says_at_first_sight_counts_as_performed() {
 }
 
 #[test]
-fn an_edit_alone_sends_nothing_and_says_what_consent_would_lose() {
+fn spec_edit_alone_only_reports_reinstall_data_loss() {
     let edited = delivered(3).spec(|s| s.os.as_mut().unwrap().slug = "later".into());
     assert_eq!(edited.decide().effect, None);
     let condition = up_to_date(&edited);
@@ -259,7 +259,7 @@ fn what_is_installed_is_read_first() {
 }
 
 #[test]
-fn protection_observation_and_suspension_refuse_it_and_say_so() {
+fn policies_block_reinstall_and_are_reported() {
     type Change = fn(&mut BareMetalServerSpec);
     let against: [(Change, Reason); 3] = [
         (|s| s.deletion_protection = Some(true), Reason::Protected),
@@ -284,7 +284,7 @@ fn protection_observation_and_suspension_refuse_it_and_say_so() {
 }
 
 #[test]
-fn it_waits_for_a_command_that_may_be_under_way() {
+fn reinstall_waits_for_running_command() {
     for under_way in [UnderWay::Command("reboot".into()), UnderWay::NotListed] {
         let case = wishes(delivered(1), 2).facts(|f| f.commands = under_way.clone());
         assert_eq!(case.decide().effect, None);
@@ -293,7 +293,7 @@ fn it_waits_for_a_command_that_may_be_under_way() {
 }
 
 #[test]
-fn a_machine_that_cannot_be_installed_now_is_looked_at_after_a_pause() {
+fn busy_server_reinstall_is_retried_after_pause() {
     let busy = InstallObservation::Busy("it runs another".into(), secs(995));
     let case = wishes(delivered(1), 2).memory(|m| m.note(Observation::Installs(busy), secs(995)));
     assert_eq!(case.decide().effect, None);
@@ -303,7 +303,7 @@ fn a_machine_that_cannot_be_installed_now_is_looked_at_after_a_pause() {
 }
 
 #[test]
-fn the_guards_right_before_rest_on_the_object_as_it_is() {
+fn reinstall_checks_use_the_current_object() {
     let case = wishes(delivered(1), 2);
     let new = due(&case);
     assert!(reinstall::may_start(&case.0, &new).is_some());
@@ -337,7 +337,7 @@ fn the_guards_right_before_rest_on_the_object_as_it_is() {
 }
 
 #[test]
-fn a_machine_that_is_shared_retained_or_not_delivered_is_not_wiped() {
+fn shared_retained_or_undelivered_server_is_not_wiped() {
     let case = delivered(1);
     let its = |status, tags: &[&str]| {
         let mut all = vec![cluster().tag(), own_tag()];
@@ -395,7 +395,7 @@ fn it_is_followed_to_its_end() {
 }
 
 #[test]
-fn a_lost_answer_is_looked_for_and_never_sent_again() {
+fn lost_reinstall_answer_is_never_sent_again() {
     let sought = |missed: Option<u64>| {
         open(|_| {}).memory(|m| {
             if let Some(at) = missed {
@@ -427,7 +427,7 @@ fn a_lost_answer_is_looked_for_and_never_sent_again() {
 }
 
 #[test]
-fn a_wipe_is_a_warning_and_so_is_one_that_leaves_no_key() {
+fn reinstall_and_missing_key_are_warnings() {
     let told = |case: &Case| -> Vec<_> {
         let status = case.decide().draft.finish(Timestamp::MIN);
         let news = steps::told(&case.0, &status).into_iter();
@@ -449,7 +449,7 @@ fn a_wipe_is_a_warning_and_so_is_one_that_leaves_no_key() {
 }
 
 #[test]
-fn what_was_not_sent_is_tried_again_and_what_was_refused_is_not() {
+fn unsent_reinstall_is_retried_and_refused_is_not() {
     let unsent = open(|record| record.outcome = Some(CommandOutcome::NotSent));
     assert_eq!(due(&unsent).revision, 2);
     assert_eq!(shown(&unsent).performed(), 1);
@@ -469,7 +469,7 @@ fn what_was_not_sent_is_tried_again_and_what_was_refused_is_not() {
 }
 
 #[test]
-fn one_that_takes_too_long_is_told_and_followed_and_makes_way_for_a_higher_revision() {
+fn late_reinstall_stalls_until_a_higher_revision() {
     let case = late();
     assert_eq!(ready(&case), (Some(false), Reason::ReinstallFailed));
     assert!(case.decide().effect.is_some(), "it is still looked at");
@@ -479,7 +479,7 @@ fn one_that_takes_too_long_is_told_and_followed_and_makes_way_for_a_higher_revis
 }
 
 #[test]
-fn a_machine_that_somebody_else_installed_again_is_left_alone_until_the_next_revision() {
+fn external_reinstall_is_left_until_next_revision() {
     let case = ended(InstallEnd::NotRepeated);
     assert_eq!(case.decide().effect, None);
     assert_eq!(ready(&case), (Some(true), Reason::Delivered));
@@ -488,7 +488,7 @@ fn a_machine_that_somebody_else_installed_again_is_left_alone_until_the_next_rev
 }
 
 #[test]
-fn a_process_that_knows_more_than_the_object_shows_sends_nothing_twice() {
+fn remembered_reinstall_is_not_sent_twice() {
     // The watch is behind: the intent and its answer are not shown yet.
     let mut sent = record(&delivered(1), 2);
     accepted(&mut sent);
@@ -511,7 +511,7 @@ fn a_process_that_knows_more_than_the_object_shows_sends_nothing_twice() {
 }
 
 #[test]
-fn the_machine_goes_to_nobody_else_while_the_request_may_be_on_its_way() {
+fn release_waits_while_reinstall_is_in_flight() {
     let open = open(|_| {}).deleting();
     assert_eq!(open.decide().effect, None);
     assert_eq!(

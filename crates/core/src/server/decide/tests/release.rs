@@ -52,7 +52,7 @@ pub(super) fn release_limited(case: Case) -> Case {
 
 /// One that was restored or copied, or that is of another server, decides nothing: the policy, protection and delay do.
 #[test]
-fn a_release_record_counts_on_its_own_deleted_object() {
+fn release_record_counts_only_for_its_object() {
     let effect = |case: Case| short(&case.decide()).0;
     let deleted = || deleted(ServerStatus::Delivered);
     assert_eq!(effect(retain(deleted().begun(1))), Some("Release"));
@@ -90,7 +90,7 @@ fn a_release_that_goes_on_costs_one_status() {
 }
 
 #[test]
-fn a_release_waits_for_a_command_that_may_be_under_way() {
+fn release_waits_for_running_command() {
     let with = |case: Case| case.facts(|f| f.commands = UnderWay::Command("reboot".into()));
     let waits = with(deleted(ServerStatus::Delivered)).decide();
     assert_eq!(short(&waits), (None, Some(Reason::Queued), false));
@@ -111,7 +111,7 @@ fn a_release_waits_for_a_command_that_may_be_under_way() {
 }
 
 #[test]
-fn a_release_waits_at_the_release_limit_unless_it_is_counted_or_nothing_runs() {
+fn release_limit_blocks_only_uncounted_live_servers() {
     let held = release_limited(deleted(ServerStatus::Delivered)).decide();
     assert_eq!(short(&held), (None, Some(Reason::ReleaseLimited), false));
     let begins = |case: &Case| short(&case.decide()).0 == Some("Release");
@@ -138,7 +138,7 @@ fn a_release_waits_at_the_release_limit_unless_it_is_counted_or_nothing_runs() {
 }
 
 #[test]
-fn a_delayed_release_begins_when_its_delay_is_over_by_a_clock_that_nobody_turned() {
+fn delayed_release_ignores_a_forwarded_clock() {
     // Deleted at START + 900; it is START + 1000 now, and the process has run since START.
     let delayed = |seconds: u64| {
         deleted(ServerStatus::Delivered).spec(|s| s.release_delay = Some(Interval(secs(seconds))))
@@ -200,7 +200,7 @@ fn a_delayed_release_begins_when_its_delay_is_over_by_a_clock_that_nobody_turned
 }
 
 #[test]
-fn what_a_deletion_does_is_said_by_its_policies() {
+fn deletion_follows_its_policies() {
     let delivered = || deleted(ServerStatus::Delivered);
     let defaults =
         |case: Case, change: fn(&mut Policies)| case.view(|v| change(v.defaults.as_mut().unwrap()));
@@ -325,7 +325,7 @@ fn what_a_deletion_does_is_said_by_its_policies() {
 }
 
 #[test]
-fn what_stays_is_told_with_who_takes_it() {
+fn retained_server_message_names_how_to_adopt() {
     let kept =
         || retain(deleted(ServerStatus::Delivered).showing(retained(1, ServerStatus::Delivered)));
     let told = message(&kept().decide());
@@ -344,7 +344,7 @@ fn what_stays_is_told_with_who_takes_it() {
 
 /// The account may be gone for good.
 #[test]
-fn an_object_without_a_server_goes_without_its_account() {
+fn object_without_server_is_deleted_without_account() {
     let refused = || {
         Case::new()
             .ordered(Some(OrderOutcome::Refused), None)
@@ -361,7 +361,7 @@ fn an_object_without_a_server_goes_without_its_account() {
 }
 
 #[test]
-fn a_deletion_says_that_its_server_is_not_shown() {
+fn deletion_reports_that_its_server_is_missing() {
     let gone = protocol::created().deleting();
     assert_eq!(
         short(&gone.decide()),
@@ -414,7 +414,7 @@ fn a_delete_is_asked_again_in_its_time() {
 }
 
 #[test]
-fn refused_release_of_a_delivered_server_blames_no_state() {
+fn refused_release_of_delivered_server_blames_no_state() {
     let told = |status| message(&answered(status, ReleaseAnswer::Refused, 1).decide());
     let delivered = told(ServerStatus::Delivered);
     assert!(
@@ -426,7 +426,7 @@ fn refused_release_of_a_delivered_server_blames_no_state() {
 }
 
 #[test]
-fn a_failed_server_ends_once_its_release_was_refused_twice() {
+fn failed_server_deletion_ends_after_two_refusals() {
     use ReleaseAnswer::{Accepted, Refused};
     let failed = |answer, ago| answered(ServerStatus::Failed, answer, ago);
     let twice = failed(Refused, 20)
@@ -462,7 +462,7 @@ fn a_failed_server_ends_once_its_release_was_refused_twice() {
 }
 
 #[test]
-fn a_delete_needs_its_record_the_tag_and_a_fresh_read() {
+fn delete_needs_release_record_tag_and_fresh_read() {
     let tags = [cluster().tag(), own_tag()];
     let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
     let machine = |more: &[&str]| server(1, ServerStatus::Delivered, &[&tags, more].concat());
@@ -506,7 +506,7 @@ fn a_delete_needs_its_record_the_tag_and_a_fresh_read() {
 }
 
 #[test]
-fn a_release_is_recorded_only_where_it_is_due_on_a_fresh_object() {
+fn release_is_recorded_only_when_still_due() {
     let delivered = || deleted(ServerStatus::Delivered);
     let stopped = |v: &mut View| {
         stop(
@@ -588,7 +588,7 @@ fn a_release_is_recorded_only_where_it_is_due_on_a_fresh_object() {
 }
 
 #[test]
-fn a_server_is_retained_only_while_its_release_is_not_recorded() {
+fn server_is_retained_only_before_release_is_recorded() {
     let record = |tags: &[&str]| server(1, ServerStatus::Delivered, tags);
     let own = record(&[&own_tag()]);
     let may = |case: Case| fence::may_retain(&case.0, &own);
@@ -620,7 +620,7 @@ fn a_server_is_retained_only_while_its_release_is_not_recorded() {
 }
 
 #[test]
-fn whoever_waits_for_the_provider_reads_when_it_is_asked_again() {
+fn release_message_names_the_retry_interval() {
     use ReleaseAnswer::{Accepted, Refused, Unknown};
     let cases = [
         (ServerStatus::Provisioning, Refused, "retrying every 15s"),

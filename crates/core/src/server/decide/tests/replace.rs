@@ -62,7 +62,7 @@ fn row(case: Case, replaced: Vec<Replaced>) -> Case {
 }
 
 #[test]
-fn what_stands_in_the_way_after_a_restart_is_asked_about_until_a_user_says_so() {
+fn uncertain_replacement_needs_acknowledgement_after_restart() {
     let over = row(
         over(ServerStatus::Released, 700),
         vec![noted(1, "released")],
@@ -80,7 +80,7 @@ fn what_stands_in_the_way_after_a_restart_is_asked_about_until_a_user_says_so() 
 }
 
 #[test]
-fn a_failed_machine_is_released_noted_and_replaced_in_this_order() {
+fn failed_server_is_released_recorded_then_replaced() {
     use ReleaseAnswer::{Accepted, Refused, Unknown};
     let failed = |since| over(ServerStatus::Failed, since);
     let why = Some(Reason::ProvisioningFailed);
@@ -140,7 +140,7 @@ fn a_failed_machine_is_released_noted_and_replaced_in_this_order() {
 
 /// Its release is on record, and the provider took it.
 #[test]
-fn a_failed_machine_that_was_released_is_replaced() {
+fn released_failed_server_is_replaced() {
     let case = over(ServerStatus::Released, 10).begun(1);
     let case = case.spec(|s| s.external_release_policy = None).decide();
     assert_eq!(case.draft.status.replaced_servers.len(), 1);
@@ -165,7 +165,7 @@ fn what_was_delivered_once_is_not_given_up() {
 }
 
 #[test]
-fn a_failed_machine_is_released_for_who_wants_another_one_and_by_a_new_read() {
+fn failed_server_release_needs_policy_and_read() {
     let case = || over(ServerStatus::Failed, 700);
     let records = |case: Case| fence::may_record_release(&case.0, &uuid(1));
     assert!(records(case()));
@@ -189,7 +189,7 @@ fn a_failed_machine_is_released_for_who_wants_another_one_and_by_a_new_read() {
 }
 
 #[test]
-fn what_others_released_is_replaced_where_the_policy_says_so() {
+fn externally_released_server_is_replaced_by_policy() {
     let released = |since| over(ServerStatus::Released, since);
     let why = Some(Reason::ReleasedExternally);
     come_to(
@@ -221,7 +221,7 @@ fn what_others_released_is_replaced_where_the_policy_says_so() {
 }
 
 #[test]
-fn a_row_of_machines_ends() {
+fn replacement_stops_after_max_attempts() {
     let second = || {
         refused(row(
             over(ServerStatus::Failed, 700),
@@ -287,7 +287,7 @@ fn the_next_place_is_tried_first() {
 }
 
 #[test]
-fn a_delivery_that_takes_too_long_needs_a_person() {
+fn late_delivery_stalls_with_provisioning_timeout() {
     let since = |created: i64| {
         let case = super::machine::kept(ServerStatus::Provisioning);
         case.object(|o| o.metadata.creation_timestamp = Some(time(created)))
@@ -324,7 +324,7 @@ fn a_delivery_that_takes_too_long_needs_a_person() {
 }
 
 #[test]
-fn a_server_that_is_over_is_replaced_without_its_tags() {
+fn ended_server_is_replaced_without_its_tags() {
     for status in [ServerStatus::Failed, ServerStatus::Released] {
         let bare = over(status.clone(), 700).facts(|f| {
             let mut shown = seen(server(1, status.clone(), &[]));

@@ -137,7 +137,7 @@ fn step(case: &Case) -> &'static str {
 }
 
 #[test]
-fn it_is_looked_for_then_asked_for_and_never_after_it_was_stored() {
+fn password_is_found_fetched_and_stored_once() {
     // The checks right before rest on the written status.
     assert_eq!(step(&new()), "none");
     assert_eq!(new().decide().once_written, Again::AtOnce);
@@ -178,7 +178,7 @@ fn it_is_looked_for_then_asked_for_and_never_after_it_was_stored() {
 }
 
 #[test]
-fn nothing_is_asked_while_it_must_not_be_and_people_are_told_why() {
+fn blocked_password_fetch_reports_why() {
     let reinstalled = installed_again(wanted(), None);
     for (case, words) in [
         (wanted().spec(|s| s.suspend = Some(true)), "spec.suspend"),
@@ -345,7 +345,7 @@ fn each_installation_has_a_password_of_its_own() {
 }
 
 #[test]
-fn a_machine_of_which_no_delivery_is_known_has_its_day_all_the_same() {
+fn password_window_starts_without_delivery_time() {
     let unknown = new().shown(|s| s.delivered_at = None);
     let unknown = free(written(
         unknown.object(|o| o.status.as_mut().unwrap().delivered_at = None),
@@ -361,7 +361,7 @@ fn a_machine_of_which_no_delivery_is_known_has_its_day_all_the_same() {
 }
 
 #[test]
-fn the_checks_right_before_are_made_on_what_is_there_then() {
+fn password_checks_use_the_current_object() {
     let fresh = |case: Case| {
         let find = may_find(&case.0, &of(), "pass");
         let fetch = may_fetch(&case.0, &of(), "pass");

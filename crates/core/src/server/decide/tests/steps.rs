@@ -56,7 +56,7 @@ fn created(record: &mut OrderRecord) {
 }
 
 #[test]
-fn an_order_is_told_once_and_so_is_how_its_machine_came_to_be_known() {
+fn order_and_server_source_are_reported_once() {
     let lost = sent().order(|record| record.answer_lost = true);
     let order = ownership::order(&order_record(Some(OrderOutcome::Created), Some(5)));
     let tags = [cluster().tag(), own_tag()];
@@ -76,14 +76,14 @@ fn an_order_is_told_once_and_so_is_how_its_machine_came_to_be_known() {
 }
 
 #[test]
-fn an_order_is_told_with_the_place_that_it_went_to() {
+fn order_event_names_the_placement() {
     let case = answered(created).with(1, ServerStatus::Created);
     let (_, note) = events(&case.shown(|s| s.location = "there".into()));
     assert!(note.contains("small at there"), "{note}");
 }
 
 #[test]
-fn a_machine_with_linux_and_without_any_key_is_a_warning() {
+fn linux_server_without_key_is_a_warning() {
     let with = |keys: &[ServerKey]| {
         answered(|record| {
             created(record);
@@ -131,7 +131,7 @@ fn a_lost_answer_and_a_refusal_are_warnings() {
 }
 
 #[test]
-fn a_refusal_is_told_once() {
+fn order_refusal_is_reported_once() {
     let refused = answered(|record| {
         (record.outcome, record.outcome_at) = (Some(OrderOutcome::Refused), Some(START + 1000));
     });
@@ -144,7 +144,7 @@ fn a_refusal_is_told_once() {
 }
 
 #[test]
-fn delivery_is_told_once_whatever_holds_the_object_meanwhile() {
+fn delivery_is_reported_once_despite_interruptions() {
     let delivered = || kept(ServerStatus::Delivered);
     let (reasons, note) = events(&delivered());
     assert_eq!(reasons, ["Delivered"]);
@@ -169,7 +169,7 @@ fn delivery_is_told_once_whatever_holds_the_object_meanwhile() {
 }
 
 #[test]
-fn a_suspension_is_told_once_and_is_no_warning() {
+fn suspension_is_reported_once_without_warning() {
     let shown = kept(ServerStatus::Delivered).written();
     let suspended = shown.spec(|s| s.suspend = Some(true));
     let status = suspended.decide().draft.finish(Timestamp::MIN);
@@ -183,7 +183,7 @@ fn a_suspension_is_told_once_and_is_no_warning() {
 }
 
 #[test]
-fn an_edit_that_nothing_acts_on_is_told_with_its_values_and_once() {
+fn pending_edit_is_reported_once_with_values() {
     let shown = kept(ServerStatus::Delivered).written();
     let edited = shown.spec(|s| s.os.as_mut().unwrap().slug = "other-os".into());
     let (reasons, note) = events(&edited);
@@ -200,7 +200,7 @@ fn an_edit_that_nothing_acts_on_is_told_with_its_values_and_once() {
 }
 
 #[test]
-fn a_person_is_called_once_and_waiting_is_no_event() {
+fn user_action_is_reported_once_waiting_is_not() {
     let held = deleted(ServerStatus::Delivered).spec(|s| s.deletion_protection = Some(true));
     assert_eq!(events(&held).0, ["Protected"]);
     assert_eq!(events(&held.written()).0, [""; 0]);
@@ -209,7 +209,7 @@ fn a_person_is_called_once_and_waiting_is_no_event() {
 }
 
 #[test]
-fn a_release_is_told_by_its_note_once() {
+fn recorded_release_is_reported_once() {
     let noted = || deleted(ServerStatus::Delivered).begun(1);
     let shows = |case: Case, number, status: ServerStatus| {
         case.object(|o| {

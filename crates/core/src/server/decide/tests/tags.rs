@@ -76,7 +76,7 @@ fn many(number: usize) -> Vec<String> {
 }
 
 #[test]
-fn one_change_a_pass_and_what_goes_goes_first() {
+fn one_tag_changes_per_reconcile_removals_first() {
     for (what, case, expected) in [
         ("nothing to do", bearing(&["a"], &["a"], &["a"]), None),
         ("one is missing", bearing(&[], &["a"], &[]), Some("+a")),
@@ -181,7 +181,7 @@ fn nothing_is_changed_while_something_else_goes_first() {
 }
 
 #[test]
-fn what_the_object_put_on_is_what_its_order_sent_and_what_it_added() {
+fn object_owns_tags_it_ordered_or_added() {
     assert_eq!(
         put_on(&bearing(&["a", "b"], &["a"], &["b", "a"])),
         ["a", "b"]
@@ -216,7 +216,7 @@ fn what_the_object_put_on_is_what_its_order_sent_and_what_it_added() {
 }
 
 #[test]
-fn a_tag_that_was_put_on_stands_in_status_before_the_next_change() {
+fn added_tag_is_recorded_before_next_change() {
     let one = || made(bearing(&["a"], &["a", "b"], &[]), "a", true, 1);
     assert_eq!(change(&one()), None);
     let decision = one().decide();
@@ -230,7 +230,7 @@ fn a_tag_that_was_put_on_stands_in_status_before_the_next_change() {
 }
 
 #[test]
-fn an_order_notes_its_tags_before_it_is_sent() {
+fn order_records_its_tags_before_sending() {
     let case = Case::new().spec(|s| s.tags = vec!["b".into(), "a".into()]);
     let Some(Effect::Order(planned)) = case.decide().effect else {
         panic!("no order")
@@ -295,7 +295,7 @@ fn two_places_are_left_to_the_operator() {
 }
 
 #[test]
-fn a_record_that_is_fresh_decides_what_is_still_to_be_made() {
+fn fresh_record_decides_whether_tag_change_is_due() {
     let record = |tags: &[&str]| server(1, ServerStatus::Delivered, tags);
     assert!(is_due(&record(&[]), "a", true));
     assert!(!is_due(&record(&["a"]), "a", true), "the list was late");
@@ -310,7 +310,7 @@ fn a_record_that_is_fresh_decides_what_is_still_to_be_made() {
 }
 
 #[test]
-fn a_tag_is_changed_once_in_an_interval_and_less_often_if_it_is_undone_each_time() {
+fn reverted_tag_change_is_retried_less_often() {
     let stripped = || bearing(&[], &["a"], &["a"]);
     let once = made(stripped(), "a", true, 1);
     assert_eq!(change(&once), None);
@@ -352,7 +352,7 @@ fn a_tag_is_changed_once_in_an_interval_and_less_often_if_it_is_undone_each_time
 }
 
 #[test]
-fn a_change_that_fails_says_why_and_one_that_waits_says_that_it_comes() {
+fn failed_or_waiting_tag_change_is_explained() {
     let edited = || bearing(&[], &["a"], &[]);
     let (status, reason, message) = synced(&edited());
     assert_eq!((status, reason), (Some(false), Reason::Progressing));
@@ -393,7 +393,7 @@ fn a_change_that_fails_says_why_and_one_that_waits_says_that_it_comes() {
 }
 
 #[test]
-fn the_tags_of_an_order_stay_known_from_its_start_to_its_machine() {
+fn order_tags_stay_known_until_server_exists() {
     let case = Case::new()
         .ordered(None, None)
         .spec(|s| s.tags = vec!["a".into()]);

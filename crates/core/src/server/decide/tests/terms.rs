@@ -45,7 +45,7 @@ fn orders(case: &Case) -> bool {
 }
 
 #[test]
-fn an_order_keeps_within_the_limits_of_account_and_entry() {
+fn order_stays_within_account_and_entry_limits() {
     let new = Case::new;
     let retain = || new().spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain));
     let by_account = |case: Case| {
@@ -140,7 +140,7 @@ fn an_order_keeps_within_the_limits_of_account_and_entry() {
 }
 
 #[test]
-fn terms_that_are_not_known_hold_an_order_and_are_no_refusal() {
+fn unknown_terms_delay_an_order_without_refusal() {
     let case = with(Case::new(), Terms::Unknown("not yet".into()));
     assert!(!orders(&case));
     let pending = Some(Reason::Pending);
@@ -153,7 +153,7 @@ fn terms_that_are_not_known_hold_an_order_and_are_no_refusal() {
 }
 
 #[test]
-fn a_server_is_not_retained_where_limits_do_not_list_it() {
+fn server_is_not_retained_against_the_limits() {
     let delivered = || {
         deleted(ServerStatus::Delivered).spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain))
     };
@@ -192,7 +192,7 @@ fn a_server_is_not_retained_where_limits_do_not_list_it() {
 }
 
 #[test]
-fn a_deleted_object_of_a_namespace_that_is_not_served_ends() {
+fn deleted_object_in_unserved_namespace_can_end() {
     let unknown = |case: Case| {
         case.facts(|f| {
             if let AccountFacts::Closed { cause, .. } = &mut f.account {

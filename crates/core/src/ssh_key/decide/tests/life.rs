@@ -280,7 +280,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happens_one_key_is_stored_and_nothing_of_others_is_deleted(
+    fn one_key_is_stored_and_others_stay(
         steps in prop::collection::vec(moves(), 1..40),
         deletes in any::<bool>(),
     ) {
@@ -295,7 +295,7 @@ proptest! {
         world.false_empty = false;
         world.settle();
         // Deleted three times before any look showed it: a person is asked, as
-        // `what_the_provider_takes_and_never_shows_is_not_sent_for_ever` has it.
+        // `never_listed_key_stops_being_sent` has it.
         prop_assume!(world.case.0.subject.memory.own.unshown < 3);
         is_settled(&world);
         // At rest nothing is sent and nothing changes.

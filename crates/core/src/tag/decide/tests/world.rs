@@ -265,7 +265,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn whatever_is_lost_or_late_the_tag_comes_to_be_and_nothing_is_repeated_on_doubt(
+    fn tag_converges_without_blind_retries(
         fates in fates(),
     ) {
         let mut world = World::new();
@@ -289,7 +289,7 @@ proptest! {
     }
 
     #[test]
-    fn looks_that_are_late_or_empty_take_nothing_from_it_and_leave_nothing_behind(fates in fates()) {
+    fn late_or_empty_lists_lose_no_tag(fates in fates()) {
         let mut world = World::new();
         (0..5).for_each(|_| world.step(Fate::Fine));
         prop_assert!(world.is_settled());

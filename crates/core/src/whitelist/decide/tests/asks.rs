@@ -17,7 +17,7 @@ fn answer(case: &Case) -> (bool, Option<String>) {
 }
 
 #[test]
-fn the_list_is_read_for_it_at_the_pace_of_the_account() {
+fn requested_poll_reads_at_account_interval() {
     let pace = View::usable().times.active_poll_interval;
     let now = Some("now".to_owned());
     // The list was read at that very moment.

@@ -4,7 +4,7 @@ use super::{super::ending::what_stays, *};
 use api::names::ACKNOWLEDGE;
 
 #[test]
-fn what_the_operator_needs_stays_and_the_object_ends_all_the_same() {
+fn deletion_keeps_the_operator_admitted() {
     let other = wished("other", range(100, 200));
     let there = [entry(5, &all()), entry(6, &other)];
     let case = Case::new(&plain(), &there).deleted().written();
@@ -53,7 +53,7 @@ fn where_the_kind_goes_everything_stays() {
 }
 
 #[test]
-fn a_spec_that_cannot_be_used_keeps_nobody_from_going() {
+fn invalid_spec_does_not_block_deletion() {
     let case = Case::new(&plain(), &[foreign(1, range(0, 255))]);
     let case = case.object(|object| {
         object.spec.entries[0].cidr = Some("192.0.2.7/24".into());
@@ -67,7 +67,7 @@ fn a_spec_that_cannot_be_used_keeps_nobody_from_going() {
 }
 
 #[test]
-fn a_key_that_is_gone_is_looked_for_twice() {
+fn missing_api_key_is_checked_twice() {
     let case = Case::new(&plain(), &[])
         .deleted()
         .own(|own| own.ends())
@@ -80,7 +80,7 @@ fn a_key_that_is_gone_is_looked_for_twice() {
 }
 
 #[test]
-fn an_end_rests_on_a_list_of_its_own_time() {
+fn whitelist_deletion_needs_a_fresh_list() {
     let case = Case::new(&plain(), &[]).deleted().at(NOW + secs(61));
     assert!(matches!(case.decide().effect, Some(Effect::Work { .. })));
     let case = case.object(|object| object.metadata.finalizers = None);
@@ -108,7 +108,7 @@ fn a_list_that_is_suddenly_empty_ends_nothing() {
 }
 
 #[test]
-fn a_key_that_was_missing_before_or_over_another_connection_does_not_end_the_object() {
+fn outdated_missing_key_ends_no_object() {
     let looks = |case: Case, from: Duration| {
         case.own(|own| own.found_no_key(from, secs(60), connection().as_deref()))
             .own(|own| own.found_no_key(from + secs(60), secs(60), connection().as_deref()))
@@ -128,7 +128,7 @@ fn a_key_that_was_missing_before_or_over_another_connection_does_not_end_the_obj
 }
 
 #[test]
-fn without_the_account_the_message_names_how_to_let_go() {
+fn missing_account_message_names_finalizer() {
     let mut case = Case::new(&plain(), &[]).deleted();
     case.0.subject.account = AccountFacts::Missing("ProviderAccount default".into());
     let (_, message) = case.cause();
@@ -147,7 +147,7 @@ fn many(number: u64) -> (Value, Vec<Entry>) {
 }
 
 #[test]
-fn what_stays_of_a_list_that_status_shows_in_part_is_counted() {
+fn retained_entries_are_fully_counted() {
     let (spec, there) = many(200);
     let noted = |case: &Case| what_stays(&case.0).map(|news| news.note);
     let case = Case::new(&spec, &there).written().deleted();

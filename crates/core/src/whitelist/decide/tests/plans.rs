@@ -48,7 +48,7 @@ fn walk(
 }
 
 #[test]
-fn the_entry_that_admits_the_operator_comes_first_and_leaves_last() {
+fn operator_entry_is_first_in_and_last_out() {
     let (me, other) = (wished("me", range(8, 15)), wished("other", range(100, 200)));
     let target = target(&[other.clone(), me.clone()], &[range(8, 8)]);
     let (end, done, held) = walk(List::default(), &target, false);
@@ -69,7 +69,7 @@ fn the_entry_that_admits_the_operator_comes_first_and_leaves_last() {
 }
 
 #[test]
-fn a_change_that_uncovers_the_operator_on_its_way_is_an_addition_and_a_removal() {
+fn uncovering_change_becomes_add_and_remove() {
     let (old, new) = (wished("me", range(8, 15)), wished("me", range(0, 15)));
     let target = target(&[new], &[range(8, 8)]);
     let (end, done, held) = walk(list(&[entry(1, &old)]), &target, false);
@@ -88,7 +88,7 @@ fn a_change_that_uncovers_the_operator_on_its_way_is_an_addition_and_a_removal()
 }
 
 #[test]
-fn two_halves_of_the_operators_addresses_wait_for_an_entry_that_covers_it() {
+fn split_addresses_need_one_covering_entry() {
     let halves = [
         wished("low", range(0, 127)),
         wished("high", range(128, 255)),
@@ -105,7 +105,7 @@ fn two_halves_of_the_operators_addresses_wait_for_an_entry_that_covers_it() {
 }
 
 #[test]
-fn two_families_and_no_entry_that_admits_both_are_held() {
+fn two_families_need_one_common_entry() {
     let v6 = Range::of_net("2001:db8::/64".parse().unwrap());
     let entries = [wished("four", range(0, 255)), wished("six", v6)];
     let target = target(&entries, &[range(8, 8), v6]);
@@ -120,7 +120,7 @@ fn two_families_and_no_entry_that_admits_both_are_held() {
 }
 
 #[test]
-fn without_knowing_the_operators_addresses_only_what_locks_nobody_out_is_done() {
+fn unknown_egress_permits_only_safe_steps() {
     let (a, b) = (wished("a", range(0, 9)), wished("b", range(20, 29)));
     let mut quiet = wished("quiet", range(40, 49));
     quiet.active = false;
@@ -142,7 +142,7 @@ fn without_knowing_the_operators_addresses_only_what_locks_nobody_out_is_done() 
 }
 
 #[test]
-fn what_no_object_added_goes_last_and_only_in_exclusive_mode() {
+fn unowned_entries_go_last_only_with_exact() {
     let me = wished("me", range(0, 15));
     let there = [foreign(1, range(0, 255)), foreign(2, range(50, 60))];
     let mut target = target(&[me], &[range(8, 8)]);
@@ -166,7 +166,7 @@ fn what_no_object_added_goes_last_and_only_in_exclusive_mode() {
 }
 
 #[test]
-fn entries_of_other_objects_admit_nobody_for_certain_and_stay() {
+fn entries_of_others_stay_and_never_count() {
     let me = wished("me", range(0, 15));
     let there = [entry(1, &me), of_other(2, range(0, 255))];
     let mut target = target(&[], &[range(8, 8)]);
@@ -201,7 +201,7 @@ fn entries_of_other_objects_admit_nobody_for_certain_and_stay() {
 }
 
 #[test]
-fn what_no_object_added_stays_while_the_rest_does_not_admit_the_operator() {
+fn unowned_entries_stay_while_needed() {
     let there = [foreign(1, range(0, 255)), foreign(2, range(50, 60))];
     let me = wished("me", range(0, 7));
     let mut target = target(&[me], &[range(8, 8)]);
@@ -238,7 +238,7 @@ fn a_list_at_the_cap_is_planned() {
 }
 
 #[test]
-fn what_came_twice_goes_once_it_is_not_needed() {
+fn duplicate_entry_is_removed() {
     let me = wished("me", range(0, 15));
     let target = target(std::slice::from_ref(&me), &[range(8, 8)]);
     let there = [
@@ -258,7 +258,7 @@ fn what_came_twice_goes_once_it_is_not_needed() {
 }
 
 #[test]
-fn the_last_entry_that_counts_is_neither_removed_nor_switched_off() {
+fn last_active_entry_stays_active() {
     let mut me = wished("me", range(0, 15));
     let there = list(&[entry(1, &me)]);
     let none = target(&[], &[range(8, 8)]);
@@ -273,7 +273,7 @@ fn the_last_entry_that_counts_is_neither_removed_nor_switched_off() {
 }
 
 #[test]
-fn what_is_acknowledged_is_the_end_and_not_the_way() {
+fn acknowledgement_covers_only_the_result() {
     let key = hosting_types::ApiKeyId(7);
     let (a, b) = (wished("a", range(0, 9)), wished("b", range(20, 29)));
     let both = target(&[a.clone(), b.clone()], &[range(50, 50)]);

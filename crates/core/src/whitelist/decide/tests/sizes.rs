@@ -84,7 +84,7 @@ fn the_largest_whitelist_has_less_than_64_kib() {
 }
 
 #[test]
-fn entries_that_are_not_as_declared_are_shown_first_and_one_that_is_there() {
+fn truncated_status_shows_differences_first() {
     let names = largest::words(200, 4);
     let entries: Vec<Value> = names
         .iter()

@@ -10,7 +10,7 @@ fn is_work(decision: &Decision) -> bool {
 }
 
 #[test]
-fn a_step_is_told_before_it_is_sent_and_seen_before_the_next() {
+fn step_is_reported_before_it_is_sent() {
     let case = Case::new(&plain(), &[]);
     assert_eq!(case.sends(), None, "nothing is told yet");
     let told = case.decide();
@@ -51,7 +51,7 @@ fn without_the_finalizer_nothing_is_added() {
 }
 
 #[test]
-fn a_lost_answer_is_waited_out_and_not_sent_again() {
+fn lost_whitelist_answer_is_waited_out() {
     let case = Case::new(&plain(), &[]).written();
     let lost = |case: Case| case.sent(&Step::Add(all()), false, NOW);
     // It had its effect after all.
@@ -78,7 +78,7 @@ fn a_lost_answer_is_waited_out_and_not_sent_again() {
 }
 
 #[test]
-fn a_process_that_finds_steps_under_way_waits_until_they_can_have_no_effect_any_more() {
+fn new_leader_waits_for_steps_in_flight() {
     let case = Case::new(&plain(), &[]).written();
     let since = NOW + secs(100);
     let mut next = case.own(|own| *own = Own::default());
@@ -96,7 +96,7 @@ fn a_process_that_finds_steps_under_way_waits_until_they_can_have_no_effect_any_
 }
 
 #[test]
-fn an_entry_that_loses_its_mark_is_not_added_again() {
+fn entry_without_comment_is_not_readded() {
     let mut cut = entry(5, &all());
     (cut.name, cut.comments) = (None, "[fmo-ent".into());
     let case = Case::new(&plain(), &[]).written();
@@ -125,7 +125,7 @@ fn an_entry_that_loses_its_mark_is_not_added_again() {
 }
 
 #[test]
-fn what_is_answered_and_not_kept_twice_in_a_row_needs_a_person() {
+fn step_not_applied_twice_needs_a_user() {
     let mut case = Case::new(&plain(), &[]).written();
     let mut other = entry(5, &all());
     other.range = Some(range(0, 127));
@@ -161,7 +161,7 @@ fn a_list_that_lost_everything_is_read_twice() {
 }
 
 #[test]
-fn a_hold_is_lifted_by_the_token_that_status_shows_which_is_used_once() {
+fn lockout_token_from_status_works_once() {
     let spec = json!({"apiKeyID": 7, "entries": [{"name": "all", "cidr": "192.0.2.0/24"}]});
     let case = Case::new(&spec, &[]);
     let (reason, message) = case.cause();
@@ -203,7 +203,7 @@ fn a_hold_is_lifted_by_the_token_that_status_shows_which_is_used_once() {
 }
 
 #[test]
-fn entries_of_other_objects_go_by_a_token_for_exactly_those() {
+fn removal_token_covers_exact_entries() {
     let spec = json!({"apiKeyID": 7, "entryPolicy": "Exact", "egressCIDRs": ["192.0.2.8/32"],
         "entries": [{"name": "all", "cidr": "192.0.2.0/24"}]});
     let there = |ids: &[u64]| {
@@ -256,7 +256,7 @@ fn entries_of_other_objects_go_by_a_token_for_exactly_those() {
 }
 
 #[test]
-fn a_plan_that_changed_after_its_token_was_read_is_not_carried_out() {
+fn changed_plan_invalidates_its_token() {
     let spec = json!({"apiKeyID": 7, "entries": [{"name": "all", "cidr": "192.0.2.0/24"}]});
     let case = Case::new(&spec, &[]).written();
     let token = case.pending().unwrap();
@@ -270,7 +270,7 @@ fn a_plan_that_changed_after_its_token_was_read_is_not_carried_out() {
 }
 
 #[test]
-fn what_the_account_says_of_its_addresses_counts_and_what_the_object_says_goes_before() {
+fn object_egress_overrides_account_egress() {
     let spec = json!({"apiKeyID": 7, "entries": [{"name": "all", "cidr": "192.0.2.0/24"}]});
     let mut case = Case::new(&spec, &[]);
     if let AccountFacts::Found { view, .. } = &mut case.0.subject.account {
@@ -286,7 +286,7 @@ fn what_the_account_says_of_its_addresses_counts_and_what_the_object_says_goes_b
 }
 
 #[test]
-fn two_objects_for_one_key_are_the_older_ones() {
+fn older_object_owns_the_whitelist() {
     let mut case = Case::new(&plain(), &[]).written().owned();
     let (reason, message) = case.cause();
     assert_eq!((reason, case.sends()), (Reason::OwnershipConflict, None));
@@ -317,7 +317,7 @@ fn a_list_over_another_connection_says_nothing() {
 }
 
 #[test]
-fn two_hundred_entries_are_told_in_parts() {
+fn long_plan_is_reported_in_part() {
     let entries: Vec<Value> = (0..200)
         .map(|n| json!({"name": format!("e{n}"), "cidr": format!("10.0.{n}.0/24")}))
         .collect();
@@ -331,7 +331,7 @@ fn two_hundred_entries_are_told_in_parts() {
 }
 
 #[test]
-fn a_late_list_after_an_answered_change_is_waited_out() {
+fn late_list_after_a_change_is_waited_out() {
     let mut old = all();
     old.active = false;
     let there = [entry(5, &old), foreign(6, range(0, 255))];
@@ -354,7 +354,7 @@ fn a_late_list_after_an_answered_change_is_waited_out() {
 }
 
 #[test]
-fn what_was_not_kept_is_forgotten_once_it_is() {
+fn not_applied_error_clears_once_applied() {
     let case = Case::new(&plain(), &[]).own(|own| own.unkept = Some((3, "no".into())));
     assert_eq!(case.cause().0, Reason::EntryNotApplied);
     let case = case.shows(&[entry(5, &all())], NOW + secs(1));
@@ -380,7 +380,7 @@ fn before_all_whitelists_are_known_nothing_is_changed() {
 }
 
 #[test]
-fn a_list_that_another_object_ruled_is_left_alone_until_its_steps_are_over() {
+fn takeover_waits_for_previous_steps() {
     let mut case = Case::new(&plain(), &[]).written().owned();
     case.0.start();
     case.0.rivals = Rivals::default();
@@ -405,7 +405,7 @@ fn a_list_that_another_object_ruled_is_left_alone_until_its_steps_are_over() {
 }
 
 #[test]
-fn a_key_that_is_not_there_is_looked_for_ever_less_often() {
+fn missing_api_key_is_checked_with_backoff() {
     let mut case = Case::new(&plain(), &[]).own(|own| own.look = None);
     let (mut now, mut looks) = (NOW, 0);
     while now < NOW + secs(600) {
@@ -424,7 +424,7 @@ fn a_key_that_is_not_there_is_looked_for_ever_less_often() {
 }
 
 #[test]
-fn a_list_too_long_is_not_changed_and_not_read_all_the_time() {
+fn oversized_list_stays_and_is_rarely_read() {
     let case = Case::new(&plain(), &[]).own(|own| own.found_too_long(NOW));
     assert_eq!(case.cause().0, Reason::TooManyEntries);
     assert_eq!(case.decide().again, secs(300));
@@ -432,7 +432,7 @@ fn a_list_too_long_is_not_changed_and_not_read_all_the_time() {
 }
 
 #[test]
-fn where_no_list_counts_nobody_knows_whether_the_operator_is_admitted() {
+fn egress_coverage_is_unknown_without_list() {
     let case = Case::new(&plain(), &[entry(5, &all())]).owned();
     let decision = case.decide();
     assert_eq!(decision.conditions[0].status, None);

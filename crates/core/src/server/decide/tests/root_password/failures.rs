@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_brings_nothing_is_tried_at_growing_pauses_and_people_are_told_in_time() {
+fn failed_password_fetch_backs_off_and_warns() {
     for failure in [
         PasswordFailure::Absent,
         PasswordFailure::Trouble("the hosting API does not answer".into()),
@@ -42,7 +42,7 @@ fn what_brings_nothing_is_tried_at_growing_pauses_and_people_are_told_in_time() 
 }
 
 #[test]
-fn it_is_missed_once_the_provider_says_so_and_not_by_a_clock() {
+fn password_is_missed_only_by_provider_answer() {
     let over = at(wanted(), 25 * HOUR);
     assert_eq!(
         (step(&over), said(&over).reason),
@@ -108,7 +108,7 @@ fn it_is_missed_once_the_provider_says_so_and_not_by_a_clock() {
 }
 
 #[test]
-fn a_name_that_is_taken_is_told_and_another_one_is_tried_at_once() {
+fn taken_secret_name_is_reported_until_changed() {
     let absent = failed(wanted(), PasswordFailure::Absent);
     let taken = failed(absent, PasswordFailure::Taken("pass".into()));
     assert_eq!(step(&taken), "none");
@@ -125,7 +125,7 @@ fn a_name_that_is_taken_is_told_and_another_one_is_tried_at_once() {
 }
 
 #[test]
-fn what_keeps_failing_of_the_object_neither_starves_it_nor_keeps_people_from_being_told() {
+fn other_failures_do_not_delay_password_steps() {
     let at_once = Some(OutputRef { name: "out".into() });
     let outputs = Outputs {
         config_map_ref: at_once,

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn nothing_is_said_of_the_password_of_a_machine_that_is_gone() {
+fn password_condition_goes_with_its_server() {
     let stored = kept_in(wanted(), "pass");
     let gone = stored.facts(|f| f.own.clear()).object(|o| {
         let status = o.status.as_mut().unwrap();
@@ -16,7 +16,7 @@ fn nothing_is_said_of_the_password_of_a_machine_that_is_gone() {
 }
 
 #[test]
-fn the_secret_goes_when_its_time_is_over_and_only_then() {
+fn secret_is_deleted_only_after_its_ttl() {
     let stored = kept_in(at(kept_for(wanted(), 3600), 600), "pass");
     let ends = INSTALLED + 600 + 3600;
     assert_eq!(step(&at(stored.clone(), 600 + 3599)), "none");
@@ -68,7 +68,7 @@ fn the_secret_goes_when_its_time_is_over_and_only_then() {
 }
 
 #[test]
-fn without_the_wish_nothing_is_said_and_what_was_noted_stays() {
+fn removed_password_spec_keeps_stored_record() {
     let stored = kept_in(wanted(), "pass");
     let without = stored.spec(|s| s.root_password = None);
     let status = without
