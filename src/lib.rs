@@ -11,4 +11,4 @@ pub mod operator;
 pub mod runtime;
 
 #[cfg(test)]
-mod arrows;
+mod dependency_rules;

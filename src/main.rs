@@ -2,7 +2,7 @@
 
 use api::{Interval, timing::Minimum};
 use clap::Parser;
-use flexmetal_core::mark::ClusterId;
+use flexmetal_core::cluster_id::ClusterId;
 use flexmetal_operator::{
     controllers::context::Watched,
     operator::{self, Options},

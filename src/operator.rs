@@ -4,9 +4,9 @@ use crate::{
     account::{Accounts, Rate},
     controllers::{
         Controllers,
+        allowed_endpoints::AllowedEndpoints,
         context::{Process, Watched},
         events::Events,
-        reach::Reach,
     },
     runtime::{
         clients::Clients,
@@ -16,7 +16,7 @@ use crate::{
     },
 };
 use api::timing::Minimum;
-use flexmetal_core::mark::ClusterId;
+use flexmetal_core::cluster_id::ClusterId;
 use hosting::ProviderProxy;
 use hosting_types::BaseUrl;
 use k8s_openapi::api::core::v1::Namespace;
@@ -98,7 +98,7 @@ pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
         namespace: options.namespace,
         watched: options.watched,
         minimum: options.minimum,
-        reach: Reach::new(options.allowed_base_urls, options.provider_proxy),
+        allowed_endpoints: AllowedEndpoints::new(options.allowed_base_urls, options.provider_proxy),
         leadership: leadership.clone(),
         lease,
         shutdown: stop.clone(),
@@ -156,7 +156,7 @@ async fn cluster_identity(clients: &Clients) -> ClusterId {
     let namespaces: Api<Namespace> = Api::all(clients.calls.clone());
     loop {
         match namespaces.get_metadata("kube-system").await {
-            Ok(found) => return ClusterId::of_namespace_uid(&found.uid().unwrap_or_default()),
+            Ok(found) => return ClusterId::from_namespace_uid(&found.uid().unwrap_or_default()),
             Err(error) => {
                 tracing::warn!(
                     error = &error as &dyn Error,

@@ -5,18 +5,18 @@
 //! cluster that the key shows counts, whoever ordered it.
 
 use super::{
-    machines::{Snapshot, sums::made_at},
     namespaces::Namespaces,
     owners::Owners,
+    servers::{Snapshot, sums::creation_time},
 };
 use api::{Interval, allowed::AllowedNamespaces, limits::Limits};
 use flexmetal_core::{
-    account::{key::AccountKey, marks, terms::Terms, view::Proof},
+    account::{key::AccountKey, ownership_tags, terms::Terms, view::CompleteList},
     moment::Moment,
     owner,
     wording::counted,
 };
-use hosting_types::{OrderOutcome, Server};
+use hosting_types::{OrderResult, Server};
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -30,18 +30,18 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// What one account object has ordered: reservations and recent attempts. A clone is the same.
 #[derive(Clone, Default)]
-pub(crate) struct Reservations(Arc<Mutex<Inner>>);
+pub(crate) struct Reservations(Arc<Mutex<ReservationsInner>>);
 
 #[derive(Default)]
-struct Inner {
+struct ReservationsInner {
     next: u64,
-    open: BTreeMap<u64, Open>,
-    recent: VecDeque<Attempt>,
+    open: BTreeMap<u64, OpenReservation>,
+    recent: VecDeque<RecentOrder>,
 }
 
 /// A reservation that has not been settled.
-struct Open {
-    mark: String,
+struct OpenReservation {
+    name_hash: String,
     /// Namespace of the object.
     namespace: Arc<str>,
     /// Tag and moment of the send, once it was sent.
@@ -50,24 +50,25 @@ struct Open {
     unknown: bool,
 }
 
-impl Open {
+impl OpenReservation {
     /// An object that orders again knows what became of its former orders.
     fn is_settled_for(&self, ordering: &str) -> bool {
-        self.unknown && self.mark == ordering
+        self.unknown && self.name_hash == ordering
     }
 
     /// Whether it counts beside the machines that are seen.
     fn is_unseen(&self, snapshot: &Snapshot) -> bool {
-        let shown = |(tag, _): &(String, Duration)| snapshot.shows(&self.mark, tag);
+        let shown =
+            |(tag, _): &(String, Duration)| snapshot.has_tagged_server(&self.name_hash, tag);
         !self.sent.as_ref().is_some_and(shown)
     }
 }
 
 /// An order of the last hour.
-struct Attempt {
+struct RecentOrder {
     id: u64,
     at: Duration,
-    mark: String,
+    name_hash: String,
     namespace: Arc<str>,
     /// Its tag, once it was sent.
     tag: Option<String>,
@@ -76,9 +77,9 @@ struct Attempt {
 }
 
 /// An order that somebody wants to send, and what it is judged by.
-pub(super) struct Candidate<'a> {
+pub(super) struct ProposedOrder<'a> {
     /// Mark of the object.
-    pub(super) mark: &'a str,
+    pub(super) name_hash: &'a str,
     /// The account object that orders.
     pub(super) account: &'a AccountKey,
     pub(super) limits: &'a Limits,
@@ -90,11 +91,11 @@ pub(super) struct Candidate<'a> {
     pub(super) owners: &'a Owners,
     pub(super) namespaces: &'a Namespaces,
     /// The marks of namespaces that left a machine behind, of those that count for the entry.
-    pub(super) left: &'a HashSet<String>,
+    pub(super) retained_hashes: &'a HashSet<String>,
     pub(super) now: Moment,
 }
 
-impl Candidate<'_> {
+impl ProposedOrder<'_> {
     /// Whether the servers or orders of single namespaces are counted.
     pub(super) fn counts_by_namespace(&self) -> bool {
         self.terms
@@ -135,11 +136,13 @@ impl Candidate<'_> {
         let Terms::Entry(entry) = self.terms else {
             return Ok(());
         };
-        let is_theirs = |server: &&Server| match self.owners.of(server) {
+        let is_theirs = |server: &&Server| match self.owners.namespace_for(server) {
             Some(namespace) => self.may_be_of_entry(entry, &namespace),
-            None => marks::retained_in(server).any(|mark| self.left.contains(mark)),
+            None => {
+                ownership_tags::retained_in(server).any(|mark| self.retained_hashes.contains(mark))
+            }
         };
-        let theirs = || snapshot.ours().map(|s| &*s.server).filter(is_theirs);
+        let theirs = || snapshot.own_servers().map(|s| &*s.server).filter(is_theirs);
         let live = snapshot.sums().counts().live;
         let reached = self.reached(entry.limits.max_servers, live, || {
             let machines = theirs().filter(|server| server.status.is_live()).count();
@@ -160,7 +163,7 @@ impl Candidate<'_> {
             let is_of_entry = |namespace: &str| self.may_be_of_entry(entry, namespace);
             let (orders, tags) = self.reservations.attempts_of(self.now, is_of_entry);
             let is_recent = |server: &&Server| {
-                made_at(server).is_some_and(|at| at >= since)
+                creation_time(server).is_some_and(|at| at >= since)
                     && !server.tags.iter().any(|tag| tags.contains(tag.as_str()))
             };
             orders + theirs().filter(is_recent).count()
@@ -196,20 +199,20 @@ impl Candidate<'_> {
 
     /// Orders whose machine is not seen yet, of namespaces of which this is so.
     fn unseen(&self, snapshot: &Snapshot, counts: impl Fn(&str) -> bool) -> usize {
-        self.reservations.unseen(self.mark, snapshot, counts)
+        self.reservations.unseen(self.name_hash, snapshot, counts)
     }
 
     /// Whether the entry speaks of a namespace. The labels of one that is gone are not known: it counts for each
     /// entry that may have spoken of it, or its end would make room that its machines still take.
     fn may_be_of_entry(&self, entry: &AllowedNamespaces, namespace: &str) -> bool {
         let labels = self.namespaces.labels(namespace);
-        entry.speaks_of(namespace, labels.as_deref()) != Some(false)
+        entry.selects_namespace(namespace, labels.as_deref()) != Some(false)
     }
 }
 
 /// Those of these marks of namespaces that count for an entry among all of its account: all but those of namespaces
 /// of which it is known that it does not speak. A mark does not tell the name of a namespace that is gone.
-pub(super) fn left_by_entry(
+pub(super) fn filter_hashes_for_entry(
     mut marks: HashSet<String>,
     entry: &AllowedNamespaces,
     entries: &[AllowedNamespaces],
@@ -227,16 +230,17 @@ pub(super) fn left_by_entry(
     }
     let others = entries.iter().filter(|other| other.name != entry.name);
     let mut others: HashSet<String> = others.flat_map(|e| &e.namespaces).map(mark).collect();
-    let not_of_it = |name: &str, labels: &_| entry.speaks_of(name, Some(labels)) == Some(false);
+    let not_of_it =
+        |name: &str, labels: &_| entry.selects_namespace(name, Some(labels)) == Some(false);
     others.extend(namespaces.which(not_of_it).iter().map(mark));
     marks.retain(|mark| named.contains(mark) || !others.contains(mark));
     marks
 }
 
 /// The marks of the namespaces that left one of the live machines behind.
-pub(super) fn retained_marks(snapshot: &Snapshot) -> HashSet<String> {
-    let live = snapshot.ours().filter(|s| s.server.status.is_live());
-    let marks = live.flat_map(|s| marks::retained_in(&s.server).map(str::to_owned));
+pub(super) fn retained_namespace_hashes(snapshot: &Snapshot) -> HashSet<String> {
+    let live = snapshot.own_servers().filter(|s| s.server.status.is_live());
+    let marks = live.flat_map(|s| ownership_tags::retained_in(&s.server).map(str::to_owned));
     marks.collect()
 }
 
@@ -250,17 +254,17 @@ impl Reservations {
         inner.recent.retain(|a| a.is_recent(now));
         let id = inner.next;
         inner.next += 1;
-        let open = Open {
-            mark: mark.to_owned(),
+        let open = OpenReservation {
+            name_hash: mark.to_owned(),
             namespace: namespace.clone(),
             sent: None,
             unknown: false,
         };
         inner.open.insert(id, open);
-        inner.recent.push_back(Attempt {
+        inner.recent.push_back(RecentOrder {
             id,
             at: now,
-            mark: mark.to_owned(),
+            name_hash: mark.to_owned(),
             namespace,
             tag: None,
             made: false,
@@ -269,7 +273,7 @@ impl Reservations {
     }
 
     /// The order is about to be sent.
-    pub(super) fn sent(&self, id: u64, order_tag: &str, now: Duration) {
+    pub(super) fn record_sent(&self, id: u64, order_tag: &str, now: Duration) {
         let inner = &mut *self.lock();
         if let Some(open) = inner.open.get_mut(&id) {
             open.sent = Some((order_tag.to_owned(), now));
@@ -281,11 +285,11 @@ impl Reservations {
 
     /// The order has ended. `is_seen`: the snapshot of the present connection has what came of it, and
     /// it is counted from there.
-    pub(super) fn ended(&self, id: u64, outcome: &OrderOutcome, is_seen: bool) {
+    pub(super) fn record_outcome(&self, id: u64, outcome: &OrderResult, is_seen: bool) {
         match outcome {
-            OrderOutcome::NotSent(_) => self.lock().forget(id),
-            OrderOutcome::Refused(_) => drop(self.lock().open.remove(&id)),
-            OrderOutcome::Created(_) => {
+            OrderResult::NotSent(_) => self.lock().forget(id),
+            OrderResult::Refused(_) => drop(self.lock().open.remove(&id)),
+            OrderResult::Created(_) => {
                 let inner = &mut *self.lock();
                 if let Some(attempt) = inner.recent.iter_mut().rfind(|a| a.id == id) {
                     attempt.made = true;
@@ -296,12 +300,12 @@ impl Reservations {
                     open.unknown = true;
                 }
             }
-            OrderOutcome::Unknown(_) => self.given_up(id),
+            OrderResult::Unknown(_) => self.give_up(id),
         }
     }
 
     /// The reservation was dropped. One that was sent may have made a machine.
-    pub(super) fn given_up(&self, id: u64) {
+    pub(super) fn give_up(&self, id: u64) {
         let inner = &mut *self.lock();
         match inner.open.get_mut(&id) {
             Some(open) if open.sent.is_some() => open.unknown = true,
@@ -312,24 +316,27 @@ impl Reservations {
 
     /// The account object has another session now, where nothing is seen yet: what was made
     /// within the hour counts by itself until a listing there settles it.
-    pub(super) fn moved(&self) {
+    pub(super) fn reopen_recent_orders(&self) {
         let inner = &mut *self.lock();
         for attempt in inner.recent.iter().filter(|a| a.made) {
             let Some(tag) = attempt.tag.clone() else {
                 continue;
             };
-            inner.open.entry(attempt.id).or_insert_with(|| Open {
-                mark: attempt.mark.clone(),
-                namespace: attempt.namespace.clone(),
-                sent: Some((tag, attempt.at)),
-                unknown: true,
-            });
+            inner
+                .open
+                .entry(attempt.id)
+                .or_insert_with(|| OpenReservation {
+                    name_hash: attempt.name_hash.clone(),
+                    namespace: attempt.namespace.clone(),
+                    sent: Some((tag, attempt.at)),
+                    unknown: true,
+                });
         }
     }
 
     /// A listing that began long enough after an order of unknown outcome settles it: what it made
     /// is in the snapshot, or there is nothing.
-    pub(super) fn compare(&self, proof: &Proof, grace: Duration) {
+    pub(super) fn settle_by_list(&self, proof: &CompleteList, grace: Duration) {
         self.lock().open.retain(|_, open| match &open.sent {
             Some((_, sent)) if open.unknown => proof.began < *sent + grace,
             _ => true,
@@ -337,8 +344,12 @@ impl Reservations {
     }
 
     /// The marks of objects with an order that is not settled.
-    pub(super) fn marks(&self) -> HashSet<String> {
-        self.lock().open.values().map(|o| o.mark.clone()).collect()
+    pub(super) fn ordering_name_hashes(&self) -> HashSet<String> {
+        self.lock()
+            .open
+            .values()
+            .map(|o| o.name_hash.clone())
+            .collect()
     }
 
     /// How many orders there are at most that no machine shows.
@@ -359,9 +370,9 @@ impl Reservations {
     /// whatever that of the provider says.
     fn attempts(&self, snapshot: &Snapshot, now: Moment) -> usize {
         let since = an_hour_before(now);
-        let is_counted = |a: &Attempt| {
+        let is_counted = |a: &RecentOrder| {
             let tag = a.tag.as_deref();
-            tag.is_some_and(|tag| snapshot.shows_since(&a.mark, tag, since))
+            tag.is_some_and(|tag| snapshot.has_tagged_server_since(&a.name_hash, tag, since))
         };
         let inner = self.lock();
         let recent = inner.recent.iter().filter(|a| a.is_recent(now.mono));
@@ -378,19 +389,19 @@ impl Reservations {
         (recent.len(), tags)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, ReservationsInner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Inner {
+impl ReservationsInner {
     fn forget(&mut self, id: u64) {
         self.open.remove(&id);
         self.recent.retain(|a| a.id != id);
     }
 }
 
-impl Attempt {
+impl RecentOrder {
     fn is_recent(&self, now: Duration) -> bool {
         now.saturating_sub(self.at) < HOUR
     }

@@ -11,30 +11,30 @@
 mod handle;
 mod limits;
 mod lists;
-mod live;
-mod machines;
+mod memory_budget;
 mod namespaces;
 mod order_tags;
 mod ordering;
 mod owners;
 mod pace;
+mod polls;
+mod rate_limiter;
 mod reading;
 mod registry;
 mod resolution;
-mod room;
-mod rounds;
 mod schedule;
+mod servers;
+mod session;
 mod settings;
-mod turns;
 mod users;
 
 #[cfg(test)]
 mod tests;
 
 pub use handle::Account;
-pub use ordering::{Denied, OrderPermit, OrderTurn};
+pub use ordering::{Denied, OrderPermit, OrderPermitAnswer};
+pub use rate_limiter::{Caller, Permit, PermitAnswer, Rate};
 pub use registry::{Accounts, Connection};
 pub use resolution::Resolution;
-pub use settings::Settings;
-pub use turns::{Caller, Permit, Rate, Turn};
-pub use users::{Claims, Users, Wake};
+pub use settings::AccountSettings;
+pub use users::{Claims, EnqueueTarget, Users};

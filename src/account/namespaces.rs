@@ -8,10 +8,10 @@ use std::{
 
 /// The namespaces that are known, with their labels. A clone is the same.
 #[derive(Clone, Default)]
-pub(crate) struct Namespaces(Arc<RwLock<Known>>);
+pub(crate) struct Namespaces(Arc<RwLock<KnownNamespaces>>);
 
 #[derive(Default)]
-struct Known {
+struct KnownNamespaces {
     labels: BTreeMap<String, Arc<Labels>>,
     /// A listing was read to its end.
     is_complete: bool,
@@ -20,12 +20,12 @@ struct Known {
 impl Namespaces {
     /// The labels of a namespace; None: they are not known.
     pub(crate) fn labels(&self, namespace: &str) -> Option<Arc<Labels>> {
-        self.read().labels.get(namespace).cloned()
+        self.lock_read().labels.get(namespace).cloned()
     }
 
     /// The namespaces of which this is so.
     pub(crate) fn which(&self, is_so: impl Fn(&str, &Labels) -> bool) -> Vec<String> {
-        let all = self.read();
+        let all = self.lock_read();
         let found = all
             .labels
             .iter()
@@ -35,7 +35,7 @@ impl Namespaces {
 
     /// A namespace has these labels. Returns whether that is news.
     pub(crate) fn show(&self, namespace: &str, labels: Labels) -> bool {
-        let all = &mut self.write().labels;
+        let all = &mut self.lock_write().labels;
         let is_known = all.get(namespace).is_some_and(|known| **known == labels);
         if !is_known {
             all.insert(namespace.to_owned(), Arc::new(labels));
@@ -45,26 +45,26 @@ impl Namespaces {
 
     /// A namespace is gone.
     pub(crate) fn forget(&self, namespace: &str) {
-        self.write().labels.remove(namespace);
+        self.lock_write().labels.remove(namespace);
     }
 
     /// There are no others than these. Returns whether that was not known of any before.
-    pub(crate) fn keep(&self, names: &HashSet<String>) -> bool {
-        let known = &mut *self.write();
+    pub(crate) fn retain_only(&self, names: &HashSet<String>) -> bool {
+        let known = &mut *self.lock_write();
         known.labels.retain(|name, _| names.contains(name));
         !std::mem::replace(&mut known.is_complete, true)
     }
 
     /// Whether all namespaces are known.
     pub(crate) fn are_all_known(&self) -> bool {
-        self.read().is_complete
+        self.lock_read().is_complete
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Known> {
+    fn lock_read(&self) -> RwLockReadGuard<'_, KnownNamespaces> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Known> {
+    fn lock_write(&self) -> RwLockWriteGuard<'_, KnownNamespaces> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,13 +2,13 @@
 
 use super::{
     Connection,
-    live::Core,
-    reading::{is_own_tag, started_again},
+    reading::{is_own_tag, read_with_restarts},
+    session::Core,
 };
 use crate::runtime::clock;
 use flexmetal_core::account::{
-    lane::Lane,
     order_tags::{MOST_REMOVED, OldOrderTags},
+    priority::Priority,
 };
 use futures::FutureExt as _;
 use hosting::listing::Listing;
@@ -43,7 +43,7 @@ impl Core {
                 let pages = Listing::of_tags(|page| {
                     async move {
                         let tags = by.client.tags(page);
-                        Ok(self.call(by, Lane::OrphanScan, tags).await?)
+                        Ok(self.call(by, Priority::OrphanScan, tags).await?)
                     }
                     .boxed()
                 });
@@ -55,7 +55,7 @@ impl Core {
             }
             .boxed()
         };
-        match started_again(read).await {
+        match read_with_restarts(read).await {
             Ok((_, old)) if old.is_empty() => {
                 self.state().order_tags_listed = Some(now);
                 Ok(None)
@@ -77,7 +77,7 @@ impl Core {
     /// Removes those of the tags that no object of the account has on record, in a task of its own: nothing waits for it.
     pub(crate) fn remove_order_tags(&self, old: OldOrderTags) {
         // Not all objects are known yet.
-        let Some(on_record) = self.audience.on_record(&self.of.key) else {
+        let Some(on_record) = self.subscribers.on_record(&self.account.key) else {
             return;
         };
         let tags = old.to_remove(&on_record);
@@ -87,7 +87,7 @@ impl Core {
     }
 
     /// Removes the tags that the last scan found. Never ends.
-    pub(crate) async fn keep_tags_few(&self) {
+    pub(crate) async fn run_tag_removal(&self) {
         let mut unneeded = self.unneeded_tags.subscribe();
         while unneeded.changed().await.is_ok() {
             let tags = unneeded.borrow_and_update().clone();
@@ -106,7 +106,7 @@ impl Core {
             return Ok(());
         };
         let call = connection.client.delete_tag(tag);
-        match self.call(&connection, Lane::Catalogue, call).await {
+        match self.call(&connection, Priority::Catalogue, call).await {
             Ok(()) => {
                 tracing::debug!(tag, "removed the tag of an ended order");
                 Ok(())

@@ -1,22 +1,22 @@
 //! Orders: may one go out, and the sending of it.
 
 use super::{
-    Account, Settings,
+    Account, AccountSettings,
     handle::Connected,
-    limits::{Candidate, Reservations, left_by_entry, retained_marks},
-    live::Live,
-    turns::{Caller, Permit},
+    limits::{ProposedOrder, Reservations, filter_hashes_for_entry, retained_namespace_hashes},
+    rate_limiter::{Caller, Permit},
+    session::Session,
 };
 use crate::runtime::clock;
 use api::{Reason, names::ACCOUNT_FINALIZER};
 use flexmetal_core::account::{
-    lane::Lane,
-    marks,
-    supply::{Demand, may_be_for_want},
+    ownership_tags,
+    priority::Priority,
+    supply::{Demand, may_lack_supply},
     terms::Terms,
-    view::State,
+    view::AccountState,
 };
-use hosting_types::{Order, OrderOutcome};
+use hosting_types::{Order, OrderResult};
 use std::{collections::HashSet, sync::Arc};
 
 /// Why an order may not go out now.
@@ -30,7 +30,7 @@ pub enum Denied {
 
 /// The answer to a request for an order.
 #[must_use]
-pub enum OrderTurn {
+pub enum OrderPermitAnswer {
     /// One order may be sent now.
     Now(OrderPermit),
     /// The object is queued, and woken when its permit is there.
@@ -53,17 +53,25 @@ impl Account {
     /// # Errors
     /// [`Denied`] says whether a limit or the state of the account stands against it. The object has no
     /// place in the queue then.
-    pub fn order_turn(&self, mark: &str, caller: &Caller) -> Result<OrderTurn, Denied> {
-        let turn = self.try_order_turn(mark, caller);
+    pub fn request_order_permit(
+        &self,
+        mark: &str,
+        caller: &Caller,
+    ) -> Result<OrderPermitAnswer, Denied> {
+        let turn = self.try_request_order_permit(mark, caller);
         if turn.is_err()
             && let Some((live, _)) = self.connected()
         {
-            live.core.turns.withdraw(&caller.uid);
+            live.core.rate_limiter.cancel_request(&caller.uid);
         }
         turn
     }
 
-    fn try_order_turn(&self, mark: &str, caller: &Caller) -> Result<OrderTurn, Denied> {
+    fn try_request_order_permit(
+        &self,
+        mark: &str,
+        caller: &Caller,
+    ) -> Result<OrderPermitAnswer, Denied> {
         let (live, connection) = self.may_order()?;
         let core = &live.core;
         let terms = match self.terms(&caller.namespace) {
@@ -72,10 +80,10 @@ impl Account {
             terms @ (Terms::Own | Terms::Entry(_)) => terms,
         };
         let settings = self.settings();
-        let audience = self.audience();
-        let left = self.what_counts(&live, &terms, &settings)?;
-        let candidate = || Candidate {
-            mark,
+        let audience = self.subscribers();
+        let left = self.find_retained_hashes(&live, &terms, &settings)?;
+        let candidate = || ProposedOrder {
+            name_hash: mark,
             account: self.key(),
             limits: &settings.limits,
             terms: &terms,
@@ -83,30 +91,30 @@ impl Account {
             reservations: self.reservations(),
             owners: &audience.owners,
             namespaces: &audience.namespaces,
-            left: &left,
+            retained_hashes: &left,
             now: clock::now(),
         };
         if candidate().counts_by_namespace() {
             let unknown = {
                 let state = core.state();
-                let live = state.machines.snapshot().ours();
+                let live = state.servers.snapshot().own_servers();
                 let live = live.filter(|s| s.server.status.is_live());
                 audience.owners.unknown(live)
             };
             audience.ask_owners(unknown);
         }
         candidate()
-            .check(core.state().machines.snapshot())
+            .check(core.state().servers.snapshot())
             .map_err(Denied::Limit)?;
-        if !core.turns.ask(Lane::Order, 1, caller) {
-            return Ok(OrderTurn::Queued);
+        if !core.rate_limiter.request_calls(Priority::Order, 1, caller) {
+            return Ok(OrderPermitAnswer::Queued);
         }
-        let permit = Permit::new(live.clone(), connection, Lane::Order, 1);
+        let permit = Permit::new(live.clone(), connection, Priority::Order, 1);
         let reservation = {
             // Checked and reserved under one lock.
             let state = core.state();
             let candidate = candidate();
-            let checked = candidate.check(state.machines.snapshot());
+            let checked = candidate.check(state.servers.snapshot());
             checked.map(|()| {
                 audience.owners.record(mark, &caller.namespace);
                 let now = candidate.now.mono;
@@ -114,7 +122,7 @@ impl Account {
             })
         };
         let reservation = reservation.map_err(Denied::Limit)?;
-        Ok(OrderTurn::Now(OrderPermit {
+        Ok(OrderPermitAnswer::Now(OrderPermit {
             permit,
             reservations: self.reservations().clone(),
             reservation,
@@ -122,17 +130,17 @@ impl Account {
     }
 
     /// The marks of the namespaces whose retained machines count for the entry that holds.
-    fn what_counts(
+    fn find_retained_hashes(
         &self,
-        live: &Live,
+        live: &Session,
         terms: &Terms,
-        settings: &Settings,
+        settings: &AccountSettings,
     ) -> Result<HashSet<String>, Denied> {
         let entry = match terms {
             Terms::Entry(entry) if entry.limits.has_counters() => entry,
             _ => return Ok(HashSet::new()),
         };
-        let audience = self.audience();
+        let audience = self.subscribers();
         // What is not known yet would not be counted.
         let awaited = match () {
             () if !audience.knows_servers() => "servers",
@@ -140,10 +148,12 @@ impl Account {
                 "namespaces"
             }
             () => {
-                let retained = retained_marks(live.core.state().machines.snapshot());
+                let retained = retained_namespace_hashes(live.core.state().servers.snapshot());
                 let entries = settings.allowed.as_deref().unwrap_or_default();
                 let (cluster, namespaces) = (&live.core.cluster, &audience.namespaces);
-                return Ok(left_by_entry(retained, entry, entries, cluster, namespaces));
+                return Ok(filter_hashes_for_entry(
+                    retained, entry, entries, cluster, namespaces,
+                ));
             }
         };
         let text = format!(
@@ -160,7 +170,7 @@ impl Account {
             return Some(why.clone());
         }
         // Without the key nothing that is ordered could be released.
-        (!self.is_held()).then(|| {
+        (!self.has_finalizers()).then(|| {
             let text = format!(
                 "Waiting for the finalizer of {}; {ACCOUNT_FINALIZER} is not yet on the account and its Secret. If this stays, look at the conditions of the account",
                 self.key(),
@@ -170,12 +180,12 @@ impl Account {
     }
 
     fn may_order(&self) -> Result<Connected, Denied> {
-        if let State::Blocked(reason, message) = self.view().state {
+        if let AccountState::Blocked(reason, message) = self.view().state {
             return Err(Denied::Blocked(reason, message));
         }
         if let Some((reason, message)) = self.why_no_orders() {
-            if !self.is_held() {
-                self.wake_object();
+            if !self.has_finalizers() {
+                self.enqueue_account_object();
             }
             return Err(Denied::Blocked(reason, message));
         }
@@ -196,37 +206,40 @@ impl Account {
         mut permit: OrderPermit,
         order: &Order,
         order_tag: &str,
-    ) -> OrderOutcome {
+    ) -> OrderResult {
         permit.permit.spend();
         let core = &permit.permit.live().core;
         let sent = clock::now().mono;
         permit
             .reservations
-            .sent(permit.reservation, order_tag, sent);
+            .record_sent(permit.reservation, order_tag, sent);
         let client = &permit.permit.connection().client;
-        let outcome = core.answer_to(client.order(order, order_tag)).await;
+        let outcome = core.await_answer(client.order(order, order_tag)).await;
         match &outcome {
-            OrderOutcome::Created(server) => {
+            OrderResult::Created(server) => {
                 core.record_answer(permit.permit.connection(), Ok(()));
                 // As of now, not of the send: no earlier look can have shown it.
-                core.take_in_one((**server).clone(), clock::now().mono);
+                core.record_server((**server).clone(), clock::now().mono);
             }
-            OrderOutcome::Refused(error) => {
+            OrderResult::Refused(error) => {
                 core.record_answer(permit.permit.connection(), Err(error));
-                if may_be_for_want(error) {
-                    let mark = marks::place(order_tag).unwrap_or_default();
-                    core.refusals
-                        .note(Demand::of(order), mark, clock::now().mono);
+                if may_lack_supply(error) {
+                    let mark = ownership_tags::name_hash(order_tag).unwrap_or_default();
+                    core.refusals.record_refusal(
+                        Demand::from_order(order),
+                        mark,
+                        clock::now().mono,
+                    );
                 }
             }
-            OrderOutcome::NotSent(error) => core.judge(error),
-            OrderOutcome::Unknown(_) => core.doubt(),
+            OrderResult::NotSent(error) => core.record_call_error(error),
+            OrderResult::Unknown(_) => core.suspect_outage(),
         }
         // In a former session it is in a snapshot that nobody looks at.
         let is_seen = permit.is_seen_by(self);
         permit
             .reservations
-            .ended(permit.reservation, &outcome, is_seen);
+            .record_outcome(permit.reservation, &outcome, is_seen);
         outcome
     }
 }
@@ -234,13 +247,13 @@ impl Account {
 impl OrderPermit {
     /// The word for the connection that this permit is for.
     pub fn connection(&self) -> &str {
-        &self.permit.connection().word
+        &self.permit.connection().connection_hash
     }
 
     /// Whether the account still stands on the connection that this permit is for: what was checked
     /// on another one says nothing of it.
-    pub fn is_of(&self, account: &Account) -> bool {
-        account.is_present(&self.permit)
+    pub fn is_current_for(&self, account: &Account) -> bool {
+        account.is_current_permit(&self.permit)
     }
 
     /// Whether what it makes is seen in the session that the account has.
@@ -252,6 +265,6 @@ impl OrderPermit {
 
 impl Drop for OrderPermit {
     fn drop(&mut self) {
-        self.reservations.given_up(self.reservation);
+        self.reservations.give_up(self.reservation);
     }
 }

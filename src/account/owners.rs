@@ -1,7 +1,7 @@
 //! Whose machines there are: the namespaces of the objects that ordered them.
 
 use super::Claims;
-use flexmetal_core::account::{marks, view::Sighting};
+use flexmetal_core::account::{ownership_tags, view::SeenServer};
 use hosting_types::Server;
 use std::{
     collections::{HashMap, HashSet},
@@ -22,10 +22,10 @@ impl Owners {
     /// The object marks of machines of which it is not known yet.
     pub(crate) fn unknown<'a>(
         &self,
-        machines: impl Iterator<Item = &'a Sighting>,
+        machines: impl Iterator<Item = &'a SeenServer>,
     ) -> HashSet<String> {
         let known = self.lock();
-        let marks = machines.flat_map(|s| marks::places(&s.server));
+        let marks = machines.flat_map(|s| ownership_tags::name_hashes(&s.server));
         let unknown = marks.filter(|mark| !known.contains_key(*mark));
         unknown.map(str::to_owned).collect()
     }
@@ -40,9 +40,9 @@ impl Owners {
     }
 
     /// The namespace of who ordered a machine, where that is known.
-    pub(crate) fn of(&self, server: &Server) -> Option<Arc<str>> {
+    pub(crate) fn namespace_for(&self, server: &Server) -> Option<Arc<str>> {
         let known = self.lock();
-        marks::places(server).find_map(|mark| known.get(mark).cloned())
+        ownership_tags::name_hashes(server).find_map(|mark| known.get(mark).cloned())
     }
 
     /// Nothing of this object is left.

@@ -2,18 +2,18 @@
 
 use super::{
     Connection,
-    live::Core,
-    machines::{Place, server_size},
-    room::Held,
+    memory_budget::MemoryReservation,
+    servers::{PutOutcome, server_size},
+    session::Core,
 };
 use crate::runtime::clock;
 use api::names::RESERVED_PREFIX;
 use flexmetal_core::{
     account::{
-        lane::Lane,
         order_tags::OldOrderTags,
         orphans::{MOST_UNTAGGED, Others, is_untagged},
-        view::{Hosts, Tags},
+        priority::Priority,
+        view::{HostsById, TagsByName},
     },
     moment::Moment,
 };
@@ -37,100 +37,111 @@ const TRIES: usize = 3;
 
 impl Core {
     /// Reads one machine for the account itself.
-    pub(crate) async fn read(
+    pub(crate) async fn read_server(
         &self,
         by: &Connection,
         id: &ServerId,
-        lane: Lane,
+        lane: Priority,
     ) -> Result<Arc<Server>, Error> {
         // Looked at before the turn is waited for: older is the safe side.
         let asked_for = clock::now().mono;
         let answer = self.call(by, lane, by.client.server(id)).await;
-        self.took_answer(id, answer, asked_for)
+        self.record_read(id, answer, asked_for)
     }
 
     /// Takes in the answer to a read. A machine that the API does not know leaves the snapshot.
-    pub(crate) fn took_answer(
+    pub(crate) fn record_read(
         &self,
         id: &ServerId,
         answer: Result<Server, Error>,
         asked_for: Duration,
     ) -> Result<Arc<Server>, Error> {
         if let Err(Error::NotFound(_)) = &answer {
-            let touched = self.state().machines.drop_unknown(id, asked_for);
-            self.tell_touched(touched);
+            let touched = self.state().servers.drop_unknown(id, asked_for);
+            self.enqueue_touched(touched);
         }
-        answer.map(|server| self.take_in_one(server, asked_for))
+        answer.map(|server| self.record_server(server, asked_for))
     }
 
     /// Takes records in that were asked for at `seen`, and wakes whom they concern.
-    fn take_in(&self, servers: Vec<Server>, seen: Duration) -> Vec<(Arc<Server>, Place)> {
+    fn record_servers(
+        &self,
+        servers: Vec<Server>,
+        seen: Duration,
+    ) -> Vec<(Arc<Server>, PutOutcome)> {
         let now = steady_now();
         let mut state = self.state();
         let times = state.times().unwrap_or_default();
-        let (touched, kept) = state.machines.take_in(servers, seen, (now, times));
+        let (touched, kept) = state.servers.record_servers(servers, seen, (now, times));
         drop(state);
-        self.tell_touched(touched);
+        self.enqueue_touched(touched);
         kept
     }
 
     /// Takes one record in.
-    pub(crate) fn take_in_one(&self, server: Server, seen: Duration) -> Arc<Server> {
+    pub(crate) fn record_server(&self, server: Server, seen: Duration) -> Arc<Server> {
         let fallback = server.clone();
-        let kept = self.take_in(vec![server], seen).pop();
+        let kept = self.record_servers(vec![server], seen).pop();
         kept.map_or_else(|| Arc::new(fallback), |(kept, _)| kept)
     }
 
     /// The list of machines that a filter lets through; each page is taken in as it comes.
-    pub(crate) fn machines<'a>(
+    pub(crate) fn list_servers<'a>(
         &'a self,
         by: &'a Connection,
         filter: &'a ServerFilter,
-        lane: Lane,
-    ) -> Listing<'a, Listed<Arc<Server>>> {
-        let seen_ones = Arc::new(Mutex::new(self.room.nothing()));
+        lane: Priority,
+    ) -> Listing<'a, ListedRecord<Arc<Server>>> {
+        let seen_ones = Arc::new(Mutex::new(self.memory_budget.empty_reservation()));
         let pages = Listing::of_servers(move |page| {
             let seen_ones = seen_ones.clone();
             async move {
                 let seen = clock::now().mono;
                 let servers = self.page(by, filter, page, lane).await?;
-                let taken = self.take_in(servers, seen).into_iter();
-                let listed = taken.map(|(server, place)| Listed { server, place });
-                let listed = all_fit(listed.collect())?;
+                let taken = self.record_servers(servers, seen).into_iter();
+                let listed = taken.map(|(server, place)| ListedRecord {
+                    server,
+                    outcome: place,
+                });
+                let listed = check_fit(listed.collect())?;
                 // The snapshot's allowance for a record covers this, too.
-                let not_kept = |listed: &&Listed<_>| listed.place == Place::NotNeeded;
+                let not_kept = |listed: &&ListedRecord<_>| listed.outcome == PutOutcome::NotNeeded;
                 let not_kept = listed.iter().filter(not_kept).count();
                 locked(&seen_ones).reserve_bytes(SEEN * not_kept)?;
                 Ok(listed)
             }
             .boxed()
         });
-        let pages = pages.without(|listed| listed.place == Place::NotNeeded);
-        self.fitted(pages, |listed| is_over(&listed.server))
+        let pages = pages.without(|listed| listed.outcome == PutOutcome::NotNeeded);
+        self.fitted(pages, |listed| is_released(&listed.server))
     }
 
     /// Every machine of the account, whatever it bears, read to an empty page. They stay out of the
     /// snapshot. Gives the moment of the start as well.
-    pub(crate) async fn every_machine(
+    pub(crate) async fn list_all_servers(
         &self,
         by: &Connection,
     ) -> Result<(Duration, Reserved<Vec<Server>>), Gap> {
         let filter = &ServerFilter::default();
         let read = || {
             async move {
-                let held = Mutex::new(self.room.nothing());
+                let held = Mutex::new(self.memory_budget.empty_reservation());
                 let of_pages = &held;
                 let pages = Listing::of_servers(move |page| {
                     async move {
-                        let servers = self.page(by, filter, page, Lane::Resolve).await?;
+                        let servers = self.page(by, filter, page, Priority::Resolve).await?;
                         locked(of_pages).reserve_bytes(SEEN * servers.len())?;
                         let servers = servers.into_iter();
-                        all_fit(servers.map(|server| placed(of_pages, server)).collect())
+                        check_fit(
+                            servers
+                                .map(|server| reserve_record(of_pages, server))
+                                .collect(),
+                        )
                     }
                     .boxed()
                 });
-                let pages = pages.without(|listed| listed.place == Place::NotNeeded);
-                let all = self.fitted(pages, |listed| is_over(&listed.server));
+                let pages = pages.without(|listed| listed.outcome == PutOutcome::NotNeeded);
+                let all = self.fitted(pages, |listed| is_released(&listed.server));
                 let all = all.collect().await.map_err(|it| it.gap)?;
                 let all = all.into_records().into_iter().map(|it| it.server);
                 let all: Vec<Server> = all.collect();
@@ -140,7 +151,7 @@ impl Core {
             }
             .boxed()
         };
-        started_again(read).await
+        read_with_restarts(read).await
     }
 
     /// Counts the machines of the account that are not this cluster's, and finds out which of these order tags no machine
@@ -153,17 +164,17 @@ impl Core {
         let filter = &ServerFilter::default();
         let read = || {
             async move {
-                let held = Mutex::new(self.room.nothing());
+                let held = Mutex::new(self.memory_budget.empty_reservation());
                 let of_pages = &held;
                 let pages = Listing::of_servers(move |page| {
                     async move {
-                        let servers = self.page(by, filter, page, Lane::OrphanScan).await?;
+                        let servers = self.page(by, filter, page, Priority::OrphanScan).await?;
                         locked(of_pages).reserve_bytes(SEEN * servers.len())?;
                         Ok(servers)
                     }
                     .boxed()
                 });
-                let mut pages = self.fitted(pages, is_over);
+                let mut pages = self.fitted(pages, is_released);
                 let mut others = Others::default();
                 let mut old = old.cloned();
                 let mut untagged = Vec::new();
@@ -182,23 +193,25 @@ impl Core {
             }
             .boxed()
         };
-        let (_, counted) = started_again(read).await?;
+        let (_, counted) = read_with_restarts(read).await?;
         Ok(counted)
     }
 
     /// Every tag of the account but the operator's own, read to an empty page. Gives the moment of the start and how
     /// many were read as well.
-    pub(crate) async fn every_tag(
+    pub(crate) async fn list_all_tags(
         &self,
         by: &Connection,
-    ) -> Result<(Duration, usize, Reserved<Tags>), Gap> {
+    ) -> Result<(Duration, usize, Reserved<TagsByName>), Gap> {
         let read = || {
             async move {
-                let held = Mutex::new(self.room.nothing());
+                let held = Mutex::new(self.memory_budget.empty_reservation());
                 let of_pages = &held;
                 let pages = Listing::of_tags(move |page| {
                     async move {
-                        let tags = self.call(by, Lane::Catalogue, by.client.tags(page)).await?;
+                        let tags = self
+                            .call(by, Priority::Catalogue, by.client.tags(page))
+                            .await?;
                         locked(of_pages).reserve(&tags)?;
                         Ok(tags)
                     }
@@ -211,7 +224,7 @@ impl Core {
             }
             .boxed()
         };
-        let (started, (all, mut held)) = started_again(read).await?;
+        let (started, (all, mut held)) = read_with_restarts(read).await?;
         let read = all.len();
         let mut others = all;
         others.retain(|tag| !is_own_tag(tag));
@@ -222,18 +235,18 @@ impl Core {
     }
 
     /// Every host of the account, read to an empty page or to where it says that it ends.
-    pub(crate) async fn every_host(
+    pub(crate) async fn list_all_hosts(
         &self,
         by: &Connection,
-    ) -> Result<(Duration, Reserved<Hosts>), Gap> {
+    ) -> Result<(Duration, Reserved<HostsById>), Gap> {
         let read = || {
             async move {
-                let held = Mutex::new(self.room.nothing());
+                let held = Mutex::new(self.memory_budget.empty_reservation());
                 let of_pages = &held;
                 let pages = Listing::of_hosts(move |cursor| {
                     async move {
                         let call = by.client.hosts(None, &cursor);
-                        let page = self.call(by, Lane::Catalogue, call).await?;
+                        let page = self.call(by, Priority::Catalogue, call).await?;
                         locked(of_pages).reserve(&page.hosts)?;
                         Ok(page)
                     }
@@ -244,7 +257,7 @@ impl Core {
             }
             .boxed()
         };
-        let (started, (all, held)) = started_again(read).await?;
+        let (started, (all, held)) = read_with_restarts(read).await?;
         let by_number = all.into_iter().map(|host| (host.id.0, host));
         Ok((started, (by_number.collect(), held)))
     }
@@ -254,17 +267,17 @@ impl Core {
         by: &Connection,
         filter: &ServerFilter,
         page: Page,
-        lane: Lane,
+        lane: Priority,
     ) -> Result<Vec<Server>, Error> {
         let servers = self.call(by, lane, by.client.servers(filter, page)).await?;
-        self.note_page(page, u32::try_from(servers.len()).unwrap_or(u32::MAX));
+        self.record_page_limit(page, u32::try_from(servers.len()).unwrap_or(u32::MAX));
         Ok(servers)
     }
 
     /// A listing goes over to smaller pages where the API gives no more at once. A full one of these shows
     /// that they fit. But a list that grows while it is read looks the same: so each listing asks for
     /// full pages first, and one page with more, or a list that ends right there, takes the limit back.
-    fn note_page(&self, page: Page, came: u32) {
+    fn record_page_limit(&self, page: Page, came: u32) {
         let limit = self.page_limit.load(Ordering::Relaxed);
         let is_end = came == 1 && page.start() + 1 == limit;
         if came > limit || is_end {
@@ -294,59 +307,62 @@ pub(crate) fn steady_now() -> Moment {
 }
 
 /// What is kept of a list, with the room reserved for it.
-pub(crate) type Reserved<T> = (T, Held);
+pub(crate) type Reserved<T> = (T, MemoryReservation);
 
 /// A machine of a listing, and whether there is a place for it.
 #[derive(Debug)]
-pub(crate) struct Listed<S> {
+pub(crate) struct ListedRecord<S> {
     /// The record.
     pub(crate) server: S,
-    place: Place,
+    outcome: PutOutcome,
 }
 
-impl Borrow<Server> for Listed<Server> {
+impl Borrow<Server> for ListedRecord<Server> {
     fn borrow(&self) -> &Server {
         &self.server
     }
 }
 
-impl Borrow<Server> for Listed<Arc<Server>> {
+impl Borrow<Server> for ListedRecord<Arc<Server>> {
     fn borrow(&self) -> &Server {
         &self.server
     }
 }
 
 /// A page for which there is room.
-fn all_fit<S>(page: Vec<Listed<S>>) -> Result<Vec<Listed<S>>, Gap> {
-    match page.iter().any(|listed| listed.place == Place::Full) {
-        true => Err(Gap::NoRoom),
+fn check_fit<S>(page: Vec<ListedRecord<S>>) -> Result<Vec<ListedRecord<S>>, Gap> {
+    match page.iter().any(|listed| listed.outcome == PutOutcome::Full) {
+        true => Err(Gap::OverMemoryBudget),
         false => Ok(page),
     }
 }
 
 /// Takes room for one machine more.
-fn placed(held: &Mutex<Held>, server: Server) -> Listed<Server> {
+fn reserve_record(held: &Mutex<MemoryReservation>, server: Server) -> ListedRecord<Server> {
     let size = server_size(&server);
     let mut held = locked(held);
-    let place = match is_over(&server) {
-        true if held.grow_in_plenty(size) => Place::Has,
-        true => Place::NotNeeded,
-        false if held.grow(size) => Place::Has,
-        false => Place::Full,
+    let place = match is_released(&server) {
+        true if held.grow_optional(size) => PutOutcome::Stored,
+        true => PutOutcome::NotNeeded,
+        false if held.grow(size) => PutOutcome::Stored,
+        false => PutOutcome::Full,
     };
-    Listed { server, place }
+    ListedRecord {
+        server,
+        outcome: place,
+    }
 }
 
-fn locked(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
+fn locked(held: &Mutex<MemoryReservation>) -> MutexGuard<'_, MemoryReservation> {
     held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn into_inner(held: Mutex<Held>) -> Held {
+fn into_inner(held: Mutex<MemoryReservation>) -> MemoryReservation {
     held.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether a machine is over and done with: beyond a bound such a record is not kept.
-fn is_over(server: &Server) -> bool {
+fn is_released(server: &Server) -> bool {
     server.status == ServerStatus::Released
 }
 
@@ -356,7 +372,7 @@ pub(super) fn is_own_tag(tag: &TagRecord) -> bool {
 }
 
 /// Reads a list, and starts again when it moved meanwhile. Gives the moment of the start as well.
-pub(crate) async fn started_again<'a, T>(
+pub(crate) async fn read_with_restarts<'a, T>(
     read: impl Fn() -> BoxFuture<'a, Result<T, Gap>>,
 ) -> Result<(Duration, T), Gap> {
     let mut tries = 1;

@@ -10,12 +10,12 @@ use flexmetal_core::account::{
 };
 
 use super::{
-    Account, Claims, Rate, Settings, Users, Wake,
+    Account, AccountSettings, Claims, EnqueueTarget, Rate, Users,
     handle::Connected,
-    live::{Core, Live, Of},
-    machines::MOST_KNOWN,
-    room::Room,
-    users::Audience,
+    memory_budget::MemoryBudget,
+    servers::MOST_KNOWN,
+    session::{Core, Session, SessionAccount},
+    users::Subscribers,
 };
 use api::{account::KnownServer, selector::Labels};
 use hosting::Client;
@@ -36,25 +36,25 @@ pub struct Accounts {
 struct Registry {
     cluster: Arc<str>,
     rate: Rate,
-    room: Room,
-    audience: Audience,
-    entries: Mutex<HashMap<AccountKey, Entry>>,
+    memory_budget: MemoryBudget,
+    subscribers: Subscribers,
+    entries: Mutex<HashMap<AccountKey, RegistryEntry>>,
 }
 
 /// One account object. Everything that changes one does so under the lock of the entries, so that a
 /// late pass of a former object never touches its successor.
-struct Entry {
+struct RegistryEntry {
     account: Account,
     /// What the calls went by before, until the last one over that has ended.
-    former: Weak<Connection>,
+    previous_connection: Weak<Connection>,
     /// Former keys of the session, the last ones: they are known to be of the same account.
-    proven: Vec<(BaseUrl, ApiKey)>,
+    previous_keys: Vec<(BaseUrl, ApiKey)>,
     /// A key that is tried beside the one in use.
     trial: Option<Trial>,
 }
 
 /// Most former keys that are remembered of an account object.
-const MOST_PROVEN: usize = 4;
+const MOST_PREVIOUS_KEYS: usize = 4;
 
 /// How to reach an account.
 pub struct Connection {
@@ -65,11 +65,11 @@ pub struct Connection {
     /// A client with both.
     pub client: Client,
     /// The word for both, which orders name.
-    pub word: String,
+    pub connection_hash: String,
 }
 
 impl Connection {
-    fn leads_where(&self, other: &Self) -> bool {
+    fn is_same_endpoint(&self, other: &Self) -> bool {
         self.base_url == other.base_url && self.key.is_same_as(&other.key)
     }
 }
@@ -77,9 +77,9 @@ impl Connection {
 /// What is left of a session: whoever waited in it has to look again. Its tasks may end with it, so it is kept until no
 /// lock is held.
 #[derive(Default)]
-struct Former {
+struct EndedSession {
     waited: Vec<String>,
-    live: Option<Live>,
+    session: Option<Session>,
 }
 
 impl Accounts {
@@ -89,8 +89,8 @@ impl Accounts {
             inner: Arc::new(Registry {
                 cluster: cluster.into(),
                 rate,
-                room: Room::default(),
-                audience: Audience::default(),
+                memory_budget: MemoryBudget::default(),
+                subscribers: Subscribers::default(),
                 entries: Mutex::default(),
             }),
         }
@@ -98,18 +98,18 @@ impl Accounts {
 
     /// Where there is room for what all of them show.
     #[cfg(test)]
-    pub(crate) fn room(&self) -> Room {
-        self.inner.room.clone()
+    pub(crate) fn memory_budget(&self) -> MemoryBudget {
+        self.inner.memory_budget.clone()
     }
 
     /// Adds a kind of object that uses accounts, or is one. Every kind is told of every wake.
     pub fn add_users(&self, kind: Arc<dyn Users>) {
-        self.inner.audience.add(kind);
+        self.inner.subscribers.add(kind);
     }
 
     /// Says who knows which machines are claimed. Until then nothing is judged. Only the first call counts.
     pub fn set_claims(&self, claims: Arc<dyn Claims>) {
-        self.inner.audience.set_claims(claims);
+        self.inner.subscribers.set_claims(claims);
     }
 
     /// How many objects use an account, over all kinds; None while any of them does not know. Those of a namespace that
@@ -121,12 +121,12 @@ impl Accounts {
 
     /// The same, kind by kind: those that have any, in the order of their names.
     pub fn used_by(&self, key: &AccountKey) -> Option<Vec<UsedBy>> {
-        self.inner.audience.count(key, &self.serves(key))
+        self.inner.subscribers.count(key, &self.serves(key))
     }
 
     /// The names of those who use an account, kind by kind, each with its namespace: the first ones in their order.
     pub fn name_users(&self, key: &AccountKey, most: usize) -> Vec<(String, Vec<String>)> {
-        self.inner.audience.names(key, &self.serves(key), most)
+        self.inner.subscribers.names(key, &self.serves(key), most)
     }
 
     /// Whether the account serves a namespace, as far as is known.
@@ -140,7 +140,7 @@ impl Accounts {
 
     /// What all objects that name an account have on record there; None while that is not known.
     pub fn on_record(&self, key: &AccountKey) -> Option<OnRecord> {
-        self.inner.audience.on_record(key)
+        self.inner.subscribers.on_record(key)
     }
 
     /// The account of an object.
@@ -156,8 +156,11 @@ impl Accounts {
     /// All names that lead to the same account as this one, itself included.
     pub fn names_of(&self, key: &AccountKey) -> Vec<AccountKey> {
         let entries = self.entries();
-        let own = entries.get(key).map(Entry::keys).unwrap_or_default();
-        let is_same = |entry: &Entry| {
+        let own = entries
+            .get(key)
+            .map(RegistryEntry::keys)
+            .unwrap_or_default();
+        let is_same = |entry: &RegistryEntry| {
             let others = entry.keys();
             let is_own = |(url, key): &(BaseUrl, ApiKey)| {
                 own.iter()
@@ -176,8 +179,11 @@ impl Accounts {
     /// on record may be of the same account. What another URL answers says nothing.
     pub fn names_at_url_of(&self, key: &AccountKey) -> Vec<AccountKey> {
         let entries = self.entries();
-        let own = entries.get(key).map(Entry::keys).unwrap_or_default();
-        let is_there = |entry: &Entry| {
+        let own = entries
+            .get(key)
+            .map(RegistryEntry::keys)
+            .unwrap_or_default();
+        let is_there = |entry: &RegistryEntry| {
             let mut others = entry.keys().into_iter();
             others.any(|(url, _)| own.iter().any(|(at, _)| *at == url))
         };
@@ -210,27 +216,27 @@ impl Accounts {
         terms.is_some_and(|terms| match terms {
             Terms::Own => key.namespace.as_deref() == Some(namespace),
             Terms::Unknown(_) => true,
-            Terms::Entry(_) | Terms::Refused(_) => terms.lets_host(host),
+            Terms::Entry(_) | Terms::Refused(_) => terms.may_use_host(host),
         })
     }
 
     /// A namespace has these labels.
     pub fn show_namespace(&self, namespace: &str, labels: Labels) {
-        let audience = &self.inner.audience;
+        let audience = &self.inner.subscribers;
         if audience.namespaces.show(namespace, labels) {
-            audience.wake(&Wake::Namespace(namespace.to_owned()));
+            audience.enqueue(&EnqueueTarget::Namespace(namespace.to_owned()));
         }
     }
 
     /// A namespace is gone.
     pub fn forget_namespace(&self, namespace: &str) {
-        self.inner.audience.namespaces.forget(namespace);
+        self.inner.subscribers.namespaces.forget(namespace);
     }
 
     /// There are no other namespaces than these.
-    pub fn keep_namespaces(&self, names: &HashSet<String>) {
-        let audience = &self.inner.audience;
-        if !audience.namespaces.keep(names) {
+    pub fn retain_namespaces(&self, names: &HashSet<String>) {
+        let audience = &self.inner.subscribers;
+        if !audience.namespaces.retain_only(names) {
             return;
         }
         // Orders may have waited for what counts for an entry.
@@ -240,20 +246,22 @@ impl Accounts {
             of_cluster.cloned().collect()
         };
         for key in of_cluster {
-            audience.wake(&Wake::Account(key));
+            audience.enqueue(&EnqueueTarget::Account(key));
         }
     }
 
     /// The account has a user more or less: its controller looks again.
     pub fn users_changed(&self, key: &AccountKey) {
         if let Some(account) = self.get(key) {
-            account.wake_object();
+            account.enqueue_account_object();
         }
     }
 
     /// What an object waits for has come, and is not of its account: it looks again.
-    pub fn wake_object(&self, uid: &str) {
-        self.inner.audience.wake(&Wake::Object(uid.to_owned()));
+    pub fn enqueue_object(&self, uid: &str) {
+        self.inner
+            .subscribers
+            .enqueue(&EnqueueTarget::Object(uid.to_owned()));
     }
 
     /// Makes an account object known, before anything else is known of it. A former object of the same
@@ -266,19 +274,19 @@ impl Accounts {
                 return;
             }
             Some(entry) => entry.end(),
-            None => Former::default(),
+            None => EndedSession::default(),
         };
-        let audience = self.inner.audience.clone();
+        let audience = self.inner.subscribers.clone();
         let account = Account::new(key.clone(), uid.to_owned(), audience);
-        let entry = Entry {
+        let entry = RegistryEntry {
             account,
-            former: Weak::new(),
-            proven: Vec::new(),
+            previous_connection: Weak::new(),
+            previous_keys: Vec::new(),
             trial: None,
         };
         entries.insert(key.clone(), entry);
         drop(entries);
-        self.tell(key, former);
+        self.enqueue_users(key, former);
     }
 
     /// Puts into force what the controller has made of an account object; without a connection, over the one that there
@@ -287,20 +295,20 @@ impl Accounts {
         &self,
         key: &AccountKey,
         uid: &str,
-        settings: Settings,
+        settings: AccountSettings,
         connection: Option<Connection>,
     ) {
         let mut entries = self.entries();
         let Some(entry) = entries.get_mut(key).filter(|e| e.account.uid() == uid) else {
             return;
         };
-        let (mut connected, mut former) = (None, Former::default());
+        let (mut connected, mut former) = (None, EndedSession::default());
         if let Some(connection) = connection {
             let live = match entry.account.connected() {
-                Some((live, present)) if present.leads_where(&connection) => live,
+                Some((live, present)) if present.is_same_endpoint(&connection) => live,
                 _ => {
                     former = entry.disconnect();
-                    self.begin(&entry.account)
+                    self.start_session(&entry.account)
                 }
             };
             connected = Some(entry.replace(live, connection));
@@ -309,7 +317,7 @@ impl Accounts {
         drop(entries);
         // Whoever left a session has another one, which is news.
         if is_news {
-            self.tell(key, former);
+            self.enqueue_users(key, former);
         }
     }
 
@@ -324,14 +332,14 @@ impl Accounts {
             return;
         };
         live.core.state().key.accepted();
-        entry.proven = entry.keys();
-        let beyond = entry.proven.len().saturating_sub(MOST_PROVEN);
-        entry.proven.drain(..beyond);
+        entry.previous_keys = entry.keys();
+        let beyond = entry.previous_keys.len().saturating_sub(MOST_PREVIOUS_KEYS);
+        entry.previous_keys.drain(..beyond);
         let connected = entry.replace(live, connection);
-        let settings = Settings::clone(&entry.account.settings());
+        let settings = AccountSettings::clone(&entry.account.settings());
         entry.account.configure(settings, Some(connected));
         drop(entries);
-        self.tell(key, Former::default());
+        self.enqueue_users(key, EndedSession::default());
     }
 
     /// The account object leads nowhere any more: its key may not be sent where it was. Nothing happens if this object
@@ -343,16 +351,18 @@ impl Accounts {
         };
         let former = entry.disconnect();
         drop(entries);
-        if former.live.is_some() {
-            self.tell(key, former);
+        if former.session.is_some() {
+            self.enqueue_users(key, former);
         }
     }
 
     /// Says whether account and Secret are kept from vanishing. Without that nothing is ordered.
-    pub fn set_held(&self, key: &AccountKey, uid: &str, held: bool) {
+    pub fn set_finalizers(&self, key: &AccountKey, uid: &str, held: bool) {
         let account = self.get(key).filter(|a| a.uid() == uid);
-        if account.is_some_and(|a| a.set_held(held)) && held {
-            self.inner.audience.wake(&Wake::Account(key.clone()));
+        if account.is_some_and(|a| a.set_finalizers(held)) && held {
+            self.inner
+                .subscribers
+                .enqueue(&EnqueueTarget::Account(key.clone()));
         }
     }
 
@@ -366,7 +376,9 @@ impl Accounts {
     pub fn set_served(&self, key: &AccountKey, uid: &str, term: Option<Duration>) {
         let account = self.get(key).filter(|a| a.uid() == uid);
         if account.is_some_and(|a| a.set_served(term)) {
-            self.inner.audience.wake(&Wake::Account(key.clone()));
+            self.inner
+                .subscribers
+                .enqueue(&EnqueueTarget::Account(key.clone()));
         }
     }
 
@@ -393,9 +405,9 @@ impl Accounts {
         if entries.get(key).is_none_or(|e| e.account.uid() != uid) {
             return;
         }
-        let former = entries.remove(key).map(Entry::end);
+        let former = entries.remove(key).map(RegistryEntry::end);
         drop(entries);
-        self.tell(key, former.unwrap_or_default());
+        self.enqueue_users(key, former.unwrap_or_default());
     }
 
     /// An object that uses accounts is gone: its place, its grant and its wants go back.
@@ -406,22 +418,22 @@ impl Accounts {
     }
 
     /// The object of this mark is gone: no listing is made for it any more.
-    pub fn forget_mark(&self, mark: &str) {
+    pub fn forget_name_hash(&self, mark: &str) {
         let mut is_left = false;
         for core in self.cores() {
-            core.forget_mark(mark);
-            is_left |= core.has_left(mark);
+            core.forget_name_hash(mark);
+            is_left |= core.has_server_or_open_order(mark);
         }
         if !is_left {
-            self.inner.audience.owners.forget(mark);
+            self.inner.subscribers.owners.forget(mark);
         }
     }
 
     /// An object's pass ended and it asked for no turn: its place in the queue and a grant that it did
     /// not pick up go back.
-    pub fn withdraw(&self, uid: &str) {
+    pub fn cancel_requests(&self, uid: &str) {
         for core in self.cores() {
-            core.turns.withdraw(uid);
+            core.rate_limiter.cancel_request(uid);
         }
     }
 
@@ -434,36 +446,41 @@ impl Accounts {
     /// How the account stands, given the machines that it was known by. None without a connection.
     pub fn report(&self, key: &AccountKey, known: &[KnownServer]) -> Option<AccountReport> {
         let (live, _) = self.get(key)?.connected()?;
-        let (catalogue, calls) = (live.core.lists.newest_catalogue(), live.core.turns.calls());
+        let (catalogue, calls) = (
+            live.core.lists.newest_catalogue(),
+            live.core.rate_limiter.calls(),
+        );
         // What somebody else ordered says nothing of whether the lists of the account are complete for us. Asked without the
         // lock: the objects have one of their own.
-        let others = live.core.state().machines.not_known(known).into_iter();
-        let others = others.filter(|other| self.inner.audience.is_recorded(&other.uuid, key));
+        let others = live.core.state().servers.not_known(known).into_iter();
+        let others = others.filter(|other| self.inner.subscribers.is_recorded(&other.uuid, key));
         let others = others.take(MOST_KNOWN).collect();
         let state = live.core.state();
         Some(AccountReport {
             key: state.key.state().clone(),
             error: state.schedule.error().cloned(),
-            proof: state.machines.proof().cloned(),
-            verdict: state.machines.verdict().clone(),
-            counts: state.machines.counts(),
-            known: state.machines.known_after(known, others),
+            complete_list: state.servers.complete_list().cloned(),
+            orphan_scan: state.servers.orphan_scan().clone(),
+            counts: state.servers.counts(),
+            known: state.servers.known_after(known, others),
             catalogue,
             calls,
         })
     }
 
     /// A session of an account object that knows nothing yet.
-    fn begin(&self, account: &Account) -> Live {
-        let of = Of {
+    fn start_session(&self, account: &Account) -> Session {
+        let of = SessionAccount {
             key: account.key().clone(),
             uid: account.uid().to_owned(),
             reservations: account.reservations().clone(),
         };
         let registry = &self.inner;
-        let room = registry.room.part(account.key().namespace.as_deref());
-        let (cluster, audience) = (registry.cluster.clone(), registry.audience.clone());
-        Live::start(of, cluster, registry.rate, &room, audience)
+        let room = registry
+            .memory_budget
+            .namespace_budget(account.key().namespace.as_deref());
+        let (cluster, audience) = (registry.cluster.clone(), registry.subscribers.clone());
+        Session::start(of, cluster, registry.rate, &room, audience)
     }
 
     /// The sessions that there are.
@@ -474,59 +491,61 @@ impl Accounts {
     }
 
     /// Those who use the account look again, and those who waited on its former connection.
-    fn tell(&self, key: &AccountKey, former: Former) {
-        self.inner.audience.wake_objects(former.waited);
-        self.inner.audience.wake(&Wake::Account(key.clone()));
+    fn enqueue_users(&self, key: &AccountKey, former: EndedSession) {
+        self.inner.subscribers.enqueue_objects(former.waited);
+        self.inner
+            .subscribers
+            .enqueue(&EnqueueTarget::Account(key.clone()));
     }
 
-    fn entries(&self) -> MutexGuard<'_, HashMap<AccountKey, Entry>> {
+    fn entries(&self) -> MutexGuard<'_, HashMap<AccountKey, RegistryEntry>> {
         let entries = self.inner.entries.lock();
         entries.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Entry {
+impl RegistryEntry {
     /// The key in use and its former ones, with where they lead.
     fn keys(&self) -> Vec<(BaseUrl, ApiKey)> {
         let in_use = self.account.connected();
         let in_use = in_use.map(|(_, c)| (c.base_url.clone(), c.key.clone()));
-        self.proven.iter().cloned().chain(in_use).collect()
+        self.previous_keys.iter().cloned().chain(in_use).collect()
     }
 
     /// The calls of this session go by this connection from here on.
-    fn replace(&mut self, live: Live, connection: Connection) -> Connected {
+    fn replace(&mut self, live: Session, connection: Connection) -> Connected {
         self.trial = None;
         if let Some((_, former)) = self.account.connected() {
-            self.former = Arc::downgrade(&former);
+            self.previous_connection = Arc::downgrade(&former);
         }
         (live, Arc::new(connection))
     }
 
-    fn disconnect(&mut self) -> Former {
+    fn disconnect(&mut self) -> EndedSession {
         self.trial = None;
-        self.proven.clear();
+        self.previous_keys.clear();
         let Some((live, connection)) = self.account.disconnect() else {
-            return Former::default();
+            return EndedSession::default();
         };
-        self.former = Arc::downgrade(&connection);
-        self.account.reservations().moved();
-        Former::of(live)
+        self.previous_connection = Arc::downgrade(&connection);
+        self.account.reservations().reopen_recent_orders();
+        EndedSession::end_session(live)
     }
 
     /// The object is gone.
-    fn end(self) -> Former {
+    fn end(self) -> EndedSession {
         let connected = self.account.end();
         connected
-            .map(|(live, _)| Former::of(live))
+            .map(|(live, _)| EndedSession::end_session(live))
             .unwrap_or_default()
     }
 }
 
-impl Former {
-    fn of(live: Live) -> Self {
+impl EndedSession {
+    fn end_session(live: Session) -> Self {
         Self {
             waited: live.core.end(),
-            live: Some(live),
+            session: Some(live),
         }
     }
 }

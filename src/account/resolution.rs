@@ -20,13 +20,13 @@ pub enum Resolution {
 impl Accounts {
     /// Resolves the reference of an object in this namespace.
     pub fn resolve(&self, namespace: &str, reference: &PinnedAccount) -> Resolution {
-        let key = AccountKey::of(reference, namespace);
+        let key = AccountKey::from_reference(reference, namespace);
         let Some(account) = self.get(&key) else {
             return Resolution::Missing;
         };
         let terms = account.terms(namespace);
-        if terms.serve() {
-            account.mark_in_use();
+        if terms.is_served() {
+            account.set_in_use();
         }
         Resolution::Found { account, terms }
     }

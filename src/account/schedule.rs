@@ -1,17 +1,17 @@
 //! When the rounds of an account go, and how the last ones went.
 
 use super::{
-    machines::Machines,
-    pace::{self, Pace, Round, Tried},
+    pace::{self, LastPolls, PollInputs, PollKind},
+    servers::ServerLists,
 };
 use api::{Interval, Reason};
 use flexmetal_core::{
     account::{
         key_state::Breaker,
-        view::{Proof, Times},
+        view::{AccountTimes, CompleteList},
     },
     backoff::Backoff,
-    request::answered_at,
+    reconcile_request::answered_at,
 };
 use hosting::READ_TIMEOUT;
 use hosting_types::{Error, list::Gap};
@@ -39,14 +39,14 @@ const STEADY: u32 = 3;
 /// Why something fails, as conditions show it. The reason stays until another one has come several times in a row: a
 /// provider that answers now this and now that must not turn the conditions of every object each time.
 #[derive(Debug, Default)]
-pub(crate) struct LastError {
+pub(crate) struct ReportedError {
     shown: Option<(Reason, String)>,
     /// What was shown first of this reason. Objects show that: their status must not change with the words of each failure.
     first: Option<(Reason, String)>,
     other: Option<(Reason, u32)>,
 }
 
-impl LastError {
+impl ReportedError {
     pub(crate) fn get(&self) -> Option<&(Reason, String)> {
         self.shown.as_ref()
     }
@@ -92,10 +92,10 @@ pub(crate) struct Schedule {
     started: Duration,
     in_use: bool,
     /// Who wants a proof listing that starts at or after which moment, by object mark.
-    wants: HashMap<String, Duration>,
+    requests: HashMap<String, Duration>,
     /// When the last round ended that listed the delivered servers.
     polled: Option<Duration>,
-    tried: Tried,
+    last_polls: LastPolls,
     /// When the last round began.
     began: Option<Duration>,
     backoff: Backoff,
@@ -110,9 +110,9 @@ pub(crate) struct Schedule {
     /// Since when the account has answers again; None: it never lacked them.
     answers_since: Option<Duration>,
     jitter: f64,
-    error: LastError,
+    error: ReportedError,
     /// The round that failed last; None: none fails.
-    failed: Option<Round>,
+    failed: Option<PollKind>,
     /// When it failed, where that may have been for want of an answer.
     unanswered: Option<Duration>,
     /// Whether the last listing of all showed a record twice. Polls go on then.
@@ -124,9 +124,9 @@ impl Schedule {
         Self {
             started: now,
             in_use: false,
-            wants: HashMap::new(),
+            requests: HashMap::new(),
             polled: None,
-            tried: Tried::default(),
+            last_polls: LastPolls::default(),
             began: None,
             backoff: Backoff::default(),
             retry_at: Duration::ZERO,
@@ -135,7 +135,7 @@ impl Schedule {
             paused_until: Duration::ZERO,
             answers_since: None,
             jitter: 1.0,
-            error: LastError::default(),
+            error: ReportedError::default(),
             failed: None,
             unanswered: None,
             is_repeated: false,
@@ -146,61 +146,63 @@ impl Schedule {
     pub(crate) fn next(
         &self,
         key: &Breaker,
-        machines: &Machines,
-        times: Times,
+        machines: &ServerLists,
+        times: AccountTimes,
         cost: Duration,
         now: Duration,
-    ) -> (Duration, Round) {
-        pace::next(&Pace {
+    ) -> (Duration, PollKind) {
+        pace::next(&PollInputs {
             key: key.state().clone(),
             probe_at: key.probe_at(),
             check_at: self.check_at,
             retry_at: self.retry_at,
             started: self.started,
             in_use: self.in_use,
-            proved: machines.proof().map(|p| p.ended),
-            wanted: self.wants.values().min().copied(),
-            spaced: machines.proof().map(|p| pace::spaced(p.began, times, cost)),
+            complete_list_ended: machines.complete_list().map(|p| p.ended),
+            requested: self.requests.values().min().copied(),
+            spaced: machines
+                .complete_list()
+                .map(|p| pace::spaced(p.began, times, cost)),
             // A complete listing shows them, too.
-            polled: self.polled.max(machines.proof().map(|p| p.ended)),
+            polled: self.polled.max(machines.complete_list().map(|p| p.ended)),
             read: machines.next_read(self.jitter, now, times),
-            tried: self.tried,
+            last_polls: self.last_polls,
             now,
-            machines: machines.has_settled(),
+            has_servers: machines.has_settled(),
             times,
             jitter: self.jitter,
         })
     }
 
     /// Somebody uses the account. Returns whether that is news.
-    pub(crate) fn mark_in_use(&mut self) -> bool {
+    pub(crate) fn set_in_use(&mut self) -> bool {
         !std::mem::replace(&mut self.in_use, true)
     }
 
     /// A proof listing is wanted. Returns whether that is news.
-    pub(crate) fn want(&mut self, mark: &str, not_before: Duration) -> bool {
-        self.wants.insert(mark.to_owned(), not_before) != Some(not_before)
+    pub(crate) fn request_complete_list(&mut self, mark: &str, not_before: Duration) -> bool {
+        self.requests.insert(mark.to_owned(), not_before) != Some(not_before)
     }
 
     /// The object of this mark is gone, or wants nothing any more.
     pub(crate) fn forget(&mut self, mark: &str) {
-        self.wants.remove(mark);
+        self.requests.remove(mark);
     }
 
     /// Nobody wants anything any more.
-    pub(crate) fn dismiss(&mut self) {
-        self.wants.clear();
+    pub(crate) fn cancel_all(&mut self) {
+        self.requests.clear();
     }
 
     /// Whether anybody waits for a proof listing.
-    pub(crate) fn is_wanted(&self) -> bool {
-        !self.wants.is_empty()
+    pub(crate) fn has_requests(&self) -> bool {
+        !self.requests.is_empty()
     }
 
     /// The marks of those who have waited for this listing; they wait no more.
-    pub(crate) fn answered_by(&mut self, proof: &Proof) -> Vec<String> {
+    pub(crate) fn answered_by(&mut self, proof: &CompleteList) -> Vec<String> {
         self.is_repeated = false;
-        self.wants
+        self.requests
             .extract_if(|_, not_before| *not_before <= proof.began)
             .map(|(mark, _)| mark)
             .collect()
@@ -247,7 +249,7 @@ impl Schedule {
 
     /// A call failed, or has no answer for long, and that may be the account: it is read ahead of its time, once in this
     /// time at most. Returns whether that is news.
-    pub(crate) fn doubt(&mut self, now: Duration, spacing: Duration) -> bool {
+    pub(crate) fn suspect_outage(&mut self, now: Duration, spacing: Duration) -> bool {
         // What fails already is tried again at its own pace.
         if self.check_at.is_some() || self.error.get().is_some() {
             return false;
@@ -258,7 +260,7 @@ impl Schedule {
     }
 
     /// Whether that read is due for so long, and no call had an answer since.
-    pub(crate) fn is_doubted_for(&self, time: Duration, now: Duration) -> bool {
+    pub(crate) fn is_outage_suspected_for(&self, time: Duration, now: Duration) -> bool {
         self.check_at.is_some_and(|at| at + time <= now)
     }
 
@@ -307,36 +309,36 @@ impl Schedule {
     }
 
     fn is_failing_otherwise(&self) -> bool {
-        self.failed.is_some_and(|round| round != Round::Probe)
+        self.failed.is_some_and(|round| round != PollKind::Probe)
     }
 
     /// Keeps count of failures. One alone says nothing; it is shown when it lasts, or at once where
     /// nothing else is known of the key. Returns whether what is shown is news.
-    pub(crate) fn conclude(
+    pub(crate) fn finish_poll(
         &mut self,
-        (round, began): (Round, Duration),
+        (round, began): (PollKind, Duration),
         result: Result<(), Gap>,
         now: Duration,
         is_untried: bool,
     ) -> bool {
         self.jitter = rand::random_range(pace::LEAST_JITTER..=2.0 - pace::LEAST_JITTER);
         let before = self.error.reason();
-        self.tried.record(round, began, now);
+        self.last_polls.record(round, began, now);
         self.began = Some(began);
-        if round == Round::Proof {
+        if round == PollKind::CompleteList {
             self.is_repeated = matches!(&result, Err(Gap::Repeated(_)));
         }
-        if round == Round::Poll && result.is_ok() {
+        if round == PollKind::Poll && result.is_ok() {
             self.polled = Some(now);
         }
-        if round == Round::Probe && result.is_ok() {
+        if round == PollKind::Probe && result.is_ok() {
             self.check_at = self.check_at.filter(|at| began < *at);
         }
         match result {
             // Others say nothing of the list of all.
             Ok(()) if self.is_repeated => {}
             // That the account answers does not show that its servers can be listed: that comes next.
-            Ok(()) if round == Round::Probe && self.is_failing_otherwise() => {
+            Ok(()) if round == PollKind::Probe && self.is_failing_otherwise() => {
                 self.retry_at = Duration::ZERO;
             }
             Ok(()) => {
@@ -359,7 +361,7 @@ impl Schedule {
                     // It gets no shorter by being read again.
                     Gap::TooMany | Gap::Endless => (1, LONG_PAUSE, LONG_PAUSE),
                     // There may be room soon, where others give theirs back.
-                    Gap::NoRoom => (1, PAUSE, LONG_PAUSE),
+                    Gap::OverMemoryBudget => (1, PAUSE, LONG_PAUSE),
                     _ => (6, Duration::ZERO, SHORT_PAUSE),
                 };
                 let pause = self.backoff.fail(now, longest).max(shortest);
@@ -367,7 +369,7 @@ impl Schedule {
                 // Any other list is what it is, however soon it is read again.
                 self.unanswered = matches!(error, Gap::Failed(_)).then_some(now);
                 self.retry_at = now + pause.mul_f64(self.jitter).min(longest);
-                let shown = explain(&error, longest);
+                let shown = explain_failure(&error, longest);
                 tracing::debug!(?round, failures = self.backoff.failures(), "{}", shown.1);
                 if self.backoff.failures() >= enough || is_untried {
                     self.error.set(shown);
@@ -380,7 +382,7 @@ impl Schedule {
 }
 
 /// That a call had no answer for so long, as conditions show it.
-pub(crate) fn silence(waited: Duration, active: Duration) -> (Reason, String) {
+pub(crate) fn explain_silence(waited: Duration, active: Duration) -> (Reason, String) {
     let text = format!(
         "The hosting API does not answer; a call had no answer for {}; a read is given up after {}, and the account is checked every {}",
         Interval(waited),
@@ -391,7 +393,7 @@ pub(crate) fn silence(waited: Duration, active: Duration) -> (Reason, String) {
 }
 
 /// That the provider wants no calls until this moment, as conditions show it.
-pub(crate) fn pause(error: &Error, until: i64) -> (Reason, String) {
+pub(crate) fn explain_pause(error: &Error, until: i64) -> (Reason, String) {
     let reason = match error {
         Error::RateLimited(_) => Reason::RateLimited,
         _ => Reason::ProviderUnreachable,
@@ -402,7 +404,7 @@ pub(crate) fn pause(error: &Error, until: i64) -> (Reason, String) {
 }
 
 /// A failure as conditions show it. `longest`: the pause before the next try at the most.
-pub(crate) fn explain(error: &Gap, longest: Duration) -> (Reason, String) {
+pub(crate) fn explain_failure(error: &Gap, longest: Duration) -> (Reason, String) {
     let (reason, what) = match error {
         Gap::Failed(error @ Error::RateLimited { .. }) => (Reason::RateLimited, error.explain()),
         Gap::Failed(error) => (Reason::ProviderUnreachable, error.explain()),
@@ -423,7 +425,7 @@ mod tests {
 
     #[test]
     fn reason_changes_after_repeated_failures() {
-        let mut error = LastError::default();
+        let mut error = ReportedError::default();
         let words = |reason| (reason, "no".to_owned());
         let (away, busy) = (Reason::ProviderUnreachable, Reason::RateLimited);
         for _ in 0..9 {
@@ -450,7 +452,7 @@ mod tests {
         let away = || Gap::Failed(Error::NotSent(NotSent::Build("no".into())));
         let mut longest = Duration::ZERO;
         for _ in 0..30 {
-            schedule.conclude((Round::Poll, now), Err(away()), now, false);
+            schedule.finish_poll((PollKind::Poll, now), Err(away()), now, false);
             longest = longest.max(schedule.retry_at - now);
             now = schedule.retry_at;
         }
@@ -463,7 +465,8 @@ mod tests {
     fn overlong_list_is_reported_at_once() {
         let now = Duration::from_secs(1000);
         let mut schedule = Schedule::new(now);
-        let is_news = schedule.conclude((Round::Proof, now), Err(Gap::TooMany), now, false);
+        let is_news =
+            schedule.finish_poll((PollKind::CompleteList, now), Err(Gap::TooMany), now, false);
         assert!(is_news);
         let (reason, message) = schedule.error().unwrap();
         assert_eq!(*reason, Reason::ProviderUnreachable);

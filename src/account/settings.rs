@@ -9,11 +9,11 @@ use api::{
     policies::Policies,
     release_limit::{ReleaseLimit, ReleaseLimitStatus},
 };
-use flexmetal_core::account::{key::AccountKey, view::Times};
+use flexmetal_core::account::{key::AccountKey, view::AccountTimes};
 
 /// What is in force for one account object.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub struct AccountSettings {
     /// Why nothing may change.
     pub block: Option<(Reason, String)>,
     /// Why nothing may be ordered; releases go on.
@@ -21,7 +21,7 @@ pub struct Settings {
     /// Which namespaces may use it; None for the kind that serves its own.
     pub allowed: Option<Vec<AllowedNamespaces>>,
     /// Its times.
-    pub times: Times,
+    pub times: AccountTimes,
     /// Its limits.
     pub limits: Limits,
     /// What its servers do where they do not say it themselves; None: the object was not read.
@@ -35,19 +35,19 @@ pub struct Settings {
     /// The machines that it is known by.
     pub known: Vec<KnownServer>,
     /// Whether it may have retained machines: it had some when it was last counted, by its status, or was not read yet.
-    pub may_keep: bool,
+    pub may_have_retained: bool,
     /// The lineage to which the present URL and key lead, once that is on record.
-    pub lineage: Option<String>,
+    pub account_id: Option<String>,
 }
 
-impl Settings {
+impl AccountSettings {
     /// An object of which nothing is known but the reason why nothing may change.
     pub fn blocked(reason: Reason, message: String) -> Self {
         Self {
             block: Some((reason, message)),
             no_orders: None,
             allowed: None,
-            times: Times::default(),
+            times: AccountTimes::default(),
             limits: Limits::default(),
             defaults: None,
             install_form: RequestForm::default(),
@@ -55,8 +55,8 @@ impl Settings {
             egress: Vec::new(),
             known: Vec::new(),
             // One that cannot be read stalls nobody else.
-            may_keep: false,
-            lineage: None,
+            may_have_retained: false,
+            account_id: None,
             // Nobody knows, and a wait costs less than a second machine.
         }
     }
@@ -65,7 +65,7 @@ impl Settings {
     pub(crate) fn unread(key: &AccountKey) -> Self {
         let message = format!("{key} is not read yet");
         Self {
-            may_keep: true,
+            may_have_retained: true,
             ..Self::blocked(Reason::Pending, message)
         }
     }
@@ -76,16 +76,18 @@ impl Settings {
     }
 
     /// Whether the account may be changed for its own sake, and not for an object.
-    pub(crate) fn let_change(&self) -> bool {
+    pub(crate) fn may_change_account(&self) -> bool {
         let is_let = |defaults: &Policies| {
             defaults.suspend != Some(true)
                 && defaults.management_policy != Some(ManagementPolicy::ObserveOnly)
         };
-        self.block.is_none() && self.lineage.is_some() && self.defaults.as_ref().is_some_and(is_let)
+        self.block.is_none()
+            && self.account_id.is_some()
+            && self.defaults.as_ref().is_some_and(is_let)
     }
 
     /// The namespaces whose further releases are held.
-    fn blocks_releases(&self) -> impl Iterator<Item = &str> {
+    fn blocked_namespaces(&self) -> impl Iterator<Item = &str> {
         let limit = self.release_limit.iter();
         let blocked = limit.flat_map(|(limit, status)| limit.blocked(status));
         blocked.map(|of| &*of.namespace)
@@ -100,8 +102,8 @@ impl Settings {
             || self.times != former.times
             || self.limits != former.limits
             || self.defaults != former.defaults
-            || self.blocks_releases().ne(former.blocks_releases())
+            || self.blocked_namespaces().ne(former.blocked_namespaces())
             || self.egress != former.egress
-            || self.lineage != former.lineage
+            || self.account_id != former.account_id
     }
 }

@@ -4,9 +4,9 @@ use super::{namespaces::Namespaces, owners::Owners};
 use flexmetal_core::account::{
     facts::UsedBy,
     key::AccountKey,
-    marks,
     on_record::OnRecord,
-    view::{List, Proof},
+    ownership_tags,
+    view::{CompleteList, ListKind},
 };
 use std::{
     collections::HashSet,
@@ -38,7 +38,7 @@ pub trait Users: Send + Sync {
     fn on_record(&self, account: &AccountKey) -> Option<OnRecord>;
 
     /// Something is new. Must not block; whom the kind does not know, it ignores.
-    fn wake(&self, wake: &Wake);
+    fn enqueue(&self, wake: &EnqueueTarget);
 }
 
 /// Which machines are claimed.
@@ -46,7 +46,7 @@ pub trait Claims: Send + Sync {
     /// The object marks of all servers of the cluster, the terminating ones included.
     ///
     /// None: not all namespaces are watched, or the first listing is not in yet. Nothing is judged then.
-    fn marks(&self) -> Option<HashSet<String>>;
+    fn name_hashes(&self) -> Option<HashSet<String>>;
 
     /// Whether the first listing of the servers is in.
     fn is_complete(&self) -> bool;
@@ -65,22 +65,22 @@ pub trait Claims: Send + Sync {
 
 /// Who should look again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wake {
+pub enum EnqueueTarget {
     /// The object with this UID: its permit or its list is there, or its account object has news.
     Object(String),
     /// The object of this mark: a machine of it changed, or a proof listing that it wanted is there.
-    Mark(String),
+    NameHash(String),
     /// Every object of this account: whether calls may be made, or what is in force, has changed.
     Account(AccountKey),
     /// Whoever looks at this list of the account: it is another one now.
-    List(AccountKey, List),
+    List(AccountKey, ListKind),
     /// Every object of this namespace: what an account of the cluster offers may be another thing now.
     Namespace(String),
 }
 
 /// All kinds that have made themselves known. A clone is the same audience.
 #[derive(Clone, Default)]
-pub(crate) struct Audience {
+pub(crate) struct Subscribers {
     kinds: Arc<RwLock<Vec<Arc<dyn Users>>>>,
     claims: Arc<OnceLock<Arc<dyn Claims>>>,
     /// The namespaces of the cluster.
@@ -89,7 +89,7 @@ pub(crate) struct Audience {
     pub(crate) owners: Owners,
 }
 
-impl Audience {
+impl Subscribers {
     pub(crate) fn add(&self, kind: Arc<dyn Users>) {
         let mut kinds = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
         kinds.push(kind);
@@ -100,18 +100,18 @@ impl Audience {
         let _ = self.claims.set(claims);
     }
 
-    pub(crate) fn marks(&self) -> Option<HashSet<String>> {
-        self.claims.get()?.marks()
+    pub(crate) fn claimed_name_hashes(&self) -> Option<HashSet<String>> {
+        self.claims.get()?.name_hashes()
     }
 
     /// The machines of a complete listing that the objects of their marks disown.
-    pub(crate) fn disowned(&self, proof: &Proof, account: &AccountKey) -> HashSet<String> {
+    pub(crate) fn disowned(&self, proof: &CompleteList, account: &AccountKey) -> HashSet<String> {
         let Some(claims) = self.claims.get() else {
             return HashSet::new();
         };
         let live = proof.servers.iter().filter(|s| s.status.is_live());
         let disowned = live.filter(|server| {
-            let mut owners = marks::owners(server).peekable();
+            let mut owners = ownership_tags::owners(server).peekable();
             let uuid = server.id.as_str();
             owners.peek().is_some() && owners.all(|owner| claims.disowns(owner, account, uuid))
         });
@@ -191,16 +191,16 @@ impl Audience {
     }
 
     /// Tells every kind. Never called with a lock of an account held: they may ask back.
-    pub(crate) fn wake(&self, wake: &Wake) {
+    pub(crate) fn enqueue(&self, wake: &EnqueueTarget) {
         for kind in self.kinds() {
-            kind.wake(wake);
+            kind.enqueue(wake);
         }
     }
 
     /// Wakes objects by their UIDs.
-    pub(crate) fn wake_objects(&self, uids: impl IntoIterator<Item = String>) {
+    pub(crate) fn enqueue_objects(&self, uids: impl IntoIterator<Item = String>) {
         for uid in uids {
-            self.wake(&Wake::Object(uid));
+            self.enqueue(&EnqueueTarget::Object(uid));
         }
     }
 

@@ -19,9 +19,9 @@ const VERBS: [&str; 8] = [
 ];
 
 /// Resource with its group, and the names that it is for.
-type Subject = (String, Vec<String>);
+type GrantedResource = (String, Vec<String>);
 /// The places of each right in one rendered chart.
-type Rights = BTreeMap<(Subject, String), BTreeSet<&'static str>>;
+type Rights = BTreeMap<(GrantedResource, String), BTreeSet<&'static str>>;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -90,7 +90,7 @@ fn words(list: &Value) -> Vec<String> {
 
 fn table(all: &Rights, some: &Rights) -> String {
     // Rights that are given in the same places stand in one row.
-    let mut rows: BTreeMap<(Subject, String, String), Vec<&str>> = BTreeMap::new();
+    let mut rows: BTreeMap<(GrantedResource, String, String), Vec<&str>> = BTreeMap::new();
     let keys: BTreeSet<_> = all.keys().chain(some.keys()).collect();
     for key in keys {
         let places = |rights: &Rights| match rights.get(key) {

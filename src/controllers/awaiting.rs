@@ -1,6 +1,6 @@
 //! An effect whose call has no answer yet: what waits for it says so. Its pass says nothing before the call ends.
 
-use super::{context::Context, objects::Shown};
+use super::{context::Context, objects::ObservedObject};
 use crate::{
     account::Account,
     runtime::{clock, kind_api::KindApi},
@@ -9,7 +9,7 @@ use api::{
     Interval, Reason,
     conditions::{self, Generations},
 };
-use flexmetal_core::{cause::Cause, report};
+use flexmetal_core::{explanation::Explanation, report};
 use futures::future::{Either, select};
 use hosting::CHANGE_TIMEOUT;
 use jiff::Timestamp;
@@ -20,7 +20,7 @@ const EVERY: Duration = Duration::from_secs(1);
 
 impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
     /// Carries an effect out. `account`: the one that it calls.
-    pub async fn awaiting<O>(
+    pub async fn await_effect<O>(
         &self,
         object: &K,
         account: Option<&Account>,
@@ -39,7 +39,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
             if let Ok(ended) = tokio::time::timeout(EVERY, &mut effect).await {
                 return ended;
             }
-            let Some(Shown::Decoded(newest)) = self.objects.newest(uid) else {
+            let Some(ObservedObject::Decoded(newest)) = self.objects.newest(uid) else {
                 continue;
             };
             let report = pin!(self.report_awaiting(&newest, account, is_new));
@@ -55,9 +55,11 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
     async fn report_awaiting(&self, object: &Arc<K>, account: &Account, is_new: bool) {
         let meta = object.meta();
         let is_deleting = meta.deletion_timestamp.is_some();
-        let sight = self.objects.sight(meta.uid.as_deref().unwrap_or_default());
+        let sight = self
+            .objects
+            .first_observation(meta.uid.as_deref().unwrap_or_default());
         let age = sight.map_or(Duration::ZERO, |sight| clock::now().since(sight.first_seen));
-        let is_due = is_deleting || is_new && Cause::queued_after(age).is_zero();
+        let is_due = is_deleting || is_new && Explanation::queued_after(age).is_zero();
         let mut status = object.status().cloned().unwrap_or_default();
         let before = K::conditions(&status).to_vec();
         let (observed, conditions) = K::conditions_mut(&mut status);
@@ -69,14 +71,16 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
         }
         let error = account.view().outage;
         let (reason, message) = error.unwrap_or_else(|| (Reason::Progressing, waits()));
-        let wanted = Cause::waits(reason, message).shown(None, &before, is_deleting);
+        let wanted = Explanation::waits(reason, message).shown(None, &before, is_deleting);
         *observed = meta.generation;
         let generations = Generations {
             observed: *observed,
             current: meta.generation,
         };
         *conditions = conditions::merge(&before, &wanted, generations, Timestamp::now());
-        let news = |before: &[_], after: &[_]| report::turned(before, after, &super::pass::TURNS);
+        let news = |before: &[_], after: &[_]| {
+            report::condition_events(before, after, &super::pass::REPORTED_CONDITIONS)
+        };
         self.report(object, &status, news).await;
     }
 }

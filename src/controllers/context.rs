@@ -4,8 +4,9 @@ use super::objects::Objects;
 use crate::{
     account::{Account, Accounts, Resolution},
     controllers::{
-        events::Events, host_objects::KnownHosts, live_list::LiveList, namespaces::NamespaceUids,
-        reach::Reach, server_commands::ServerCommands, stored_keys::StoredKeys, streams::Guarded,
+        allowed_endpoints::AllowedEndpoints, events::Events, host_objects::KnownHosts,
+        live_list::LiveList, namespaces::NamespaceUids, server_commands::ServerCommands,
+        stored_keys::StoredKeys, streams::Guarded,
     },
     runtime::{clients::WatchTimes, kind_api::KindApi, leader::Leadership},
 };
@@ -16,10 +17,10 @@ use api::{
 };
 use flexmetal_core::{
     account::key::AccountKey,
-    account_facts::{AccountFacts, closed},
-    again::Again,
-    mark::ClusterId,
+    cluster_id::ClusterId,
     owner,
+    requeue::Requeue,
+    resolved_account::{ResolvedAccount, closed},
 };
 use kube::{Api, Client};
 use std::{ops::Deref, sync::Arc, time::Duration};
@@ -45,7 +46,7 @@ pub struct Process {
     /// Whether the minimum of each time of an account holds.
     pub minimum: Minimum,
     /// Where keys may be sent.
-    pub reach: Reach,
+    pub allowed_endpoints: AllowedEndpoints,
     /// Where servers and the keys that they name find each other.
     pub stored_keys: StoredKeys,
     /// The UIDs of namespaces.
@@ -94,9 +95,9 @@ impl<K: Kind, M> Context<K, M> {
 impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
     /// The gate for a pass over an object: when to look again, where another process leads or another operator serves its
     /// account.
-    pub fn stand_by_for(&self, uid: &str) -> Option<Again> {
+    pub fn requeue_if_not_serving(&self, uid: &str) -> Option<Requeue> {
         let account = self.objects.account(uid);
-        (!self.serves(account.as_ref())).then_some(STANDS_BY)
+        (!self.serves(account.as_ref())).then_some(STANDBY_REQUEUE)
     }
 }
 
@@ -109,13 +110,13 @@ impl Process {
         namespace: &str,
         reference: &PinnedAccount,
         on_record: impl FnOnce(&Account) -> bool,
-    ) -> (AccountFacts, Option<Account>) {
+    ) -> (ResolvedAccount, Option<Account>) {
         let (account, terms) = match self.accounts.resolve(namespace, reference) {
             Resolution::Found { account, terms } => (account, terms),
             Resolution::Missing => {
                 let facts = match self.watched.serves(reference.kind) {
-                    true => AccountFacts::missing(reference),
-                    false => AccountFacts::NotServed(format!(
+                    true => ResolvedAccount::missing(reference),
+                    false => ResolvedAccount::NotServed(format!(
                         "{} {}",
                         reference.kind.as_str(),
                         reference.name
@@ -127,10 +128,16 @@ impl Process {
         match closed(&terms) {
             Some(cause) if !on_record(&account) => {
                 let view = account.view();
-                (AccountFacts::Closed { cause, view }, None)
+                (
+                    ResolvedAccount::Closed {
+                        explanation: cause,
+                        view,
+                    },
+                    None,
+                )
             }
             _ => {
-                let facts = AccountFacts::found(account.view(), terms);
+                let facts = ResolvedAccount::found(account.view(), terms);
                 (facts, Some(account))
             }
         }
@@ -138,11 +145,11 @@ impl Process {
 
     /// The gate: whether an effect may start now. Every kind asks right before each one.
     pub fn may_act(&self) -> bool {
-        !self.is_ending() && self.acting_since().is_some()
+        !self.is_ending() && self.leader_since().is_some()
     }
 
     /// Since which monotonic moment this process acts; None: it does not.
-    pub fn acting_since(&self) -> Option<Duration> {
+    pub fn leader_since(&self) -> Option<Duration> {
         self.leadership.since()
     }
 
@@ -159,12 +166,12 @@ impl Process {
 
     /// The gate for a whole pass: None when this process acts, else when to look again. What may
     /// not be done is not decided either; an election wakes every object.
-    pub fn stand_by(&self) -> Option<Again> {
-        self.acting_since().is_none().then_some(STANDS_BY)
+    pub fn requeue_if_standby(&self) -> Option<Requeue> {
+        self.leader_since().is_none().then_some(STANDBY_REQUEUE)
     }
 
     /// The gate for an object in back-off: None when an effect may start, else how long to wait.
-    pub fn hold_back(&self, rest: Option<Duration>) -> Option<Duration> {
+    pub fn retry_after(&self, rest: Option<Duration>) -> Option<Duration> {
         match rest {
             None if self.may_act() => None,
             None => Some(BACKSTOP),
@@ -175,7 +182,7 @@ impl Process {
 
 /// The backstop of what this process may not do now: an election comes before, or its end.
 const BACKSTOP: Duration = Duration::from_secs(600);
-const STANDS_BY: Again = Again::After(BACKSTOP);
+const STANDBY_REQUEUE: Requeue = Requeue::After(BACKSTOP);
 
 /// Which namespaces are watched.
 #[derive(Clone, Debug, PartialEq, Eq)]

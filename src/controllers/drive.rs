@@ -10,11 +10,11 @@ mod tests;
 
 use super::{
     context::Context,
-    objects::{Ended, Seen, Uid, slim},
-    streams::{self, Guarded, Heard},
+    objects::{Uid, WorkItem, WorkItemResult, slim},
+    streams::{self, Guarded, WatchSignal},
 };
 use crate::runtime::{clock, kind_api::KindApi};
-use flexmetal_core::again::Again;
+use flexmetal_core::requeue::Requeue;
 use futures::{FutureExt as _, StreamExt as _, stream::select_all};
 use kube::Api;
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -22,7 +22,7 @@ use tokio::task::{Id, JoinSet};
 
 /// Rows of passes at once, without those that wait for an answer of the provider. Enough to keep an
 /// API server busy; each may open a connection to it, which costs some 60 KiB.
-const MOST_ROWS: usize = 32;
+const MOST_RUNNING_ITEMS: usize = 32;
 /// Passes of one row; a longer one goes on after a pause.
 const MOST_PASSES: usize = 16;
 /// Pause between two tries of a row while the process ends.
@@ -41,8 +41,8 @@ pub async fn drive<K, M, P, F>(
 ) where
     K: KindApi,
     M: Clone + Default + Send + 'static,
-    P: Fn(Arc<Context<K, M>>, Seen<K>) -> F + Clone + Send + Sync + 'static,
-    F: Future<Output = Again> + Send + 'static,
+    P: Fn(Arc<Context<K, M>>, WorkItem<K>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Requeue> + Send + 'static,
 {
     let streams = watches.into_iter().enumerate();
     let mut shown = select_all(streams.map(|(index, api)| {
@@ -51,7 +51,7 @@ pub async fn drive<K, M, P, F>(
     }));
     let mut ready = std::pin::pin!(ready.fuse());
     let mut is_ready = false;
-    let mut rows = Rows {
+    let mut rows = RunningItems {
         tasks: JoinSet::new(),
         uids: HashMap::new(),
     };
@@ -60,7 +60,7 @@ pub async fn drive<K, M, P, F>(
             rows.start_due(&ctx, &pass);
         }
         let due = match ctx.objects.next_due() {
-            Some(due) if is_ready && rows.has_room(&ctx) => due,
+            Some(due) if is_ready && rows.has_capacity(&ctx) => due,
             _ => clock::now().mono + NOTHING_DUE,
         };
         tokio::select! {
@@ -69,13 +69,13 @@ pub async fn drive<K, M, P, F>(
             () = &mut ready => is_ready = true,
             Some(ended) = rows.tasks.join_next_with_id() => rows.ended(&ctx, ended),
             Some((index, heard)) = shown.next() => match heard {
-                Heard::Event(event) => {
-                    for account in ctx.objects.take_in(index, event) {
+                WatchSignal::Event(event) => {
+                    for account in ctx.objects.apply_event(index, event) {
                         ctx.accounts.users_changed(&account);
                     }
                 }
-                Heard::Life => ctx.objects.hears(index, true),
-                Heard::Silence => ctx.objects.hears(index, false),
+                WatchSignal::Alive => ctx.objects.set_watch_alive(index, true),
+                WatchSignal::Stale => ctx.objects.set_watch_alive(index, false),
             },
             () = ctx.objects.changed() => {}
             () = clock::sleep_until(due) => {}
@@ -87,30 +87,30 @@ pub async fn drive<K, M, P, F>(
 }
 
 /// The rows of passes under way.
-struct Rows {
-    tasks: JoinSet<Ended>,
+struct RunningItems {
+    tasks: JoinSet<WorkItemResult>,
     /// Whose they are, and whether it is the last one of an object that is gone.
     uids: HashMap<Id, (Uid, bool)>,
 }
 
-impl Rows {
-    fn has_room<K: KindApi, M: Clone + Default + Send>(&self, ctx: &Context<K, M>) -> bool {
-        self.tasks.len() < MOST_ROWS + ctx.objects.calling()
+impl RunningItems {
+    fn has_capacity<K: KindApi, M: Clone + Default + Send>(&self, ctx: &Context<K, M>) -> bool {
+        self.tasks.len() < MOST_RUNNING_ITEMS + ctx.objects.calling()
     }
 
     fn start_due<K, M, P, F>(&mut self, ctx: &Arc<Context<K, M>>, pass: &P)
     where
         K: KindApi,
         M: Clone + Default + Send + 'static,
-        P: Fn(Arc<Context<K, M>>, Seen<K>) -> F + Clone + Send + Sync + 'static,
-        F: Future<Output = Again> + Send + 'static,
+        P: Fn(Arc<Context<K, M>>, WorkItem<K>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Requeue> + Send + 'static,
     {
-        while self.has_room(ctx) {
+        while self.has_capacity(ctx) {
             let Some((uid, seen)) = ctx.objects.start() else {
                 return;
             };
-            let last = matches!(seen, Seen::Gone(_));
-            let row = row(ctx.clone(), uid.clone(), seen, pass.clone());
+            let last = matches!(seen, WorkItem::Gone(_));
+            let row = run_work_item(ctx.clone(), uid.clone(), seen, pass.clone());
             let id = self.tasks.spawn(row).id();
             self.uids.insert(id, (uid, last));
         }
@@ -119,14 +119,14 @@ impl Rows {
     fn ended<K: KindApi, M: Clone + Default + Send>(
         &mut self,
         ctx: &Context<K, M>,
-        ended: Result<(Id, Ended), tokio::task::JoinError>,
+        ended: Result<(Id, WorkItemResult), tokio::task::JoinError>,
     ) {
         let (id, ended) = match ended {
             Ok(ended) => ended,
             // Where a panic does not end the process at once, it ends this loop.
             Err(error) => match error.try_into_panic() {
                 Ok(reason) => std::panic::resume_unwind(reason),
-                Err(error) => (error.id(), Ended::Failed),
+                Err(error) => (error.id(), WorkItemResult::Failed),
             },
         };
         if let Some((uid, last)) = self.uids.remove(&id) {
@@ -140,50 +140,59 @@ impl Rows {
 }
 
 /// A row of passes over one object: as long as each brings something to light.
-async fn row<K, M, P, F>(ctx: Arc<Context<K, M>>, uid: Uid, seen: Seen<K>, pass: P) -> Ended
+async fn run_work_item<K, M, P, F>(
+    ctx: Arc<Context<K, M>>,
+    uid: Uid,
+    seen: WorkItem<K>,
+    pass: P,
+) -> WorkItemResult
 where
     K: KindApi,
     M: Clone + Default + Send,
-    P: Fn(Arc<Context<K, M>>, Seen<K>) -> F,
-    F: Future<Output = Again>,
+    P: Fn(Arc<Context<K, M>>, WorkItem<K>) -> F,
+    F: Future<Output = Requeue>,
 {
-    let mut seen = read_if_left(&ctx, &uid, seen).await;
+    let mut seen = read_if_finalizer_removed(&ctx, &uid, seen).await;
     for _ in 0..MOST_PASSES {
         match pass(ctx.clone(), seen).await {
-            Again::AtOnce => {}
-            Again::After(delay) => return Ended::Done(jittered(delay)),
+            Requeue::Now => {}
+            Requeue::After(delay) => return WorkItemResult::Done(jittered(delay)),
             // At the end of the process nobody comes back: what is known of an order that was sent
             // must be written by this row.
-            Again::Backoff if ctx.is_ending() => tokio::time::sleep(LAST_TRIES).await,
-            Again::Backoff => return Ended::Failed,
+            Requeue::Backoff if ctx.is_ending() => tokio::time::sleep(LAST_TRIES).await,
+            Requeue::Backoff => return WorkItemResult::Failed,
         }
         seen = match ctx.objects.newest(&uid) {
             Some(shown) => shown.into(),
-            None => return Ended::Done(Duration::ZERO),
+            None => return WorkItemResult::Done(Duration::ZERO),
         };
     }
-    Ended::Failed
+    WorkItemResult::Failed
 }
 
 /// An object that others hold, and that we are done with, goes through no write of ours that would tell that a restored API
 /// server put it back alive: it is read.
-async fn read_if_left<K, M>(ctx: &Context<K, M>, uid: &Uid, seen: Seen<K>) -> Seen<K>
+async fn read_if_finalizer_removed<K, M>(
+    ctx: &Context<K, M>,
+    uid: &Uid,
+    seen: WorkItem<K>,
+) -> WorkItem<K>
 where
     K: KindApi,
     M: Clone + Default + Send,
 {
-    let Seen::Object(object) = &seen else {
+    let WorkItem::Object(object) = &seen else {
         return seen;
     };
     let meta = object.meta();
     let ours = format!("{}/", K::group(&()));
     let mut finalizers = meta.finalizers.iter().flatten();
     let is_left = meta.deletion_timestamp.is_some() && !finalizers.any(|f| f.starts_with(&ours));
-    if !is_left || ctx.stand_by().is_some() {
+    if !is_left || ctx.requeue_if_standby().is_some() {
         return seen;
     }
-    let _ = ctx.read(&**object).await;
-    ctx.objects.newest(uid).map_or(seen, Seen::from)
+    let _ = ctx.read_object(&**object).await;
+    ctx.objects.newest(uid).map_or(seen, WorkItem::from)
 }
 
 /// Spreads what would otherwise come all at once.

@@ -3,35 +3,40 @@
 
 use super::context::Process;
 use api::DedicatedHost;
-use flexmetal_core::ownership::Rivals;
+use flexmetal_core::ownership::ConflictingOwners;
 use std::{
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
 /// The hosts of all watched namespaces.
-pub trait Hosts: Send + Sync {
+pub trait HostOwnership: Send + Sync {
     /// Who else wants a host, by what was listed at this moment or later. None: they are not listed yet.
-    fn rivals(&self, process: &Process, host: &DedicatedHost, since: Duration) -> Option<Rivals>;
+    fn conflicting_owners(
+        &self,
+        process: &Process,
+        host: &DedicatedHost,
+        since: Duration,
+    ) -> Option<ConflictingOwners>;
 }
 
 /// The hosts, once they have made themselves known. A clone is the same.
 #[derive(Clone, Default)]
-pub struct KnownHosts(Arc<OnceLock<Arc<dyn Hosts>>>);
+pub struct KnownHosts(Arc<OnceLock<Arc<dyn HostOwnership>>>);
 
 impl KnownHosts {
     /// The hosts. Only the first call counts.
-    pub fn set(&self, hosts: Arc<dyn Hosts>) {
+    pub fn set(&self, hosts: Arc<dyn HostOwnership>) {
         let _ = self.0.set(hosts);
     }
 
     /// Who else wants a host, by a listing since this process acts for it (None: it does not). None: they are not listed yet.
-    pub fn rivals(
+    pub fn conflicting_owners(
         &self,
         process: &Process,
         host: &DedicatedHost,
         since: Option<Duration>,
-    ) -> Option<Rivals> {
-        self.0.get()?.rivals(process, host, since?)
+    ) -> Option<ConflictingOwners> {
+        self.0.get()?.conflicting_owners(process, host, since?)
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{
     context::Process,
-    writes::{Failure, bounded},
+    writes::{ApiServerError, bounded},
 };
 use crate::{account::Account, runtime::kind_api::KindApi};
 use api::{
@@ -14,7 +14,7 @@ use api::{
 };
 use flexmetal_core::{
     account::{decide::suspended, terms::Terms},
-    account_facts::LiveAccount,
+    resolved_account::LiveAccount,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -27,14 +27,14 @@ pub async fn live_account(
     namespace: &str,
     reference: &PinnedAccount,
     account: &Account,
-) -> Result<Option<LiveAccount>, Failure> {
+) -> Result<Option<LiveAccount>, ApiServerError> {
     let client = process.client.clone();
     let terms = |entries: Option<&[AllowedNamespaces]>| account.terms_of(entries, namespace);
     let live =
         |meta: &ObjectMeta, spec: &AccountSpec, status: Option<&AccountStatus>, terms: Terms| {
             LiveAccount {
                 uid: meta.uid.clone().unwrap_or_default(),
-                lineage: status.and_then(|s| s.account_id.clone()),
+                account_id: status.and_then(|s| s.account_id.clone()),
                 defaults: spec.defaults.unwrap_or_default(),
                 limits: spec.limits.clone(),
                 stopped: suspended(account.key(), spec).or_else(|| terms.stopped()),

@@ -5,8 +5,8 @@
 
 use super::{
     context::Watched,
-    objects::Shown,
-    writes::{Failure, bounded},
+    objects::ObservedObject,
+    writes::{ApiServerError, bounded},
 };
 use crate::runtime::clock;
 use api::BareMetalServer;
@@ -23,7 +23,7 @@ use tokio::sync::Mutex;
 const PAGE: u32 = 500;
 
 /// What one object has.
-pub struct Row {
+pub struct ListedServerObject {
     /// Its UID.
     pub uid: String,
     /// Its namespace and name, as in an order tag.
@@ -34,20 +34,20 @@ pub struct Row {
 
 /// The last list. A clone is the same.
 #[derive(Clone, Default)]
-pub struct LiveList(Arc<Mutex<Option<Last>>>);
+pub struct LiveList(Arc<Mutex<Option<LastServerList>>>);
 
 /// The last list, and when it began.
-type Last = (Duration, Arc<Listed>);
+type LastServerList = (Duration, Arc<ServerObjectIndex>);
 
 /// What all of them have.
 #[derive(Default)]
-pub struct Listed {
+pub struct ServerObjectIndex {
     recorded: HashMap<String, Vec<(String, AccountKey)>>,
     places: HashMap<String, String>,
 }
 
-impl Listed {
-    fn add(&mut self, row: Row) {
+impl ServerObjectIndex {
+    fn add(&mut self, row: ListedServerObject) {
         if let Some(place) = row.place {
             self.places.insert(place, row.uid.clone());
         }
@@ -79,8 +79,8 @@ impl LiveList {
         &self,
         since: Duration,
         (watched, client): (&Watched, &Client),
-        row: impl Fn(&Shown<BareMetalServer>) -> Row,
-    ) -> Result<Arc<Listed>, Failure> {
+        row: impl Fn(&ObservedObject<BareMetalServer>) -> ListedServerObject,
+    ) -> Result<Arc<ServerObjectIndex>, ApiServerError> {
         let mut last = self.0.lock().await;
         if let Some((began, listed)) = last.as_ref()
             && *began > since
@@ -88,12 +88,12 @@ impl LiveList {
             return Ok(listed.clone());
         }
         let began = clock::now().mono;
-        let mut listed = Listed::default();
+        let mut listed = ServerObjectIndex::default();
         for api in watched.apis::<BareMetalServer>(client) {
             let mut params = ListParams::default().limit(PAGE);
             loop {
                 let page = bounded(api.list(&params)).await?;
-                let objects = page.items.into_iter().map(Shown::of);
+                let objects = page.items.into_iter().map(ObservedObject::from_guarded);
                 objects.for_each(|object| listed.add(row(&object)));
                 match page.metadata.continue_.filter(|token| !token.is_empty()) {
                     Some(token) => params = params.continue_token(&token),

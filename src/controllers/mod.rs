@@ -9,6 +9,7 @@ pub mod ssh_key;
 pub mod tag;
 pub mod whitelist;
 
+pub mod allowed_endpoints;
 mod awaiting;
 pub mod context;
 pub mod drive;
@@ -16,12 +17,11 @@ pub mod events;
 pub mod host_objects;
 pub mod live_account;
 pub mod live_list;
-pub mod machine_commands;
 mod namespaces;
 pub mod objects;
 pub mod pass;
 pub mod power;
-pub mod reach;
+pub mod provider_commands;
 pub mod report;
 pub mod server_commands;
 pub mod stored_keys;
@@ -31,7 +31,7 @@ pub mod values;
 pub mod writes;
 
 #[cfg(test)]
-mod floor_tests;
+mod api_server_tests;
 
 use context::Process;
 use futures::FutureExt as _;
@@ -39,13 +39,13 @@ use futures::FutureExt as _;
 /// The table of kinds: what runs.
 pub struct Controllers {
     process: Process,
-    accounts: account::Controller,
-    servers: server::Controller,
-    tags: tag::Controller,
-    ssh_keys: ssh_key::Controller,
-    whitelists: whitelist::Controller,
-    commands: command::Controller,
-    hosts: host::Controller,
+    accounts: account::AccountController,
+    servers: server::ServerController,
+    tags: tag::TagController,
+    ssh_keys: ssh_key::SshKeyController,
+    whitelists: whitelist::WhitelistController,
+    commands: command::CommandController,
+    hosts: host::HostController,
 }
 
 impl Controllers {
@@ -53,13 +53,13 @@ impl Controllers {
     pub fn new(process: &Process) -> Self {
         Self {
             process: process.clone(),
-            accounts: account::Controller::new(process),
-            servers: server::Controller::new(process),
-            tags: tag::Controller::new(process),
-            ssh_keys: ssh_key::Controller::new(process),
-            whitelists: whitelist::Controller::new(process),
-            commands: command::Controller::new(process),
-            hosts: host::Controller::new(process),
+            accounts: account::AccountController::new(process),
+            servers: server::ServerController::new(process),
+            tags: tag::TagController::new(process),
+            ssh_keys: ssh_key::SshKeyController::new(process),
+            whitelists: whitelist::WhitelistController::new(process),
+            commands: command::CommandController::new(process),
+            hosts: host::HostController::new(process),
         }
     }
 

@@ -8,7 +8,7 @@
 use super::{
     context::Process,
     objects::slim_but_labels,
-    streams::{self, Guarded, Heard},
+    streams::{self, Guarded, WatchSignal},
     writes::bounded,
 };
 use crate::runtime::{clients::WatchTimes, clock};
@@ -36,7 +36,7 @@ impl NamespaceUids {
     ///
     /// # Errors
     /// Why it is not known.
-    pub async fn read(
+    pub async fn read_uid(
         &self,
         client: &Client,
         namespace: &str,
@@ -86,27 +86,27 @@ pub async fn follow(process: &Process) {
 
 async fn watch(process: &Process) {
     let api = Api::all(process.watch_client.clone());
-    let mut heard = std::pin::pin!(hear(api, process.watch_times));
+    let mut heard = std::pin::pin!(watch_signals(api, process.watch_times));
     let mut listed = HashSet::new();
     while let Some(heard) = heard.next().await {
-        if let Heard::Event(event) = heard {
-            take(process, &mut listed, event);
+        if let WatchSignal::Event(event) = heard {
+            apply_event(process, &mut listed, event);
         }
     }
 }
 
 /// What is heard of the namespaces, with their labels.
-fn hear(
+fn watch_signals(
     api: Api<Guarded<Metadata>>,
     times: WatchTimes,
-) -> impl Stream<Item = Heard<Metadata>> + Send + 'static {
+) -> impl Stream<Item = WatchSignal<Metadata>> + Send + 'static {
     // Nobody asks for another listing than the watch makes by itself.
     let (_, relists) = watch::channel(0);
     streams::watch(api, times, relists, slim_but_labels)
 }
 
 /// Takes one event in. `listed`: those that the listing under way has shown.
-fn take(process: &Process, listed: &mut HashSet<String>, event: Event<Guarded<Metadata>>) {
+fn apply_event(process: &Process, listed: &mut HashSet<String>, event: Event<Guarded<Metadata>>) {
     let accounts = &process.accounts;
     match event {
         Event::Init => listed.clear(),
@@ -115,7 +115,7 @@ fn take(process: &Process, listed: &mut HashSet<String>, event: Event<Guarded<Me
                 listed.insert(name);
             }
         }
-        Event::InitDone => accounts.keep_namespaces(&std::mem::take(listed)),
+        Event::InitDone => accounts.retain_namespaces(&std::mem::take(listed)),
         Event::Apply(object) => drop(show(process, object)),
         Event::Delete(object) => {
             let meta = match object.0 {
@@ -185,11 +185,11 @@ mod tests {
             answer: Duration::from_secs(60),
         };
         let (api, _serving) = server().await;
-        let mut heard = std::pin::pin!(hear(api, times));
+        let mut heard = std::pin::pin!(watch_signals(api, times));
         for team in ["blue", "red"] {
             let object = loop {
                 let heard = heard.next().await.unwrap();
-                if let Heard::Event(Event::InitApply(object) | Event::Apply(object)) = heard {
+                if let WatchSignal::Event(Event::InitApply(object) | Event::Apply(object)) = heard {
                     break object;
                 }
             };

@@ -5,38 +5,38 @@
 //! a pass leads to another pass after it.
 
 mod claims;
+mod enqueue;
 mod entry;
-mod form;
 mod listings;
+mod packed_object;
+mod queues;
 mod references;
 mod reports;
-mod rows;
 mod schedule;
 #[cfg(test)]
 mod tests;
 mod users;
-mod wakes;
 
-pub use entry::Shown;
-pub(in crate::controllers) use form::{slim, slim_but_labels};
-pub use listings::Sight;
-pub use references::{Referrer, Words};
-pub(in crate::controllers) use reports::Failed;
-pub use rows::Place;
-pub use schedule::{Calling, Ended, Seen};
+pub use entry::ObservedObject;
+pub use listings::FirstObservation;
+pub(in crate::controllers) use packed_object::{slim, slim_but_labels};
+pub use queues::QueueRequest;
+pub use references::{ReferenceKeys, Referrer};
+pub(in crate::controllers) use reports::FailedStatusWrite;
+pub use schedule::{Calling, WorkItem, WorkItemResult};
 
 use super::streams::{self, Guarded};
 use crate::runtime::clock;
 use api::Kind;
-use claims::{Claim, Claims};
-use entry::Entry;
-use flexmetal_core::account::{key::AccountKey, on_record::OnRecord, view::List};
-use form::{Form, version};
+use claims::{ClaimIndex, ObjectClaim};
+use entry::ObjectEntry;
+use flexmetal_core::account::{key::AccountKey, on_record::OnRecord, view::ListKind};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource as _, runtime::watcher::Event};
-use listings::Listing;
+use listings::WatchListing;
+use packed_object::{PackedObject, version};
+use queues::Queues;
 use references::References;
-use rows::Rows;
 use std::{
     collections::{BTreeSet, HashMap, HashSet, VecDeque, hash_map::DefaultHasher},
     hash::Hash as _,
@@ -44,7 +44,7 @@ use std::{
     time::Duration,
 };
 use tokio::sync::{Notify, watch};
-use users::{Counted, Counts, User};
+use users::{AccountUser, Counted, UserCounts};
 
 /// UID of an object.
 pub type Uid = Arc<str>;
@@ -54,16 +54,16 @@ pub type AliasOf = Box<dyn Fn(&ObjectMeta) -> Option<String> + Send + Sync>;
 /// Adds what an object has on record at its account.
 pub type RecordOf<K> = Box<dyn Fn(&K, &mut OnRecord) + Send + Sync>;
 /// Hears of an object that is new.
-pub type FirstSight<K> = Box<dyn Fn(&Shown<K>) + Send + Sync>;
+pub type OnFirstObservation<K> = Box<dyn Fn(&ObservedObject<K>) + Send + Sync>;
 
 /// What the entries of a kind depend on.
-pub struct Traits<K> {
+pub struct KindOptions<K> {
     /// The account that an object uses; None for a kind that uses none. An object that uses none yet says None, too.
     pub account_of: Option<fn(&K) -> Option<AccountKey>>,
     /// What of its account an object wants for itself; None for a kind whose objects are never in each other's way.
     pub claim: Option<fn(&K) -> Option<String>>,
     /// The row in which an object waits for its turn; None for a kind whose objects do not wait for each other.
-    pub place: Option<fn(&K) -> Option<Place>>,
+    pub queue_request: Option<fn(&K) -> Option<QueueRequest>>,
     /// Adds what an object has on record at its account; None for a kind that has nothing there.
     pub on_record: Option<RecordOf<K>>,
     /// Whether an object has something of its own at its account on record, for a kind that has no machine there. Read
@@ -72,39 +72,39 @@ pub struct Traits<K> {
     /// A second name by which an object is woken and claimed, such as its mark.
     pub alias: AliasOf,
     /// Called when an object is shown for the first time, before its first pass.
-    pub first_sight: FirstSight<K>,
+    pub on_first_observation: OnFirstObservation<K>,
     /// What an object refers to, as words; None for a kind that refers to nothing.
-    pub refers: Option<fn(&K) -> Words>,
+    pub refers: Option<fn(&K) -> ReferenceKeys>,
     /// What of an object triggers a pass, besides all that people say by it.
     pub triggers: fn(&K, &mut DefaultHasher),
     /// The lists of an account whose change concerns every object of it.
-    pub lists: &'static [List],
+    pub lists: &'static [ListKind],
     /// How long a wake waits for others that come together with it.
-    pub together: Duration,
+    pub debounce: Duration,
 }
 
-impl<K> Default for Traits<K> {
+impl<K> Default for KindOptions<K> {
     fn default() -> Self {
         Self {
             account_of: None,
             claim: None,
-            place: None,
+            queue_request: None,
             on_record: None,
             has_record: |_| false,
             alias: Box::new(|_| None),
-            first_sight: Box::new(|_| ()),
+            on_first_observation: Box::new(|_| ()),
             refers: None,
             triggers: |_, _| (),
             lists: &[],
-            together: Duration::ZERO,
+            debounce: Duration::ZERO,
         }
     }
 }
 
 /// The objects of a kind, in all watched namespaces.
 pub struct Objects<K: Kind, M> {
-    traits: Traits<K>,
-    inner: Mutex<Inner<K, M>>,
+    traits: KindOptions<K>,
+    inner: Mutex<ObjectsInner<K, M>>,
     /// There may be a pass to start.
     changed: Notify,
     complete: watch::Sender<bool>,
@@ -114,36 +114,36 @@ pub struct Objects<K: Kind, M> {
     calling: AtomicUsize,
 }
 
-struct Inner<K: Kind, M> {
+struct ObjectsInner<K: Kind, M> {
     /// Each in a box: a table has room for twice as many as it holds.
-    entries: HashMap<Uid, Box<Entry<K, M>>>,
+    entries: HashMap<Uid, Box<ObjectEntry<K, M>>>,
     aliases: HashMap<Arc<str>, Uid>,
     /// Who gets a pass next.
     queue: VecDeque<Uid>,
     /// Who gets one at which moment, unless woken before.
     due: BTreeSet<(Duration, Uid)>,
-    listings: Vec<Listing>,
-    users: Counts,
-    claims: Claims,
+    listings: Vec<WatchListing>,
+    users: UserCounts,
+    claims: ClaimIndex,
     references: References,
-    rows: Rows,
+    queues: Queues,
 }
 
 impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     /// No objects yet. So many watches have to list theirs before anything is judged by absence.
-    pub fn new(traits: Traits<K>, watches: usize) -> Self {
+    pub fn new(traits: KindOptions<K>, watches: usize) -> Self {
         Self {
             traits,
-            inner: Mutex::new(Inner {
+            inner: Mutex::new(ObjectsInner {
                 entries: HashMap::new(),
                 aliases: HashMap::new(),
                 queue: VecDeque::new(),
                 due: BTreeSet::new(),
-                listings: vec![Listing::default(); watches],
-                users: Counts::default(),
-                claims: Claims::default(),
+                listings: vec![WatchListing::default(); watches],
+                users: UserCounts::default(),
+                claims: ClaimIndex::default(),
                 references: References::default(),
-                rows: Rows::default(),
+                queues: Queues::default(),
             }),
             changed: Notify::new(),
             complete: watch::Sender::new(false),
@@ -153,7 +153,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     }
 
     /// Takes in what a watch shows. Returns the accounts that have one user more or less now.
-    pub fn take_in(&self, watch: usize, event: Event<Guarded<K>>) -> BTreeSet<AccountKey> {
+    pub fn apply_event(&self, watch: usize, event: Event<Guarded<K>>) -> BTreeSet<AccountKey> {
         let now = clock::now().mono;
         let mut touched = BTreeSet::new();
         let mut new = None;
@@ -161,7 +161,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
             let mut inner = self.lock();
             // A listing that begins is no answer yet.
             if !matches!(event, Event::Init) {
-                inner.listings[watch].is_deaf = false;
+                inner.listings[watch].is_stale = false;
             }
             match event {
                 Event::Init => {
@@ -170,19 +170,19 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
                     listing.started = now;
                 }
                 Event::InitApply(object) => {
-                    new = self.put(&mut inner, watch, true, object, &mut touched);
+                    new = self.upsert_object(&mut inner, watch, true, object, &mut touched);
                 }
                 Event::Apply(object) => {
-                    new = self.put(&mut inner, watch, false, object, &mut touched);
+                    new = self.upsert_object(&mut inner, watch, false, object, &mut touched);
                 }
                 Event::Delete(object) => {
                     let uid = object.meta().uid.clone().unwrap_or_default();
-                    self.vanish(&mut inner, &uid, &mut touched);
+                    self.remove_object(&mut inner, &uid, &mut touched);
                 }
                 Event::InitDone => {
                     let number = inner.listings[watch].number;
                     let is_missing =
-                        |e: &Entry<K, M>| e.watch == watch && e.listing != number && !e.gone;
+                        |e: &ObjectEntry<K, M>| e.watch == watch && e.listing != number && !e.gone;
                     let missing: Vec<Uid> = inner
                         .entries
                         .iter()
@@ -190,7 +190,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
                         .map(|(uid, _)| uid.clone())
                         .collect();
                     for uid in missing {
-                        self.vanish(&mut inner, &uid, &mut touched);
+                        self.remove_object(&mut inner, &uid, &mut touched);
                     }
                     let listing = &mut inner.listings[watch];
                     listing.completed = Some(listing.started);
@@ -202,45 +202,46 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         }
         // Not under the lock: the callee may wake objects.
         if let Some(new) = new {
-            (self.traits.first_sight)(&new);
+            (self.traits.on_first_observation)(&new);
         }
         self.changed.notify_one();
         touched
     }
 
     /// Returns the object where it is new.
-    fn put(
+    fn upsert_object(
         &self,
-        inner: &mut Inner<K, M>,
+        inner: &mut ObjectsInner<K, M>,
         watch: usize,
         listed: bool,
         object: Guarded<K>,
         touched: &mut BTreeSet<AccountKey>,
-    ) -> Option<Shown<K>> {
-        let shown = Shown::of(object);
+    ) -> Option<ObservedObject<K>> {
+        let shown = ObservedObject::from_guarded(object);
         let uid = shown.meta().uid.as_deref().map(Uid::from)?;
         let triggers = match &shown {
-            Shown::Decoded(object) => {
+            ObservedObject::Decoded(object) => {
                 streams::triggers(object.meta(), |hash| (self.traits.triggers)(object, hash))
             }
             // Whether it decodes is a part of it: a repair of the status alone counts too.
-            Shown::Undecodable(object) => {
+            ObservedObject::Undecodable(object) => {
                 streams::triggers(&object.metadata, |hash| "undecodable".hash(hash))
             }
         };
         let counted = self.counted(&shown);
         let claim = self.claim(&shown);
         let refers = self.refers(&shown);
-        let standing = self.standing(&shown);
+        let standing = self.queue_position(&shown);
         let listing = inner.listings[watch];
         let alias = (self.traits.alias)(shown.meta()).map(Arc::from);
         let now = clock::now().mono;
         let Some(entry) = inner.entries.get_mut(&uid) else {
-            let sight = Sight {
+            let sight = FirstObservation {
                 first_seen: now,
                 absent_from: listing.completed,
             };
-            let mut entry = Entry::new(Form::of(&shown), watch, triggers, sight);
+            let mut entry =
+                ObjectEntry::new(PackedObject::from_observed(&shown), watch, triggers, sight);
             entry.listing = listing.number;
             entry.alias.clone_from(&alias);
             entry.counted = counted.map(|counted| inner.users.more(counted));
@@ -249,9 +250,9 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
             inner
                 .aliases
                 .extend(alias.map(|alias| (alias, uid.clone())));
-            inner.want(&uid, now, Duration::ZERO);
+            inner.enqueue_after(&uid, now, Duration::ZERO);
             inner.claim(&uid, claim);
-            inner.stand(&uid, standing);
+            inner.enter_queue(&uid, standing);
             inner.refer(&uid, refers, shown.meta());
             return Some(shown);
         };
@@ -273,7 +274,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         let is_authoritative = listed && listing.started > entry.learned;
         let is_newer = is_back || version(shown.meta()) >= entry.form.version() || is_authoritative;
         if is_newer {
-            entry.form = Form::of(&shown);
+            entry.form = PackedObject::from_observed(&shown);
             entry.learned = now;
             if is_back || entry.counted != counted {
                 touched.extend(entry.account());
@@ -287,17 +288,22 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         }
         let entry = inner.entries.get_mut(&uid)?;
         if std::mem::replace(&mut entry.triggers, triggers) != triggers || is_back {
-            inner.want(&uid, now, Duration::ZERO);
+            inner.enqueue_after(&uid, now, Duration::ZERO);
         }
         if is_newer {
             inner.claim(&uid, claim);
-            inner.stand(&uid, standing);
+            inner.enter_queue(&uid, standing);
             inner.refer(&uid, refers, shown.meta());
         }
         None
     }
 
-    fn vanish(&self, inner: &mut Inner<K, M>, uid: &str, touched: &mut BTreeSet<AccountKey>) {
+    fn remove_object(
+        &self,
+        inner: &mut ObjectsInner<K, M>,
+        uid: &str,
+        touched: &mut BTreeSet<AccountKey>,
+    ) {
         let Some(entry) = inner.entries.get_mut(uid).filter(|e| !e.gone) else {
             return;
         };
@@ -312,19 +318,19 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         {
             inner.aliases.remove(&alias);
         }
-        inner.want_gone(uid);
+        inner.enqueue_gone(uid);
         inner.claim(uid, None);
-        inner.stand(uid, None);
-        inner.refer(uid, Words::new(), &ObjectMeta::default());
+        inner.enter_queue(uid, None);
+        inner.refer(uid, ReferenceKeys::new(), &ObjectMeta::default());
     }
 
     /// What an object claims.
-    fn claim(&self, shown: &Shown<K>) -> Option<Claim> {
+    fn claim(&self, shown: &ObservedObject<K>) -> Option<ObjectClaim> {
         let (claim, account_of) = (self.traits.claim?, self.traits.account_of?);
-        let Shown::Decoded(object) = shown else {
+        let ObservedObject::Decoded(object) = shown else {
             return None;
         };
-        Some(Claim::new(
+        Some(ObjectClaim::new(
             claim(object)?,
             account_of(object)?,
             object.meta(),
@@ -332,15 +338,17 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     }
 
     /// What an object counts as among the users of accounts.
-    fn counted(&self, shown: &Shown<K>) -> Option<Counted> {
+    fn counted(&self, shown: &ObservedObject<K>) -> Option<Counted> {
         let account_of = self.traits.account_of?;
         Some(match shown {
-            Shown::Decoded(object) => Counted::User(User {
+            ObservedObject::Decoded(object) => Counted::User(AccountUser {
                 account: Arc::new(account_of(object)?),
                 namespace: object.meta().namespace.as_deref().map(Arc::from),
                 has_record: self.has_record(object),
             }),
-            Shown::Undecodable(object) => Counted::Undecodable(object.metadata.namespace.clone()),
+            ObservedObject::Undecodable(object) => {
+                Counted::Undecodable(object.metadata.namespace.clone())
+            }
         })
     }
 
@@ -351,7 +359,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
 
     /// Whether all watches have had a listing, and every one hears something.
     pub fn is_ready(&self) -> bool {
-        self.is_complete() && !self.is_deaf()
+        self.is_complete() && !self.is_stale()
     }
 
     /// Waits until all watches have had a listing.
@@ -380,15 +388,15 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         };
         // Not under the lock: to decode them takes a while.
         let decoded = forms.iter().filter_map(|form| match form.shown() {
-            Shown::Decoded(object) => Some(object),
-            Shown::Undecodable(_) => None,
+            ObservedObject::Decoded(object) => Some(object),
+            ObservedObject::Undecodable(_) => None,
         });
         decoded.collect()
     }
 
     /// The newest form of an object: what the watch shows, or what this process knows better.
     /// None when it is gone.
-    pub fn newest(&self, uid: &str) -> Option<Shown<K>> {
+    pub fn newest(&self, uid: &str) -> Option<ObservedObject<K>> {
         let inner = self.lock();
         let entry = inner.entries.get(uid).filter(|e| !e.gone)?;
         let form = entry.form.clone();
@@ -398,13 +406,13 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     }
 
     /// This process wrote the object: it never goes back behind that.
-    pub fn keep(&self, object: K) -> Arc<K> {
+    pub fn record_written(&self, object: K) -> Arc<K> {
         self.learn(object, Duration::ZERO)
     }
 
     /// This process read the object, which it asked for at this moment: it never goes back behind that. What it learned before
     /// is older, whatever its version: where that is higher, the API server was restored.
-    pub fn keep_read(&self, object: K, asked: Duration) -> Arc<K> {
+    pub fn record_read(&self, object: K, asked: Duration) -> Arc<K> {
         self.learn(object, asked)
     }
 
@@ -412,17 +420,17 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         slim(object.meta_mut());
         let object = Arc::new(object);
         let uid = object.meta().uid.as_deref().unwrap_or_default();
-        let shown = Shown::Decoded(object.clone());
+        let shown = ObservedObject::Decoded(object.clone());
         let counted = self.counted(&shown);
         let claim = self.claim(&shown);
         let refers = self.refers(&shown);
-        let standing = self.standing(&shown);
+        let standing = self.queue_position(&shown);
         let mut guard = self.lock();
         let inner = &mut *guard;
         if let Some(entry) = inner.entries.get_mut(uid)
             && (version(shown.meta()) >= entry.form.version() || asked > entry.learned)
         {
-            entry.form = Form::of(&shown);
+            entry.form = PackedObject::from_observed(&shown);
             entry.learned = clock::now().mono;
             if entry.counted != counted {
                 // Of one that is gone nothing is counted any more.
@@ -436,7 +444,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
             }
             if !entry.gone {
                 inner.claim(uid, claim);
-                inner.stand(uid, standing);
+                inner.enter_queue(uid, standing);
                 inner.refer(uid, refers, shown.meta());
             }
         }
@@ -460,7 +468,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner<K, M>> {
+    fn lock(&self) -> MutexGuard<'_, ObjectsInner<K, M>> {
         // A panic elsewhere does not make plain data wrong.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -7,23 +7,23 @@
 //! order needs more.
 
 use flexmetal_core::{
-    account::{key::AccountKey, lane::Lane},
-    again::Again,
-    ownership::Rivals,
-    pass::{Decision, Ended, Memory, Subject, looked},
-    report::{Severity, turned},
-    request,
-    trouble::Trouble,
+    account::{key::AccountKey, priority::Priority},
+    last_error::LastError,
+    ownership::ConflictingOwners,
+    pass::{Decision, Ended, Memory, Subject, last_read_at},
+    reconcile_request,
+    report::{Severity, condition_events},
+    requeue::Requeue,
 };
 
 use super::{
     context::Context,
-    objects::Seen,
+    objects::WorkItem,
     report::Reported,
-    writes::{Written, with_finalizer, without_finalizer},
+    writes::{WriteOutcome, with_finalizer, without_finalizer},
 };
 use crate::{
-    account::{Account, Caller, Permit, Turn},
+    account::{Account, Caller, Permit, PermitAnswer},
     runtime::{clock, kind_api::KindApi},
 };
 use api::{conditions::Type, names::OBJECT_FINALIZER, references::PinnedAccount};
@@ -40,15 +40,15 @@ const LISTED: Duration = Duration::from_secs(1);
 /// What follows a decision.
 pub enum Next<'a, E> {
     /// Write the decided status, and look again then.
-    Say(Again),
+    Report(Requeue),
     /// Nothing now, not even a status: look again then.
-    Rest(Again),
+    Requeue(Requeue),
     /// Carry the effect out, by this permit where it calls the provider.
     Act(&'a E, Option<Permit>),
 }
 
 /// The turns that people wait for or must act on, of a kind that has no words of its own for them.
-pub const TURNS: [(Type, Severity, &str); 4] = [
+pub const REPORTED_CONDITIONS: [(Type, Severity, &str); 4] = [
     (Type::Ready, Severity::Normal, "Apply"),
     (Type::Stalled, Severity::Warning, "Wait"),
     (Type::DeletionBlocked, Severity::Warning, "Wait"),
@@ -60,34 +60,34 @@ impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {
     ///
     /// # Errors
     /// When to look again, where there is nothing to do for it here.
-    pub async fn open(&self, seen: Seen<K>) -> Result<Arc<K>, Again> {
+    pub async fn open(&self, seen: WorkItem<K>) -> Result<Arc<K>, Requeue> {
         match seen {
-            Seen::Object(object) => {
+            WorkItem::Object(object) => {
                 let uid = object.meta().uid.as_deref().unwrap_or_default();
                 let is_ending = object.meta().deletion_timestamp.is_some();
-                if is_ending && self.objects.memory(uid).let_go {
+                if is_ending && self.objects.memory(uid).finalizer_removed {
                     // Our finalizer is off: whatever is left of the object is nobody's business here.
-                    return Err(Again::After(QUEUED));
+                    return Err(Requeue::After(QUEUED));
                 }
-                if let Some(again) = self.stand_by_for(uid) {
+                if let Some(again) = self.requeue_if_not_serving(uid) {
                     return Err(again);
                 }
                 // Who else wants the same is known by a listing since this process acts here, and by nothing older.
-                let since = self.acting_since();
+                let since = self.leader_since();
                 match since.is_none_or(|since| self.objects.is_listed_since(since)) {
                     true => Ok(object),
-                    false => Err(Again::After(LISTED)),
+                    false => Err(Requeue::After(LISTED)),
                 }
             }
-            Seen::Undecodable(object) => {
-                if let Some(again) = self.stand_by() {
+            WorkItem::Undecodable(object) => {
+                if let Some(again) = self.requeue_if_standby() {
                     return Err(again);
                 }
                 let uid = object.metadata.uid.as_deref().unwrap_or_default();
                 self.accounts.forget(uid);
                 Err(self.report_undecodable(&object).await.1)
             }
-            Seen::Gone(_) => Err(Again::After(Duration::ZERO)),
+            WorkItem::Gone(_) => Err(Requeue::After(Duration::ZERO)),
         }
     }
 
@@ -107,19 +107,19 @@ impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {
         let (facts, account) =
             self.account_facts(namespace, account, |_| self.objects.has_record(&object));
         let now = clock::now();
-        let asked = request::word(meta);
-        let acting_since = self.acting_since().unwrap_or(now.mono);
+        let asked = reconcile_request::find_request(meta);
+        let acting_since = self.leader_since().unwrap_or(now.mono);
         self.objects.remember(uid, |memory| {
-            memory.leads_since(acting_since);
+            memory.set_leader_since(acting_since);
             if let Some(view) = facts.view() {
-                memory.answers_since(view.answers_since);
+                memory.record_answers_since(view.answers_since);
             }
-            memory.asked.note(asked, now.mono);
+            memory.request.record_request(asked, now.mono);
         });
-        let sight = self.objects.sight(uid);
+        let sight = self.objects.first_observation(uid);
         let subject = Subject {
             now,
-            acting_since,
+            leader_since: acting_since,
             first_seen: sight.map_or(now.mono, |sight| sight.first_seen),
             cluster: self.cluster.clone(),
             kind_deleting,
@@ -131,11 +131,16 @@ impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {
     }
 
     /// Who else claims what an object claims, of the same account: those who may use it.
-    pub fn rivals(&self, uid: &str, account: &AccountKey, claim: &str) -> Rivals {
+    pub fn conflicting_owners(
+        &self,
+        uid: &str,
+        account: &AccountKey,
+        claim: &str,
+    ) -> ConflictingOwners {
         let claimants = self
             .objects
             .claimants(claim, &self.accounts.names_of(account));
-        Rivals::of(uid, &claimants, |claimant| {
+        ConflictingOwners::find_among(uid, &claimants, |claimant| {
             self.accounts.allows(&claimant.account, &claimant.namespace)
         })
     }
@@ -147,27 +152,29 @@ impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {
         subject: &Subject<K, T>,
         account: Option<&Account>,
         decision: &'a Decision<K::Status, E>,
-        turn: impl FnOnce(&E) -> Option<(Lane, u32)>,
+        turn: impl FnOnce(&E) -> Option<(Priority, u32)>,
     ) -> Next<'a, E> {
         let (uid, now) = (subject.uid(), subject.now.mono);
         self.objects.remember(uid, |memory| {
-            memory.patience.note(decision.patience_for(subject), now);
+            memory
+                .grace
+                .record_awaited(decision.grace_reason(subject), now);
         });
-        if let (Some(account), Some(_)) = (account, subject.memory.asked.since()) {
+        if let (Some(account), Some(_)) = (account, subject.memory.request.since()) {
             let mut status = decision.status.clone();
             if let Some((_, since)) = subject
                 .memory
-                .asked
+                .request
                 .open(K::handled(&mut status).as_deref())
             {
-                account.retry_asked(since);
+                account.request_retry(since);
             }
         }
         for (list, not_before) in decision.wants.into_iter().chain(decision.wants_also) {
             if let Some(account) = account
-                && subject.view().and_then(|view| looked(view, list)) < Some(not_before)
+                && subject.view().and_then(|view| last_read_at(view, list)) < Some(not_before)
             {
-                account.want_list(list, not_before, &caller(subject));
+                account.request_list(list, not_before, &caller(subject));
             }
         }
         let Some(effect) = &decision.effect else {
@@ -176,39 +183,39 @@ impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {
             if wants.all(|(_, at)| at > now) {
                 self.withdraw(subject);
             }
-            return Next::Say(Again::After(decision.again));
+            return Next::Report(Requeue::After(decision.requeue_after));
         };
         // An object in back-off does not queue.
         let rest = subject.memory.backoff.rest(now);
-        if let Some(rest) = self.hold_back(rest) {
+        if let Some(rest) = self.retry_after(rest) {
             self.withdraw(subject);
-            return Next::Say(Again::After(rest));
+            return Next::Report(Requeue::After(rest));
         }
         let Some((lane, calls)) = turn(effect) else {
             return Next::Act(effect, None);
         };
         let asked = match account {
-            Some(account) => account.turn(lane, calls, &caller(subject)),
+            Some(account) => account.request_permit(lane, calls, &caller(subject)),
             // It vanished in between: the next pass says so.
-            None => return Next::Rest(Again::AtOnce),
+            None => return Next::Requeue(Requeue::Now),
         };
         match asked {
-            Ok(Turn::Now(permit)) => {
+            Ok(PermitAnswer::Now(permit)) => {
                 let word = subject.view().and_then(|view| view.connection.as_deref());
-                match account.is_some_and(|account| account.stands_on(&permit, word)) {
+                match account.is_some_and(|account| account.is_current_permit_for(&permit, word)) {
                     true => Next::Act(effect, Some(permit)),
-                    false => Next::Rest(Again::AtOnce),
+                    false => Next::Requeue(Requeue::Now),
                 }
             }
-            Ok(Turn::Queued) => {
+            Ok(PermitAnswer::Queued) => {
                 self.objects.remember(uid, |memory| memory.queued = true);
-                Next::Say(Again::After(QUEUED))
+                Next::Report(Requeue::After(QUEUED))
             }
             Err(error) => {
-                let trouble = Trouble::of_provider(&error);
+                let trouble = LastError::from_provider(&error);
                 self.objects
-                    .remember(uid, |memory| memory.failed(trouble, now));
-                Next::Rest(Again::AtOnce)
+                    .remember(uid, |memory| memory.record_failure(trouble, now));
+                Next::Requeue(Requeue::Now)
             }
         }
     }
@@ -216,89 +223,90 @@ impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {
     /// The place in the queue goes back, where there is one.
     fn withdraw(&self, subject: &Subject<K, T>) {
         if subject.memory.queued {
-            self.accounts.withdraw(subject.uid());
+            self.accounts.cancel_requests(subject.uid());
             self.objects
                 .remember(subject.uid(), |memory| memory.queued = false);
         }
     }
 
     /// What follows from an effect. `note` keeps what it brought to light.
-    pub async fn concluded(
+    pub async fn finish_effect(
         &self,
         subject: &Subject<K, T>,
         ended: Ended,
         note: impl FnOnce(&mut T),
-    ) -> Again {
+    ) -> Requeue {
         if ended == Ended::Stale {
             // The watch may be behind for a while; the next pass must not try the same again.
-            let _ = self.read(&subject.object).await;
+            let _ = self.read_object(&subject.object).await;
         }
         let now = clock::now().mono;
         self.objects.remember(subject.uid(), |memory| {
             memory.queued = false;
             note(&mut memory.own);
-            memory.note(ended, now);
+            memory.record_effect(ended, now);
         });
-        Again::AtOnce
+        Requeue::Now
     }
 
     /// Writes the decided status, where it differs. `turns`: the conditions of which people hear by events.
-    pub async fn say<E>(
+    pub async fn report_status<E>(
         &self,
         subject: &Subject<K, T>,
         decision: &Decision<K::Status, E>,
-        again: Again,
+        again: Requeue,
         turns: &[(Type, Severity, &'static str)],
-    ) -> Again {
-        if let Some(again) = self.stand_by_for(subject.uid()) {
+    ) -> Requeue {
+        if let Some(again) = self.requeue_if_not_serving(subject.uid()) {
             return again;
         }
         let (status, rest) = decision.status(subject, Timestamp::now());
         let again = rest.map_or(again, |rest| again.within(rest));
         let news = |before: &[_], after: &[_]| {
             let mut news = decision.news.clone();
-            news.extend(turned(before, after, turns));
+            news.extend(condition_events(before, after, turns));
             news
         };
         match self.report(&subject.object, &status, news).await {
-            Reported::Stands => again,
+            Reported::Unchanged => again,
             Reported::Written => {
                 let now = clock::now().mono;
                 self.objects
                     .remember(subject.uid(), |memory| memory.reported = Some(now));
-                match decision.goes_on {
-                    true => Again::AtOnce,
+                match decision.requeue_now {
+                    true => Requeue::Now,
                     false => again,
                 }
             }
-            Reported::Stale => Again::AtOnce,
-            Reported::Later(_) if self.is_ending() => Again::Backoff,
+            Reported::Stale => Requeue::Now,
+            Reported::Later(_) if self.is_ending() => Requeue::Backoff,
             Reported::Later(rest) => again.within(rest),
         }
     }
 
     /// Puts our finalizer on the object, with these annotations (null takes one off), in one write.
-    pub async fn hold(&self, subject: &Subject<K, T>, annotations: Value) -> Ended {
+    pub async fn add_finalizer(&self, subject: &Subject<K, T>, annotations: Value) -> Ended {
         let finalizers = with_finalizer(&*subject.object, OBJECT_FINALIZER);
         let metadata = json!({ "annotations": annotations, "finalizers": finalizers });
         let ended = ended(self.write_metadata(&subject.object, metadata).await);
-        if ended == Ended::Done && subject.was_held() {
+        if ended == Ended::Done && subject.had_finalizer() {
             let now = clock::now().mono;
-            self.objects
-                .remember(subject.uid(), |memory| memory.holds.put_back(now));
+            self.objects.remember(subject.uid(), |memory| {
+                memory.finalizer_restores.record_restore(now)
+            });
         }
         ended
     }
 
     /// Takes our finalizer off: the object ends, or is over and lives on.
-    pub async fn let_go(&self, subject: &Subject<K, T>) -> Ended {
+    pub async fn remove_finalizer(&self, subject: &Subject<K, T>) -> Ended {
         let finalizers = without_finalizer(&*subject.object, OBJECT_FINALIZER);
         let metadata = json!({ "finalizers": finalizers });
         let ended = ended(self.write_metadata(&subject.object, metadata).await);
         if ended == Ended::Done {
             // On one that lives on it may be put again, and has to be taken off when it is deleted then.
             self.objects.remember(subject.uid(), |memory| {
-                memory.let_go = subject.is_deleting();
+                memory.finalizer_removed = subject.is_deleting();
             });
         }
         ended
@@ -314,16 +322,16 @@ fn caller<K: KindApi, T>(subject: &Subject<K, T>) -> Caller {
 }
 
 /// How a write to the object ended, as the end of an effect.
-pub fn ended<K>(written: Written<K>) -> Ended {
+pub fn ended<K>(written: WriteOutcome<K>) -> Ended {
     match written {
-        Written::Done(_) => Ended::Done,
-        Written::Stale => Ended::Stale,
-        Written::Unknown(failure) => {
+        WriteOutcome::Done(_) => Ended::Done,
+        WriteOutcome::Stale => Ended::Stale,
+        WriteOutcome::Unknown(failure) => {
             tracing::warn!(
                 error = &failure as &dyn std::error::Error,
                 "cannot write to an object"
             );
-            Ended::Failed(Trouble::of_write(failure.explain()))
+            Ended::Failed(LastError::from_write(failure.explain()))
         }
     }
 }

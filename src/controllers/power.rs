@@ -2,7 +2,7 @@
 
 use super::{
     context::Process,
-    writes::{Failure, bounded},
+    writes::{ApiServerError, bounded},
 };
 use crate::runtime::{clients::post_params, kind_api::KindApi};
 use api::{
@@ -27,7 +27,7 @@ pub async fn create_command(
     object: &impl Resource<DynamicType = ()>,
     name: &str,
     action: PowerAction,
-) -> Result<bool, Failure> {
+) -> Result<bool, ApiServerError> {
     let meta = object.meta();
     let spec = ServerCommandSpec {
         target_ref: TargetRef {

@@ -2,8 +2,8 @@
 
 use super::{
     context::Context,
-    objects::Failed,
-    writes::{Failure, Written},
+    objects::FailedStatusWrite,
+    writes::{ApiServerError, WriteOutcome},
 };
 use crate::runtime::kind_api::KindApi;
 use api::{
@@ -24,7 +24,7 @@ const GONE: &str = "gone";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reported {
     /// The status stood as decided already.
-    Stands,
+    Unchanged,
     /// It was written.
     Written,
     /// The object changed in between: decide again, on what is there now.
@@ -36,7 +36,7 @@ pub enum Reported {
 
 /// Which machine a line of the log is about, where there is one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Machine {
+pub struct ServerFields {
     /// The provider's identifier.
     pub uuid: Option<String>,
     /// The number of its order.
@@ -58,13 +58,13 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
             return Reported::Later(rest);
         }
         match self.write_status(object, status).await {
-            None => Reported::Stands,
-            Some(Written::Done(_)) => {
+            None => Reported::Unchanged,
+            Some(WriteOutcome::Done(_)) => {
                 self.objects.reported(uid);
                 let before = object.status().map(K::conditions).unwrap_or_default();
                 let after = K::conditions(status);
-                let machine = Machine {
-                    uuid: K::machine(status).map(str::to_owned),
+                let machine = ServerFields {
+                    uuid: K::provider_id(status).map(str::to_owned),
                     order: K::order_number(status),
                 };
                 let all = news(before, after);
@@ -80,12 +80,12 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
                 }
                 Reported::Written
             }
-            Some(Written::Stale) => {
+            Some(WriteOutcome::Stale) => {
                 // The watch may be behind; the next pass must not try the same again. Where nobody
                 // wrote, deciding again would end in the same; where the object is gone there is
                 // nothing left to tell.
                 let version = |object: &Arc<K>| object.meta().resource_version.clone();
-                match self.read(object).await {
+                match self.read_object(object).await {
                     Ok(Some(fresh)) if version(&fresh) != version(object) => Reported::Stale,
                     Ok(Some(_)) => Reported::Later(self.report_failed(object, REFUSED).rest),
                     Ok(None) => Reported::Later(self.objects.report_failed(uid, GONE).rest),
@@ -94,7 +94,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
                     }
                 }
             }
-            Some(Written::Unknown(failure)) => {
+            Some(WriteOutcome::Unknown(failure)) => {
                 let failed = self.report_failed(object, &failure.explain());
                 if failed.is_news && failure.is_of_content() {
                     self.publish(&**object, unwritable(&failure)).await;
@@ -105,7 +105,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
     }
 
     /// A status could not be written. A cause is told once.
-    fn report_failed(&self, object: &K, cause: &str) -> Failed {
+    fn report_failed(&self, object: &K, cause: &str) -> FailedStatusWrite {
         let uid = object.meta().uid.as_deref().unwrap_or_default();
         let failed = self.objects.report_failed(uid, cause);
         if failed.is_news {
@@ -122,14 +122,15 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
 
     /// Publishes one event about an object, and logs it. Best effort.
     pub async fn publish(&self, object: &impl kube::Resource<DynamicType = ()>, news: News) {
-        self.publish_of(object, &Machine::default(), news).await;
+        self.publish_of(object, &ServerFields::default(), news)
+            .await;
     }
 
     /// The same, of a machine.
     pub async fn publish_of(
         &self,
         object: &impl kube::Resource<DynamicType = ()>,
-        machine: &Machine,
+        machine: &ServerFields,
         news: News,
     ) {
         let reference = object.object_ref(&());
@@ -139,7 +140,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
 }
 
 /// The event of an object whose status the API server refuses to write: its conditions show an earlier state.
-fn unwritable(failure: &Failure) -> News {
+fn unwritable(failure: &ApiServerError) -> News {
     News {
         severity: Severity::Warning,
         reason: Reason::WriteFailed.into(),
@@ -156,7 +157,7 @@ const MOST_LOGGED: usize = 600;
 
 /// One line of the log: what happened to an object, or why it is as it is by now. Values are quoted, so that nothing
 /// that a provider says makes a line of its own.
-fn log(reference: &ObjectReference, machine: &Machine, news: &News) {
+fn log(reference: &ObjectReference, machine: &ServerFields, news: &News) {
     let kind = reference.kind.as_deref();
     let (namespace, name) = (reference.namespace.as_deref(), reference.name.as_deref());
     let (uuid, order) = (machine.uuid.as_deref(), machine.order);
@@ -214,8 +215,8 @@ fn change(before: &[Condition], after: &[Condition]) -> Option<News> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::telemetry::{LogFormat, tests::Written};
-    use flexmetal_core::report::Step;
+    use crate::runtime::telemetry::{LogFormat, tests::CapturedLog};
+    use flexmetal_core::report::ServerEvent;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     fn ready(status: &str, reason: Reason) -> Vec<Condition> {
@@ -277,18 +278,18 @@ mod tests {
             namespace: Some("shop".into()),
             ..ObjectReference::default()
         };
-        let machine = Machine {
+        let machine = ServerFields {
             uuid: Some("u1".into()),
             order: None,
         };
         let news = News {
             severity: Severity::Warning,
-            reason: Step::Refused.into(),
+            reason: ServerEvent::Refused.into(),
             action: "Order",
             note: format!("no\n INFO forged\u{1b}[31m {}", "x".repeat(5000)),
         };
         for format in [LogFormat::Text, LogFormat::Json] {
-            let (written, subscriber) = Written::start(format, "info");
+            let (written, subscriber) = CapturedLog::start(format, "info");
             tracing::subscriber::with_default(subscriber, || log(&object, &machine, &news));
             let text = written.text();
             assert_eq!(text.lines().count(), 1, "{text}");

@@ -4,7 +4,7 @@
 //! A command notes what it is about to do, then reads its target, then sends. A server notes its release, and a server or
 //! host its installation, then reads the commands, then sends. So of the two one sees the other, whichever process does which.
 
-use super::writes::Failure;
+use super::writes::ApiServerError;
 use api::target::TargetKind;
 use flexmetal_core::{account::key::AccountKey, server_commands::UnderWay};
 use futures::{FutureExt as _, future::BoxFuture};
@@ -42,10 +42,10 @@ pub trait Commands: Send + Sync {
     fn under_way_now<'a>(
         &'a self,
         switched: &'a Switched,
-    ) -> BoxFuture<'a, Result<UnderWay, Failure>>;
+    ) -> BoxFuture<'a, Result<UnderWay, ApiServerError>>;
 
     /// This target shows something else now, or is gone.
-    fn wake(&self, kind: TargetKind, namespace: &str, name: &str);
+    fn enqueue_first_command(&self, kind: TargetKind, namespace: &str, name: &str);
 }
 
 /// The commands, once they have made themselves known. A clone is the same.
@@ -75,7 +75,7 @@ impl ServerCommands {
     pub fn under_way_now<'a>(
         &'a self,
         switched: &'a Switched,
-    ) -> BoxFuture<'a, Result<UnderWay, Failure>> {
+    ) -> BoxFuture<'a, Result<UnderWay, ApiServerError>> {
         match self.0.get() {
             None => std::future::ready(Ok(UnderWay::Nothing)).boxed(),
             Some(commands) => commands.under_way_now(switched),
@@ -87,7 +87,7 @@ impl ServerCommands {
         if let (Some(commands), Some(namespace), Some(name)) =
             (self.0.get(), &target.namespace, &target.name)
         {
-            commands.wake(kind, namespace, name);
+            commands.enqueue_first_command(kind, namespace, name);
         }
     }
 }

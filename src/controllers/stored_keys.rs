@@ -4,13 +4,13 @@
 use super::{
     context::Process,
     objects::{Objects, Referrer},
-    writes::{Failure, bounded},
+    writes::{ApiServerError, bounded},
 };
 use crate::runtime::kind_api::KindApi;
 use api::{Kind, SshKey};
 use flexmetal_core::{
     account::key::AccountKey,
-    stored_keys::{Found, KeyUser},
+    stored_keys::{KeyLookup, KeyUser},
 };
 use std::{
     collections::BTreeSet,
@@ -18,12 +18,12 @@ use std::{
 };
 
 /// The objects that stand for stored keys.
-pub trait Keys: Send + Sync {
+pub trait StoredKeyLookup: Send + Sync {
     /// What is known of one.
-    fn find(&self, namespace: &str, name: &str) -> Found;
+    fn find(&self, namespace: &str, name: &str) -> KeyLookup;
 
     /// What an object that was read shows.
-    fn shows(&self, object: &SshKey) -> Found;
+    fn shows(&self, object: &SshKey) -> KeyLookup;
 }
 
 /// The objects of a kind that refer to stored keys.
@@ -38,10 +38,10 @@ pub trait Referrers: Send + Sync {
     ) -> Vec<KeyUser>;
 
     /// An object that they may refer to shows something else now.
-    fn wake(&self, namespace: &str, name: &str);
+    fn enqueue_key_users(&self, namespace: &str, name: &str);
 
     /// All objects that they may refer to are known now.
-    fn wake_all(&self);
+    fn enqueue_all_key_users(&self);
 }
 
 /// What an object refers to that names this SshKey.
@@ -75,28 +75,28 @@ impl<K: Kind, M: Clone + Default + Send> Referrers for Objects<K, M> {
         found.into_iter().map(user).collect()
     }
 
-    fn wake(&self, namespace: &str, name: &str) {
-        self.wake_referring(&by_name(namespace, name));
+    fn enqueue_key_users(&self, namespace: &str, name: &str) {
+        self.enqueue_referrers(&by_name(namespace, name));
     }
 
-    fn wake_all(&self) {
-        self.wake_all_referring();
+    fn enqueue_all_key_users(&self) {
+        self.enqueue_all_referrers();
     }
 }
 
 /// All sides, once they have made themselves known. A clone is the same.
 #[derive(Clone, Default)]
-pub struct StoredKeys(Arc<Sides>);
+pub struct StoredKeys(Arc<StoredKeyRegistry>);
 
 #[derive(Default)]
-struct Sides {
-    keys: OnceLock<Arc<dyn Keys>>,
+struct StoredKeyRegistry {
+    keys: OnceLock<Arc<dyn StoredKeyLookup>>,
     referrers: RwLock<Vec<Arc<dyn Referrers>>>,
 }
 
 impl StoredKeys {
     /// The objects that stand for keys. Only the first call counts.
-    pub fn set_keys(&self, keys: Arc<dyn Keys>) {
+    pub fn set_keys(&self, keys: Arc<dyn StoredKeyLookup>) {
         let _ = self.0.keys.set(keys);
     }
 
@@ -113,9 +113,9 @@ impl StoredKeys {
     }
 
     /// What is known of an SshKey object.
-    pub fn find(&self, namespace: &str, name: &str) -> Found {
+    pub fn find(&self, namespace: &str, name: &str) -> KeyLookup {
         let keys = self.0.keys.get();
-        keys.map_or(Found::NotKnown, |keys| keys.find(namespace, name))
+        keys.map_or(KeyLookup::NotKnown, |keys| keys.find(namespace, name))
     }
 
     /// What an SshKey object shows at this moment, read live: right before what cannot be undone. The watch may be behind.
@@ -127,13 +127,13 @@ impl StoredKeys {
         process: &Process,
         namespace: &str,
         name: &str,
-    ) -> Result<Found, Failure> {
+    ) -> Result<KeyLookup, ApiServerError> {
         let api = SshKey::api(process.client.clone(), Some(namespace));
         let object = bounded(api.get_opt(name)).await?;
         Ok(match (object, self.0.keys.get()) {
             (Some(object), Some(keys)) => keys.shows(&object),
-            (Some(_), None) => Found::NotKnown,
-            (None, _) => Found::Missing,
+            (Some(_), None) => KeyLookup::NotKnown,
+            (None, _) => KeyLookup::Missing,
         })
     }
 
@@ -153,14 +153,14 @@ impl StoredKeys {
     /// An SshKey object shows something else, or is gone.
     pub fn key_changed(&self, namespace: &str, name: &str) {
         for referrers in self.referrers() {
-            referrers.wake(namespace, name);
+            referrers.enqueue_key_users(namespace, name);
         }
     }
 
     /// All SshKey objects are known now.
     pub fn keys_known(&self) {
         for referrers in self.referrers() {
-            referrers.wake_all();
+            referrers.enqueue_all_key_users();
         }
     }
 }
@@ -168,22 +168,22 @@ impl StoredKeys {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::objects::{Traits, Words};
+    use crate::controllers::objects::{KindOptions, ReferenceKeys};
     use api::{DedicatedHost, ServerTag};
     use kube::{core::DeserializeGuard, runtime::watcher::Event};
     use serde_json::{Value, json};
 
     const STORED: &str = "0B2C4F5E-1111-4222-8333-444455556666";
 
-    fn objects<K: Kind>(refers: fn(&K) -> Words) -> Arc<Objects<K, ()>> {
-        let traits = Traits {
+    fn objects<K: Kind>(refers: fn(&K) -> ReferenceKeys) -> Arc<Objects<K, ()>> {
+        let traits = KindOptions {
             account_of: Some(|object: &K| {
                 let namespace = object.meta().namespace.as_deref().unwrap_or_default();
-                let account = api::references::PinnedAccount::of(None);
-                Some(AccountKey::of(&account, namespace))
+                let account = api::references::PinnedAccount::from_reference(None);
+                Some(AccountKey::from_reference(&account, namespace))
             }),
             refers: Some(refers),
-            ..Traits::default()
+            ..KindOptions::default()
         };
         Arc::new(Objects::new(traits, 1))
     }
@@ -201,12 +201,12 @@ mod tests {
                 "resourceVersion": version.to_string()},
             "spec": spec,
         }));
-        objects.take_in(0, Event::Apply(DeserializeGuard(Ok(object.unwrap()))));
+        objects.apply_event(0, Event::Apply(DeserializeGuard(Ok(object.unwrap()))));
     }
 
     #[test]
     fn key_users_are_found_across_all_kinds() {
-        let tags = objects(|tag: &ServerTag| Words::from([by_uuid(tag.wanted())]));
+        let tags = objects(|tag: &ServerTag| ReferenceKeys::from([by_uuid(tag.wanted())]));
         let hosts = objects(|host: &DedicatedHost| {
             let namespace = host.metadata.namespace.as_deref().unwrap_or_default();
             let key = host.spec.ssh_key_ref.iter();

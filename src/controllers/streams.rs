@@ -35,13 +35,13 @@ pub(super) type Slim = fn(&mut ObjectMeta);
 /// What is heard of a watch.
 // Each is taken in at once; a box would save nothing.
 #[allow(clippy::large_enum_variant)]
-pub enum Heard<K> {
+pub enum WatchSignal<K> {
     /// A listing begins, shows an object, or ends; or an object changed.
     Event(Event<Guarded<K>>),
     /// Nothing changed, and it would have been told: the watch was started, or bears a bookmark.
-    Life,
+    Alive,
     /// Nothing was heard for three watch periods. The watch starts again, with a fresh listing.
-    Silence,
+    Stale,
 }
 
 /// What is heard of a kind's objects at one place: everything that the API handle covers. The watch
@@ -52,7 +52,7 @@ pub fn watch<K>(
     times: WatchTimes,
     relists: Receiver<u64>,
     slim: Slim,
-) -> impl Stream<Item = Heard<K>> + Send + 'static
+) -> impl Stream<Item = WatchSignal<K>> + Send + 'static
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
@@ -62,7 +62,7 @@ where
         times,
         relists,
         slim,
-        heard: clock::now().mono,
+        last_signal: clock::now().mono,
     };
     stream::unfold(watch, |mut watch| async move {
         let heard = watch.next().await;
@@ -78,30 +78,30 @@ struct Watch<K> {
     relists: Receiver<u64>,
     slim: Slim,
     /// When something was heard last.
-    heard: Duration,
+    last_signal: Duration,
 }
 
 impl<K> Watch<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    async fn next(&mut self) -> Heard<K> {
+    async fn next(&mut self) -> WatchSignal<K> {
         loop {
             tokio::select! {
                 biased;
                 // Once nobody can wish any more, this is off.
                 Ok(()) = self.relists.changed() => self.start_again(),
-                () = clock::sleep_until(self.heard + self.times.silence()) => {
+                () = clock::sleep_until(self.last_signal + self.times.silence()) => {
                     tracing::warn!(
                         kind = %K::kind(&()),
                         silence = ?self.times.silence(),
                         "a watch has heard nothing and starts again"
                     );
-                    self.heard = clock::now().mono;
+                    self.last_signal = clock::now().mono;
                     self.start_again();
-                    return Heard::Silence;
+                    return WatchSignal::Stale;
                 }
-                heard = self.follower.next() => return self.take(heard),
+                heard = self.follower.next() => return self.record_signal(heard),
             }
         }
     }
@@ -110,12 +110,12 @@ where
         self.follower = Follower::new(self.api.clone(), self.times, self.slim);
     }
 
-    fn take(&mut self, mut heard: Heard<K>) -> Heard<K> {
+    fn record_signal(&mut self, mut heard: WatchSignal<K>) -> WatchSignal<K> {
         // The first of a listing comes from here, not from the API server.
-        if !matches!(heard, Heard::Event(Event::Init)) {
-            self.heard = clock::now().mono;
+        if !matches!(heard, WatchSignal::Event(Event::Init)) {
+            self.last_signal = clock::now().mono;
         }
-        if let Heard::Event(
+        if let WatchSignal::Event(
             Event::InitApply(object) | Event::Apply(object) | Event::Delete(object),
         ) = &mut heard
         {

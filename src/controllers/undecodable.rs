@@ -4,9 +4,9 @@ use super::{context::Context, writes::bounded};
 use crate::runtime::{clients::patch_params, kind_api::KindApi};
 use api::{Reason, bounds::cut_status, conditions};
 use flexmetal_core::{
-    again::Again,
-    cause::Cause,
+    explanation::Explanation,
     report::{News, Severity},
+    requeue::Requeue,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::{
@@ -27,11 +27,11 @@ const REMEDY: &str = "Correct the field, or apply the manifest again";
 impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
     /// Reports it in log, event and status, which needs no decoded object; once for each version of
     /// it, since whoever it may concern wakes it. Returns the message, and when to look again.
-    pub async fn report_undecodable(&self, object: &InvalidObject) -> (String, Again) {
+    pub async fn report_undecodable(&self, object: &InvalidObject) -> (String, Requeue) {
         let InvalidObject { error, metadata } = object;
         let uid = metadata.uid.as_deref().unwrap_or_default();
-        if let Some(note) = self.objects.told_of(uid, metadata) {
-            return (note, Again::After(BACKSTOP));
+        if let Some(note) = self.objects.reported_defect(uid, metadata) {
+            return (note, Requeue::After(BACKSTOP));
         }
         let name = metadata.name.as_deref().unwrap_or_default();
         let api = self.dynamic(metadata);
@@ -44,8 +44,8 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
         let note = format!("The object does not decode; {error}. {REMEDY}");
         let before = read.as_ref().map(shown_conditions).unwrap_or_default();
         let Some(patch) = status_patch::<K>(metadata, &before, &note) else {
-            self.objects.tell_of(uid, metadata, &note);
-            return (note, Again::After(BACKSTOP));
+            self.objects.record_defect(uid, metadata, &note);
+            return (note, Requeue::After(BACKSTOP));
         };
         let news = News {
             severity: Severity::Warning,
@@ -71,11 +71,11 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
                         self.events.publish(&news, &reference::<K>(metadata)).await;
                     }
                 }
-                return (note, Again::Backoff);
+                return (note, Requeue::Backoff);
             }
         };
         self.objects.reported(uid);
-        self.objects.tell_of(uid, &written.metadata, &note);
+        self.objects.record_defect(uid, &written.metadata, &note);
         tracing::warn!(
             kind = %K::kind(&()),
             namespace = metadata.namespace,
@@ -84,7 +84,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
             "an object does not decode"
         );
         self.events.publish(&news, &reference::<K>(metadata)).await;
-        (note, Again::After(BACKSTOP))
+        (note, Requeue::After(BACKSTOP))
     }
 
     fn dynamic(&self, meta: &ObjectMeta) -> Api<DynamicObject> {
@@ -102,7 +102,7 @@ fn status_patch<K: KindApi>(
     before: &[Condition],
     note: &str,
 ) -> Option<Patch<Value>> {
-    let cause = Cause::needs_person(Reason::InvalidSpec, note);
+    let cause = Explanation::stalled(Reason::InvalidSpec, note);
     let now = jiff::Timestamp::now();
     let shown = cause.shown(None, before, meta.deletion_timestamp.is_some());
     let conditions = conditions::merge(

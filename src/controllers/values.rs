@@ -5,7 +5,7 @@
 
 use super::{
     context::Process,
-    writes::{Failure, bounded},
+    writes::{ApiServerError, bounded},
 };
 use api::{
     names::{API_KEY_SECRET, SERVICE_ACCOUNT_TOKEN},
@@ -69,14 +69,14 @@ impl<'a> ValueSource<'a> {
     }
 
     /// Whether both lie in the same object.
-    fn is_beside(&self, other: &Self) -> bool {
+    fn is_in_same_object(&self, other: &Self) -> bool {
         self.kind() == other.kind() && self.selector().name == other.selector().name
     }
 
     /// The value, out of what lies in its object.
     fn pick(
         &self,
-        content: &Result<Option<Content>, Arc<Failure>>,
+        content: &Result<Option<Content>, Arc<ApiServerError>>,
         most: usize,
     ) -> Result<Vec<u8>, ValueError> {
         let content = match content {
@@ -104,7 +104,7 @@ impl<'a> ValueSource<'a> {
     /// The same of what a server may see: nothing of a Secret that holds credentials.
     fn pick_sendable(
         &self,
-        content: &Result<Option<Content>, Arc<Failure>>,
+        content: &Result<Option<Content>, Arc<ApiServerError>>,
         most: usize,
     ) -> Result<Vec<u8>, ValueError> {
         if let Ok(Some(content)) = content
@@ -170,7 +170,7 @@ pub enum ValueError {
         name: String,
         /// Why.
         #[source]
-        failure: Arc<Failure>,
+        failure: Arc<ApiServerError>,
     },
     /// The value is longer than its use allows.
     #[error("{place} has {bytes} bytes, more than {most}. Shorten it")]
@@ -227,7 +227,7 @@ impl Process {
             }
             let content = self.content(namespace, *object).await.map_err(Arc::new);
             for (value, (source, most)) in values.iter_mut().zip(wanted) {
-                if source.is_beside(object) {
+                if source.is_in_same_object(object) {
                     *value = Some(source.pick_sendable(&content, *most));
                 }
             }
@@ -240,7 +240,7 @@ impl Process {
         &self,
         namespace: &str,
         source: ValueSource<'_>,
-    ) -> Result<Option<Content>, Failure> {
+    ) -> Result<Option<Content>, ApiServerError> {
         let name = &source.selector().name;
         match source {
             ValueSource::Secret(_) => {
@@ -282,7 +282,11 @@ impl Process {
     ///
     /// # Errors
     /// When the API server does not give it.
-    pub async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>, Failure> {
+    pub async fn secret(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Secret>, ApiServerError> {
         if !is_object_name(name) {
             return Ok(None);
         }
@@ -296,8 +300,8 @@ impl Process {
 mod tests {
     use super::*;
     use crate::{
-        controllers::floor_tests::{Answer, Floor},
-        runtime::telemetry::{LogFormat, tests::Written},
+        controllers::api_server_tests::{Answer, TestApiServer},
+        runtime::telemetry::{LogFormat, tests::CapturedLog},
     };
     use serde_json::json;
 
@@ -322,7 +326,7 @@ mod tests {
         let map = json!({
             "metadata": {"name": "m"}, "data": {"text": "one"}, "binaryData": {"binary": "dHdv"},
         });
-        let floor = Floor::start([Answer::Says(200, map)]).await;
+        let floor = TestApiServer::start([Answer::Says(200, map)]).await;
         let places = ["text", "binary"].map(|key| KeySelector {
             name: "m".into(),
             key: key.into(),
@@ -335,12 +339,15 @@ mod tests {
 
     #[tokio::test]
     async fn undecodable_secret_never_appears_in_logs() {
-        let (written, log) = Written::start(LogFormat::Text, "trace");
+        let (written, log) = CapturedLog::start(LogFormat::Text, "trace");
         let _loud = tracing::subscriber::set_default(log);
         let garbled = json!({"metadata": {"name": "s"}, "data": {"apiKey": {"canary-41f0": 1}}});
-        let floor = Floor::start([Answer::Says(200, garbled)]).await;
+        let floor = TestApiServer::start([Answer::Says(200, garbled)]).await;
         let failure = floor.ctx.secret("n", "s").await.unwrap_err();
-        assert!(matches!(failure, Failure::Garbled), "{failure:?}");
+        assert!(
+            matches!(failure, ApiServerError::Undecodable),
+            "{failure:?}"
+        );
         let text = written.text();
         assert!(text.contains("TRACE"), "the log is not at its loudest");
         assert!(!text.contains("canary"), "{text}");

@@ -17,25 +17,25 @@ use std::{future::Future, sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 
 /// How a write ended.
-pub enum Written<K> {
+pub enum WriteOutcome<K> {
     /// Done; the object as it is now.
     Done(Arc<K>),
     /// Refused, because the object changed in between or is gone.
     Stale,
     /// Not known, or failed otherwise.
-    Unknown(Failure),
+    Unknown(ApiServerError),
 }
 
 /// A call to the API server that gave no result.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub enum ApiServerError {
     /// The API server said no, or could not be reached.
     #[error("The API server did not do it")]
     Api(#[source] Box<kube::Error>),
     /// An answer that does not decode. Its error is dropped, since it may quote what was read, and
     /// that may be a Secret.
     #[error("The answer of the API server does not decode")]
-    Garbled,
+    Undecodable,
     /// The answer does not say when it was given.
     #[error("The answer of the API server has no Date header; a proxy may have removed it")]
     NoDate,
@@ -44,7 +44,7 @@ pub enum Failure {
     Deadline,
 }
 
-impl Failure {
+impl ApiServerError {
     /// For a condition or an event: what the API server said, or that it said nothing. Never what
     /// was read, which other errors may quote.
     pub fn explain(&self) -> String {
@@ -53,7 +53,7 @@ impl Failure {
                 kube::Error::Api(status) => status.message.chars().take(MOST_EXPLAINED).collect(),
                 _ => "The API server gave no usable answer".into(),
             },
-            Self::Garbled | Self::NoDate | Self::Deadline => self.to_string(),
+            Self::Undecodable | Self::NoDate | Self::Deadline => self.to_string(),
         }
     }
 
@@ -64,7 +64,7 @@ impl Failure {
                 kube::Error::Api(status) => Some(status.code),
                 _ => None,
             },
-            Self::Garbled | Self::NoDate | Self::Deadline => None,
+            Self::Undecodable | Self::NoDate | Self::Deadline => None,
         }
     }
 
@@ -93,25 +93,27 @@ const DEADLINE: Duration = Duration::from_secs(20);
 static AT_ONCE: Semaphore = Semaphore::const_new(12);
 
 /// Bounds a call in time, from its turn on, and the number of calls.
-pub async fn bounded<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Failure> {
+pub async fn bounded<T>(
+    call: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, ApiServerError> {
     // Never closed, so this is only a wait, and nobody who has a turn waits for another one.
     let _turn = AT_ONCE.acquire().await;
     match tokio::time::timeout(DEADLINE, call).await {
         Ok(Ok(done)) => Ok(done),
-        Ok(Err(kube::Error::SerdeError(_))) => Err(Failure::Garbled),
-        Ok(Err(error)) => Err(Failure::Api(Box::new(error))),
-        Err(_) => Err(Failure::Deadline),
+        Ok(Err(kube::Error::SerdeError(_))) => Err(ApiServerError::Undecodable),
+        Ok(Err(error)) => Err(ApiServerError::Api(Box::new(error))),
+        Err(_) => Err(ApiServerError::Deadline),
     }
 }
 
 /// Reads the API server's clock, in Unix seconds: its answers have the time, a refusal too.
-pub async fn read_server_time(client: &Client) -> Result<i64, Failure> {
+pub async fn read_server_time(client: &Client) -> Result<i64, ApiServerError> {
     let request = Request::get("/version").body(Body::empty());
-    let request = request.map_err(|_| Failure::Garbled)?;
+    let request = request.map_err(|_| ApiServerError::Undecodable)?;
     let answer = bounded(client.send(request)).await?;
     if answer.status().is_server_error() {
         // What stands in between answers for a server that it does not reach.
-        return Err(Failure::Garbled);
+        return Err(ApiServerError::Undecodable);
     }
     let date = answer
         .headers()
@@ -119,20 +121,20 @@ pub async fn read_server_time(client: &Client) -> Result<i64, Failure> {
         .and_then(|date| date.to_str().ok());
     let date = date.and_then(|date| jiff::fmt::rfc2822::parse(date).ok());
     date.map(|date| date.timestamp().as_second())
-        .ok_or(Failure::NoDate)
+        .ok_or(ApiServerError::NoDate)
 }
 
 impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
     /// The object as the API server has it now; None when it is gone or another one has its name.
-    pub async fn read(&self, object: &K) -> Result<Option<Arc<K>>, Failure> {
+    pub async fn read_object(&self, object: &K) -> Result<Option<Arc<K>>, ApiServerError> {
         let asked = clock::now().mono;
         let found = bounded(self.api(object).get_opt(&object.name_any())).await?;
         let found = found.filter(|o| o.meta().uid == object.meta().uid);
-        Ok(found.map(|found| self.objects.keep_read(found, asked)))
+        Ok(found.map(|found| self.objects.record_read(found, asked)))
     }
 
     /// Changes metadata, by a merge patch that rests on the version of `object`.
-    pub async fn write_metadata(&self, object: &K, mut metadata: Value) -> Written<K> {
+    pub async fn write_metadata(&self, object: &K, mut metadata: Value) -> WriteOutcome<K> {
         metadata["resourceVersion"] = json!(object.meta().resource_version);
         metadata["uid"] = json!(object.meta().uid);
         let patch = Patch::Merge(json!({ "metadata": metadata }));
@@ -142,7 +144,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
 
     /// Deletes the object as long as it is as it was read. What nothing holds is gone at once, which reads as
     /// [`Written::Stale`].
-    pub async fn delete(&self, object: &K) -> Written<K> {
+    pub async fn delete(&self, object: &K) -> WriteOutcome<K> {
         let params = DeleteParams {
             preconditions: Some(Preconditions {
                 uid: object.meta().uid.clone(),
@@ -155,7 +157,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
         match bounded(call.delete(&name, &params)).await {
             Ok(deleted) => match deleted.left() {
                 Some(deleted) => self.settle(Ok(deleted)),
-                None => Written::Stale,
+                None => WriteOutcome::Stale,
             },
             Err(failure) => self.settle(Err(failure)),
         }
@@ -163,7 +165,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
 
     /// Writes the status, with what users read of its records and cut to the bounds of its schema, as the difference to what
     /// is there. None when there is none.
-    pub async fn write_status(&self, object: &K, status: &K::Status) -> Option<Written<K>> {
+    pub async fn write_status(&self, object: &K, status: &K::Status) -> Option<WriteOutcome<K>> {
         let before = serde_json::to_value(object.status()).ok()?;
         let mut status = status.clone();
         K::show_records(&mut status);
@@ -182,11 +184,11 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
         self.is_deleting::<K>().await
     }
 
-    fn settle(&self, result: Result<K, Failure>) -> Written<K> {
+    fn settle(&self, result: Result<K, ApiServerError>) -> WriteOutcome<K> {
         match result {
-            Ok(object) => Written::Done(self.objects.keep(object)),
-            Err(failure) if matches!(failure.code(), Some(404 | 409)) => Written::Stale,
-            Err(failure) => Written::Unknown(failure),
+            Ok(object) => WriteOutcome::Done(self.objects.record_written(object)),
+            Err(failure) if matches!(failure.code(), Some(404 | 409)) => WriteOutcome::Stale,
+            Err(failure) => WriteOutcome::Unknown(failure),
         }
     }
 

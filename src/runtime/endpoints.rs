@@ -27,7 +27,7 @@ const CONNECTION: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Whether the process is ready.
-pub type Ready = Arc<dyn Fn() -> bool + Send + Sync>;
+pub type ReadinessCheck = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Opens the port. The address that was chosen is logged, since port 0 is allowed.
 ///
@@ -40,7 +40,7 @@ pub async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 }
 
 /// Serves until it is dropped; open connections are then cut.
-pub async fn serve(listener: TcpListener, ready: Ready) {
+pub async fn serve(listener: TcpListener, ready: ReadinessCheck) {
     let mut connections = JoinSet::new();
     // Oldest first.
     let mut open: VecDeque<AbortHandle> = VecDeque::new();
@@ -73,7 +73,7 @@ pub async fn serve(listener: TcpListener, ready: Ready) {
     }
 }
 
-async fn answer(stream: TcpStream, ready: Ready) {
+async fn answer(stream: TcpStream, ready: ReadinessCheck) {
     let service = service_fn(|request: Request<Incoming>| {
         let (status, text) = route(request.uri().path(), &ready);
         let mut response = Response::new(text.to_owned());
@@ -91,7 +91,7 @@ async fn answer(stream: TcpStream, ready: Ready) {
         .await;
 }
 
-fn route(path: &str, ready: &Ready) -> (StatusCode, &'static str) {
+fn route(path: &str, ready: &ReadinessCheck) -> (StatusCode, &'static str) {
     match path {
         "/livez" => (StatusCode::OK, "ok"),
         "/readyz" if ready() => (StatusCode::OK, "ok"),

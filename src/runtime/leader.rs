@@ -65,12 +65,12 @@ impl Election {
 
 /// Whether this process is the leader. A clone is the same.
 #[derive(Clone)]
-pub struct Leadership(Arc<State>);
+pub struct Leadership(Arc<LeadershipState>);
 
-struct State {
+struct LeadershipState {
     lease: watch::Sender<LeaseState>,
     /// What was told last: since when it leads. None before the first look at the Lease.
-    told: watch::Sender<Option<Option<Duration>>>,
+    reported: watch::Sender<Option<Option<Duration>>>,
 }
 
 impl Leadership {
@@ -86,9 +86,9 @@ impl Leadership {
             }),
             ..LeaseState::default()
         };
-        Self(Arc::new(State {
+        Self(Arc::new(LeadershipState {
             lease: watch::Sender::new(lease_state),
-            told: watch::Sender::new(Some(Some(since))),
+            reported: watch::Sender::new(Some(Some(since))),
         }))
     }
 
@@ -96,7 +96,7 @@ impl Leadership {
     pub fn by_lease(client: Client, election: Election) -> (Self, Elector) {
         let pod = election.pod.as_deref().map(|pod| format!("{pod}/"));
         let pod = pod.unwrap_or_default();
-        let state = Arc::new(State {
+        let state = Arc::new(LeadershipState {
             lease: watch::Sender::new(LeaseState {
                 me: format!("{pod}{:08x}", rand::random::<u32>()),
                 pod,
@@ -104,7 +104,7 @@ impl Leadership {
                 acts: election.renew_deadline,
                 ..LeaseState::default()
             }),
-            told: watch::Sender::default(),
+            reported: watch::Sender::default(),
         });
         let elector = Elector {
             api: Api::namespaced(client, &election.namespace),
@@ -129,7 +129,7 @@ impl Leadership {
 
     /// Each change of it; None within: the Lease was not looked at yet.
     pub fn changes(&self) -> watch::Receiver<Option<Option<Duration>>> {
-        self.0.told.subscribe()
+        self.0.reported.subscribe()
     }
 }
 
@@ -142,13 +142,13 @@ struct LeaseState {
     lasts: Duration,
     acts: Duration,
     /// What was seen last; None: nobody looked yet.
-    seen: Option<Seen>,
+    seen: Option<LeaseObservation>,
     term: Option<Term>,
 }
 
 /// What was seen of the Lease, and when it was first seen to say this. Without metadata it is not there.
 #[derive(Clone, Debug)]
-struct Seen {
+struct LeaseObservation {
     meta: Option<ObjectMeta>,
     spec: LeaseSpec,
     at: Duration,
@@ -185,7 +185,7 @@ impl LeaseState {
     }
 
     /// A look showed this. Labels and the like, which people write, renew nothing.
-    fn see(&mut self, lease: Option<Lease>, now: Duration) {
+    fn observe_lease(&mut self, lease: Option<Lease>, now: Duration) {
         let before = self.seen.take();
         let (meta, spec) = match lease {
             Some(lease) => (Some(lease.metadata), lease.spec.unwrap_or_default()),
@@ -195,10 +195,10 @@ impl LeaseState {
                 before.as_ref().map(|b| b.spec.clone()).unwrap_or_default(),
             ),
         };
-        let same = |b: &&Seen| b.meta.is_some() == meta.is_some() && b.spec == spec;
+        let same = |b: &&LeaseObservation| b.meta.is_some() == meta.is_some() && b.spec == spec;
         let at = before.as_ref().filter(same).map_or(now, |b| b.at);
         let is_first = before.is_none();
-        self.seen = Some(Seen { meta, spec, at });
+        self.seen = Some(LeaseObservation { meta, spec, at });
         // A container is started again only after the one before has ended. Only at the first look: a process that comes
         // later lives beside this one, whatever it is called.
         let is_former = |holder: &str| !self.pod.is_empty() && holder.starts_with(&self.pod);
@@ -266,8 +266,8 @@ impl LeaseState {
     }
 
     /// A write was taken that was asked for at `asked`.
-    fn wrote(&mut self, lease: Lease, asked: Duration, now: Duration) {
-        self.seen = Some(Seen {
+    fn record_write(&mut self, lease: Lease, asked: Duration, now: Duration) {
+        self.seen = Some(LeaseObservation {
             meta: Some(lease.metadata),
             spec: lease.spec.unwrap_or_default(),
             at: now,
@@ -287,7 +287,7 @@ pub struct Elector {
     /// Namespace and name.
     lease: String,
     election: Election,
-    state: Arc<State>,
+    state: Arc<LeadershipState>,
 }
 
 impl Elector {
@@ -296,14 +296,14 @@ impl Elector {
         let mut end = std::pin::pin!(end);
         loop {
             let started = clock::now().mono;
-            let mut round = std::pin::pin!(self.round());
+            let mut round = std::pin::pin!(self.acquire_or_renew());
             tokio::select! {
                 () = &mut end => {
                     // A write that is cut off may have been done, and what is given back then is old.
                     round.await;
                     break;
                 }
-                () = &mut round => self.tell(),
+                () = &mut round => self.publish_leadership(),
             }
             // What lapses meanwhile is told.
             let lease_state = self.state.lease.borrow().clone();
@@ -315,16 +315,16 @@ impl Elector {
             let next = soon.fold(started + self.election.retry_period, Duration::min);
             tokio::select! {
                 () = &mut end => break,
-                () = clock::sleep_until(next) => self.tell(),
+                () = clock::sleep_until(next) => self.publish_leadership(),
             }
         }
         self.release().await;
-        self.tell();
+        self.publish_leadership();
     }
 
     /// Takes or renews the Lease, where that may be.
-    async fn round(&self) {
-        if let Err(error) = self.try_round().await {
+    async fn acquire_or_renew(&self) {
+        if let Err(error) = self.try_acquire_or_renew().await {
             let error: &dyn std::error::Error = &error;
             tracing::warn!(
                 lease = self.lease,
@@ -334,9 +334,9 @@ impl Elector {
         }
     }
 
-    async fn try_round(&self) -> Result<(), Failure> {
+    async fn try_acquire_or_renew(&self) -> Result<(), LeaseError> {
         if !self.state.lease.borrow().is_mine() {
-            self.look().await?;
+            self.read_lease().await?;
         }
         let asked = clock::now().mono;
         let claim = {
@@ -352,25 +352,25 @@ impl Elector {
                 let now = clock::now().mono;
                 self.state
                     .lease
-                    .send_modify(|lease_state| lease_state.wrote(lease, asked, now));
+                    .send_modify(|lease_state| lease_state.record_write(lease, asked, now));
                 Ok(())
             }
-            Err(failure) if failure.is_stale() => self.look().await,
+            Err(failure) if failure.is_stale() => self.read_lease().await,
             Err(failure) => Err(failure),
         }
     }
 
-    async fn look(&self) -> Result<(), Failure> {
+    async fn read_lease(&self) -> Result<(), LeaseError> {
         let lease = self.bounded(self.api.get_opt(&self.election.name)).await?;
         let now = clock::now().mono;
         self.state
             .lease
-            .send_modify(|lease_state| lease_state.see(lease, now));
+            .send_modify(|lease_state| lease_state.observe_lease(lease, now));
         Ok(())
     }
 
     /// Writes the Lease over the version that it was read in, or creates it.
-    async fn put(&self, lease: &Lease) -> Result<Lease, Failure> {
+    async fn put(&self, lease: &Lease) -> Result<Lease, LeaseError> {
         let (name, params) = (&self.election.name, post_params());
         match lease.metadata.resource_version {
             Some(_) => self.bounded(self.api.replace(name, &params, lease)).await,
@@ -391,19 +391,19 @@ impl Elector {
                 return;
             };
             match self.put(&lease).await {
-                Err(failure) if failure.is_stale() && self.look().await.is_ok() => {}
+                Err(failure) if failure.is_stale() && self.read_lease().await.is_ok() => {}
                 _ => return,
             }
         }
     }
 
     /// Tells the controllers and the log what has changed.
-    fn tell(&self) {
+    fn publish_leadership(&self) {
         let lease_state = self.state.lease.borrow().clone();
         let now = Some(lease_state.since(clock::now().mono));
         let is_news = self
             .state
-            .told
+            .reported
             .send_if_modified(|told| std::mem::replace(told, now) != now);
         if is_news {
             let (lease, me) = (&self.lease, &lease_state.me);
@@ -416,18 +416,21 @@ impl Elector {
     }
 
     /// Two tries fit into the time that a leader acts without a renewal.
-    async fn bounded<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Failure> {
+    async fn bounded<T>(
+        &self,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, LeaseError> {
         let longest = self.election.renew_deadline.mul_f64(0.4);
         match tokio::time::timeout(longest, call).await {
-            Ok(result) => result.map_err(|error| Failure::Api(Box::new(error))),
-            Err(_) => Err(Failure::Deadline),
+            Ok(result) => result.map_err(|error| LeaseError::Api(Box::new(error))),
+            Err(_) => Err(LeaseError::Deadline),
         }
     }
 }
 
 /// A call gave no result.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum LeaseError {
     /// The API server said no, or could not be reached.
     #[error("the API server did not do it")]
     Api(#[source] Box<Error>),
@@ -436,7 +439,7 @@ enum Failure {
     Deadline,
 }
 
-impl Failure {
+impl LeaseError {
     /// Whether somebody else wrote the Lease, or it is gone.
     fn is_stale(&self) -> bool {
         matches!(self, Self::Api(e) if matches!(&**e, Error::Api(s) if matches!(s.code, 404 | 409)))

@@ -6,7 +6,7 @@
 use std::panic::PanicHookInfo;
 
 /// Most characters of a reason: it may quote what was read.
-const MOST_TOLD: usize = 500;
+const MOST_REASON_CHARS: usize = 500;
 
 /// Ends the process at the first panic of any thread or task, whatever the build does with panics.
 pub fn end_the_process() {
@@ -23,7 +23,7 @@ pub fn end_the_process() {
 
 fn reason(panic: &PanicHookInfo<'_>) -> String {
     let text = panic.payload_as_str().unwrap_or("no message");
-    text.chars().take(MOST_TOLD).collect()
+    text.chars().take(MOST_REASON_CHARS).collect()
 }
 
 #[cfg(test)]
@@ -59,7 +59,7 @@ mod tests {
         let line: serde_json::Value = serde_json::from_str(line.expect(&log)).unwrap();
         let reason = line["reason"].as_str().unwrap();
         assert!(
-            reason.starts_with("reason x") && reason.len() == MOST_TOLD,
+            reason.starts_with("reason x") && reason.len() == MOST_REASON_CHARS,
             "{reason}"
         );
         assert!(

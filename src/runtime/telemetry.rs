@@ -69,9 +69,9 @@ pub(crate) mod tests {
 
     /// A log in memory, as loud as it can be.
     #[derive(Clone, Default)]
-    pub(crate) struct Written(Arc<Mutex<Vec<u8>>>);
+    pub(crate) struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 
-    impl io::Write for Written {
+    impl io::Write for CapturedLog {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().extend_from_slice(bytes);
             Ok(bytes.len())
@@ -82,7 +82,7 @@ pub(crate) mod tests {
         }
     }
 
-    impl Written {
+    impl CapturedLog {
         /// The log, and what writes it.
         pub(crate) fn start(
             format: LogFormat,
@@ -115,7 +115,7 @@ pub(crate) mod tests {
             "trace,kube_client::client[HTTP]=trace",
         ] {
             for format in [LogFormat::Text, LogFormat::Json] {
-                let (written, log) = Written::start(format, wanted);
+                let (written, log) = CapturedLog::start(format, wanted);
                 tracing::subscriber::with_default(log, || {
                     let span = tracing::error_span!("HTTP");
                     let _inside = span.enter();
@@ -129,7 +129,7 @@ pub(crate) mod tests {
                 assert!(!text.contains("canary"), "{wanted}: {text}");
             }
         }
-        let (written, log) = Written::start(LogFormat::Text, "info");
+        let (written, log) = CapturedLog::start(LogFormat::Text, "info");
         tracing::subscriber::with_default(log, || {
             tracing::error!(target: "kube_client::client", "it failed");
             tracing::warn!(target: "kube_client::client::tls", "failed to reload CA bundle");

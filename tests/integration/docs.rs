@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use api::{Reason, timing::BOUNDS};
-use flexmetal_core::report::{EventReason, Step};
+use flexmetal_core::report::{EventReason, ServerEvent};
 use serde_json::{Value, json};
 
 use crate::crds;
@@ -221,7 +221,7 @@ fn documented_server_events_match_the_code() {
         .lines()
         .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
         .collect();
-    assert_eq!(entries, Step::ALL.map(Step::as_str));
+    assert_eq!(entries, ServerEvent::ALL.map(ServerEvent::as_str));
 }
 
 /// Fields of Kubernetes' own kinds that pages speak of.

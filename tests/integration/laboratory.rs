@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use lab::rig::{Access, Cluster, eventually, program};
+use lab::rig::{Cluster, ClusterAccess, eventually, program};
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -177,7 +177,7 @@ fn stay_in(dir: &Path) -> std::process::Child {
         .unwrap()
 }
 
-fn read_access(process: &mut std::process::Child) -> Access {
+fn read_access(process: &mut std::process::Child) -> ClusterAccess {
     let mut line = String::new();
     BufReader::new(process.stdout.take().unwrap())
         .read_line(&mut line)

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use lab::rig::{Fault, Health, Plan, Program, World, cluster, eventually, health, server};
+use lab::rig::{Fault, Kstatus, Program, World, WorldOptions, cluster, eventually, health, server};
 
 const SOON: Duration = Duration::from_secs(20);
 
 #[tokio::test]
 async fn test_world_has_account_and_simulator() {
-    let world = World::prepare(cluster(), "rehearsal", Plan::default()).await;
+    let world = World::prepare(cluster(), "rehearsal", WorldOptions::default()).await;
     let account = world.accounts().get("default").await.unwrap();
     assert_eq!(account.data["spec"]["baseURL"], world.simulator.api());
     let made = world.create(&server("first")).await;
@@ -36,7 +36,7 @@ async fn test_world_has_account_and_simulator() {
     let (status, body) = world.simulator.call("POST", servers, Some(&order)).await;
     assert!((200..300).contains(&status), "{status}: {body}");
     eventually("it is delivered", SOON, async || {
-        let machines = world.simulator.live_machines().await;
+        let machines = world.simulator.list_live_servers().await;
         (machines.len() == 1 && machines[0]["status"] == "delivered").then_some(())
     })
     .await;
@@ -78,13 +78,16 @@ async fn a_server_comes_to_ready_and_goes_again() {
     let mut world = World::start(cluster(), "rehearsal").await;
     world.create(&server("first")).await;
     let ready = world.wait_ready("first", SOON).await;
-    assert_eq!(health(&ready), Health::Current, "{ready:#}");
-    let live = world.simulator.live_machines().await;
+    assert_eq!(health(&ready), Kstatus::Current, "{ready:#}");
+    let live = world.simulator.list_live_servers().await;
     assert_eq!(live.len(), 1, "{live:?}");
     assert_eq!(live[0]["uuid"], ready["status"]["uuid"]);
 
     world.delete("first").await;
     world.wait_gone("first", SOON).await;
-    assert_eq!(world.simulator.machines().await[0]["status"], "released");
+    assert_eq!(
+        world.simulator.list_servers().await[0]["status"],
+        "released"
+    );
     assert!(world.operator().terminate().await.success());
 }

@@ -495,7 +495,7 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// The word for the connection that an account object has with this URL and key, 12 hex digits. Orders name it.
-    pub fn connection(&self, account_uid: &str) -> String {
+    pub fn hash_credentials(&self, account_uid: &str) -> String {
         let mut hash = Sha256::new();
         // The version comes first, so that another way to make the word never gives one of these.
         for part in ["1", account_uid, &self.base_url, &self.credentials_hash] {

@@ -75,20 +75,20 @@ pub struct AllowedNamespaces {
 
 /// Which entries speak of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Allowed<'a> {
+pub enum NamespaceMatch<'a> {
     /// Exactly one.
-    By(&'a AllowedNamespaces),
+    Entry(&'a AllowedNamespaces),
     /// None.
-    Nowhere,
+    NoEntry,
     /// The first two of several: which one holds cannot be told.
-    Twice(&'a AllowedNamespaces, &'a AllowedNamespaces),
+    TwoEntries(&'a AllowedNamespaces, &'a AllowedNamespaces),
     /// An entry selects namespaces by their labels, and those of this one are not known yet.
     Unknown,
 }
 
 impl AllowedNamespaces {
     /// Whether the entry speaks of a namespace; None: that depends on its labels, which are not known.
-    pub fn speaks_of(&self, namespace: &str, labels: Option<&Labels>) -> Option<bool> {
+    pub fn selects_namespace(&self, namespace: &str, labels: Option<&Labels>) -> Option<bool> {
         if self.namespaces.iter().any(|n| n == "*" || n == namespace) {
             return Some(true);
         }
@@ -99,23 +99,23 @@ impl AllowedNamespaces {
     }
 
     /// What the entries of an account say of a namespace with these labels; None: they are not known.
-    pub fn look_up<'a>(
+    pub fn match_namespace<'a>(
         entries: &'a [Self],
         namespace: &str,
         labels: Option<&Labels>,
-    ) -> Allowed<'a> {
+    ) -> NamespaceMatch<'a> {
         let mut found = Vec::new();
         for entry in entries {
-            match entry.speaks_of(namespace, labels) {
+            match entry.selects_namespace(namespace, labels) {
                 Some(true) => found.push(entry),
                 Some(false) => {}
-                None => return Allowed::Unknown,
+                None => return NamespaceMatch::Unknown,
             }
         }
         match found[..] {
-            [] => Allowed::Nowhere,
-            [entry] => Allowed::By(entry),
-            [first, second, ..] => Allowed::Twice(first, second),
+            [] => NamespaceMatch::NoEntry,
+            [entry] => NamespaceMatch::Entry(entry),
+            [first, second, ..] => NamespaceMatch::TwoEntries(first, second),
         }
     }
 }
@@ -139,15 +139,15 @@ mod tests {
         let some = [teams.clone(), none.clone()];
         let every = [none, teams.clone(), all.clone()];
         for (entries, namespace, allowed) in [
-            (&some[..], "a", Allowed::By(&teams)),
-            (&some, "c", Allowed::Nowhere),
-            (&some, "*", Allowed::Nowhere),
-            (&every, "c", Allowed::By(&all)),
-            (&every, "a", Allowed::Twice(&teams, &all)),
-            (&[], "a", Allowed::Nowhere),
+            (&some[..], "a", NamespaceMatch::Entry(&teams)),
+            (&some, "c", NamespaceMatch::NoEntry),
+            (&some, "*", NamespaceMatch::NoEntry),
+            (&every, "c", NamespaceMatch::Entry(&all)),
+            (&every, "a", NamespaceMatch::TwoEntries(&teams, &all)),
+            (&[], "a", NamespaceMatch::NoEntry),
         ] {
             assert_eq!(
-                AllowedNamespaces::look_up(entries, namespace, None),
+                AllowedNamespaces::match_namespace(entries, namespace, None),
                 allowed,
                 "{namespace}"
             );
@@ -163,17 +163,27 @@ mod tests {
         let entries = [blue.clone(), others.clone()];
         let labels = |team: &str| Labels::from([("team".to_owned(), team.to_owned())]);
         let look_up = |namespace: &str, labels: Option<&Labels>| {
-            AllowedNamespaces::look_up(&entries, namespace, labels)
+            AllowedNamespaces::match_namespace(&entries, namespace, labels)
         };
-        assert_eq!(look_up("c", Some(&labels("blue"))), Allowed::By(&blue));
-        assert_eq!(look_up("c", Some(&labels("red"))), Allowed::Nowhere);
-        assert_eq!(look_up("b", Some(&labels("red"))), Allowed::By(&others));
-        let twice = Allowed::Twice(&blue, &others);
+        assert_eq!(
+            look_up("c", Some(&labels("blue"))),
+            NamespaceMatch::Entry(&blue)
+        );
+        assert_eq!(look_up("c", Some(&labels("red"))), NamespaceMatch::NoEntry);
+        assert_eq!(
+            look_up("b", Some(&labels("red"))),
+            NamespaceMatch::Entry(&others)
+        );
+        let twice = NamespaceMatch::TwoEntries(&blue, &others);
         assert_eq!(look_up("b", Some(&labels("blue"))), twice);
         for namespace in ["b", "c"] {
-            assert_eq!(look_up(namespace, None), Allowed::Unknown, "{namespace}");
+            assert_eq!(
+                look_up(namespace, None),
+                NamespaceMatch::Unknown,
+                "{namespace}"
+            );
         }
         // The one entry with a selector has it by name, and the other one selects nothing.
-        assert_eq!(look_up("a", None), Allowed::By(&blue));
+        assert_eq!(look_up("a", None), NamespaceMatch::Entry(&blue));
     }
 }

@@ -34,33 +34,33 @@ const LONGEST_MESSAGE: usize = 1024;
 const CUT: char = '…';
 
 /// The bounds of each kind's status, by the name of the kind.
-static BOUNDS: LazyLock<BTreeMap<String, Bounds>> = LazyLock::new(|| {
+static BOUNDS: LazyLock<BTreeMap<String, SchemaBounds>> = LazyLock::new(|| {
     let crds = all_crds().into_iter();
-    crds.map(|crd| (crd.spec.names.kind.clone(), Bounds::of_status(&crd)))
+    crds.map(|crd| (crd.spec.names.kind.clone(), SchemaBounds::of_status(&crd)))
         .collect()
 });
 
 /// The bounds of what a schema leaves open.
-static OPEN: LazyLock<Bounds> = LazyLock::new(|| Bounds {
+static OPEN: LazyLock<SchemaBounds> = LazyLock::new(|| SchemaBounds {
     length: usize::try_from(LONGEST_TEXT).ok(),
     is_open: true,
-    ..Bounds::default()
+    ..SchemaBounds::default()
 });
 
 /// The bounds of a value and of what is in it.
 #[derive(Debug, Default)]
-struct Bounds {
+struct SchemaBounds {
     length: Option<usize>,
     items: Option<usize>,
     properties: Option<usize>,
-    fields: BTreeMap<String, Bounds>,
+    fields: BTreeMap<String, SchemaBounds>,
     /// Of each item of a list, or each value of a map.
-    each: Option<Box<Bounds>>,
+    each: Option<Box<SchemaBounds>>,
     /// Whether it may hold what the schema does not name.
     is_open: bool,
 }
 
-impl Bounds {
+impl SchemaBounds {
     fn of_status(crd: &CustomResourceDefinition) -> Self {
         let schema = crd.spec.versions.first().and_then(|v| v.schema.as_ref());
         let schema = schema.and_then(|s| s.open_api_v3_schema.as_ref());
@@ -272,7 +272,7 @@ mod tests {
             "type": "object", "x-kubernetes-preserve-unknown-fields": true,
             "properties": {"word": {"type": "string", "maxLength": 8}},
         });
-        let bounds = Bounds::of_schema(&serde_json::from_value(open).unwrap());
+        let bounds = SchemaBounds::of_schema(&serde_json::from_value(open).unwrap());
         let mut records =
             json!({"word": long, "number": 1, "of": [{"any": {"depth": long}}, long]});
         bounds.cut(&mut records);

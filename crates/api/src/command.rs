@@ -242,11 +242,11 @@ pub struct CommandTarget {
 
 impl CommandTarget {
     /// The target as it was first seen, with what came to be known of it since; None: it is another one now.
-    pub fn of(first: Option<&Self>, target: &Target) -> Option<Self> {
+    pub fn from_target(first: Option<&Self>, target: &Target) -> Option<Self> {
         let mut seen = Self {
             uid: target.meta().uid.clone().unwrap_or_default(),
-            server: target.machine(),
-            account_id: target.lineage(),
+            server: target.provider_id(),
+            account_id: target.account_id(),
         };
         if let Some(first) = first {
             let stays = |first: &Option<String>, now: &mut Option<String>| {

@@ -87,7 +87,7 @@ impl Type {
 
 /// A condition as decided: without times, which are set when it is written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Wanted {
+pub struct DesiredCondition {
     /// Which condition.
     pub kind: Type,
     /// True, False, or None for Unknown.
@@ -98,7 +98,7 @@ pub struct Wanted {
     pub message: String,
 }
 
-impl Wanted {
+impl DesiredCondition {
     /// A condition that is True or False.
     pub fn new(kind: Type, status: bool, reason: Reason, message: impl Into<String>) -> Self {
         Self {
@@ -168,7 +168,7 @@ impl Generations {
 /// wanted, what is the same is written the same.
 pub fn merge(
     existing: &[Condition],
-    wanted: &[Wanted],
+    wanted: &[DesiredCondition],
     generations: Generations,
     now: Timestamp,
 ) -> Vec<Condition> {

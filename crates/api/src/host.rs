@@ -265,7 +265,7 @@ pub struct DedicatedHostStatus {
 
     /// Hardware of the host.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hardware: Option<HostHardware>,
+    pub hardware: Option<HostHardwareInfo>,
 
     /// The last change of `spec.power`. Unset before the first one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -300,7 +300,7 @@ pub struct HostPolicies {
 /// The hardware of a host, in short. Serial numbers are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct HostHardware {
+pub struct HostHardwareInfo {
     /// Manufacturer.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
@@ -332,7 +332,7 @@ pub struct HostHardware {
     /// Disks, at most 32.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_DISKS), extend("x-kubernetes-list-type" = "atomic"))]
-    pub disks: Vec<HostDisk>,
+    pub disks: Vec<HostDiskInfo>,
     /// Number of disks that `disks` leaves out. Unset if none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disks_omitted: Option<i32>,
@@ -341,7 +341,7 @@ pub struct HostHardware {
 /// A disk of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct HostDisk {
+pub struct HostDiskInfo {
     /// Medium and kind of the disk, in the provider's words.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]

@@ -37,7 +37,7 @@ fn image_is_one() -> Rule {
         .field_path(".kernelParams")
 }
 
-fn factory_stands_alone() -> Rule {
+fn factory_hash_is_only_param() -> Rule {
     Rule::new("!has(self.kernelParams) || !self.kernelParams.exists(p, has(p.key) && p.key == 'factoryhash') || self.kernelParams.size() == 1")
         .message("factoryhash may not be combined with other kernel parameters; put them into the factory image, and remove them here")
         .field_path(".kernelParams")
@@ -60,7 +60,7 @@ pub enum RequestForm {
 #[x_kube(validation = params_are_read())]
 #[x_kube(validation = image_is_named())]
 #[x_kube(validation = image_is_one())]
-#[x_kube(validation = factory_stands_alone())]
+#[x_kube(validation = factory_hash_is_only_param())]
 #[serde(rename_all = "camelCase")]
 pub struct HostSystem {
     /// The provider's number of the system. Default: none; `slug` is required then. Mutable.

@@ -51,7 +51,7 @@ impl Install {
 /// What users read of the re-installations of a server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct InstallStatus {
+pub struct ServerInstallStatus {
     /// The highest `spec.install.revision` that counts as performed.
     #[schemars(extend("format" = "int32"))]
     pub revision: i64,
@@ -153,8 +153,8 @@ impl InstallHistory {
     }
 
     /// What users read of it.
-    pub fn shown(&self) -> InstallStatus {
-        InstallStatus {
+    pub fn shown(&self) -> ServerInstallStatus {
+        ServerInstallStatus {
             revision: self.revision,
             last: self.last.as_ref().map(LastReinstall::from),
         }

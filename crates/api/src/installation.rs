@@ -170,7 +170,7 @@ fn ipxe_is_where_it_belongs() -> Rule {
 #[x_kube(validation = params_are_read())]
 #[x_kube(validation = ipxe_is_where_it_belongs())]
 #[serde(rename_all = "camelCase")]
-pub struct OperatingSystem {
+pub struct OperatingSystemSpec {
     /// The provider's short name of the system, for example `ubuntu-2404-lts`. A change after the order takes effect at
     /// the next re-installation (`install.revision`).
     #[schemars(
@@ -183,7 +183,7 @@ pub struct OperatingSystem {
     /// change after the order takes effect at the next re-installation (`install.revision`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
-    pub kernel_params: Vec<KernelParam>,
+    pub kernel_params: Vec<KernelParamSpec>,
 
     /// Partitions of the first disk, at most 16. Default: the layout of the provider: `/boot`, swap, and `/` with the
     /// rest. A change after the order takes effect at the next re-installation (`install.revision`).
@@ -191,7 +191,7 @@ pub struct OperatingSystem {
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     #[x_kube(validation = Rule::new("self.all(p, !has(p.target) || self.exists_one(q, has(q.target) && q.target == p.target))").message("two partitions may not have the same target; change one of them"))]
     #[x_kube(validation = Rule::new("self.filter(p, !has(p.sizeMB)).size() <= 1").message("only one partition may take the rest of the disk; set sizeMB of all others"))]
-    pub partitions: Vec<Partition>,
+    pub partitions: Vec<PartitionSpec>,
 
     /// Absolute URL, without user name and password, of the iPXE script that the system `custom-ipxe` boots from.
     /// Required for `custom-ipxe`. Not for secrets: everybody who may read the object can read it. Default: none. A
@@ -213,7 +213,7 @@ pub struct OperatingSystem {
 #[x_kube(validation = one_of_two())]
 #[x_kube(validation = Rule::new("!has(self.key) || self.key != 'siderolink.api' || !has(self.value) || self.value.matches('^(https?|grpc)://[^/]')").message("siderolink.api must be a URL of http, https or grpc, such as https://hub.example.com"))]
 #[serde(rename_all = "camelCase")]
-pub struct KernelParam {
+pub struct KernelParamSpec {
     /// Name of the parameter, for example `siderolink.api`.
     #[schemars(length(min = 1, max = 255), regex(pattern = r"^[!-<>-~]+$"))]
     pub key: String,
@@ -230,7 +230,7 @@ pub struct KernelParam {
 /// A partition of the first disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Partition {
+pub struct PartitionSpec {
     /// Mount point, for example `/var`.
     #[schemars(length(min = 1, max = 128), regex(pattern = r"^[!-~]+$"))]
     pub target: String,
@@ -300,7 +300,7 @@ pub struct TextSource {
 /// Data that the server reads from its metadata service. Nothing runs it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct UserData {
+pub struct UserDataSpec {
     /// The data, inline or by reference.
     pub data: TextSource,
     /// Encoding of `data`: `Plain`, or `Base64` of what the server reads. Default: `Plain`.

@@ -33,11 +33,11 @@ pub trait Kind:
     /// Whether a status shows that what the object stands for is there. An account that does not answer changes nothing
     /// of it then.
     fn exists(status: &Self::Status) -> bool {
-        Self::machine(status).is_some()
+        Self::provider_id(status).is_some()
     }
 
     /// The provider's identifier of the machine in a status, for the log.
-    fn machine(_: &Self::Status) -> Option<&str> {
+    fn provider_id(_: &Self::Status) -> Option<&str> {
         None
     }
 

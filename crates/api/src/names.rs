@@ -66,7 +66,7 @@ pub const CLUSTER_TAG: &str = "fmo-cluster:";
 /// Prefix of the tag of an order, followed by 44 hex digits of the owner and 8 of the order's number.
 pub const ORDER_TAG: &str = "fmo-order:";
 /// What stands in the name of a stored key before the mark of its object, 24 hex digits.
-pub const KEY_MARK: &str = "fmo-key:";
+pub const STORED_KEY_PREFIX: &str = "fmo-key:";
 /// Tag of servers that were kept by `deletionPolicy: Retain`. Their order tag says whose they were.
 pub const RETAINED_TAG: &str = "fmo-retained";
 

@@ -16,10 +16,10 @@ pub struct OrderAccount {
     pub uid: String,
     /// Random identifier of the account at the provider, as in `status.accountID` of the account object.
     #[serde(rename = "accountID")]
-    pub lineage: String,
+    pub account_id: String,
     /// Hash of the account object, its base URL and its key that the request goes out with: 12 hex digits.
     #[serde(rename = "credentialsHash")]
-    pub connection: String,
+    pub credentials_hash: String,
 }
 
 fn is_zero<N: Default + PartialEq>(number: &N) -> bool {

@@ -43,7 +43,7 @@ impl Power {
 #[serde(rename_all = "camelCase")]
 pub struct PowerStatus {
     /// The last ServerCommand that was created for a change of `spec.power`.
-    pub command: PowerCommand,
+    pub command: PowerCommandStatus,
 }
 
 /// The last command that a change of `spec.power` came to, as the operator records it.
@@ -57,13 +57,13 @@ pub struct PowerRecord {
     pub wish: Option<Power>,
     /// The last command that came of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub command: Option<PowerCommand>,
+    pub command: Option<PowerCommandStatus>,
 }
 
 /// A ServerCommand that a change of `spec.power` came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct PowerCommand {
+pub struct PowerCommandStatus {
     /// Name of the ServerCommand.
     #[schemars(length(max = 253))]
     pub name: String,
@@ -111,9 +111,9 @@ impl PowerRecord {
     }
 
     /// The command whose end is still to be seen.
-    pub fn awaited(&self) -> Option<&PowerCommand> {
+    pub fn awaited(&self) -> Option<&PowerCommandStatus> {
         let is_open =
-            |c: &&PowerCommand| matches!(c.state, PowerState::Recorded | PowerState::Created);
+            |c: &&PowerCommandStatus| matches!(c.state, PowerState::Recorded | PowerState::Created);
         self.command.as_ref().filter(is_open)
     }
 }
@@ -133,7 +133,7 @@ pub fn is_overtaken(target: &Target, command: &ServerCommand) -> bool {
     }
     let is_wanted = target.power_record().is_some_and(|power| {
         let last = power.command.as_ref().map(|last| &last.name);
-        target.machine().as_ref() == Some(&power.machine)
+        target.provider_id().as_ref() == Some(&power.machine)
             && power.wish == target.power()
             && last == command.metadata.name.as_ref()
     });

@@ -104,7 +104,7 @@ pub struct PinnedAccount {
 
 impl PinnedAccount {
     /// What a reference stands for. The schema says the same, in the rule that keeps it immutable.
-    pub fn of(reference: Option<&AccountRef>) -> Self {
+    pub fn from_reference(reference: Option<&AccountRef>) -> Self {
         let kind = reference.and_then(|r| r.kind).unwrap_or_default();
         let name = reference.and_then(|r| r.name.as_deref());
         let name = name.unwrap_or("default").to_owned();
@@ -113,7 +113,7 @@ impl PinnedAccount {
 
     /// The account of an object: the one that its status has pinned, else what its reference stands for.
     pub fn in_force(pinned: Option<&Self>, reference: Option<&AccountRef>) -> Self {
-        pinned.map_or_else(|| Self::of(reference), Self::clone)
+        pinned.map_or_else(|| Self::from_reference(reference), Self::clone)
     }
 }
 

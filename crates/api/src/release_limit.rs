@@ -121,11 +121,11 @@ impl ReleaseLimit {
             blocked_since: None,
         });
         own.blocked_since = None;
-        own.keep(is_within);
+        own.retain_releases(is_within);
         // Where it blocks, all that was counted stands until a user acknowledges it.
         for other in &mut next.namespaces {
             if other.blocked_since.is_none() {
-                other.keep(is_within);
+                other.retain_releases(is_within);
             }
         }
         next.namespaces.retain(|of| of.count() > 0);
@@ -195,7 +195,7 @@ impl NamespaceReleases {
     }
 
     /// Only those count on that started at such a time.
-    fn keep(&mut self, is_within: impl Fn(&Time) -> bool) {
+    fn retain_releases(&mut self, is_within: impl Fn(&Time) -> bool) {
         self.releases
             .retain(|release| is_within(&release.started_at));
         let unlisted = self.unlisted.take();

@@ -73,7 +73,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
-    struct Times {
+    struct TestTimes {
         #[serde(with = "super")]
         at: i64,
         #[serde(
@@ -84,22 +84,22 @@ mod tests {
         end: Option<i64>,
     }
 
-    fn read(value: Value) -> Option<Times> {
+    fn parse_times(value: Value) -> Option<TestTimes> {
         serde_json::from_value(value).ok()
     }
 
     #[test]
     fn times_are_written_and_read_as_rfc3339() {
-        let both = Times {
+        let both = TestTimes {
             at: 1_790_000_000,
             end: Some(0),
         };
         let shown = json!({"at": "2026-09-21T14:13:20Z", "end": "1970-01-01T00:00:00Z"});
         assert_eq!(serde_json::to_value(&both).unwrap(), shown);
-        assert_eq!(read(shown), Some(both));
-        let at = |at| Times { at, end: None };
+        assert_eq!(parse_times(shown), Some(both));
+        let at = |at| TestTimes { at, end: None };
         assert_eq!(
-            read(json!({"at": "1970-01-01T01:00:01.5+01:00"})),
+            parse_times(json!({"at": "1970-01-01T01:00:01.5+01:00"})),
             Some(at(1))
         );
         for wrong in [
@@ -108,14 +108,14 @@ mod tests {
             json!({"at": null}),
             json!({}),
         ] {
-            assert_eq!(read(wrong.clone()), None, "{wrong}");
+            assert_eq!(parse_times(wrong.clone()), None, "{wrong}");
         }
     }
 
     #[test]
     fn a_moment_beyond_the_calendar_is_its_end() {
         for (unix, year) in [(i64::MAX, "9999-"), (i64::MIN, "-009999-")] {
-            let shown = serde_json::to_value(Times {
+            let shown = serde_json::to_value(TestTimes {
                 at: unix,
                 end: None,
             })

@@ -106,7 +106,7 @@ pub enum PasswordWarning {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Installed {
     /// The machine.
-    pub machine: String,
+    pub server: String,
     /// The re-installation, by its revision. None: the first one, which came with the machine.
     pub revision: Option<i64>,
 }
@@ -125,7 +125,13 @@ impl Installed {
         let delivered = status.delivered_at.as_ref().map(|at| at.0.as_second());
         let at = finished.map(|again| again.at).or(delivered);
         let revision = finished.map(|again| again.revision);
-        Some((Self { machine, revision }, at))
+        Some((
+            Self {
+                server: machine,
+                revision,
+            },
+            at,
+        ))
     }
 
     /// In the Secret that holds its password.
@@ -142,7 +148,7 @@ impl RootPasswordRecord {
     pub fn new(of: &Installed, at: i64) -> Option<Self> {
         let time = |at| Timestamp::from_second(at).ok().map(Time);
         Some(Self {
-            machine: of.machine.clone(),
+            machine: of.server.clone(),
             revision: of.revision,
             installed_at: time(at)?,
             available_until: time(at.saturating_add(AVAILABLE_FOR))?,
@@ -158,7 +164,7 @@ impl RootPasswordRecord {
     pub fn begin(self, at: Option<i64>) -> Option<Self> {
         let new = at
             .filter(|_| self.secret.is_none())
-            .and_then(|at| Self::new(&self.of(), at));
+            .and_then(|at| Self::new(&self.installation(), at));
         let Some(new) = new else {
             return Some(self);
         };
@@ -183,9 +189,9 @@ impl RootPasswordRecord {
     }
 
     /// Which installation it is about.
-    pub fn of(&self) -> Installed {
+    pub fn installation(&self) -> Installed {
         Installed {
-            machine: self.machine.clone(),
+            server: self.machine.clone(),
             revision: self.revision,
         }
     }

@@ -1,7 +1,7 @@
 //! `BareMetalServer`: one on-demand server.
 
 pub use super::address::{Address, AddressType};
-pub use super::installation::{OperatingSystem, TextSource, UserData};
+pub use super::installation::{OperatingSystemSpec, TextSource, UserDataSpec};
 pub use super::lifetime::{ExpiryWarning, Provisioning, Replaced};
 pub use super::order::{OrderOutcome, OrderRecord};
 pub use super::policies::{DeletionPolicy, ExternalReleasePolicy, FailurePolicy, ManagementPolicy};
@@ -9,8 +9,10 @@ pub use super::references::PinnedAccount;
 use super::{
     acknowledgement::{Acknowledged, PendingAcknowledgement},
     bounds::LONGEST_REQUEST,
-    install::{Install, InstallHistory, InstallStatus, installs_with},
-    installation::{KernelParam, keys_are_installed, script_has_shebang, script_is_run, texts_fit},
+    install::{Install, InstallHistory, ServerInstallStatus, installs_with},
+    installation::{
+        KernelParamSpec, keys_are_installed, script_has_shebang, script_is_run, texts_fit,
+    },
     interval::Interval,
     kind::Kind,
     lifetime::named_is_not_replaced,
@@ -154,7 +156,7 @@ pub const MOST_REPLACED: usize = 10;
 #[kube(validation = until_ordered("instanceType", &stays_or_is_shown("instanceType")))]
 #[kube(validation = until_ordered("contractID", "(has(self.spec.contractID) ? self.spec.contractID : '') == (has(oldSelf.spec.contractID) ? oldSelf.spec.contractID : '')"))]
 #[kube(validation = until_ordered("overflow", "(has(self.spec.overflow) && self.spec.overflow) == (has(oldSelf.spec.overflow) && oldSelf.spec.overflow)"))]
-#[kube(validation = machine_stays())]
+#[kube(validation = external_id_stays())]
 #[x_kube(validation = account_stays("object"))]
 #[x_kube(validation = orders_with("location"))]
 #[x_kube(validation = orders_with("instanceType"))]
@@ -208,7 +210,7 @@ pub struct BareMetalServerSpec {
     /// required with `install`. Default: none. A change after the order takes effect at the next re-installation
     /// (`install.revision`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub os: Option<OperatingSystem>,
+    pub os: Option<OperatingSystemSpec>,
 
     /// Script that runs once, at the first boot: on Linux by the interpreter in its shebang, on Windows by PowerShell.
     /// Other systems run no script. Default: none. A change after the order takes effect at the next re-installation
@@ -219,7 +221,7 @@ pub struct BareMetalServerSpec {
     /// Data that the server reads from its metadata service. Nothing runs it. Default: none. A change after the order
     /// takes effect at the next re-installation (`install.revision`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub user_data: Option<UserData>,
+    pub user_data: Option<UserDataSpec>,
 
     /// SSH keys for the root user, at most 50. Not for Windows and the systems `talos-…`. Default: none. A change after
     /// the order takes effect at the next re-installation (`install.revision`).
@@ -360,7 +362,7 @@ pub struct BareMetalServerSpec {
 const UNORDERED: &str = "!has(self.status) || (!has(self.status.uuid) && (!has(self.status.records) || !has(self.status.records.order) || (has(self.status.records.order.outcome) && self.status.records.order.outcome in ['Refused', 'NotSent', 'Absent'])))";
 
 /// The rule of `externalID`: an object with a machine keeps it. Taken off, the object would order another one beside it.
-fn machine_stays() -> Rule {
+fn external_id_stays() -> Rule {
     let id =
         |of: &str| format!("(has({of}.spec.externalID) ? {of}.spec.externalID.lowerAscii() : '')");
     let (now, before) = (id("self"), id("oldSelf"));
@@ -427,7 +429,7 @@ pub struct Alternative {
 
 impl BareMetalServerSpec {
     /// The kernel parameters of the operating system.
-    pub fn kernel_params(&self) -> impl Iterator<Item = &KernelParam> {
+    pub fn kernel_params(&self) -> impl Iterator<Item = &KernelParamSpec> {
         self.os.iter().flat_map(|os| &os.kernel_params)
     }
 
@@ -589,7 +591,7 @@ pub struct BareMetalServerStatus {
 
     /// The last re-installation, and the revision of `spec.install` that counts as performed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub install: Option<InstallStatus>,
+    pub install: Option<ServerInstallStatus>,
 
     /// State of the root password of the last installation.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -606,7 +608,7 @@ impl Kind for BareMetalServer {
         &status.conditions
     }
 
-    fn machine(status: &Self::Status) -> Option<&str> {
+    fn provider_id(status: &Self::Status) -> Option<&str> {
         status.uuid.as_deref()
     }
 

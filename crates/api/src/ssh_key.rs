@@ -156,7 +156,7 @@ pub struct SshKeyStatus {
 /// The operator's note on an object, written before it stores a key: the call may have been made.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct StoredKeyNote {
+pub struct StoredKeyAnnotation {
     /// UID of the object: a copy of it has stored nothing.
     pub uid: String,
     /// ID of the account that it goes to.

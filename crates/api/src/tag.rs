@@ -173,7 +173,7 @@ pub struct ServerTagStatus {
 /// The operator's note on an object, before it makes or renames a tag.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct TagNote {
+pub struct TagAnnotation {
     /// UID of the object: a copy of it has made nothing.
     pub uid: String,
     /// ID of the account: the tags of another one are other tags.

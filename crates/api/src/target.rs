@@ -112,7 +112,7 @@ impl Target {
 
     /// The provider's identifier of what is switched: the UUID of the server, or the number of the host. None: there is none
     /// yet.
-    pub fn machine(&self) -> Option<String> {
+    pub fn provider_id(&self) -> Option<String> {
         match self {
             Self::Server(server) => server.status.as_ref()?.uuid.clone(),
             Self::Host(host) => Some(host.spec.host_id.to_string()),
@@ -120,7 +120,7 @@ impl Target {
     }
 
     /// The lineage of the account in which its server was ordered, or its host was seen; None: that is not known.
-    pub fn lineage(&self) -> Option<String> {
+    pub fn account_id(&self) -> Option<String> {
         match self {
             Self::Server(server) => {
                 let order = server.status.as_ref()?.records.order.as_ref()?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// What one of the times may be. Above the maximum the API server refuses it; below the minimum
 /// the minimum is in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
+pub struct TimingBounds {
     /// Its field in `spec.timing`.
     pub field: &'static str,
     /// The least that is in force.
@@ -27,7 +27,7 @@ pub struct Bounds {
 const FASTEST: Interval = Interval(Duration::from_millis(100));
 
 /// Bounds of `absenceGracePeriod`.
-pub const ABSENCE_GRACE_PERIOD: Bounds = Bounds {
+pub const ABSENCE_GRACE_PERIOD: TimingBounds = TimingBounds {
     field: "absenceGracePeriod",
     minimum: Interval::seconds(2 * 60),
     default: Interval::seconds(10 * 60),
@@ -37,7 +37,7 @@ pub const ABSENCE_GRACE_PERIOD: Bounds = Bounds {
 };
 
 /// Bounds of `absenceCheckInterval`.
-pub const ABSENCE_CHECK_INTERVAL: Bounds = Bounds {
+pub const ABSENCE_CHECK_INTERVAL: TimingBounds = TimingBounds {
     field: "absenceCheckInterval",
     minimum: Interval::seconds(30),
     default: Interval::seconds(60),
@@ -46,7 +46,7 @@ pub const ABSENCE_CHECK_INTERVAL: Bounds = Bounds {
 };
 
 /// Bounds of `activePollInterval`.
-pub const ACTIVE_POLL_INTERVAL: Bounds = Bounds {
+pub const ACTIVE_POLL_INTERVAL: TimingBounds = TimingBounds {
     field: "activePollInterval",
     minimum: Interval::seconds(5),
     default: Interval::seconds(30),
@@ -55,7 +55,7 @@ pub const ACTIVE_POLL_INTERVAL: Bounds = Bounds {
 };
 
 /// Bounds of `idlePollInterval`.
-pub const IDLE_POLL_INTERVAL: Bounds = Bounds {
+pub const IDLE_POLL_INTERVAL: TimingBounds = TimingBounds {
     field: "idlePollInterval",
     minimum: Interval::seconds(30),
     default: Interval::seconds(5 * 60),
@@ -64,7 +64,7 @@ pub const IDLE_POLL_INTERVAL: Bounds = Bounds {
 };
 
 /// Bounds of `orphanScanInterval`.
-pub const ORPHAN_SCAN_INTERVAL: Bounds = Bounds {
+pub const ORPHAN_SCAN_INTERVAL: TimingBounds = TimingBounds {
     field: "orphanScanInterval",
     minimum: Interval::seconds(60),
     default: Interval::seconds(30 * 60),
@@ -73,7 +73,7 @@ pub const ORPHAN_SCAN_INTERVAL: Bounds = Bounds {
 };
 
 /// Bounds of `orderTimeout`.
-pub const ORDER_TIMEOUT: Bounds = Bounds {
+pub const ORDER_TIMEOUT: TimingBounds = TimingBounds {
     field: "orderTimeout",
     minimum: Interval::seconds(10),
     default: Interval::seconds(180),
@@ -82,7 +82,7 @@ pub const ORDER_TIMEOUT: Bounds = Bounds {
 };
 
 /// The bounds of all times.
-pub const BOUNDS: [Bounds; 6] = [
+pub const BOUNDS: [TimingBounds; 6] = [
     ABSENCE_GRACE_PERIOD,
     ABSENCE_CHECK_INTERVAL,
     ACTIVE_POLL_INTERVAL,
@@ -101,7 +101,7 @@ pub enum Minimum {
     Lifted,
 }
 
-impl Bounds {
+impl TimingBounds {
     /// What is in force where this was written, or nothing.
     fn in_force(&self, written: Option<Interval>, minimum: Minimum) -> Interval {
         let least = match minimum {

@@ -74,7 +74,7 @@ pub struct Acknowledgements<'a> {
 
 impl<'a> Acknowledgements<'a> {
     /// What an object with this metadata has of them.
-    pub fn of(
+    pub fn from_meta(
         meta: &'a ObjectMeta,
         pending: &'a [PendingAcknowledgement],
         acknowledged: &'a [Acknowledged],
@@ -222,14 +222,14 @@ mod tests {
 
     /// An object as it lives on: what is written of it, and what a user writes.
     #[derive(Clone, Default)]
-    struct Object {
+    struct AcknowledgedObject {
         uid: String,
         annotation: Option<String>,
         pending: Vec<PendingAcknowledgement>,
         acknowledged: Vec<Acknowledged>,
     }
 
-    impl Object {
+    impl AcknowledgedObject {
         fn new(uid: &str) -> Self {
             Self {
                 uid: uid.into(),
@@ -271,7 +271,7 @@ mod tests {
         }
     }
 
-    fn beside(servers: &[&str]) -> Situation {
+    fn order_another(servers: &[&str]) -> Situation {
         Situation::new(
             OrderAnother,
             servers.iter().copied(),
@@ -285,8 +285,8 @@ mod tests {
 
     #[test]
     fn token_needs_status_and_annotation() {
-        let mut object = Object::new("u");
-        let asked = beside(&["a"]);
+        let mut object = AcknowledgedObject::new("u");
+        let asked = order_another(&["a"]);
         let token = object.at(NOW).entry(&asked).token;
         assert_eq!(token.len(), 2 * TOKEN);
         object.give(&token);
@@ -310,17 +310,17 @@ mod tests {
 
     #[test]
     fn a_token_stays_while_its_situation_does() {
-        let mut object = Object::new("u");
-        let token = object.ask(&beside(&["a"]), NOW);
+        let mut object = AcknowledgedObject::new("u");
+        let token = object.ask(&order_another(&["a"]), NOW);
         let before = object.pending.clone();
-        assert_eq!(object.ask(&beside(&["a"]), NOW + 500), token);
+        assert_eq!(object.ask(&order_another(&["a"]), NOW + 500), token);
         assert_eq!(object.pending, before, "nothing is written");
     }
 
     #[test]
     fn a_token_is_used_once() {
-        let mut object = Object::new("u");
-        let asked = beside(&["a"]);
+        let mut object = AcknowledgedObject::new("u");
+        let asked = order_another(&["a"]);
         let token = object.ask(&asked, NOW);
         object.give(&token);
         object.use_up(OrderAnother, NOW + 1);
@@ -336,12 +336,12 @@ mod tests {
 
     #[test]
     fn the_same_situation_twice_has_two_tokens() {
-        let mut object = Object::new("u");
-        let asked = beside(&["a"]);
+        let mut object = AcknowledgedObject::new("u");
+        let asked = order_another(&["a"]);
         let first = object.ask(&asked, NOW);
         object.give(&first);
         // Within the same second, and unused.
-        object.ask(&beside(&["a", "b"]), NOW);
+        object.ask(&order_another(&["a", "b"]), NOW);
         let second = object.ask(&asked, NOW);
         assert_ne!(first, second);
         assert!(!object.is_given(&asked));
@@ -353,26 +353,30 @@ mod tests {
 
     #[test]
     fn changed_situation_voids_token() {
-        let mut object = Object::new("u");
-        let token = object.ask(&beside(&["a", "b"]), NOW);
+        let mut object = AcknowledgedObject::new("u");
+        let token = object.ask(&order_another(&["a", "b"]), NOW);
         object.give(&token);
         // Also before the next status says so.
-        for other in [beside(&["a", "b", "c"]), beside(&["a"]), beside(&[])] {
+        for other in [
+            order_another(&["a", "b", "c"]),
+            order_another(&["a"]),
+            order_another(&[]),
+        ] {
             assert!(!object.is_given(&other), "{other:?}");
         }
-        object.ask(&beside(&["a"]), NOW + 1);
-        assert!(!object.is_given(&beside(&["a"])));
-        assert!(!object.is_given(&beside(&["a", "b"])));
+        object.ask(&order_another(&["a"]), NOW + 1);
+        assert!(!object.is_given(&order_another(&["a"])));
+        assert!(!object.is_given(&order_another(&["a", "b"])));
     }
 
     #[test]
     fn a_copied_manifest_acknowledges_nothing() {
-        let mut object = Object::new("u");
-        let asked = beside(&["a"]);
+        let mut object = AcknowledgedObject::new("u");
+        let asked = order_another(&["a"]);
         object.ask(&asked, NOW);
         object.give(&object.pending[0].token.clone());
         // With the status of the other one, as a restore may bring it, and with its own.
-        let mut copy = Object {
+        let mut copy = AcknowledgedObject {
             uid: "another".into(),
             ..object.clone()
         };
@@ -384,8 +388,8 @@ mod tests {
 
     #[test]
     fn pending_acknowledgements_are_independent() {
-        let mut object = Object::new("u");
-        let (one, other) = (beside(&["a"]), absent("lost"));
+        let mut object = AcknowledgedObject::new("u");
+        let (one, other) = (order_another(&["a"]), absent("lost"));
         let (first, second) = (object.ask(&one, NOW), object.ask(&other, NOW));
         assert_ne!(first, second);
         object.give(&second);
@@ -399,8 +403,8 @@ mod tests {
 
     #[test]
     fn only_what_is_given_is_used_up() {
-        let mut object = Object::new("u");
-        let token = object.ask(&beside(&["a"]), NOW);
+        let mut object = AcknowledgedObject::new("u");
+        let token = object.ask(&order_another(&["a"]), NOW);
         object.use_up(OrderAnother, NOW + 1);
         assert_eq!(object.pending.len(), 1, "it is not given");
         object.give(&token);
@@ -412,9 +416,9 @@ mod tests {
 
     #[test]
     fn recorded_token_is_used_up_once() {
-        let mut object = Object::new("u");
-        let token = object.ask(&beside(&["a"]), NOW);
-        let use_up = |object: &Object, token: &str| {
+        let mut object = AcknowledgedObject::new("u");
+        let token = object.ask(&order_another(&["a"]), NOW);
+        let use_up = |object: &AcknowledgedObject, token: &str| {
             let (mut pending, mut used) = (object.pending.clone(), object.acknowledged.clone());
             object.at(NOW).use_up_token(token, &mut pending, &mut used);
             (pending.len(), used.len())
@@ -428,10 +432,10 @@ mod tests {
 
     #[test]
     fn the_last_five_are_kept_the_newest_last() {
-        let mut object = Object::new("u");
+        let mut object = AcknowledgedObject::new("u");
         let mut tokens = Vec::new();
         for number in 0..7 {
-            let token = object.ask(&beside(&[&number.to_string()]), NOW + number);
+            let token = object.ask(&order_another(&[&number.to_string()]), NOW + number);
             object.give(&token);
             object.use_up(OrderAnother, NOW + number);
             tokens.push(token);
@@ -444,11 +448,11 @@ mod tests {
     fn token_covers_subject_beyond_the_cut() {
         let many: Vec<String> = (0..100).map(|n| format!("ä-server-{n}")).collect();
         let names: Vec<&str> = many.iter().map(String::as_str).collect();
-        let mut object = Object::new("u");
-        let token = object.ask(&beside(&names), NOW);
+        let mut object = AcknowledgedObject::new("u");
+        let token = object.ask(&order_another(&names), NOW);
         assert_eq!(object.pending[0].subject.chars().count(), LONGEST_SUBJECT);
         object.give(&token);
-        assert!(object.is_given(&beside(&names)));
-        assert!(!object.is_given(&beside(&names[..99])));
+        assert!(object.is_given(&order_another(&names)));
+        assert!(!object.is_given(&order_another(&names[..99])));
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! An order carries two tags: `fmo-cluster:<16 hex>` and `fmo-order:<44 hex owner><8 hex number>`.
 
-use crate::mark::ClusterId;
+use crate::cluster_id::ClusterId;
 use api::names::ORDER_TAG;
 use sha2::{Digest as _, Sha256};
 use std::{fmt, time::Duration};
@@ -15,9 +15,9 @@ const UID: usize = 16;
 /// Hex digits of the number of an order.
 const SEQ: usize = 8;
 /// Hex digits of what stays the same when a namespace is made again: its name, and that of the object.
-pub const PLACE: usize = 2 * NAME;
+pub const NAME_HASH: usize = 2 * NAME;
 /// Hex digits of an owner.
-pub const OWNER: usize = PLACE + UID;
+pub const OWNER: usize = NAME_HASH + UID;
 /// A namespace whose UID could not be read is read again after this.
 pub const READ_NAMESPACE_AGAIN: Duration = Duration::from_secs(5);
 
@@ -41,8 +41,8 @@ impl Owner {
     }
 
     /// What it has in common with the owners of this name in earlier namespaces of this name.
-    pub fn place(&self) -> &str {
-        &self.0[..PLACE]
+    pub fn name_hash(&self) -> &str {
+        &self.0[..NAME_HASH]
     }
 
     /// The tag of an order.
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     fn owner(namespace: &str, name: &str, uid: &str) -> Owner {
-        Owner::new(&ClusterId::of_namespace_uid("u"), namespace, name, uid)
+        Owner::new(&ClusterId::from_namespace_uid("u"), namespace, name, uid)
     }
 
     #[test]
@@ -112,10 +112,13 @@ mod tests {
     fn recreated_namespace_keeps_only_name_hash() {
         let (one, again) = (owner("shop", "web", "1"), owner("shop", "web", "2"));
         assert_ne!(one, again);
-        assert_eq!(one.place(), again.place());
-        assert_ne!(one.place(), owner("shop", "db", "1").place());
-        assert_ne!(owner("a", "bc", "1").place(), owner("ab", "c", "1").place());
-        let cluster = ClusterId::of_namespace_uid("u");
+        assert_eq!(one.name_hash(), again.name_hash());
+        assert_ne!(one.name_hash(), owner("shop", "db", "1").name_hash());
+        assert_ne!(
+            owner("a", "bc", "1").name_hash(),
+            owner("ab", "c", "1").name_hash()
+        );
+        let cluster = ClusterId::from_namespace_uid("u");
         let namespace = namespace_hash(cluster.as_str(), "shop");
         assert_eq!(namespace_of(one.as_str()), namespace);
     }

@@ -7,17 +7,21 @@ use std::sync::Arc;
 
 /// Who else claims what an object claims, on the same account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rivals {
+pub struct ConflictingOwners {
     /// The one that has it, where that is another: the oldest of all.
     pub owner: Option<Arc<Claimant>>,
     /// One that lives on when this object goes.
     pub successor: Option<Arc<Claimant>>,
 }
 
-impl Rivals {
+impl ConflictingOwners {
     /// Judges those who claim the same thing of the same account, in their order. `counts`: whether one may use that
     /// account at all; who may not must not be in the way of those who do.
-    pub fn of(uid: &str, claimants: &[Arc<Claimant>], counts: impl Fn(&Claimant) -> bool) -> Self {
+    pub fn find_among(
+        uid: &str,
+        claimants: &[Arc<Claimant>],
+        counts: impl Fn(&Claimant) -> bool,
+    ) -> Self {
         let older = claimants.iter().take_while(|c| &*c.uid != uid);
         let others = claimants
             .iter()
@@ -69,9 +73,9 @@ mod tests {
     use api::references::PinnedAccount;
 
     fn account(name: &str) -> AccountKey {
-        let mut account = PinnedAccount::of(None);
+        let mut account = PinnedAccount::from_reference(None);
         account.name = name.to_owned();
-        AccountKey::of(&account, "n")
+        AccountKey::from_reference(&account, "n")
     }
 
     fn claimant(uid: &str, name: &str, is_deleting: bool) -> Arc<Claimant> {
@@ -105,7 +109,7 @@ mod tests {
             claimant("third", "a", false),
         ];
         let rivals = |uid: &str| {
-            let rivals = Rivals::of(uid, &all, |c| c.account == account("a"));
+            let rivals = ConflictingOwners::find_among(uid, &all, |c| c.account == account("a"));
             let name = |c: Option<Arc<Claimant>>| c.map(|c| c.name.clone());
             (name(rivals.owner), name(rivals.successor))
         };
@@ -115,7 +119,7 @@ mod tests {
         assert_eq!(rivals("third"), (some("ends"), some("second")));
         // One that is not shown yet is the youngest.
         assert_eq!(rivals("new"), (some("ends"), some("second")));
-        let alone = Rivals::of("elsewhere", &all, |c| c.account == account("b"));
-        assert_eq!(alone, Rivals::default());
+        let alone = ConflictingOwners::find_among("elsewhere", &all, |c| c.account == account("b"));
+        assert_eq!(alone, ConflictingOwners::default());
     }
 }

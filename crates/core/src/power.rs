@@ -8,7 +8,7 @@ use api::{
     Reason, ServerCommand,
     command::PowerAction,
     conditions::{Type, found_true},
-    power::{Power, PowerCommand, PowerRecord, PowerState, is_command_of},
+    power::{Power, PowerCommandStatus, PowerRecord, PowerState, is_command_of},
 };
 use hosting_types::identity::is_same_uuid;
 use jiff::Timestamp;
@@ -32,7 +32,7 @@ pub enum KnownCommand {
 
 impl KnownCommand {
     /// What the command shows to the object with this UID, as the API server has it; None: it was not read.
-    pub fn of(uid: Option<&str>, read: Option<Option<ServerCommand>>) -> Self {
+    pub fn from_command(uid: Option<&str>, read: Option<Option<ServerCommand>>) -> Self {
         let command = match read {
             None => return Self::NotRead,
             Some(None) => return Self::Missing,
@@ -59,11 +59,11 @@ pub struct PowerFacts<'a> {
     /// Generation of the object.
     pub generation: i64,
     /// `spec.power`.
-    pub wish: Option<Power>,
+    pub desired: Option<Power>,
     /// What is on record, where this very object wrote it.
     pub record: Option<PowerRecord>,
     /// The provider's identifier of the server, or the number of the host.
-    pub machine: &'a str,
+    pub target_id: &'a str,
     /// Whether it is there to be switched: only then the wish is heard.
     pub is_there: bool,
     /// Whether a command may be created now: the policies let it, and nothing is installed.
@@ -77,7 +77,7 @@ pub struct PowerFacts<'a> {
 }
 
 /// What a change of the wish comes to.
-pub struct Wished {
+pub struct PowerChange {
     /// What is recorded of it.
     pub record: Option<PowerRecord>,
     /// The command to create, once that is recorded: its name, and what it does.
@@ -85,27 +85,28 @@ pub struct Wished {
 }
 
 /// What is to be recorded and done.
-pub fn wished(facts: &PowerFacts<'_>) -> Wished {
-    let nothing = |record| Wished { record, due: None };
+pub fn plan_power_change(facts: &PowerFacts<'_>) -> PowerChange {
+    let nothing = |record| PowerChange { record, due: None };
     let shown = facts.record.clone().map(|power| follow(facts, power));
-    let is_it = |power: &PowerRecord| is_same_uuid(&power.machine, facts.machine) && facts.is_there;
+    let is_it =
+        |power: &PowerRecord| is_same_uuid(&power.machine, facts.target_id) && facts.is_there;
     let Some(mut known) = shown.clone().filter(is_it) else {
         // First sight. That there is no wish is recorded as well: to set one is a change then.
         let first = PowerRecord {
-            wish: facts.wish,
-            ..PowerRecord::new(facts.machine)
+            wish: facts.desired,
+            ..PowerRecord::new(facts.target_id)
         };
         return nothing(match facts.is_there {
             true => Some(first),
             false => shown,
         });
     };
-    let Some(wish) = facts.wish else {
-        return nothing(Some(PowerRecord::new(facts.machine)));
+    let Some(wish) = facts.desired else {
+        return nothing(Some(PowerRecord::new(facts.target_id)));
     };
     if known.wish != Some(wish) && facts.may_send {
         known.wish = Some(wish);
-        known.command = Some(PowerCommand {
+        known.command = Some(PowerCommandStatus {
             name: format!(
                 "{}-{}-{}-{}",
                 facts.name,
@@ -119,10 +120,10 @@ pub fn wished(facts: &PowerFacts<'_>) -> Wished {
         });
         return nothing(Some(known));
     }
-    let is_due = |c: &&PowerCommand| c.state == PowerState::Recorded && !is_late(facts, c);
+    let is_due = |c: &&PowerCommandStatus| c.state == PowerState::Recorded && !is_late(facts, c);
     let noted = known.command.as_ref().filter(is_due);
     let noted = noted.filter(|_| facts.may_send && known.wish == Some(wish));
-    Wished {
+    PowerChange {
         due: noted.map(|c| (c.name.clone(), wish.action())),
         record: Some(known),
     }
@@ -157,7 +158,7 @@ fn follow(facts: &PowerFacts<'_>, mut power: PowerRecord) -> PowerRecord {
     power
 }
 
-fn is_late(facts: &PowerFacts<'_>, command: &PowerCommand) -> bool {
+fn is_late(facts: &PowerFacts<'_>, command: &PowerCommandStatus) -> bool {
     facts.now.saturating_sub(command.started_at.0.as_second()) > LATEST
 }
 
@@ -166,18 +167,19 @@ pub fn may_create(fresh: &PowerFacts<'_>, name: &str) -> bool {
     let Some(power) = &fresh.record else {
         return false;
     };
-    let is_it =
-        |c: &PowerCommand| c.name == name && c.state == PowerState::Recorded && !is_late(fresh, c);
+    let is_it = |c: &PowerCommandStatus| {
+        c.name == name && c.state == PowerState::Recorded && !is_late(fresh, c)
+    };
     power.command.as_ref().is_some_and(is_it)
         && power.wish.is_some()
-        && power.wish == fresh.wish
-        && is_same_uuid(&power.machine, fresh.machine)
+        && power.wish == fresh.desired
+        && is_same_uuid(&power.machine, fresh.target_id)
         && fresh.may_send
 }
 
 /// Whether the wish has changed, and no command was created for that yet.
 pub fn is_unsent(wish: Option<Power>, status: Option<&PowerRecord>) -> bool {
-    let is_noted = |command: &PowerCommand| command.state == PowerState::Recorded;
+    let is_noted = |command: &PowerCommandStatus| command.state == PowerState::Recorded;
     wish.is_some()
         && status
             .is_some_and(|known| known.wish != wish || known.command.as_ref().is_some_and(is_noted))

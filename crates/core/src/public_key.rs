@@ -28,7 +28,7 @@ pub struct PublicKey {
 
 /// Why a text is no public key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoKey {
+pub enum PublicKeyError {
     /// The private half of a pair.
     #[error(
         "is a private key and is sent nowhere; put the public key there, from the .pub file, and make \
@@ -76,46 +76,46 @@ impl PublicKey {
     ///
     /// # Errors
     /// [`NoKey`] says why it is none.
-    pub fn parse(bytes: &[u8]) -> Result<Self, NoKey> {
-        let text = std::str::from_utf8(bytes).map_err(|_| NoKey::NotText)?;
+    pub fn parse(bytes: &[u8]) -> Result<Self, PublicKeyError> {
+        let text = std::str::from_utf8(bytes).map_err(|_| PublicKeyError::NotText)?;
         // Whatever else it is: this is what a person has to hear of.
         if text.contains("PRIVATE KEY") {
-            return Err(NoKey::Private);
+            return Err(PublicKeyError::Private);
         }
         if bytes.len() > LONGEST {
-            return Err(NoKey::TooLong);
+            return Err(PublicKeyError::TooLong);
         }
         let line = text.trim();
         if line.is_empty() {
-            return Err(NoKey::Empty);
+            return Err(PublicKeyError::Empty);
         }
         // Tabs stand between the words of some files.
         if line.chars().any(|c| c.is_control() && c != '\t') {
-            return Err(NoKey::NotOneLine);
+            return Err(PublicKeyError::NotOneLine);
         }
         Self::of_line(line)
     }
 
-    fn of_line(line: &str) -> Result<Self, NoKey> {
+    fn of_line(line: &str) -> Result<Self, PublicKeyError> {
         let mut words = line.split_ascii_whitespace();
-        let algorithm = words.next().ok_or(NoKey::Empty)?;
+        let algorithm = words.next().ok_or(PublicKeyError::Empty)?;
         if !is_algorithm(algorithm) {
             let is_later = |word: &str| is_algorithm(word.rsplit('"').next().unwrap_or(word));
             return Err(match line.split_ascii_whitespace().any(is_later) {
-                true => NoKey::Options,
-                false => NoKey::Unreadable,
+                true => PublicKeyError::Options,
+                false => PublicKeyError::Unreadable,
             });
         }
         if algorithm.contains("-cert-v0") {
-            return Err(NoKey::Certificate);
+            return Err(PublicKeyError::Certificate);
         }
         if algorithm == "ssh-dss" {
-            return Err(NoKey::Dsa);
+            return Err(PublicKeyError::Dsa);
         }
-        let blob = words.next().ok_or(NoKey::CutShort)?;
+        let blob = words.next().ok_or(PublicKeyError::CutShort)?;
         let blob = LENIENT.decode(blob).map_err(|error| match error {
-            DecodeError::InvalidByte(..) => NoKey::Unreadable,
-            _ => NoKey::CutShort,
+            DecodeError::InvalidByte(..) => PublicKeyError::Unreadable,
+            _ => PublicKeyError::CutShort,
         })?;
         check_blob(algorithm, &blob)?;
         Ok(Self {
@@ -167,19 +167,19 @@ fn is_algorithm(word: &str) -> bool {
 
 /// Checks that a blob is a whole public key of this algorithm. Nothing may stand behind the fields that such a key has:
 /// those of a private one start with the same.
-fn check_blob(algorithm: &str, blob: &[u8]) -> Result<(), NoKey> {
-    let (name, mut rest) = field(blob).ok_or(NoKey::CutShort)?;
+fn check_blob(algorithm: &str, blob: &[u8]) -> Result<(), PublicKeyError> {
+    let (name, mut rest) = field(blob).ok_or(PublicKeyError::CutShort)?;
     // The key says itself what it is.
     if name != algorithm.as_bytes() {
         return Err(match std::str::from_utf8(name).is_ok_and(is_algorithm) {
-            true => NoKey::OtherAlgorithm,
-            false => NoKey::Unreadable,
+            true => PublicKeyError::OtherAlgorithm,
+            false => PublicKeyError::Unreadable,
         });
     }
     let mut next = || {
-        let (found, behind) = field(rest).ok_or(NoKey::CutShort)?;
+        let (found, behind) = field(rest).ok_or(PublicKeyError::CutShort)?;
         rest = behind;
-        Ok::<_, NoKey>(found)
+        Ok::<_, PublicKeyError>(found)
     };
     let is_sound = match algorithm {
         "ssh-ed25519" => next()?.len() == 32,
@@ -199,14 +199,14 @@ fn check_blob(algorithm: &str, blob: &[u8]) -> Result<(), NoKey> {
                 Some("nistp256") => 65,
                 Some("nistp384") => 97,
                 Some("nistp521") => 133,
-                _ => return Err(NoKey::Unreadable),
+                _ => return Err(PublicKeyError::Unreadable),
             };
             Some(next()?) == curve.map(str::as_bytes) && is_point(next()?, length)
         }
     };
     match is_sound && rest.is_empty() {
         true => Ok(()),
-        false => Err(NoKey::Unreadable),
+        false => Err(PublicKeyError::Unreadable),
     }
 }
 
@@ -230,24 +230,24 @@ mod tests {
     const ED: &str =
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBv2kqKzv4gbAvzfF3XuNCOxIvHHFfHOhYGLbn9Dkg1Z";
 
-    fn read(text: &str) -> Result<PublicKey, NoKey> {
+    fn parse_key(text: &str) -> Result<PublicKey, PublicKeyError> {
         PublicKey::parse(text.as_bytes())
     }
 
     #[test]
     fn comment_does_not_change_the_key() {
-        let plain = read(ED).unwrap();
+        let plain = parse_key(ED).unwrap();
         for text in [
             format!("{ED} me@here"),
             format!("{ED}\n"),
             format!("  {ED}  two words \r\n"),
             ED.replace(' ', "\t"),
         ] {
-            let key = read(&text).unwrap();
+            let key = parse_key(&text).unwrap();
             assert_eq!(key.fingerprint(), plain.fingerprint(), "{text:?}");
         }
         assert_eq!(
-            read(&format!("{ED} a  b")).unwrap().line(),
+            parse_key(&format!("{ED} a  b")).unwrap().line(),
             format!("{ED} a b")
         );
     }
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn a_fingerprint_is_that_of_ssh_keygen() {
         // ssh-keygen -lf of this line.
-        let shown = read(ED).unwrap().fingerprint();
+        let shown = parse_key(ED).unwrap().fingerprint();
         assert_eq!(shown.as_str(), FINGERPRINT);
     }
 
@@ -276,33 +276,40 @@ mod tests {
         let cases = [
             (
                 "-----BEGIN OPENSSH PRIVATE KEY-----\nhush\n",
-                NoKey::Private,
+                PublicKeyError::Private,
             ),
-            ("-----BEGIN RSA PRIVATE KEY-----", NoKey::Private),
-            (" \n", NoKey::Empty),
-            (&two, NoKey::NotOneLine),
-            (&options, NoKey::Options),
-            (&certificate, NoKey::Certificate),
-            (&long, NoKey::TooLong),
-            (&block, NoKey::NotOneLine),
-            (&dsa, NoKey::Dsa),
-            (&swapped, NoKey::OtherAlgorithm),
-            ("hush", NoKey::Unreadable),
-            ("ssh-ed25519", NoKey::CutShort),
-            ("ssh-ed25519 AAAA*", NoKey::Unreadable),
+            ("-----BEGIN RSA PRIVATE KEY-----", PublicKeyError::Private),
+            (" \n", PublicKeyError::Empty),
+            (&two, PublicKeyError::NotOneLine),
+            (&options, PublicKeyError::Options),
+            (&certificate, PublicKeyError::Certificate),
+            (&long, PublicKeyError::TooLong),
+            (&block, PublicKeyError::NotOneLine),
+            (&dsa, PublicKeyError::Dsa),
+            (&swapped, PublicKeyError::OtherAlgorithm),
+            ("hush", PublicKeyError::Unreadable),
+            ("ssh-ed25519", PublicKeyError::CutShort),
+            ("ssh-ed25519 AAAA*", PublicKeyError::Unreadable),
         ];
         for (text, expected) in cases {
-            let found = read(text).unwrap_err();
+            let found = parse_key(text).unwrap_err();
             assert_eq!(found, expected, "{text:?}");
             assert!(!format!("{found} {found:?}").contains("hush"));
         }
-        assert_eq!(PublicKey::parse(&[0xff, 0xfe]), Err(NoKey::NotText));
+        assert_eq!(
+            PublicKey::parse(&[0xff, 0xfe]),
+            Err(PublicKeyError::NotText)
+        );
     }
 
     #[test]
     fn truncated_key_is_reported_as_cut_short() {
         for end in "ssh-ed25519".len()..ED.len() {
-            assert_eq!(read(&ED[..end]), Err(NoKey::CutShort), "{end}");
+            assert_eq!(
+                parse_key(&ED[..end]),
+                Err(PublicKeyError::CutShort),
+                "{end}"
+            );
         }
     }
 
@@ -378,7 +385,7 @@ mod tests {
         ];
         for (name, blob) in private {
             let line = line_of(name, &blob);
-            assert_eq!(read(&line), Err(NoKey::Unreadable), "{name}");
+            assert_eq!(parse_key(&line), Err(PublicKeyError::Unreadable), "{name}");
         }
     }
 
@@ -386,9 +393,9 @@ mod tests {
         #[test]
         fn what_is_sent_reads_as_what_was_given((name, blob) in blobs(), comment in "[ -~]{0,40}") {
             let line = format!("{name} {} {comment}", general_purpose::STANDARD.encode(&blob));
-            let key = read(&line).unwrap();
+            let key = parse_key(&line).unwrap();
             prop_assert_eq!(&key.blob, &blob);
-            let again = read(&key.line()).unwrap();
+            let again = parse_key(&key.line()).unwrap();
             prop_assert_eq!(again.fingerprint(), key.fingerprint());
             prop_assert_eq!(again.line(), key.line());
         }
@@ -398,11 +405,11 @@ mod tests {
             (name, blob) in blobs(), more in prop::collection::vec(any::<u8>(), 1..80), cut in 1usize..40,
         ) {
             let behind = [blob.as_slice(), &more].concat();
-            prop_assert_eq!(read(&line_of(&name, &behind)), Err(NoKey::Unreadable));
+            prop_assert_eq!(parse_key(&line_of(&name, &behind)), Err(PublicKeyError::Unreadable));
             let field = [blob.as_slice(), &blob_of(&[&more])].concat();
-            prop_assert_eq!(read(&line_of(&name, &field)), Err(NoKey::Unreadable));
+            prop_assert_eq!(parse_key(&line_of(&name, &field)), Err(PublicKeyError::Unreadable));
             let short = &blob[..blob.len() - cut.min(blob.len())];
-            prop_assert_eq!(read(&line_of(&name, short)), Err(NoKey::CutShort));
+            prop_assert_eq!(parse_key(&line_of(&name, short)), Err(PublicKeyError::CutShort));
         }
 
         #[test]
@@ -415,8 +422,8 @@ mod tests {
         #[test]
         fn no_text_breaks_it(bytes in prop::collection::vec(any::<u8>(), 0..300), text in "\\PC{0,200}") {
             let _ = PublicKey::parse(&bytes);
-            let _ = read(&text);
-            let _ = read(&format!("ssh-ed25519 {text}"));
+            let _ = parse_key(&text);
+            let _ = parse_key(&format!("ssh-ed25519 {text}"));
         }
     }
 }

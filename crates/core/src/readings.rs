@@ -4,17 +4,17 @@ pub(crate) mod words;
 
 use api::{
     Reason,
-    conditions::{Type, Wanted},
+    conditions::{DesiredCondition, Type},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use lab::rig::{Health, health};
+use lab::rig::{Kstatus, health};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 const PAGE: &str = include_str!("../../../docs/contributing/status.md");
 
 /// Reasons that are never the cause of an object's state: they stand in other conditions than Ready.
-const BESIDE: [Reason; 4] = [
+const NOT_IN_READY: [Reason; 4] = [
     Reason::InSync,
     Reason::PendingChanges,
     Reason::PasswordMissed,
@@ -22,15 +22,15 @@ const BESIDE: [Reason; 4] = [
 ];
 
 /// One line of a table: a stage of life, the conditions that were decided, and what they read as.
-fn row(reading: &Reading) -> String {
-    let Reading {
+fn row(reading: &StatusReading) -> String {
+    let StatusReading {
         stage,
         conditions,
         is_deleting,
         is_observed,
     } = reading;
     let find = |kind| conditions.iter().find(|c| c.kind == kind);
-    let state = |kind| find(kind).map_or("", Wanted::status_word);
+    let state = |kind| find(kind).map_or("", DesiredCondition::status_word);
     let shown: Vec<Value> = conditions
         .iter()
         .map(|c| json!({"type": c.kind.as_str(), "status": c.status_word()}))
@@ -42,10 +42,10 @@ fn row(reading: &Reading) -> String {
     let observed = if *is_observed { 3 } else { 2 };
     let status = json!({"observedGeneration": observed, "conditions": shown});
     let read = match health(&json!({"metadata": metadata, "status": status})) {
-        Health::Current => "Current",
-        Health::InProgress => "InProgress",
-        Health::Failed => "Failed",
-        Health::Terminating => "Terminating",
+        Kstatus::Current => "Current",
+        Kstatus::InProgress => "InProgress",
+        Kstatus::Failed => "Failed",
+        Kstatus::Terminating => "Terminating",
     };
     let synced = find(Type::Synced).map_or_else(String::new, |c| match c.status {
         Some(true) => "True".to_owned(),
@@ -68,16 +68,20 @@ fn row(reading: &Reading) -> String {
 
 /// A case of a kind: its stage of life, the conditions that were decided, whether the object is being deleted, and whether
 /// they are of its generation.
-pub(crate) struct Reading {
+pub(crate) struct StatusReading {
     stage: &'static str,
-    conditions: Vec<Wanted>,
+    conditions: Vec<DesiredCondition>,
     is_deleting: bool,
     is_observed: bool,
 }
 
-impl Reading {
+impl StatusReading {
     /// Of conditions as they were decided.
-    pub(crate) fn new(stage: &'static str, conditions: &[Wanted], is_deleting: bool) -> Self {
+    pub(crate) fn new(
+        stage: &'static str,
+        conditions: &[DesiredCondition],
+        is_deleting: bool,
+    ) -> Self {
         Self {
             stage,
             conditions: conditions.to_vec(),
@@ -109,9 +113,14 @@ impl Reading {
             let found = shown.iter().find(|c| c.type_ == kind.as_str())?;
             let reason = Reason::parse(&found.reason)?;
             let status = found.status == "True";
-            Some(Wanted::new(kind, status, reason, found.message.clone()))
+            Some(DesiredCondition::new(
+                kind,
+                status,
+                reason,
+                found.message.clone(),
+            ))
         };
-        let wanted: Vec<Wanted> = types.into_iter().filter_map(of).collect();
+        let wanted: Vec<DesiredCondition> = types.into_iter().filter_map(of).collect();
         Self::new(stage, &wanted, is_deleting)
     }
 }
@@ -149,7 +158,7 @@ fn every_reason_is_read_by_somebody() {
         let is_cause = PAGE
             .lines()
             .any(|line| line.split('|').nth(2) == Some(&format!(" `{reason}` ")));
-        assert_ne!(is_cause, BESIDE.contains(reason), "{reason}");
+        assert_ne!(is_cause, NOT_IN_READY.contains(reason), "{reason}");
     }
 }
 
@@ -172,7 +181,7 @@ fn every_message_of_every_reason_is_for_people() {
                     )
                 }));
             }
-            let same = words::told_too_often(&reading.conditions);
+            let same = words::find_repeated_message(&reading.conditions);
             complaints.extend(same.map(|text| format!("{heading}: in three conditions: {text}")));
         }
     }
@@ -183,7 +192,7 @@ fn every_message_of_every_reason_is_for_people() {
 }
 
 /// Every case of every kind that tests read, under the heading of its table in `docs/contributing/status.md`.
-fn readings_of_every_kind() -> [(&'static str, Vec<Reading>); 7] {
+fn readings_of_every_kind() -> [(&'static str, Vec<StatusReading>); 7] {
     [
         ("Servers", crate::server::decide::tests::readings::every()),
         ("Accounts", crate::account::tests::readings()),

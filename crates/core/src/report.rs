@@ -1,6 +1,6 @@
 //! What is told in events: what happened, and which conditions turned.
 
-use crate::cause::AS_READY;
+use crate::explanation::AS_READY;
 use api::{
     Reason,
     conditions::{self, Type},
@@ -23,7 +23,7 @@ pub struct News {
 
 /// The events of conditions that people wait for or must act on: those that are True now and were
 /// not before, with the action that each stands for.
-pub fn turned(
+pub fn condition_events(
     before: &[Condition],
     after: &[Condition],
     watched: &[(Type, Severity, &'static str)],
@@ -53,18 +53,18 @@ pub fn turned(
 
 /// The events of an installation of `what`: the provider took it, and it is done. Of `before` and `now` each: whether it is
 /// taken, and its end.
-pub fn installed(
+pub fn install_events(
     what: &str,
     before: (bool, Option<InstallEnd>),
     now: (bool, Option<InstallEnd>),
 ) -> Vec<News> {
     let began = (now.0 && !before.0).then(|| {
-        Step::Reinstalling.news(format!(
+        ServerEvent::Reinstalling.news(format!(
             "The provider started to install {what}; this erases the disks"
         ))
     });
     let is_done = now.1 == Some(InstallEnd::Finished) && before.1.is_none();
-    let done = is_done.then(|| Step::Reinstalled.news(format!("Installed {what}")));
+    let done = is_done.then(|| ServerEvent::Reinstalled.news(format!("Installed {what}")));
     began.into_iter().chain(done).collect()
 }
 
@@ -74,7 +74,7 @@ pub enum EventReason {
     /// A condition has this reason now.
     Condition(Reason),
     /// A step of a machine's life.
-    Step(Step),
+    Server(ServerEvent),
     /// An account uses another base URL or key.
     KeyAccepted,
     /// Another operator serves the account.
@@ -98,7 +98,7 @@ impl EventReason {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Condition(reason) => reason.as_str(),
-            Self::Step(step) => step.as_str(),
+            Self::Server(step) => step.as_str(),
             Self::KeyAccepted => "KeyAccepted",
             Self::OperatorConflict => "OperatorConflict",
             Self::Retained => "Retained",
@@ -113,15 +113,15 @@ impl From<Reason> for EventReason {
     }
 }
 
-impl From<Step> for EventReason {
-    fn from(step: Step) -> Self {
-        Self::Step(step)
+impl From<ServerEvent> for EventReason {
+    fn from(step: ServerEvent) -> Self {
+        Self::Server(step)
     }
 }
 
 /// A step of a machine's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
+pub enum ServerEvent {
     /// The provider took the order.
     Ordered,
     /// The answer to the order was lost, so it is not known yet whether there is a machine.
@@ -166,7 +166,7 @@ pub enum Step {
     NotReleased,
 }
 
-impl Step {
+impl ServerEvent {
     /// Every step, for documentation and tests.
     pub const ALL: [Self; 21] = [
         Self::Ordered,

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 /// What is known of an SshKey object that somebody names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Found {
+pub enum KeyLookup {
     /// Its kind was not listed yet.
     NotKnown,
     /// There is none of this name.
@@ -31,7 +31,7 @@ pub struct StoredKey {
     /// Where it is stored.
     pub account: PinnedAccount,
     /// The lineage of that account. In another one the identifier says nothing.
-    pub lineage: String,
+    pub account_id: String,
 }
 
 /// A server or a host that refers to a key.

@@ -8,7 +8,7 @@ pub const LONGEST_MESSAGE: usize = 300;
 /// Most names in a list of a message; the rest is counted.
 pub const MOST_NAMES: usize = 5;
 /// When a call follows that only waits for its turn.
-pub const IN_TURN: &str = "as soon as the account's rate limit allows";
+pub const WHEN_RATE_ALLOWS: &str = "as soon as the account's rate limit allows";
 /// How alike two names must be for one to be suggested in place of the other; 1 is the same.
 const LIKENESS: f64 = 0.75;
 

@@ -28,13 +28,13 @@ pub struct Plan {
     /// The processors, where the answer has them.
     pub cpu: Option<Cpu>,
     /// Memory: type and gigabytes.
-    pub memory: Option<Part>,
+    pub memory: Option<HardwarePart>,
     /// Disks: type and gigabytes each.
-    pub disks: Vec<Part>,
+    pub disks: Vec<HardwarePart>,
     /// Network interfaces: type and count.
     pub network_interfaces: Vec<Interfaces>,
     /// The graphics card: name and video memory.
-    pub gpu: Option<Part>,
+    pub gpu: Option<HardwarePart>,
     /// Where it is offered.
     pub locations: Vec<PlanLocation>,
 }
@@ -56,7 +56,7 @@ pub struct Cpu {
 
 /// A piece of hardware that has a kind and a size.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct HardwarePart {
     /// The kind, in the API's words.
     pub kind: String,
     /// The size; the unit is with the field that holds this.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{refusal::Refusal, request::InvalidRequest, text};
 
 /// The error of a layer below, unchanged.
-pub type Cause = Box<dyn std::error::Error + Send + Sync>;
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A call without a result.
 ///
@@ -74,10 +74,10 @@ pub enum NotSent {
     Request(#[from] InvalidRequest),
     /// The request could not be put together.
     #[error("the request could not be built")]
-    Build(#[source] Cause),
+    Build(#[source] BoxError),
     /// No connection: name look-up, TCP or TLS.
     #[error("no connection to the hosting API")]
-    Connect(#[source] Cause),
+    Connect(#[source] BoxError),
     /// Another call was refused for its key, and none is made with that key until it works.
     #[error("the hosting API refused the key; {0}")]
     KeyRefused(Refusal),
@@ -93,7 +93,7 @@ impl From<InvalidRequest> for Error {
 #[derive(Debug)]
 pub struct Interruption {
     /// What broke.
-    pub cause: Cause,
+    pub source: BoxError,
     /// Whether the call is idempotent, which [`Error::is_retryable_as_is`] needs
     /// to know.
     pub idempotent: bool,
@@ -101,13 +101,13 @@ pub struct Interruption {
 
 impl fmt::Display for Interruption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.cause.fmt(f)
+        self.source.fmt(f)
     }
 }
 
 impl StdError for Interruption {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.cause.source()
+        self.source.source()
     }
 }
 

@@ -31,6 +31,6 @@ pub use error::Error;
 pub use identity::{ApiKeyId, CommandId, HostId, LocationId, ServerId, SshKeyId, WhitelistEntryId};
 pub use page::Page;
 pub use refusal::Refusal;
-pub use secret::{ApiKey, KeyError, SecretText};
-pub use server::{Order, OrderOutcome, Server, ServerFilter, ServerStatus, StatusFilter};
+pub use secret::{ApiKey, ApiKeyError, SecretText};
+pub use server::{Order, OrderResult, Server, ServerFilter, ServerStatus, StatusFilter};
 pub use tag::TagRecord;

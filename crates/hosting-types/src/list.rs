@@ -67,7 +67,7 @@ pub enum Gap {
     TooMany,
     /// It takes more memory than the caller has for it.
     #[error("the list needs more memory than the operator has free for this account")]
-    NoRoom,
+    OverMemoryBudget,
     /// The caller went on reading after a gap.
     #[error("an earlier page could not be read")]
     GivenUp,

@@ -17,7 +17,7 @@ pub struct ApiKey(SecretString);
 
 /// Why bytes are not a usable API key. No variant carries any of the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum KeyError {
+pub enum ApiKeyError {
     /// Nothing, or nothing but one line end.
     #[error("the API key is empty; put the key of the account into the Secret")]
     Empty,
@@ -50,20 +50,20 @@ impl ApiKey {
     /// # Errors
     ///
     /// [`KeyError`] names the defect and the remedy.
-    pub fn parse(bytes: &[u8]) -> Result<Self, KeyError> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, ApiKeyError> {
         let key = bytes.strip_suffix(b"\n").unwrap_or(bytes);
         let key = key.strip_suffix(b"\r").unwrap_or(key);
         if key.is_empty() {
-            return Err(KeyError::Empty);
+            return Err(ApiKeyError::Empty);
         }
         if key.len() > LONGEST {
-            return Err(KeyError::TooLong);
+            return Err(ApiKeyError::TooLong);
         }
         let defect = key.iter().find_map(|byte| match byte {
-            b'\n' | b'\r' => Some(KeyError::LineBreak),
-            b' ' => Some(KeyError::Blank),
-            byte if byte.is_ascii_control() => Some(KeyError::Control),
-            byte if !byte.is_ascii() => Some(KeyError::NotAscii),
+            b'\n' | b'\r' => Some(ApiKeyError::LineBreak),
+            b' ' => Some(ApiKeyError::Blank),
+            byte if byte.is_ascii_control() => Some(ApiKeyError::Control),
+            byte if !byte.is_ascii() => Some(ApiKeyError::NotAscii),
             _ => None,
         });
         if let Some(defect) = defect {
@@ -71,7 +71,7 @@ impl ApiKey {
         }
         match std::str::from_utf8(key) {
             Ok(text) => Ok(Self(SecretString::from(text))),
-            Err(_) => Err(KeyError::NotAscii),
+            Err(_) => Err(ApiKeyError::NotAscii),
         }
     }
 

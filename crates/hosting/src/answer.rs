@@ -10,11 +10,11 @@ use super::{
     body,
     hidden::Hidden,
     page::PageToken,
-    record::{self, Body, Misfit, Record},
+    record::{self, Body, DecodeError, Record},
     transport::{Caps, Cut, Response, TransportError},
 };
 use hosting_types::{
-    error::{Cause, Error, Interruption, NotSent},
+    error::{BoxError, Error, Interruption, NotSent},
     refusal::Refusal,
     secret::HIDDEN_WORDS,
 };
@@ -32,26 +32,26 @@ const TYPE: usize = 64;
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A 2xx with its whole body.
-pub(super) struct Answer {
+pub(super) struct ApiAnswer {
     pub(super) status: u16,
     pub(super) body: Vec<u8>,
     /// Token of the next page, on paths that have one. A token that cannot be
     /// sent back does not end the list, so only the caller can tell what it means.
-    pub(super) next: Result<Option<PageToken>, Misfit>,
+    pub(super) next: Result<Option<PageToken>, DecodeError>,
     /// Secrets that no text of the body may show.
     hidden: Hidden,
     /// Whether the operation may be repeated.
     idempotent: bool,
     /// The type of its content, where that is another one than JSON.
     other_type: Option<String>,
-    _turn: Option<OwnedSemaphorePermit>,
+    _decode_permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Answer {
+impl ApiAnswer {
     /// Reads the body with `read`, which sees plain JSON.
     pub(super) fn decode<T>(
         &self,
-        read: impl FnOnce(Body<'_>) -> Result<T, Misfit>,
+        read: impl FnOnce(Body<'_>) -> Result<T, DecodeError>,
     ) -> Result<T, Error> {
         let result = body::read_whole(&self.body, |value| read(Body::new(value, &self.hidden)));
         result.map_err(|why| self.misfit(why))
@@ -60,7 +60,7 @@ impl Answer {
     /// Reads a listing, each record with `read`.
     pub(super) fn decode_each<T: Debug>(
         &self,
-        read: impl Fn(&Record<'_>) -> Result<T, Misfit>,
+        read: impl Fn(&Record<'_>) -> Result<T, DecodeError>,
     ) -> Result<Vec<T>, Error> {
         if !body::is_list(&self.body) {
             return self.decode(|body| record::all(body)?.iter().map(read).collect());
@@ -100,7 +100,7 @@ impl Answer {
     }
 
     /// This answer does not fit the operation.
-    pub(super) fn misfit(&self, why: Misfit) -> Error {
+    pub(super) fn misfit(&self, why: DecodeError) -> Error {
         Error::Undecodable {
             status: self.status,
             why: match &self.other_type {
@@ -121,8 +121,11 @@ pub(super) fn broken(error: TransportError, idempotent: bool) -> Error {
     }
 }
 
-fn interrupted(cause: Cause, idempotent: bool) -> Error {
-    Error::Interrupted(Interruption { cause, idempotent })
+fn interrupted(cause: BoxError, idempotent: bool) -> Error {
+    Error::Interrupted(Interruption {
+        source: cause,
+        idempotent,
+    })
 }
 
 /// Classifies an answer. The status decides first: a refusal stays a refusal even
@@ -132,18 +135,18 @@ pub(super) fn sort(
     caps: Caps,
     hidden: Hidden,
     idempotent: bool,
-) -> Result<Answer, Error> {
+) -> Result<ApiAnswer, Error> {
     let status = response.status;
     if status.is_success() {
         return match response.cut {
-            None => Ok(Answer {
+            None => Ok(ApiAnswer {
                 status: status.as_u16(),
                 body: response.body,
                 next: page_token(&response.headers),
                 other_type: other_type(&response.headers, &hidden),
                 hidden,
                 idempotent,
-                _turn: response.turn,
+                _decode_permit: response.decode_permit,
             }),
             Some(Cut::TooLarge) => Err(Error::TooLarge { cap: caps.success }),
             Some(Cut::Broken(cause)) => Err(interrupted(cause, idempotent)),
@@ -225,8 +228,10 @@ fn other_type(headers: &HeaderMap, hidden: &Hidden) -> Option<String> {
 /// The error record of a body: an object, or the first one of an array.
 fn first<'a>(value: &'a Value, hidden: &'a Hidden) -> Option<Record<'a>> {
     match value {
-        Value::Array(entries) => entries.iter().find_map(|entry| Record::of(entry, hidden)),
-        other => Record::of(other, hidden),
+        Value::Array(entries) => entries
+            .iter()
+            .find_map(|entry| Record::from_value(entry, hidden)),
+        other => Record::from_value(other, hidden),
     }
 }
 
@@ -258,7 +263,7 @@ fn field_names(record: &Record<'_>, hidden: &Hidden) -> Vec<(String, String)> {
 }
 
 /// The header `PAGE-TOKEN`.
-fn page_token(headers: &HeaderMap) -> Result<Option<PageToken>, Misfit> {
+fn page_token(headers: &HeaderMap) -> Result<Option<PageToken>, DecodeError> {
     let Some(token) = headers.get("page-token") else {
         return Ok(None);
     };

@@ -13,7 +13,7 @@ use tokio::{
     task,
 };
 
-use super::record::Misfit;
+use super::record::DecodeError;
 
 /// The longest text of one record, in bytes. As a tree it takes up to 130 times that: with what is read of a body and all
 /// that the operator keeps, that fits into the memory of its pod.
@@ -30,8 +30,8 @@ pub(super) const LARGE: usize = 64 << 10;
 /// Reads a whole body with `read`. It is as long as one record at most.
 pub(super) fn read_whole<T>(
     bytes: &[u8],
-    read: impl FnOnce(&Value) -> Result<T, Misfit>,
-) -> Result<T, Misfit> {
+    read: impl FnOnce(&Value) -> Result<T, DecodeError>,
+) -> Result<T, DecodeError> {
     let text = bytes.trim_ascii();
     if text.len() > RECORD {
         return Err(format!("the body is longer than {} KiB", RECORD >> 10));
@@ -57,8 +57,8 @@ fn aside<T>(bytes: &[u8], work: impl FnOnce() -> T) -> T {
 /// Reads a list record by record.
 pub(super) fn read_list<T: Debug>(
     bytes: &[u8],
-    mut read: impl FnMut(&Value, usize) -> Result<T, Misfit>,
-) -> Result<Vec<T>, Misfit> {
+    mut read: impl FnMut(&Value, usize) -> Result<T, DecodeError>,
+) -> Result<Vec<T>, DecodeError> {
     let whole = bytes.trim_ascii().strip_prefix(b"[");
     let whole = whole.and_then(|rest| rest.strip_suffix(b"]"));
     let mut rest = whole.ok_or("the body is not a whole list")?.trim_ascii();
@@ -86,7 +86,7 @@ pub(super) fn read_list<T: Debug>(
 }
 
 /// Splits the first value off the rest of a list. No tree is made of it.
-fn first_value(rest: &[u8], index: usize) -> Result<(&[u8], &[u8]), Misfit> {
+fn first_value(rest: &[u8], index: usize) -> Result<(&[u8], &[u8]), DecodeError> {
     let mut values = Deserializer::from_slice(rest).into_iter::<IgnoredAny>();
     if let Some(Err(error)) = values.next() {
         return Err(format!("entry {index} {}", broken(&error)));
@@ -108,7 +108,7 @@ pub(super) fn is_blank(bytes: &[u8]) -> bool {
 }
 
 /// Waits until no other body is decoded.
-fn begin(bytes: &[u8]) -> Result<MutexGuard<'static, ()>, Misfit> {
+fn begin(bytes: &[u8]) -> Result<MutexGuard<'static, ()>, DecodeError> {
     match is_blank(bytes) {
         true => Err("the body is empty".to_owned()),
         false => Ok(DECODING.lock().unwrap_or_else(PoisonError::into_inner)),
@@ -116,7 +116,7 @@ fn begin(bytes: &[u8]) -> Result<MutexGuard<'static, ()>, Misfit> {
 }
 
 /// The parser's message has the position and no text of the body.
-fn broken(error: &serde_json::Error) -> Misfit {
+fn broken(error: &serde_json::Error) -> DecodeError {
     format!("is not JSON: {error}")
 }
 
@@ -124,13 +124,13 @@ fn broken(error: &serde_json::Error) -> Misfit {
 /// parses their texts anew, without an end to the depth.
 fn plain(text: &[u8]) -> serde_json::Result<Value> {
     let mut text = Deserializer::from_slice(text);
-    let Plain(value) = Plain::deserialize(&mut text)?;
+    let PlainValue(value) = PlainValue::deserialize(&mut text)?;
     text.end().map(|()| value)
 }
 
-struct Plain(Value);
+struct PlainValue(Value);
 
-impl<'de> Deserialize<'de> for Plain {
+impl<'de> Deserialize<'de> for PlainValue {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(PlainVisitor).map(Self)
     }
@@ -171,7 +171,7 @@ impl<'de> Visitor<'de> for PlainVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
         let mut values = Vec::new();
-        while let Some(Plain(value)) = list.next_element()? {
+        while let Some(PlainValue(value)) = list.next_element()? {
             values.push(value);
         }
         Ok(values.into())
@@ -179,7 +179,7 @@ impl<'de> Visitor<'de> for PlainVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Value, A::Error> {
         let mut fields = Map::new();
-        while let Some((name, Plain(value))) = object.next_entry()? {
+        while let Some((name, PlainValue(value))) = object.next_entry()? {
             fields.insert(name, value);
         }
         Ok(fields.into())

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, Method, header};
 use serde::Serialize;
 
 use super::{
-    answer::{self, Answer},
+    answer::{self, ApiAnswer},
     dial::Dial,
     gate::Gates,
     hidden::Hidden,
@@ -19,7 +19,7 @@ use super::{
 };
 use hosting_types::{
     endpoint::BaseUrl,
-    error::{Cause, Error, NotSent},
+    error::{BoxError, Error, NotSent},
     page::Page,
     request::CHANGE_TIMEOUT,
     secret::{ApiKey, SecretText},
@@ -104,10 +104,10 @@ impl Timeouts {
 /// The client of one account. A clone is the same client.
 #[derive(Clone)]
 pub struct Client {
-    inner: Arc<Inner>,
+    inner: Arc<ClientInner>,
 }
 
-struct Inner {
+struct ClientInner {
     base_url: BaseUrl,
     key: ApiKey,
     timeouts: Timeouts,
@@ -143,7 +143,7 @@ impl Client {
             mutation: options.mutation_timeout,
         };
         Ok(Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(ClientInner {
                 base_url: options.base_url,
                 key: options.key,
                 timeouts,
@@ -155,7 +155,7 @@ impl Client {
     /// A client over another transport, with the usual time-outs.
     pub fn with_transport(base_url: BaseUrl, key: ApiKey, transport: Arc<dyn Transport>) -> Self {
         Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(ClientInner {
                 base_url,
                 key,
                 timeouts: Timeouts::USUAL,
@@ -170,17 +170,17 @@ impl Client {
     }
 
     /// Makes a read.
-    pub(super) async fn get(&self, path: &[&str]) -> Result<Answer, Error> {
+    pub(super) async fn get(&self, path: &[&str]) -> Result<ApiAnswer, Error> {
         self.call(Call::new(Method::GET, path)).await
     }
 
     /// Reads a list without pages.
-    pub(super) async fn get_large(&self, path: &[&str]) -> Result<Answer, Error> {
+    pub(super) async fn get_large(&self, path: &[&str]) -> Result<ApiAnswer, Error> {
         self.call(Call::new(Method::GET, path).large()).await
     }
 
     /// Makes one call, with at most one request.
-    pub(super) async fn call(&self, call: Call<'_>) -> Result<Answer, Error> {
+    pub(super) async fn call(&self, call: Call<'_>) -> Result<ApiAnswer, Error> {
         let hidden = Hidden::new(&self.inner.key, &call.secrets, call.body.as_deref());
         let idempotent = call.idempotent;
         let shows_key = call.shows_key();
@@ -348,7 +348,7 @@ impl<'a> Call<'a> {
     }
 }
 
-fn not_built(cause: impl Into<Cause>) -> Error {
+fn not_built(cause: impl Into<BoxError>) -> Error {
     Error::NotSent(NotSent::Build(cause.into()))
 }
 

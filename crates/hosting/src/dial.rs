@@ -77,7 +77,7 @@ pub fn check(base_url: &BaseUrl, proxy: Option<&ProviderProxy>) -> Result<(), Di
     let is_public = match base_url.host() {
         Some(Host::Ipv4(address)) => is_public_v4(address),
         Some(Host::Ipv6(address)) => is_public_v6(address),
-        Some(Host::Domain(name)) if is_this_machine(name) => false,
+        Some(Host::Domain(name)) if is_loopback_name(name) => false,
         Some(Host::Domain(name)) if proxy.is_some() && is_private(name) => {
             return Err(DialError::NameNotPublic);
         }
@@ -88,7 +88,7 @@ pub fn check(base_url: &BaseUrl, proxy: Option<&ProviderProxy>) -> Result<(), Di
 }
 
 /// Whether it is a name for the loopback by definition (RFC 6761), whatever a name server says.
-fn is_this_machine(name: &str) -> bool {
+fn is_loopback_name(name: &str) -> bool {
     let name = name.trim_end_matches('.');
     name == "localhost" || name.ends_with(".localhost")
 }
@@ -102,18 +102,21 @@ fn is_private(name: &str) -> bool {
 /// Looks names up and gives only their public addresses.
 pub(super) struct PublicResolver {
     lookups: Lookups,
-    look_up: LookUp,
+    resolve_host: ResolveFn,
 }
 
-type LookUp = fn(&str) -> io::Result<Vec<SocketAddr>>;
+type ResolveFn = fn(&str) -> io::Result<Vec<SocketAddr>>;
 
 impl PublicResolver {
     pub(super) fn new(lookups: Lookups) -> Self {
         Self::with(lookups, of_the_system)
     }
 
-    fn with(lookups: Lookups, look_up: LookUp) -> Self {
-        Self { lookups, look_up }
+    fn with(lookups: Lookups, look_up: ResolveFn) -> Self {
+        Self {
+            lookups,
+            resolve_host: look_up,
+        }
     }
 }
 
@@ -124,7 +127,7 @@ fn of_the_system(name: &str) -> io::Result<Vec<SocketAddr>> {
 
 impl Resolve for PublicResolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let (slots, look_up) = (self.lookups.slots.clone(), self.look_up);
+        let (slots, look_up) = (self.lookups.slots.clone(), self.resolve_host);
         Box::pin(async move {
             let slot = slots.acquire_owned().await?;
             let found = tokio::task::spawn_blocking(move || {

@@ -36,7 +36,7 @@ impl Gates {
     }
 
     /// Where answers to reads come in, or those to changes.
-    pub(super) fn of(&self, is_read: bool) -> &Gate {
+    pub(super) fn gate_for(&self, is_read: bool) -> &Gate {
         match is_read {
             true => &self.inner.reads,
             false => &self.inner.changes,
@@ -64,10 +64,10 @@ pub(super) struct GivenUp;
 /// The bodies that are coming in.
 pub(super) struct Gate {
     most: usize,
-    state: Mutex<State>,
+    state: Mutex<GateState>,
 }
 
-struct State {
+struct GateState {
     /// The number of the next body.
     next: u64,
     /// The memory of all bodies.
@@ -87,7 +87,7 @@ impl Gate {
     fn new(most: usize) -> Self {
         Self {
             most,
-            state: Mutex::new(State {
+            state: Mutex::new(GateState {
                 next: 0,
                 held: 0,
                 bodies: BTreeMap::new(),
@@ -114,12 +114,12 @@ impl Gate {
         self.state().held
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, GateState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl GateState {
     fn remove(&mut self, number: u64) -> Option<Vec<u8>> {
         let body = self.bodies.remove(&number)?;
         self.held -= body.capacity();
@@ -127,7 +127,7 @@ impl State {
     }
 
     /// Gives up bodies, oldest first, until so many bytes more fit.
-    fn make_room(&mut self, more: usize, most: usize) {
+    fn free_memory(&mut self, more: usize, most: usize) {
         while self.held + more > most {
             let oldest = self
                 .bodies
@@ -155,7 +155,7 @@ impl Incoming<'_> {
         if needed > before {
             // Doubled, so that a body in small pieces is not copied again and again; but no more than will come.
             let after = needed.max((2 * before).min(self.cap));
-            state.make_room(after - before, self.gate.most);
+            state.free_memory(after - before, self.gate.most);
             let body = state.bodies.get_mut(&self.number).ok_or(GivenUp)?;
             body.reserve_exact(after - length);
             let grown = body.capacity() - before;

@@ -151,7 +151,7 @@ impl Transport for HttpTransport {
             true => &self.questions,
             false => &self.changes,
         };
-        send(client, self.gates.of(is_read), request).boxed()
+        send(client, self.gates.gate_for(is_read), request).boxed()
     }
 }
 
@@ -171,7 +171,7 @@ async fn send(
     }
     let mut response = builder.send().await.map_err(sort)?;
     let status = response.status();
-    let cap = caps.of(status);
+    let cap = caps.for_status(status);
     let headers = std::mem::take(response.headers_mut());
     let body = gate.open(cap);
     let cut = loop {
@@ -205,7 +205,7 @@ async fn send(
         headers,
         body,
         cut,
-        turn,
+        decode_permit: turn,
     })
 }
 

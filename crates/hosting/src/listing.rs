@@ -36,12 +36,12 @@ pub(super) enum Ask {
 }
 
 /// What the answer was.
-pub(super) struct Batch<T> {
+pub(super) struct ListingPage<T> {
     pub(super) records: Vec<T>,
     pub(super) next: Option<PageToken>,
 }
 
-impl<T> From<Vec<T>> for Batch<T> {
+impl<T> From<Vec<T>> for ListingPage<T> {
     fn from(records: Vec<T>) -> Self {
         Self {
             records,
@@ -50,10 +50,10 @@ impl<T> From<Vec<T>> for Batch<T> {
     }
 }
 
-type Fetch<'a, T> = Box<dyn FnMut(Ask) -> BoxFuture<'a, Result<Batch<T>, Gap>> + Send + 'a>;
+type Fetch<'a, T> = Box<dyn FnMut(Ask) -> BoxFuture<'a, Result<ListingPage<T>, Gap>> + Send + 'a>;
 
 /// Tells records apart; by zero-based position where there is nothing else.
-pub(super) type Identity<T> = fn(&T, usize) -> String;
+pub(super) type RecordIdFn<T> = fn(&T, usize) -> String;
 
 /// A list that is being read.
 ///
@@ -61,7 +61,7 @@ pub(super) type Identity<T> = fn(&T, usize) -> String;
 /// [`Listing::collect`].
 pub struct Listing<'a, T> {
     fetch: Fetch<'a, T>,
-    identity: Identity<T>,
+    identity: RecordIdFn<T>,
     seen: HashSet<u128>,
     /// How many records came, without those by which pages overlap.
     came: usize,
@@ -92,11 +92,11 @@ pub struct Listing<'a, T> {
     growing: bool,
     /// A page after the end had records, so the next page must have some as well.
     more: bool,
-    at: At,
+    at: ListingPosition,
 }
 
 /// How far a listing is.
-enum At {
+enum ListingPosition {
     /// The next page starts with the last record that was seen, if any.
     Overlap,
     /// The last page was shorter than asked for: an empty one must follow. If
@@ -110,8 +110,8 @@ enum At {
 
 impl<'a, T: Send + 'a> Listing<'a, T> {
     pub(super) fn new(
-        identity: Identity<T>,
-        fetch: impl FnMut(Ask) -> BoxFuture<'a, Result<Batch<T>, Gap>> + Send + 'a,
+        identity: RecordIdFn<T>,
+        fetch: impl FnMut(Ask) -> BoxFuture<'a, Result<ListingPage<T>, Gap>> + Send + 'a,
     ) -> Self {
         Self {
             fetch: Box::new(fetch),
@@ -134,7 +134,7 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
             asked: 0,
             growing: false,
             more: false,
-            at: At::Overlap,
+            at: ListingPosition::Overlap,
         }
     }
 
@@ -188,13 +188,13 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
     pub async fn next_page(&mut self) -> Result<Option<Vec<T>>, Gap> {
         let result = self.advance().await;
         if result.is_err() {
-            self.at = At::GivenUp;
+            self.at = ListingPosition::GivenUp;
         }
         result
     }
 
     async fn advance(&mut self) -> Result<Option<Vec<T>>, Gap> {
-        while !matches!(self.at, At::Complete) {
+        while !matches!(self.at, ListingPosition::Complete) {
             let news = self.step().await?;
             if !news.is_empty() {
                 return Ok(Some(news));
@@ -205,20 +205,23 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
 
     /// Whether the last page was shorter than asked for.
     pub(super) fn may_be_over(&self) -> bool {
-        matches!(self.at, At::Short(_) | At::Complete)
+        matches!(
+            self.at,
+            ListingPosition::Short(_) | ListingPosition::Complete
+        )
     }
 
     /// One request, and the records that were not seen before.
     pub(super) async fn step(&mut self) -> Result<Vec<T>, Gap> {
         let ask = match &self.at {
-            At::Complete => return Ok(Vec::new()),
-            At::GivenUp => return Err(Gap::GivenUp),
+            ListingPosition::Complete => return Ok(Vec::new()),
+            ListingPosition::GivenUp => return Err(Gap::GivenUp),
             // Sending it would do harm: its empty answer would look like the
             // end.
-            At::Token(token) if token.is_expired() => return Err(Gap::Expired),
-            At::Token(token) => Ask::Token(token.clone()),
-            At::Overlap => self.range(usize::from(self.last.is_some()))?,
-            At::Short(_) => self.range(0)?,
+            ListingPosition::Token(token) if token.is_expired() => return Err(Gap::Expired),
+            ListingPosition::Token(token) => Ask::Token(token.clone()),
+            ListingPosition::Overlap => self.range(usize::from(self.last.is_some()))?,
+            ListingPosition::Short(_) => self.range(0)?,
         };
         if self.asked == MOST_PAGES {
             return Err(Gap::Endless);
@@ -233,9 +236,9 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
         if batch.records.len() > most {
             return Err(self.broken(Gap::Oversized, batch.records));
         }
-        match std::mem::replace(&mut self.at, At::GivenUp) {
-            At::Token(token) => self.follow(Some(&token), batch),
-            At::Short(most) => self.behind_the_end(most, batch.records),
+        match std::mem::replace(&mut self.at, ListingPosition::GivenUp) {
+            ListingPosition::Token(token) => self.follow(Some(&token), batch),
+            ListingPosition::Short(most) => self.behind_the_end(most, batch.records),
             _ if batch.next.is_some() => self.follow(None, batch),
             _ => self.overlapping(batch.records),
         }
@@ -249,7 +252,7 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
 
     /// A page that was asked for by a token, or that has one. Such a list ends at
     /// a page without a token; an empty page with a new one is not the end.
-    fn follow(&mut self, from: Option<&PageToken>, batch: Batch<T>) -> Result<Vec<T>, Gap> {
+    fn follow(&mut self, from: Option<&PageToken>, batch: ListingPage<T>) -> Result<Vec<T>, Gap> {
         if from.is_none() && self.last.is_some() {
             // It started as a list of ranges.
             return Err(self.broken(Gap::Shifted, batch.records));
@@ -258,16 +261,16 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
             Some(token) if from == Some(&token) => {
                 return Err(self.broken(Gap::Endless, batch.records));
             }
-            Some(token) => At::Token(token),
-            None => At::Complete,
+            Some(token) => ListingPosition::Token(token),
+            None => ListingPosition::Complete,
         };
-        self.keep(batch.records)
+        self.accept_records(batch.records)
     }
 
     /// A page after the end, because the page before was short.
     fn behind_the_end(&mut self, most: u32, records: Vec<T>) -> Result<Vec<T>, Gap> {
         if records.is_empty() {
-            self.at = At::Complete;
+            self.at = ListingPosition::Complete;
             return Ok(records);
         }
         if !self.growing && (most < self.longest || most < 2) {
@@ -279,7 +282,7 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
             self.size = most;
         }
         self.more = true;
-        self.at = At::Overlap;
+        self.at = ListingPosition::Overlap;
         Ok(Vec::new())
     }
 
@@ -296,7 +299,7 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
         self.longest = self.longest.max(came);
         match &self.last {
             None if records.is_empty() => {
-                self.at = At::Complete;
+                self.at = ListingPosition::Complete;
                 return Ok(records);
             }
             None => {}
@@ -317,13 +320,13 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
             self.size = came;
         }
         self.at = match came < self.size {
-            true => At::Short(came),
-            false => At::Overlap,
+            true => ListingPosition::Short(came),
+            false => ListingPosition::Overlap,
         };
-        self.keep(records)
+        self.accept_records(records)
     }
 
-    fn keep(&mut self, records: Vec<T>) -> Result<Vec<T>, Gap> {
+    fn accept_records(&mut self, records: Vec<T>) -> Result<Vec<T>, Gap> {
         self.came += records.len();
         let mut news = self.news(records);
         if !self.repeats

@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 
 use super::{
     client::Client,
-    listing::{Ask, Batch, Listing},
+    listing::{Ask, Listing, ListingPage},
     page::{HostCursor, HostPage},
 };
 use hosting_types::{
@@ -95,7 +95,7 @@ impl<'a> Listing<'a, Host> {
             });
             async move {
                 let page = page.await?;
-                Ok(Batch {
+                Ok(ListingPage {
                     records: page.hosts,
                     next: page.next,
                 })

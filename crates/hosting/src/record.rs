@@ -21,7 +21,7 @@ const NAME: usize = 1024;
 const WORD: usize = 128;
 
 /// What did not fit. Holds field names and kinds, never a value.
-pub(super) type Misfit = String;
+pub(super) type DecodeError = String;
 
 /// The JSON of an answer, and the secrets that none of its texts may show.
 #[derive(Clone, Copy)]
@@ -43,7 +43,7 @@ pub(super) struct Record<'a> {
 }
 
 /// Checks that a body is not an error record (2.2), which any status may carry.
-pub(super) fn no_error(body: Body<'_>) -> Result<(), Misfit> {
+pub(super) fn no_error(body: Body<'_>) -> Result<(), DecodeError> {
     let is_error = |value: &Value| {
         let code = value.get("errorCode");
         code.is_some_and(|code| !code.is_null() && code != "")
@@ -61,7 +61,7 @@ pub(super) fn no_error(body: Body<'_>) -> Result<(), Misfit> {
 /// All records of a listing: an array of objects, or one object alone.
 ///
 /// `null` is not an empty listing: it does not prove that there are no records.
-pub(super) fn all(body: Body<'_>) -> Result<Vec<Record<'_>>, Misfit> {
+pub(super) fn all(body: Body<'_>) -> Result<Vec<Record<'_>>, DecodeError> {
     let hidden = body.hidden;
     match body.value {
         Value::Array(entries) => entries
@@ -79,12 +79,12 @@ pub(super) fn entry<'a>(
     value: &'a Value,
     index: usize,
     hidden: &'a Hidden,
-) -> Result<Record<'a>, Misfit> {
-    Record::of(value, hidden).ok_or_else(|| format!("entry {index} is {}", kind(value)))
+) -> Result<Record<'a>, DecodeError> {
+    Record::from_value(value, hidden).ok_or_else(|| format!("entry {index} is {}", kind(value)))
 }
 
 /// The one record of an answer: an object, or an array of exactly one.
-pub(super) fn one(body: Body<'_>) -> Result<Record<'_>, Misfit> {
+pub(super) fn one(body: Body<'_>) -> Result<Record<'_>, DecodeError> {
     let mut records = all(body)?;
     match (records.pop(), records.len()) {
         (Some(record), 0) => Ok(record),
@@ -94,19 +94,19 @@ pub(super) fn one(body: Body<'_>) -> Result<Record<'_>, Misfit> {
 }
 
 impl<'a> Record<'a> {
-    pub(super) fn of(value: &'a Value, hidden: &'a Hidden) -> Option<Self> {
+    pub(super) fn from_value(value: &'a Value, hidden: &'a Hidden) -> Option<Self> {
         let fields = value.as_object()?;
         Some(Self { fields, hidden })
     }
 
     /// The text of a required field.
-    pub(super) fn required_text(&self, field: &str) -> Result<String, Misfit> {
+    pub(super) fn required_text(&self, field: &str) -> Result<String, DecodeError> {
         self.optional_text(field)
             .ok_or_else(|| format!("a record has no {field}"))
     }
 
     /// Like [`Record::name`], for a required field.
-    pub(super) fn required_name(&self, field: &str) -> Result<String, Misfit> {
+    pub(super) fn required_name(&self, field: &str) -> Result<String, DecodeError> {
         self.required_text(field).map(|_| self.name(field))
     }
 
@@ -231,7 +231,7 @@ impl<'a> Record<'a> {
 
     /// An object inside, if there is one.
     pub(super) fn record(&self, field: &str) -> Option<Record<'a>> {
-        Record::of(self.value(field), self.hidden)
+        Record::from_value(self.value(field), self.hidden)
     }
 
     /// The objects of a list inside; other entries are left out.
@@ -240,7 +240,7 @@ impl<'a> Record<'a> {
             Value::Array(entries) => {
                 let records = entries.iter();
                 records
-                    .filter_map(|entry| Record::of(entry, self.hidden))
+                    .filter_map(|entry| Record::from_value(entry, self.hidden))
                     .collect()
             }
             Value::Object(fields) => vec![Record {
@@ -256,7 +256,7 @@ impl<'a> Record<'a> {
         &self,
         field: &str,
         most: usize,
-    ) -> Result<Vec<Record<'a>>, Misfit> {
+    ) -> Result<Vec<Record<'a>>, DecodeError> {
         match self.value(field) {
             Value::Array(entries) if entries.len() > most => Err(too_many(field, most)),
             _ => Ok(self.records(field)),
@@ -287,7 +287,7 @@ impl<'a> Record<'a> {
         &self,
         field: &str,
         most: usize,
-    ) -> Result<Vec<(&'a Value, String)>, Misfit> {
+    ) -> Result<Vec<(&'a Value, String)>, DecodeError> {
         let read = |value: &'a Value| match value {
             Value::String(text) => Ok((value, self.hidden.exact(text, WORD))),
             Value::Number(number) => Ok((value, number.to_string())),
@@ -319,7 +319,7 @@ fn whole(number: f64) -> Option<i64> {
     (number.fract() == 0.0 && number.abs() <= LARGEST).then_some(number as i64)
 }
 
-fn too_many(field: &str, most: usize) -> Misfit {
+fn too_many(field: &str, most: usize) -> DecodeError {
     format!("{field} of a record has more than {most} entries")
 }
 

@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use http::{HeaderMap, Method, StatusCode};
 use url::Url;
 
-use hosting_types::error::Cause;
+use hosting_types::error::BoxError;
 use tokio::sync::OwnedSemaphorePermit;
 
 /// One request, complete with the key in its headers.
@@ -39,7 +39,7 @@ pub struct Caps {
 
 impl Caps {
     /// The one that holds for an answer of this status.
-    pub fn of(self, status: StatusCode) -> usize {
+    pub fn for_status(self, status: StatusCode) -> usize {
         if status.is_success() {
             self.success
         } else {
@@ -80,7 +80,7 @@ pub struct Response {
     /// Why the body is not whole, if it is not.
     pub cut: Option<Cut>,
     /// The turn to decode a large body: while it is not dropped no other one leaves the bounds of what comes in.
-    pub turn: Option<OwnedSemaphorePermit>,
+    pub decode_permit: Option<OwnedSemaphorePermit>,
 }
 
 impl fmt::Debug for Response {
@@ -100,7 +100,7 @@ pub enum Cut {
     /// It is larger than [`Request::caps`] allow.
     TooLarge,
     /// The connection broke or the deadline passed.
-    Broken(Cause),
+    Broken(BoxError),
 }
 
 /// No status came.
@@ -108,13 +108,13 @@ pub enum Cut {
 pub enum TransportError {
     /// The request could not be put together; nothing was sent.
     #[error("the request could not be built")]
-    Build(#[source] Cause),
+    Build(#[source] BoxError),
     /// No connection was made; nothing was sent.
     #[error("no connection")]
-    Connect(#[source] Cause),
+    Connect(#[source] BoxError),
     /// Something may have been sent.
     #[error("no answer")]
-    Interrupted(#[source] Cause),
+    Interrupted(#[source] BoxError),
 }
 
 /// Carries one request and brings back its answer.

@@ -14,7 +14,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 /// Time for a browser's first start on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// The name under which the protocol gives an element's id.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
@@ -62,7 +62,7 @@ impl Browser {
         let mut browser = Self {
             http: reqwest::Client::builder()
                 .no_proxy()
-                .timeout(PATIENCE)
+                .timeout(REQUEST_TIMEOUT)
                 .build()?,
             session: format!("http://127.0.0.1:{port}/session"),
         };

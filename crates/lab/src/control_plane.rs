@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    credentials::{self, Credentials, CredentialsError},
+    credentials::{self, CredentialFiles, CredentialsError},
     flags,
     folder::Folder,
     ports,
@@ -31,11 +31,11 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 const STARTS: usize = 3;
 const POLL: Duration = Duration::from_millis(25);
 /// The API server lets open requests end; watches make that take seconds.
-const PATIENCE: Duration = Duration::from_secs(10);
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the user chose.
 #[derive(Debug, Default)]
-pub(crate) struct Settings {
+pub(crate) struct ControlPlaneSettings {
     /// New or empty; a temporary folder if absent.
     pub(crate) dir: Option<PathBuf>,
     /// Where the API server logs writes, if at all.
@@ -47,7 +47,7 @@ pub(crate) struct Settings {
 /// How to reach a running control plane: the line on standard output.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Access {
+pub(crate) struct ControlPlaneAccess {
     /// Path of the administrator's kubeconfig.
     kubeconfig: PathBuf,
     /// `https://127.0.0.1:PORT`.
@@ -62,7 +62,7 @@ pub(crate) struct Access {
     pid: u32,
 }
 
-impl Access {
+impl ControlPlaneAccess {
     pub(crate) fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
@@ -97,7 +97,7 @@ pub(crate) enum ControlPlaneError {
 pub(crate) struct ControlPlane {
     folder: Folder,
     programs: Programs,
-    credentials: Credentials,
+    credentials: CredentialFiles,
     audit_log: Option<PathBuf>,
     supervisor: Supervisor,
 }
@@ -105,7 +105,7 @@ pub(crate) struct ControlPlane {
 impl ControlPlane {
     /// Makes the folder and the credentials; starts nothing yet.
     pub(crate) fn prepare(
-        settings: Settings,
+        settings: ControlPlaneSettings,
         programs: Programs,
     ) -> Result<Self, ControlPlaneError> {
         let wanted = settings.dir.clone().unwrap_or_else(std::env::temp_dir);
@@ -118,7 +118,7 @@ impl ControlPlane {
         let prepared = std::fs::create_dir_all(&logs)
             .and_then(|()| settings.audit_log.map(std::path::absolute).transpose())
             .map_err(unusable)
-            .and_then(|audit_log| Ok((audit_log, Credentials::create(folder.path())?)));
+            .and_then(|audit_log| Ok((audit_log, CredentialFiles::create(folder.path())?)));
         match prepared {
             Ok((audit_log, credentials)) => Ok(Self {
                 supervisor: Supervisor::new(logs),
@@ -137,7 +137,7 @@ impl ControlPlane {
 
     /// Starts the programs and waits until the API server says ready and the
     /// controller manager works.
-    pub(crate) async fn start(&mut self) -> Result<Access, ControlPlaneError> {
+    pub(crate) async fn start(&mut self) -> Result<ControlPlaneAccess, ControlPlaneError> {
         let mut attempt = 1;
         loop {
             match self.start_once().await {
@@ -171,9 +171,9 @@ impl ControlPlane {
             Folder::Found(_) => {
                 // etcd last: without it the API server cannot shut down cleanly.
                 self.supervisor
-                    .end(&[CONTROLLER_MANAGER, API_SERVER], PATIENCE)
+                    .end(&[CONTROLLER_MANAGER, API_SERVER], STOP_TIMEOUT)
                     .await;
-                self.supervisor.end(&[ETCD], PATIENCE).await;
+                self.supervisor.end(&[ETCD], STOP_TIMEOUT).await;
             }
         }
         self.folder
@@ -184,7 +184,7 @@ impl ControlPlane {
             })
     }
 
-    async fn start_once(&mut self) -> Result<Access, ControlPlaneError> {
+    async fn start_once(&mut self) -> Result<ControlPlaneAccess, ControlPlaneError> {
         let [etcd, etcd_peer, api_server] = ports::free().map_err(ControlPlaneError::Ports)?;
         let server = format!("https://127.0.0.1:{api_server}");
         self.credentials
@@ -217,7 +217,7 @@ impl ControlPlane {
             &flags::controller_manager(&self.credentials),
         )?;
         self.within_deadline(controllers_work(client)).await?;
-        Ok(Access {
+        Ok(ControlPlaneAccess {
             kubeconfig: self.credentials.kubeconfig(),
             server,
             token: self.credentials.admin_token().to_owned(),

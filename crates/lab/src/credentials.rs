@@ -23,7 +23,7 @@ rules:
 "#;
 
 /// The files, all below one folder that only we may read.
-pub(crate) struct Credentials {
+pub(crate) struct CredentialFiles {
     folder: PathBuf,
     admin_token: String,
     controller_manager_token: String,
@@ -46,7 +46,7 @@ pub(crate) enum CredentialsError {
     Write(#[from] io::Error),
 }
 
-impl Credentials {
+impl CredentialFiles {
     /// Makes new ones in `folder`, which must exist.
     pub(crate) fn create(folder: &Path) -> Result<Self, CredentialsError> {
         // 122 random bits of the operating system in each half.

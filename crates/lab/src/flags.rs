@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::credentials::Credentials;
+use crate::credentials::CredentialFiles;
 
 /// What works here, without anything that needs a node or a cloud.
 const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,serviceaccount-controller,\
@@ -27,7 +27,7 @@ pub(crate) fn etcd(data: &Path, port: u16, peer_port: u16) -> Vec<String> {
 
 /// An API server with RBAC that makes its own serving certificate.
 pub(crate) fn api_server(
-    credentials: &Credentials,
+    credentials: &CredentialFiles,
     audit_log: Option<&Path>,
     etcd_port: u16,
     port: u16,
@@ -64,7 +64,7 @@ pub(crate) fn api_server(
 }
 
 /// The controllers that tests and demo rely on, quick enough for many namespaces.
-pub(crate) fn controller_manager(credentials: &Credentials) -> Vec<String> {
+pub(crate) fn controller_manager(credentials: &CredentialFiles) -> Vec<String> {
     vec![
         path("kubeconfig", &credentials.controller_manager_kubeconfig()),
         path(

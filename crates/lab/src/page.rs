@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use crate::{
     browser::Browser,
     ports,
-    product::{Product, SIMULATOR, Simulator},
+    product::{Product, SIMULATOR, SimulatorAccess},
     supervisor::Supervisor,
 };
 
@@ -23,11 +23,11 @@ const DRIVER: &str = "chromedriver";
 /// Time for a browser's first start on a busy machine.
 const WITHIN: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(100);
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 const WINDOW: (u32, u32) = (1280, 900);
 
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct PageArguments {
     /// ChromeDriver, which finds Chromium by itself
     #[arg(long, default_value = DRIVER)]
     driver: PathBuf,
@@ -48,20 +48,20 @@ enum PageError {
 }
 
 /// Starts simulator and browser, looks, and ends both.
-pub(crate) async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(arguments: PageArguments) -> Result<(), Box<dyn Error>> {
     let folder = tempfile::Builder::new()
         .prefix("flexmetal-page-")
         .tempdir()?;
     let mut parts = Supervisor::new(folder.path().to_owned());
-    let seen = look(&arguments, folder.path(), &mut parts).await;
-    parts.end(&[DRIVER, SIMULATOR], PATIENCE).await;
+    let seen = check_page(&arguments, folder.path(), &mut parts).await;
+    parts.end(&[DRIVER, SIMULATOR], TIMEOUT).await;
     seen?;
     writeln!(std::io::stdout(), "{}", arguments.out.display())?;
     Ok(())
 }
 
-async fn look(
-    arguments: &Arguments,
+async fn check_page(
+    arguments: &PageArguments,
     folder: &Path,
     parts: &mut Supervisor,
 ) -> Result<(), Box<dyn Error>> {
@@ -79,14 +79,14 @@ async fn look(
 }
 
 /// Orders a server with plain HTTP, as a script would.
-async fn order(simulator: &Simulator, name: &str) -> Result<(), Box<dyn Error>> {
+async fn order(simulator: &SimulatorAccess, name: &str) -> Result<(), Box<dyn Error>> {
     let order = json!({
         "name": name, "location": "EU: Rotterdam", "instanceType": "bm7.std.8",
         "os": {"slug": "ubuntu-2404-lts"}, "sshKey": [], "tags": ["team:web"],
     });
     let client = reqwest::Client::builder()
         .no_proxy()
-        .timeout(PATIENCE)
+        .timeout(TIMEOUT)
         .build()?;
     let request = client
         .post(format!("{}/v3/flexMetal/servers", simulator.api))
@@ -111,32 +111,36 @@ async fn listens(port: u16) -> Result<(), PageError> {
 }
 
 /// Goes through the page: what it shows, and what each kind of button does.
-async fn visit(browser: &Browser, simulator: &Simulator, out: &Path) -> Result<(), Box<dyn Error>> {
+async fn visit(
+    browser: &Browser,
+    simulator: &SimulatorAccess,
+    out: &Path,
+) -> Result<(), Box<dyn Error>> {
     browser
         .go_to(&format!("{}/_simulator/", simulator.control))
         .await?;
     shows(browser, "//h1[text()='Hosting API simulator']").await?;
-    shows(browser, &machine("web-1", "created")).await?;
+    shows(browser, &server_row("web-1", "created")).await?;
     press(browser, "+15 minutes").await?;
-    shows(browser, &machine("web-1", "delivered")).await?;
+    shows(browser, &server_row("web-1", "delivered")).await?;
     shows(browser, "//p[contains(., 'Paying for 1 machines')]").await?;
 
     press(browser, "Let the next delivery fail").await?;
     shows(browser, "//p[contains(., '1 fault rules')]").await?;
     order(simulator, "web-2").await?;
     press(browser, "+15 minutes").await?;
-    shows(browser, &machine("web-2", "failed")).await?;
+    shows(browser, &server_row("web-2", "failed")).await?;
     press(browser, "Drop all faults").await?;
     shows(browser, "//p[contains(., '0 fault rules')]").await?;
     order(simulator, "web-3").await?;
     press(browser, "Real speed").await?;
     shows(browser, "//p[contains(., '1 times real speed')]").await?;
-    shows(browser, &machine("web-3", "created")).await?;
+    shows(browser, &server_row("web-3", "created")).await?;
     picture(browser, out).await
 }
 
 /// The row of a machine in that state.
-fn machine(name: &str, state: &str) -> String {
+fn server_row(name: &str, state: &str) -> String {
     format!("//tr[td[1]='{name}' and td[@class='{state}']='{state}']")
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct Product {
 /// How to reach a running simulator: the line that it prints.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Simulator {
+pub(crate) struct SimulatorAccess {
     /// Base URL of the hosting API.
     pub(crate) api: String,
     /// Base URL of the control port.
@@ -89,7 +89,7 @@ impl Product {
         &self,
         supervisor: &mut Supervisor,
         flags: &[&str],
-    ) -> Result<Simulator, ProductError> {
+    ) -> Result<SimulatorAccess, ProductError> {
         let ports = ["--listen=127.0.0.1:0", "--control=127.0.0.1:0"];
         let flags: Vec<String> = ports.iter().chain(flags).map(|&flag| flag.into()).collect();
         supervisor.start(SIMULATOR, &self.program(SIMULATOR), &flags)?;
@@ -118,7 +118,7 @@ impl Product {
         supervisor: &mut Supervisor,
         kubeconfig: &Path,
         port: u16,
-        simulator: &Simulator,
+        simulator: &SimulatorAccess,
     ) -> Result<(), ProductError> {
         let flags = [
             format!("--kubeconfig={}", kubeconfig.display()),

@@ -117,7 +117,7 @@ async fn build_into(cache: &Path, folder: &Path, version: &str) -> Result<(), Pr
     if Programs::in_folder(folder.to_owned()).is_some() {
         return Ok(());
     }
-    say(&format!(
+    print_message(&format!(
         "building the Kubernetes {version} control plane, once on this computer (about 5 minutes) ..."
     ));
     let partial = folder.with_added_extension("partial");
@@ -202,6 +202,6 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn say(text: &str) {
+fn print_message(text: &str) {
     let _ = writeln!(io::stderr(), "lab: {text}");
 }

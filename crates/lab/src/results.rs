@@ -22,19 +22,19 @@ pub(crate) struct Figure {
 
 /// Whether a goal was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum GoalResult {
     Reached,
     Missed,
     NoGoal,
 }
 
 impl Figure {
-    pub(crate) fn verdict(&self) -> Verdict {
+    pub(crate) fn goal_result(&self) -> GoalResult {
         match self.goal {
-            None => Verdict::NoGoal,
-            Some(goal) if self.value <= goal => Verdict::Reached,
+            None => GoalResult::NoGoal,
+            Some(goal) if self.value <= goal => GoalResult::Reached,
             // Also a value that is not a number.
-            Some(_) => Verdict::Missed,
+            Some(_) => GoalResult::Missed,
         }
     }
 }
@@ -47,10 +47,10 @@ pub(crate) fn table(figures: &[Figure]) -> String {
         let goal = figure
             .goal
             .map_or_else(|| "-".to_owned(), |goal| format!("{goal:.2}"));
-        let verdict = match figure.verdict() {
-            Verdict::Reached => "reached",
-            Verdict::Missed => "**missed**",
-            Verdict::NoGoal => "-",
+        let verdict = match figure.goal_result() {
+            GoalResult::Reached => "reached",
+            GoalResult::Missed => "**missed**",
+            GoalResult::NoGoal => "-",
         };
         text.push_str(&format!(
             "| {} | {:.2} {} | {goal} | {verdict} | {} |\n",

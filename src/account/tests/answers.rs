@@ -1,15 +1,15 @@
 //! How soon it is known that the account has no answers, or has them again, at default timing.
 
 use super::{
-    provider::{machine, mark, order_tag, uuid},
+    provider::{name_hash, order_tag, server_json, uuid},
     rig::{Rig, caller, order, permit, reserve},
 };
 use crate::{
-    account::{Account, Wake},
+    account::{Account, EnqueueTarget},
     runtime::clock,
 };
 use api::Reason;
-use flexmetal_core::account::{lane::Lane, view::List};
+use flexmetal_core::account::{priority::Priority, view::ListKind};
 use hosting_types::{Error, ServerId};
 use std::time::Duration;
 use tokio::time::sleep;
@@ -17,9 +17,9 @@ use tokio::time::sleep;
 const PROBE: &str = "GET /v3/flexMetal/quota/usage";
 
 /// An account whose next own read is minutes away.
-async fn resting() -> (Rig, Account) {
+async fn idle_account() -> (Rig, Account) {
     let (rig, account) = Rig::with_account().await;
-    rig.provider.world().servers = vec![machine(1, "delivered")];
+    rig.provider.world().servers = vec![server_json(1, "delivered")];
     rig.ready(&account).await;
     sleep(Duration::from_secs(10)).await;
     rig.provider.calls();
@@ -27,10 +27,10 @@ async fn resting() -> (Rig, Account) {
     (rig, account)
 }
 
-async fn read(account: &Account) -> Result<(), Error> {
+async fn read_server(account: &Account) -> Result<(), Error> {
     let id = ServerId::parse(&uuid(1)).unwrap();
-    let mut permit = permit(account, Lane::Resolve, 1).await?;
-    permit.read(&id).await.map(drop)
+    let mut permit = permit(account, Priority::Resolve, 1).await?;
+    permit.read_server(&id).await.map(drop)
 }
 
 /// What conditions show, once they do; how long that took.
@@ -52,17 +52,17 @@ async fn answers_again(rig: &Rig, account: &Account) -> Duration {
 
 #[tokio::test(start_paused = true)]
 async fn failed_object_call_triggers_early_check() {
-    let (rig, account) = resting().await;
+    let (rig, account) = idle_account().await;
     rig.provider.world().down = true;
-    read(&account).await.unwrap_err();
+    read_server(&account).await.unwrap_err();
     let (took, reason, _) = shown(&rig, &account).await;
     assert!(took < Duration::from_secs(3), "{took:?}");
     assert_eq!(reason, Reason::ProviderUnreachable);
-    let all = Wake::Account(account.key().clone());
+    let all = EnqueueTarget::Account(account.key().clone());
     assert!(rig.woken().contains(&all));
 
     // A list that was wanted meanwhile does not wait for its own pause.
-    account.want_list(List::Tags, clock::now().mono, &caller("o"));
+    account.request_list(ListKind::Tags, clock::now().mono, &caller("o"));
     sleep(Duration::from_secs(600)).await;
     rig.provider.world().down = false;
     let took = answers_again(&rig, &account).await;
@@ -74,11 +74,11 @@ async fn failed_object_call_triggers_early_check() {
 
 #[tokio::test(start_paused = true)]
 async fn isolated_failures_trigger_few_checks() {
-    let (rig, account) = resting().await;
+    let (rig, account) = idle_account().await;
     let path = format!("/v3/flexMetal/servers/{}", uuid(1));
     rig.provider.world().broken = vec![path];
     for _ in 0..120 {
-        read(&account).await.unwrap_err();
+        read_server(&account).await.unwrap_err();
         sleep(Duration::from_secs(1)).await;
     }
     let calls = rig.provider.calls();
@@ -89,9 +89,9 @@ async fn isolated_failures_trigger_few_checks() {
 
 #[tokio::test(start_paused = true)]
 async fn answered_object_call_ends_the_backoff() {
-    let (rig, account) = resting().await;
+    let (rig, account) = idle_account().await;
     rig.provider.world().down = true;
-    read(&account).await.unwrap_err();
+    read_server(&account).await.unwrap_err();
     sleep(Duration::from_secs(600)).await;
     rig.provider.calls();
     // Right after a round.
@@ -99,7 +99,7 @@ async fn answered_object_call_ends_the_backoff() {
         .await;
     sleep(Duration::from_millis(100)).await;
     rig.provider.world().down = false;
-    read(&account).await.unwrap();
+    read_server(&account).await.unwrap();
     let took = answers_again(&rig, &account).await;
     assert!(took <= Duration::from_secs(31), "{took:?}");
 }
@@ -107,20 +107,20 @@ async fn answered_object_call_ends_the_backoff() {
 #[tokio::test(start_paused = true)]
 async fn long_retry_after_is_shown_with_its_end() {
     for reason in [Reason::RateLimited, Reason::ProviderUnreachable] {
-        let (rig, account) = resting().await;
+        let (rig, account) = idle_account().await;
         rig.provider.world().pause = 240;
         match reason {
             Reason::RateLimited => rig.provider.world().busy = true,
             _ => rig.provider.world().failing = true,
         }
-        read(&account).await.unwrap_err();
+        read_server(&account).await.unwrap_err();
         let (took, said, message) = shown(&rig, &account).await;
         assert!(took < Duration::from_secs(1), "{took:?}");
         assert_eq!(said, reason);
         assert!(message.contains("no calls until "), "{message}");
         let woken = rig.all_woken();
-        assert!(woken.contains(&Wake::Account(account.key().clone())));
-        assert!(woken.contains(&Wake::Object(account.uid().to_owned())));
+        assert!(woken.contains(&EnqueueTarget::Account(account.key().clone())));
+        assert!(woken.contains(&EnqueueTarget::Object(account.uid().to_owned())));
 
         rig.provider.world().busy = false;
         rig.provider.world().failing = false;
@@ -132,9 +132,9 @@ async fn long_retry_after_is_shown_with_its_end() {
 
 #[tokio::test(start_paused = true)]
 async fn hanging_api_is_reported_in_ten_seconds() {
-    let (rig, account) = resting().await;
+    let (rig, account) = idle_account().await;
     rig.provider.world().silent = true;
-    let (_, (took, reason, message)) = tokio::join!(read(&account), shown(&rig, &account));
+    let (_, (took, reason, message)) = tokio::join!(read_server(&account), shown(&rig, &account));
     assert!(took < Duration::from_secs(9), "{took:?}");
     assert_eq!(reason, Reason::ProviderUnreachable);
     assert!(message.contains("given up after 30s"), "{message}");
@@ -145,7 +145,7 @@ async fn hanging_api_is_reported_in_ten_seconds() {
 
 #[tokio::test(start_paused = true)]
 async fn hanging_account_poll_is_reported() {
-    let (rig, account) = resting().await;
+    let (rig, account) = idle_account().await;
     rig.provider.world().silent = true;
     rig.until("a poll", || !rig.provider.world().calls.is_empty())
         .await;
@@ -156,9 +156,9 @@ async fn hanging_account_poll_is_reported() {
 
 #[tokio::test(start_paused = true)]
 async fn slow_order_is_no_account_error() {
-    let (rig, account) = resting().await;
+    let (rig, account) = idle_account().await;
     rig.provider.world().hanging = true;
-    let granted = reserve(&account, &mark(2)).await.unwrap();
+    let granted = reserve(&account, &name_hash(2)).await.unwrap();
     let (order, tag) = (order(&order_tag(2)), order_tag(2));
     let sent = account.order(granted, &order, &tag);
     let waited = tokio::time::timeout(Duration::from_secs(100), sent).await;

@@ -2,12 +2,12 @@
 //! machine an orphan that an object claims, and a list with a gap none at all.
 
 use super::{
-    provider::{machine, mark, order_tag, uuid},
+    provider::{name_hash, order_tag, server_json, uuid},
     rig::{Rig, key},
 };
 use crate::{account::Account, runtime::clock};
 use api::account::KnownServer;
-use flexmetal_core::account::orphans::Verdict;
+use flexmetal_core::account::orphans::OrphanScanResult;
 use hosting_types::{ServerId, ServerStatus};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -91,17 +91,24 @@ async fn scanned() -> (Rig, Account) {
         settings.known = vec![known]
     });
     let account = rig.resolve("default");
-    rig.provider.world().servers = (1..=OLD).map(|n| machine(n, "delivered")).collect();
-    *rig.objects.marks.lock().unwrap() = Some((1..=CLAIMED).map(mark).collect());
+    rig.provider.world().servers = (1..=OLD).map(|n| server_json(n, "delivered")).collect();
+    *rig.objects.name_hashes.lock().unwrap() = Some((1..=CLAIMED).map(name_hash).collect());
     rig.ready(&account).await;
     assert_eq!(found(&rig), [uuid(OLD)]);
     (rig, account)
 }
 
 fn found(rig: &Rig) -> Vec<String> {
-    match rig.accounts.report(&key("default"), &[]).unwrap().verdict {
-        Verdict::Found(orphans) => orphans.iter().map(|s| s.id.as_str().to_owned()).collect(),
-        Verdict::NotChecked => panic!("not checked"),
+    match rig
+        .accounts
+        .report(&key("default"), &[])
+        .unwrap()
+        .orphan_scan
+    {
+        OrphanScanResult::Found(orphans) => {
+            orphans.iter().map(|s| s.id.as_str().to_owned()).collect()
+        }
+        OrphanScanResult::NotChecked => panic!("not checked"),
     }
 }
 
@@ -119,11 +126,14 @@ async fn broken_list_pages_make_no_false_orphans() {
         // On the second page of every list; an account that shows nothing shows nothing on the first.
         let page = if flaw == Flaw::Empty { 0 } else { 1 };
         let (rig, account) = scanned().await;
-        rig.provider.world().servers.push(machine(NEW, "delivered"));
+        rig.provider
+            .world()
+            .servers
+            .push(server_json(NEW, "delivered"));
         spoil(&rig, move |start| (start >= page).then_some(flaw));
         rig.provider.calls();
         for _ in 0..6 {
-            account.want_proof("x", clock::now().mono);
+            account.request_complete_list("x", clock::now().mono);
             sleep(Duration::from_secs(60)).await;
             assert_eq!(found(&rig), [uuid(OLD)], "{flaw:?}");
         }
@@ -150,14 +160,14 @@ proptest! {
             .unwrap();
         runtime.block_on(async {
             let (rig, account) = scanned().await;
-            rig.provider.world().servers.push(machine(NEW, "delivered"));
+            rig.provider.world().servers.push(server_json(NEW, "delivered"));
             let mut coming = flaws.into_iter();
             spoil(&rig, move |start| {
                 let (page, flaw) = coming.next()?;
                 Flaw::ALL.get(flaw).copied().filter(|_| start >= page * 49)
             });
             for _ in 0..10 {
-                account.want_proof("x", clock::now().mono);
+                account.request_complete_list("x", clock::now().mono);
                 sleep(Duration::from_secs(60)).await;
                 let all = [uuid(OLD), uuid(NEW)];
                 assert!(found(&rig).iter().all(|uuid| all.contains(uuid)));
@@ -179,13 +189,13 @@ async fn duplicate_record_does_not_stop_polls() {
     rig.provider.set_status(100, "failed");
     let status = |number: usize| {
         let id = ServerId::parse(&uuid(number)).unwrap();
-        account.sighting(&id).unwrap().server.status.clone()
+        account.find_server(&id).unwrap().server.status.clone()
     };
     rig.until("both are seen", || {
         [7, 100].iter().all(|n| status(*n) == ServerStatus::Failed)
     })
     .await;
-    account.want_proof("x", clock::now().mono);
+    account.request_complete_list("x", clock::now().mono);
     rig.until("it is told", || account.view().last_error.is_some())
         .await;
     let (_, message) = account.view().last_error.unwrap();

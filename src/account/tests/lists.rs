@@ -1,17 +1,17 @@
 //! Slow lists: made once for many, and exactly they are woken.
 
 use super::{
-    provider::machine,
+    provider::server_json,
     rig::{Rig, caller, key, permit},
 };
 use crate::{
-    account::{Account, Wake, room},
+    account::{Account, EnqueueTarget, memory_budget},
     runtime::clock,
 };
 use api::Reason;
 use flexmetal_core::account::{
-    lane::Lane,
-    view::{List, State},
+    priority::Priority,
+    view::{AccountState, ListKind},
 };
 use hosting_types::list::record_size;
 use serde_json::json;
@@ -28,11 +28,11 @@ async fn ready() -> (Rig, Account) {
     (rig, account)
 }
 
-fn object(uid: &str) -> Wake {
-    Wake::Object(uid.into())
+fn object(uid: &str) -> EnqueueTarget {
+    EnqueueTarget::Object(uid.into())
 }
 
-fn sorted(mut woken: Vec<Wake>) -> Vec<String> {
+fn sorted(mut woken: Vec<EnqueueTarget>) -> Vec<String> {
     let mut words: Vec<_> = woken.drain(..).map(|w| format!("{w:?}")).collect();
     words.sort();
     words
@@ -41,28 +41,28 @@ fn sorted(mut woken: Vec<Wake>) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn one_poll_serves_only_waiting_objects() {
     let (rig, account) = ready().await;
-    rig.provider.world().servers = vec![machine(1, "released")];
+    rig.provider.world().servers = vec![server_json(1, "released")];
     let now = clock::now().mono;
     for uid in ["a", "b", "a"] {
-        account.want_list(List::Servers, now, &caller(uid));
+        account.request_list(ListKind::Servers, now, &caller(uid));
     }
     let later = now + Duration::from_secs(300);
-    account.want_list(List::Servers, later, &caller("late"));
+    account.request_list(ListKind::Servers, later, &caller("late"));
     rig.until("the list", || account.view().servers.is_some())
         .await;
     assert_eq!(rig.provider.calls().len(), 2, "a page and the empty one");
     let (looked, all) = account.view().servers.unwrap();
     assert!(looked >= now && all.len() == 1);
-    let another = Wake::List(key("default"), List::Servers);
+    let another = EnqueueTarget::List(key("default"), ListKind::Servers);
     assert_eq!(
         sorted(rig.woken()),
         sorted(vec![another, object("a"), object("b")])
     );
 
     // There already: said once to whoever does not know, without a call.
-    account.want_list(List::Servers, now, &caller("b"));
-    account.want_list(List::Servers, now, &caller("c"));
-    account.want_list(List::Servers, now, &caller("c"));
+    account.request_list(ListKind::Servers, now, &caller("b"));
+    account.request_list(ListKind::Servers, now, &caller("c"));
+    account.request_list(ListKind::Servers, now, &caller("c"));
     assert_eq!(rig.woken(), [object("c")]);
     sleep(Duration::from_secs(200)).await;
     assert!(rig.provider.calls().is_empty());
@@ -81,11 +81,11 @@ async fn one_poll_serves_only_waiting_objects() {
 async fn list_polls_keep_the_minimum_spacing() {
     let (rig, account) = ready().await;
     let spacing = account.view().times.active_poll_interval;
-    account.want_list(List::Catalogue, clock::now().mono, &caller("a"));
+    account.request_list(ListKind::Catalogue, clock::now().mono, &caller("a"));
     rig.until("the first", || account.view().catalogue.is_some())
         .await;
     let first = account.view().catalogue.unwrap().0;
-    account.want_list(List::Catalogue, clock::now().mono, &caller("a"));
+    account.request_list(ListKind::Catalogue, clock::now().mono, &caller("a"));
     rig.until("the second", || account.view().catalogue.unwrap().0 > first)
         .await;
     assert!(account.view().catalogue.unwrap().0 >= first + spacing);
@@ -95,7 +95,7 @@ async fn list_polls_keep_the_minimum_spacing() {
 async fn failing_list_backs_off_and_is_reported() {
     let (rig, account) = ready().await;
     rig.provider.world().broken = vec![PLANS.into()];
-    account.want_list(List::Catalogue, clock::now().mono, &caller("a"));
+    account.request_list(ListKind::Catalogue, clock::now().mono, &caller("a"));
     sleep(Duration::from_millis(500)).await;
     assert!(
         account.view().last_error.is_none(),
@@ -105,7 +105,7 @@ async fn failing_list_backs_off_and_is_reported() {
     sleep(Duration::from_secs(2)).await;
     let (reason, _) = account.view().last_error.unwrap();
     assert_eq!(reason, Reason::ProviderUnreachable);
-    assert_eq!(account.view().state, State::Usable);
+    assert_eq!(account.view().state, AccountState::Usable);
     assert_eq!(rig.woken(), [object("a")]);
     rig.provider.calls();
     sleep(Duration::from_secs(600)).await;
@@ -115,7 +115,7 @@ async fn failing_list_backs_off_and_is_reported() {
     assert!(rig.woken().is_empty(), "it was told");
 
     // Another list is not held up by it.
-    account.want_list(List::Servers, clock::now().mono, &caller("b"));
+    account.request_list(ListKind::Servers, clock::now().mono, &caller("b"));
     rig.until("the other list", || account.view().servers.is_some())
         .await;
     rig.provider.world().broken.clear();
@@ -129,14 +129,14 @@ async fn failing_list_backs_off_and_is_reported() {
 async fn deleted_object_drops_its_list_request() {
     let (rig, account) = ready().await;
     let later = clock::now().mono + Duration::from_secs(60);
-    account.want_list(List::Servers, later, &caller("a"));
+    account.request_list(ListKind::Servers, later, &caller("a"));
     rig.accounts.forget("a");
     sleep(Duration::from_secs(120)).await;
     assert!(rig.provider.calls().is_empty());
 
     // Nor is a failure shown that nobody waits out.
     rig.provider.world().broken = vec![PLANS.into()];
-    account.want_list(List::Catalogue, clock::now().mono, &caller("a"));
+    account.request_list(ListKind::Catalogue, clock::now().mono, &caller("a"));
     rig.until("the failure", || account.view().last_error.is_some())
         .await;
     rig.accounts.forget("a");
@@ -147,11 +147,11 @@ async fn deleted_object_drops_its_list_request() {
 async fn a_list_waits_for_the_key() {
     let (rig, account) = ready().await;
     rig.provider.world().refused_key = Some("key-one".into());
-    let mut call = permit(&account, Lane::Poll, 1).await.unwrap();
+    let mut call = permit(&account, Priority::Poll, 1).await.unwrap();
     let answer = call.call(async |client| client.quota_usage().await).await;
     assert!(answer.is_err());
     rig.provider.calls();
-    account.want_list(List::Servers, clock::now().mono, &caller("a"));
+    account.request_list(ListKind::Servers, clock::now().mono, &caller("a"));
     sleep(Duration::from_secs(3)).await;
     assert!(rig.provider.calls().is_empty());
     rig.provider.world().refused_key = None;
@@ -168,11 +168,11 @@ async fn tags_and_keys_are_listed_once_for_all() {
         json!({"tag": name, "resources": {"count": 2, "flexMetalServers": servers}})
     };
     rig.provider.world().tags = vec![tag("web"), tag("fmo-order:1")];
-    let held = rig.accounts.room().held();
+    let held = rig.accounts.memory_budget().reserved_bytes();
     let now = clock::now().mono;
     for n in 0..500 {
-        account.want_list(List::Tags, now, &caller(&format!("tag-{n}")));
-        account.want_list(List::SshKeys, now, &caller(&format!("key-{n}")));
+        account.request_list(ListKind::Tags, now, &caller(&format!("tag-{n}")));
+        account.request_list(ListKind::SshKeys, now, &caller(&format!("key-{n}")));
     }
     rig.until("both lists", || {
         let view = account.view();
@@ -189,7 +189,10 @@ async fn tags_and_keys_are_listed_once_for_all() {
     assert_eq!(tags.keys().collect::<Vec<_>>(), ["web"]);
     assert_eq!(tags["web"].servers, Some(2));
     // What is left out takes no room.
-    assert_eq!(rig.accounts.room().held() - held, record_size(&tags["web"]));
+    assert_eq!(
+        rig.accounts.memory_budget().reserved_bytes() - held,
+        record_size(&tags["web"])
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -198,19 +201,23 @@ async fn small_account_works_when_memory_is_full() {
     let others: Vec<_> = (0..9)
         .map(|number| {
             let name = format!("greedy-{number}");
-            let mut held = rig.accounts.room().part(Some(&name)).nothing();
+            let mut held = rig
+                .accounts
+                .memory_budget()
+                .namespace_budget(Some(&name))
+                .empty_reservation();
             while held.grow(4096) {}
             held
         })
         .collect();
-    assert!(rig.accounts.room().held() >= room::MOST);
-    rig.provider.world().servers = vec![machine(1, "delivered"), machine(2, "released")];
+    assert!(rig.accounts.memory_budget().reserved_bytes() >= memory_budget::MOST);
+    rig.provider.world().servers = vec![server_json(1, "delivered"), server_json(2, "released")];
     rig.provider.world().tags = vec![json!({"tag": "web", "resources": {"count": 2}})];
     rig.ready(&account).await;
-    assert_eq!(account.view().proof.unwrap().servers.len(), 2);
+    assert_eq!(account.view().complete_list.unwrap().servers.len(), 2);
     let now = clock::now().mono;
-    for list in List::ALL {
-        account.want_list(list, now, &caller("a"));
+    for list in ListKind::ALL {
+        account.request_list(list, now, &caller("a"));
     }
     rig.until("all lists", || {
         let view = account.view();
@@ -224,7 +231,7 @@ async fn small_account_works_when_memory_is_full() {
 async fn idle_objects_share_list_polls() {
     let (rig, account) = ready().await;
     let idle = account.view().times.idle_poll_interval;
-    for list in [List::Tags, List::SshKeys] {
+    for list in [ListKind::Tags, ListKind::SshKeys] {
         let now = clock::now().mono;
         let objects = [
             ("one", idle / 4, true),
@@ -233,7 +240,7 @@ async fn idle_objects_share_list_polls() {
         ];
         let uid = |name: &str| format!("{name}-{list:?}");
         for (name, after, _) in objects {
-            account.want_list(list, now + after, &caller(&uid(name)));
+            account.request_list(list, now + after, &caller(&uid(name)));
         }
         rig.woken();
         sleep(idle / 4 + Duration::from_secs(1)).await;
@@ -269,12 +276,12 @@ async fn catalogue_refresh_failure_is_not_shown() {
     let tries = calls.iter().filter(|c| c.contains(PLANS)).count();
     assert!((5..=12).contains(&tries), "{tries}");
     let view = account.view();
-    assert!(view.last_error.is_none() && view.list_errors[List::Catalogue as usize].is_none());
+    assert!(view.last_error.is_none() && view.list_errors[ListKind::Catalogue as usize].is_none());
     assert!(rig.woken().is_empty());
     // Who waits is served soon, however long it failed before, and what it is shown is of its own look.
     rig.provider.world().broken.clear();
     let asked = clock::now().mono;
-    account.want_list(List::Catalogue, asked, &caller("a"));
+    account.request_list(ListKind::Catalogue, asked, &caller("a"));
     rig.until("a look", || account.view().catalogue.is_some())
         .await;
     let (looked, _) = account.view().catalogue.unwrap();
@@ -288,11 +295,11 @@ async fn key_without_catalogue_right_stays_usable() {
     rig.provider.world().forbidden = Some(PLANS.into());
     account.refresh_catalogue(Duration::ZERO);
     sleep(Duration::from_secs(60)).await;
-    assert_eq!(account.view().state, State::Usable);
+    assert_eq!(account.view().state, AccountState::Usable);
     assert!(account.view().last_error.is_none());
     // An order that needs it says what is wrong.
-    account.want_list(List::Catalogue, clock::now().mono, &caller("a"));
+    account.request_list(ListKind::Catalogue, clock::now().mono, &caller("a"));
     rig.until("the failure", || account.view().last_error.is_some())
         .await;
-    assert_eq!(account.view().state, State::Usable);
+    assert_eq!(account.view().state, AccountState::Usable);
 }

@@ -1,14 +1,14 @@
 //! Order tags that nobody needs leave the account, and no others.
 
 use super::{
-    provider::{self, machine, mark, uuid},
+    provider::{self, name_hash, server_json, uuid},
     rig::Rig,
 };
 use crate::runtime::clock;
 use api::{ManagementPolicy, policies::Policies};
 use flexmetal_core::account::{
-    on_record::{OpenOrder, RecordedMachine},
-    view::State,
+    on_record::{OpenOrder, RecordedServer},
+    view::AccountState,
 };
 use serde_json::{Value, json};
 use std::{sync::atomic::Ordering, time::Duration};
@@ -26,9 +26,9 @@ fn ordered(number: usize, ago: i64) -> String {
 /// An order of that object which is not done.
 fn open_order(number: usize) -> OpenOrder {
     OpenOrder {
-        place: mark(number),
+        name_hash: name_hash(number),
         seq: 1,
-        lineage: "11111111aaaa".to_owned(),
+        account_id: "11111111aaaa".to_owned(),
     }
 }
 
@@ -43,7 +43,7 @@ fn list(rig: &Rig, tags: &[String]) {
 
 /// A released server of the cluster with this tag.
 fn released(number: usize, tag: &str) -> Value {
-    let mut released = machine(number, "released");
+    let mut released = server_json(number, "released");
     released["tags"][1] = json!(tag);
     released
 }
@@ -71,21 +71,21 @@ async fn scan_removes_at_most_fifty_order_tags() {
     let unneeded = (0..70).map(|n| ordered(100 + n, 2 * DAY));
     let all: Vec<String> = kept.iter().cloned().chain(unneeded).collect();
     list(&rig, &all);
-    let mut bearing = machine(2, "failed");
+    let mut bearing = server_json(2, "failed");
     bearing["tags"][1] = json!(borne);
     let over = all.iter().skip(kept.len()).enumerate();
     let over = over.map(|(n, tag)| released(100 + n, tag));
     rig.provider.world().servers = [bearing].into_iter().chain(over).collect();
-    let recorded = RecordedMachine {
+    let recorded = RecordedServer {
         uuid: uuid(3),
-        place: mark(3),
+        name_hash: name_hash(3),
         live: true,
-        lineage: None,
+        account_id: None,
     };
     {
         let mut on_record = rig.objects.on_record.lock().unwrap();
-        on_record.machines.push(recorded);
-        on_record.open.push(open_order(4));
+        on_record.servers.push(recorded);
+        on_record.open_orders.push(open_order(4));
     }
     rig.ready(&account).await;
     assert_eq!(left(&rig).len(), 75, "the first scan serves the objects");
@@ -116,7 +116,7 @@ async fn no_order_tag_leaves_that_another_cluster_needs() {
         &one,
         &[&of_one, &of_other, &open, &unneeded].map(Clone::clone),
     );
-    let mut servers = vec![machine(1, "delivered"), machine(2, "delivered")];
+    let mut servers = vec![server_json(1, "delivered"), server_json(2, "delivered")];
     servers[0]["tags"][1] = json!(of_one);
     servers[1]["tags"] = json!(["fmo-cluster:ffffffffffffffff", of_other]);
     servers.push(released(4, &unneeded));
@@ -126,7 +126,7 @@ async fn no_order_tag_leaves_that_another_cluster_needs() {
         .on_record
         .lock()
         .unwrap()
-        .open
+        .open_orders
         .push(open_order(3));
     other.install("default", "key-two", |_| {});
     one.ready(&account).await;
@@ -145,7 +145,7 @@ async fn no_order_tag_is_removed_when_unsafe() {
         rig.objects.unlisted.store(case == 0, Ordering::Relaxed);
         rig.install("default", "key-one", |settings| match case {
             1 => settings.defaults = Some(observed),
-            2 => settings.lineage = None,
+            2 => settings.account_id = None,
             _ => {}
         });
         let unneeded = [ordered(1, 9 * DAY)];
@@ -157,6 +157,10 @@ async fn no_order_tag_is_removed_when_unsafe() {
         sleep(2 * SCAN).await;
         assert_eq!(left(&rig), unneeded, "case {case}");
         let account = rig.resolve("default");
-        assert_eq!(account.view().state, State::Usable, "the key is good");
+        assert_eq!(
+            account.view().state,
+            AccountState::Usable,
+            "the key is good"
+        );
     }
 }

@@ -1,16 +1,16 @@
 //! How the snapshot is kept, and what it costs.
 
 use super::{
-    provider::{machine, mark, order_tag, uuid},
+    provider::{name_hash, order_tag, server_json, uuid},
     rig::{Rig, caller, order, permit, reserve},
 };
-use crate::{account::Wake, runtime::clock};
+use crate::{account::EnqueueTarget, runtime::clock};
 use api::Reason;
 use flexmetal_core::account::{
-    lane::Lane,
-    view::{List, State},
+    priority::Priority,
+    view::{AccountState, ListKind},
 };
-use hosting_types::{Error, OrderOutcome, ServerId};
+use hosting_types::{Error, OrderResult, ServerId};
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -35,18 +35,18 @@ async fn the_first_use_makes_the_first_listing() {
     let (rig, account) = Rig::with_account().await;
     assert!(matches!(
         account.view().state,
-        State::Blocked(Reason::Pending, _)
+        AccountState::Blocked(Reason::Pending, _)
     ));
     rig.ready(&account).await;
     assert_eq!(rig.provider.calls(), [LIST]);
-    let all = Wake::Account(account.key().clone());
+    let all = EnqueueTarget::Account(account.key().clone());
     assert!(rig.woken().contains(&all));
 }
 
 #[tokio::test(start_paused = true)]
 async fn poll_of_120_servers_needs_three_calls() {
     let (rig, account) = Rig::with_account().await;
-    rig.provider.world().servers = (0..120).map(|n| machine(n, "delivered")).collect();
+    rig.provider.world().servers = (0..120).map(|n| server_json(n, "delivered")).collect();
     rig.ready(&account).await;
     // Pages of 50, 50, 22, and the empty one.
     assert_eq!(rig.provider.calls(), [LIST; 4]);
@@ -64,7 +64,7 @@ async fn poll_of_120_servers_needs_three_calls() {
 #[tokio::test(start_paused = true)]
 async fn a_quiet_hour_stays_within_the_budget() {
     let (rig, account) = Rig::with_account().await;
-    rig.provider.world().servers = (0..120).map(|n| machine(n, "delivered")).collect();
+    rig.provider.world().servers = (0..120).map(|n| server_json(n, "delivered")).collect();
     rig.ready(&account).await;
     rig.provider.calls();
     rig.woken();
@@ -100,14 +100,14 @@ async fn empty_account_runs_only_orphan_scans() {
 async fn pending_server_is_read_until_delivered() {
     let (rig, account) = Rig::with_account().await;
     rig.ready(&account).await;
-    let permit = reserve(&account, &mark(1)).await.unwrap();
+    let permit = reserve(&account, &name_hash(1)).await.unwrap();
     let outcome = account
         .order(permit, &order(&order_tag(1)), &order_tag(1))
         .await;
-    assert!(matches!(outcome, OrderOutcome::Created(_)));
-    let seen = account.sightings(&mark(1));
+    assert!(matches!(outcome, OrderResult::Created(_)));
+    let seen = account.find_servers(&name_hash(1));
     assert_eq!(seen.len(), 1, "known at once");
-    assert!(rig.woken().contains(&Wake::Mark(mark(1))));
+    assert!(rig.woken().contains(&EnqueueTarget::NameHash(name_hash(1))));
     rig.provider.calls();
 
     sleep(Duration::from_secs(300)).await;
@@ -125,10 +125,14 @@ async fn pending_server_is_read_until_delivered() {
     rig.provider.world().servers[0]["ipAddresses"] =
         serde_json::json!([{"ipAddress": "192.0.2.7"}]);
     rig.until("delivery", || {
-        account.sightings(&mark(1))[0].server.status.as_str() == "delivered"
+        account.find_servers(&name_hash(1))[0]
+            .server
+            .status
+            .as_str()
+            == "delivered"
     })
     .await;
-    assert!(rig.woken().contains(&Wake::Mark(mark(1))));
+    assert!(rig.woken().contains(&EnqueueTarget::NameHash(name_hash(1))));
     rig.provider.calls();
     sleep(Duration::from_secs(200)).await;
     // The last list of all may be as old as the idle interval.
@@ -140,7 +144,7 @@ async fn pending_server_is_read_until_delivered() {
 #[tokio::test(start_paused = true)]
 async fn many_pending_servers_are_read_by_one_list() {
     let (rig, account) = Rig::with_account().await;
-    rig.provider.world().servers = (0..60).map(|n| machine(n, "provisioning")).collect();
+    rig.provider.world().servers = (0..60).map(|n| server_json(n, "provisioning")).collect();
     rig.ready(&account).await;
     rig.provider.calls();
     sleep(Duration::from_secs(37)).await;
@@ -157,8 +161,8 @@ async fn pending(numbers: std::ops::Range<usize>, released: usize) -> Rig {
             "delivered"
         }
     };
-    let mut servers: Vec<_> = (0..30).map(|n| machine(n, status(n))).collect();
-    servers.extend((100..100 + released).map(|n| machine(n, "released")));
+    let mut servers: Vec<_> = (0..30).map(|n| server_json(n, status(n))).collect();
+    servers.extend((100..100 + released).map(|n| server_json(n, "released")));
     rig.provider.world().servers = servers;
     rig.ready(&account).await;
     rig.provider.calls();
@@ -217,33 +221,41 @@ async fn server_pending_for_an_hour_is_read_rarely() {
 #[tokio::test(start_paused = true)]
 async fn unlisted_server_is_dropped_only_on_404() {
     let (rig, account) = Rig::with_account().await;
-    rig.provider.world().servers = (0..20).map(|n| machine(n, "delivered")).collect();
+    rig.provider.world().servers = (0..20).map(|n| server_json(n, "delivered")).collect();
     rig.ready(&account).await;
     rig.woken();
     rig.provider.world().hidden = vec![uuid(3)];
     sleep(Duration::from_secs(400)).await;
-    assert_eq!(account.sightings(&mark(3)).len(), 1, "hidden is not gone");
+    assert_eq!(
+        account.find_servers(&name_hash(3)).len(),
+        1,
+        "hidden is not gone"
+    );
     assert!(rig.woken().is_empty());
 
     rig.provider.world().servers.remove(4);
     sleep(Duration::from_secs(400)).await;
-    assert!(account.sightings(&mark(4)).is_empty());
-    assert_eq!(rig.woken(), [Wake::Mark(mark(4))]);
+    assert!(account.find_servers(&name_hash(4)).is_empty());
+    assert_eq!(rig.woken(), [EnqueueTarget::NameHash(name_hash(4))]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_falsely_empty_list_loses_nothing() {
     let (rig, account) = Rig::with_account().await;
-    rig.provider.world().servers = (0..30).map(|n| machine(n, "delivered")).collect();
+    rig.provider.world().servers = (0..30).map(|n| server_json(n, "delivered")).collect();
     rig.ready(&account).await;
     rig.woken();
     rig.provider.calls();
     rig.provider.world().hidden = (0..30).map(uuid).collect();
     sleep(Duration::from_secs(400)).await;
     for n in 0..30 {
-        assert_eq!(account.sightings(&mark(n)).len(), 1);
+        assert_eq!(account.find_servers(&name_hash(n)).len(), 1);
     }
-    assert!(!rig.woken().iter().any(|w| matches!(w, Wake::Mark(_))));
+    assert!(
+        !rig.woken()
+            .iter()
+            .any(|w| matches!(w, EnqueueTarget::NameHash(_)))
+    );
     // One look at all, and no more than ten one by one.
     let calls = rig.provider.calls();
     assert!(calls.len() <= 2 * 12, "{calls:?}");
@@ -256,39 +268,49 @@ async fn requested_lists_are_merged_and_on_time() {
     rig.provider.calls();
     rig.woken();
     let now = clock::now().mono;
-    account.want_proof(&mark(1), now + Duration::from_secs(60));
-    account.want_proof(&mark(2), now + Duration::from_secs(60));
+    account.request_complete_list(&name_hash(1), now + Duration::from_secs(60));
+    account.request_complete_list(&name_hash(2), now + Duration::from_secs(60));
     sleep(Duration::from_secs(59)).await;
     assert!(rig.provider.calls().is_empty());
     sleep(Duration::from_secs(2)).await;
     assert_eq!(rig.provider.calls(), [LIST]);
     let mut woken = rig.woken();
     woken.sort_by_key(|w| format!("{w:?}"));
-    assert_eq!(woken, [Wake::Mark(mark(1)), Wake::Mark(mark(2))]);
-    let proof = account.view().proof.unwrap();
+    assert_eq!(
+        woken,
+        [
+            EnqueueTarget::NameHash(name_hash(1)),
+            EnqueueTarget::NameHash(name_hash(2))
+        ]
+    );
+    let proof = account.view().complete_list.unwrap();
     assert!(proof.began >= now + Duration::from_secs(60));
 
-    account.want_proof(&mark(3), proof.began);
-    assert_eq!(rig.woken(), [Wake::Mark(mark(3))], "it is there already");
+    account.request_complete_list(&name_hash(3), proof.began);
+    assert_eq!(
+        rig.woken(),
+        [EnqueueTarget::NameHash(name_hash(3))],
+        "it is there already"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_read_that_was_overtaken_changes_nothing() {
     let (rig, account) = Rig::with_account().await;
-    rig.provider.world().servers = vec![machine(1, "delivered")];
+    rig.provider.world().servers = vec![server_json(1, "delivered")];
     rig.ready(&account).await;
     let id = ServerId::parse(&uuid(1)).unwrap();
-    let mut permit = permit(&account, Lane::Release, 1).await.unwrap();
+    let mut permit = permit(&account, Priority::Release, 1).await.unwrap();
     let released = permit.call(async |c| c.release(&id).await).await.unwrap();
-    let released = permit.learn(released);
+    let released = permit.record_server(released);
     assert_eq!(released.status.as_str(), "releasing");
     assert_eq!(
-        account.sighting(&id).unwrap().server.status.as_str(),
+        account.find_server(&id).unwrap().server.status.as_str(),
         "releasing"
     );
     rig.provider.set_status(1, "released");
     rig.until("the end", || {
-        account.sighting(&id).unwrap().server.status.as_str() == "released"
+        account.find_server(&id).unwrap().server.status.as_str() == "released"
     })
     .await;
     rig.provider.calls();
@@ -300,22 +322,22 @@ async fn a_read_that_was_overtaken_changes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn untagged_server_is_polled_until_released() {
     let (rig, account) = Rig::with_account().await;
-    let mut untagged = machine(1, "delivered");
+    let mut untagged = server_json(1, "delivered");
     untagged["tags"] = serde_json::json!([order_tag(1)]);
     rig.provider.world().servers = vec![untagged];
     rig.ready(&account).await;
     let id = ServerId::parse(&uuid(1)).unwrap();
     for is_overtaken in [false, true] {
         rig.provider.set_status(1, "delivered");
-        let mut permit = permit(&account, Lane::Release, 4).await.unwrap();
-        permit.read(&id).await.unwrap();
+        let mut permit = permit(&account, Priority::Release, 4).await.unwrap();
+        permit.read_server(&id).await.unwrap();
         rig.provider.set_status(1, "releasing");
         // The answer shows it, or a read that was faster.
         let releasing = permit.call(async |client| client.server(&id).await).await;
         if is_overtaken {
-            permit.learn(releasing.as_ref().unwrap().clone());
+            permit.record_server(releasing.as_ref().unwrap().clone());
         }
-        permit.learn_release(&id, &releasing);
+        permit.record_release(&id, &releasing);
         drop(permit);
         rig.provider.calls();
         sleep(Duration::from_secs(60)).await;
@@ -326,35 +348,38 @@ async fn untagged_server_is_polled_until_released() {
 #[tokio::test(start_paused = true)]
 async fn read_404_removes_server_from_snapshot() {
     let (rig, account) = Rig::with_account().await;
-    rig.provider.world().servers = vec![machine(1, "delivered")];
+    rig.provider.world().servers = vec![server_json(1, "delivered")];
     rig.ready(&account).await;
     rig.provider.world().servers.clear();
     let id = ServerId::parse(&uuid(1)).unwrap();
-    let mut permit = permit(&account, Lane::Resolve, 1).await.unwrap();
-    let answer = permit.read(&id).await;
+    let mut permit = permit(&account, Priority::Resolve, 1).await.unwrap();
+    let answer = permit.read_server(&id).await;
     assert!(matches!(answer, Err(Error::NotFound(_))));
-    assert!(account.sighting(&id).is_none());
+    assert!(account.find_server(&id).is_none());
 }
 
 #[tokio::test(start_paused = true)]
 async fn lasting_outage_is_shown_until_it_ends() {
     let (rig, account) = Rig::with_account().await;
-    rig.provider.world().servers = vec![machine(1, "provisioning")];
+    rig.provider.world().servers = vec![server_json(1, "provisioning")];
     rig.ready(&account).await;
     rig.woken();
     rig.provider.world().down = true;
     rig.until("the outage", || account.view().last_error.is_some())
         .await;
     let view = account.view();
-    assert_eq!(view.state, State::Usable, "objects keep their state");
+    assert_eq!(view.state, AccountState::Usable, "objects keep their state");
     assert_eq!(view.last_error.unwrap().0, Reason::ProviderUnreachable);
-    assert!(rig.woken().contains(&Wake::Account(account.key().clone())));
+    assert!(
+        rig.woken()
+            .contains(&EnqueueTarget::Account(account.key().clone()))
+    );
     rig.provider.calls();
     sleep(Duration::from_secs(600)).await;
     assert!(rig.provider.calls().len() <= 16, "it backs off");
     assert!(
         account
-            .sighting(&ServerId::parse(&uuid(1)).unwrap())
+            .find_server(&ServerId::parse(&uuid(1)).unwrap())
             .is_some()
     );
     rig.provider.world().down = false;
@@ -371,7 +396,7 @@ async fn an_outage_from_the_start_is_named() {
     rig.until("a reason", || {
         matches!(
             account.view().state,
-            State::Blocked(Reason::ProviderUnreachable, _)
+            AccountState::Blocked(Reason::ProviderUnreachable, _)
         )
     })
     .await;
@@ -387,15 +412,18 @@ async fn the_catalogue_is_read_when_it_is_wanted() {
     rig.woken();
     let now = clock::now().mono;
     for n in 0..50 {
-        account.want_list(List::Catalogue, now, &caller(&format!("o{n}")));
+        account.request_list(ListKind::Catalogue, now, &caller(&format!("o{n}")));
     }
     rig.until("the catalogue", || account.view().catalogue.is_some())
         .await;
     assert_eq!(rig.provider.calls().len(), 4);
     let woken = rig.woken();
     assert_eq!(woken.len(), 51, "those who wait, and whoever looks at it");
-    assert!(woken.contains(&Wake::List(account.key().clone(), List::Catalogue)));
-    account.want_list(List::Catalogue, now, &caller("o1"));
+    assert!(woken.contains(&EnqueueTarget::List(
+        account.key().clone(),
+        ListKind::Catalogue
+    )));
+    account.request_list(ListKind::Catalogue, now, &caller("o1"));
     sleep(Duration::from_secs(200)).await;
     assert!(rig.provider.calls().is_empty(), "there is one already");
 }
@@ -403,33 +431,33 @@ async fn the_catalogue_is_read_when_it_is_wanted() {
 #[tokio::test(start_paused = true)]
 async fn retry_after_of_server_error_is_honoured() {
     let (rig, account) = Rig::with_account().await;
-    rig.provider.world().servers = vec![machine(1, "provisioning")];
+    rig.provider.world().servers = vec![server_json(1, "provisioning")];
     rig.ready(&account).await;
     rig.provider.world().failing = true;
     let id = ServerId::parse(&uuid(1)).unwrap();
-    let mut first = permit(&account, Lane::Poll, 1).await.unwrap();
-    let answer = first.read(&id).await;
+    let mut first = permit(&account, Priority::Poll, 1).await.unwrap();
+    let answer = first.read_server(&id).await;
     assert!(matches!(answer, Err(Error::Server(_))));
     let failed = clock::now().mono;
     rig.provider.world().failing = false;
-    let mut second = permit(&account, Lane::Release, 1).await.unwrap();
-    second.read(&id).await.unwrap();
+    let mut second = permit(&account, Priority::Release, 1).await.unwrap();
+    second.read_server(&id).await.unwrap();
     assert!(clock::now().mono >= failed + Duration::from_millis(6990));
 }
 
 #[tokio::test(start_paused = true)]
 async fn rate_limited_answer_pauses_all_calls() {
     let (rig, account) = Rig::with_account().await;
-    rig.provider.world().servers = vec![machine(1, "provisioning")];
+    rig.provider.world().servers = vec![server_json(1, "provisioning")];
     rig.ready(&account).await;
     rig.provider.world().busy = true;
     let id = ServerId::parse(&uuid(1)).unwrap();
-    let mut first = permit(&account, Lane::Poll, 1).await.unwrap();
-    let answer = first.read(&id).await;
+    let mut first = permit(&account, Priority::Poll, 1).await.unwrap();
+    let answer = first.read_server(&id).await;
     assert!(matches!(answer, Err(Error::RateLimited { .. })));
     let refused = clock::now().mono;
     rig.provider.world().busy = false;
-    let mut second = permit(&account, Lane::Release, 1).await.unwrap();
+    let mut second = permit(&account, Priority::Release, 1).await.unwrap();
     second.call(async |c| c.release(&id).await).await.unwrap();
     assert!(clock::now().mono >= refused + Duration::from_millis(6990));
 
@@ -437,7 +465,7 @@ async fn rate_limited_answer_pauses_all_calls() {
     rig.until("the reason", || account.view().last_error.is_some())
         .await;
     assert_eq!(account.view().last_error.unwrap().0, Reason::RateLimited);
-    assert_eq!(account.view().state, State::Usable);
+    assert_eq!(account.view().state, AccountState::Usable);
     rig.provider.world().busy = false;
     rig.until("the end of it", || account.view().last_error.is_none())
         .await;

@@ -66,7 +66,7 @@ pub(super) fn uuid(number: usize) -> String {
 }
 
 /// The place of the object with this number in its order tags.
-pub(super) fn mark(number: usize) -> String {
+pub(super) fn name_hash(number: usize) -> String {
     format!("{number:028x}")
 }
 
@@ -77,11 +77,11 @@ pub(super) fn order_tag(number: usize) -> String {
 
 /// The tag of its order with this number.
 pub(super) fn ordered(number: usize, seq: i64) -> String {
-    format!("fmo-order:{}{}{seq:08x}", mark(number), "0".repeat(16))
+    format!("fmo-order:{}{}{seq:08x}", name_hash(number), "0".repeat(16))
 }
 
 /// A machine of our cluster in some state.
-pub(super) fn machine(number: usize, status: &str) -> Value {
+pub(super) fn server_json(number: usize, status: &str) -> Value {
     json!({
         "uuid": uuid(number),
         "name": format!("s{number}"),
@@ -160,7 +160,7 @@ impl Provider {
             }
             let body: Value = serde_json::from_slice(request.body.as_deref().unwrap()).unwrap();
             let number = 1000 + world.servers.len();
-            let mut server = machine(number, "created");
+            let mut server = server_json(number, "created");
             server["tags"] = body["tags"].clone();
             server["ipAddresses"] = json!([]);
             world.servers.push(server.clone());
@@ -258,7 +258,7 @@ impl Transport for Provider {
                 status: StatusCode::from_u16(status).unwrap(),
                 headers,
                 body: serde_json::to_vec(&body).unwrap(),
-                turn: None,
+                decode_permit: None,
                 cut: None,
             })
         }

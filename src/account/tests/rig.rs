@@ -3,8 +3,8 @@
 use super::provider::{CLUSTER, Provider};
 use crate::{
     account::{
-        Account, Accounts, Caller, Claims, Connection, Denied, OrderPermit, OrderTurn, Permit,
-        Rate, Resolution, Settings, Turn, Users, Wake,
+        Account, AccountSettings, Accounts, Caller, Claims, Connection, Denied, EnqueueTarget,
+        OrderPermit, OrderPermitAnswer, Permit, PermitAnswer, Rate, Resolution, Users,
     },
     runtime::clock,
 };
@@ -15,9 +15,9 @@ use api::{
 };
 use flexmetal_core::account::{
     key::AccountKey,
-    lane::Lane,
     on_record::OnRecord,
-    view::{State, Times},
+    priority::Priority,
+    view::{AccountState, AccountTimes},
 };
 use hosting::Client;
 use hosting_types::{ApiKey, BaseUrl, Error, Order, server::SystemChoice};
@@ -33,7 +33,7 @@ use std::{
 /// What the objects of the test say.
 #[derive(Default)]
 pub(super) struct Objects {
-    pub(super) marks: Mutex<Option<HashSet<String>>>,
+    pub(super) name_hashes: Mutex<Option<HashSet<String>>>,
     /// Machines that the objects of their marks disown.
     pub(super) disowned: Mutex<HashSet<String>>,
     /// Who ordered which machine, by mark.
@@ -42,12 +42,12 @@ pub(super) struct Objects {
     pub(super) on_record: Mutex<OnRecord>,
     /// Whether the first listing of the servers is still to come.
     pub(super) unlisted: AtomicBool,
-    woken: Mutex<Vec<Wake>>,
+    woken: Mutex<Vec<EnqueueTarget>>,
 }
 
 impl Claims for Objects {
-    fn marks(&self) -> Option<HashSet<String>> {
-        self.marks.lock().unwrap().clone()
+    fn name_hashes(&self) -> Option<HashSet<String>> {
+        self.name_hashes.lock().unwrap().clone()
     }
 
     fn is_complete(&self) -> bool {
@@ -60,7 +60,7 @@ impl Claims for Objects {
 
     fn is_recorded(&self, uuid: &str, _: &AccountKey) -> bool {
         let on_record = self.on_record.lock().unwrap();
-        on_record.machines.iter().any(|it| it.uuid == uuid)
+        on_record.servers.iter().any(|it| it.uuid == uuid)
     }
 
     fn disowns(&self, _: &str, _: &AccountKey, uuid: &str) -> bool {
@@ -78,7 +78,7 @@ impl Users for Objects {
         is_known.then(|| self.on_record.lock().unwrap().clone())
     }
 
-    fn wake(&self, wake: &Wake) {
+    fn enqueue(&self, wake: &EnqueueTarget) {
         self.woken.lock().unwrap().push(wake.clone());
     }
 }
@@ -108,11 +108,11 @@ pub(super) fn caller(uid: &str) -> Caller {
 }
 
 /// A permit, however long it takes.
-pub(super) async fn permit(account: &Account, lane: Lane, calls: u32) -> Result<Permit, Error> {
+pub(super) async fn permit(account: &Account, lane: Priority, calls: u32) -> Result<Permit, Error> {
     loop {
-        match account.turn(lane, calls, &caller("permit"))? {
-            Turn::Now(permit) => return Ok(permit),
-            Turn::Queued => tokio::time::sleep(Duration::from_millis(10)).await,
+        match account.request_permit(lane, calls, &caller("permit"))? {
+            PermitAnswer::Now(permit) => return Ok(permit),
+            PermitAnswer::Queued => tokio::time::sleep(Duration::from_millis(10)).await,
         }
     }
 }
@@ -120,9 +120,9 @@ pub(super) async fn permit(account: &Account, lane: Lane, calls: u32) -> Result<
 /// The permit for an order, however long it takes.
 pub(super) async fn reserve(account: &Account, mark: &str) -> Result<OrderPermit, Denied> {
     loop {
-        match account.order_turn(mark, &caller(mark))? {
-            OrderTurn::Now(permit) => return Ok(permit),
-            OrderTurn::Queued => tokio::time::sleep(Duration::from_millis(10)).await,
+        match account.request_order_permit(mark, &caller(mark))? {
+            OrderPermitAnswer::Now(permit) => return Ok(permit),
+            OrderPermitAnswer::Queued => tokio::time::sleep(Duration::from_millis(10)).await,
         }
     }
 }
@@ -172,7 +172,12 @@ impl Rig {
     }
 
     /// Puts an account object into force, as its controller would.
-    pub(super) fn install(&self, name: &str, api_key: &str, change: impl FnOnce(&mut Settings)) {
+    pub(super) fn install(
+        &self,
+        name: &str,
+        api_key: &str,
+        change: impl FnOnce(&mut AccountSettings),
+    ) {
         let connection = self.connection(api_key);
         self.configure(name, &account_uid(name), Some(connection), change);
     }
@@ -181,7 +186,7 @@ impl Rig {
     pub(super) fn install_at(
         &self,
         key: &AccountKey,
-        change: impl FnOnce(&mut Settings),
+        change: impl FnOnce(&mut AccountSettings),
     ) -> Account {
         let connection = self.connection("key-one");
         self.configure_at(key, &account_uid(&key.name), Some(connection), change);
@@ -199,7 +204,7 @@ impl Rig {
         );
         Connection {
             base_url,
-            word: format!("word-of-{}", api_key.fingerprint()),
+            connection_hash: format!("word-of-{}", api_key.fingerprint()),
             key: api_key,
             client,
         }
@@ -211,7 +216,7 @@ impl Rig {
         name: &str,
         uid: &str,
         connection: Option<Connection>,
-        change: impl FnOnce(&mut Settings),
+        change: impl FnOnce(&mut AccountSettings),
     ) {
         self.configure_at(&key(name), uid, connection, change);
     }
@@ -221,32 +226,32 @@ impl Rig {
         key: &AccountKey,
         uid: &str,
         connection: Option<Connection>,
-        change: impl FnOnce(&mut Settings),
+        change: impl FnOnce(&mut AccountSettings),
     ) {
-        let mut settings = Settings {
+        let mut settings = AccountSettings {
             block: None,
             no_orders: None,
             allowed: None,
-            times: Times::default(),
+            times: AccountTimes::default(),
             limits: Limits::default(),
             release_limit: None,
             defaults: Some(Policies::default()),
             install_form: Default::default(),
             egress: Vec::new(),
             known: Vec::new(),
-            may_keep: false,
-            lineage: Some("lineage".into()),
+            may_have_retained: false,
+            account_id: Some("lineage".into()),
         };
         change(&mut settings);
         self.accounts.announce(key, uid);
         self.accounts.configure(key, uid, settings, connection);
-        self.accounts.set_held(key, uid, true);
+        self.accounts.set_finalizers(key, uid, true);
     }
 
     pub(super) fn resolve(&self, name: &str) -> Account {
         let reference = PinnedAccount {
             name: name.into(),
-            ..PinnedAccount::of(None)
+            ..PinnedAccount::from_reference(None)
         };
         match self.accounts.resolve("n", &reference) {
             Resolution::Found { account, .. } => account,
@@ -267,20 +272,22 @@ impl Rig {
     pub(super) async fn ready(&self, account: &Account) {
         self.until("the first listing", || {
             let view = account.view();
-            view.state == State::Usable && view.proof.is_some()
+            view.state == AccountState::Usable && view.complete_list.is_some()
         })
         .await;
     }
 
     /// What was woken since the last time this was asked, but for the account objects.
-    pub(super) fn woken(&self) -> Vec<Wake> {
+    pub(super) fn woken(&self) -> Vec<EnqueueTarget> {
         let mut all = self.all_woken();
-        all.retain(|wake| !matches!(wake, Wake::Object(uid) if uid.starts_with("account-")));
+        all.retain(
+            |wake| !matches!(wake, EnqueueTarget::Object(uid) if uid.starts_with("account-")),
+        );
         all
     }
 
     /// The same with the account objects.
-    pub(super) fn all_woken(&self) -> Vec<Wake> {
+    pub(super) fn all_woken(&self) -> Vec<EnqueueTarget> {
         std::mem::take(&mut self.objects.woken.lock().unwrap())
     }
 }

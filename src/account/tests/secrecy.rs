@@ -1,7 +1,7 @@
 //! The key is in no log line, whatever happens.
 
 use super::{
-    provider::{machine, mark, order_tag},
+    provider::{name_hash, order_tag, server_json},
     rig::{Rig, order, reserve},
 };
 use std::{
@@ -78,9 +78,9 @@ async fn work_fail_and_be_refused() -> Vec<String> {
     let rig = Rig::new().await;
     rig.install("default", CANARY, |_| {});
     let account = rig.resolve("default");
-    rig.provider.world().servers = vec![machine(1, "provisioning")];
+    rig.provider.world().servers = vec![server_json(1, "provisioning")];
     rig.ready(&account).await;
-    let permit = reserve(&account, &mark(2)).await.unwrap();
+    let permit = reserve(&account, &name_hash(2)).await.unwrap();
     account
         .order(permit, &order(&order_tag(2)), &order_tag(2))
         .await;
@@ -92,7 +92,10 @@ async fn work_fail_and_be_refused() -> Vec<String> {
     tokio::time::sleep(Duration::from_secs(300)).await;
     // The fake quotes the key in its refusal.
     texts.push(format!("{:?}", account.view().state));
-    texts.push(format!("{:?}", reserve(&account, &mark(3)).await.err()));
+    texts.push(format!(
+        "{:?}",
+        reserve(&account, &name_hash(3)).await.err()
+    ));
     let report = rig.accounts.report(account.key(), &[]);
     texts.push(format!("{report:?}"));
     texts

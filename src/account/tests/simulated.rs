@@ -1,9 +1,9 @@
 //! The session against the simulator, over real HTTP.
 
 use super::rig::{account_uid, caller, key};
-use crate::account::{Account, Accounts, Connection, Rate, Resolution, Settings};
+use crate::account::{Account, AccountSettings, Accounts, Connection, Rate, Resolution};
 use api::{Reason, limits::Limits, references::PinnedAccount};
-use flexmetal_core::account::view::{List, State, Times};
+use flexmetal_core::account::view::{AccountState, AccountTimes, ListKind};
 use hosting::{Client, ClientOptions, Dial};
 use hosting_types::{ApiKey, BaseUrl};
 use serde_json::{Value, json};
@@ -37,17 +37,17 @@ fn install(accounts: &Accounts, simulator: &Simulator, api_key: &str) -> Account
     let mut options = ClientOptions::new(base_url.clone(), api_key.clone());
     options.dial = Dial::Anywhere;
     let client = Client::new(options).unwrap();
-    let times = Times {
+    let times = AccountTimes {
         active_poll_interval: Duration::from_millis(200),
         idle_poll_interval: Duration::from_secs(1),
-        ..Times::default()
+        ..AccountTimes::default()
     };
     let uid = account_uid("default");
     accounts.announce(&key("default"), &uid);
     accounts.configure(
         &key("default"),
         &uid,
-        Settings {
+        AccountSettings {
             block: None,
             no_orders: None,
             allowed: None,
@@ -58,18 +58,18 @@ fn install(accounts: &Accounts, simulator: &Simulator, api_key: &str) -> Account
             install_form: Default::default(),
             egress: Vec::new(),
             known: Vec::new(),
-            may_keep: false,
-            lineage: Some("lineage".into()),
+            may_have_retained: false,
+            account_id: Some("lineage".into()),
         },
         Some(Connection {
             base_url,
-            word: "word".into(),
+            connection_hash: "word".into(),
             key: api_key,
             client,
         }),
     );
-    accounts.set_held(&key("default"), &uid, true);
-    match accounts.resolve("n", &PinnedAccount::of(None)) {
+    accounts.set_finalizers(&key("default"), &uid, true);
+    match accounts.resolve("n", &PinnedAccount::from_reference(None)) {
         Resolution::Found { account, .. } => account,
         _ => panic!("the account is not there"),
     }
@@ -128,7 +128,7 @@ async fn simulated_poll_of_120_takes_three_calls() {
     }
     let accounts = Accounts::new(CLUSTER, Rate::default());
     let account = install(&accounts, &simulator, "good-key");
-    let proof = until("the first listing", async || account.view().proof).await;
+    let proof = until("the first listing", async || account.view().complete_list).await;
     assert_eq!(proof.servers.len(), 120);
 
     // From the start of a poll to before the next one.
@@ -162,15 +162,20 @@ async fn rejected_key_stops_calls_until_replaced() {
     let accounts = Accounts::new(CLUSTER, Rate::default());
     let account = install(&accounts, &simulator, "bad-key");
     until("the refusal", async || {
-        matches!(account.view().state, State::Blocked(Reason::KeyRejected, _)).then_some(())
+        matches!(
+            account.view().state,
+            AccountState::Blocked(Reason::KeyRejected, _)
+        )
+        .then_some(())
     })
     .await;
     control(&simulator, "DELETE", "/_simulator/ledger", Value::Null).await;
-    account.want_proof("0", Duration::ZERO);
-    account.want_list(List::Catalogue, Duration::ZERO, &caller("0"));
+    account.request_complete_list("0", Duration::ZERO);
+    account.request_list(ListKind::Catalogue, Duration::ZERO, &caller("0"));
     let account = install(&accounts, &simulator, "good-key");
     until("the good key", async || {
-        (account.view().state == State::Usable && account.view().proof.is_some()).then_some(())
+        (account.view().state == AccountState::Usable && account.view().complete_list.is_some())
+            .then_some(())
     })
     .await;
     let ledger = control(&simulator, "GET", "/_simulator/ledger", Value::Null).await;

@@ -1,15 +1,17 @@
 //! Who uses the accounts, over several kinds.
 
 use super::rig::{Rig, account_uid, caller, key};
-use crate::account::{Accounts, Rate, Turn, Users, Wake};
-use flexmetal_core::account::{key::AccountKey, lane::Lane, on_record::OnRecord, view::List};
+use crate::account::{Accounts, EnqueueTarget, PermitAnswer, Rate, Users};
+use flexmetal_core::account::{
+    key::AccountKey, on_record::OnRecord, priority::Priority, view::ListKind,
+};
 use std::sync::{Arc, Mutex};
 
 /// A kind that may not know yet, and that looks at the account whenever it is woken.
 struct Kind {
     count: Option<usize>,
     accounts: Accounts,
-    woken: Mutex<Vec<Wake>>,
+    woken: Mutex<Vec<EnqueueTarget>>,
 }
 
 impl Users for Kind {
@@ -21,20 +23,20 @@ impl Users for Kind {
         Some(OnRecord::default())
     }
 
-    fn wake(&self, wake: &Wake) {
+    fn enqueue(&self, wake: &EnqueueTarget) {
         // With a lock held this would never return.
         let account = self.accounts.get(&key("default"));
         if let Some(account) = account {
             account.view();
-            let _ = account.turn(Lane::Poll, 1, &caller("curious"));
-            account.want_list(
-                List::Catalogue,
+            let _ = account.request_permit(Priority::Poll, 1, &caller("curious"));
+            account.request_list(
+                ListKind::Catalogue,
                 std::time::Duration::MAX,
                 &caller("curious"),
             );
         }
         self.accounts.users(&key("default"));
-        self.accounts.withdraw("curious");
+        self.accounts.cancel_requests("curious");
         self.woken.lock().unwrap().push(wake.clone());
     }
 }
@@ -70,16 +72,16 @@ async fn enqueue_notifies_every_kind() {
     rig.ready(&account).await;
     rig.accounts.users_changed(&key("default"));
     let woken = one.woken.lock().unwrap().clone();
-    assert!(woken.contains(&Wake::Account(key("default"))));
+    assert!(woken.contains(&EnqueueTarget::Account(key("default"))));
     assert_eq!(
         woken.last(),
-        Some(&Wake::Object(account_uid("default"))),
+        Some(&EnqueueTarget::Object(account_uid("default"))),
         "{woken:?}"
     );
     assert_eq!(woken, *two.woken.lock().unwrap());
     assert_eq!(woken, rig.all_woken());
     assert!(matches!(
-        account.turn(Lane::Poll, 1, &caller("a")),
-        Ok(Turn::Now(_))
+        account.request_permit(Priority::Poll, 1, &caller("a")),
+        Ok(PermitAnswer::Now(_))
     ));
 }

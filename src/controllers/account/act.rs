@@ -4,19 +4,19 @@ use super::{object::AccountObject, pass::AccountContext, secret::is_key_secret};
 use crate::{
     controllers::{
         context::Process,
-        writes::{Failure, Written, bounded, with_finalizer, without_finalizer},
+        writes::{ApiServerError, WriteOutcome, bounded, with_finalizer, without_finalizer},
     },
     runtime::clients::patch_params,
 };
 use api::names::{ACCOUNT_FINALIZER, HELD_SECRET};
-use flexmetal_core::account::decide::Effect;
+use flexmetal_core::account::decide::AccountEffect;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, api::Patch};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// What the effects are done to.
-pub struct Target<'a, K> {
+pub struct FinalizerTarget<'a, K> {
     /// The account, as last read.
     pub object: &'a Arc<K>,
     /// Namespace of the Secret.
@@ -31,37 +31,43 @@ pub struct Target<'a, K> {
 /// What the API server said. A conflict on the Secret is one too: the next pass reads the present state.
 pub async fn act<K: AccountObject>(
     ctx: &AccountContext<K>,
-    target: &Target<'_, K>,
-    effect: &Effect,
-) -> Result<bool, Failure> {
+    target: &FinalizerTarget<'_, K>,
+    effect: &AccountEffect,
+) -> Result<bool, ApiServerError> {
     let namespace = target.secret_namespace;
     match effect {
-        Effect::HoldAccount => write_account(ctx, target, Some(target.secret)).await,
-        Effect::HoldSecret => write_secret(ctx, namespace, target.secret, Hold::Put)
-            .await
-            .map(|()| true),
-        Effect::LetSecretGo { name } => write_secret(ctx, namespace, name, Hold::Remove)
-            .await
-            .map(|()| true),
-        Effect::ClearSecret => write_secret(ctx, namespace, target.secret, Hold::Clear)
-            .await
-            .map(|()| true),
-        Effect::MoveHold { from } => {
+        AccountEffect::AddAccountFinalizer => write_account(ctx, target, Some(target.secret)).await,
+        AccountEffect::AddSecretFinalizer => {
+            write_secret(ctx, namespace, target.secret, FinalizerChange::Add)
+                .await
+                .map(|()| true)
+        }
+        AccountEffect::RemoveSecretFinalizer { name } => {
+            write_secret(ctx, namespace, name, FinalizerChange::Remove)
+                .await
+                .map(|()| true)
+        }
+        AccountEffect::ClearWrongSecret => {
+            write_secret(ctx, namespace, target.secret, FinalizerChange::Clear)
+                .await
+                .map(|()| true)
+        }
+        AccountEffect::MoveSecretFinalizer { from } => {
             if let Some(from) = from {
-                write_secret(ctx, namespace, from, Hold::Remove).await?;
+                write_secret(ctx, namespace, from, FinalizerChange::Remove).await?;
             }
             write_account(ctx, target, Some(target.secret)).await
         }
-        Effect::LetAccountGo => write_account(ctx, target, None).await,
+        AccountEffect::RemoveAccountFinalizer => write_account(ctx, target, None).await,
     }
 }
 
 /// The finalizer of an account, with the name of the Secret that bears it too; None takes both off.
 async fn write_account<K: AccountObject>(
     ctx: &AccountContext<K>,
-    target: &Target<'_, K>,
+    target: &FinalizerTarget<'_, K>,
     secret: Option<&str>,
-) -> Result<bool, Failure> {
+) -> Result<bool, ApiServerError> {
     let object = &**target.object;
     let finalizers = match secret {
         Some(_) => with_finalizer(object, ACCOUNT_FINALIZER),
@@ -76,22 +82,22 @@ async fn write_account<K: AccountObject>(
 
 async fn settle<K: AccountObject>(
     ctx: &AccountContext<K>,
-    target: &Target<'_, K>,
-    written: Written<K>,
-) -> Result<bool, Failure> {
+    target: &FinalizerTarget<'_, K>,
+    written: WriteOutcome<K>,
+) -> Result<bool, ApiServerError> {
     match written {
-        Written::Done(_) => Ok(true),
+        WriteOutcome::Done(_) => Ok(true),
         // The watch may be behind: the next pass must not try the same again.
-        Written::Stale => ctx.read(&**target.object).await.map(|_| false),
-        Written::Unknown(failure) => Err(failure),
+        WriteOutcome::Stale => ctx.read_object(&**target.object).await.map(|_| false),
+        WriteOutcome::Unknown(failure) => Err(failure),
     }
 }
 
 /// What to do with the finalizer of a Secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hold {
+enum FinalizerChange {
     /// Put it on, if this is a key Secret.
-    Put,
+    Add,
     /// Take it off.
     Remove,
     /// Take it off, if this is no key Secret.
@@ -102,22 +108,22 @@ async fn write_secret(
     process: &Process,
     namespace: &str,
     name: &str,
-    hold: Hold,
-) -> Result<(), Failure> {
+    hold: FinalizerChange,
+) -> Result<(), ApiServerError> {
     let Some(fresh) = process.secret(namespace, name).await? else {
         return Ok(());
     };
     let finalizers = fresh.metadata.finalizers.iter().flatten();
     let has = finalizers.into_iter().any(|f| f == ACCOUNT_FINALIZER);
-    let is_held = hold == Hold::Put;
+    let is_held = hold == FinalizerChange::Add;
     if has == is_held {
         return Ok(());
     }
     // Another Secret of that name may be there by now. The next pass says what is wrong with it.
     match hold {
-        Hold::Put if !is_key_secret(&fresh) => return Ok(()),
-        Hold::Clear if is_key_secret(&fresh) => return Ok(()),
-        Hold::Put | Hold::Remove | Hold::Clear => {}
+        FinalizerChange::Add if !is_key_secret(&fresh) => return Ok(()),
+        FinalizerChange::Clear if is_key_secret(&fresh) => return Ok(()),
+        FinalizerChange::Add | FinalizerChange::Remove | FinalizerChange::Clear => {}
     }
     let mut finalizers = without_finalizer(&fresh, ACCOUNT_FINALIZER);
     if is_held {
@@ -145,12 +151,12 @@ pub async fn remove_from_secret(
     process: &Process,
     namespace: &str,
     name: &str,
-) -> Result<(), Failure> {
-    write_secret(process, namespace, name, Hold::Remove).await
+) -> Result<(), ApiServerError> {
+    write_secret(process, namespace, name, FinalizerChange::Remove).await
 }
 
 /// A failure for a condition or an event, with the remedy where a right is missing.
-pub fn explain(failure: &Failure) -> String {
+pub fn explain(failure: &ApiServerError) -> String {
     let why = failure.explain();
     match failure.code() {
         Some(403) => format!("{why} (grant the operator the verbs get and patch on it)"),
@@ -161,7 +167,7 @@ pub fn explain(failure: &Failure) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::floor_tests::{Answer, Floor, no};
+    use crate::controllers::api_server_tests::{Answer, TestApiServer, no};
     use api::names::API_KEY_SECRET;
 
     #[tokio::test]
@@ -172,13 +178,13 @@ mod tests {
         };
         let held = || secret(&[ACCOUNT_FINALIZER]);
         let answers = [secret(&[]), held(), secret(&[]), held(), secret(&[])];
-        let floor = Floor::start(answers).await;
+        let floor = TestApiServer::start(answers).await;
         let write = async |hold| write_secret(&floor.ctx, "n", "s", hold).await.unwrap();
-        write(Hold::Put).await;
+        write(FinalizerChange::Add).await;
         assert_eq!(floor.asked().len(), 1, "it was only read");
-        write(Hold::Remove).await;
+        write(FinalizerChange::Remove).await;
         assert_eq!(floor.asked().len(), 3, "read and written");
-        write(Hold::Clear).await;
+        write(FinalizerChange::Clear).await;
         assert_eq!(floor.asked().len(), 5, "read and written");
     }
 
@@ -186,8 +192,8 @@ mod tests {
     async fn replacement_key_secret_keeps_its_finalizer() {
         let metadata = json!({"name": "s", "namespace": "n", "finalizers": [ACCOUNT_FINALIZER]});
         let secret = json!({ "metadata": metadata, "type": API_KEY_SECRET });
-        let floor = Floor::start([Answer::Says(200, secret)]).await;
-        write_secret(&floor.ctx, "n", "s", Hold::Clear)
+        let floor = TestApiServer::start([Answer::Says(200, secret)]).await;
+        write_secret(&floor.ctx, "n", "s", FinalizerChange::Clear)
             .await
             .unwrap();
         assert_eq!(floor.asked().len(), 1, "it was only read");
@@ -195,10 +201,10 @@ mod tests {
 
     #[tokio::test]
     async fn invalid_secret_name_sends_no_request() {
-        let floor = Floor::start([]).await;
+        let floor = TestApiServer::start([]).await;
         // What stands in the annotation `held-secret` may have been written by anybody.
         for forged in ["../../pods/x", "a/b", "..", "", "x?limit=1", "%2e%2e", "A"] {
-            for hold in [Hold::Put, Hold::Remove] {
+            for hold in [FinalizerChange::Add, FinalizerChange::Remove] {
                 write_secret(&floor.ctx, "n", forged, hold).await.unwrap();
             }
             remove_from_secret(&floor.ctx, "n", forged).await.unwrap();
@@ -219,13 +225,13 @@ mod tests {
             no(404, "not found"),
             no(404, "not found"),
         ];
-        let floor = Floor::start(answers).await;
-        for hold in [Hold::Put, Hold::Remove] {
+        let floor = TestApiServer::start(answers).await;
+        for hold in [FinalizerChange::Add, FinalizerChange::Remove] {
             let failure = write_secret(&floor.ctx, "n", "s", hold).await.unwrap_err();
             assert_eq!(failure.code(), Some(404));
         }
         // One that is not even shown bears no finalizer.
-        write_secret(&floor.ctx, "n", "s", Hold::Remove)
+        write_secret(&floor.ctx, "n", "s", FinalizerChange::Remove)
             .await
             .unwrap();
         assert_eq!(floor.asked().len(), 5);

@@ -42,7 +42,7 @@ impl Bundle {
 
     /// With the PEM text that was in use before, where it cannot be had now: an object that is gone, or emptied for a moment,
     /// must not keep servers from being released.
-    pub(super) fn or_former(self, former: Option<Vec<u8>>) -> Self {
+    pub(super) fn or_previous(self, former: Option<Vec<u8>>) -> Self {
         match self.fact {
             BundleFact::Known => self,
             fact => Self { fact, pem: former },
@@ -56,7 +56,11 @@ impl Bundle {
 }
 
 /// Reads the bundle that an account of this namespace names.
-pub(super) async fn read(process: &Process, namespace: &str, of: &CaBundleRef) -> Bundle {
+pub(super) async fn read_referenced_bundle(
+    process: &Process,
+    namespace: &str,
+    of: &CaBundleRef,
+) -> Bundle {
     let selector = of.selector();
     let source = match of.kind {
         CaBundleKind::ConfigMap => ValueSource::ConfigMap(&selector),
@@ -193,12 +197,12 @@ mod tests {
             fact: BundleFact::Known,
             pem: Some(b"new".to_vec()),
         };
-        assert_eq!(known.clone().or_former(former()), known);
+        assert_eq!(known.clone().or_previous(former()), known);
         let unusable = BundleFact::Unusable("no certificate".into());
         for fact in [BundleFact::NoObject, BundleFact::NoKey, unusable] {
             let gone = Bundle::none(fact);
             assert!(!gone.is_usable());
-            let kept = gone.or_former(former());
+            let kept = gone.or_previous(former());
             assert!(kept.is_usable() && kept.pem == former());
         }
     }

@@ -1,13 +1,13 @@
 //! Another key in the Secret than the one in use: when it is tried, and what follows.
 
-use super::memory::{Ingredients, Memory};
+use super::memory::{AccountMemory, ConnectionParams};
 use crate::account::{Accounts, Connection};
 use api::account::{AccountStatus, Endpoint};
 use flexmetal_core::{
     account::{
         decide::{
-            candidate::{self, KeyInUse, LONGEST_ORDERS_PAUSE, Step, Tried},
-            lineage,
+            account_identity,
+            candidate::{self, CandidateStep, KeyInUse, LONGEST_ORDERS_PAUSE, TrialResult},
         },
         key::AccountKey,
     },
@@ -20,35 +20,35 @@ use std::time::Duration;
 #[derive(Clone, Default)]
 pub(super) struct Trials {
     /// What the trials speak of; None: there is no candidate.
-    of: Option<Subject>,
+    of: Option<TrialSubject>,
     /// What came of it, as it was told first.
-    tried: Option<Tried>,
+    tried: Option<TrialResult>,
     /// An order has to be settled before it takes its place.
     waits_for_orders: bool,
     is_under_way: bool,
     backoff: Backoff,
     /// How often it showed none of the servers that it was asked for.
-    rounds: usize,
+    empty_trials: usize,
     /// One that showed a server on record and took its place, and the lineage of that, until it is on record itself.
     verified: Option<(Endpoint, Option<String>)>,
 }
 
 /// What a trial speaks of: its result says nothing of another lineage, nor beside another key in use.
 #[derive(Clone, PartialEq)]
-struct Subject {
+struct TrialSubject {
     candidate: Endpoint,
     in_use: Option<Endpoint>,
-    lineage: Option<String>,
+    account_id: Option<String>,
 }
 
 /// A key that is tried, with the connection that it would make.
-pub(super) struct Candidate {
-    pub(super) ingredients: Ingredients,
+pub(super) struct CandidateConnection {
+    pub(super) ingredients: ConnectionParams,
     pub(super) connection: Connection,
 }
 
 /// The account object for which it is tried.
-pub(super) struct Of<'a> {
+pub(super) struct TrialAccount<'a> {
     pub(super) key: &'a AccountKey,
     pub(super) uid: &'a str,
     pub(super) status: &'a AccountStatus,
@@ -98,12 +98,12 @@ impl Trials {
     }
 
     /// The candidate, for a decision.
-    pub(super) fn fact(&self, now: Duration) -> candidate::Candidate {
+    pub(super) fn fact(&self, now: Duration) -> candidate::CandidateKeyState {
         let waits = self.of.is_some() && !self.is_under_way;
-        candidate::Candidate {
+        candidate::CandidateKeyState {
             tried: self.tried.clone(),
             waits_for_orders: self.waits_for_orders,
-            again: waits.then(|| self.backoff.rest(now).unwrap_or(LONGEST_ORDERS_PAUSE)),
+            retry_after: waits.then(|| self.backoff.rest(now).unwrap_or(LONGEST_ORDERS_PAUSE)),
         }
     }
 
@@ -111,11 +111,11 @@ impl Trials {
     fn ended(
         &mut self,
         accounts: &Accounts,
-        of: &Of<'_>,
+        of: &TrialAccount<'_>,
         word: &str,
         now: Duration,
-    ) -> Option<Step> {
-        let tried = match accounts.tried_beside(of.key, word) {
+    ) -> Option<CandidateStep> {
+        let tried = match accounts.trial_result(of.key, word) {
             Some(None) => return None,
             ended => ended.flatten().filter(|_| self.is_under_way),
         };
@@ -127,30 +127,36 @@ impl Trials {
             self.backoff.fail(now, LONGEST_ORDERS_PAUSE);
             return None;
         };
-        self.rounds = match tried {
-            Tried::ShowsNone => self.rounds.wrapping_add(1),
+        self.empty_trials = match tried {
+            TrialResult::ShowsNone => self.empty_trials.wrapping_add(1),
             _ => 0,
         };
         let in_use = KeyInUse {
             has_open_order: accounts.is_ordering(of.key),
             is_refused: accounts.is_refused(of.key),
         };
-        let step = candidate::step(&tried, of.status, &on_record, in_use);
+        let step = candidate::next_step(&tried, of.status, &on_record, in_use);
         // A failure says nothing of what was known.
-        if !matches!(tried, Tried::Failed(_)) {
-            self.waits_for_orders = step == Step::Waits;
+        if !matches!(tried, TrialResult::Failed(_)) {
+            self.waits_for_orders = step == CandidateStep::WaitForOrders;
         }
         let longest = match self.waits_for_orders {
             true => LONGEST_ORDERS_PAUSE,
             false => LONGEST_PAUSE,
         };
         self.backoff.fail(now, longest);
-        self.tried = Some(candidate::verdict(self.tried.take(), tried));
+        self.tried = Some(candidate::merge_trial_result(self.tried.take(), tried));
         Some(step)
     }
 
     /// Starts a trial where one is due.
-    fn start(&mut self, accounts: &Accounts, of: &Of<'_>, candidate: &Candidate, now: Duration) {
+    fn start(
+        &mut self,
+        accounts: &Accounts,
+        of: &TrialAccount<'_>,
+        candidate: &CandidateConnection,
+        now: Duration,
+    ) {
         if self.is_under_way || self.backoff.rest(now).is_some() {
             return;
         }
@@ -158,40 +164,51 @@ impl Trials {
             return;
         };
         self.is_under_way = true;
-        let shown = accounts.live_machines(of.key);
+        let shown = accounts.live_servers(of.key);
         let is_shown = |uuid: &str| shown.contains(uuid);
-        let evidence = candidate::evidence(of.status, &on_record, is_shown, self.rounds);
-        let Connection { client, word, .. } = &candidate.connection;
+        let evidence = candidate::select_verification_servers(
+            of.status,
+            &on_record,
+            is_shown,
+            self.empty_trials,
+        );
+        let Connection {
+            client,
+            connection_hash: word,
+            ..
+        } = &candidate.connection;
         let by = (of.key, of.uid);
-        accounts.try_beside(by, word.clone(), client.clone(), evidence);
+        accounts.try_candidate(by, word.clone(), client.clone(), evidence);
     }
 }
 
 /// Looks after a key beside the one in use. Returns it, where it takes the place of that, with the way in which it does.
-pub(super) fn look_after(
+pub(super) fn reconcile_candidate(
     accounts: &Accounts,
-    memory: &mut Memory,
-    of: &Of<'_>,
-    candidate: Candidate,
+    memory: &mut AccountMemory,
+    of: &TrialAccount<'_>,
+    candidate: CandidateConnection,
     now: Duration,
-) -> Option<(Candidate, Step)> {
+) -> Option<(CandidateConnection, CandidateStep)> {
     let trials = &mut memory.trials;
-    let subject = Subject {
+    let subject = TrialSubject {
         candidate: candidate.ingredients.endpoint(),
         in_use: of.in_use.clone(),
-        lineage: of.status.account_id.clone(),
+        account_id: of.status.account_id.clone(),
     };
     if trials.of.as_ref() != Some(&subject) {
         trials.clear(accounts, of.key);
         trials.of = Some(subject);
     }
-    let word = candidate.connection.word.clone();
+    let word = candidate.connection.connection_hash.clone();
     match trials.ended(accounts, of, &word, now) {
-        Some(step @ (Step::Succeeds | Step::Replaces)) => Some((candidate, step)),
-        _ if trials.tried == Some(Tried::ShowsNone) && is_meant(accounts, of, &word) => {
-            Some((candidate, Step::Replaces))
+        Some(step @ (CandidateStep::SwitchOver | CandidateStep::ReplaceAccount)) => {
+            Some((candidate, step))
         }
-        Some(Step::Waits | Step::Again) | None => {
+        _ if trials.tried == Some(TrialResult::ShowsNone) && is_meant(accounts, of, &word) => {
+            Some((candidate, CandidateStep::ReplaceAccount))
+        }
+        Some(CandidateStep::WaitForOrders | CandidateStep::Retry) | None => {
             trials.start(accounts, of, &candidate, now);
             None
         }
@@ -199,11 +216,11 @@ pub(super) fn look_after(
 }
 
 /// Whether a user acknowledges that the connection of this word is used as another account.
-fn is_meant(accounts: &Accounts, of: &Of<'_>, word: &str) -> bool {
+fn is_meant(accounts: &Accounts, of: &TrialAccount<'_>, word: &str) -> bool {
     // Not every object may be known yet.
     let on_record = accounts.on_record(of.key);
     on_record.is_some_and(|on_record| {
-        let situation = lineage::new_account(of.status, word, &on_record);
+        let situation = account_identity::new_account(of.status, word, &on_record);
         of.acknowledgements.is_given(&situation)
     })
 }
@@ -248,18 +265,18 @@ mod tests {
     fn requested_trial_skips_backoff_and_keeps_last_result() {
         let now = Duration::from_secs(7);
         let mut trials = Trials {
-            of: Some(Subject {
+            of: Some(TrialSubject {
                 candidate: endpoint("b"),
                 in_use: Some(endpoint("a")),
-                lineage: Some("L1".into()),
+                account_id: Some("L1".into()),
             }),
-            tried: Some(Tried::Failed("no route".into())),
+            tried: Some(TrialResult::Failed("no route".into())),
             ..Trials::default()
         };
         for _ in 0..5 {
             trials.backoff.fail(now, LONGEST_PAUSE);
         }
-        assert_eq!(trials.fact(now).again, Some(Duration::from_secs(16)));
+        assert_eq!(trials.fact(now).retry_after, Some(Duration::from_secs(16)));
         trials.try_again();
         assert_eq!(trials.backoff.rest(now), None);
         assert_eq!(trials.fact(now).tried, trials.tried);

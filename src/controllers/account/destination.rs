@@ -3,7 +3,7 @@
 //! The Secret says it, since whoever may write accounts need not be allowed to read Secrets: a URL in the spec alone
 //! would have any key sent to a place of one's own.
 
-use crate::controllers::reach::Reach;
+use crate::controllers::allowed_endpoints::AllowedEndpoints;
 use api::names::{API_KEY_SECRET, BASE_URL_ENTRY};
 use hosting_types::{BaseUrl, BaseUrlError};
 
@@ -33,7 +33,12 @@ pub enum Destination {
 
 impl Destination {
     /// Judges by what spec and Secret say. `secret` is the Secret's name for messages.
-    pub fn of(spec: Option<&str>, declared: &Declared, secret: &str, reach: &Reach) -> Self {
+    pub fn from_spec_and_secret(
+        spec: Option<&str>,
+        declared: &Declared,
+        secret: &str,
+        reach: &AllowedEndpoints,
+    ) -> Self {
         let spec = match spec.map(|text| reach.judge(text)).transpose() {
             Ok(spec) => spec,
             Err(why) => return Self::Nowhere(format!("spec.{why}")),
@@ -89,19 +94,19 @@ mod tests {
         }
     }
 
-    fn of(spec: Option<&str>, declared: &Declared, allowed: &[&str]) -> Destination {
-        let reach = Reach::new(allowed.iter().map(|text| url(text)).collect(), None);
-        Destination::of(spec, declared, "Secret n/api", &reach)
+    fn judge_destination(spec: Option<&str>, declared: &Declared, allowed: &[&str]) -> Destination {
+        let reach = AllowedEndpoints::new(allowed.iter().map(|text| url(text)).collect(), None);
+        Destination::from_spec_and_secret(spec, declared, "Secret n/api", &reach)
     }
 
     #[test]
     fn key_is_sent_only_where_its_secret_says() {
         let there = Destination::To(url(ONE));
-        assert_eq!(of(None, &to(ONE), &[]), there);
-        assert_eq!(of(Some(ONE), &to(ONE), &[]), there);
+        assert_eq!(judge_destination(None, &to(ONE), &[]), there);
+        assert_eq!(judge_destination(Some(ONE), &to(ONE), &[]), there);
         // Another spelling of the same URL, with the line end of an editor.
         assert_eq!(
-            of(
+            judge_destination(
                 Some("HTTPS://one.example.com:443/"),
                 &to("https://one.example.com/\n"),
                 &[]
@@ -113,9 +118,9 @@ mod tests {
     /// Each case: what spec and Secret say, which URLs are listed, and what the message holds.
     #[test]
     fn everything_else_is_nowhere_and_says_why() {
-        type Case<'a> = (Option<&'a str>, Declared, &'a [&'a str], &'a [&'a str]);
+        type DestinationCase<'a> = (Option<&'a str>, Declared, &'a [&'a str], &'a [&'a str]);
         let local = "--allowed-base-url";
-        let cases: &[Case] = &[
+        let cases: &[DestinationCase] = &[
             (
                 Some(OTHER),
                 to(ONE),
@@ -200,7 +205,7 @@ mod tests {
             ),
         ];
         for (spec, declared, allowed, words) in cases {
-            match of(*spec, declared, allowed) {
+            match judge_destination(*spec, declared, allowed) {
                 Destination::Nowhere(why) => {
                     for word in *words {
                         assert!(why.contains(word), "{word:?} is not in {why:?}");
@@ -215,17 +220,20 @@ mod tests {
     #[test]
     fn allowed_private_url_works_from_secret_or_spec() {
         let there = Destination::To(url(LOCAL));
-        assert_eq!(of(None, &to(LOCAL), &[ONE, LOCAL]), there);
-        assert_eq!(of(Some(LOCAL), &Declared::Nothing, &[LOCAL]), there);
+        assert_eq!(judge_destination(None, &to(LOCAL), &[ONE, LOCAL]), there);
+        assert_eq!(
+            judge_destination(Some(LOCAL), &Declared::Nothing, &[LOCAL]),
+            there
+        );
     }
 
     #[test]
     fn lost_secret_keeps_connection_if_spec_agrees() {
-        let unknown = |spec| of(spec, &Declared::Unknown, &[]);
+        let unknown = |spec| judge_destination(spec, &Declared::Unknown, &[]);
         assert!(unknown(None).permits(ONE));
         assert!(unknown(Some(ONE)).permits(ONE));
         assert!(!unknown(Some(OTHER)).permits(ONE));
-        assert!(of(None, &to(ONE), &[]).permits(ONE));
+        assert!(judge_destination(None, &to(ONE), &[]).permits(ONE));
         for (spec, declared) in [
             (None, to(OTHER)),
             (Some(OTHER), to(ONE)),
@@ -234,7 +242,7 @@ mod tests {
             (Some(ONE), Declared::Nothing),
         ] {
             assert!(
-                !of(spec, &declared, &[]).permits(ONE),
+                !judge_destination(spec, &declared, &[]).permits(ONE),
                 "{spec:?} {declared:?}"
             );
         }

@@ -1,29 +1,29 @@
 //! What is remembered of an account object between two passes.
 
-use super::{bundle::Bundle, candidate::Trials, secret::Reading};
+use super::{bundle::Bundle, candidate::Trials, secret::KeySecretContent};
 use crate::runtime::clock;
 use api::account::{CaBundleRef, Endpoint};
 use flexmetal_core::{
-    account::{looks::Looks, operator},
+    account::{operator, recheck_interval::RecheckInterval},
     backoff::Backoff,
-    patience::Patience,
-    request::Asked,
+    reconcile_request::ReconcileRequest,
+    reference_grace::ReferenceGrace,
 };
 use std::time::Duration;
 
 /// Memory of one account object.
 #[derive(Clone, Default)]
-pub struct Memory {
+pub struct AccountMemory {
     /// The Secret as last read, by its name.
-    pub(super) reading: Option<Cached<String, Reading>>,
+    pub(super) reading: Option<Cached<String, KeySecretContent>>,
     /// The CA bundle that the spec refers to as last read, by where it is.
     pub(super) bundle: Option<Cached<CaBundleRef, Bundle>>,
     /// How old both may be at the next pass.
     pub(super) inputs_age: Duration,
     /// What is looked for, and since when.
-    pub(super) looks: Looks,
+    pub(super) recheck_interval: RecheckInterval,
     /// What the present connection was made of.
-    pub(super) connected: Option<Ingredients>,
+    pub(super) connected: Option<ConnectionParams>,
     /// The trials of another key than the one in use.
     pub(super) trials: Trials,
     /// Since when the account has answers again, as far as those know.
@@ -37,7 +37,7 @@ pub struct Memory {
     /// The look at the catalogue that status shows.
     pub(super) offered: Option<Duration>,
     /// The next lineage, until it is on record.
-    pub(super) fresh_word: Option<String>,
+    pub(super) next_account_id: Option<String>,
     /// The connection over which no machine on record was shown, and the start of the first such listing.
     pub(super) missed: Option<(Endpoint, Duration)>,
     /// Effects that failed in a row.
@@ -45,27 +45,27 @@ pub struct Memory {
     /// Why the last one failed.
     pub(super) failure: Option<String>,
     /// What it waits for, and since when.
-    pub(super) patience: Patience,
+    pub(super) grace: ReferenceGrace,
     /// The look that somebody asks for.
-    pub(super) asked: Asked,
+    pub(super) request: ReconcileRequest,
     /// The term of this process in which it serves the account.
     pub(super) served_in: Option<Duration>,
     /// The Lease of another operator that serves it.
-    pub(super) other: operator::Seen,
+    pub(super) other: operator::SeenLease,
     /// The Lease of which an event told.
     pub(super) conflict: Option<String>,
 }
 
 /// All that a client is made of. The key by its hash.
 #[derive(Clone, PartialEq)]
-pub(super) struct Ingredients {
+pub(super) struct ConnectionParams {
     pub(super) base_url: String,
     pub(super) credentials_hash: String,
     pub(super) ca_bundle: Option<Vec<u8>>,
     pub(super) order_timeout: Duration,
 }
 
-impl Ingredients {
+impl ConnectionParams {
     /// Where it leads, as the status shows it.
     pub(super) fn endpoint(&self) -> Endpoint {
         Endpoint {
@@ -81,7 +81,7 @@ impl Ingredients {
     }
 }
 
-impl Memory {
+impl AccountMemory {
     /// Secret and CA bundle are read again at the next pass.
     pub(super) fn forget_inputs(&mut self) {
         self.reading = None;
@@ -99,7 +99,7 @@ pub(super) struct Cached<W, V> {
 
 impl<W: PartialEq, V: Clone> Cached<W, V> {
     /// The value, read again where it is older than this. A silent API server says nothing of it: what was read holds.
-    pub(super) async fn read(
+    pub(super) async fn get_or_read(
         cached: &mut Option<Self>,
         wanted: W,
         age: Duration,

@@ -28,26 +28,26 @@ mod sharing_tests;
 use super::{
     context::{Context, Process},
     drive::drive,
-    objects::{Objects, Shown, Traits},
+    objects::{KindOptions, Objects, ObservedObject},
     streams::Guarded,
 };
 use api::{ClusterProviderAccount, ProviderAccount, references::AccountKind};
 use futures::future::join_all;
 use kube::Api;
-use memory::Memory;
+use memory::AccountMemory;
 use object::AccountObject;
 use secret::Secrets;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 /// Changes that come together make one pass: the counts of an account change with every machine.
-const TOGETHER: Duration = Duration::from_millis(100);
+const DEBOUNCE: Duration = Duration::from_millis(100);
 
 /// The account objects of one of the two kinds.
-pub type AccountObjects<K> = Objects<K, Memory>;
+pub type AccountObjects<K> = Objects<K, AccountMemory>;
 
 /// The objects of both kinds.
-pub struct Controller {
+pub struct AccountController {
     process: Process,
     secrets: Arc<Secrets>,
     /// Every account object is known, or was waited for long enough.
@@ -58,7 +58,7 @@ pub struct Controller {
     pub cluster: Option<Arc<AccountObjects<ClusterProviderAccount>>>,
 }
 
-impl Controller {
+impl AccountController {
     /// No objects yet. Registers both kinds with the accounts, which wake them.
     pub fn new(process: &Process) -> Self {
         let watches = process.watched.watches();
@@ -98,8 +98,8 @@ impl Controller {
         let is_deaf = self
             .cluster
             .as_ref()
-            .is_some_and(|cluster| cluster.is_deaf());
-        *self.known.borrow() && !self.namespaced.is_deaf() && !is_deaf
+            .is_some_and(|cluster| cluster.is_stale());
+        *self.known.borrow() && !self.namespaced.is_stale() && !is_deaf
     }
 
     /// It has changed where this process acts.
@@ -155,9 +155,9 @@ impl Controller {
         self.secrets.complete();
         self.known.send_replace(true);
         // What was held back until now.
-        self.namespaced.look_again();
+        self.namespaced.enqueue_all();
         if let Some(cluster) = &self.cluster {
-            cluster.look_again();
+            cluster.enqueue_all();
         }
     }
 }
@@ -169,15 +169,15 @@ fn objects<K: AccountObject>(
 ) -> AccountObjects<K> {
     let (accounts, own) = (process.accounts.clone(), process.namespace.clone());
     let secrets = secrets.clone();
-    let traits = Traits {
-        together: TOGETHER,
+    let traits = KindOptions {
+        debounce: DEBOUNCE,
         // Known from the first sight on, long before its first pass: until then nothing may take
         // it for missing.
-        first_sight: Box::new(move |shown: &Shown<K>| {
+        on_first_observation: Box::new(move |shown: &ObservedObject<K>| {
             secrets.first_seen(shown, &own);
             object::announce(&accounts, shown);
         }),
-        ..Traits::default()
+        ..KindOptions::default()
     };
     Objects::new(traits, watches)
 }

@@ -1,6 +1,6 @@
 //! What the two kinds of account object have in common.
 
-use crate::{account::Accounts, controllers::objects::Shown, runtime::kind_api::KindApi};
+use crate::{account::Accounts, controllers::objects::ObservedObject, runtime::kind_api::KindApi};
 use api::{
     ClusterProviderAccount, ProviderAccount,
     account::{AccountSpec, AccountStatus},
@@ -34,7 +34,7 @@ pub fn secret_namespace(key: &AccountKey, own: &str) -> String {
 }
 
 /// Makes an account object known before its first pass.
-pub fn announce<K: AccountObject>(accounts: &Accounts, shown: &Shown<K>) {
+pub fn announce<K: AccountObject>(accounts: &Accounts, shown: &ObservedObject<K>) {
     let meta = shown.meta();
     let uid = meta.uid.as_deref().unwrap_or_default();
     let key = key::<K>(meta);

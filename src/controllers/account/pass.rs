@@ -1,31 +1,31 @@
 //! One pass over one account object.
 
 use super::{
-    act::{self, Target},
-    memory::Memory,
+    act::{self, FinalizerTarget},
+    memory::AccountMemory,
     object::{self, AccountObject},
-    observe::{Gathered, observe},
+    observe::{GatheredAccountFacts, observe},
     operator,
     secret::Secrets,
 };
 use crate::{
-    account::Settings,
+    account::AccountSettings,
     controllers::{
         context::Context,
-        objects::{Seen, Shown},
+        objects::{ObservedObject, WorkItem},
         report::Reported,
-        writes::Failure,
+        writes::ApiServerError,
     },
     runtime::clock,
 };
 use api::Reason;
 use flexmetal_core::{
     account::{
-        decide::{Decision, LONGEST_WRITE_PAUSE, decide},
-        facts::Facts,
+        decide::{AccountDecision, LONGEST_WRITE_PAUSE, decide},
+        facts::AccountFacts,
         report,
     },
-    again::Again,
+    requeue::Requeue,
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -36,100 +36,102 @@ use std::{sync::Arc, time::Duration};
 const COUNTS: Duration = Duration::from_secs(10);
 
 /// What the passes of a kind of account use.
-pub(super) type AccountContext<K> = Context<K, Memory>;
+pub(super) type AccountContext<K> = Context<K, AccountMemory>;
 
 /// One pass.
 pub(super) async fn pass<K: AccountObject>(
     ctx: Arc<AccountContext<K>>,
     secrets: Arc<Secrets>,
-    seen: Seen<K>,
-) -> Again {
+    seen: WorkItem<K>,
+) -> Requeue {
     match seen {
-        Seen::Object(object) => {
+        WorkItem::Object(object) => {
             let uid = object.uid().unwrap_or_default();
             let mut memory = ctx.objects.memory(&uid);
             let again = match ctx.leadership.unbroken_since() {
                 Some(term) => serve(&ctx, &secrets, &mut memory, &object, term).await,
-                None => stand_by(&ctx, &mut memory, &object),
+                None => pause_as_standby(&ctx, &mut memory, &object),
             };
             ctx.objects.remember(&uid, |kept| *kept = memory);
             again
         }
-        Seen::Undecodable(object) => match ctx.stand_by() {
+        WorkItem::Undecodable(object) => match ctx.requeue_if_standby() {
             Some(again) => again,
             None => undecodable(&ctx, &object).await,
         },
-        Seen::Gone(last) => forget(&ctx, &secrets, last.meta()).await,
+        WorkItem::Gone(last) => forget(&ctx, &secrets, last.meta()).await,
     }
 }
 
 /// Where another process acts nothing is done or said, and no call is made: the account has one limit
 /// of calls for both. What goes on by permits that were given is finished all the same.
-fn stand_by<K: AccountObject>(
+fn pause_as_standby<K: AccountObject>(
     ctx: &AccountContext<K>,
-    memory: &mut Memory,
+    memory: &mut AccountMemory,
     object: &Arc<K>,
-) -> Again {
+) -> Requeue {
     let (key, uid) = (
         object::key::<K>(object.meta()),
         object.uid().unwrap_or_default(),
     );
-    object::announce(&ctx.accounts, &Shown::Decoded(object.clone()));
+    object::announce(&ctx.accounts, &ObservedObject::Decoded(object.clone()));
     ctx.accounts.stop_serving(&key, &uid);
-    *memory = Memory::default();
-    ctx.stand_by().unwrap_or(Again::AtOnce)
+    *memory = AccountMemory::default();
+    ctx.requeue_if_standby().unwrap_or(Requeue::Now)
 }
 
 async fn serve<K: AccountObject>(
     ctx: &AccountContext<K>,
     secrets: &Secrets,
-    memory: &mut Memory,
+    memory: &mut AccountMemory,
     object: &Arc<K>,
     term: Duration,
-) -> Again {
-    object::announce(&ctx.accounts, &Shown::Decoded(object.clone()));
+) -> Requeue {
+    object::announce(&ctx.accounts, &ObservedObject::Decoded(object.clone()));
     match operator::claim(ctx, memory, object, term).await {
         Some(again) => again,
-        None => tend(ctx, secrets, memory, object).await,
+        None => reconcile_account(ctx, secrets, memory, object).await,
     }
 }
 
-async fn tend<K: AccountObject>(
+async fn reconcile_account<K: AccountObject>(
     ctx: &AccountContext<K>,
     secrets: &Secrets,
-    memory: &mut Memory,
+    memory: &mut AccountMemory,
     object: &Arc<K>,
-) -> Again {
+) -> Requeue {
     let generation = object.meta().generation;
     if memory.generation != generation {
         // Only what people wrote: our own status would make it spin.
         memory.generation = generation;
-        memory.looks.found();
+        memory.recheck_interval.reset();
         memory.forget_inputs();
         memory.trials.try_again();
         ctx.accounts.probe_now(&object::key::<K>(object.meta()));
     }
-    let Gathered { facts, connection } = observe(ctx, secrets, memory, &**object).await;
+    let GatheredAccountFacts { facts, connection } = observe(ctx, secrets, memory, &**object).await;
     let decision = decide(&facts);
-    memory.patience.note(decision.patience_for, facts.now);
+    memory
+        .grace
+        .record_awaited(decision.grace_reason, facts.now);
     let is_new = connection.is_some();
     let uid = object.uid().unwrap_or_default();
     let settings = settings(&facts, &decision, &**object);
     ctx.accounts
         .configure(&facts.key, &uid, settings, connection);
-    if let Some(held) = decision.held {
-        ctx.accounts.set_held(&facts.key, &uid, held);
+    if let Some(held) = decision.has_finalizers {
+        ctx.accounts.set_finalizers(&facts.key, &uid, held);
     }
-    if let Some(not_before) = decision.wants_proof
+    if let Some(not_before) = decision.wants_complete_list
         && let Some(account) = ctx.accounts.get(&facts.key)
     {
-        account.want_proof(&uid, not_before);
+        account.request_complete_list(&uid, not_before);
     }
     let handled = facts.status.last_handled_reconcile_at.as_deref();
-    if let Some((_, since)) = facts.asked.open(handled)
+    if let Some((_, since)) = facts.request.open(handled)
         && let Some(account) = ctx.accounts.get(&facts.key)
     {
-        account.retry_asked(since);
+        account.request_retry(since);
     }
     if let Some(not_before) = decision.wants_catalogue
         && let Some(account) = ctx.accounts.get(&facts.key)
@@ -140,13 +142,13 @@ async fn tend<K: AccountObject>(
         // What the new connection shows is part of the decision.
         ctx.accounts.probe_now(&facts.key);
         memory.inputs_age = Duration::from_secs(1);
-        return Again::AtOnce;
+        return Requeue::Now;
     }
     if let Some(effect) = &decision.effect
         && still_unused(ctx, &facts)
-        && ctx.hold_back(memory.backoff.rest(facts.now)).is_none()
+        && ctx.retry_after(memory.backoff.rest(facts.now)).is_none()
     {
-        let target = Target {
+        let target = FinalizerTarget {
             object,
             secret_namespace: &facts.secret_namespace,
             secret: &facts.spec.api_key_secret_ref.name,
@@ -155,16 +157,20 @@ async fn tend<K: AccountObject>(
         let written = act::act(ctx, &target, effect).await;
         return settle(ctx, memory, object, &facts, written).await;
     }
-    let again = say(ctx, memory, object, &facts, &decision).await;
+    let again = report_status(ctx, memory, object, &facts, &decision).await;
     match (memory.backoff.rest(facts.now), again) {
-        (Some(rest), Again::After(delay)) => Again::After(delay.min(rest)),
+        (Some(rest), Requeue::After(delay)) => Requeue::After(delay.min(rest)),
         (_, again) => again,
     }
 }
 
 /// What the session has to know of the object.
-fn settings<K: AccountObject>(facts: &Facts, decision: &Decision, object: &K) -> Settings {
-    Settings {
+fn settings<K: AccountObject>(
+    facts: &AccountFacts,
+    decision: &AccountDecision,
+    object: &K,
+) -> AccountSettings {
+    AccountSettings {
         block: decision.block.clone(),
         no_orders: decision.no_orders.clone(),
         allowed: object.allowed().map(<[_]>::to_vec),
@@ -178,47 +184,47 @@ fn settings<K: AccountObject>(facts: &Facts, decision: &Decision, object: &K) ->
         }),
         egress: facts.spec.egress_cidrs.clone(),
         known: decision.known.clone(),
-        may_keep: facts
+        may_have_retained: facts
             .status
             .servers
             .as_ref()
             .is_some_and(|s| s.retained > 0),
-        lineage: decision.account_id_in_force.clone(),
+        account_id: decision.account_id_in_force.clone(),
     }
 }
 
 /// A last look before a finalizer goes: an object that was made meanwhile keeps it. Orders are held
 /// back since `set_held`, so none starts between this look and the write.
-fn still_unused<K: AccountObject>(ctx: &AccountContext<K>, facts: &Facts) -> bool {
+fn still_unused<K: AccountObject>(ctx: &AccountContext<K>, facts: &AccountFacts) -> bool {
     (facts.users != Some(0)) || ctx.accounts.users(&facts.key) == Some(0)
 }
 
 /// What follows from an effect.
 async fn settle<K: AccountObject>(
     ctx: &AccountContext<K>,
-    memory: &mut Memory,
+    memory: &mut AccountMemory,
     object: &Arc<K>,
-    facts: &Facts,
-    written: Result<bool, Failure>,
-) -> Again {
+    facts: &AccountFacts,
+    written: Result<bool, ApiServerError>,
+) -> Requeue {
     memory.forget_inputs();
     memory.inputs_age = Duration::from_secs(1);
     let failure = match written {
         Ok(true) => {
             memory.backoff.reset();
             memory.failure = None;
-            return Again::AtOnce;
+            return Requeue::Now;
         }
         // Two that write against each other must not spin.
         Ok(false) => {
-            return Again::After(memory.backoff.fail(clock::now().mono, LONGEST_WRITE_PAUSE));
+            return Requeue::After(memory.backoff.fail(clock::now().mono, LONGEST_WRITE_PAUSE));
         }
         Err(failure) => failure,
     };
     let why = act::explain(&failure);
     if matches!(failure.code(), Some(404 | 409)) {
         tracing::debug!(account = %facts.key, why, "the account changed in the meantime");
-        let _ = ctx.read(&**object).await;
+        let _ = ctx.read_object(&**object).await;
     } else {
         tracing::warn!(account = %facts.key, why, "cannot write a finalizer");
         if failure.code() == Some(403) {
@@ -226,27 +232,29 @@ async fn settle<K: AccountObject>(
         }
         memory.failure = Some(why);
     }
-    Again::After(memory.backoff.fail(clock::now().mono, LONGEST_WRITE_PAUSE))
+    Requeue::After(memory.backoff.fail(clock::now().mono, LONGEST_WRITE_PAUSE))
 }
 
 /// Writes the status, unless it may wait.
-async fn say<K: AccountObject>(
+async fn report_status<K: AccountObject>(
     ctx: &AccountContext<K>,
-    memory: &mut Memory,
+    memory: &mut AccountMemory,
     object: &Arc<K>,
-    facts: &Facts,
-    decision: &Decision,
-) -> Again {
-    let again = memory
-        .looks
-        .rest(decision.looks_for, decision.again, facts.now);
+    facts: &AccountFacts,
+    decision: &AccountDecision,
+) -> Requeue {
+    let again = memory.recheck_interval.next_interval(
+        decision.recheck_reason,
+        decision.requeue_after,
+        facts.now,
+    );
     // A little less, so that the next pass does read it.
     memory.inputs_age = again.mul_f64(0.9);
     let now = Timestamp::from_second(clock::now().wall).unwrap_or_default();
     let next = report::next_status(facts, decision, now);
     if next == facts.status {
-        memory.offered = decision.offer.looked;
-        return Again::After(again);
+        memory.offered = decision.offer.read_at;
+        return Requeue::After(again);
     }
     if report::may_wait(&facts.status, &next)
         && let Some(written) = memory.written
@@ -254,17 +262,17 @@ async fn say<K: AccountObject>(
         let pause = COUNTS.min(facts.times().active_poll_interval);
         let rest = (written + pause).saturating_sub(facts.now);
         if !rest.is_zero() {
-            return Again::After(again.min(rest));
+            return Requeue::After(again.min(rest));
         }
     }
     let news = report::news(&facts.status, &next, decision);
     match ctx.report(object, &next, |_, _| news).await {
-        Reported::Stale => Again::AtOnce,
-        Reported::Later(_) if ctx.is_ending() => Again::Backoff,
-        Reported::Later(rest) => Again::After(again.min(rest)),
-        Reported::Stands | Reported::Written => {
+        Reported::Stale => Requeue::Now,
+        Reported::Later(_) if ctx.is_ending() => Requeue::Backoff,
+        Reported::Later(rest) => Requeue::After(again.min(rest)),
+        Reported::Unchanged | Reported::Written => {
             memory.written = Some(facts.now);
-            memory.offered = decision.offer.looked;
+            memory.offered = decision.offer.read_at;
             let before = &facts.status;
             let is_another = next.calls != before.calls || next.catalog != before.catalog;
             if is_another {
@@ -272,23 +280,23 @@ async fn say<K: AccountObject>(
             }
             // Orders wait for a lineage that is on record.
             match decision.account_id {
-                Some(_) => Again::AtOnce,
-                None => Again::After(again),
+                Some(_) => Requeue::Now,
+                None => Requeue::After(again),
             }
         }
     }
 }
 
 /// The object cannot be read: nothing may change that rests on it.
-async fn undecodable<K: AccountObject>(ctx: &AccountContext<K>, object: &InvalidObject) -> Again {
+async fn undecodable<K: AccountObject>(ctx: &AccountContext<K>, object: &InvalidObject) -> Requeue {
     let (note, again) = ctx.report_undecodable(object).await;
     object::announce(
         &ctx.accounts,
-        &Shown::<K>::Undecodable(Arc::new(object.clone())),
+        &ObservedObject::<K>::Undecodable(Arc::new(object.clone())),
     );
     let key = object::key::<K>(&object.metadata);
     let uid = object.metadata.uid.as_deref().unwrap_or_default();
-    let settings = Settings::blocked(Reason::InvalidSpec, format!("{key}: {note}"));
+    let settings = AccountSettings::blocked(Reason::InvalidSpec, format!("{key}: {note}"));
     ctx.accounts
         .set_served(&key, uid, ctx.leadership.unbroken_since());
     ctx.accounts.configure(&key, uid, settings, None);
@@ -300,24 +308,24 @@ async fn forget<K: AccountObject>(
     ctx: &AccountContext<K>,
     secrets: &Secrets,
     meta: &ObjectMeta,
-) -> Again {
+) -> Requeue {
     let key = object::key::<K>(meta);
     let uid = meta.uid.as_deref().unwrap_or_default();
     ctx.accounts.remove(&key, uid);
     if ctx.is_ending() || secrets.awaits_successor(&ctx.accounts, &key) {
-        return Again::Backoff;
+        return Requeue::Backoff;
     }
     secrets.forget(uid);
     if !ctx.may_act() {
         // It falls to the process that acts.
-        return Again::After(Duration::ZERO);
+        return Requeue::After(Duration::ZERO);
     }
     let held = meta.annotations.iter().flatten();
     let held = held.filter(|(name, _)| *name == api::names::HELD_SECRET);
     for (_, secret) in held {
         let namespace = object::secret_namespace(&key, &ctx.namespace);
         let Some(is_shared) = secrets.is_shared(&ctx.accounts, uid, &namespace, secret) else {
-            return Again::Backoff;
+            return Requeue::Backoff;
         };
         if !is_shared && let Err(failure) = act::remove_from_secret(ctx, &namespace, secret).await {
             tracing::warn!(
@@ -326,8 +334,8 @@ async fn forget<K: AccountObject>(
                 why = act::explain(&failure),
                 "cannot remove the finalizer of the Secret of a deleted account; retrying"
             );
-            return Again::Backoff;
+            return Requeue::Backoff;
         }
     }
-    Again::After(Duration::ZERO)
+    Requeue::After(Duration::ZERO)
 }

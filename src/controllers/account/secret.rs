@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     account::Accounts,
-    controllers::{context::Process, objects::Shown},
+    controllers::{context::Process, objects::ObservedObject},
 };
 use api::names::{ACCOUNT_FINALIZER, API_KEY_ENTRY, API_KEY_SECRET, BASE_URL_ENTRY, HELD_SECRET};
 use flexmetal_core::account::{
@@ -27,7 +27,7 @@ use std::{
 
 /// A Secret as read, with the key taken out of it.
 #[derive(Clone)]
-pub struct Reading {
+pub struct KeySecretContent {
     /// What a decision may know.
     pub fact: SecretFact,
     /// The key, where there is one.
@@ -36,7 +36,7 @@ pub struct Reading {
     pub declared: Declared,
 }
 
-impl Reading {
+impl KeySecretContent {
     /// Nothing was read.
     pub fn none(fact: SecretFact) -> Self {
         Self {
@@ -53,11 +53,11 @@ impl Reading {
 }
 
 /// Reads a Secret and the key in it.
-pub async fn read(process: &Process, namespace: &str, name: &str) -> Reading {
+pub async fn read_key_secret(process: &Process, namespace: &str, name: &str) -> KeySecretContent {
     match process.secret(namespace, name).await {
         Ok(Some(secret)) => found(&secret),
-        Ok(None) => Reading::none(SecretFact::Missing),
-        Err(failure) => Reading::none(SecretFact::Unread(act::explain(&failure))),
+        Ok(None) => KeySecretContent::none(SecretFact::Missing),
+        Err(failure) => KeySecretContent::none(SecretFact::Unread(act::explain(&failure))),
     }
 }
 
@@ -66,7 +66,7 @@ pub fn is_key_secret(secret: &Secret) -> bool {
     secret.type_.as_deref() == Some(API_KEY_SECRET)
 }
 
-fn found(secret: &Secret) -> Reading {
+fn found(secret: &Secret) -> KeySecretContent {
     let entry = |name| secret.data.as_ref().and_then(|data| data.get(name));
     let is_key_secret = is_key_secret(secret);
     let key = match entry(API_KEY_ENTRY).map(|bytes| ApiKey::parse(&bytes.0)) {
@@ -84,7 +84,7 @@ fn found(secret: &Secret) -> Reading {
             Err(why) => Declared::Unusable(why),
         },
     };
-    Reading {
+    KeySecretContent {
         fact: SecretFact::Found {
             key: (key.as_ref())
                 .map(ApiKey::fingerprint)
@@ -108,16 +108,18 @@ pub struct Secrets {
 impl Secrets {
     /// Notes the Secret of an account object that is new, before its first pass. Of one that does not decode only the
     /// Secret is known that bears the finalizer for it.
-    pub fn first_seen<K: AccountObject>(&self, shown: &Shown<K>, own: &str) {
+    pub fn first_seen<K: AccountObject>(&self, shown: &ObservedObject<K>, own: &str) {
         let meta = shown.meta();
         let name = match shown {
-            Shown::Decoded(object) => Some(&object.spec().api_key_secret_ref.name),
-            Shown::Undecodable(_) => meta.annotations.as_ref().and_then(|a| a.get(HELD_SECRET)),
+            ObservedObject::Decoded(object) => Some(&object.spec().api_key_secret_ref.name),
+            ObservedObject::Undecodable(_) => {
+                meta.annotations.as_ref().and_then(|a| a.get(HELD_SECRET))
+            }
         };
         if let (Some(uid), Some(name)) = (meta.uid.as_deref(), name) {
             let key = object::key::<K>(meta);
             let namespace = object::secret_namespace(&key, own);
-            self.note(uid, &key, &namespace, name);
+            self.record_secret(uid, &key, &namespace, name);
         }
     }
 
@@ -127,7 +129,7 @@ impl Secrets {
     }
 
     /// Notes the Secret of an account object.
-    pub fn note(&self, uid: &str, key: &AccountKey, namespace: &str, name: &str) {
+    pub fn record_secret(&self, uid: &str, key: &AccountKey, namespace: &str, name: &str) {
         let noted = (key.clone(), namespace.to_owned(), name.to_owned());
         self.lock().insert(uid.to_owned(), noted);
     }
@@ -190,7 +192,7 @@ mod tests {
         }
     }
 
-    fn fault(reading: &Reading) -> KeyFault {
+    fn fault(reading: &KeySecretContent) -> KeyFault {
         match &reading.fact {
             SecretFact::Found {
                 key: Err(fault), ..

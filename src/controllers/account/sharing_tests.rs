@@ -1,10 +1,10 @@
 //! Who stands on which Secret, as far as that is known.
 
 use crate::{
-    account::{Users, Wake},
+    account::{EnqueueTarget, Users},
     controllers::{
-        account::{AccountObjects, Controller, object::AccountObject},
-        floor_tests::Floor,
+        account::{AccountController, AccountObjects, object::AccountObject},
+        api_server_tests::TestApiServer,
         streams::Guarded,
     },
 };
@@ -26,7 +26,7 @@ impl Users for Used {
         Some(OnRecord::default())
     }
 
-    fn wake(&self, _: &Wake) {}
+    fn enqueue(&self, _: &EnqueueTarget) {}
 }
 
 fn account(name: &str, spec: &Value) -> Guarded<ProviderAccount> {
@@ -46,18 +46,18 @@ fn account(name: &str, spec: &Value) -> Guarded<ProviderAccount> {
 }
 
 fn list<K: AccountObject>(objects: &AccountObjects<K>, all: Vec<Guarded<K>>) {
-    objects.take_in(0, Event::Init);
+    objects.apply_event(0, Event::Init);
     for object in all {
-        objects.take_in(0, Event::InitApply(object));
+        objects.apply_event(0, Event::InitApply(object));
     }
-    objects.take_in(0, Event::InitDone);
+    objects.apply_event(0, Event::InitDone);
 }
 
 /// A process that has just started: no account object had a pass.
 #[tokio::test]
 async fn no_finalizer_moves_before_all_accounts_are_listed() {
-    let floor = Floor::start([]).await;
-    let controller = Controller::new(&floor.ctx);
+    let floor = TestApiServer::start([]).await;
+    let controller = AccountController::new(&floor.ctx);
     let accounts = &floor.ctx.accounts;
     accounts.add_users(Arc::new(Used));
     let is_shared = |uid, secret| controller.secrets.is_shared(accounts, uid, "n", secret);

@@ -4,7 +4,7 @@
 
 use super::CommandContext;
 use crate::{
-    controllers::writes::{Written, with_finalizer},
+    controllers::writes::{WriteOutcome, with_finalizer},
     runtime::clock,
 };
 use api::{
@@ -15,15 +15,15 @@ use api::{
     names::{COMMAND_ANNOTATION, OBJECT_FINALIZER},
 };
 use flexmetal_core::{
+    attempt_state::{self, AttemptState, Closed, Reply},
     command::{
         decide::NewCommand,
-        facts::{Facts, Observation, add},
+        facts::{CommandFacts, CommandObservation, add},
     },
-    machine_commands::may_answer,
+    last_error::LastError,
     moment::Moment,
-    once::{self, Closed, Reply, Stage},
     pass::Ended,
-    trouble::Trouble,
+    provider_commands::may_answer,
 };
 use hosting_types::{Error, command::Command, host::HostResult};
 use serde_json::json;
@@ -32,7 +32,7 @@ use std::{sync::Arc, time::Duration};
 /// What a start comes to.
 // One of them lives for one pass; a box would save nothing.
 #[allow(clippy::large_enum_variant)]
-pub(super) enum Started {
+pub(super) enum CommandStart {
     /// Both writes stand; with the object as the second one made it.
     Send(CommandRecord, Arc<ServerCommand>),
     /// Nothing is sent; with the attempt, where its intent may stand.
@@ -42,18 +42,18 @@ pub(super) enum Started {
 /// Writes the intent of a new attempt, stage by stage.
 pub(super) async fn start(
     ctx: &CommandContext,
-    fresh: &Facts,
+    fresh: &CommandFacts,
     new: &NewCommand,
     listed: ListedCommands,
     (since, window): (Moment, Duration),
-) -> Started {
+) -> CommandStart {
     // Nothing is sent after its time.
     let left = window.min(fresh.time_left());
     let seconds = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
     let intent = CommandIntent {
         uid: fresh.subject.uid().to_owned(),
         action: new.action,
-        server: new.machine.clone(),
+        server: new.server.clone(),
         attempt: uuid::Uuid::new_v4().simple().to_string(),
         started_at: since.wall,
         send_by: since.wall.saturating_add(seconds),
@@ -65,39 +65,39 @@ pub(super) async fn start(
     add(&mut records, record.clone());
     let mut status = fresh.subject.status();
     status.records.sent = records;
-    let mut attempt = Attempt {
+    let mut attempt = CommandAttempt {
         object: fresh.subject.object.clone(),
         record,
         status,
     };
     match attempt.write(ctx).await {
-        Stage::Closed(Closed::NotStarted) => Started::Closed(None),
-        Stage::Send => Started::Send(attempt.record, attempt.object),
-        _ => Started::Closed(Some(attempt.record)),
+        AttemptState::Closed(Closed::NotStarted) => CommandStart::Closed(None),
+        AttemptState::Send => CommandStart::Send(attempt.record, attempt.object),
+        _ => CommandStart::Closed(Some(attempt.record)),
     }
 }
 
 /// Whether an attempt may still be sent by the clocks: looked at right before.
 pub(super) fn may_send(since: Moment, record: &CommandRecord, window: Duration) -> bool {
-    once::may_send(since, record.intent.send_by, clock::now(), window)
+    attempt_state::may_send(since, record.intent.send_by, clock::now(), window)
 }
 
 /// An attempt that this pass started.
-struct Attempt {
+struct CommandAttempt {
     /// The object that the next write rests on.
     object: Arc<ServerCommand>,
     record: CommandRecord,
     status: ServerCommandStatus,
 }
 
-impl Attempt {
-    async fn write(&mut self, ctx: &CommandContext) -> Stage {
-        let mut stage = Stage::default();
+impl CommandAttempt {
+    async fn write(&mut self, ctx: &CommandContext) -> AttemptState {
+        let mut stage = AttemptState::default();
         loop {
             let reply = match stage {
-                Stage::WriteMetadata => {
+                AttemptState::WriteMetadata => {
                     let Ok(text) = serde_json::to_string(&self.record.intent) else {
-                        return Stage::Closed(Closed::NotStarted);
+                        return AttemptState::Closed(Closed::NotStarted);
                     };
                     let finalizers = with_finalizer(&*self.object, OBJECT_FINALIZER);
                     let metadata = json!({
@@ -107,27 +107,31 @@ impl Attempt {
                     let written = ctx.write_metadata(&self.object, metadata).await;
                     self.reply(written)
                 }
-                Stage::WriteStatus => match ctx.write_status(&self.object, &self.status).await {
-                    Some(written) => self.reply(written),
-                    // A new nonce is a difference; without one nothing was written.
-                    None => Reply::Stale,
-                },
-                Stage::ReadMetadata | Stage::ReadStatus => self.read(ctx).await,
-                Stage::Send | Stage::Closed(_) => return stage,
+                AttemptState::WriteStatus => {
+                    match ctx.write_status(&self.object, &self.status).await {
+                        Some(written) => self.reply(written),
+                        // A new nonce is a difference; without one nothing was written.
+                        None => Reply::Stale,
+                    }
+                }
+                AttemptState::ReadMetadata | AttemptState::ReadStatus => {
+                    self.read_object(ctx).await
+                }
+                AttemptState::Send | AttemptState::Closed(_) => return stage,
             };
             stage = stage.after(reply);
         }
     }
 
     /// What a write says; the next one rests on what it made.
-    fn reply(&mut self, written: Written<ServerCommand>) -> Reply {
+    fn reply(&mut self, written: WriteOutcome<ServerCommand>) -> Reply {
         match written {
-            Written::Done(object) => {
+            WriteOutcome::Done(object) => {
                 self.object = object;
                 Reply::Done
             }
-            Written::Stale => Reply::Stale,
-            Written::Unknown(failure) => {
+            WriteOutcome::Stale => Reply::Stale,
+            WriteOutcome::Unknown(failure) => {
                 tracing::warn!(
                     error = &failure as &dyn std::error::Error,
                     "the answer to the write that starts a command was lost"
@@ -138,8 +142,8 @@ impl Attempt {
     }
 
     /// What a read says; the next write rests on what it shows.
-    async fn read(&mut self, ctx: &CommandContext) -> Reply {
-        let Ok(found) = ctx.read(&self.object).await else {
+    async fn read_object(&mut self, ctx: &CommandContext) -> Reply {
+        let Ok(found) = ctx.read_object(&self.object).await else {
             return Reply::Unknown;
         };
         let reply = shown(found.as_deref(), &self.record.intent);
@@ -185,12 +189,12 @@ pub(super) fn accepted(record: CommandRecord, command: &Command) -> CommandRecor
 pub(super) fn answered(
     record: CommandRecord,
     answer: Result<Command, Error>,
-) -> (Ended, Observation) {
+) -> (Ended, CommandObservation) {
     let at = clock::now().mono;
     let error = match answer {
         Ok(command) if may_answer(&record.intent.listed, &command, record.intent.action) => {
             let record = accepted(record, &command);
-            return (Ended::Done, Observation::Sent(record, at));
+            return (Ended::Done, CommandObservation::Sent(record, at));
         }
         // An answer to something else is as good as none.
         Ok(command) => {
@@ -199,7 +203,7 @@ pub(super) fn answered(
                 command = command.id.as_str(),
                 "the answer to a command shows another command"
             );
-            return (Ended::Done, Observation::Sent(record, at));
+            return (Ended::Done, CommandObservation::Sent(record, at));
         }
         Err(error) => error,
     };
@@ -210,7 +214,7 @@ pub(super) fn answered(
 pub(super) fn answered_by_host(
     record: CommandRecord,
     answer: Result<HostResult, Error>,
-) -> (Ended, Observation) {
+) -> (Ended, CommandObservation) {
     let at = clock::now().mono;
     match answer {
         Ok(_) => {
@@ -218,23 +222,23 @@ pub(super) fn answered_by_host(
                 outcome: Some(CommandOutcome::Accepted),
                 ..record
             };
-            (Ended::Done, Observation::Sent(record, at))
+            (Ended::Done, CommandObservation::Sent(record, at))
         }
         Err(error) => refused(record, &error, at),
     }
 }
 
 /// What an error says.
-fn refused(record: CommandRecord, error: &Error, at: Duration) -> (Ended, Observation) {
+fn refused(record: CommandRecord, error: &Error, at: Duration) -> (Ended, CommandObservation) {
     tracing::warn!(
         attempt = record.intent.attempt,
         error = error.explain(),
         "a command was refused, or its answer was lost"
     );
-    let trouble = Ended::Failed(Trouble::of_provider(error));
+    let trouble = Ended::Failed(LastError::from_provider(error));
     // A 409 among them: what it says of is another command, or this one.
     if error.may_have_taken_effect() {
-        return (trouble, Observation::Sent(record, at));
+        return (trouble, CommandObservation::Sent(record, at));
     }
     let closed = |outcome| CommandRecord {
         outcome: Some(outcome),
@@ -245,11 +249,11 @@ fn refused(record: CommandRecord, error: &Error, at: Duration) -> (Ended, Observ
         // It goes on when the key works, or there is room, or there is a connection.
         Error::AccessDenied(_) | Error::RateLimited(_) | Error::NotSent(_) => {
             let record = closed(CommandOutcome::NotSent);
-            (trouble, Observation::Sent(record, at))
+            (trouble, CommandObservation::Sent(record, at))
         }
         _ => {
             let record = closed(CommandOutcome::Refused);
-            (Ended::Done, Observation::Sent(record, at))
+            (Ended::Done, CommandObservation::Sent(record, at))
         }
     }
 }

@@ -2,17 +2,17 @@
 
 use super::*;
 use crate::{
-    account::{Accounts, Rate, Users as _, Wake},
+    account::{Accounts, EnqueueTarget, Rate, Users as _},
     controllers::{
+        api_server_tests::{Answer, TestApiServer},
         context::{Process, Watched},
         events::Events,
-        floor_tests::{Answer, Floor},
-        objects::{Objects, Traits},
+        objects::{KindOptions, Objects},
     },
     runtime::clients::WatchTimes,
 };
 use api::ProviderAccount;
-use flexmetal_core::mark::ClusterId;
+use flexmetal_core::cluster_id::ClusterId;
 use kube::{Client, Config, ResourceExt as _, runtime::watcher::Event};
 use serde_json::json;
 use std::{
@@ -42,11 +42,11 @@ fn process() -> Process {
         watch_client: client,
         watch_times: WatchTimes::default(),
         accounts: Accounts::new("0123456789abcdef", Rate::default()),
-        cluster: ClusterId::of_namespace_uid("u"),
+        cluster: ClusterId::from_namespace_uid("u"),
         namespace: "n".into(),
         watched: Watched::All,
         minimum: api::timing::Minimum::Kept,
-        reach: Default::default(),
+        allowed_endpoints: Default::default(),
         leadership: crate::runtime::leader::Leadership::always(),
         lease: "flexmetal-system/flexmetal-operator".into(),
         shutdown: CancellationToken::new(),
@@ -55,8 +55,8 @@ fn process() -> Process {
 
 /// A context with these objects, by UID.
 fn context(uids: impl Iterator<Item = String>) -> Arc<Ctx> {
-    let objects = Arc::new(Objects::new(Traits::default(), 1));
-    objects.take_in(0, Event::Init);
+    let objects = Arc::new(Objects::new(KindOptions::default(), 1));
+    objects.apply_event(0, Event::Init);
     for uid in uids {
         let object = serde_json::from_value(json!({
             "apiVersion": "flexmetal.dev/v1alpha1",
@@ -64,15 +64,15 @@ fn context(uids: impl Iterator<Item = String>) -> Arc<Ctx> {
             "metadata": {"name": uid, "namespace": "n", "uid": uid, "resourceVersion": "1"},
             "spec": {"baseURL": "u", "apiKeySecretRef": {"name": "s"}},
         }));
-        objects.take_in(0, Event::InitApply(object.unwrap()));
+        objects.apply_event(0, Event::InitApply(object.unwrap()));
     }
-    objects.take_in(0, Event::InitDone);
+    objects.apply_event(0, Event::InitDone);
     Arc::new(Context::new(&process(), objects))
 }
 
-fn uid(seen: &Seen<ProviderAccount>) -> String {
+fn uid(seen: &WorkItem<ProviderAccount>) -> String {
     match seen {
-        Seen::Object(object) => object.uid().unwrap(),
+        WorkItem::Object(object) => object.uid().unwrap(),
         _ => panic!("an object that is there and decodes"),
     }
 }
@@ -82,7 +82,7 @@ fn uid(seen: &Seen<ProviderAccount>) -> String {
 struct Passes(Arc<Mutex<BTreeMap<String, usize>>>);
 
 impl Passes {
-    fn note(&self, uid: &str) {
+    fn count_reconcile(&self, uid: &str) {
         *self.0.lock().unwrap().entry(uid.to_owned()).or_default() += 1;
     }
 
@@ -100,11 +100,11 @@ async fn run_for(seconds: u64, work: &mut (impl Future<Output = ()> + Unpin)) {
 #[should_panic = "this panic is part of the test"]
 async fn a_pass_that_panics_is_noticed() {
     let ctx = context(["bad", "good"].into_iter().map(str::to_owned));
-    let pass = move |_: Arc<Ctx>, seen: Seen<ProviderAccount>| {
+    let pass = move |_: Arc<Ctx>, seen: WorkItem<ProviderAccount>| {
         let uid = uid(&seen);
         async move {
             assert_ne!(uid, "bad", "this panic is part of the test");
-            Again::After(Duration::from_secs(10))
+            Requeue::After(Duration::from_secs(10))
         }
     };
     let mut work = Box::pin(drive(ctx, Vec::new(), std::future::ready(()), pass));
@@ -118,13 +118,13 @@ async fn no_reconcile_before_ready_or_after_shutdown() {
     let is_done = Arc::new(AtomicBool::new(false));
     let passes = Passes::default();
     let (noted, done) = (passes.clone(), is_done.clone());
-    let pass = move |_: Arc<Ctx>, seen: Seen<ProviderAccount>| {
+    let pass = move |_: Arc<Ctx>, seen: WorkItem<ProviderAccount>| {
         let (passes, done) = (noted.clone(), done.clone());
         async move {
-            passes.note(&uid(&seen));
+            passes.count_reconcile(&uid(&seen));
             tokio::time::sleep(Duration::from_secs(30)).await;
             done.store(true, Ordering::Relaxed);
-            Again::After(Duration::ZERO)
+            Requeue::After(Duration::ZERO)
         }
     };
     let is_ready = ready.clone();
@@ -147,18 +147,18 @@ async fn no_reconcile_before_ready_or_after_shutdown() {
 
 #[tokio::test(start_paused = true)]
 async fn reconciles_waiting_for_provider_free_their_slots() {
-    let many = MOST_ROWS + 50;
+    let many = MOST_RUNNING_ITEMS + 50;
     let ctx = context((0..many).map(|n| format!("{n:04}")));
     let passes = Passes::default();
     let noted = passes.clone();
-    let pass = move |ctx: Arc<Ctx>, seen: Seen<ProviderAccount>| {
+    let pass = move |ctx: Arc<Ctx>, seen: WorkItem<ProviderAccount>| {
         let passes = noted.clone();
         async move {
             let uid = uid(&seen);
             let _calling = (*uid < *"0200").then(|| ctx.objects.call_provider());
-            passes.note(&uid);
+            passes.count_reconcile(&uid);
             tokio::time::sleep(Duration::from_secs(3600)).await;
-            Again::After(Duration::ZERO)
+            Requeue::After(Duration::ZERO)
         }
     };
     let mut work = Box::pin(drive(ctx.clone(), Vec::new(), std::future::ready(()), pass));
@@ -175,11 +175,11 @@ async fn immediate_requeue_is_limited_then_backs_off() {
     let ctx = context(["restless"].into_iter().map(str::to_owned));
     let passes = Passes::default();
     let noted = passes.clone();
-    let pass = move |_: Arc<Ctx>, seen: Seen<ProviderAccount>| {
+    let pass = move |_: Arc<Ctx>, seen: WorkItem<ProviderAccount>| {
         let passes = noted.clone();
         async move {
-            passes.note(&uid(&seen));
-            Again::AtOnce
+            passes.count_reconcile(&uid(&seen));
+            Requeue::Now
         }
     };
     let mut work = Box::pin(drive(ctx.clone(), Vec::new(), std::future::ready(()), pass));
@@ -189,7 +189,8 @@ async fn immediate_requeue_is_limited_then_backs_off() {
         .unwrap_err();
     assert_eq!(passes.all(), MOST_PASSES);
     // No wake shortens its pause.
-    ctx.objects.wake(&Wake::Object("restless".into()));
+    ctx.objects
+        .enqueue(&EnqueueTarget::Object("restless".into()));
     tokio::time::timeout(Duration::from_millis(400), &mut work)
         .await
         .unwrap_err();
@@ -216,23 +217,23 @@ async fn object_with_only_other_finalizers_is_read() {
     };
     let ours = json!(["example.com/other", "flexmetal.dev/account-in-use"]);
     let deleted = Some("2026-11-22T03:55:47Z");
-    let floor = Floor::start([Answer::Says(200, form("3", ours, None))]).await;
+    let floor = TestApiServer::start([Answer::Says(200, form("3", ours, None))]).await;
     let ctx = Arc::new(floor.ctx);
     let left = form("9", json!(["example.com/other"]), deleted);
-    ctx.objects.take_in(0, Event::Init);
+    ctx.objects.apply_event(0, Event::Init);
     ctx.objects
-        .take_in(0, Event::InitApply(serde_json::from_value(left).unwrap()));
-    ctx.objects.take_in(0, Event::InitDone);
+        .apply_event(0, Event::InitApply(serde_json::from_value(left).unwrap()));
+    ctx.objects.apply_event(0, Event::InitDone);
     let seen = Arc::new(Mutex::new(Vec::new()));
     let noted = seen.clone();
-    let pass = move |_: Arc<Ctx>, seen: Seen<ProviderAccount>| {
+    let pass = move |_: Arc<Ctx>, seen: WorkItem<ProviderAccount>| {
         let noted = noted.clone();
         async move {
-            if let Seen::Object(object) = &seen {
+            if let WorkItem::Object(object) = &seen {
                 let version = object.metadata.resource_version.clone();
                 noted.lock().unwrap().push(version.unwrap());
             }
-            Again::After(Duration::from_secs(600))
+            Requeue::After(Duration::from_secs(600))
         }
     };
     let mut work = Box::pin(drive(ctx, Vec::new(), std::future::ready(()), pass));

@@ -1,6 +1,6 @@
 //! Carries out one effect, and returns how it ended and what was observed.
 
-use super::{HostContext, install_log, installs, look_around};
+use super::{HostContext, install_log, installs, observe_related};
 use crate::{
     account::{Account, Permit},
     controllers::{live_account::live_account, power::create_command},
@@ -8,39 +8,41 @@ use crate::{
 };
 use api::{Reason, command::PowerAction, target::TargetKind};
 use flexmetal_core::{
-    cause::Cause,
+    explanation::Explanation,
     host::{
-        decide::{Effect, power},
-        facts::{Facts, Held, Observation},
+        decide::{HostEffect, power},
+        facts::{BlockedInstall, HostFacts, HostObservation},
     },
+    last_error::LastError,
     pass::Ended,
-    trouble::Trouble,
 };
 use hosting_types::{Error, HostId, host::Host};
 
 /// How an effect ended, and what it brought to light.
-pub(super) type Done = (Ended, Observation);
+pub(super) type HostEffectResult = (Ended, HostObservation);
 
 /// Carries out an effect.
 pub(super) async fn act(
     ctx: &HostContext,
-    facts: &Facts,
+    facts: &HostFacts,
     account: Option<&Account>,
-    effect: &Effect,
+    effect: &HostEffect,
     permit: Option<Permit>,
-) -> Done {
+) -> HostEffectResult {
     let _calling = permit.is_some().then(|| ctx.objects.call_provider());
     match (effect, account, permit) {
-        (Effect::Install(new), Some(account), Some(permit)) => {
+        (HostEffect::Install(new), Some(account), Some(permit)) => {
             Box::pin(installs::install(ctx, facts, account, permit, new)).await
         }
-        (Effect::ReadLog { pages }, _, Some(permit)) => {
+        (HostEffect::ReadLog { pages }, _, Some(permit)) => {
             install_log::read_log(facts, permit, *pages).await
         }
-        (Effect::Power { name, action }, Some(account), _) => {
+        (HostEffect::Power { name, action }, Some(account), _) => {
             switch(ctx, facts, account, name, *action).await
         }
-        _ => failed(Trouble::unexpected("Internal error; a call has no permit")),
+        _ => failed(LastError::unexpected(
+            "Internal error; a call has no permit",
+        )),
     }
 }
 
@@ -48,58 +50,58 @@ pub(super) async fn act(
 /// so, one creates it.
 async fn switch(
     ctx: &HostContext,
-    facts: &Facts,
+    facts: &HostFacts,
     account: &Account,
     name: &str,
     action: PowerAction,
-) -> Done {
-    match reread(ctx, facts, account).await {
+) -> HostEffectResult {
+    match get_live(ctx, facts, account).await {
         Ok(fresh) if power::may_create(&fresh, name) => {}
         Ok(_) => return stale(),
         Err(done) => return done,
     }
     let kind = TargetKind::DedicatedHost;
     match create_command(ctx, kind, &*facts.subject.object, name, action).await {
-        Ok(true) => (Ended::Done, Observation::Powered(name.to_owned())),
-        Ok(false) => failed(Trouble::of_write(format!(
+        Ok(true) => (Ended::Done, HostObservation::Powered(name.to_owned())),
+        Ok(false) => failed(LastError::from_write(format!(
             "ServerCommand {name} of spec.power belongs to another object"
         ))),
-        Err(failure) => failed(Trouble::of_write(failure.explain())),
+        Err(failure) => failed(LastError::from_write(failure.explain())),
     }
 }
 
-pub(super) fn failed(trouble: Trouble) -> Done {
-    (Ended::Failed(trouble), Observation::Nothing)
+pub(super) fn failed(trouble: LastError) -> HostEffectResult {
+    (Ended::Failed(trouble), HostObservation::Nothing)
 }
 
-pub(super) fn stale() -> Done {
-    (Ended::Stale, Observation::Nothing)
+pub(super) fn stale() -> HostEffectResult {
+    (Ended::Stale, HostObservation::Nothing)
 }
 
 /// It cannot be sent: that is told, and looked at again later, while all else goes on.
-pub(super) fn held(facts: &Facts, cause: Cause) -> Done {
-    let held = Held {
+pub(super) fn held(facts: &HostFacts, cause: Explanation) -> HostEffectResult {
+    let held = BlockedInstall {
         generation: facts.subject.object.metadata.generation,
         at: clock::now().mono,
-        cause,
+        explanation: cause,
     };
-    (Ended::Done, Observation::Held(Box::new(held)))
+    (Ended::Done, HostObservation::Blocked(Box::new(held)))
 }
 
 /// The same where the host is not as it was shown: in words.
-pub(super) fn busy(facts: &Facts, why: &str) -> Done {
+pub(super) fn busy(facts: &HostFacts, why: &str) -> HostEffectResult {
     let text = format!("{why}; nothing is sent; retrying");
-    held(facts, Cause::waits(Reason::ChecksFailed, text))
+    held(facts, Explanation::waits(Reason::ChecksFailed, text))
 }
 
 /// The object, its account and its namespace as they are now.
-pub(super) async fn reread(
+pub(super) async fn get_live(
     ctx: &HostContext,
-    facts: &Facts,
+    facts: &HostFacts,
     account: &Account,
-) -> Result<Facts, Done> {
-    let write_failed = |why: String| failed(Trouble::of_write(why));
-    let object = match ctx.read(&facts.subject.object).await {
+) -> Result<HostFacts, HostEffectResult> {
+    let write_failed = |why: String| failed(LastError::from_write(why));
+    let object = match ctx.read_object(&facts.subject.object).await {
         Ok(Some(object)) => object,
         Ok(None) => return Err(stale()),
         Err(failure) => return Err(write_failed(failure.explain())),
@@ -111,28 +113,28 @@ pub(super) async fn reread(
         Ok(Some(live)) => fresh.set_live(live),
         Ok(None) => {
             let why = "The account of this object no longer exists";
-            return Err(failed(Trouble::unexpected(why)));
+            return Err(failed(LastError::unexpected(why)));
         }
         Err(failure) => return Err(write_failed(failure.explain())),
     }
-    look_around(ctx, &mut fresh);
+    observe_related(ctx, &mut fresh);
     Ok(fresh)
 }
 
 /// The same, with the SshKey that the object names: a key that was changed meanwhile lets in whom it should not.
-pub(super) async fn reread_with_key(
+pub(super) async fn get_live_with_key(
     ctx: &HostContext,
-    facts: &Facts,
+    facts: &HostFacts,
     account: &Account,
-) -> Result<Facts, Done> {
-    let mut fresh = reread(ctx, facts, account).await?;
+) -> Result<HostFacts, HostEffectResult> {
+    let mut fresh = get_live(ctx, facts, account).await?;
     let reference = fresh.subject.object.spec.ssh_key_ref.as_ref();
     let name = reference.map(|key| key.name.clone());
     fresh.key = match name {
         None => None,
         Some(name) => {
             let live = ctx.stored_keys.live(ctx, fresh.subject.namespace(), &name);
-            let failed = |why: String| failed(Trouble::of_write(why));
+            let failed = |why: String| failed(LastError::from_write(why));
             Some(live.await.map_err(|failure| failed(failure.explain()))?)
         }
     };
@@ -140,11 +142,11 @@ pub(super) async fn reread_with_key(
 }
 
 /// The host as it is now.
-pub(super) async fn read_host(permit: &mut Permit, id: HostId) -> Result<Host, Done> {
+pub(super) async fn read_host(permit: &mut Permit, id: HostId) -> Result<Host, HostEffectResult> {
     let answer = permit.call(async |client| client.host(id).await);
     answer.await.map_err(|error| {
         tracing::debug!(error = error.explain(), "cannot read a host");
-        failed(Trouble::of_provider(&error))
+        failed(LastError::from_provider(&error))
     })
 }
 
@@ -152,7 +154,7 @@ pub(super) async fn read_host(permit: &mut Permit, id: HostId) -> Result<Host, D
 pub(super) fn ended<T>(answer: &Result<T, Error>) -> Ended {
     match answer {
         Err(error @ (Error::AccessDenied(_) | Error::RateLimited(_) | Error::NotSent(_))) => {
-            Ended::Failed(Trouble::of_provider(error))
+            Ended::Failed(LastError::from_provider(error))
         }
         Ok(_) | Err(_) => Ended::Done,
     }

@@ -1,10 +1,10 @@
 //! The installation log of a host: its end, however long it is, and the last error in it.
 
-use super::act::Done;
+use super::act::HostEffectResult;
 use crate::{account::Permit, runtime::clock};
 use api::host_install::HostLog;
 use flexmetal_core::{
-    host::facts::{Facts, LogSight, MOST_LOG_PAGES, Observation},
+    host::facts::{HostFacts, HostObservation, InstallLogSnapshot, MOST_LOG_PAGES},
     pass::Ended,
 };
 use futures::FutureExt as _;
@@ -19,7 +19,11 @@ const ERRORS: [&str; 2] = ["error", "fail"];
 
 /// Reads the log. A line of it is shown where it is of an installation with which no secret went. That it cannot be read holds
 /// up nothing else.
-pub(super) async fn read_log(facts: &Facts, mut permit: Permit, pages: u32) -> Done {
+pub(super) async fn read_log(
+    facts: &HostFacts,
+    mut permit: Permit,
+    pages: u32,
+) -> HostEffectResult {
     let at = clock::now().mono;
     let open = facts.install().and_then(|known| known.open().cloned());
     let shown = open.filter(|open| !open.intent.secret_texts);
@@ -27,14 +31,14 @@ pub(super) async fn read_log(facts: &Facts, mut permit: Permit, pages: u32) -> D
     let seen = facts.subject.memory.own.log.as_ref();
     let seen = seen.map(|sight| sight.log).unwrap_or_default();
     let observation = match log_of(&mut permit, id, pages, seen).await {
-        Ok(log) => Observation::Log(LogSight {
+        Ok(log) => HostObservation::Log(InstallLogSnapshot {
             at,
             log: log.summary(),
             error: shown.and_then(|open| last_error(log.entries, &open.intent.log)),
         }),
-        Err(NoLog::Longer) => Observation::LongLog,
-        Err(NoLog::Failed(why)) => Observation::NoLog(clock::now().mono, why, false),
-        Err(NoLog::TooLong(why)) => Observation::NoLog(clock::now().mono, why, true),
+        Err(NoLog::Longer) => HostObservation::LongLog,
+        Err(NoLog::Failed(why)) => HostObservation::NoLog(clock::now().mono, why, false),
+        Err(NoLog::TooLong(why)) => HostObservation::NoLog(clock::now().mono, why, true),
     };
     (Ended::Done, observation)
 }
@@ -50,13 +54,13 @@ pub(super) enum NoLog {
 }
 
 /// A log: its entries, but for older ones of a long log.
-pub(super) struct Log {
+pub(super) struct InstallLog {
     entries: Vec<InstallLogEntry>,
     /// How many there are.
     count: u32,
 }
 
-impl Log {
+impl InstallLog {
     /// How far it goes.
     pub(super) fn summary(&self) -> HostLog {
         let entries = self.entries.iter();
@@ -77,7 +81,7 @@ pub(super) async fn log_of(
     id: HostId,
     pages: u32,
     seen: HostLog,
-) -> Result<Log, NoLog> {
+) -> Result<InstallLog, NoLog> {
     if pages >= MOST_LOG_PAGES {
         return end_of_log(permit, id, pages, seen).await;
     }
@@ -102,7 +106,7 @@ pub(super) async fn log_of(
         Ok(all) => {
             let entries = all.into_records();
             let count = u32::try_from(entries.len()).unwrap_or(u32::MAX);
-            Ok(Log { entries, count })
+            Ok(InstallLog { entries, count })
         }
         Err(incomplete) => Err(match incomplete.gap {
             Gap::Failed(error) => NoLog::Failed(error.explain()),
@@ -117,7 +121,7 @@ async fn end_of_log(
     id: HostId,
     pages: u32,
     seen: HostLog,
-) -> Result<Log, NoLog> {
+) -> Result<InstallLog, NoLog> {
     let mut entries = Vec::new();
     let mut search = EndSearch::new(u32::try_from(seen.entries).unwrap_or_default());
     // The last call is for the last page.
@@ -131,7 +135,7 @@ async fn end_of_log(
         entries.extend(found);
         if is_found {
             let count = search.least;
-            return Ok(Log { entries, count });
+            return Ok(InstallLog { entries, count });
         }
         is_found = search.is_over_after(came);
     }
@@ -254,7 +258,7 @@ mod tests {
         let summary = |entries: &[InstallLogEntry]| {
             let count = u32::try_from(entries.len()).unwrap();
             let entries = entries.to_vec();
-            Log { entries, count }.summary()
+            InstallLog { entries, count }.summary()
         };
         let told = summary(&log);
         assert_eq!((told.entries, told.last_id), (6, Some(6)));

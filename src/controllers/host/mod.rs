@@ -6,15 +6,15 @@
 mod act;
 mod install_log;
 mod installs;
-mod note;
+mod intent;
 mod texts;
 
 use super::{
     context::{Context, Process},
     drive::drive,
-    host_objects::Hosts,
-    objects::{Objects, Seen, Traits, Words},
-    pass::{Next, TURNS},
+    host_objects::HostOwnership,
+    objects::{KindOptions, Objects, ReferenceKeys, WorkItem},
+    pass::{Next, REPORTED_CONDITIONS},
     power::read_command,
     server_commands::Switched,
     stored_keys::by_name,
@@ -24,14 +24,14 @@ use act::act;
 use api::{DedicatedHost, target::TargetKind};
 use flexmetal_core::{
     account::key::AccountKey,
-    again::Again,
     host::{
-        decide::{decide, turn},
-        facts::{Facts, HostMemory},
+        decide::{decide, permit_for},
+        facts::{HostFacts, HostMemory},
     },
-    ownership::Rivals,
+    ownership::ConflictingOwners,
     pass::Memory,
     power::KnownCommand,
+    requeue::Requeue,
 };
 use std::{hash::Hash as _, sync::Arc, time::Duration};
 
@@ -41,16 +41,16 @@ type HostObjects = Objects<DedicatedHost, Memory<HostMemory>>;
 type HostContext = Context<DedicatedHost, Memory<HostMemory>>;
 
 /// The controller of hosts.
-pub struct Controller {
+pub struct HostController {
     process: Process,
     /// The objects.
     pub objects: Arc<HostObjects>,
 }
 
-impl Controller {
+impl HostController {
     /// No objects yet. Registers the kind with the accounts, the stored keys, and the commands.
     pub fn new(process: &Process) -> Self {
-        let traits = Traits {
+        let traits = KindOptions {
             account_of: Some(|object| Some(account_of(object))),
             claim: Some(|host: &DedicatedHost| Some(host.spec.host_id.to_string())),
             refers: Some(refers),
@@ -62,7 +62,7 @@ impl Controller {
                     .hash(hash);
                 status.is_some_and(|s| s.records.power.is_some()).hash(hash);
             },
-            ..Traits::default()
+            ..KindOptions::default()
         };
         let objects = Arc::new(Objects::new(traits, process.watched.watches()));
         process.accounts.add_users(objects.clone());
@@ -82,26 +82,35 @@ impl Controller {
     }
 }
 
-impl Hosts for HostObjects {
-    fn rivals(&self, process: &Process, host: &DedicatedHost, since: Duration) -> Option<Rivals> {
+impl HostOwnership for HostObjects {
+    fn conflicting_owners(
+        &self,
+        process: &Process,
+        host: &DedicatedHost,
+        since: Duration,
+    ) -> Option<ConflictingOwners> {
         self.is_listed_since(since)
-            .then(|| rivals(process, self, host))
+            .then(|| conflicting_owners(process, self, host))
     }
 }
 
 /// The account that a host names.
 fn account_of(host: &DedicatedHost) -> AccountKey {
     let namespace = host.metadata.namespace.as_deref().unwrap_or_default();
-    AccountKey::of(&host.account(), namespace)
+    AccountKey::from_reference(&host.account(), namespace)
 }
 
 /// Who else wants the host, and may have it: who may not must not be in the way of those who do.
-fn rivals(process: &Process, hosts: &HostObjects, host: &DedicatedHost) -> Rivals {
+fn conflicting_owners(
+    process: &Process,
+    hosts: &HostObjects,
+    host: &DedicatedHost,
+) -> ConflictingOwners {
     let number = host.spec.host_id;
     let names = process.accounts.names_of(&account_of(host));
     let claimants = hosts.claimants(&number.to_string(), &names);
     let uid = host.metadata.uid.as_deref().unwrap_or_default();
-    Rivals::of(uid, &claimants, |claimant| {
+    ConflictingOwners::find_among(uid, &claimants, |claimant| {
         process
             .accounts
             .lets_host(&claimant.account, &claimant.namespace, number)
@@ -117,15 +126,15 @@ fn switched(process: &Process, host: &DedicatedHost) -> Switched {
 }
 
 /// The stored key that a host names.
-fn refers(host: &DedicatedHost) -> Words {
+fn refers(host: &DedicatedHost) -> ReferenceKeys {
     let namespace = host.metadata.namespace.as_deref().unwrap_or_default();
     let key = host.spec.ssh_key_ref.iter();
     key.map(|key| by_name(namespace, &key.name)).collect()
 }
 
 /// One pass.
-async fn pass(ctx: Arc<HostContext>, seen: Seen<DedicatedHost>) -> Again {
-    if let Seen::Gone(gone) = &seen {
+async fn pass(ctx: Arc<HostContext>, seen: WorkItem<DedicatedHost>) -> Requeue {
+    if let WorkItem::Gone(gone) = &seen {
         let kind = TargetKind::DedicatedHost;
         ctx.server_commands.target_changed(kind, gone.meta());
     }
@@ -136,17 +145,19 @@ async fn pass(ctx: Arc<HostContext>, seen: Seen<DedicatedHost>) -> Again {
     let (facts, account) = observe(&ctx, object).await;
     let decision = decide(&facts);
     let subject = &facts.subject;
-    match ctx.prepare(subject, account.as_ref(), &decision, turn) {
+    match ctx.prepare(subject, account.as_ref(), &decision, permit_for) {
         Next::Act(effect, permit) => {
             let asked = account.as_ref().filter(|_| permit.is_some());
             let acting = act(&ctx, &facts, account.as_ref(), effect, permit);
             let (ended, observation) =
-                Box::pin(ctx.awaiting(&*subject.object, asked, acting)).await;
-            ctx.concluded(subject, ended, |own| own.note(observation))
+                Box::pin(ctx.await_effect(&*subject.object, asked, acting)).await;
+            ctx.finish_effect(subject, ended, |own| own.record_observation(observation))
                 .await
         }
-        Next::Say(again) => {
-            let again = ctx.say(subject, &decision, again, &TURNS).await;
+        Next::Report(again) => {
+            let again = ctx
+                .report_status(subject, &decision, again, &REPORTED_CONDITIONS)
+                .await;
             if ctx.objects.memory(subject.uid()).reported != subject.memory.reported {
                 let kind = TargetKind::DedicatedHost;
                 ctx.server_commands
@@ -154,11 +165,11 @@ async fn pass(ctx: Arc<HostContext>, seen: Seen<DedicatedHost>) -> Again {
             }
             again
         }
-        Next::Rest(again) => again,
+        Next::Requeue(again) => again,
     }
 }
 
-async fn observe(ctx: &HostContext, object: Arc<DedicatedHost>) -> (Facts, Option<Account>) {
+async fn observe(ctx: &HostContext, object: Arc<DedicatedHost>) -> (HostFacts, Option<Account>) {
     let pinned = object.account();
     let (subject, account) = ctx.subject(object, &pinned).await;
     let namespace = subject.namespace();
@@ -169,20 +180,20 @@ async fn observe(ctx: &HostContext, object: Arc<DedicatedHost>) -> (Facts, Optio
         status.and_then(|s| s.records.power.as_ref()),
     )
     .await;
-    let since = ctx.acting_since();
+    let since = ctx.leader_since();
     let host = switched(ctx, &subject.object);
-    let mut facts = Facts {
+    let mut facts = HostFacts {
         commands: ctx.server_commands.under_way(&host, since),
-        power: KnownCommand::of(subject.object.metadata.uid.as_deref(), power),
-        rivals: Rivals::default(),
+        power: KnownCommand::from_command(subject.object.metadata.uid.as_deref(), power),
+        conflicting_owners: ConflictingOwners::default(),
         is_owner_known: true,
         key: None,
         subject,
     };
-    look_around(ctx, &mut facts);
+    observe_related(ctx, &mut facts);
     let mut own = facts.subject.memory.own.clone();
     let owner = own.owner.clone();
-    own.recall(&facts);
+    own.refresh(&facts);
     if own.owner != owner {
         let subject = &facts.subject;
         let kind = TargetKind::DedicatedHost;
@@ -196,9 +207,9 @@ async fn observe(ctx: &HostContext, object: Arc<DedicatedHost>) -> (Facts, Optio
 }
 
 /// What other objects of this process show. No call is made.
-fn look_around(ctx: &HostContext, facts: &mut Facts) {
-    facts.rivals = rivals(ctx, &ctx.objects, &facts.subject.object);
-    facts.is_owner_known = (facts.rivals.owner.as_ref())
+fn observe_related(ctx: &HostContext, facts: &mut HostFacts) {
+    facts.conflicting_owners = conflicting_owners(ctx, &ctx.objects, &facts.subject.object);
+    facts.is_owner_known = (facts.conflicting_owners.owner.as_ref())
         .is_none_or(|owner| ctx.accounts.has_terms(&owner.account, &owner.namespace));
     let subject = &facts.subject;
     let key = subject.object.spec.ssh_key_ref.as_ref();

@@ -5,7 +5,7 @@ use crate::controllers::{
     values::{ValueError, ValueSource},
 };
 use api::{DedicatedHost, Reason, host::DedicatedHostSpec, references::ValueLocation};
-use flexmetal_core::cause::Cause;
+use flexmetal_core::explanation::Explanation;
 use hosting_types::{SecretText, host::InstallParam};
 
 /// The most bytes of a script that lies elsewhere. The provider takes no body of more than a MiB.
@@ -25,11 +25,14 @@ pub(super) struct Texts {
 ///
 /// # Errors
 /// Why the first of them cannot be had. Never with the content.
-pub(super) async fn read(process: &Process, object: &DedicatedHost) -> Result<Texts, Cause> {
+pub(super) async fn read_texts(
+    process: &Process,
+    object: &DedicatedHost,
+) -> Result<Texts, Explanation> {
     let spec = &object.spec;
     if spec.install.is_none() {
         let text = "spec.install was removed; set it to install the host";
-        return Err(Cause::needs_person(Reason::InvalidSpec, text));
+        return Err(Explanation::stalled(Reason::InvalidSpec, text));
     }
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     let wanted: Vec<_> = places(spec).collect();
@@ -79,10 +82,13 @@ fn next<T>(at: &ValueLocation, values: &mut impl Iterator<Item = T>) -> Option<T
     ValueSource::at(at).and_then(|_| values.next())
 }
 
-fn text(field: &str, value: Option<Result<Vec<u8>, ValueError>>) -> Result<SecretText, Cause> {
+fn text(
+    field: &str,
+    value: Option<Result<Vec<u8>, ValueError>>,
+) -> Result<SecretText, Explanation> {
     let person = |why: String| {
         let text = format!("spec.{field}: {why}");
-        Cause::needs_person(Reason::InvalidSpec, text)
+        Explanation::stalled(Reason::InvalidSpec, text)
     };
     match value {
         Some(Ok(bytes)) => match String::from_utf8(bytes) {
@@ -94,7 +100,7 @@ fn text(field: &str, value: Option<Result<Vec<u8>, ValueError>>) -> Result<Secre
         Some(Err(error)) if error.is_invalid() => Err(person(error.to_string())),
         Some(Err(error)) => {
             let text = format!("spec.{field}: {error}");
-            Err(Cause::missing(Reason::ReferenceNotFound, text))
+            Err(Explanation::missing(Reason::ReferenceNotFound, text))
         }
         None => Err(person("set value or valueFrom".to_owned())),
     }

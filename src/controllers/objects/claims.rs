@@ -1,6 +1,6 @@
 //! Which objects want the same thing at the provider, in the order in which they may have it.
 
-use super::{Inner, Objects, Uid};
+use super::{Objects, ObjectsInner, Uid};
 use crate::runtime::clock;
 use api::Kind;
 use flexmetal_core::{account::key::AccountKey, ownership::Claimant};
@@ -13,29 +13,29 @@ use std::{
 
 /// So many of those who come next are woken when one goes. One of them follows it; the others find that out by
 /// themselves, later.
-const WOKEN: usize = 64;
+const MOST_ENQUEUED: usize = 64;
 /// So many of each other account are woken: it may be the same one under another name.
 const OF_OTHERS: usize = 2;
 
 /// The older goes first: by creation, then by UID, as no two have the same.
-type Rank = (i64, Uid);
+type ClaimRank = (i64, Uid);
 
 /// What an object claims, and as whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Claim {
+pub(super) struct ObjectClaim {
     of: Arc<str>,
-    rank: Rank,
+    rank: ClaimRank,
     claimant: Arc<Claimant>,
 }
 
 /// Those who claim one thing of one account.
-type Row = BTreeMap<Rank, Arc<Claimant>>;
+type ClaimantsByRank = BTreeMap<ClaimRank, Arc<Claimant>>;
 
 /// Who claims what: by account too, so that the objects of one tenant cost nobody else a look.
 #[derive(Default)]
-pub(super) struct Claims(HashMap<Arc<str>, HashMap<AccountKey, Row>>);
+pub(super) struct ClaimIndex(HashMap<Arc<str>, HashMap<AccountKey, ClaimantsByRank>>);
 
-impl Claim {
+impl ObjectClaim {
     pub(super) fn new(of: String, account: AccountKey, meta: &ObjectMeta) -> Self {
         let created = meta.creation_timestamp.as_ref();
         let uid = Uid::from(meta.uid.as_deref().unwrap_or_default());
@@ -53,9 +53,9 @@ impl Claim {
     }
 }
 
-impl Claims {
+impl ClaimIndex {
     /// One object claims another thing than before. Returns whom that concerns: those behind it.
-    fn change(&mut self, before: Option<&Claim>, after: Option<&Claim>) -> Vec<Uid> {
+    fn change(&mut self, before: Option<&ObjectClaim>, after: Option<&ObjectClaim>) -> Vec<Uid> {
         let mut concerned = Vec::new();
         if let Some(claim) = before
             && let Some(all) = self.0.get_mut(&claim.of)
@@ -84,13 +84,13 @@ impl Claims {
 }
 
 fn behind<'a>(
-    all: &'a HashMap<AccountKey, Row>,
-    claim: &'a Claim,
+    all: &'a HashMap<AccountKey, ClaimantsByRank>,
+    claim: &'a ObjectClaim,
 ) -> impl Iterator<Item = Uid> + 'a {
-    let rows = all.iter().take(WOKEN);
+    let rows = all.iter().take(MOST_ENQUEUED);
     rows.flat_map(move |(account, row)| {
         let most = match *account == claim.claimant.account {
-            true => WOKEN,
+            true => MOST_ENQUEUED,
             false => OF_OTHERS,
         };
         let behind = row.range(claim.rank.clone()..);
@@ -99,9 +99,9 @@ fn behind<'a>(
     })
 }
 
-impl<K: Kind, M> Inner<K, M> {
+impl<K: Kind, M> ObjectsInner<K, M> {
     /// Notes what an object claims from now on, and wakes whom that concerns.
-    pub(super) fn claim(&mut self, uid: &str, claim: Option<Claim>) {
+    pub(super) fn claim(&mut self, uid: &str, claim: Option<ObjectClaim>) {
         let Some(entry) = self.entries.get_mut(uid) else {
             return;
         };
@@ -112,7 +112,7 @@ impl<K: Kind, M> Inner<K, M> {
         let after = entry.claim.clone();
         let now = clock::now().mono;
         for uid in self.claims.change(before.as_ref(), after.as_ref()) {
-            self.want(&uid, now, Duration::ZERO);
+            self.enqueue_after(&uid, now, Duration::ZERO);
         }
     }
 }
@@ -123,7 +123,8 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         let inner = self.lock();
         let all = inner.claims.0.get(of);
         let rows = all.map(|all| accounts.iter().filter_map(|account| all.get(account)));
-        let found: BTreeMap<&Rank, &Arc<Claimant>> = rows.into_iter().flatten().flatten().collect();
+        let found: BTreeMap<&ClaimRank, &Arc<Claimant>> =
+            rows.into_iter().flatten().flatten().collect();
         found.into_values().cloned().collect()
     }
 }
@@ -131,24 +132,29 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::objects::{Ended, Seen, Traits};
+    use crate::controllers::objects::{KindOptions, WorkItem, WorkItemResult};
     use api::{ServerTag, references::PinnedAccount};
     use kube::runtime::watcher::Event;
     use serde_json::json;
 
-    type Tags = Objects<ServerTag, ()>;
+    type ClaimedTags = Objects<ServerTag, ()>;
 
-    fn objects() -> Tags {
-        let traits = Traits {
-            account_of: Some(|_: &ServerTag| Some(AccountKey::of(&PinnedAccount::of(None), "n"))),
+    fn objects() -> ClaimedTags {
+        let traits = KindOptions {
+            account_of: Some(|_: &ServerTag| {
+                Some(AccountKey::from_reference(
+                    &PinnedAccount::from_reference(None),
+                    "n",
+                ))
+            }),
             claim: Some(|tag: &ServerTag| Some(tag.wanted().to_owned())),
-            ..Traits::default()
+            ..KindOptions::default()
         };
         Objects::new(traits, 1)
     }
 
     /// Shows an object that was created in this second.
-    fn show(objects: &Tags, uid: &str, second: u8, version: u64, tag: &str) {
+    fn show(objects: &ClaimedTags, uid: &str, second: u8, version: u64, tag: &str) {
         let object = serde_json::from_value(json!({
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerTag",
             "metadata": {
@@ -158,21 +164,31 @@ mod tests {
             },
             "spec": {"tag": tag},
         }));
-        objects.take_in(0, Event::Apply(object.unwrap()));
+        objects.apply_event(0, Event::Apply(object.unwrap()));
     }
 
     /// The names of those who claim this.
-    fn claim(objects: &Tags, of: &str) -> Vec<String> {
-        let all = objects.claimants(of, &[AccountKey::of(&PinnedAccount::of(None), "n")]);
+    fn claim(objects: &ClaimedTags, of: &str) -> Vec<String> {
+        let all = objects.claimants(
+            of,
+            &[AccountKey::from_reference(
+                &PinnedAccount::from_reference(None),
+                "n",
+            )],
+        );
         all.iter().map(|c| c.name.clone()).collect()
     }
 
     /// Who got a pass.
-    fn started(objects: &Tags) -> Vec<String> {
+    fn started(objects: &ClaimedTags) -> Vec<String> {
         let mut all = Vec::new();
         while let Some((uid, seen)) = objects.start() {
-            let is_last = matches!(seen, Seen::Gone(_));
-            objects.ended(&uid, Ended::Done(Duration::from_secs(600)), is_last);
+            let is_last = matches!(seen, WorkItem::Gone(_));
+            objects.ended(
+                &uid,
+                WorkItemResult::Done(Duration::from_secs(600)),
+                is_last,
+            );
             all.push(uid.to_string());
         }
         all
@@ -208,7 +224,7 @@ mod tests {
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerTag",
             "metadata": meta, "spec": {"tag": "web"},
         });
-        objects.take_in(0, Event::Delete(serde_json::from_value(gone).unwrap()));
+        objects.apply_event(0, Event::Delete(serde_json::from_value(gone).unwrap()));
         assert_eq!(claim(&objects, "web"), ["other", "b", "c", "z"]);
         let mut woken = started(&objects);
         woken.sort();
@@ -228,6 +244,6 @@ mod tests {
         }
         started(&objects);
         show(&objects, "first", 0, 300, "www");
-        assert_eq!(started(&objects).len(), 1 + WOKEN);
+        assert_eq!(started(&objects).len(), 1 + MOST_ENQUEUED);
     }
 }

@@ -1,7 +1,8 @@
 //! What is kept of one object.
 
 use super::{
-    Guarded, Sight, claims::Claim, form::Form, references::Words, rows::Standing, users::Counted,
+    FirstObservation, Guarded, claims::ObjectClaim, packed_object::PackedObject,
+    queues::QueuePosition, references::ReferenceKeys, users::Counted,
 };
 use api::Kind;
 use flexmetal_core::backoff::Backoff;
@@ -11,16 +12,16 @@ use std::{sync::Arc, time::Duration};
 
 /// An object as it is shown: decoded, or what is left of it.
 #[derive(Clone, Debug)]
-pub enum Shown<K> {
+pub enum ObservedObject<K> {
     /// It decodes.
     Decoded(Arc<K>),
     /// It does not: its metadata and the error.
     Undecodable(Arc<InvalidObject>),
 }
 
-impl<K: Kind> Shown<K> {
+impl<K: Kind> ObservedObject<K> {
     /// An object as the API server gave it.
-    pub fn of(object: Guarded<K>) -> Self {
+    pub fn from_guarded(object: Guarded<K>) -> Self {
         match object.0 {
             Ok(object) => Self::Decoded(Arc::new(object)),
             Err(invalid) => Self::Undecodable(Arc::new(invalid)),
@@ -37,20 +38,20 @@ impl<K: Kind> Shown<K> {
 }
 
 /// One object.
-pub(super) struct Entry<K, M> {
-    pub(super) form: Form<K>,
+pub(super) struct ObjectEntry<K, M> {
+    pub(super) form: PackedObject<K>,
     /// What it counts as among the users of accounts, in this form.
     pub(super) counted: Option<Counted>,
     /// What of its account it wants for itself.
-    pub(super) claim: Option<Claim>,
+    pub(super) claim: Option<ObjectClaim>,
     /// The row in which it waits for its turn.
-    pub(super) standing: Option<Standing>,
+    pub(super) queue_position: Option<QueuePosition>,
     /// What it refers to.
-    pub(super) refers: Words,
+    pub(super) refers: ReferenceKeys,
     /// Which watch shows it, and which of its listings did last.
     pub(super) watch: usize,
     pub(super) listing: u64,
-    pub(super) sight: Sight,
+    pub(super) first_observation: FirstObservation,
     /// When this process last read or wrote it, or the watch showed what it did not know.
     pub(super) learned: Duration,
     /// What people say by it, as the watch last showed it.
@@ -63,7 +64,7 @@ pub(super) struct Entry<K, M> {
     /// Writes of its status that failed in a row.
     pub(super) reports: Backoff,
     /// Why the last of them failed, as a hash; that is told once.
-    pub(super) told: Option<u64>,
+    pub(super) reported_failure: Option<u64>,
     /// The newest version of which was told that it does not decode, and what.
     pub(super) defect: Option<Box<(u64, String)>>,
     /// It is gone, and gets a last pass.
@@ -80,17 +81,22 @@ pub(super) enum Phase {
     Running { again: bool },
 }
 
-impl<K: Kind, M: Default> Entry<K, M> {
-    pub(super) fn new(form: Form<K>, watch: usize, triggers: u64, sight: Sight) -> Self {
+impl<K: Kind, M: Default> ObjectEntry<K, M> {
+    pub(super) fn new(
+        form: PackedObject<K>,
+        watch: usize,
+        triggers: u64,
+        sight: FirstObservation,
+    ) -> Self {
         Self {
             form,
             counted: None,
             claim: None,
-            standing: None,
-            refers: Words::new(),
+            queue_position: None,
+            refers: ReferenceKeys::new(),
             watch,
             listing: 0,
-            sight,
+            first_observation: sight,
             learned: Duration::ZERO,
             triggers,
             alias: None,
@@ -98,7 +104,7 @@ impl<K: Kind, M: Default> Entry<K, M> {
             phase: Phase::Waiting(None),
             pause: Backoff::default(),
             reports: Backoff::default(),
-            told: None,
+            reported_failure: None,
             defect: None,
             gone: false,
         }

@@ -8,18 +8,18 @@ use tokio::sync::watch;
 
 /// The listing of one watch that is under way, or the last one.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Listing {
+pub(super) struct WatchListing {
     pub(super) number: u64,
     pub(super) started: Duration,
     /// When the newest one that was read to its end had started.
     pub(super) completed: Option<Duration>,
     /// The watch has heard nothing for long.
-    pub(super) is_deaf: bool,
+    pub(super) is_stale: bool,
 }
 
 /// Since when this process knows an object, on its monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sight {
+pub struct FirstObservation {
     /// When it saw the UID for the first time.
     pub first_seen: Duration,
     /// Start of the newest complete listing that did not show the UID; None: there was none
@@ -29,8 +29,11 @@ pub struct Sight {
 
 impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     /// Since when this process knows the object; None where it does not.
-    pub fn sight(&self, uid: &str) -> Option<Sight> {
-        self.lock().entries.get(uid).map(|entry| entry.sight)
+    pub fn first_observation(&self, uid: &str) -> Option<FirstObservation> {
+        self.lock()
+            .entries
+            .get(uid)
+            .map(|entry| entry.first_observation)
     }
 
     /// Whether every watch has had a listing that started at this moment or later.
@@ -46,13 +49,13 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     }
 
     /// Whether a watch hears anything: life, or long silence.
-    pub(in crate::controllers) fn hears(&self, watch: usize, hears: bool) {
-        self.lock().listings[watch].is_deaf = !hears;
+    pub(in crate::controllers) fn set_watch_alive(&self, watch: usize, hears: bool) {
+        self.lock().listings[watch].is_stale = !hears;
     }
 
     /// Whether a watch has heard nothing for long: what is known of its objects may be old.
-    pub fn is_deaf(&self) -> bool {
-        self.lock().listings.iter().any(|listing| listing.is_deaf)
+    pub fn is_stale(&self) -> bool {
+        self.lock().listings.iter().any(|listing| listing.is_stale)
     }
 
     /// Changes with each wish for fresh listings.

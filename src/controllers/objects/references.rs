@@ -1,6 +1,6 @@
 //! What the objects of a kind refer to, as words: who refers to something, and who has to hear of a change of it.
 
-use super::{Inner, Objects, Shown, Uid};
+use super::{Objects, ObjectsInner, ObservedObject, Uid};
 use crate::runtime::clock;
 use api::Kind;
 use flexmetal_core::account::key::AccountKey;
@@ -12,7 +12,7 @@ use std::{
 };
 
 /// What one object refers to.
-pub type Words = BTreeSet<Box<str>>;
+pub type ReferenceKeys = BTreeSet<Box<str>>;
 
 /// Who refers to what.
 #[derive(Default)]
@@ -29,9 +29,9 @@ pub struct Referrer {
     pub account: Option<AccountKey>,
 }
 
-impl<K: Kind, M> Inner<K, M> {
+impl<K: Kind, M> ObjectsInner<K, M> {
     /// Notes what an object refers to from now on.
-    pub(super) fn refer(&mut self, uid: &str, words: Words, meta: &ObjectMeta) {
+    pub(super) fn refer(&mut self, uid: &str, words: ReferenceKeys, meta: &ObjectMeta) {
         let Some((uid, _)) = self.entries.get_key_value(uid) else {
             return;
         };
@@ -67,10 +67,10 @@ impl<K: Kind, M> Inner<K, M> {
 
 impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     /// What an object refers to.
-    pub(super) fn refers(&self, shown: &Shown<K>) -> Words {
+    pub(super) fn refers(&self, shown: &ObservedObject<K>) -> ReferenceKeys {
         match (self.traits.refers, shown) {
-            (Some(refers), Shown::Decoded(object)) => refers(object),
-            _ => Words::new(),
+            (Some(refers), ObservedObject::Decoded(object)) => refers(object),
+            _ => ReferenceKeys::new(),
         }
     }
 
@@ -82,27 +82,27 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     }
 
     /// Wakes those who refer to this.
-    pub fn wake_referring(&self, word: &str) {
-        self.wake_those(|inner| {
+    pub fn enqueue_referrers(&self, word: &str) {
+        self.enqueue_selected(|inner| {
             let all = inner.references.0.get(word).into_iter().flatten();
             all.map(|(uid, _)| uid.clone()).collect()
         });
     }
 
     /// Wakes those who refer to anything.
-    pub fn wake_all_referring(&self) {
-        self.wake_those(|inner| {
+    pub fn enqueue_all_referrers(&self) {
+        self.enqueue_selected(|inner| {
             let all = inner.entries.iter();
             let all = all.filter(|(_, entry)| !entry.refers.is_empty());
             all.map(|(uid, _)| uid.clone()).collect()
         });
     }
 
-    fn wake_those(&self, whom: impl FnOnce(&Inner<K, M>) -> Vec<Uid>) {
+    fn enqueue_selected(&self, whom: impl FnOnce(&ObjectsInner<K, M>) -> Vec<Uid>) {
         let now = clock::now().mono;
         let mut inner = self.lock();
         for uid in whom(&inner) {
-            inner.want(&uid, now, Duration::ZERO);
+            inner.enqueue_after(&uid, now, Duration::ZERO);
         }
         drop(inner);
         self.changed.notify_one();

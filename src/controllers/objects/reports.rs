@@ -1,6 +1,6 @@
 //! How often a status that is refused is tried again, and told.
 
-use super::{Objects, form::version};
+use super::{Objects, packed_object::version};
 use crate::runtime::clock;
 use api::Kind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -13,7 +13,7 @@ use std::{
 const LONGEST: Duration = Duration::from_secs(300);
 
 /// A write of a status that failed.
-pub(in crate::controllers) struct Failed {
+pub(in crate::controllers) struct FailedStatusWrite {
     /// When to try the next.
     pub(in crate::controllers) rest: Duration,
     /// Whether this cause was not told since a status of the object was written.
@@ -28,17 +28,21 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     }
 
     /// A write of its status failed, for this cause.
-    pub(in crate::controllers) fn report_failed(&self, uid: &str, cause: &str) -> Failed {
+    pub(in crate::controllers) fn report_failed(
+        &self,
+        uid: &str,
+        cause: &str,
+    ) -> FailedStatusWrite {
         let now = clock::now().mono;
         let mut hash = DefaultHasher::new();
         cause.hash(&mut hash);
         let cause = hash.finish();
         match self.lock().entries.get_mut(uid) {
-            Some(entry) => Failed {
+            Some(entry) => FailedStatusWrite {
                 rest: entry.reports.fail(now, LONGEST),
-                is_news: entry.told.replace(cause) != Some(cause),
+                is_news: entry.reported_failure.replace(cause) != Some(cause),
             },
-            None => Failed {
+            None => FailedStatusWrite {
                 rest: LONGEST,
                 is_news: true,
             },
@@ -49,19 +53,23 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     pub(in crate::controllers) fn reported(&self, uid: &str) {
         if let Some(entry) = self.lock().entries.get_mut(uid) {
             entry.reports.reset();
-            entry.told = None;
+            entry.reported_failure = None;
         }
     }
 
     /// What was told of an object that does not decode, in this version or a later one.
-    pub(in crate::controllers) fn told_of(&self, uid: &str, meta: &ObjectMeta) -> Option<String> {
+    pub(in crate::controllers) fn reported_defect(
+        &self,
+        uid: &str,
+        meta: &ObjectMeta,
+    ) -> Option<String> {
         let inner = self.lock();
         let (told, note) = inner.entries.get(uid)?.defect.as_deref()?;
         (version(meta) <= *told).then(|| note.clone())
     }
 
     /// It was told that an object does not decode, in this version of it.
-    pub(in crate::controllers) fn tell_of(&self, uid: &str, meta: &ObjectMeta, note: &str) {
+    pub(in crate::controllers) fn record_defect(&self, uid: &str, meta: &ObjectMeta, note: &str) {
         if let Some(entry) = self.lock().entries.get_mut(uid) {
             entry.defect = Some(Box::new((version(meta), note.to_owned())));
         }

@@ -1,6 +1,6 @@
 //! Who gets a pass now, and what follows from how it ended.
 
-use super::{Objects, Shown, Uid, entry::Phase};
+use super::{Objects, ObservedObject, Uid, entry::Phase};
 use crate::runtime::clock;
 use api::Kind;
 use flexmetal_core::backoff::LONGEST_PAUSE;
@@ -15,29 +15,29 @@ use std::{
 use tokio::sync::Notify;
 
 /// What a pass is about.
-pub enum Seen<K> {
+pub enum WorkItem<K> {
     /// An object.
     Object(Arc<K>),
     /// An object that does not decode.
     Undecodable(Arc<InvalidObject>),
     /// An object that is gone, as last seen. The last pass of it.
-    Gone(Shown<K>),
+    Gone(ObservedObject<K>),
 }
 
 /// How a row of passes ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum WorkItemResult {
     /// Nothing more to do for this long.
     Done(Duration),
     /// It failed, or took too many passes: the next row follows after a growing pause.
     Failed,
 }
 
-impl<K: Kind> From<Shown<K>> for Seen<K> {
-    fn from(shown: Shown<K>) -> Self {
+impl<K: Kind> From<ObservedObject<K>> for WorkItem<K> {
+    fn from(shown: ObservedObject<K>) -> Self {
         match shown {
-            Shown::Decoded(object) => Self::Object(object),
-            Shown::Undecodable(object) => Self::Undecodable(object),
+            ObservedObject::Decoded(object) => Self::Object(object),
+            ObservedObject::Undecodable(object) => Self::Undecodable(object),
         }
     }
 }
@@ -73,7 +73,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     }
 
     /// The next object that is to have a pass now.
-    pub(in crate::controllers) fn start(&self) -> Option<(Uid, Seen<K>)> {
+    pub(in crate::controllers) fn start(&self) -> Option<(Uid, WorkItem<K>)> {
         let now = clock::now().mono;
         let mut inner = self.lock();
         while let Some((at, _)) = inner.due.first() {
@@ -96,7 +96,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         Some((
             uid,
             if is_gone {
-                Seen::Gone(shown)
+                WorkItem::Gone(shown)
             } else {
                 shown.into()
             },
@@ -104,23 +104,23 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     }
 
     /// A row of passes has ended; `last` says that it was the one of an object that is gone.
-    pub(in crate::controllers) fn ended(&self, uid: &Uid, ended: Ended, last: bool) {
+    pub(in crate::controllers) fn ended(&self, uid: &Uid, ended: WorkItemResult, last: bool) {
         let now = clock::now().mono;
         let mut inner = self.lock();
         let Some(entry) = inner.entries.get_mut(uid) else {
             return;
         };
-        if last && entry.gone && ended != Ended::Failed {
+        if last && entry.gone && ended != WorkItemResult::Failed {
             inner.entries.remove(uid);
             return;
         }
         let again = matches!(entry.phase, Phase::Running { again: true });
         let delay = match ended {
-            Ended::Done(delay) => {
+            WorkItemResult::Done(delay) => {
                 entry.pause.reset();
                 delay
             }
-            Ended::Failed => entry.pause.fail(now, LONGEST_PAUSE),
+            WorkItemResult::Failed => entry.pause.fail(now, LONGEST_PAUSE),
         };
         let due = now.saturating_add(delay);
         entry.phase = Phase::Waiting(Some(due));
@@ -128,9 +128,9 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         let gone = entry.gone && !last;
         inner.due.insert((due, uid.clone()));
         if gone {
-            inner.want_gone(uid);
+            inner.enqueue_gone(uid);
         } else if again {
-            inner.want(uid, now, Duration::ZERO);
+            inner.enqueue_after(uid, now, Duration::ZERO);
         }
     }
 

@@ -1,8 +1,8 @@
 //! Which objects name which account, and who of them is woken.
 
-use super::{Objects, Shown, Uid, entry::Entry};
+use super::{Objects, ObservedObject, Uid, entry::ObjectEntry};
 use crate::{
-    account::{Users, Wake},
+    account::{EnqueueTarget, Users},
     runtime::clock,
 };
 use api::Kind;
@@ -13,7 +13,7 @@ use std::{collections::HashMap, hash::Hash, sync::Arc};
 /// Who names which account. Kept, since every pass over an account asks: a count over all objects
 /// would let one tenant's many accounts hold up everybody.
 #[derive(Default)]
-pub(super) struct Counts {
+pub(super) struct UserCounts {
     by_account: HashMap<Arc<AccountKey>, HashMap<Option<Arc<str>>, Number>>,
     /// Objects that do not decode, by namespace: each may name any account that it could.
     undecodable: HashMap<Option<String>, usize>,
@@ -31,13 +31,13 @@ struct Number {
 /// What an object counts as.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Counted {
-    User(User),
+    User(AccountUser),
     Undecodable(Option<String>),
 }
 
 /// An object that names an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct User {
+pub(super) struct AccountUser {
     pub(super) account: Arc<AccountKey>,
     /// Its own namespace.
     pub(super) namespace: Option<Arc<str>>,
@@ -45,7 +45,7 @@ pub(super) struct User {
     pub(super) has_record: bool,
 }
 
-impl Counts {
+impl UserCounts {
     /// One more of them. Returns the same, with names that all objects of the account share.
     pub(super) fn more(&mut self, counted: Counted) -> Counted {
         match counted {
@@ -58,7 +58,7 @@ impl Counts {
                 let number = all.entry(namespace.clone()).or_default();
                 number.all += 1;
                 number.with_record += usize::from(user.has_record);
-                Counted::User(User {
+                Counted::User(AccountUser {
                     account,
                     namespace,
                     ..user
@@ -99,7 +99,7 @@ impl Counts {
     }
 
     /// Those who use an account: in a namespace that it serves, or with something of their own on record there.
-    fn of(&self, account: &AccountKey, serves: &dyn Fn(&str) -> bool) -> usize {
+    fn count_users(&self, account: &AccountKey, serves: &dyn Fn(&str) -> bool) -> usize {
         let named = self.by_account.get(account).into_iter().flatten();
         let named: usize = named
             .map(
@@ -135,7 +135,7 @@ fn less<T: Eq + Hash>(counts: &mut HashMap<T, usize>, what: &T) {
     }
 }
 
-impl<K, M> Entry<K, M> {
+impl<K, M> ObjectEntry<K, M> {
     /// The account that the object names, where it can be read.
     pub(super) fn account(&self) -> Option<AccountKey> {
         self.names().cloned()
@@ -211,7 +211,7 @@ impl<K: Kind, M: Clone + Default + Send> Users for Objects<K, M> {
             return Some(0);
         }
         self.is_complete()
-            .then(|| self.lock().users.of(account, serves))
+            .then(|| self.lock().users.count_users(account, serves))
     }
 
     fn kind(&self) -> String {
@@ -245,25 +245,25 @@ impl<K: Kind, M: Clone + Default + Send> Users for Objects<K, M> {
         };
         // Not under the lock: to decode them takes a while.
         for form in forms {
-            if let Shown::Decoded(object) = form.shown() {
+            if let ObservedObject::Decoded(object) = form.shown() {
                 on_record(&object, &mut all);
             }
         }
         Some(all)
     }
 
-    fn wake(&self, wake: &Wake) {
+    fn enqueue(&self, wake: &EnqueueTarget) {
         let uids: Vec<Uid> = match wake {
-            Wake::Object(uid) => vec![uid.as_str().into()],
-            Wake::Mark(mark) => self.by_alias(mark).into_iter().collect(),
-            Wake::List(_, list) if !self.traits.lists.contains(list) => return,
-            Wake::Namespace(namespace) => {
+            EnqueueTarget::Object(uid) => vec![uid.as_str().into()],
+            EnqueueTarget::NameHash(mark) => self.by_alias(mark).into_iter().collect(),
+            EnqueueTarget::List(_, list) if !self.traits.lists.contains(list) => return,
+            EnqueueTarget::Namespace(namespace) => {
                 let inner = self.lock();
                 let all = inner.entries.iter();
                 let all = all.filter(|(_, entry)| entry.is_in(namespace));
                 all.map(|(uid, _)| uid.clone()).collect()
             }
-            Wake::Account(account) | Wake::List(account, _) => {
+            EnqueueTarget::Account(account) | EnqueueTarget::List(account, _) => {
                 let inner = self.lock();
                 let all = inner.entries.iter();
                 let all = all.filter(|(_, entry)| entry.names() == Some(account));
@@ -273,10 +273,10 @@ impl<K: Kind, M: Clone + Default + Send> Users for Objects<K, M> {
         let now = clock::now().mono;
         let mut inner = self.lock();
         for uid in &uids {
-            inner.want(uid, now, self.traits.together);
+            inner.enqueue_after(uid, now, self.traits.debounce);
             // What it was granted lapses soon.
-            if matches!(wake, Wake::Object(_)) {
-                inner.goes_next(uid);
+            if matches!(wake, EnqueueTarget::Object(_)) {
+                inner.prioritise_object(uid);
             }
         }
         drop(inner);

@@ -4,16 +4,16 @@
 use super::{ServerContext, act, claims};
 use crate::{
     account::Permit,
-    controllers::{live_list::Row, objects::Shown, writes::Written},
+    controllers::{live_list::ListedServerObject, objects::ObservedObject, writes::WriteOutcome},
     runtime::clock,
 };
 use api::BareMetalServer;
 use flexmetal_core::{
-    account::{key::AccountKey, marks},
+    account::{key::AccountKey, ownership_tags},
+    last_error::LastError,
     owner::{self, Owner},
     protocol::adopt as rules,
-    server::{answers, facts::Facts, memory::Observation, ownership},
-    trouble::Trouble,
+    server::{answers, facts::ServerFacts, memory::ServerObservation, ownership},
 };
 use hosting_types::{Server, ServerId};
 use std::{collections::HashSet, time::Duration};
@@ -25,46 +25,46 @@ const LIST_SHARED_FOR: Duration = Duration::from_secs(5);
 /// Lists the objects live, and puts both tags on the server, unless another object has it.
 pub(super) async fn claim(
     ctx: &ServerContext,
-    facts: &Facts,
+    facts: &ServerFacts,
     permit: &mut Permit,
     id: &ServerId,
-) -> Observation {
+) -> ServerObservation {
     let Some((owner, record)) = facts.owner().zip(facts.order()) else {
-        return Observation::Stale;
+        return ServerObservation::Stale;
     };
-    let server = match read(permit, id).await {
+    let server = match read_server(permit, id).await {
         Ok(server) => server,
         Err(observation) => return observation,
     };
-    let row = ownership::read(facts, &owner, &server);
+    let row = ownership::to_protocol_server(facts, &owner, &server);
     let is_shared = ownership::is_shared(facts);
     // What the read alone decides asks nobody for a list.
     let judged = match rules::claim(&row, is_shared, false, false) {
-        rules::Claim::Tag => match others(ctx, facts, &server).await {
+        rules::ClaimStep::Tag => match others(ctx, facts, &server).await {
             Ok((is_recorded, is_owned)) => rules::claim(&row, is_shared, is_recorded, is_owned),
             Err(observation) => return observation,
         },
         judged => judged,
     };
     match judged {
-        rules::Claim::GiveWay => give_way(ctx, facts).await,
-        rules::Claim::Wait => being_released(),
-        rules::Claim::Tag if act::is_late(facts) => act::too_late(),
-        rules::Claim::Tag => {
+        rules::ClaimStep::Yield => yield_server(ctx, facts).await,
+        rules::ClaimStep::Wait => being_released(),
+        rules::ClaimStep::Tag if act::is_late(facts) => act::too_late(),
+        rules::ClaimStep::Tag => {
             let tags = [facts.cluster.tag(), owner.order_tag(record.seq)];
             tag(facts, permit, server, row.own_seq.is_some(), &tags).await
         }
     }
 }
 
-async fn read(permit: &mut Permit, id: &ServerId) -> Result<Server, Observation> {
+async fn read_server(permit: &mut Permit, id: &ServerId) -> Result<Server, ServerObservation> {
     let at = clock::now().mono;
-    let answer = permit.read(id).await;
-    answer.map_err(|error| answers::of_read(id.as_str(), &Err(error), at))
+    let answer = permit.read_server(id).await;
+    answer.map_err(|error| answers::observe_read_answer(id.as_str(), &Err(error), at))
 }
 
-fn being_released() -> Observation {
-    Observation::Failed(Trouble::unexpected(
+fn being_released() -> ServerObservation {
+    ServerObservation::Failed(LastError::unexpected(
         "The server to be adopted is being released",
     ))
 }
@@ -73,36 +73,36 @@ fn being_released() -> Observation {
 /// that exists, as the API server has them now.
 async fn others(
     ctx: &ServerContext,
-    facts: &Facts,
+    facts: &ServerFacts,
     server: &Server,
-) -> Result<(bool, bool), Observation> {
+) -> Result<(bool, bool), ServerObservation> {
     let account = super::account_of(&facts.object);
     let accounts: HashSet<AccountKey> =
         ctx.accounts.names_at_url_of(&account).into_iter().collect();
     let young = clock::now().mono.saturating_sub(LIST_SHARED_FOR);
     let since = facts.memory.protocol.since().max(young);
-    let row = |object: &Shown<BareMetalServer>| row(ctx, object);
+    let row = |object: &ObservedObject<BareMetalServer>| row(ctx, object);
     let listed = ctx
         .live_list
         .since(since, (&ctx.watched, &ctx.client), row)
         .await;
-    let listed =
-        listed.map_err(|failure| Observation::Failed(Trouble::of_write(failure.explain())))?;
+    let listed = listed
+        .map_err(|failure| ServerObservation::Failed(LastError::from_write(failure.explain())))?;
     let uid = facts.uid();
-    let is_owned = marks::places(server).any(|place| listed.is_owned(place, uid));
+    let is_owned = ownership_tags::name_hashes(server).any(|place| listed.is_owned(place, uid));
     let is_recorded = listed.is_recorded(server.id.as_str(), uid, &accounts);
     Ok((is_recorded, is_owned))
 }
 
-fn row(ctx: &ServerContext, object: &Shown<BareMetalServer>) -> Row {
+fn row(ctx: &ServerContext, object: &ObservedObject<BareMetalServer>) -> ListedServerObject {
     let meta = object.meta();
     let recorded = match object {
-        Shown::Decoded(object) => {
+        ObservedObject::Decoded(object) => {
             claims::recorded(object).map(|server| (server, super::account_of(object)))
         }
         _ => None,
     };
-    Row {
+    ListedServerObject {
         uid: meta.uid.clone().unwrap_or_default(),
         place: super::place(&ctx.cluster, meta),
         recorded,
@@ -111,62 +111,62 @@ fn row(ctx: &ServerContext, object: &Shown<BareMetalServer>) -> Row {
 
 /// Puts the tags on that are missing; the order tag where the server has none of this owner.
 async fn tag(
-    facts: &Facts,
+    facts: &ServerFacts,
     permit: &mut Permit,
     mut server: Server,
     has_own: bool,
     [cluster, order]: &[String; 2],
-) -> Observation {
+) -> ServerObservation {
     let id = server.id.clone();
     for (tag, is_needed) in [(cluster, true), (order, !has_own)] {
         if !is_needed || server.has_tag(tag) {
             continue;
         }
         match act::change_tag(facts, permit, server.clone(), tag, true).await {
-            Observation::Done => server.tags.push(tag.clone()),
+            ServerObservation::Done => server.tags.push(tag.clone()),
             other => return other,
         }
     }
-    Observation::Claimed(id.as_str().to_owned())
+    ServerObservation::Claimed(id.as_str().to_owned())
 }
 
 /// Reads the server that was claimed: takes the tags of others off, or records that it is the object's.
 pub(super) async fn adopt(
     ctx: &ServerContext,
-    facts: &Facts,
+    facts: &ServerFacts,
     permit: &mut Permit,
     id: &ServerId,
-) -> Observation {
+) -> ServerObservation {
     let Some((owner, record)) = facts.owner().zip(facts.order()) else {
-        return Observation::Stale;
+        return ServerObservation::Stale;
     };
-    let server = match read(permit, id).await {
+    let server = match read_server(permit, id).await {
         Ok(server) => server,
         Err(observation) => return observation,
     };
-    let row = ownership::read(facts, &owner, &server);
+    let row = ownership::to_protocol_server(facts, &owner, &server);
     let yields = yields(ctx, facts, &owner, &server);
-    match rules::finish(&ownership::order(record), &row, yields) {
-        rules::Finish::GiveWay => give_way(ctx, facts).await,
-        rules::Finish::ClaimAgain => Observation::Unclaimed,
+    match rules::finish(&ownership::to_protocol_order(record), &row, yields) {
+        rules::Finish::Yield => yield_server(ctx, facts).await,
+        rules::Finish::ClaimAgain => ServerObservation::Unclaimed,
         rules::Finish::Wait => being_released(),
         rules::Finish::RemoveOther if act::is_late(facts) => act::too_late(),
         rules::Finish::RemoveOther => {
             let other = other_tag(&server, &owner);
             match other {
                 Some(tag) => act::change_tag(facts, permit, server, &tag, false).await,
-                None => Observation::Unclaimed,
+                None => ServerObservation::Unclaimed,
             }
         }
-        rules::Finish::Adopted(order) => Observation::Adopted(order),
+        rules::Finish::Adopted(order) => ServerObservation::Adopted(order),
     }
 }
 
 /// Whether another object takes the server, too, whose owner comes before this one.
-fn yields(ctx: &ServerContext, facts: &Facts, owner: &Owner, server: &Server) -> bool {
+fn yields(ctx: &ServerContext, facts: &ServerFacts, owner: &Owner, server: &Server) -> bool {
     let mut before = other_owners(server, owner).filter(|(_, it)| *it < owner.as_str());
     before.any(|(_, it)| {
-        let place = it.get(..owner::PLACE).unwrap_or_default();
+        let place = it.get(..owner::NAME_HASH).unwrap_or_default();
         claims::takes(&ctx.objects, place, facts.uid(), &server.id)
     })
 }
@@ -188,11 +188,11 @@ fn other_owners<'a>(
 }
 
 /// Takes the record off again, on the version that was decided on: whoever wrote the object in between makes it stale.
-async fn give_way(ctx: &ServerContext, facts: &Facts) -> Observation {
+async fn yield_server(ctx: &ServerContext, facts: &ServerFacts) -> ServerObservation {
     let mut status = facts.status();
     status.records.order = None;
     match ctx.write_status(&facts.object, &status).await {
-        None | Some(Written::Done(_)) => Observation::GaveWay,
+        None | Some(WriteOutcome::Done(_)) => ServerObservation::Yielded,
         Some(other) => act::written(other),
     }
 }

@@ -3,28 +3,28 @@
 use super::ServerObjects;
 use crate::{
     account::Claims,
-    controllers::{namespaces::NamespaceUids, objects::Shown},
+    controllers::{namespaces::NamespaceUids, objects::ObservedObject},
 };
 use api::{BareMetalServer, order::OrderRecord};
 use flexmetal_core::{
     account::key::AccountKey,
-    mark::ClusterId,
-    owner::{Owner, PLACE},
+    cluster_id::ClusterId,
+    owner::{NAME_HASH, Owner},
     server::facts::is_same_uuid,
 };
 use hosting_types::ServerId;
 use std::{collections::HashSet, sync::Arc};
 
 /// The places, namespace and name, of all server objects.
-pub(super) struct PlaceClaims {
+pub(super) struct ServerObjectClaims {
     pub(super) cluster: ClusterId,
     pub(super) namespace_uids: NamespaceUids,
     pub(super) objects: Arc<ServerObjects>,
     pub(super) all_namespaces: bool,
 }
 
-impl Claims for PlaceClaims {
-    fn marks(&self) -> Option<HashSet<String>> {
+impl Claims for ServerObjectClaims {
+    fn name_hashes(&self) -> Option<HashSet<String>> {
         (self.all_namespaces && self.objects.is_complete()).then(|| self.objects.aliases())
     }
 
@@ -43,11 +43,11 @@ impl Claims for PlaceClaims {
     }
 
     fn disowns(&self, owner: &str, account: &AccountKey, uuid: &str) -> bool {
-        let place = owner.get(..PLACE).unwrap_or_default();
+        let place = owner.get(..NAME_HASH).unwrap_or_default();
         let Some((uid, named)) = self.objects.named_by_alias(place) else {
             return false;
         };
-        let Some(Shown::Decoded(object)) = self.objects.newest(&uid) else {
+        let Some(ObservedObject::Decoded(object)) = self.objects.newest(&uid) else {
             return false;
         };
         let own = recorded(&object);
@@ -55,13 +55,13 @@ impl Claims for PlaceClaims {
             return false;
         }
         let is_elsewhere = named.is_some_and(|named| named != *account);
-        (own.is_some() && is_elsewhere) || self.is_of_former_namespace(&object, owner)
+        (own.is_some() && is_elsewhere) || self.is_of_previous_namespace(&object, owner)
     }
 }
 
-impl PlaceClaims {
+impl ServerObjectClaims {
     /// Whether this owner is an object of that name in an earlier namespace of that name.
-    fn is_of_former_namespace(&self, object: &BareMetalServer, owner: &str) -> bool {
+    fn is_of_previous_namespace(&self, object: &BareMetalServer, owner: &str) -> bool {
         let meta = &object.metadata;
         let (Some(namespace), Some(name)) = (&meta.namespace, &meta.name) else {
             return false;
@@ -88,7 +88,7 @@ pub(super) fn is_owner(
 /// Whether an object of this place, other than the one with this UID, has the server or takes it now.
 pub(super) fn takes(objects: &ServerObjects, place: &str, except: &str, server: &ServerId) -> bool {
     let uid = objects.by_alias(place).filter(|uid| **uid != *except);
-    let Some(Shown::Decoded(object)) = uid.and_then(|uid| objects.newest(&uid)) else {
+    let Some(ObservedObject::Decoded(object)) = uid.and_then(|uid| objects.newest(&uid)) else {
         return false;
     };
     let recorded = own_order(&object).and_then(|order| order.server.as_deref());

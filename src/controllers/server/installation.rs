@@ -13,8 +13,8 @@ use api::{
     server::BareMetalServerSpec,
 };
 use flexmetal_core::{
-    cause::Cause,
-    server::{decide::sent, facts::Installation},
+    explanation::Explanation,
+    server::{decide::sent_hashes, facts::Installation},
 };
 use hosting_types::{
     SecretText,
@@ -39,13 +39,13 @@ enum TextError {
 }
 
 impl TextError {
-    fn cause(&self, field: &str) -> Cause {
+    fn explanation(&self, field: &str) -> Explanation {
         let message = format!("spec.{field}: {self}");
         match self {
             Self::Value(error) if !error.is_invalid() => {
-                Cause::missing(Reason::ReferenceNotFound, message)
+                Explanation::missing(Reason::ReferenceNotFound, message)
             }
-            _ => Cause::needs_person(Reason::InvalidSpec, message),
+            _ => Explanation::stalled(Reason::InvalidSpec, message),
         }
     }
 }
@@ -56,25 +56,25 @@ pub(super) struct Parts {
     /// What was read; empty where it was not.
     pub(super) installation: Installation,
     /// The fields that could not be read, below `spec`, each with its cause.
-    pub(super) missing: Vec<(&'static str, Cause)>,
+    pub(super) missing: Vec<(&'static str, Explanation)>,
 }
 
 impl Parts {
     /// All of it, or why the first part that is missing cannot be had.
-    pub(super) fn whole(mut self) -> Result<Installation, Cause> {
+    pub(super) fn whole(mut self) -> Result<Installation, Explanation> {
         match self.missing.is_empty() {
             true => Ok(self.installation),
             false => Err(self.missing.swap_remove(0).1),
         }
     }
 
-    fn take<T>(&mut self, field: &'static str, read: Result<T, Cause>) -> Option<T> {
+    fn take<T>(&mut self, field: &'static str, read: Result<T, Explanation>) -> Option<T> {
         read.map_err(|cause| self.missing.push((field, cause))).ok()
     }
 }
 
 /// Reads all of it, for the account of this lineage.
-pub(super) async fn read(
+pub(super) async fn read_installation(
     process: &Process,
     object: &BareMetalServer,
     lineage: Option<&str>,
@@ -85,8 +85,8 @@ pub(super) async fn read(
     let mut values = process.values(namespace, &wanted).await.into_iter();
     let mut parts = Parts::default();
 
-    let keys = ssh_keys::read(process, object, lineage, &mut values);
-    parts.installation.ssh_keys = parts.take(sent::KEYS, keys).unwrap_or_default();
+    let keys = ssh_keys::read_keys(process, object, lineage, &mut values);
+    parts.installation.ssh_keys = parts.take(sent_hashes::KEYS, keys).unwrap_or_default();
     let params = spec.kernel_params().enumerate();
     let params = params.map(|(index, param)| {
         let text = text(
@@ -94,26 +94,27 @@ pub(super) async fn read(
             param.value_from.as_ref(),
             &mut values,
         );
-        let text = text.map_err(|error| error.cause(&format!("{}[{index}]", sent::PARAMS)))?;
+        let text =
+            text.map_err(|error| error.explanation(&format!("{}[{index}]", sent_hashes::PARAMS)))?;
         Ok(KernelParam {
             key: param.key.clone(),
             value: text.without_line_end(),
         })
     });
     // Each takes its value off the row, whatever became of the one before.
-    let params: Vec<Result<KernelParam, Cause>> = params.collect();
+    let params: Vec<Result<KernelParam, Explanation>> = params.collect();
     let params = params.into_iter().collect::<Result<Vec<_>, _>>();
-    parts.installation.kernel_params = parts.take(sent::PARAMS, params).unwrap_or_default();
+    parts.installation.kernel_params = parts.take(sent_hashes::PARAMS, params).unwrap_or_default();
     if let Some(source) = &spec.post_install_script {
         let script = text_of(source, &mut values);
-        let script = script.map_err(|error| error.cause(sent::SCRIPT));
-        parts.installation.post_install_script = parts.take(sent::SCRIPT, script);
+        let script = script.map_err(|error| error.explanation(sent_hashes::SCRIPT));
+        parts.installation.post_install_script = parts.take(sent_hashes::SCRIPT, script);
     }
     if let Some(data) = &spec.user_data {
         let is_base64 = data.encoding == Some(Encoding::Base64);
         let read = text_of(&data.data, &mut values);
-        let read = read.map_err(|error| error.cause("userData.data"));
-        parts.installation.user_data = parts.take(sent::DATA, read).map(|text| UserData {
+        let read = read.map_err(|error| error.explanation("userData.data"));
+        parts.installation.user_data = parts.take(sent_hashes::DATA, read).map(|text| UserData {
             // A file with base64 ends with a line end, which is no part of it.
             data: if is_base64 {
                 text.without_line_end()

@@ -16,49 +16,49 @@ mod owned;
 mod owned_tests;
 mod pass;
 mod password_secret;
+mod permission;
 mod reinstalls;
 mod release_limit;
 mod report;
 mod root_password;
 mod ssh_keys;
-mod turn;
 mod writes;
 
 use super::{
     context::{Context, Process},
     drive::drive,
-    objects::{Objects, Traits, Words},
+    objects::{KindOptions, Objects, ReferenceKeys},
 };
 use api::BareMetalServer;
-use claims::PlaceClaims;
+use claims::ServerObjectClaims;
 use flexmetal_core::{
     account::key::AccountKey,
-    mark::ClusterId,
+    cluster_id::ClusterId,
     owner::Owner,
-    server::{memory::Memory, on_record::on_record},
+    server::{memory::ServerMemory, on_record::on_record},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{hash::Hash as _, sync::Arc};
 
 /// The server objects of all watched namespaces.
-pub type ServerObjects = Objects<BareMetalServer, Memory>;
+pub type ServerObjects = Objects<BareMetalServer, ServerMemory>;
 /// What the passes over servers use.
-pub type ServerContext = Context<BareMetalServer, Memory>;
+pub type ServerContext = Context<BareMetalServer, ServerMemory>;
 
 /// The controller of servers.
-pub struct Controller {
+pub struct ServerController {
     process: Process,
     /// The objects.
     pub objects: Arc<ServerObjects>,
 }
 
-impl Controller {
+impl ServerController {
     /// No objects yet. Registers the kind with the accounts, which wake its objects and ask which
     /// machines they claim.
     pub fn new(process: &Process) -> Self {
         let objects = Arc::new(Objects::new(traits(process), process.watched.watches()));
         process.accounts.add_users(objects.clone());
-        process.accounts.set_claims(Arc::new(PlaceClaims {
+        process.accounts.set_claims(Arc::new(ServerObjectClaims {
             cluster: process.cluster.clone(),
             namespace_uids: process.namespace_uids.clone(),
             objects: objects.clone(),
@@ -80,10 +80,10 @@ impl Controller {
     }
 }
 
-fn traits(process: &Process) -> Traits<BareMetalServer> {
+fn traits(process: &Process) -> KindOptions<BareMetalServer> {
     let cluster = process.cluster.clone();
     let of_record = cluster.clone();
-    Traits {
+    KindOptions {
         account_of: Some(|object| Some(account_of(object))),
         claim: Some(claims::recorded),
         on_record: Some(Box::new(move |object, all| {
@@ -100,18 +100,22 @@ fn traits(process: &Process) -> Traits<BareMetalServer> {
                 .is_some_and(|s| s.records.install.is_some())
                 .hash(hash);
         },
-        ..Traits::default()
+        ..KindOptions::default()
     }
 }
 
 /// The namespace and name of an object, as in the order tags of its servers.
 fn place(cluster: &ClusterId, meta: &ObjectMeta) -> Option<String> {
     let (namespace, name) = (meta.namespace.as_deref()?, meta.name.as_deref()?);
-    Some(Owner::new(cluster, namespace, name, "").place().to_owned())
+    Some(
+        Owner::new(cluster, namespace, name, "")
+            .name_hash()
+            .to_owned(),
+    )
 }
 
 /// What an object refers to: SSH keys, and the server that it names.
-fn refers(object: &BareMetalServer) -> Words {
+fn refers(object: &BareMetalServer) -> ReferenceKeys {
     let mut words = ssh_keys::refers(object);
     let named = object.spec.external_id.as_deref();
     words.extend(named.map(|uuid| names_server(uuid).into()));
@@ -127,5 +131,5 @@ fn names_server(uuid: &str) -> String {
 fn account_of(server: &BareMetalServer) -> AccountKey {
     let reference = flexmetal_core::server::facts::account_of(server);
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
-    AccountKey::of(&reference, namespace)
+    AccountKey::from_reference(&reference, namespace)
 }

@@ -4,48 +4,48 @@ use super::{ServerContext, claims, installation, ssh_keys};
 use crate::{
     account::Account,
     controllers::{
-        live_account, objects::Shown, power::read_command, server_commands::Switched,
-        writes::Failure,
+        live_account, objects::ObservedObject, power::read_command, server_commands::Switched,
+        writes::ApiServerError,
     },
     runtime::clock,
 };
 use api::{BareMetalServer, ServerCommand};
 use flexmetal_core::{
-    account::view::Sighting,
-    account_facts::{AccountFacts, LiveAccount},
-    cause::Cause,
-    owner::{self, Owner, PLACE},
+    account::view::SeenServer,
+    explanation::Explanation,
+    owner::{self, NAME_HASH, Owner},
+    resolved_account::{LiveAccount, ResolvedAccount},
     server::{
-        decide::sent,
-        facts::{Facts, Installation, account_of},
+        decide::sent_hashes,
+        facts::{Installation, ServerFacts, account_of},
         observed::ObservedServer,
-        recall::{self, Known},
+        refresh::{self, ServerIndex},
     },
     server_commands::UnderWay,
-    stored_keys::Found,
+    stored_keys::KeyLookup,
 };
 use hosting_types::ServerId;
 use kube::ResourceExt as _;
 use std::sync::Arc;
 
 /// The facts, and the account to act through where there is one.
-pub struct Gathered {
+pub struct GatheredServerFacts {
     /// The facts.
-    pub facts: Facts,
+    pub facts: ServerFacts,
     /// The account that the facts speak of.
     pub account: Option<Account>,
 }
 
 /// Gathers the facts about an object.
-pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathered {
+pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> GatheredServerFacts {
     let namespace = object.namespace().unwrap_or_default();
     let uid = object.uid().unwrap_or_default();
     let reference = account_of(&object);
-    let acting_since = ctx.acting_since();
+    let acting_since = ctx.leader_since();
     // Before anything is remembered of this pass.
     if let Some(since) = acting_since {
         ctx.objects
-            .remember(&uid, |memory| memory.leads_since(since));
+            .remember(&uid, |memory| memory.record_leadership(since));
     }
     let on_record = |account: &Account| is_on_record(ctx, &object, account);
     let (mut account_facts, account) = ctx.account_facts(&namespace, &reference, on_record);
@@ -56,7 +56,7 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
     } else {
         Some(false)
     };
-    let lineage = account_facts.view().and_then(|v| v.lineage.as_deref());
+    let lineage = account_facts.view().and_then(|v| v.account_id.as_deref());
     let named_keys = ssh_keys::named(&ctx.stored_keys, &object, lineage);
     let installation = needed_installation(ctx, &object, lineage, &named_keys).await;
     let power = object
@@ -76,10 +76,10 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
     {
         commands = UnderWay::Nothing;
     }
-    let sight = ctx.objects.sight(&uid);
+    let sight = ctx.objects.first_observation(&uid);
     let first_seen = sight.map_or_else(|| clock::now().mono, |sight| sight.first_seen);
     let uids = &ctx.namespace_uids;
-    let namespace_uid = uids.read(&ctx.client, &namespace, first_seen).await;
+    let namespace_uid = uids.read_uid(&ctx.client, &namespace, first_seen).await;
     // What is left to gather is at hand, so all of it is of one moment.
     refresh(&mut account_facts, account.as_ref());
     let observed = ObservedServer {
@@ -87,7 +87,7 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
         now: clock::now(),
         wall_at_start: clock::wall_at_start(),
         namespace_uid,
-        acting_since,
+        leader_since: acting_since,
         first_seen: sight.map(|sight| sight.first_seen),
         absent_from: sight.and_then(|sight| sight.absent_from),
         cluster: ctx.cluster.clone(),
@@ -99,17 +99,17 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
         power_command,
         object,
     };
-    let outside = account.as_ref().map(|account| Outside { ctx, account });
+    let outside = account.as_ref().map(|account| ProcessView { ctx, account });
     let facts = observed.facts(outside.as_ref());
     ctx.objects
         .remember(&uid, |memory| *memory = facts.memory.clone());
-    Gathered { facts, account }
+    GatheredServerFacts { facts, account }
 }
 
 /// Puts the account's view of this moment into its facts.
-fn refresh(facts: &mut AccountFacts, account: Option<&Account>) {
-    if let (AccountFacts::Found { terms, .. }, Some(account)) = (&*facts, account) {
-        *facts = AccountFacts::found(account.view(), terms.clone());
+fn refresh(facts: &mut ResolvedAccount, account: Option<&Account>) {
+    if let (ResolvedAccount::Found { terms, .. }, Some(account)) = (&*facts, account) {
+        *facts = ResolvedAccount::found(account.view(), terms.clone());
     }
 }
 
@@ -121,39 +121,39 @@ fn is_on_record(ctx: &ServerContext, object: &BareMetalServer, account: &Account
     let place = super::place(&ctx.cluster, &object.metadata);
     ctx.objects.has_record(object)
         || answered
-        || place.is_some_and(|place| !account.sightings(&place).is_empty())
+        || place.is_some_and(|place| !account.find_servers(&place).is_empty())
 }
 
 /// Brings what this process knows of the object's machines up to this moment, and keeps what is
 /// remembered of that. No call is made.
-pub fn recall(ctx: &ServerContext, facts: &mut Facts, account: Option<&Account>) {
+pub fn refresh_facts(ctx: &ServerContext, facts: &mut ServerFacts, account: Option<&Account>) {
     let uid = facts.uid().to_owned();
     facts.now = clock::now();
     facts.memory = ctx.objects.memory(&uid);
-    let outside = account.map(|account| Outside { ctx, account });
+    let outside = account.map(|account| ProcessView { ctx, account });
     refresh(&mut facts.account, account);
-    recall::recall(facts, outside.as_ref());
+    refresh::refresh_facts(facts, outside.as_ref());
     ctx.objects
         .remember(&uid, |memory| *memory = facts.memory.clone());
 }
 
 /// What this process knows of machines and of the objects that have them.
-struct Outside<'a> {
+struct ProcessView<'a> {
     ctx: &'a ServerContext,
     account: &'a Account,
 }
 
-impl Known for Outside<'_> {
-    fn of_place(&self, place: &str) -> Vec<Sighting> {
-        self.account.sightings(place)
+impl ServerIndex for ProcessView<'_> {
+    fn servers_by_namespaced_name_hash(&self, place: &str) -> Vec<SeenServer> {
+        self.account.find_servers(place)
     }
 
-    fn server(&self, uuid: &str) -> Option<Sighting> {
-        self.account.sighting(&ServerId::parse(uuid).ok()?)
+    fn find_server(&self, uuid: &str) -> Option<SeenServer> {
+        self.account.find_server(&ServerId::parse(uuid).ok()?)
     }
 
     fn is_owner(&self, owner: &str, except: &str) -> Option<bool> {
-        let place = owner.get(..PLACE)?;
+        let place = owner.get(..NAME_HASH)?;
         let namespace = owner::namespace_of(owner);
         let is_seen = self.ctx.watched.sees(&self.ctx.cluster, namespace);
         claims::is_owner(&self.ctx.objects, is_seen, place, except)
@@ -171,7 +171,7 @@ impl Known for Outside<'_> {
         let in_namespace = all.iter().filter(|other| other.namespace == namespace);
         let mut others = in_namespace.filter_map(|other| {
             let place = Owner::new(&self.ctx.cluster, namespace, &other.name, "");
-            let uid = self.ctx.objects.by_alias(place.place())?;
+            let uid = self.ctx.objects.by_alias(place.name_hash())?;
             self.ctx.objects.newest(&uid)
         });
         others.any(|other| {
@@ -179,7 +179,7 @@ impl Known for Outside<'_> {
             let is_living =
                 meta.uid.as_deref() != Some(except) && meta.deletion_timestamp.is_none();
             is_living
-                && matches!(other, Shown::Decoded(object) if claims::takes_what_it_names(&object, self.account.key()))
+                && matches!(other, ObservedObject::Decoded(object) if claims::takes_what_it_names(&object, self.account.key()))
         })
     }
 }
@@ -193,7 +193,7 @@ pub async fn live_account(
     ctx: &ServerContext,
     object: &BareMetalServer,
     account: &Account,
-) -> Result<Option<LiveAccount>, Failure> {
+) -> Result<Option<LiveAccount>, ApiServerError> {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     live_account::live_account(ctx, namespace, &account_of(object), account).await
 }
@@ -205,8 +205,8 @@ async fn needed_installation(
     ctx: &ServerContext,
     object: &BareMetalServer,
     lineage: Option<&str>,
-    named: &[Found],
-) -> Option<Result<Installation, Cause>> {
+    named: &[KeyLookup],
+) -> Option<Result<Installation, Explanation>> {
     let uid = object.uid().unwrap_or_default();
     let generation = object.metadata.generation;
     let memory = ctx.objects.memory(&uid);
@@ -218,16 +218,16 @@ async fn needed_installation(
     if !memory.wants_installation && (object.metadata.deletion_timestamp.is_some() || !is_edited) {
         return None;
     }
-    let parts = installation::read(ctx, object, lineage).await;
-    let hashes = sent::hashes(&object.spec, &parts.installation);
+    let parts = installation::read_installation(ctx, object, lineage).await;
+    let hashes = sent_hashes::hashes(&object.spec, &parts.installation);
     let unread: Vec<&str> = parts.missing.iter().map(|(field, _)| *field).collect();
-    let said = sent::last_said(object);
+    let said = sent_hashes::hashes_from_status(object);
     let now = clock::now().mono;
     ctx.objects.remember(&uid, |memory| {
         let read = (hashes, &unread[..]);
         memory
             .installation
-            .read(generation, named, read, &said, now);
+            .record_hashes(generation, named, read, &said, now);
     });
     Some(parts.whole())
 }

@@ -8,7 +8,7 @@
 
 use super::{ServerContext, act};
 use crate::{
-    controllers::writes::{Failure, bounded, without_finalizer},
+    controllers::writes::{ApiServerError, bounded, without_finalizer},
     runtime::clients::post_params,
 };
 use api::{
@@ -18,8 +18,8 @@ use api::{
     outputs::{OutputPlace, OutputRecord},
 };
 use flexmetal_core::{
-    server::{decide::outputs::OutputState, facts::Facts, memory::Observation},
-    trouble::Trouble,
+    last_error::LastError,
+    server::{decide::outputs::OutputState, facts::ServerFacts, memory::ServerObservation},
 };
 use hosting_types::SecretText;
 use k8s_openapi::{
@@ -35,37 +35,37 @@ use std::{collections::BTreeMap, fmt::Debug};
 #[derive(Debug)]
 pub(super) enum Undone {
     /// The server is not any more as it was; nothing was sent.
-    NotNow(Box<Observation>),
+    NotNow(Box<ServerObservation>),
     /// The API server did not do it.
-    Failed(Failure),
+    Failed(ApiServerError),
 }
 
 impl Undone {
     /// `what`: what was not done.
-    pub(super) fn observed(self, what: &str) -> Observation {
+    pub(super) fn observed(self, what: &str) -> ServerObservation {
         match self {
             Self::NotNow(observation) => *observation,
             // It changed in between. The next try sees how it is.
             Self::Failed(failure) if matches!(failure.code(), Some(404 | 409)) => {
-                Observation::Stale
+                ServerObservation::Stale
             }
             Self::Failed(failure) => {
                 let why = failure.explain();
-                Observation::Failed(Trouble::of_write(format!("{what}: {why}")))
+                ServerObservation::Failed(LastError::from_write(format!("{what}: {why}")))
             }
         }
     }
 }
 
-impl From<Failure> for Undone {
-    fn from(failure: Failure) -> Self {
+impl From<ApiServerError> for Undone {
+    fn from(failure: ApiServerError) -> Self {
         Self::Failed(failure)
     }
 }
 
 /// Which outputs our finalizer comes off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Which {
+pub(super) enum OutputFilter {
     /// All of them.
     Any,
     /// Those that somebody deleted.
@@ -76,7 +76,7 @@ pub(super) enum Which {
 pub(super) const PASSWORD: &str = "password";
 
 /// A ConfigMap or a Secret.
-pub(super) trait Output:
+pub(super) trait OutputObject:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + Clone
     + Debug
@@ -90,7 +90,7 @@ pub(super) trait Output:
     fn is_same(&self, wanted: &Self) -> bool;
 }
 
-impl Output for ConfigMap {
+impl OutputObject for ConfigMap {
     fn fits(&self) -> bool {
         true
     }
@@ -100,7 +100,7 @@ impl Output for ConfigMap {
     }
 }
 
-impl Output for Secret {
+impl OutputObject for Secret {
     fn fits(&self) -> bool {
         // A password cannot be had again, so it gives way to none of this.
         is_of_our_type(self) && !holds_password(self)
@@ -135,15 +135,15 @@ pub(super) fn holds_password(found: &Secret) -> bool {
 pub(super) struct Owned<'a> {
     pub(super) ctx: &'a ServerContext,
     /// The server.
-    pub(super) facts: &'a Facts,
+    pub(super) facts: &'a ServerFacts,
     /// Asked of the server as it is right before each write. What only looks needs no answer.
-    pub(super) may_write: &'a (dyn Fn(&Facts) -> bool + Sync),
+    pub(super) may_write: &'a (dyn Fn(&ServerFacts) -> bool + Sync),
 }
 
 impl Owned<'_> {
     /// Brings it about that the server's ConfigMap of this name holds this and nothing else, unless the server is
     /// suspended. Costs one GET where it does.
-    pub(super) async fn keep_config_map(
+    pub(super) async fn reconcile_config_map(
         &self,
         name: &str,
         data: BTreeMap<String, String>,
@@ -153,19 +153,23 @@ impl Owned<'_> {
             data: Some(data),
             ..ConfigMap::default()
         };
-        self.keep(wanted).await
+        self.reconcile_output(wanted).await
     }
 
     /// The same for a Secret, which has our type.
-    pub(super) async fn keep_secret(
+    pub(super) async fn reconcile_secret(
         &self,
         name: &str,
         entries: &SecretEntries,
     ) -> Result<OutputState, Undone> {
-        self.keep(secret(self.metadata(name), entries)).await
+        self.reconcile_output(secret(self.metadata(name), entries))
+            .await
     }
 
-    async fn keep<K: Output>(&self, mut wanted: K) -> Result<OutputState, Undone> {
+    async fn reconcile_output<K: OutputObject>(
+        &self,
+        mut wanted: K,
+    ) -> Result<OutputState, Undone> {
         let api: Api<K> = self.api();
         let name = wanted.meta().name.clone().unwrap_or_default();
         let mut found = bounded(api.get_opt(&name)).await?;
@@ -182,7 +186,7 @@ impl Owned<'_> {
                 return Ok(OutputState::WithoutFinalizer);
             }
             Some(found) if found.is_same(&wanted) => return Ok(OutputState::Written),
-            _ if self.facts.policies().suspend => return Ok(OutputState::HeldBack),
+            _ if self.facts.policies().suspend => return Ok(OutputState::Suspended),
             None => {
                 self.check().await?;
                 bounded(api.create(&params, &wanted)).await?;
@@ -206,7 +210,10 @@ impl Owned<'_> {
 
     /// Leaves alone what is not the server's, or is being deleted, but for our finalizer, where nobody else would take it off.
     /// None: it is gone, and the name is free.
-    pub(super) async fn leave<K: Output>(&self, found: K) -> Result<Option<OutputState>, Undone> {
+    pub(super) async fn leave<K: OutputObject>(
+        &self,
+        found: K,
+    ) -> Result<Option<OutputState>, Undone> {
         let (is_deleted, is_its) = (is_deleted(&found), self.controls(found.meta()));
         // What the server has of another form, such as its root password, it keeps to the end.
         if is_its && !is_deleted {
@@ -225,8 +232,8 @@ impl Owned<'_> {
     pub(super) async fn free_output(
         &self,
         output: &OutputRecord,
-        which: Which,
-    ) -> Result<(), Observation> {
+        which: OutputFilter,
+    ) -> Result<(), ServerObservation> {
         let (kind, name) = (output.kind.kind(), &output.name);
         let freed = match output.kind {
             OutputPlace::ConfigMap => self.free_named::<ConfigMap>(name, which).await,
@@ -236,16 +243,20 @@ impl Owned<'_> {
         freed.map_err(|undone| undone.observed(&what()))
     }
 
-    async fn free_named<K: Output>(&self, name: &str, which: Which) -> Result<(), Undone> {
+    async fn free_named<K: OutputObject>(
+        &self,
+        name: &str,
+        which: OutputFilter,
+    ) -> Result<(), Undone> {
         let found = bounded(self.api::<K>().get_opt(name)).await?;
-        match found.filter(|found| which == Which::Any || is_deleted(found)) {
+        match found.filter(|found| which == OutputFilter::Any || is_deleted(found)) {
             Some(found) => self.free(found).await.map(drop),
             None => Ok(()),
         }
     }
 
     /// Takes our finalizer off what the server controls, or nobody who is there. Returns whether it did.
-    async fn free<K: Output>(&self, found: K) -> Result<bool, Undone> {
+    async fn free<K: OutputObject>(&self, found: K) -> Result<bool, Undone> {
         let is_free = self.is_free(found.meta()).await?;
         if is_free {
             self.remove_finalizer(found).await?;
@@ -255,7 +266,7 @@ impl Owned<'_> {
 
     /// Whether our finalizer is on what has these metadata, and nobody but the server is there to take it off: its controller
     /// is this very object, or nobody, such as after a deletion with `--cascade=orphan`, or a server that is gone.
-    async fn is_free(&self, metadata: &ObjectMeta) -> Result<bool, Failure> {
+    async fn is_free(&self, metadata: &ObjectMeta) -> Result<bool, ApiServerError> {
         if !has_output_finalizer(metadata) {
             return Ok(false);
         }
@@ -271,7 +282,10 @@ impl Owned<'_> {
     }
 
     /// Takes our finalizer off, on the version that was read.
-    pub(super) async fn remove_finalizer<K: Output>(&self, mut found: K) -> Result<(), Undone> {
+    pub(super) async fn remove_finalizer<K: OutputObject>(
+        &self,
+        mut found: K,
+    ) -> Result<(), Undone> {
         self.check().await?;
         let others = without_finalizer(&found, OUTPUT_FINALIZER);
         found.meta_mut().finalizers = Some(others);
@@ -283,10 +297,10 @@ impl Owned<'_> {
 
     async fn check(&self) -> Result<(), Undone> {
         let not_now = |observation| Undone::NotNow(Box::new(observation));
-        let fresh = Box::pin(act::reread(self.ctx, self.facts)).await;
+        let fresh = Box::pin(act::get_live(self.ctx, self.facts)).await;
         match (self.may_write)(&fresh.map_err(not_now)?) {
             true => Ok(()),
-            false => Err(not_now(Observation::Stale)),
+            false => Err(not_now(ServerObservation::Stale)),
         }
     }
 
@@ -321,7 +335,7 @@ impl Owned<'_> {
     }
 }
 
-pub(super) fn is_deleted<K: Output>(found: &K) -> bool {
+pub(super) fn is_deleted<K: OutputObject>(found: &K) -> bool {
     found.meta().deletion_timestamp.is_some()
 }
 

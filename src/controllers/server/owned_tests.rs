@@ -3,7 +3,7 @@
 use super::{
     ServerContext, ServerObjects, observe::observe, outputs, owned::Owned, password_secret, traits,
 };
-use crate::controllers::floor_tests::{Answer, Floor, no};
+use crate::controllers::api_server_tests::{Answer, TestApiServer, no};
 use api::{
     BareMetalServer,
     names::{OUTPUT_FINALIZER, OUTPUT_SECRET, SERVER_FINALIZER},
@@ -12,11 +12,11 @@ use api::{
 };
 use flexmetal_core::server::{
     decide::{
-        Effect,
-        outputs::{Output, OutputState},
+        ServerEffect,
+        outputs::{DesiredOutput, OutputState},
     },
-    facts::Facts,
-    memory::{Memory, Observation},
+    facts::ServerFacts,
+    memory::{ServerMemory, ServerObservation},
     password_memory::{PasswordEnd, PasswordFailure},
 };
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ fn server() -> Value {
 }
 
 /// What is asked of the server right before a write.
-fn reread() -> [Answer; 2] {
+fn live_read_answers() -> [Answer; 2] {
     let kind = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
         "metadata": {"name": "baremetalservers.flexmetal.dev"}});
     [Answer::Says(200, server()), Answer::Says(200, kind)]
@@ -64,11 +64,13 @@ fn config_map(finalizers: &[&str]) -> Answer {
 }
 
 /// The first answer is for the namespace, which an observation reads.
-async fn start(answers: impl IntoIterator<Item = Answer>) -> (Floor, ServerContext, Facts) {
+async fn start(
+    answers: impl IntoIterator<Item = Answer>,
+) -> (TestApiServer, ServerContext, ServerFacts) {
     let meta = json!({"name": "shop", "uid": "n"});
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": meta});
     let namespace = Answer::Says(200, namespace);
-    let floor = Floor::start([namespace].into_iter().chain(answers)).await;
+    let floor = TestApiServer::start([namespace].into_iter().chain(answers)).await;
     let objects = ServerObjects::new(traits(&floor.ctx), 1);
     let ctx = ServerContext::new(&floor.ctx, Arc::new(objects));
     let object: BareMetalServer = serde_json::from_value(server()).unwrap();
@@ -77,14 +79,14 @@ async fn start(answers: impl IntoIterator<Item = Answer>) -> (Floor, ServerConte
 }
 
 /// What was asked after that.
-fn asked(floor: &Floor) -> Vec<String> {
+fn asked(floor: &TestApiServer) -> Vec<String> {
     let all = floor.asked();
     assert_eq!(all[0], NAMESPACE);
     all[1..].to_vec()
 }
 
-fn output() -> Output {
-    Output {
+fn output() -> DesiredOutput {
+    DesiredOutput {
         place: OutputPlace::ConfigMap,
         name: "out".into(),
         entries: BTreeMap::from([("uuid".into(), "u".into())]),
@@ -92,15 +94,15 @@ fn output() -> Output {
 }
 
 /// Writes the ConfigMap. Returns how that ended, and what was sent.
-async fn written(answers: impl IntoIterator<Item = Answer>) -> (Observation, Vec<String>) {
+async fn written(answers: impl IntoIterator<Item = Answer>) -> (ServerObservation, Vec<String>) {
     let (floor, ctx, facts) = start(answers).await;
     let observation = outputs::write(&ctx, &facts, &output()).await;
     (observation, asked(&floor))
 }
 
-fn is_deleted(observation: &Observation) -> bool {
+fn is_deleted(observation: &ServerObservation) -> bool {
     let state = match observation {
-        Observation::Output { state, .. } => state,
+        ServerObservation::Output { state, .. } => state,
         other => panic!("{other:?}"),
     };
     *state == OutputState::Deleted
@@ -112,16 +114,16 @@ async fn deleted_output_with_other_finalizers_is_not_recreated() {
     assert!(is_deleted(&observation), "{observation:?}");
     assert_eq!(asked, [READ]);
     let now = Duration::from_secs(9);
-    let mut memory = Memory::default();
-    memory.note(observation, now);
-    let tag = Effect::AddTag {
+    let mut memory = ServerMemory::default();
+    memory.record_observation(observation, now);
+    let tag = ServerEffect::AddTag {
         uuid: "u".into(),
         tag: "team:web".into(),
     };
-    assert_eq!(memory.holds_back(&tag, now), None);
+    assert_eq!(memory.remaining_backoff(&tag, now), None);
 
     let mut answers = vec![config_map(&["x/y", OUTPUT_FINALIZER])];
-    answers.extend(reread());
+    answers.extend(live_read_answers());
     answers.push(config_map(&["x/y"]));
     let (observation, asked) = written(answers).await;
     assert!(is_deleted(&observation), "{observation:?}");
@@ -131,9 +133,9 @@ async fn deleted_output_with_other_finalizers_is_not_recreated() {
 #[tokio::test]
 async fn deleted_output_without_other_finalizers_is_recreated() {
     let mut answers = vec![config_map(&[OUTPUT_FINALIZER])];
-    answers.extend(reread());
+    answers.extend(live_read_answers());
     answers.push(config_map(&[]));
-    answers.extend(reread());
+    answers.extend(live_read_answers());
     answers.push(config_map(&[]));
     let (observation, asked) = written(answers).await;
     assert!(!is_deleted(&observation), "{observation:?}");
@@ -145,12 +147,12 @@ async fn suspended_server_reads_its_outputs_and_writes_none() {
     let (floor, ctx, mut facts) = start([no(404, "gone")]).await;
     Arc::make_mut(&mut facts.object).spec.suspend = Some(true);
     let observation = outputs::write(&ctx, &facts, &output()).await;
-    let Observation::Output { state, .. } = observation else {
+    let ServerObservation::Output { state, .. } = observation else {
         panic!("{observation:?}");
     };
     assert_eq!(
         (state, asked(&floor)),
-        (OutputState::HeldBack, vec![READ.into()])
+        (OutputState::Suspended, vec![READ.into()])
     );
 }
 
@@ -162,7 +164,7 @@ async fn nothing_is_written_for_a_server_that_changed() {
     for found in [absent(), config_map(&[OUTPUT_FINALIZER])] {
         let answers = [found, Answer::Says(200, ending.clone()), no(500, "no")];
         let (observation, asked) = written(answers).await;
-        assert_eq!(observation, Observation::Stale);
+        assert_eq!(observation, ServerObservation::Stale);
         assert_eq!(asked, [READ, SERVER, KIND]);
     }
 }
@@ -194,7 +196,7 @@ async fn found(answers: impl IntoIterator<Item = Answer>) -> (PasswordEnd, Strin
 #[tokio::test]
 async fn unverifiable_secret_name_is_not_reported_taken() {
     let trouble = |end: &PasswordEnd| match end {
-        PasswordEnd::Failed(PasswordFailure::Trouble(why)) => why.clone(),
+        PasswordEnd::Failed(PasswordFailure::Error(why)) => why.clone(),
         other => panic!("{other:?}"),
     };
     let (end, last) = found([no(500, "canary")]).await;
@@ -207,7 +209,7 @@ async fn unverifiable_secret_name_is_not_reported_taken() {
     assert_eq!(trouble(&end), "The object changed in the meantime");
     assert_eq!(last, KIND);
     // What its server left is not in the way.
-    let gone = [no(404, "gone")].into_iter().chain(reread());
+    let gone = [no(404, "gone")].into_iter().chain(live_read_answers());
     let (end, last) = found(gone.chain([secret(&[])])).await;
     assert_eq!(end, PasswordEnd::Free("out".into()));
     assert_eq!(last, "PUT /api/v1/namespaces/shop/secrets/out");

@@ -3,24 +3,25 @@
 use super::{
     ServerContext,
     act::act,
-    observe::{Gathered, observe},
+    observe::{GatheredServerFacts, observe},
+    permission::{self, Permission, PermissionAnswer},
     report, root_password,
-    turn::{self, Asked, Permission},
 };
 use crate::{
     account::{Account, Caller},
-    controllers::{objects::Seen, report::Reported},
+    controllers::{objects::WorkItem, report::Reported},
     runtime::clock,
 };
 use api::{BareMetalServer, target::TargetKind};
 use flexmetal_core::{
-    account::view::List,
-    again::Again,
+    account::view::ListKind,
+    requeue::Requeue,
     server::{
-        decide::{Decision, Effect, decide},
-        facts::Facts,
-        memory::Observation,
-        ownership, steps,
+        decide::{ServerDecision, ServerEffect, decide},
+        events,
+        facts::ServerFacts,
+        memory::ServerObservation,
+        ownership,
     },
 };
 use std::{sync::Arc, time::Duration};
@@ -30,12 +31,12 @@ use std::{sync::Arc, time::Duration};
 const QUEUED: Duration = Duration::from_secs(600);
 
 /// One pass.
-pub(super) async fn pass(ctx: Arc<ServerContext>, seen: Seen<BareMetalServer>) -> Again {
+pub(super) async fn pass(ctx: Arc<ServerContext>, seen: WorkItem<BareMetalServer>) -> Requeue {
     match seen {
         // Its facts are large.
-        Seen::Object(object) => Box::pin(tend(&ctx, object)).await,
-        Seen::Undecodable(object) => {
-            if let Some(again) = ctx.stand_by() {
+        WorkItem::Object(object) => Box::pin(reconcile_server(&ctx, object)).await,
+        WorkItem::Undecodable(object) => {
+            if let Some(again) = ctx.requeue_if_standby() {
                 return again;
             }
             let uid = object.metadata.uid.as_deref().unwrap_or_default();
@@ -43,7 +44,7 @@ pub(super) async fn pass(ctx: Arc<ServerContext>, seen: Seen<BareMetalServer>) -
             ctx.report_undecodable(&object).await.1
         }
         // Its machine was dealt with before the finalizer went, and its memory goes with it.
-        Seen::Gone(last) => {
+        WorkItem::Gone(last) => {
             let kind = TargetKind::BareMetalServer;
             ctx.server_commands.target_changed(kind, last.meta());
             // Unless another object has its name by now.
@@ -54,128 +55,134 @@ pub(super) async fn pass(ctx: Arc<ServerContext>, seen: Seen<BareMetalServer>) -
                 there.is_none_or(|there| *there == *uid)
             };
             if let Some(place) = place.filter(is_free) {
-                ctx.accounts.forget_mark(&place);
+                ctx.accounts.forget_name_hash(&place);
             }
-            Again::After(Duration::ZERO)
+            Requeue::After(Duration::ZERO)
         }
     }
 }
 
-async fn tend(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
-    if let Some(again) = stand_by(ctx, &object) {
+async fn reconcile_server(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Requeue {
+    if let Some(again) = pause_as_standby(ctx, &object) {
         return again;
     }
-    Box::pin(go_on(ctx, object)).await
+    Box::pin(observe_and_act(ctx, object)).await
 }
 
-async fn go_on(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Again {
+async fn observe_and_act(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Requeue {
     let gathered = observe(ctx, object).await;
-    tell_release(ctx, &gathered.facts).await;
+    report_release(ctx, &gathered.facts).await;
     Box::pin(carry_out(ctx, gathered)).await
 }
 
-async fn carry_out(ctx: &ServerContext, gathered: Gathered) -> Again {
-    let Gathered { mut facts, account } = gathered;
+async fn carry_out(ctx: &ServerContext, gathered: GatheredServerFacts) -> Requeue {
+    let GatheredServerFacts { mut facts, account } = gathered;
     let decision = decide(&facts);
-    ask(ctx, &facts, account.as_ref(), &decision);
+    request_lists(ctx, &facts, account.as_ref(), &decision);
     ctx.objects.remember(facts.uid(), |memory| {
         memory.wants_installation = decision.wants_installation;
         memory
-            .patience
-            .note(decision.draft.patience_for, facts.now.mono);
+            .reference_grace
+            .record_awaited(decision.desired.awaited_reason, facts.now.mono);
     });
     let Some(effect) = &decision.effect else {
         if !waits_for_facts(&decision) {
             withdraw(ctx, &facts);
         }
-        return say(ctx, &facts, &decision, decision.again).await;
+        return report_status(ctx, &facts, &decision, decision.requeue).await;
     };
     // An object in back-off does not queue.
-    if let Some(rest) = ctx.hold_back(facts.memory.holds_back(effect, facts.now.mono)) {
+    if let Some(rest) = ctx.retry_after(facts.memory.remaining_backoff(effect, facts.now.mono)) {
         withdraw(ctx, &facts);
-        return say(ctx, &facts, &decision, Again::After(rest)).await;
+        return report_status(ctx, &facts, &decision, Requeue::After(rest)).await;
     }
-    let asked = turn::ask(&facts, account.as_ref(), effect);
-    let is_queued = matches!(asked, Asked::Queued);
+    let asked = permission::request_permission(&facts, account.as_ref(), effect);
+    let is_queued = matches!(asked, PermissionAnswer::Queued);
     ctx.objects
         .remember(facts.uid(), |memory| memory.queued = is_queued);
     let observation = match asked {
-        Asked::Queued => {
+        PermissionAnswer::Queued => {
             let mut waiting = decision.clone();
             // The first steps of a new object are not worth a write.
-            if let Some(rest) = waiting.queued(&facts) {
-                return Again::After(rest);
+            if let Some(rest) = waiting.report_queued(&facts) {
+                return Requeue::After(rest);
             }
-            let patience = decision.draft.patience.unwrap_or(QUEUED);
-            let mut again = Again::After(QUEUED.min(patience));
+            let patience = decision.desired.grace_left.unwrap_or(QUEUED);
+            let mut again = Requeue::After(QUEUED.min(patience));
             // It took the place of something else, which may be due before.
-            if let (Effect::FetchPassword { .. }, Again::After(rest)) = (effect, decision.again) {
+            if let (ServerEffect::FetchPassword { .. }, Requeue::After(rest)) =
+                (effect, decision.requeue)
+            {
                 again = again.within(rest);
             }
-            return say(ctx, &facts, &waiting, again).await;
+            return report_status(ctx, &facts, &waiting, again).await;
         }
-        Asked::Denied(reason, message) => {
+        PermissionAnswer::Denied(reason, message) => {
             facts.denied = Some((reason, message));
-            return Box::pin(carry_out(ctx, Gathered { facts, account })).await;
+            return Box::pin(carry_out(ctx, GatheredServerFacts { facts, account })).await;
         }
-        Asked::Refused(observation) => root_password::refused(effect, observation),
-        Asked::Now(permission) => {
+        PermissionAnswer::Refused(observation) => root_password::refused(effect, observation),
+        PermissionAnswer::Now(permission) => {
             // An order and a release write a status of their own before they are sent.
-            let is_told = matches!(effect, Effect::Order(_) | Effect::Release { .. });
+            let is_told = matches!(
+                effect,
+                ServerEffect::Order(_) | ServerEffect::Release { .. }
+            );
             let calls = matches!(permission, Permission::Calls(_)) && !is_told;
             let asked = account.as_ref().filter(|_| calls);
             let acting = act(ctx, &facts, account.as_ref(), effect, permission);
-            Box::pin(ctx.awaiting(&*facts.object, asked, acting)).await
+            Box::pin(ctx.await_effect(&*facts.object, asked, acting)).await
         }
     };
-    if observation == Observation::Stale {
+    if observation == ServerObservation::Stale {
         // The watch may be behind for a while; the next pass must not try the same again.
-        let _ = ctx.read(&facts.object).await;
+        let _ = ctx.read_object(&facts.object).await;
     }
-    let over = *effect == Effect::RemoveFinalizer && observation == Observation::Done;
+    let over = *effect == ServerEffect::RemoveFinalizer && observation == ServerObservation::Done;
     if over {
         report::ended(ctx, &facts).await;
     }
-    if let Effect::Expire { at } = effect
-        && observation == Observation::Done
+    if let ServerEffect::Expire { at } = effect
+        && observation == ServerObservation::Done
     {
         report::expired(ctx, &facts, *at).await;
     }
     let now = clock::now().mono;
-    ctx.objects
-        .remember(facts.uid(), |memory| memory.note(observation, now));
+    ctx.objects.remember(facts.uid(), |memory| {
+        memory.record_observation(observation, now)
+    });
     if over {
         // The watch shows what is left of it, if others hold it.
-        return Again::After(QUEUED);
+        return Requeue::After(QUEUED);
     }
-    Again::AtOnce
+    Requeue::Now
 }
 
 /// Tells people of a release whose note the object bears: by what it bears and not by the write, whose answer may be
 /// lost.
-async fn tell_release(ctx: &ServerContext, facts: &Facts) {
-    let Some(uuid) = steps::release_to_tell(facts) else {
+async fn report_release(ctx: &ServerContext, facts: &ServerFacts) {
+    let Some(uuid) = events::find_unreported_release(facts) else {
         return;
     };
     report::release_started(ctx, facts, uuid).await;
     ctx.objects.remember(facts.uid(), |memory| {
-        memory.release_told = Some(uuid.to_owned());
+        memory.release_reported = Some(uuid.to_owned());
     });
 }
 
 /// Whether the effect may follow as soon as something is known: the place that it has in the queue,
 /// or its grant, is kept for it.
-fn waits_for_facts(decision: &Decision) -> bool {
+fn waits_for_facts(decision: &ServerDecision) -> bool {
     decision.wants_installation
-        || decision.wants_proof.is_some()
+        || decision.wants_complete_list.is_some()
         || decision.wants_catalogue.is_some()
         || decision.wants_servers.is_some()
 }
 
 /// The place in the queue goes back, where there is one.
-fn withdraw(ctx: &ServerContext, facts: &Facts) {
+fn withdraw(ctx: &ServerContext, facts: &ServerFacts) {
     if facts.memory.queued {
-        ctx.accounts.withdraw(facts.uid());
+        ctx.accounts.cancel_requests(facts.uid());
         ctx.objects
             .remember(facts.uid(), |memory| memory.queued = false);
     }
@@ -183,9 +190,9 @@ fn withdraw(ctx: &ServerContext, facts: &Facts) {
 
 /// Where another process acts nothing is done or said, but for one thing: the outcome of an order that
 /// this one has sent is recorded. Returns when to look again; None: go on.
-fn stand_by(ctx: &ServerContext, object: &BareMetalServer) -> Option<Again> {
+fn pause_as_standby(ctx: &ServerContext, object: &BareMetalServer) -> Option<Requeue> {
     let uid = object.metadata.uid.as_deref()?;
-    let again = ctx.stand_by_for(uid)?;
+    let again = ctx.requeue_if_not_serving(uid)?;
     let known = ctx.objects.memory(uid).answer;
     let recorded = object
         .status
@@ -199,8 +206,13 @@ fn stand_by(ctx: &ServerContext, object: &BareMetalServer) -> Option<Again> {
 }
 
 /// Writes the decided status; `again` is when to look if it stands.
-async fn say(ctx: &ServerContext, facts: &Facts, decision: &Decision, again: Again) -> Again {
-    if let Some(again) = stand_by(ctx, &facts.object) {
+async fn report_status(
+    ctx: &ServerContext,
+    facts: &ServerFacts,
+    decision: &ServerDecision,
+    again: Requeue,
+) -> Requeue {
+    if let Some(again) = pause_as_standby(ctx, &facts.object) {
         return again;
     }
     let reported = report::report(ctx, facts, decision).await;
@@ -208,58 +220,67 @@ async fn say(ctx: &ServerContext, facts: &Facts, decision: &Decision, again: Aga
         remember_record(ctx, facts, decision);
     }
     match reported {
-        Reported::Written if decision.once_written == Again::AtOnce => Again::AtOnce,
-        Reported::Stands | Reported::Written => again,
-        Reported::Stale => Again::AtOnce,
+        Reported::Written if decision.requeue_once_written == Requeue::Now => Requeue::Now,
+        Reported::Unchanged | Reported::Written => again,
+        Reported::Stale => Requeue::Now,
         Reported::Later(rest) if ctx.is_ending() => {
             tracing::debug!(?rest, "updating a status before the process ends");
-            Again::Backoff
+            Requeue::Backoff
         }
         Reported::Later(rest) => again.within(rest),
     }
 }
 
 /// What this process wrote of the order it knows.
-fn remember_record(ctx: &ServerContext, facts: &Facts, decision: &Decision) {
-    let written = decision.draft.status.records.order.as_ref();
+fn remember_record(ctx: &ServerContext, facts: &ServerFacts, decision: &ServerDecision) {
+    let written = decision.desired.status.records.order.as_ref();
     let shown = facts.object.status.as_ref();
     if written == shown.and_then(|status| status.records.order.as_ref()) {
         return;
     }
     let own = written.filter(|order| order.uid == facts.uid());
-    let (order, now) = (own.map(ownership::order), clock::now().mono);
-    ctx.objects
-        .remember(facts.uid(), |memory| memory.recorded(order, now));
+    let (order, now) = (own.map(ownership::to_protocol_order), clock::now().mono);
+    ctx.objects.remember(facts.uid(), |memory| {
+        memory.record_written_order(order, now)
+    });
 }
 
 /// Passes the decision's wishes on to the account.
-fn ask(ctx: &ServerContext, facts: &Facts, account: Option<&Account>, decision: &Decision) {
+fn request_lists(
+    ctx: &ServerContext,
+    facts: &ServerFacts,
+    account: Option<&Account>,
+    decision: &ServerDecision,
+) {
     let Some(account) = account else { return };
     // One that is there already was a fact of this decision; asking again would only wake the
     // object again.
-    let newest = facts.view().and_then(|v| v.proof.as_ref()).map(|p| p.began);
+    let newest = facts
+        .view()
+        .and_then(|v| v.complete_list.as_ref())
+        .map(|p| p.began);
     if let Some(not_before) = decision
-        .wants_proof
+        .wants_complete_list
         .filter(|wanted| newest.is_none_or(|n| n < *wanted))
     {
         let place = super::place(&ctx.cluster, &facts.object.metadata);
-        account.want_proof(&place.unwrap_or_default(), not_before);
+        account.request_complete_list(&place.unwrap_or_default(), not_before);
     }
-    let handled = decision.draft.status.last_handled_reconcile_at.as_deref();
+    let handled = decision.desired.status.last_handled_reconcile_at.as_deref();
     if let Some((_, since)) = facts.memory.asked.open(handled) {
-        account.retry_asked(since);
+        account.request_retry(since);
     }
     let caller = caller(facts);
     if let Some(not_before) = decision.wants_catalogue {
-        account.want_list(List::Catalogue, not_before, &caller);
+        account.request_list(ListKind::Catalogue, not_before, &caller);
     }
     if let Some(not_before) = decision.wants_servers {
-        account.want_list(List::Servers, not_before, &caller);
+        account.request_list(ListKind::Servers, not_before, &caller);
     }
 }
 
 /// Who asks the account.
-pub(super) fn caller(facts: &Facts) -> Caller {
+pub(super) fn caller(facts: &ServerFacts) -> Caller {
     Caller {
         uid: facts.uid().to_owned(),
         namespace: facts.namespace().to_owned(),

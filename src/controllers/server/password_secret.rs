@@ -4,7 +4,7 @@
 
 use super::owned::{Owned, PASSWORD, SecretEntries, Undone, holds_password, is_deleted, secret};
 use crate::{
-    controllers::writes::{Failure, bounded, without_finalizer},
+    controllers::writes::{ApiServerError, bounded, without_finalizer},
     runtime::{clients::post_params, clock},
 };
 use api::{
@@ -13,7 +13,7 @@ use api::{
 };
 use flexmetal_core::server::{
     decide::outputs::OutputState,
-    memory::Observation,
+    memory::ServerObservation,
     password_memory::{PasswordEnd, PasswordFailure},
 };
 use hosting_types::SecretText;
@@ -71,7 +71,7 @@ impl Free {
         let entries = SecretEntries::from([
             (PASSWORD.to_owned(), password),
             (INSTALLATION.to_owned(), SecretText::new(self.of.label())),
-            (UUID.to_owned(), SecretText::new(self.of.machine.clone())),
+            (UUID.to_owned(), SecretText::new(self.of.server.clone())),
             (HOSTNAME.to_owned(), SecretText::new(hostname)),
         ]);
         let secret = secret(self.metadata.clone(), &entries);
@@ -105,7 +105,7 @@ pub(super) async fn find(
         let left = owned.leave(other).await;
         match left.map_err(|undone| not_done(name, undone))? {
             None => {}
-            Some(OutputState::Deleted) => return Err(trouble(name, KEPT_BY_OTHERS)),
+            Some(OutputState::Deleted) => return Err(secret_failure(name, KEPT_BY_OTHERS)),
             Some(_) => return Err(PasswordEnd::Failed(PasswordFailure::Taken(name.to_owned()))),
         }
     }
@@ -114,7 +114,7 @@ pub(super) async fn find(
             Err(PasswordEnd::Stored(name.to_owned(), newest(&found)))
         }
         Some(found) if found.immutable == Some(true) => {
-            Err(trouble(name, "it is immutable; delete it"))
+            Err(secret_failure(name, "it is immutable; delete it"))
         }
         found => Ok(Free {
             is_there: found.is_some(),
@@ -136,7 +136,7 @@ pub(super) async fn delete(owned: &Owned<'_>, name: &str, of: &Installed, at: i6
         Err(failure) => return unanswered(name, &failure),
     };
     if !owned.is_our_secret(&found) {
-        return trouble(name, "it is no longer this object's; delete it");
+        return secret_failure(name, "it is no longer this object's; delete it");
     }
     if is_deleted(&found) {
         return finish_deletion(owned, name, found).await;
@@ -145,11 +145,11 @@ pub(super) async fn delete(owned: &Owned<'_>, name: &str, of: &Installed, at: i6
         Ok(Some(now)) if now >= at => {}
         Ok(Some(_)) => {
             let why = "spec.rootPassword.ttl is not over by the clock of the API server";
-            return trouble(name, why);
+            return secret_failure(name, why);
         }
         Ok(None) => {
             let why = "its metadata.managedFields do not show the API server's clock; delete it";
-            return trouble(name, why);
+            return secret_failure(name, why);
         }
         Err(failure) => return unanswered(name, &failure),
     }
@@ -173,7 +173,7 @@ pub(super) async fn delete(owned: &Owned<'_>, name: &str, of: &Installed, at: i6
 async fn finish_deletion(owned: &Owned<'_>, name: &str, deleted: Secret) -> PasswordEnd {
     let is_kept = !without_finalizer(&deleted, OUTPUT_FINALIZER).is_empty();
     match owned.remove_finalizer(deleted).await {
-        Ok(()) if is_kept => trouble(name, KEPT_BY_OTHERS),
+        Ok(()) if is_kept => secret_failure(name, KEPT_BY_OTHERS),
         Ok(()) => PasswordEnd::Deleted,
         Err(Undone::Failed(failure)) if failure.code() == Some(404) => PasswordEnd::Deleted,
         Err(undone) => not_done(name, undone),
@@ -185,7 +185,7 @@ async fn clock_of_api_server(
     api: &Api<Secret>,
     name: &str,
     mut found: Secret,
-) -> Result<Option<i64>, Failure> {
+) -> Result<Option<i64>, ApiServerError> {
     let annotations = found.metadata.annotations.get_or_insert_default();
     annotations.insert(CLOCK_ANNOTATION.to_owned(), "asked for".to_owned());
     let params = PostParams {
@@ -215,11 +215,11 @@ fn holds(found: &Secret, of: &Installed) -> bool {
         let entry = found.data.as_ref().and_then(|data| data.get(key));
         entry.is_some_and(|entry| entry.0 == what.as_bytes())
     };
-    holds_password(found) && says(UUID, &of.machine) && says(INSTALLATION, &of.label())
+    holds_password(found) && says(UUID, &of.server) && says(INSTALLATION, &of.label())
 }
 
-fn trouble(name: &str, why: &str) -> PasswordEnd {
-    PasswordEnd::Failed(PasswordFailure::Trouble(format!("Secret {name}: {why}")))
+fn secret_failure(name: &str, why: &str) -> PasswordEnd {
+    PasswordEnd::Failed(PasswordFailure::Error(format!("Secret {name}: {why}")))
 }
 
 fn not_done(name: &str, undone: Undone) -> PasswordEnd {
@@ -230,19 +230,19 @@ fn not_done(name: &str, undone: Undone) -> PasswordEnd {
 }
 
 /// The object changed in between, or could not be read.
-pub(super) fn not_now(observation: Option<Observation>) -> PasswordEnd {
+pub(super) fn not_now(observation: Option<ServerObservation>) -> PasswordEnd {
     let why = match observation {
-        Some(Observation::Failed(trouble)) => trouble.message,
+        Some(ServerObservation::Failed(trouble)) => trouble.message,
         _ => "The object changed in the meantime".to_owned(),
     };
-    PasswordEnd::Failed(PasswordFailure::Trouble(why))
+    PasswordEnd::Failed(PasswordFailure::Error(why))
 }
 
-fn unanswered(name: &str, failure: &Failure) -> PasswordEnd {
+fn unanswered(name: &str, failure: &ApiServerError) -> PasswordEnd {
     let why = match failure.code() {
         Some(404 | 409) => "it changed in the meantime".to_owned(),
         Some(code) => format!("the API server answers {code}"),
         None => "the API server does not answer".to_owned(),
     };
-    trouble(name, &why)
+    secret_failure(name, &why)
 }

@@ -3,7 +3,7 @@
 
 use super::ServerContext;
 use crate::{
-    controllers::writes::{Failure, bounded, read_server_time},
+    controllers::writes::{ApiServerError, bounded, read_server_time},
     runtime::{clients::patch_params, kind_api::KindApi},
 };
 use api::{
@@ -13,29 +13,29 @@ use api::{
     release_limit::{Admission, ReleaseLimit},
 };
 use flexmetal_core::{
+    last_error::LastError,
     server::{
-        facts::{Facts, account_of},
-        memory::Observation,
+        facts::{ServerFacts, account_of},
+        memory::ServerObservation,
     },
-    trouble::Trouble,
 };
 use kube::{Api, api::Patch, core::object::HasStatus};
 use serde_json::json;
 use tokio::sync::Mutex;
 
 /// One at a time in this process: many that are deleted at once would only meet each other's versions.
-static TURN: Mutex<()> = Mutex::const_new(());
+static COUNT_LOCK: Mutex<()> = Mutex::const_new(());
 
 /// Counts the release of this machine. An error says why it does not begin now.
 pub(super) async fn count(
     ctx: &ServerContext,
-    facts: &Facts,
+    facts: &ServerFacts,
     uuid: &str,
-) -> Result<(), Observation> {
+) -> Result<(), ServerObservation> {
     let account = account_of(&facts.object);
     let client = ctx.client.clone();
     let namespace = facts.object.metadata.namespace.as_deref();
-    let _turn = TURN.lock().await;
+    let _turn = COUNT_LOCK.lock().await;
     let counted = match account.kind {
         AccountKind::ProviderAccount => {
             let api = ProviderAccount::api(client, namespace);
@@ -50,15 +50,15 @@ pub(super) async fn count(
     };
     match counted {
         Ok(true) => Ok(()),
-        Ok(false) => Err(Observation::Failed(Trouble {
+        Ok(false) => Err(ServerObservation::Failed(LastError {
             reason: Reason::ReleaseLimited,
             message:
                 "The release limit of the account is reached. See status.pendingAcknowledgements of the account"
                     .into(),
         })),
         // Somebody wrote the account in between.
-        Err(failure) if failure.code() == Some(409) => Err(Observation::Stale),
-        Err(failure) => Err(Observation::Failed(Trouble::of_write(failure.explain()))),
+        Err(failure) if failure.code() == Some(409) => Err(ServerObservation::Stale),
+        Err(failure) => Err(ServerObservation::Failed(LastError::from_write(failure.explain()))),
     }
 }
 
@@ -69,7 +69,7 @@ async fn count_at<K: KindApi + HasStatus<Status = AccountStatus>>(
     name: &str,
     of: impl Fn(&K) -> Option<ReleaseLimit>,
     (namespace, uuid): (&str, &str),
-) -> Result<bool, Failure> {
+) -> Result<bool, ApiServerError> {
     let Some(account) = bounded(api.get_opt(name)).await? else {
         return Ok(true);
     };

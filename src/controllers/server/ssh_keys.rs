@@ -3,7 +3,7 @@
 use super::installation::Values;
 use crate::controllers::{
     context::Process,
-    objects::Words,
+    objects::ReferenceKeys,
     stored_keys::{StoredKeys, by_name, by_uuid},
     values::{ValueError, ValueSource},
 };
@@ -13,19 +13,22 @@ use api::{
     server::BareMetalServerSpec,
 };
 use flexmetal_core::{
-    cause::Cause,
-    public_key::{NoKey, PublicKey},
+    explanation::Explanation,
+    public_key::{PublicKey, PublicKeyError},
     server::facts::{ServerKey, account_of, is_same_uuid},
-    stored_keys::Found,
+    stored_keys::KeyLookup,
 };
 
 /// Why a key could not be had. Never holds the content.
 #[derive(Debug, thiserror::Error)]
-enum KeyError {
+enum SshKeySourceError {
     #[error(transparent)]
     Value(#[from] ValueError),
     #[error("{why}")]
-    NoPublicKey { field: &'static str, why: NoKey },
+    NoPublicKey {
+        field: &'static str,
+        why: PublicKeyError,
+    },
     #[error("SshKey {name} does not exist in this namespace. Create it")]
     NoKey { name: String },
     #[error("SshKey {name} is being deleted. Name another one, or create it again when it is gone")]
@@ -45,22 +48,22 @@ enum KeyError {
     Nothing,
 }
 
-impl KeyError {
-    fn cause(&self, index: usize) -> Cause {
+impl SshKeySourceError {
+    fn explanation(&self, index: usize) -> Explanation {
         let message = match self {
             Self::NoPublicKey { field, .. } => format!("spec.sshKeys[{index}].{field}: {self}"),
             _ => format!("spec.sshKeys[{index}]: {self}"),
         };
         match self {
             Self::Value(error) if error.is_invalid() => {
-                Cause::needs_person(Reason::InvalidSpec, message)
+                Explanation::stalled(Reason::InvalidSpec, message)
             }
             Self::Value(_) | Self::NoKey { .. } | Self::Ending { .. } => {
-                Cause::missing(Reason::ReferenceNotFound, message)
+                Explanation::missing(Reason::ReferenceNotFound, message)
             }
-            Self::NotStored { .. } => Cause::waits(Reason::ReferenceNotReady, message),
+            Self::NotStored { .. } => Explanation::waits(Reason::ReferenceNotReady, message),
             Self::NoPublicKey { .. } | Self::OtherAccount { .. } | Self::Nothing => {
-                Cause::needs_person(Reason::InvalidSpec, message)
+                Explanation::stalled(Reason::InvalidSpec, message)
             }
         }
     }
@@ -70,7 +73,7 @@ impl KeyError {
 const LONGEST: usize = 8192;
 
 /// The stored keys that a server names.
-pub(super) fn refers(server: &BareMetalServer) -> Words {
+pub(super) fn refers(server: &BareMetalServer) -> ReferenceKeys {
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
     let keys = server.spec.ssh_keys.iter();
     let words = |key: &SshKeySource| {
@@ -101,12 +104,12 @@ fn place(source: &SshKeySource) -> Option<ValueSource<'_>> {
 ///
 /// # Errors
 /// Why the first of them that is missing cannot be had.
-pub(super) fn read(
+pub(super) fn read_keys(
     process: &Process,
     object: &BareMetalServer,
     lineage: Option<&str>,
     values: &mut Values,
-) -> Result<Vec<ServerKey>, Cause> {
+) -> Result<Vec<ServerKey>, Explanation> {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     let keys = object.spec.ssh_keys.iter().enumerate();
     let keys = keys.map(|(index, source)| {
@@ -117,10 +120,10 @@ pub(super) fn read(
             }
             None => given(source, values),
         };
-        key.map_err(|error| error.cause(index))
+        key.map_err(|error| error.explanation(index))
     });
     // Each takes its value off the row, whatever became of the one before.
-    let keys: Vec<Result<ServerKey, Cause>> = keys.collect();
+    let keys: Vec<Result<ServerKey, Explanation>> = keys.collect();
     keys.into_iter().collect()
 }
 
@@ -129,7 +132,7 @@ pub(super) fn named(
     keys: &StoredKeys,
     object: &BareMetalServer,
     lineage: Option<&str>,
-) -> Vec<Found> {
+) -> Vec<KeyLookup> {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     let sources = object.spec.ssh_keys.iter();
     let names = sources.filter_map(SshKeySource::named);
@@ -139,7 +142,7 @@ pub(super) fn named(
 
 /// Whether the keys that are to be sent still are what the key objects show, of the account of this lineage. The objects are
 /// read live, right before they are sent: the deletion of a key waits for no order, and the watch may be behind.
-pub(super) async fn stand(
+pub(super) async fn may_send_keys(
     process: &Process,
     object: &BareMetalServer,
     lineage: &str,
@@ -164,46 +167,50 @@ pub(super) async fn stand(
 }
 
 /// Whether a key object is the one of this UID, and its key is stored as this in the account of this lineage.
-fn shows(found: &Found, lineage: &str, sent: &str, uid: &str) -> bool {
+fn shows(found: &KeyLookup, lineage: &str, sent: &str, uid: &str) -> bool {
     matches!(
         found,
-        Found::Ready(stored)
-            if stored.uid == uid && is_same_uuid(&stored.uuid, sent) && stored.lineage == lineage
+        KeyLookup::Ready(stored)
+            if stored.uid == uid && is_same_uuid(&stored.uuid, sent) && stored.account_id == lineage
     )
 }
 
 /// What is known of a key object to a server of this account. What was stored in another account is not there,
 /// whatever bears the account's name by now.
-fn found(keys: &StoredKeys, namespace: &str, name: &str, lineage: Option<&str>) -> Found {
+fn found(keys: &StoredKeys, namespace: &str, name: &str, lineage: Option<&str>) -> KeyLookup {
     match keys.find(namespace, name) {
-        Found::Ready(stored) if lineage != Some(stored.lineage.as_str()) => {
+        KeyLookup::Ready(stored) if lineage != Some(stored.account_id.as_str()) => {
             let why = match lineage {
                 Some(_) => "key and URL of the account now lead to another account",
                 None => "the account behind key and URL is not known yet",
             };
-            Found::NotReady(why.to_owned())
+            KeyLookup::NotReady(why.to_owned())
         }
         found => found,
     }
 }
 
 /// A key that an object of its own stands for.
-fn stored(name: &str, found: Found, server: &BareMetalServer) -> Result<ServerKey, KeyError> {
+fn stored(
+    name: &str,
+    found: KeyLookup,
+    server: &BareMetalServer,
+) -> Result<ServerKey, SshKeySourceError> {
     let name = name.to_owned();
-    let not_stored = |name, why: &str| KeyError::NotStored {
+    let not_stored = |name, why: &str| SshKeySourceError::NotStored {
         name,
         why: why.to_owned(),
     };
     match found {
-        Found::NotKnown => Err(not_stored(name, "it is not listed yet")),
-        Found::NotReady(why) => Err(not_stored(name, &why)),
-        Found::Missing => Err(KeyError::NoKey { name }),
-        Found::Ending => Err(KeyError::Ending { name }),
-        Found::Ready(stored) => {
+        KeyLookup::NotKnown => Err(not_stored(name, "it is not listed yet")),
+        KeyLookup::NotReady(why) => Err(not_stored(name, &why)),
+        KeyLookup::Missing => Err(SshKeySourceError::NoKey { name }),
+        KeyLookup::Ending => Err(SshKeySourceError::Ending { name }),
+        KeyLookup::Ready(stored) => {
             let here = account_of(server);
             if stored.account != here {
                 let there = stored.account;
-                return Err(KeyError::OtherAccount { name, there, here });
+                return Err(SshKeySourceError::OtherAccount { name, there, here });
             }
             Ok(ServerKey {
                 sent: stored.uuid,
@@ -215,7 +222,7 @@ fn stored(name: &str, found: Found, server: &BareMetalServer) -> Result<ServerKe
 }
 
 /// A key that the spec gives, or the next of those that lie elsewhere.
-fn given(source: &SshKeySource, values: &mut Values) -> Result<ServerKey, KeyError> {
+fn given(source: &SshKeySource, values: &mut Values) -> Result<ServerKey, SshKeySourceError> {
     let sent = key(source, values)?;
     Ok(ServerKey {
         known_by: sent.clone(),
@@ -224,15 +231,15 @@ fn given(source: &SshKeySource, values: &mut Values) -> Result<ServerKey, KeyErr
     })
 }
 
-fn key(source: &SshKeySource, values: &mut Values) -> Result<String, KeyError> {
+fn key(source: &SshKeySource, values: &mut Values) -> Result<String, SshKeySourceError> {
     if let Some(key) = &source.public_key {
         return parsed("publicKey", key.as_bytes());
     }
     if let Some(uuid) = &source.uuid {
         return Ok(uuid.clone());
     }
-    let place = place(source).ok_or(KeyError::Nothing)?;
-    let bytes = values.next().ok_or(KeyError::Nothing)??;
+    let place = place(source).ok_or(SshKeySourceError::Nothing)?;
+    let bytes = values.next().ok_or(SshKeySourceError::Nothing)??;
     let field = match place {
         ValueSource::Secret(_) => "secretKeyRef",
         ValueSource::ConfigMap(_) => "configMapKeyRef",
@@ -240,46 +247,47 @@ fn key(source: &SshKeySource, values: &mut Values) -> Result<String, KeyError> {
     parsed(field, &bytes)
 }
 
-fn parsed(field: &'static str, bytes: &[u8]) -> Result<String, KeyError> {
-    let key = PublicKey::parse(bytes).map_err(|why| KeyError::NoPublicKey { field, why })?;
+fn parsed(field: &'static str, bytes: &[u8]) -> Result<String, SshKeySourceError> {
+    let key =
+        PublicKey::parse(bytes).map_err(|why| SshKeySourceError::NoPublicKey { field, why })?;
     Ok(key.line())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::stored_keys::Keys;
-    use flexmetal_core::{server::decide::sent::keys_hash, stored_keys::StoredKey};
+    use crate::controllers::stored_keys::StoredKeyLookup;
+    use flexmetal_core::{server::decide::sent_hashes::keys_hash, stored_keys::StoredKey};
     use serde_json::json;
     use std::sync::Arc;
 
     /// One key object, whatever its name.
-    struct One(Found);
+    struct One(KeyLookup);
 
-    impl Keys for One {
-        fn find(&self, namespace: &str, _: &str) -> Found {
+    impl StoredKeyLookup for One {
+        fn find(&self, namespace: &str, _: &str) -> KeyLookup {
             assert_eq!(namespace, "shop");
             self.0.clone()
         }
 
-        fn shows(&self, _: &api::SshKey) -> Found {
+        fn shows(&self, _: &api::SshKey) -> KeyLookup {
             self.0.clone()
         }
     }
 
-    fn stored_in(account: &str, uuid: &str, fingerprint: &str) -> Found {
-        let mut named = PinnedAccount::of(None);
+    fn stored_in(account: &str, uuid: &str, fingerprint: &str) -> KeyLookup {
+        let mut named = PinnedAccount::from_reference(None);
         account.clone_into(&mut named.name);
-        Found::Ready(StoredKey {
+        KeyLookup::Ready(StoredKey {
             uid: "uid-1".into(),
             uuid: uuid.into(),
             fingerprint: fingerprint.into(),
             account: named,
-            lineage: "l1".into(),
+            account_id: "l1".into(),
         })
     }
 
-    fn known(found: Found) -> StoredKeys {
+    fn known(found: KeyLookup) -> StoredKeys {
         let keys = StoredKeys::default();
         keys.set_keys(Arc::new(One(found)));
         keys
@@ -299,7 +307,7 @@ mod tests {
 
     #[test]
     fn referenced_key_sends_uuid_and_compares_fingerprint() {
-        let read = |found| stored("ops", found, &web()).map_err(|error| error.cause(1));
+        let read = |found| stored("ops", found, &web()).map_err(|error| error.explanation(1));
         let first = read(stored_in("default", "u1", "SHA256:a")).unwrap();
         assert_eq!(first.sent, "u1");
         let again = read(stored_in("default", "u2", "SHA256:a")).unwrap();
@@ -309,11 +317,19 @@ mod tests {
         assert_ne!(hash(&first), hash(&other));
 
         for (found, reason, word) in [
-            (Found::NotKnown, Reason::ReferenceNotReady, "not listed yet"),
-            (Found::Ending, Reason::ReferenceNotFound, "Name another one"),
-            (Found::Missing, Reason::ReferenceNotFound, "Create it"),
             (
-                Found::NotReady("InvalidSpec".into()),
+                KeyLookup::NotKnown,
+                Reason::ReferenceNotReady,
+                "not listed yet",
+            ),
+            (
+                KeyLookup::Ending,
+                Reason::ReferenceNotFound,
+                "Name another one",
+            ),
+            (KeyLookup::Missing, Reason::ReferenceNotFound, "Create it"),
+            (
+                KeyLookup::NotReady("InvalidSpec".into()),
                 Reason::ReferenceNotReady,
                 "InvalidSpec",
             ),
@@ -376,7 +392,7 @@ mod tests {
                 (map, "configMapKeyRef"),
             ] {
                 let mut values = vec![Ok(text.clone().into_bytes())].into_iter();
-                let cause = given(&source, &mut values).unwrap_err().cause(1);
+                let cause = given(&source, &mut values).unwrap_err().explanation(1);
                 assert_eq!(cause.reason, Reason::InvalidSpec);
                 let path = format!("spec.sshKeys[1].{field}: ");
                 assert!(cause.message.starts_with(&path), "{}", cause.message);
@@ -407,9 +423,9 @@ mod tests {
         assert!(stands(shown.clone(), "uid-1"));
         assert!(!stands(shown.clone(), "uid-0"), "made again under its name");
         assert!(!stands(stored_in("default", "u2", "SHA256:a"), "uid-1"));
-        assert!(!stands(Found::NotReady("Progressing".into()), "uid-1"));
-        assert!(!stands(Found::Missing, "uid-1"));
-        assert!(!stands(Found::Ending, "uid-1"));
+        assert!(!stands(KeyLookup::NotReady("Progressing".into()), "uid-1"));
+        assert!(!stands(KeyLookup::Missing, "uid-1"));
+        assert!(!stands(KeyLookup::Ending, "uid-1"));
         let (keys, web) = (known(shown.clone()), web());
         assert_eq!(named(&keys, &web, Some("l1")), vec![shown.clone()]);
         // The account's name leads elsewhere by now: the identifier means nothing there.
@@ -418,7 +434,7 @@ mod tests {
             (Some("l2"), "lead to another account"),
             (None, "not known yet"),
         ] {
-            let [Found::NotReady(why)] = &named(&keys, &web, lineage)[..] else {
+            let [KeyLookup::NotReady(why)] = &named(&keys, &web, lineage)[..] else {
                 panic!("it is taken for stored");
             };
             assert!(why.contains(told), "{why}");

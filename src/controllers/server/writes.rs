@@ -1,7 +1,7 @@
 //! The writes to a server object's metadata, each with what it means.
 
 use super::ServerContext;
-use crate::controllers::writes::{Written, with_finalizer, without_finalizer};
+use crate::controllers::writes::{WriteOutcome, with_finalizer, without_finalizer};
 use api::{
     BareMetalServer,
     names::{OUTPUT_FINALIZER, SERVER_FINALIZER},
@@ -12,17 +12,17 @@ use serde_json::json;
 pub async fn add_finalizer(
     ctx: &ServerContext,
     object: &BareMetalServer,
-) -> Written<BareMetalServer> {
+) -> WriteOutcome<BareMetalServer> {
     let finalizers = with_finalizer(object, SERVER_FINALIZER);
     ctx.write_metadata(object, json!({ "finalizers": finalizers }))
         .await
 }
 
 /// The finalizer of an object that has outputs and no server of its own.
-pub async fn hold_outputs(
+pub async fn add_output_finalizer(
     ctx: &ServerContext,
     object: &BareMetalServer,
-) -> Written<BareMetalServer> {
+) -> WriteOutcome<BareMetalServer> {
     let finalizers = with_finalizer(object, OUTPUT_FINALIZER);
     ctx.write_metadata(object, json!({ "finalizers": finalizers }))
         .await
@@ -32,7 +32,7 @@ pub async fn hold_outputs(
 pub async fn remove_finalizers(
     ctx: &ServerContext,
     object: &BareMetalServer,
-) -> Written<BareMetalServer> {
+) -> WriteOutcome<BareMetalServer> {
     let mut finalizers = without_finalizer(object, SERVER_FINALIZER);
     finalizers.retain(|f| f != OUTPUT_FINALIZER);
     ctx.write_metadata(object, json!({ "finalizers": finalizers }))

@@ -1,16 +1,16 @@
 //! Carries out one effect, and returns what was observed.
 
-use super::{KeyContext, Shared, observe::look_around};
+use super::{KeyContext, Shared, observe::observe_related};
 use crate::{account::Permit, runtime::clock};
 use api::names::STORED_KEY_ANNOTATION;
 use flexmetal_core::{
+    last_error::LastError,
     pass::Ended,
     ssh_key::{
-        decide::{Effect, NewKey, decide},
-        facts::{Facts, is_named_by},
-        memory::{Observation, Refused, Stored},
+        decide::{NewKey, SshKeyEffect, decide},
+        facts::{SshKeyFacts, is_named_by},
+        memory::{KeyRefusal, SshKeyObservation, Stored},
     },
-    trouble::Trouble,
 };
 use hosting_types::{Error, SshKeyId, error::NotSent};
 use serde_json::json;
@@ -19,28 +19,33 @@ use serde_json::json;
 pub(super) async fn act(
     ctx: &KeyContext,
     shared: &Shared,
-    facts: &Facts,
-    effect: &Effect,
+    facts: &SshKeyFacts,
+    effect: &SshKeyEffect,
     permit: Option<Permit>,
-) -> (Ended, Observation) {
+) -> (Ended, SshKeyObservation) {
     match (effect, permit) {
-        (Effect::Store(new), Some(permit)) => store(ctx, shared, facts, new, permit).await,
-        (Effect::Delete { uuid }, Some(permit)) => delete(ctx, shared, facts, uuid, permit).await,
-        (Effect::Hold, _) => (
-            ctx.hold(&facts.subject, json!({})).await,
-            Observation::Nothing,
+        (SshKeyEffect::Store(new), Some(permit)) => store(ctx, shared, facts, new, permit).await,
+        (SshKeyEffect::Delete { uuid }, Some(permit)) => {
+            delete(ctx, shared, facts, uuid, permit).await
+        }
+        (SshKeyEffect::AddFinalizer, _) => (
+            ctx.add_finalizer(&facts.subject, json!({})).await,
+            SshKeyObservation::Nothing,
         ),
-        (Effect::LetGo, _) => (ctx.let_go(&facts.subject).await, Observation::Nothing),
-        (Effect::Store(_) | Effect::Delete { .. }, None) => {
+        (SshKeyEffect::RemoveFinalizer, _) => (
+            ctx.remove_finalizer(&facts.subject).await,
+            SshKeyObservation::Nothing,
+        ),
+        (SshKeyEffect::Store(_) | SshKeyEffect::Delete { .. }, None) => {
             failed("Internal error; a call has no permit")
         }
     }
 }
 
-fn failed(why: &str) -> (Ended, Observation) {
+fn failed(why: &str) -> (Ended, SshKeyObservation) {
     (
-        Ended::Failed(Trouble::unexpected(why)),
-        Observation::Nothing,
+        Ended::Failed(LastError::unexpected(why)),
+        SshKeyObservation::Nothing,
     )
 }
 
@@ -48,26 +53,29 @@ fn failed(why: &str) -> (Ended, Observation) {
 async fn store(
     ctx: &KeyContext,
     shared: &Shared,
-    facts: &Facts,
+    facts: &SshKeyFacts,
     new: &NewKey,
     mut permit: Permit,
-) -> (Ended, Observation) {
+) -> (Ended, SshKeyObservation) {
     // Another object of this key may have stored it since the look.
     let connection = facts.connection();
-    let Some(mut started) = shared.posts.start(connection, &new.key, new.looked) else {
-        return (Ended::Done, Observation::Nothing);
+    let Some(mut started) = shared
+        .posts
+        .start_store(connection, &new.key, new.listed_at)
+    else {
+        return (Ended::Done, SshKeyObservation::Nothing);
     };
-    if let Some(note) = &new.note {
+    if let Some(note) = &new.annotation {
         let text = serde_json::to_string(note).unwrap_or_default();
         let ended = ctx
-            .hold(&facts.subject, json!({ STORED_KEY_ANNOTATION: text }))
+            .add_finalizer(&facts.subject, json!({ STORED_KEY_ANNOTATION: text }))
             .await;
         if ended != Ended::Done {
-            return (ended, Observation::Nothing);
+            return (ended, SshKeyObservation::Nothing);
         }
     }
     if !ctx.may_act() {
-        return (Ended::Done, Observation::Nothing);
+        return (Ended::Done, SshKeyObservation::Nothing);
     }
     let _calling = ctx.objects.call_provider();
     tracing::info!(
@@ -84,20 +92,20 @@ async fn store(
     match answer {
         Ok(key) => (
             Ended::Done,
-            Observation::Stored(Stored::of(&key, &new.line, at)),
+            SshKeyObservation::Stored(Stored::from_answer(&key, &new.line, at)),
         ),
         Err(error) => {
             tracing::warn!(error = error.explain(), "cannot store a key");
-            let trouble = Ended::Failed(Trouble::of_provider(&error));
+            let trouble = Ended::Failed(LastError::from_provider(&error));
             match &error {
-                error if error.may_have_taken_effect() => (trouble, Observation::Unknown(at)),
+                error if error.may_have_taken_effect() => (trouble, SshKeyObservation::Unknown(at)),
                 // It has a pace of its own: another key need not wait.
                 Error::Refused(_) | Error::NotSent(NotSent::Request(_)) => {
                     let message = error.explain();
-                    let refused = Refused { message, at };
-                    (Ended::Done, Observation::Refused(refused))
+                    let refused = KeyRefusal { message, at };
+                    (Ended::Done, SshKeyObservation::Refused(refused))
                 }
-                _ => (trouble, Observation::Nothing),
+                _ => (trouble, SshKeyObservation::Nothing),
             }
         }
     }
@@ -108,19 +116,19 @@ async fn store(
 async fn delete(
     ctx: &KeyContext,
     shared: &Shared,
-    facts: &Facts,
+    facts: &SshKeyFacts,
     uuid: &str,
     mut permit: Permit,
-) -> (Ended, Observation) {
+) -> (Ended, SshKeyObservation) {
     let Ok(id) = SshKeyId::parse(uuid) else {
         return failed("The recorded key UUID is not valid");
     };
-    let object = match ctx.read(&facts.subject.object).await {
+    let object = match ctx.read_object(&facts.subject.object).await {
         Ok(Some(object)) => object,
-        Ok(None) => return (Ended::Stale, Observation::Nothing),
+        Ok(None) => return (Ended::Stale, SshKeyObservation::Nothing),
         Err(failure) => {
-            let trouble = Trouble::of_write(failure.explain());
-            return (Ended::Failed(trouble), Observation::Nothing);
+            let trouble = LastError::from_write(failure.explain());
+            return (Ended::Failed(trouble), SshKeyObservation::Nothing);
         }
     };
     let mut fresh = facts.clone();
@@ -130,27 +138,27 @@ async fn delete(
     }
     // First of all: whoever looks from here on does not take the key for stored, and whoever did before has its
     // claim on record, which is asked for below.
-    let Some(mut leaving) = shared.posts.leave(facts.connection(), uuid) else {
-        return (Ended::Stale, Observation::Nothing);
+    let Some(mut leaving) = shared.posts.start_deletion(facts.connection(), uuid) else {
+        return (Ended::Stale, SshKeyObservation::Nothing);
     };
     let _calling = ctx.objects.call_provider();
     match permit.call(async |client| client.ssh_key(&id).await).await {
-        Ok(key) if is_named_by(&key.name, &facts.subject.mark()) => {}
+        Ok(key) if is_named_by(&key.name, &facts.subject.owner_hash()) => {}
         Ok(_) => return failed("The key is not this object's by the record read right before"),
         Err(Error::NotFound(_)) => {
             leaving.send();
             return (Ended::Done, gone(uuid));
         }
         Err(error) => {
-            let trouble = Trouble::of_provider(&error);
-            return (Ended::Failed(trouble), Observation::Nothing);
+            let trouble = LastError::from_provider(&error);
+            return (Ended::Failed(trouble), SshKeyObservation::Nothing);
         }
     }
     // Last of all: who else has the same key now.
-    look_around(ctx, shared, &mut fresh);
+    observe_related(ctx, shared, &mut fresh);
     let is_due = decide(&fresh).effect == decide(facts).effect;
     if !is_due || !ctx.may_act() {
-        return (Ended::Stale, Observation::Nothing);
+        return (Ended::Stale, SshKeyObservation::Nothing);
     }
     tracing::info!(
         namespace = facts.subject.namespace(),
@@ -165,17 +173,17 @@ async fn delete(
         Err(error) => {
             tracing::warn!(error = error.explain(), "cannot delete a stored key");
             let observation = match error.may_have_taken_effect() {
-                true => Observation::NotKnownDeleted(clock::now().mono),
-                false => Observation::Nothing,
+                true => SshKeyObservation::NotKnownDeleted(clock::now().mono),
+                false => SshKeyObservation::Nothing,
             };
-            let trouble = Trouble::of_provider(&error);
+            let trouble = LastError::from_provider(&error);
             (Ended::Failed(trouble), observation)
         }
     }
 }
 
-fn gone(uuid: &str) -> Observation {
-    Observation::Deleted {
+fn gone(uuid: &str) -> SshKeyObservation {
+    SshKeyObservation::Deleted {
         uuid: uuid.to_owned(),
         at: clock::now().mono,
     }

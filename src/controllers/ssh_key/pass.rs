@@ -2,20 +2,20 @@
 
 use super::{KeyContext, Shared, account_of, act::act, observe::observe};
 use crate::controllers::{
-    objects::{Seen, Shown},
+    objects::{ObservedObject, WorkItem},
     pass::Next,
 };
 use api::{SshKey, conditions::Type};
 use flexmetal_core::{
-    again::Again,
     report::{EventReason, News, Severity},
-    ssh_key::decide::{decide, turn},
+    requeue::Requeue,
+    ssh_key::decide::{decide, permit_for},
     stored_keys::still_referring,
 };
 use std::sync::Arc;
 
 /// The turns that people wait for or must act on.
-const TURNS: [(Type, Severity, &str); 4] = [
+const REPORTED_CONDITIONS: [(Type, Severity, &str); 4] = [
     (Type::Ready, Severity::Normal, "Store"),
     (Type::Stalled, Severity::Warning, "Wait"),
     (Type::DeletionBlocked, Severity::Warning, "Wait"),
@@ -23,13 +23,13 @@ const TURNS: [(Type, Severity, &str); 4] = [
 ];
 
 /// One pass.
-pub(super) async fn pass(ctx: Arc<KeyContext>, shared: Shared, seen: Seen<SshKey>) -> Again {
-    if let Seen::Gone(last) = &seen {
+pub(super) async fn pass(ctx: Arc<KeyContext>, shared: Shared, seen: WorkItem<SshKey>) -> Requeue {
+    if let WorkItem::Gone(last) = &seen {
         let meta = last.meta();
         let namespace = meta.namespace.as_deref().unwrap_or_default();
         let name = meta.name.as_deref().unwrap_or_default();
         ctx.stored_keys.key_changed(namespace, name);
-        if let Shown::Decoded(object) = last {
+        if let ObservedObject::Decoded(object) = last {
             report_referrers(&ctx, object).await;
         }
     }
@@ -40,21 +40,25 @@ pub(super) async fn pass(ctx: Arc<KeyContext>, shared: Shared, seen: Seen<SshKey
     let (facts, account) = observe(&ctx, &shared, object).await;
     let decision = decide(&facts);
     let subject = &facts.subject;
-    let again = match ctx.prepare(subject, account.as_ref(), &decision, turn) {
-        Next::Rest(again) => return again,
-        Next::Say(again) => again,
+    let again = match ctx.prepare(subject, account.as_ref(), &decision, permit_for) {
+        Next::Requeue(again) => return again,
+        Next::Report(again) => again,
         Next::Act(effect, permit) => {
             let asked = account.as_ref().filter(|_| permit.is_some());
             let acting = act(&ctx, &shared, &facts, effect, permit);
             let (ended, observation) =
-                Box::pin(ctx.awaiting(&*subject.object, asked, acting)).await;
+                Box::pin(ctx.await_effect(&*subject.object, asked, acting)).await;
             return ctx
-                .concluded(subject, ended, |memory| memory.note(observation))
+                .finish_effect(subject, ended, |memory| {
+                    memory.record_observation(observation)
+                })
                 .await;
         }
     };
     let before = ctx.stored_keys.find(subject.namespace(), subject.name());
-    let again = ctx.say(subject, &decision, again, &TURNS).await;
+    let again = ctx
+        .report_status(subject, &decision, again, &REPORTED_CONDITIONS)
+        .await;
     if ctx.stored_keys.find(subject.namespace(), subject.name()) != before {
         ctx.stored_keys
             .key_changed(subject.namespace(), subject.name());

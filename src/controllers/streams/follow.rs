@@ -3,7 +3,7 @@
 //! It does what kube's `watcher` does, and three things that it does not: listings and the starts of
 //! watches have a deadline, signs of life are passed on, and a watch that ends at once has a pause.
 
-use super::{Guarded, Heard, Slim, WatchTimes};
+use super::{Guarded, Slim, WatchSignal, WatchTimes};
 use crate::runtime::clock;
 use flexmetal_core::backoff::Backoff;
 use futures::{StreamExt as _, stream::BoxStream};
@@ -44,7 +44,7 @@ enum Broken {
     #[error("the API server did not answer in time")]
     Deadline,
     #[error("the watch ended with an error: {0}")]
-    Told(String),
+    WatchError(String),
     #[error("the watch ended at once")]
     AtOnce,
     #[error("an answer has no resource version")]
@@ -64,7 +64,7 @@ pub(super) struct Follower<K> {
     api: Api<Guarded<K>>,
     times: WatchTimes,
     slim: Slim,
-    at: At<K>,
+    at: FollowerState<K>,
     pause: Backoff,
     failed: Duration,
     /// Events in a row that could not be read.
@@ -72,11 +72,11 @@ pub(super) struct Follower<K> {
 }
 
 /// How far it is.
-enum At<K> {
+enum FollowerState<K> {
     /// Nothing is known.
     Start,
     /// A page was read; None: the first is still to be.
-    Listing(Option<Page<K>>),
+    Listing(Option<ListPage<K>>),
     /// All is known as it was at this version.
     Known(String),
     /// What changes after this version is shown, since this moment.
@@ -87,7 +87,7 @@ enum At<K> {
     },
 }
 
-struct Page<K> {
+struct ListPage<K> {
     objects: vec::IntoIter<Guarded<K>>,
     next: Option<String>,
     version: Option<String>,
@@ -102,7 +102,7 @@ where
             api,
             times,
             slim,
-            at: At::Start,
+            at: FollowerState::Start,
             pause: Backoff::default(),
             failed: Duration::ZERO,
             unread: 0,
@@ -110,11 +110,11 @@ where
     }
 
     /// What comes next. Errors end here: they are logged, and after a pause it goes on.
-    pub(super) async fn next(&mut self) -> Heard<K> {
+    pub(super) async fn next(&mut self) -> WatchSignal<K> {
         loop {
             clock::sleep_until(self.pause.not_before()).await;
             // A step that fails leaves where to go on.
-            let at = std::mem::replace(&mut self.at, At::Start);
+            let at = std::mem::replace(&mut self.at, FollowerState::Start);
             match self.step(at).await {
                 Ok((heard, at)) => {
                     self.at = at;
@@ -142,29 +142,35 @@ where
         );
     }
 
-    async fn step(&mut self, at: At<K>) -> Result<(Option<Heard<K>>, At<K>), Broken> {
+    async fn step(
+        &mut self,
+        at: FollowerState<K>,
+    ) -> Result<(Option<WatchSignal<K>>, FollowerState<K>), Broken> {
         Ok(match at {
-            At::Start => (Some(Heard::Event(Event::Init)), At::Listing(None)),
-            At::Listing(page) => self.list(page).await?,
-            At::Known(version) => {
+            FollowerState::Start => (
+                Some(WatchSignal::Event(Event::Init)),
+                FollowerState::Listing(None),
+            ),
+            FollowerState::Listing(page) => self.list(page).await?,
+            FollowerState::Known(version) => {
                 let events = match self.start(&version).await {
                     Ok(events) => events,
                     Err(broken) => {
                         if !broken.needs_listing() {
-                            self.at = At::Known(version);
+                            self.at = FollowerState::Known(version);
                         }
                         return Err(broken);
                     }
                 };
                 let since = clock::now().mono;
-                let watching = At::Watching {
+                let watching = FollowerState::Watching {
                     version,
                     events,
                     since,
                 };
-                (Some(Heard::Life), watching)
+                (Some(WatchSignal::Alive), watching)
             }
-            At::Watching {
+            FollowerState::Watching {
                 version,
                 events,
                 since,
@@ -172,17 +178,23 @@ where
         })
     }
 
-    async fn list(&mut self, page: Option<Page<K>>) -> Result<(Option<Heard<K>>, At<K>), Broken> {
+    async fn list(
+        &mut self,
+        page: Option<ListPage<K>>,
+    ) -> Result<(Option<WatchSignal<K>>, FollowerState<K>), Broken> {
         let token = match page {
             None => None,
             Some(mut page) => {
                 if let Some(object) = page.objects.next() {
-                    let heard = Heard::Event(Event::InitApply(object));
-                    return Ok((Some(heard), At::Listing(Some(page))));
+                    let heard = WatchSignal::Event(Event::InitApply(object));
+                    return Ok((Some(heard), FollowerState::Listing(Some(page))));
                 }
                 if page.next.is_none() {
                     let version = page.version.ok_or(Broken::NoVersion)?;
-                    return Ok((Some(Heard::Event(Event::InitDone)), At::Known(version)));
+                    return Ok((
+                        Some(WatchSignal::Event(Event::InitDone)),
+                        FollowerState::Known(version),
+                    ));
                 }
                 page.next
             }
@@ -201,12 +213,12 @@ where
             (self.slim)(object.meta_mut());
         }
         let is_some = |text: &String| !text.is_empty();
-        let page = Page {
+        let page = ListPage {
             objects: list.items.into_iter(),
             next: list.metadata.continue_.filter(is_some),
             version: list.metadata.resource_version.filter(is_some),
         };
-        Ok((None, At::Listing(Some(page))))
+        Ok((None, FollowerState::Listing(Some(page))))
     }
 
     async fn start(
@@ -223,40 +235,40 @@ where
         version: String,
         mut events: BoxStream<'static, kube::Result<WatchEvent<Guarded<K>>>>,
         since: Duration,
-    ) -> Result<(Option<Heard<K>>, At<K>), Broken> {
+    ) -> Result<(Option<WatchSignal<K>>, FollowerState<K>), Broken> {
         let next = tokio::time::timeout(self.times.period.mul_f64(LATE), events.next()).await;
         let (heard, version) = match next {
             Ok(Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)))) => {
                 let version = object.resource_version().ok_or(Broken::NoVersion)?;
-                (Heard::Event(Event::Apply(object)), version)
+                (WatchSignal::Event(Event::Apply(object)), version)
             }
             Ok(Some(Ok(WatchEvent::Deleted(object)))) => {
                 let version = object.resource_version().ok_or(Broken::NoVersion)?;
-                (Heard::Event(Event::Delete(object)), version)
+                (WatchSignal::Event(Event::Delete(object)), version)
             }
             Ok(Some(Ok(WatchEvent::Bookmark(mark)))) => {
-                (Heard::Life, mark.metadata.resource_version)
+                (WatchSignal::Alive, mark.metadata.resource_version)
             }
             // Most often: it does not know the version any more. Then only a listing helps.
             Ok(Some(Ok(WatchEvent::Error(status)))) => {
-                return Err(Broken::Told(status.message.clone()));
+                return Err(Broken::WatchError(status.message.clone()));
             }
             Ok(Some(Err(error))) => {
                 /// Then what comes after this version cannot be read, and a listing may help.
                 const MOST_UNREAD: u32 = 3;
                 self.unread += 1;
                 if !self.unread.is_multiple_of(MOST_UNREAD) {
-                    self.at = At::Known(version);
+                    self.at = FollowerState::Known(version);
                 }
                 return Err(error.into());
             }
             Ok(None) if clock::now().mono.saturating_sub(since) < LEAST => {
-                self.at = At::Known(version);
+                self.at = FollowerState::Known(version);
                 return Err(Broken::AtOnce);
             }
-            Ok(None) | Err(_) => return Ok((None, At::Known(version))),
+            Ok(None) | Err(_) => return Ok((None, FollowerState::Known(version))),
         };
-        let watching = At::Watching {
+        let watching = FollowerState::Watching {
             version,
             events,
             since,

@@ -45,7 +45,7 @@ struct Script {
 /// The API server, and a watch of it.
 struct Rig {
     script: Script,
-    heard: BoxStream<'static, Heard<ProviderAccount>>,
+    signals: BoxStream<'static, WatchSignal<ProviderAccount>>,
     relists: channel::Sender<u64>,
     _server: JoinSet<()>,
 }
@@ -77,7 +77,7 @@ impl Rig {
         let relists = channel::Sender::new(0);
         Self {
             script,
-            heard: watch(api, times, relists.subscribe(), slim).boxed(),
+            signals: watch(api, times, relists.subscribe(), slim).boxed(),
             relists,
             _server: server,
         }
@@ -85,19 +85,19 @@ impl Rig {
 
     /// The next thing that is heard, as a word.
     async fn next(&mut self) -> String {
-        let heard = tokio::time::timeout(SOON, self.heard.next()).await;
+        let heard = tokio::time::timeout(SOON, self.signals.next()).await;
         match heard.expect("it comes soon").expect("a watch never ends") {
-            Heard::Event(Event::Init) => "init".into(),
-            Heard::Event(Event::InitApply(object)) => format!("listed {}", object.name_any()),
-            Heard::Event(Event::InitDone) => "done".into(),
-            Heard::Event(Event::Apply(object)) => format!("applied {}", object.name_any()),
-            Heard::Event(Event::Delete(object)) => format!("deleted {}", object.name_any()),
-            Heard::Life => "life".into(),
-            Heard::Silence => "silence".into(),
+            WatchSignal::Event(Event::Init) => "init".into(),
+            WatchSignal::Event(Event::InitApply(object)) => format!("listed {}", object.name_any()),
+            WatchSignal::Event(Event::InitDone) => "done".into(),
+            WatchSignal::Event(Event::Apply(object)) => format!("applied {}", object.name_any()),
+            WatchSignal::Event(Event::Delete(object)) => format!("deleted {}", object.name_any()),
+            WatchSignal::Alive => "life".into(),
+            WatchSignal::Stale => "silence".into(),
         }
     }
 
-    async fn hears(&mut self, expected: &[&str]) {
+    async fn expect_signals(&mut self, expected: &[&str]) {
         for (n, expected) in expected.iter().enumerate() {
             assert_eq!(self.next().await, *expected, "number {n}");
         }
@@ -195,9 +195,11 @@ async fn watch_lists_in_pages_and_resumes_at_version() {
         Stays(vec![event("MODIFIED", "b", "10")]),
     ];
     let mut rig = Rig::start(TIMES, answers).await;
-    rig.hears(&["init", "listed a", "listed b", "done"]).await;
-    rig.hears(&["life", "applied c", "deleted a", "life"]).await;
-    rig.hears(&["life", "applied b"]).await;
+    rig.expect_signals(&["init", "listed a", "listed b", "done"])
+        .await;
+    rig.expect_signals(&["life", "applied c", "deleted a", "life"])
+        .await;
+    rig.expect_signals(&["life", "applied b"]).await;
     assert_eq!(rig.asked(), ["list", "more", "5", "9"]);
 }
 
@@ -212,9 +214,9 @@ async fn unanswered_list_or_watch_request_is_repeated() {
         Stays(vec![event("MODIFIED", "a", "7")]),
     ];
     let mut rig = Rig::start(TIMES, answers).await;
-    rig.hears(&["init", "init", "listed a"]).await;
-    rig.hears(&["init", "listed a", "done"]).await;
-    rig.hears(&["life", "applied a"]).await;
+    rig.expect_signals(&["init", "init", "listed a"]).await;
+    rig.expect_signals(&["init", "listed a", "done"]).await;
+    rig.expect_signals(&["life", "applied a"]).await;
     assert_eq!(rig.asked(), ["list", "list", "more", "list", "6", "6"]);
 }
 
@@ -234,8 +236,9 @@ async fn expired_resource_version_leads_to_new_list() {
         Stays(Vec::new()),
     ];
     let mut rig = Rig::start(TIMES, answers).await;
-    rig.hears(&["init", "done", "init", "done", "life"]).await;
-    rig.hears(&["init", "done", "life"]).await;
+    rig.expect_signals(&["init", "done", "init", "done", "life"])
+        .await;
+    rig.expect_signals(&["init", "done", "life"]).await;
     assert_eq!(rig.asked(), ["list", "5", "5", "list", "6", "list", "7"]);
 }
 
@@ -245,7 +248,8 @@ async fn watch_ending_immediately_backs_off() {
     answers.extend((0..100).map(|_| EndsAtOnce));
     let mut rig = Rig::start(TIMES, answers).await;
     let began = Instant::now();
-    rig.hears(&["init", "done", "life", "life", "life"]).await;
+    rig.expect_signals(&["init", "done", "life", "life", "life"])
+        .await;
     assert!(began.elapsed() >= Duration::from_secs(3), "1 s and 2 s");
     assert_eq!(rig.asked(), ["list", "5", "5", "5"]);
 }
@@ -265,9 +269,10 @@ async fn silent_watch_is_reported_stale_and_relisted() {
         Stays(Vec::new()),
     ];
     let mut rig = Rig::start(times, answers).await;
-    rig.hears(&["init", "done", "life", "life"]).await;
+    rig.expect_signals(&["init", "done", "life", "life"]).await;
     let began = Instant::now();
-    rig.hears(&["silence", "init", "done", "life"]).await;
+    rig.expect_signals(&["silence", "init", "done", "life"])
+        .await;
     assert!(began.elapsed() >= Duration::from_millis(2500));
     assert_eq!(rig.asked(), ["list", "5", "6", "list", "7"]);
 }
@@ -286,15 +291,17 @@ async fn resync_request_works_in_every_watch_state() {
         ..TIMES
     };
     let mut rig = Rig::start(times, answers).await;
-    rig.hears(&["init"]).await;
-    let listing = rig.heard.next();
+    rig.expect_signals(&["init"]).await;
+    let listing = rig.signals.next();
     // The first listing is under way when the wish comes.
     let early = tokio::time::timeout(Duration::from_millis(300), listing).await;
     assert!(early.is_err());
     rig.relists.send_modify(|count| *count += 1);
-    rig.hears(&["init", "listed a", "done", "life"]).await;
+    rig.expect_signals(&["init", "listed a", "done", "life"])
+        .await;
     rig.relists.send_modify(|count| *count += 1);
-    rig.hears(&["init", "listed b", "done", "life"]).await;
+    rig.expect_signals(&["init", "listed b", "done", "life"])
+        .await;
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn logged_holder_is_cleaned_and_truncated() {
         "b\u{202e}\u{1b}[2J\n2026-01-01 INFO forged {}",
         "x".repeat(100_000)
     );
-    lease_state.see(Some(held_by(&holder, 0)), s(1));
+    lease_state.observe_lease(Some(held_by(&holder, 0)), s(1));
     let shown = lease_state.shown_holder().unwrap();
     assert!(
         shown.starts_with("b [2J 2026-01-01 INFO forged x"),
@@ -58,8 +58,8 @@ fn may_take(lease_state: &LeaseState, now: Duration) -> bool {
 /// The state of a process that took its Lease at this moment.
 fn mine(now: Duration) -> LeaseState {
     let mut lease_state = lease_state("a/1");
-    lease_state.see(None, now);
-    lease_state.wrote(held_by("a/1", 0), now, now);
+    lease_state.observe_lease(None, now);
+    lease_state.record_write(held_by("a/1", 0), now, now);
     lease_state
 }
 
@@ -67,11 +67,11 @@ fn mine(now: Duration) -> LeaseState {
 fn unrenewed_lease_expires_by_local_clock() {
     let mut lease_state = lease_state("a/1");
     // What it says of wall time may be years off.
-    lease_state.see(Some(held_by("b/1", -1_000_000)), s(100));
-    lease_state.see(Some(held_by("b/1", -1_000_000)), s(110));
+    lease_state.observe_lease(Some(held_by("b/1", -1_000_000)), s(100));
+    lease_state.observe_lease(Some(held_by("b/1", -1_000_000)), s(110));
     assert!(!may_take(&lease_state, s(114)) && may_take(&lease_state, s(115)));
     // A renewal starts it again.
-    lease_state.see(Some(held_by("b/1", -999_999)), s(115));
+    lease_state.observe_lease(Some(held_by("b/1", -999_999)), s(115));
     assert!(!may_take(&lease_state, s(129)) && may_take(&lease_state, s(130)));
     assert_eq!(
         lease_state.since(s(130)),
@@ -83,11 +83,11 @@ fn unrenewed_lease_expires_by_local_clock() {
 #[test]
 fn lease_labels_are_kept_and_renew_nothing() {
     let mut lease_state = lease_state("a/1");
-    lease_state.see(Some(held_by("b/1", 0)), s(100));
+    lease_state.observe_lease(Some(held_by("b/1", 0)), s(100));
     let mut labelled = held_by("b/1", 0);
     labelled.metadata.resource_version = Some("8".into());
     labelled.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
-    lease_state.see(Some(labelled), s(114));
+    lease_state.observe_lease(Some(labelled), s(114));
     assert!(may_take(&lease_state, s(115)));
     let taken = lease_state.claim("l", at(0));
     assert_eq!(taken.metadata.resource_version.as_deref(), Some("8"));
@@ -101,14 +101,14 @@ fn only_a_released_lease_is_free_at_once() {
     let mut released = theirs.give_up("l", at(1)).unwrap();
     released.metadata.resource_version = Some("9".into());
     let mut lease_state = lease_state("b/1");
-    lease_state.see(Some(held_by("a/1", 0)), s(100));
+    lease_state.observe_lease(Some(held_by("a/1", 0)), s(100));
     assert!(!may_take(&lease_state, s(101)));
-    lease_state.see(Some(released), s(101));
+    lease_state.observe_lease(Some(released), s(101));
     assert!(may_take(&lease_state, s(101)));
 
-    lease_state.see(Some(held_by("a/1", 5)), s(100));
-    lease_state.see(None, s(101));
-    lease_state.see(None, s(110));
+    lease_state.observe_lease(Some(held_by("a/1", 5)), s(100));
+    lease_state.observe_lease(None, s(101));
+    lease_state.observe_lease(None, s(110));
     assert!(
         !may_take(&lease_state, s(115)),
         "its holder may not know of it yet"
@@ -121,17 +121,17 @@ fn only_a_released_lease_is_free_at_once() {
 #[test]
 fn restarted_pod_takes_over_its_own_lease() {
     let mut first = lease_state("a/1");
-    first.see(Some(held_by("a/0", 0)), s(1));
+    first.observe_lease(Some(held_by("a/0", 0)), s(1));
     assert!(may_take(&first, s(1)));
     // Not one that came later under the same name.
     let mut twin = mine(s(1));
-    twin.see(Some(held_by("a/0", 5)), s(5));
+    twin.observe_lease(Some(held_by("a/0", 5)), s(5));
     assert_eq!(twin.since(s(5)), None);
     assert!(!may_take(&twin, s(5)));
     // Names of pods are compared whole, and without one nothing is known.
     for (me, holder) in [("a/1", "aa/0"), ("1", "2"), ("1", "a/2")] {
         let mut lease_state = lease_state(me);
-        lease_state.see(Some(held_by(holder, 0)), s(1));
+        lease_state.observe_lease(Some(held_by(holder, 0)), s(1));
         assert!(!may_take(&lease_state, s(1)), "{me} {holder}");
     }
 }
@@ -142,10 +142,10 @@ fn overlaps(of_holder: f64, of_other: f64) -> bool {
     let mut holder = mine(s(100).mul_f64(of_holder));
     let asked = s(103);
     let (begun, done) = (asked.mul_f64(of_holder), s(106).mul_f64(of_holder));
-    holder.wrote(held_by("a/1", 3), begun, done);
+    holder.record_write(held_by("a/1", 3), begun, done);
     // Seen at its earliest, as if its answer alone were late.
     let mut theirs = lease_state("b/1");
-    theirs.see(Some(held_by("a/1", 3)), asked.mul_f64(of_other));
+    theirs.observe_lease(Some(held_by("a/1", 3)), asked.mul_f64(of_other));
     let may_start = |at: Duration| may_take(&theirs, at.mul_f64(of_other));
     let acts = |at: Duration| holder.since(at.mul_f64(of_holder)).is_some();
     let mut moments = (0..600).map(|n| s(106) + Duration::from_millis(100) * n);
@@ -176,7 +176,7 @@ fn renewal_counts_from_its_request_time() {
         None,
         "whatever ran or slept in between"
     );
-    lease_state.wrote(held_by("a/1", 3), s(103), s(107));
+    lease_state.record_write(held_by("a/1", 3), s(103), s(107));
     assert_eq!(lease_state.since(s(112)), Some(s(100)));
     assert_eq!(lease_state.since(s(113)), None);
 }
@@ -184,18 +184,18 @@ fn renewal_counts_from_its_request_time() {
 #[test]
 fn only_a_lost_lease_starts_a_new_term() {
     let mut lease_state = mine(s(100));
-    lease_state.wrote(held_by("a/1", 3), s(150), s(151));
+    lease_state.record_write(held_by("a/1", 3), s(150), s(151));
     assert_eq!(lease_state.since(s(151)), Some(s(100)), "nobody took it");
     assert_eq!(lease_state.term.unwrap().unbroken_since, s(151));
-    lease_state.wrote(held_by("a/1", 4), s(152), s(152));
+    lease_state.record_write(held_by("a/1", 4), s(152), s(152));
     assert_eq!(lease_state.term.unwrap().unbroken_since, s(151));
-    lease_state.see(Some(held_by("b/1", 160)), s(155));
+    lease_state.observe_lease(Some(held_by("b/1", 160)), s(155));
     assert_eq!(
         (lease_state.since(s(155)), lease_state.holder()),
         (None, Some("b/1"))
     );
     assert!(may_take(&lease_state, s(170)));
-    lease_state.wrote(held_by("a/1", 170), s(170), s(171));
+    lease_state.record_write(held_by("a/1", 170), s(170), s(171));
     assert_eq!(lease_state.since(s(171)), Some(s(171)));
     lease_state.give_up("l", at(1)).unwrap();
     assert_eq!(lease_state.since(s(171)), None);
@@ -204,12 +204,12 @@ fn only_a_lost_lease_starts_a_new_term() {
 #[test]
 fn empty_lease_is_free_long_one_is_capped() {
     let mut lease_state = lease_state("a/1");
-    lease_state.see(Some(Lease::default()), s(1));
+    lease_state.observe_lease(Some(Lease::default()), s(1));
     assert!(may_take(&lease_state, s(1)));
     for (said, lasts) in [(Some(86_400), LONGEST), (None, LASTS), (Some(-1), LASTS)] {
         let mut lease = held_by("b/1", i64::from(said.unwrap_or_default()));
         lease.spec.as_mut().unwrap().lease_duration_seconds = said;
-        lease_state.see(Some(lease), s(100));
+        lease_state.observe_lease(Some(lease), s(100));
         assert!(!may_take(&lease_state, s(100) + lasts - s(1)));
         assert!(may_take(&lease_state, s(100) + lasts));
     }

@@ -54,12 +54,12 @@ impl Release<'_> {
         let wait = [&forgotten[..], &waits].concat();
         self.cluster.kubectl_ok(&wait).await;
         let servers = if self.watches_all() { 3 } else { 2 };
-        assert_eq!(simulator.live_machines().await.len(), servers);
+        assert_eq!(simulator.list_live_servers().await.len(), servers);
 
         let delete = ["-n", &self.work, "delete", "--timeout=60s"];
         let all = [&delete[..], &[EVERY_KIND, "--all"]].concat();
         self.cluster.kubectl_ok(&all).await;
-        let machines = simulator.machines().await;
+        let machines = simulator.list_servers().await;
         assert_eq!(machines.len(), servers, "{machines:?}");
         assert!(machines.iter().all(|m| m["status"] == "released"));
 

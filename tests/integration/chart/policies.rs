@@ -670,11 +670,11 @@ async fn protected_server_keeps_its_namespace() {
     assert!(object["metadata"]["deletionTimestamp"].is_null());
     let uuid = object["status"]["uuid"].as_str().unwrap().to_owned();
     let runs = async || {
-        let machines = world.simulator.live_machines().await;
+        let machines = world.simulator.list_live_servers().await;
         machines.iter().any(|machine| machine["uuid"] == *uuid)
     };
     assert!(runs().await);
-    assert_eq!(world.simulator.live_machines().await.len(), 2);
+    assert_eq!(world.simulator.list_live_servers().await.len(), 2);
     for other in ["provideraccount/default", "secret/account-key"] {
         let get = ["get", other];
         admin.kubectl(&get, "").await.unwrap();
@@ -688,7 +688,7 @@ async fn protected_server_keeps_its_namespace() {
     })
     .await;
     assert!(runs().await, "its machine stays");
-    assert_eq!(world.simulator.live_machines().await.len(), 1);
+    assert_eq!(world.simulator.list_live_servers().await.len(), 1);
 }
 
 /// As docs/gitops.md says: what is deleted with its definition asks no policy, so the operator retains it.

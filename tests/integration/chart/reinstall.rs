@@ -40,7 +40,7 @@ async fn reinstalled_chart_keeps_all_objects() {
         release.all_ready().await;
         release.protect("own").await;
         release.deletion_is_refused("own").await;
-        let machines = simulator.live_machines().await.len();
+        let machines = simulator.list_live_servers().await.len();
         let orders = release.orders(&simulator).await;
         let uuid = release.uuid("own").await;
 
@@ -63,7 +63,7 @@ async fn reinstalled_chart_keeps_all_objects() {
         });
         assert_eq!(holds.count(), 3, "{left:?}");
         release.definitions_are_of_the_release().await;
-        assert_eq!(simulator.live_machines().await.len(), machines);
+        assert_eq!(simulator.list_live_servers().await.len(), machines);
 
         // The same name in the same namespace: Helm takes its own definitions back without a flag.
         release.install(&[]).await;
@@ -76,13 +76,13 @@ async fn reinstalled_chart_keeps_all_objects() {
         release.all_ready().await;
         release.deletion_is_refused("own").await;
         // One more, and none twice.
-        assert_eq!(simulator.live_machines().await.len(), machines + 1);
+        assert_eq!(simulator.list_live_servers().await.len(), machines + 1);
         assert_eq!(release.orders(&simulator).await, orders + 1);
         assert_eq!(release.uuid("own").await, uuid);
 
         helm.follow(&cluster, &commands("End everything for good"));
         drop(second);
-        let machines = simulator.machines().await;
+        let machines = simulator.list_servers().await;
         assert!(
             machines.iter().all(|m| m["status"] == "released"),
             "{machines:?}"

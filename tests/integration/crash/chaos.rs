@@ -107,7 +107,7 @@ async fn random_faults_leave_one_server_each() {
     .await;
     println!("settled {:.0?} after the last fault", over.elapsed());
     eventually("no server is left over", 3 * GRACE, async || {
-        (world.simulator.live_machines().await.len() == NUMBER + 1).then_some(())
+        (world.simulator.list_live_servers().await.len() == NUMBER + 1).then_some(())
     })
     .await;
     let findings = judge::after_anything(world).await;

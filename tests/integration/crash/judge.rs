@@ -23,7 +23,7 @@ pub(crate) async fn after_order(world: &World, object: &Value) -> Findings {
             "{accepted} orders of mark {mark} were accepted, not one"
         ));
     }
-    let machines = world.simulator.live_machines().await;
+    let machines = world.simulator.list_live_servers().await;
     let live: Vec<&Value> = machines
         .iter()
         .filter(|m| bears(m, &mark))
@@ -47,7 +47,7 @@ pub(crate) async fn after_release(world: &World, object: &Value) -> Findings {
         findings.push(format!("the object {name} is still there"));
     }
     let mark = mark_of(world, object).await;
-    let machines = world.simulator.machines().await;
+    let machines = world.simulator.list_servers().await;
     let states: Vec<&Value> = machines
         .iter()
         .filter(|m| bears(m, &mark) || m["uuid"] == object["status"]["uuid"])
@@ -96,7 +96,7 @@ async fn unclaimed(world: &World) -> Findings {
         .map(|o| &o.data["status"]["uuid"])
         .collect();
     let ours = format!("{CLUSTER_TAG}{}", world.cluster_id);
-    let machines = world.simulator.live_machines().await;
+    let machines = world.simulator.list_live_servers().await;
     machines
         .iter()
         .filter(|m| has_tag(m, |tag| tag == ours) && !claimed.contains(&&m["uuid"]))

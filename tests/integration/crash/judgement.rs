@@ -15,7 +15,7 @@ use super::{
     proxied_world::kubeconfig,
     proxy::Proxy,
 };
-use lab::rig::{Plan, World, cluster, eventually, server};
+use lab::rig::{World, WorldOptions, cluster, eventually, server};
 
 const SOON: Duration = Duration::from_secs(20);
 const SERVERS: &str = "/v3/flexMetal/servers";
@@ -67,7 +67,7 @@ async fn judge_reports_a_lost_server() {
 
 #[tokio::test]
 async fn proxy_holds_or_drops_trapped_requests() {
-    let world = World::prepare(cluster(), "proxy", Plan::default()).await;
+    let world = World::prepare(cluster(), "proxy", WorldOptions::default()).await;
     let trace = Arc::new(CallTrace::new());
     let proxy = Proxy::to_hosting(world.simulator.api(), trace.clone()).await;
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
@@ -116,7 +116,7 @@ async fn proxy_holds_or_drops_trapped_requests() {
 
 #[tokio::test]
 async fn cluster_proxy_streams_watch_events() {
-    let world = World::prepare(cluster(), "proxy", Plan::default()).await;
+    let world = World::prepare(cluster(), "proxy", WorldOptions::default()).await;
     let trace = Arc::new(CallTrace::new());
     trace.start("first");
     let proxy = Proxy::to_cluster(cluster().access(), trace.clone()).await;
@@ -150,14 +150,14 @@ async fn cluster_proxy_streams_watch_events() {
 
 /// A world without operator, and an object in it.
 async fn planted(prefix: &str) -> (World, Value) {
-    let world = World::prepare(cluster(), prefix, Plan::default()).await;
+    let world = World::prepare(cluster(), prefix, WorldOptions::default()).await;
     let made = world.create(&server("planted")).await;
     (world, made)
 }
 
 /// The object once its status claims the only machine.
 async fn claimed(world: &World, object: Value) -> Value {
-    let machines = world.simulator.live_machines().await;
+    let machines = world.simulator.list_live_servers().await;
     let status = json!({"status": {"uuid": machines[0]["uuid"]}});
     let name = object["metadata"]["name"].as_str().unwrap();
     let patch = kube::api::Patch::Merge(&status);

@@ -11,7 +11,7 @@ use super::{
     fault_point::FaultPoint,
     proxy::Proxy,
 };
-use lab::rig::{Cluster, Plan, World, server};
+use lab::rig::{Cluster, World, WorldOptions, server};
 
 /// An order or a release ends within this time, faults included.
 pub(crate) const AT_ITS_END: Duration = Duration::from_secs(60);
@@ -30,9 +30,9 @@ impl ProxiedWorld {
     /// A world with a running operator, and a known machine in the account:
     /// without one, nothing could be proved absent.
     pub(crate) async fn start(cluster: &Cluster, timing: Value) -> Self {
-        let plan = Plan {
+        let plan = WorldOptions {
             timing: timing.clone(),
-            ..Plan::default()
+            ..WorldOptions::default()
         };
         let mut world = World::prepare(cluster, "crash", plan).await;
         let trace = Arc::new(CallTrace::new());
@@ -43,7 +43,7 @@ impl ProxiedWorld {
         let path = world.folder().join("kubeconfig");
         let text = serde_json::to_string(&kubeconfig(&to_cluster.url())).expect("it is JSON");
         std::fs::write(&path, text).expect("the folder can be written");
-        world.reach_cluster_by(path);
+        world.set_kubeconfig(path);
         world.start_operator();
         // An object that is there before somebody leads waits out the time in which an order may still arrive.
         let accounts = world.things("ProviderAccount");

@@ -24,7 +24,7 @@ use super::{
     noise::Fate,
     sort::sorts,
 };
-use lab::rig::Access;
+use lab::rig::ClusterAccess;
 
 type Body = BoxBody<Bytes, reqwest::Error>;
 
@@ -68,7 +68,7 @@ impl Proxy {
     }
 
     /// A proxy to the API server, where it is the administrator.
-    pub(crate) async fn to_cluster(access: &Access, trace: Arc<CallTrace>) -> Self {
+    pub(crate) async fn to_cluster(access: &ClusterAccess, trace: Arc<CallTrace>) -> Self {
         let pem = std::fs::read(&access.ca_file).expect("the authority can be read");
         let roots = reqwest::Certificate::from_pem_bundle(&pem).expect("the authority is PEM");
         let client = client().tls_certs_only(roots).build();

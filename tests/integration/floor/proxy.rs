@@ -12,7 +12,7 @@ use axum::extract::State;
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use futures::stream;
-use lab::rig::Access;
+use lab::rig::ClusterAccess;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -45,7 +45,7 @@ struct Way {
 }
 
 impl Proxy {
-    pub(crate) async fn start(access: &Access) -> Self {
+    pub(crate) async fn start(access: &ClusterAccess) -> Self {
         let pem = std::fs::read(&access.ca_file).unwrap();
         let roots = reqwest::Certificate::from_pem_bundle(&pem).unwrap();
         let client = reqwest::Client::builder()

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use lab::rig::{Cluster, Plan, World, eventually, server};
+use lab::rig::{Cluster, World, WorldOptions, eventually, server};
 
 const SOON: Duration = Duration::from_secs(90);
 /// How long the refusals are counted.
@@ -19,7 +19,7 @@ async fn refused_status_backs_off_and_warns_once() {
     let folder = tempfile::tempdir().unwrap();
     let audit = folder.path().join("audit.log");
     let cluster = Cluster::own_with_audit_log(&audit);
-    let mut world = World::prepare(&cluster, "refused", Plan::default()).await;
+    let mut world = World::prepare(&cluster, "refused", WorldOptions::default()).await;
     world.start_operator();
     world.create(&server("ready")).await;
     let ready = world.wait_ready("ready", SOON).await;

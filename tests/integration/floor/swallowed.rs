@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use api::timing::Minimum;
-use flexmetal_core::mark::ClusterId;
+use flexmetal_core::cluster_id::ClusterId;
 use flexmetal_operator::controllers::context::Watched;
 use flexmetal_operator::operator::{self, Options};
 use flexmetal_operator::runtime::clients::{Clients, Source, WatchTimes};
 use flexmetal_operator::runtime::leader::Election;
 use hosting_types::BaseUrl;
-use lab::rig::{Plan, World, cluster, eventually, server};
+use lab::rig::{World, WorldOptions, cluster, eventually, server};
 
 use super::proxy::Proxy;
 
@@ -37,9 +37,9 @@ fn address(log: &str) -> Option<SocketAddr> {
 
 #[tokio::test]
 async fn operator_recovers_from_a_hanging_relist() {
-    let mut world = World::prepare(cluster(), "swallowed", Plan::default()).await;
+    let mut world = World::prepare(cluster(), "swallowed", WorldOptions::default()).await;
     let proxy = Proxy::start(cluster().access()).await;
-    world.reach_cluster_by(proxy.kubeconfig(world.folder()));
+    world.set_kubeconfig(proxy.kubeconfig(world.folder()));
     world.start_operator();
     world.create(&server("before")).await;
     world.wait_ready("before", SOON).await;
@@ -58,7 +58,7 @@ async fn operator_recovers_from_a_hanging_relist() {
 
 #[tokio::test]
 async fn hanging_relists_affect_readiness_only() {
-    let world = World::prepare(cluster(), "deaf", Plan::default()).await;
+    let world = World::prepare(cluster(), "deaf", WorldOptions::default()).await;
     let proxy = Proxy::start(cluster().access()).await;
     let kubeconfig = proxy.kubeconfig(world.folder());
     let source = Source {

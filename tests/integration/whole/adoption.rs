@@ -1,6 +1,6 @@
 //! Machines that were there before their objects: taken on by `externalID` or only looked at, and never ordered.
 
-use flexmetal_core::{mark::ClusterId, owner::Owner};
+use flexmetal_core::{cluster_id::ClusterId, owner::Owner};
 use futures::future::join_all;
 use serde_json::{Value, json};
 
@@ -9,7 +9,8 @@ use super::{
     told, with, with_other_account,
 };
 use lab::rig::{
-    Fault, Health, Plan, World, cluster, condition, eventually, health, quick_timing, server,
+    Fault, Kstatus, World, WorldOptions, cluster, condition, eventually, health, quick_timing,
+    server,
 };
 
 /// A machine that somebody ordered by hand or with another tool.
@@ -70,9 +71,9 @@ async fn fleet_adoption_only_adds_ownership_tags() {
     // that quarter lies between the marks and the last look.
     let mut timing = quick_timing();
     timing["absenceGracePeriod"] = json!("24s");
-    let plan = Plan {
+    let plan = WorldOptions {
         timing,
-        ..Plan::default()
+        ..WorldOptions::default()
     };
     let mut world = World::prepare(cluster(), "fleet", plan).await;
     world.start_operator();
@@ -94,7 +95,7 @@ async fn fleet_adoption_only_adds_ownership_tags() {
         // Fifty at once: a mark whose turn comes late is put on by a later pass.
         let is_there = |object: &Value| {
             let synced = condition(object, "Synced")?;
-            let is_whole = health(object) == Health::Current && synced["status"] == "True";
+            let is_whole = health(object) == Kstatus::Current && synced["status"] == "True";
             is_whole.then(|| object.clone())
         };
         let ready = world
@@ -142,7 +143,7 @@ async fn fleet_adoption_only_adds_ownership_tags() {
     world.delete("api").await;
     world.wait_gone("api", SOON).await;
     machine_becomes(&world, &uuids[0], "released").await;
-    let live = world.simulator.live_machines().await;
+    let live = world.simulator.list_live_servers().await;
     assert_eq!(live.len(), FLEET - 1);
     judge(&world).await;
 }

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{SERVERS, SOON, judge, orders};
-use lab::rig::{Fault, Plan, World, cluster, quick_timing, server};
+use lab::rig::{Fault, World, WorldOptions, cluster, quick_timing, server};
 
 /// Seconds by which the provider's clock is behind.
 const BEHIND: i64 = 3600;
@@ -59,13 +59,13 @@ async fn any_order_answer_yields_one_server() {
     let mut timing = quick_timing();
     // Longer than lists are late, on a busy machine too: else an order could be taken for lost.
     timing["absenceGracePeriod"] = json!("2m");
-    let plan = Plan {
+    let plan = WorldOptions {
         simulator: vec![
             format!("--clock-start={}", now - BEHIND),
             format!("--list-lag-seconds={LATE}"),
         ],
         timing,
-        ..Plan::default()
+        ..WorldOptions::default()
     };
     let mut world = World::prepare(cluster(), "answers", plan).await;
     world.start_operator();
@@ -90,7 +90,7 @@ async fn any_order_answer_yields_one_server() {
     let rules = world.simulator.faults().await;
     assert!(rules.iter().all(|rule| rule["applied"] == 1), "{rules:#?}");
     assert_eq!(orders(&world).await, answers.len() as u64);
-    assert_eq!(world.simulator.machines().await.len(), answers.len());
+    assert_eq!(world.simulator.list_servers().await.len(), answers.len());
     judge(&world).await;
 }
 
@@ -100,9 +100,9 @@ async fn slow_lists_do_not_block_lost_orders() {
     let mut timing = quick_timing();
     timing["orphanScanInterval"] = json!("1s");
     timing["absenceGracePeriod"] = json!("6s");
-    let plan = Plan {
+    let plan = WorldOptions {
         timing,
-        ..Plan::default()
+        ..WorldOptions::default()
     };
     let mut world = World::prepare(cluster(), "slow-lists", plan).await;
     world.start_operator();

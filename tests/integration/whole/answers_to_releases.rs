@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::{
     SERVERS, SOON, held, held_for, judge, looks, machine_becomes, machine_of, orders, stuck, with,
 };
-use lab::rig::{Fault, Health, Plan, World, cluster, eventually, health, server};
+use lab::rig::{Fault, Kstatus, World, WorldOptions, cluster, eventually, health, server};
 
 const LONG: f64 = 3600.0;
 /// Seconds by which the provider's clock is ahead.
@@ -21,9 +21,9 @@ fn uuid(object: &Value) -> &str {
 
 async fn ready(prefix: &str, names: &[&str]) -> (World, Vec<Value>) {
     let now = Timestamp::now().as_second();
-    let plan = Plan {
+    let plan = WorldOptions {
         simulator: vec![format!("--clock-start={}", now + AHEAD)],
-        ..Plan::default()
+        ..WorldOptions::default()
     };
     let mut world = World::prepare(cluster(), prefix, plan).await;
     world.start_operator();
@@ -39,8 +39,7 @@ async fn ready(prefix: &str, names: &[&str]) -> (World, Vec<Value>) {
 }
 
 #[tokio::test]
-async fn object_stays_until_its_release_succeeds()
-{
+async fn object_stays_until_its_release_succeeds() {
     let names = [
         "refused",
         "broken",
@@ -125,7 +124,10 @@ async fn flapping_server_is_never_replaced() {
             .alter(uuid(one), &json!({"status": "provisioning"}))
             .await;
         held(&world, "one", "Provisioning", &[uuid(one)]).await;
-        assert_eq!(health(&world.get("one").await.unwrap()), Health::InProgress);
+        assert_eq!(
+            health(&world.get("one").await.unwrap()),
+            Kstatus::InProgress
+        );
         world
             .simulator
             .alter(
@@ -152,7 +154,7 @@ async fn flapping_server_is_never_replaced() {
     let changes = world.simulator.ledger().await;
     let changes = changes.iter().filter(|call| call["method"] != "GET");
     assert_eq!(changes.count(), 1, "the order");
-    assert_eq!(world.simulator.machines().await.len(), 1);
+    assert_eq!(world.simulator.list_servers().await.len(), 1);
     let back = json!({"status": "delivered"});
     world.simulator.alter(uuid(one), &back).await;
     world.wait_ready("one", SOON).await;

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{SERVERS, SOON, held, hits, judge, looks, machine, orders, text, with, with_proxy};
 use crate::floor::rules::Fault as Missing;
-use lab::rig::{Fault, Plan, cluster, eventually, quick_timing, server};
+use lab::rig::{Fault, WorldOptions, cluster, eventually, quick_timing, server};
 
 const ROTTERDAM: &str = "EU: Rotterdam";
 /// A type without stock at first: its server waits, and would be ordered at any moment.
@@ -19,9 +19,9 @@ async fn order_answer_survives_cluster_outage() {
     let mut timing = quick_timing();
     timing["orderTimeout"] = json!("20s");
     timing["absenceGracePeriod"] = json!("2m");
-    let plan = Plan {
+    let plan = WorldOptions {
         timing,
-        ..Plan::default()
+        ..WorldOptions::default()
     };
     let (mut world, proxy) = with_proxy("away", plan).await;
     world.simulator.stock(ROTTERDAM, SCARCE, Some(0)).await;
@@ -85,7 +85,7 @@ async fn order_answer_survives_cluster_outage() {
 /// machine by now. Nothing is sent on that.
 #[tokio::test]
 async fn process_on_stale_list_sends_nothing() {
-    let (mut world, proxy) = with_proxy("past", Plan::default()).await;
+    let (mut world, proxy) = with_proxy("past", WorldOptions::default()).await;
     world.simulator.stock(ROTTERDAM, SCARCE, Some(0)).await;
     world
         .create(&with("later", &json!({"instanceType": SCARCE})))
@@ -143,6 +143,6 @@ async fn process_on_stale_list_sends_nothing() {
     world.delete("again").await;
     world.wait_gone("again", SOON).await;
     assert_eq!(orders(&world).await, 1);
-    assert_eq!(world.simulator.live_machines().await.len(), 2);
+    assert_eq!(world.simulator.list_live_servers().await.len(), 2);
     judge(&world).await;
 }

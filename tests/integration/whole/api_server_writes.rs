@@ -4,14 +4,14 @@ use serde_json::json;
 
 use super::{SOON, held, hits, judge, looks, orders, suspended, with_proxy};
 use crate::floor::rules::Fault;
-use lab::rig::{Plan, server};
+use lab::rig::{WorldOptions, server};
 
 const WORDS: &str = "refused by the proxy";
 
 /// Finalizer and record rest on the version that was read: where somebody was faster, what is there now decides.
 #[tokio::test]
 async fn concurrent_edit_prevents_outdated_order() {
-    let (world, proxy) = with_proxy("overtaken", Plan::default()).await;
+    let (world, proxy) = with_proxy("overtaken", WorldOptions::default()).await;
     let pause = json!({"spec": {"suspend": true}}).to_string();
     let overtake = Fault::Overtake(pause);
     // The one is overtaken at the finalizer, the other at the open record.
@@ -42,7 +42,7 @@ async fn concurrent_edit_prevents_outdated_order() {
 /// it goes when the right is back.
 #[tokio::test]
 async fn no_order_without_the_right_to_record_it() {
-    let (mut world, proxy) = with_proxy("forbidden", Plan::default()).await;
+    let (mut world, proxy) = with_proxy("forbidden", WorldOptions::default()).await;
     world.create(&server("before")).await;
     let before = world.wait_ready("before", SOON).await;
     proxy.fault(Fault::Refuse(403), |call| {
@@ -74,7 +74,7 @@ async fn no_order_without_the_right_to_record_it() {
 /// The machine is there and its record cannot be written: it is found again by its mark, also by the next process.
 #[tokio::test]
 async fn unrecorded_server_is_found_by_its_tag() {
-    let (mut world, proxy) = with_proxy("unrecorded", Plan::default()).await;
+    let (mut world, proxy) = with_proxy("unrecorded", WorldOptions::default()).await;
     let statuses = [("too-large", 413), ("invalid", 422), ("forbidden", 403)];
     for (name, code) in statuses {
         proxy.fault(Fault::Refuse(code), move |call| {
@@ -102,6 +102,6 @@ async fn unrecorded_server_is_found_by_its_tag() {
         world.wait_ready(name, SOON).await;
     }
     assert_eq!(orders(&world).await, all as u64);
-    assert_eq!(world.simulator.live_machines().await.len(), all);
+    assert_eq!(world.simulator.list_live_servers().await.len(), all);
     judge(&world).await;
 }

@@ -5,7 +5,7 @@
 //! the kind itself comes last.
 
 use super::{disasters, entries, hosts, manifests, orphans, stock, tenants};
-use lab::rig::{Cluster, Plan, Simulator, World};
+use lab::rig::{Cluster, Simulator, World, WorldOptions};
 use std::sync::Mutex;
 use tempfile::TempDir;
 
@@ -31,10 +31,10 @@ impl Host {
         let simulators: Vec<_> = (0..guests)
             .map(|number| Simulator::start(&[], &logs.path().join(format!("{number}.log"))))
             .collect();
-        let plan = Plan {
+        let plan = WorldOptions {
             watch_namespace: false,
             allowed: simulators.iter().map(|s| s.api().to_owned()).collect(),
-            ..Plan::default()
+            ..WorldOptions::default()
         };
         let mut world = World::prepare(&cluster, "host", plan).await;
         world.start_operator();

@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{SOON, text};
-use lab::rig::{Fault, Plan, Things, World, cluster, condition, eventually, quick_timing, server};
+use lab::rig::{
+    Fault, Things, World, WorldOptions, cluster, condition, eventually, quick_timing, server,
+};
 
 /// A command object.
 fn command(name: &str, spec: &Value) -> Value {
@@ -185,7 +187,7 @@ async fn server_commands_run_before_its_release() {
 
 /// The machines that are released.
 async fn released(world: &World) -> Vec<String> {
-    let machines = world.simulator.machines().await;
+    let machines = world.simulator.list_servers().await;
     let released = machines.iter().filter(|m| m["status"] == "released");
     released.map(|machine| text(&machine["uuid"])).collect()
 }
@@ -195,9 +197,9 @@ async fn no_command_is_sent_once_release_starts() {
     // Long enough that the command is still in its time when the list is there.
     let mut timing = quick_timing();
     timing["absenceGracePeriod"] = json!("2m");
-    let plan = Plan {
+    let plan = WorldOptions {
         timing,
-        ..Plan::default()
+        ..WorldOptions::default()
     };
     let mut world = World::prepare(cluster(), "command-late", plan).await;
     world.start_operator();

@@ -7,15 +7,15 @@ use super::{
     SERVERS, SOON, account_says, ssh_keys, tags::tag, text, watch_log::WatchLog,
     whitelists::whitelist, with,
 };
-use lab::rig::{Fault, Plan, World, cluster, condition, eventually, quick_timing, server};
+use lab::rig::{Fault, World, WorldOptions, cluster, condition, eventually, quick_timing, server};
 
 /// Times with so long an absence grace period that nothing counts as gone within a test.
-fn patient() -> Plan {
+fn patient() -> WorldOptions {
     let mut timing = quick_timing();
     timing["absenceGracePeriod"] = json!("10m");
-    Plan {
+    WorldOptions {
         timing,
-        ..Plan::default()
+        ..WorldOptions::default()
     }
 }
 
@@ -25,7 +25,7 @@ fn moment(text: &Value) -> Timestamp {
 
 #[tokio::test]
 async fn new_object_gets_status_in_five_seconds() {
-    let mut world = World::prepare(cluster(), "queued", Plan::default()).await;
+    let mut world = World::prepare(cluster(), "queued", WorldOptions::default()).await;
     // No answer comes, so nothing is known of the account.
     let never = Fault::new(json!({"delay": {"ms": 600_000, "before": true}}));
     world.simulator.fault(never).await;

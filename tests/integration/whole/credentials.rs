@@ -25,13 +25,13 @@ use super::{
     SOON, account_says, apply, change_account, held, judge, looks, orders, secret_of_type, stuck,
     with, with_other_account,
 };
-use lab::rig::{Plan, World, cluster, condition, eventually, server};
+use lab::rig::{World, WorldOptions, cluster, condition, eventually, server};
 
 #[tokio::test]
 async fn server_continues_once_key_is_repaired() {
-    let plan = Plan {
+    let plan = WorldOptions {
         secret: false,
-        ..Plan::default()
+        ..WorldOptions::default()
     };
     let mut world = World::prepare(cluster(), "key", plan).await;
     world.create(&server("one")).await;
@@ -243,7 +243,7 @@ pub(super) async fn https_front(own: &CertifiedKey<KeyPair>, plain: &str) -> (St
 #[tokio::test]
 async fn ca_bundle_is_trusted_or_named_missing() {
     let own = certificate();
-    let mut world = World::prepare(cluster(), "bundle", Plan::default()).await;
+    let mut world = World::prepare(cluster(), "bundle", WorldOptions::default()).await;
     let (url, _serving) = https_front(&own, world.simulator.api()).await;
     world.allow_base_url(&url);
     let of = json!({"kind": "ConfigMap", "name": "internal-ca"});
@@ -332,7 +332,7 @@ async fn ca_bundle_is_trusted_or_named_missing() {
     world.delete("two").await;
     world.wait_gone("two", SOON).await;
     assert_eq!(orders(&world).await, 3);
-    assert!(world.simulator.live_machines().await.is_empty());
+    assert!(world.simulator.list_live_servers().await.is_empty());
     judge(&world).await;
 }
 
@@ -368,14 +368,14 @@ async fn another_account_behind_the_same_object_changes_nothing() {
     stuck(&world, "one", "AccountChanged", &[]).await;
     let shown = world.get("one").await.unwrap();
     assert_eq!(shown["status"]["uuid"], settled["status"]["uuid"]);
-    assert!(other.machines().await.is_empty());
-    assert_eq!(world.simulator.live_machines().await.len(), 1);
+    assert!(other.list_servers().await.is_empty());
+    assert_eq!(world.simulator.list_live_servers().await.len(), 1);
 
     let back = json!({"spec": {"baseURL": world.simulator.api()}});
     change_account(&world, "default", &back).await;
     world.wait_ready("two", SOON).await;
     world.wait_gone("one", SOON).await;
-    assert!(other.machines().await.is_empty());
+    assert!(other.list_servers().await.is_empty());
     judge(&world).await;
 }
 
@@ -383,10 +383,10 @@ async fn another_account_behind_the_same_object_changes_nothing() {
 async fn api_key_is_never_logged_or_shown() {
     const CANARY: &str = "canary-7d1f0c5be2a94f63";
     const SECOND: &str = "canary-second-90ab17c4d2";
-    let plan = Plan {
+    let plan = WorldOptions {
         simulator: vec![format!("--api-key={CANARY}")],
         log: Some("trace"),
-        ..Plan::default()
+        ..WorldOptions::default()
     };
     let mut world = World::prepare(cluster(), "canary", plan).await;
     world.create(&server("one")).await;

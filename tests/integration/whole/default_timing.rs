@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{ORDER_TAG, RETAINED_TAG, SERVERS, apply, secret, tags, text, with};
 use lab::rig::{
-    Fault, Operator, Plan, Start, Things, World, cluster, condition, eventually, server,
+    Fault, Operator, Start, Things, World, WorldOptions, cluster, condition, eventually, server,
 };
 use tiers::Tier;
 
@@ -112,7 +112,7 @@ impl<'a> Place<'a> {
     async fn fails(&self, fault: Value) -> u64 {
         self.world
             .simulator
-            .fault(Fault::new(fault).of(self.name))
+            .fault(Fault::new(fault).for_account(self.name))
             .await
     }
 
@@ -288,7 +288,11 @@ async fn retain(place: &Place<'_>) -> Vec<Took> {
     place.servers.delete("web").await;
     let gone = async |within| place.servers.wait_gone("web", within).await;
     let retained = step("retained and gone", AT_ONCE, gone).await;
-    let machines = place.world.simulator.machines_of(place.name).await;
+    let machines = place
+        .world
+        .simulator
+        .list_servers_of_account(place.name)
+        .await;
     assert!(
         tags(&machines[0]).iter().any(|tag| tag == RETAINED_TAG),
         "{machines:#?}"
@@ -328,7 +332,11 @@ async fn suspend(place: &Place<'_>) -> Vec<Took> {
     let suspended = step("suspended", AT_ONCE, suspended).await;
     sleep(ACTIVE).await;
     let has_tag = async || {
-        let machines = place.world.simulator.machines_of(place.name).await;
+        let machines = place
+            .world
+            .simulator
+            .list_servers_of_account(place.name)
+            .await;
         tags(&machines[0]).iter().any(|tag| tag == "later")
     };
     assert!(
@@ -434,7 +442,7 @@ async fn limited(place: &Place<'_>) -> Vec<Took> {
     place
         .world
         .simulator
-        .fault(later.of(place.name).times(1))
+        .fault(later.for_account(place.name).times(1))
         .await;
     place.servers.create(&server("new")).await;
     let told = async |_| {
@@ -506,10 +514,13 @@ async fn killed(world: &World, start: Start, open: &Place<'_>, ten: &Place<'_>) 
     // Without a known server no list shows that another one is absent.
     open.delivered("known").await;
     let slow = json!({"delay": {"ms": ORDER.as_millis(), "before": true}});
-    let slow = Fault::new(slow).of(ten.name).on("POST", SERVERS);
+    let slow = Fault::new(slow).for_account(ten.name).on("POST", SERVERS);
     world.simulator.fault(slow).await;
     let lost = json!([{"delay": {"ms": 20_000, "before": true}}, "dropBefore"]);
-    let lost = Fault::new(lost).of(open.name).on("POST", SERVERS).times(1);
+    let lost = Fault::new(lost)
+        .for_account(open.name)
+        .on("POST", SERVERS)
+        .times(1);
     world.simulator.fault(lost).await;
     open.servers.create(&server("web")).await;
     eventually("the order is on its way", MINUTE, async || {
@@ -585,7 +596,7 @@ async fn default_timing_keeps_waits_bounded() {
     if tier != Tier::All {
         return;
     }
-    let plan = Plan {
+    let plan = WorldOptions {
         simulator: [
             ("delivery", DELIVERY),
             ("release", RELEASE),
@@ -595,7 +606,7 @@ async fn default_timing_keeps_waits_bounded() {
         .to_vec(),
         timing: json!({}),
         short_intervals: false,
-        ..Plan::default()
+        ..WorldOptions::default()
     };
     let world = World::prepare(cluster(), "timing", plan).await;
     let place = async |name| Place::new(&world, name).await;

@@ -163,7 +163,7 @@ pub(super) async fn end_of_the_kind(host: &Host) {
             .then_some(())
     })
     .await;
-    let machines = world.simulator.machines().await;
+    let machines = world.simulator.list_servers().await;
     assert_eq!(machines.len(), names.len());
     for machine in machines {
         assert_eq!(machine["status"], "delivered", "{machine}");

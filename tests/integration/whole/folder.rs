@@ -126,7 +126,7 @@ async fn git_folder_is_edited_pruned_and_restored() {
         ("POST servers/{uuid}/tag/{tag}", 4),
     ]);
     assert_eq!(sent(&world).await, pruned);
-    assert_eq!(world.simulator.live_machines().await.len(), 24);
+    assert_eq!(world.simulator.list_live_servers().await.len(), 24);
 
     // Restored as it was: what was released is ordered anew, and each machine that was kept is taken back.
     for number in RELEASED.chain(KEPT) {
@@ -160,6 +160,6 @@ async fn git_folder_is_edited_pruned_and_restored() {
         assert_eq!(object["status"]["uuid"], objects[number]["status"]["uuid"]);
     }
     assert_eq!(sent(&world).await, expected(&[]));
-    assert_eq!(world.simulator.live_machines().await.len(), 30);
+    assert_eq!(world.simulator.list_live_servers().await.len(), 30);
     judge(&world).await;
 }

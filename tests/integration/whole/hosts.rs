@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{SOON, apply, cluster_wide::Host, entries::timed_account, secret, text};
-use lab::rig::{Fault, Plan, Things, World, cluster, condition, eventually, quick_timing};
+use lab::rig::{Fault, Things, World, WorldOptions, cluster, condition, eventually, quick_timing};
 
 /// The first host that a simulator has.
 pub(super) const HOST: u64 = 1001;
@@ -96,9 +96,9 @@ pub(in super::super) fn accounts(hosts: usize) -> (tempfile::NamedTempFile, Stri
 /// A world whose account has this many hosts.
 pub(super) async fn with_hosts(prefix: &str, number: usize) -> World {
     let (_file, flag) = accounts(number);
-    let plan = Plan {
+    let plan = WorldOptions {
         simulator: vec![flag],
-        ..Plan::default()
+        ..WorldOptions::default()
     };
     let mut world = World::prepare(cluster(), prefix, plan).await;
     world.start_operator();
@@ -106,7 +106,7 @@ pub(super) async fn with_hosts(prefix: &str, number: usize) -> World {
 }
 
 /// A world whose hosts are installed within seconds, with the stored key `ops`.
-async fn with_key(prefix: &str, plan: Plan) -> World {
+async fn with_key(prefix: &str, plan: WorldOptions) -> World {
     let mut world = World::prepare(cluster(), prefix, plan).await;
     let quick = json!({"installSeconds": 2});
     world.simulator.settings(&quick).await;
@@ -119,7 +119,7 @@ async fn with_key(prefix: &str, plan: Plan) -> World {
 }
 
 /// A world with the host `db`, whose revision 1 counts as performed.
-async fn with_host(prefix: &str, plan: Plan) -> World {
+async fn with_host(prefix: &str, plan: WorldOptions) -> World {
     let world = with_key(prefix, plan).await;
     hosts(&world).create(&host("db", HOST, &debian(1))).await;
     hosts(&world).wait_ready("db", SOON).await;
@@ -348,9 +348,9 @@ async fn host_power_change_sends_one_command() {
 
 #[tokio::test]
 async fn host_installs_once_per_higher_revision() {
-    let plan = Plan {
+    let plan = WorldOptions {
         log: Some("trace"),
-        ..Plan::default()
+        ..WorldOptions::default()
     };
     let mut world = with_host("hostinstall", plan).await;
     let script = format!("\u{feff}#!/bin/sh\r\necho {CANARY}\r\n");
@@ -449,7 +449,7 @@ async fn host_installs_once_per_higher_revision() {
 
 #[tokio::test]
 async fn no_fault_installs_a_host_twice() {
-    let mut world = with_host("hostlost", Plan::default()).await;
+    let mut world = with_host("hostlost", WorldOptions::default()).await;
     let path = format!("{HOSTS}/{HOST}/os/install");
     let on = |fault: Fault| fault.on("POST", &path).times(1);
     let to = async |revision: i64| {
@@ -506,7 +506,7 @@ async fn no_fault_installs_a_host_twice() {
 
 #[tokio::test]
 async fn invalid_host_request_is_not_sent() {
-    let world = with_key("hostbad", Plan::default()).await;
+    let world = with_key("hostbad", WorldOptions::default()).await;
     let all = hosts(&world);
     // Not of this account.
     all.create(&host("unknown", 4711, &json!({}))).await;
@@ -586,7 +586,7 @@ async fn edit_of(world: &World, name: &str, spec: Value) {
 
 #[tokio::test]
 async fn suspended_or_observed_host_sends_nothing() {
-    let world = with_host("hosthold", Plan::default()).await;
+    let world = with_host("hosthold", WorldOptions::default()).await;
     // Suspended by the object, stopped at the account, only looked at: nothing is sent, and the consent stands.
     edit(&world, json!({"suspend": true})).await;
     says(&world, "db", "Suspended", ("True", "Suspended"), &[]).await;

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{SERVERS, SOON, apply, held, judge, orders, secret, stuck, text, with};
 use kube::api::DeleteParams;
-use lab::rig::{Fault, Health, World, cluster, condition, health, server};
+use lab::rig::{Fault, Kstatus, World, cluster, condition, health, server};
 
 /// Every file that is an example of a server.
 fn examples() -> Vec<(String, String)> {
@@ -41,7 +41,7 @@ async fn every_server_example_orders_once() {
     }
     for (name, manifest) in &examples {
         let ready = world.wait_ready(name, SOON).await;
-        assert_eq!(health(&ready), Health::Current, "{ready:#}");
+        assert_eq!(health(&ready), Kstatus::Current, "{ready:#}");
         let synced = condition(&ready, "Synced").unwrap();
         assert_eq!(synced["status"], "True", "{ready:#}");
         // One that is only looked at need not say what it has.
@@ -320,7 +320,7 @@ async fn missing_reference_blocks_only_its_object() {
         })
         .await;
     let web = world.get("web").await.unwrap();
-    assert_eq!(health(&web), Health::Current, "{web:#}");
+    assert_eq!(health(&web), Kstatus::Current, "{web:#}");
     judge(&world).await;
 }
 

@@ -14,7 +14,9 @@ use super::{
     SOON, account_says, apply, change_account, judge, looks, orders, secret_of_type, stuck, text,
     with, with_other_account,
 };
-use lab::rig::{Plan, Simulator, World, cluster, condition, eventually, quick_timing, server};
+use lab::rig::{
+    Simulator, World, WorldOptions, cluster, condition, eventually, quick_timing, server,
+};
 
 const KEY_TYPE: &str = "flexmetal.dev/api-key";
 /// The remedy for a URL that may not be called.
@@ -68,9 +70,9 @@ async fn refused(world: &World, name: &str, reason: &str, words: &[&str]) {
 
 #[tokio::test]
 async fn secret_of_another_type_is_never_used() {
-    let plan = Plan {
+    let plan = WorldOptions {
         secret: false,
-        ..Plan::default()
+        ..WorldOptions::default()
     };
     let mut world = World::prepare(cluster(), "theft", plan).await;
     world.start_operator();
@@ -169,15 +171,15 @@ async fn edited_base_url_sends_the_key_nowhere() {
     apply(&world.client, namespace, &here).await;
     world.delete("one").await;
     world.wait_gone("one", SOON).await;
-    assert!(world.simulator.live_machines().await.is_empty());
+    assert!(world.simulator.list_live_servers().await.is_empty());
     judge(&world).await;
 }
 
 #[tokio::test]
 async fn key_secret_needs_a_base_url_if_unlisted() {
-    let plan = Plan {
+    let plan = WorldOptions {
         listed: false,
-        ..Plan::default()
+        ..WorldOptions::default()
     };
     let mut world = World::prepare(cluster(), "unlisted", plan).await;
     // A public URL in the spec, which is never called.
@@ -190,10 +192,10 @@ async fn key_secret_needs_a_base_url_if_unlisted() {
 
 #[tokio::test]
 async fn no_address_that_is_not_public_is_dialled() {
-    let plan = Plan {
+    let plan = WorldOptions {
         listed: false,
         secret: false,
-        ..Plan::default()
+        ..WorldOptions::default()
     };
     let mut world = World::prepare(cluster(), "inside", plan).await;
     // Connections wait in its queue until somebody looks.
@@ -231,7 +233,7 @@ async fn no_address_that_is_not_public_is_dialled() {
 
 #[tokio::test]
 async fn with_a_list_nothing_else_is_called() {
-    let mut world = World::prepare(cluster(), "list", Plan::default()).await;
+    let mut world = World::prepare(cluster(), "list", WorldOptions::default()).await;
     world.start_operator();
     let other = Simulator::start(&[], &world.folder().join("other.log"));
     let namespace = Some(world.namespace.as_str());

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::{SOON, judge, orders};
-use lab::rig::{Plan, World, cluster, condition, eventually, server};
+use lab::rig::{World, WorldOptions, cluster, condition, eventually, server};
 
 const NUMBER: usize = 200;
 const KILLS: usize = 20;
@@ -32,10 +32,10 @@ async fn repeated_kills_duplicate_no_server() {
         "absenceGracePeriod": format!("{}s", GRACE.as_secs()), "absenceCheckInterval": "3s",
         "activePollInterval": "500ms", "idlePollInterval": "1s", "orphanScanInterval": "5s", "orderTimeout": "3s",
     });
-    let plan = Plan {
+    let plan = WorldOptions {
         timing,
         simulator: vec!["--list-lag-seconds".into(), "3".into()],
-        ..Plan::default()
+        ..WorldOptions::default()
     };
     let mut world = World::prepare(cluster(), "kills", plan).await;
     world.start_operator();
@@ -64,6 +64,6 @@ async fn repeated_kills_duplicate_no_server() {
     })
     .await;
     println!("ready {:.0?} after the last kill", last.elapsed());
-    assert_eq!(world.simulator.live_machines().await.len(), NUMBER);
+    assert_eq!(world.simulator.list_live_servers().await.len(), NUMBER);
     judge(&world).await;
 }

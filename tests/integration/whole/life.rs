@@ -8,14 +8,14 @@ use super::{
     SERVERS, SOON, account_says, held, judge, machine, machine_becomes, orders, told,
     watch_log::WatchLog,
 };
-use lab::rig::{Fault, Health, Plan, World, cluster, condition, health, server};
+use lab::rig::{Fault, Kstatus, World, WorldOptions, cluster, condition, health, server};
 
 /// Long enough that nothing is delivered or released before a test moves the clock.
 const FOREVER: f64 = 7200.0;
 
 #[tokio::test]
 async fn server_is_ordered_ready_and_released() {
-    let mut world = World::prepare(cluster(), "life", Plan::default()).await;
+    let mut world = World::prepare(cluster(), "life", WorldOptions::default()).await;
     let simulator = &world.simulator;
     simulator
         .settings(&json!({"deliverySeconds": [FOREVER, FOREVER], "releaseSeconds": FOREVER}))
@@ -29,7 +29,7 @@ async fn server_is_ordered_ready_and_released() {
     account_says(&world, "default", "Ready", "True", "Available").await;
     let fresh = world.create(&server("one")).await;
     assert_eq!(fresh["status"]["observedGeneration"], -1, "{fresh}");
-    assert_eq!(health(&fresh), Health::InProgress);
+    assert_eq!(health(&fresh), Kstatus::InProgress);
     let log = WatchLog::of(world.servers(), &fresh);
 
     held(&world, "one", "Provisioning", &["created"]).await;
@@ -48,7 +48,7 @@ async fn server_is_ordered_ready_and_released() {
     };
     let (waited, ready) = tokio::join!(waiting, delivery);
     assert!(waited.status.success(), "{waited:?}");
-    assert_eq!(health(&ready), Health::Current, "{ready:#}");
+    assert_eq!(health(&ready), Kstatus::Current, "{ready:#}");
     let uuid = ready["status"]["uuid"].as_str().unwrap().to_owned();
     columns(&world, &ready).await;
 
@@ -56,7 +56,7 @@ async fn server_is_ordered_ready_and_released() {
     let releasing = world
         .wait_for_condition("one", "Ready", "False", Some("Releasing"), SOON)
         .await;
-    assert_eq!(health(&releasing), Health::Terminating);
+    assert_eq!(health(&releasing), Kstatus::Terminating);
     machine_becomes(&world, &uuid, "releasing").await;
     // The condition says so; the provider's word for it is written where the release takes long.
     held(&world, "one", "Releasing", &["The release has begun"]).await;
@@ -161,22 +161,22 @@ async fn columns(world: &World, ready: &Value) {
 
 /// Every version of the object reads right, not only those that were waited for.
 fn watch_the(versions: &[Value]) {
-    let mut last = Health::InProgress;
+    let mut last = Kstatus::InProgress;
     let mut reasons: Vec<String> = Vec::new();
     for version in versions {
         let now = health(version);
         let follows = match last {
-            Health::InProgress => now != Health::Failed,
-            Health::Current => matches!(now, Health::Current | Health::Terminating),
-            Health::Terminating => now == Health::Terminating,
-            Health::Failed => false,
+            Kstatus::InProgress => now != Kstatus::Failed,
+            Kstatus::Current => matches!(now, Kstatus::Current | Kstatus::Terminating),
+            Kstatus::Terminating => now == Kstatus::Terminating,
+            Kstatus::Failed => false,
         };
         assert!(follows, "{now:?} after {last:?}: {version:#}");
         last = now;
         let reason = condition(version, "Ready").map(|found| super::text(&found["reason"]));
         reasons.extend(reason.filter(|reason| reasons.last() != Some(reason)));
     }
-    assert_eq!(last, Health::Terminating);
+    assert_eq!(last, Kstatus::Terminating);
     // On a busy machine it may wait for its turn first.
     reasons.retain(|reason| reason != "Queued");
     let expected = ["Ordering", "Provisioning", "Delivered", "Releasing"];

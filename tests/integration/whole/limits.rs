@@ -145,7 +145,7 @@ async fn retained_servers_count_towards_limit() {
     .await;
     assert_eq!(orders(&world).await, 2);
     // Each tells where it comes from, and which object left it behind.
-    for machine in world.simulator.live_machines().await {
+    for machine in world.simulator.list_live_servers().await {
         let name = text(&machine["name"]);
         assert!(names.contains(&name.as_str()), "{machine}");
         let owner = owner_of(&world.client, &world.cluster_id, &world.namespace, &name).await;

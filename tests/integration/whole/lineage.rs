@@ -90,7 +90,7 @@ async fn other_account_confirms_no_order_absence() {
     .await;
     world.create(&server("one")).await;
     eventually("the machine is made", SOON, async || {
-        (world.simulator.live_machines().await.len() == 1).then_some(())
+        (world.simulator.list_live_servers().await.len() == 1).then_some(())
     })
     .await;
     world.simulator.fault(blind).await;
@@ -127,7 +127,7 @@ async fn other_account_confirms_no_order_absence() {
     // A deleted one is not let go on that either.
     world.delete("one").await;
     stuck(&world, "one", "OutcomeUnknown", &words).await;
-    assert_eq!(world.simulator.live_machines().await.len(), 1);
+    assert_eq!(world.simulator.list_live_servers().await.len(), 1);
 
     // Back where it went it is another account ID once more, so the record still decides nothing. Acknowledged as absent, the
     // machine is found by its tag all the same, and released.
@@ -149,7 +149,7 @@ async fn other_account_confirms_no_order_absence() {
         None
     })
     .await;
-    let machines = world.simulator.machines().await;
+    let machines = world.simulator.list_servers().await;
     assert_eq!(machines.len(), 1);
     assert_eq!(machines[0]["status"], "released", "{machines:?}");
     assert_eq!(orders(&world).await, 1);

@@ -44,7 +44,7 @@ fn marks(machine: &Value) -> Vec<String> {
 
 /// The only live machine of the world.
 async fn only_live(world: &World) -> Value {
-    let mut live = world.simulator.live_machines().await;
+    let mut live = world.simulator.list_live_servers().await;
     assert_eq!(live.len(), 1, "{live:#?}");
     live.remove(0)
 }
@@ -86,7 +86,7 @@ pub(super) async fn copied(host: &Host) -> World {
     suspended(&world, "three", &[]).await;
     world.delete("three").await;
     world.wait_gone("three", SOON).await;
-    assert_eq!(world.simulator.live_machines().await.len(), 2);
+    assert_eq!(world.simulator.list_live_servers().await.len(), 2);
     // The other goes with its own machine.
     world.delete("two").await;
     world.wait_gone("two", SOON).await;
@@ -152,7 +152,7 @@ pub(super) async fn applied_again(host: &Host) -> World {
     assert_eq!(orders(&world).await, 2);
     world.delete("one").await;
     world.wait_gone("one", SOON).await;
-    assert!(world.simulator.live_machines().await.is_empty());
+    assert!(world.simulator.list_live_servers().await.is_empty());
     judge(&world).await;
     world
 }

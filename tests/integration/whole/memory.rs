@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{apply, hostile::Hostile, judge, secret, ssh_keys::public_key};
-use lab::rig::{Cluster, Plan, World, cluster, eventually, quick_timing, server};
+use lab::rig::{Cluster, World, WorldOptions, cluster, eventually, quick_timing, server};
 
 /// A debug build takes its time for answers of many megabytes, the more so beside other tests.
 const LONG: Duration = Duration::from_secs(300);
@@ -47,9 +47,9 @@ fn fits(world: &mut World, what: &str) {
 /// A world whose operator watches a second namespace, where somebody means harm.
 async fn with_harm(on: &Cluster, prefix: &str) -> (World, String) {
     let harm = on.namespace(prefix).await;
-    let plan = Plan {
+    let plan = WorldOptions {
         operator: vec![format!("--watch-namespace={harm}")],
-        ..Plan::default()
+        ..WorldOptions::default()
     };
     (World::prepare(on, prefix, plan).await, harm)
 }

@@ -7,7 +7,7 @@ use super::{
     SOON, acknowledging, held_for, is_acknowledged, judge, looks, machine, machine_of, orders,
     pending, stuck, tags,
 };
-use lab::rig::{Fault, Health, World, cluster, condition, eventually, health, server};
+use lab::rig::{Fault, Kstatus, World, cluster, condition, eventually, health, server};
 
 const LONG: f64 = 3600.0;
 
@@ -28,7 +28,7 @@ async fn failed_server_goes_after_second_refusal() {
     world.create(&server("one")).await;
     stuck(&world, "one", "ProvisioningFailed", &["Delete this object"]).await;
     let object = world.get("one").await.unwrap();
-    assert_eq!(health(&object), Health::Failed);
+    assert_eq!(health(&object), Kstatus::Failed);
     assert_eq!(object["status"]["providerStatus"], "failed");
     looks(&world, 3).await;
     assert_eq!(orders(&world).await, 1, "a failed machine is not replaced");
@@ -120,7 +120,7 @@ async fn without_address(world: &World) {
     .await;
     assert_eq!(
         health(&world.get("unaddressed").await.unwrap()),
-        Health::InProgress
+        Kstatus::InProgress
     );
     let change = json!({"ipAddresses": ["192.0.2.7", "2001:db8::7"]});
     world.simulator.alter(uuid(&object), &change).await;
@@ -306,7 +306,7 @@ async fn edit_after_ordering_is_only_pending() {
             })
             .as_ref()
     );
-    assert_eq!(health(&pending), Health::Current);
+    assert_eq!(health(&pending), Kstatus::Current);
     looks(&world, 3).await;
     assert_eq!(changes(&world).await, before, "an edit was sent");
 

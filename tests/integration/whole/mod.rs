@@ -69,7 +69,7 @@ mod whitelists;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use flexmetal_core::{mark::ClusterId, owner::Owner};
+use flexmetal_core::{cluster_id::ClusterId, owner::Owner};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::api::events::v1::Event;
@@ -79,7 +79,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::floor::proxy::Proxy;
-use lab::rig::{Plan, Simulator, World, cluster, condition, eventually, server};
+use lab::rig::{Simulator, World, WorldOptions, cluster, condition, eventually, server};
 
 /// Everything that these tests wait for happens within this time, on a busy machine too.
 const SOON: Duration = Duration::from_secs(90);
@@ -181,7 +181,7 @@ async fn read_secret(world: &World, name: &str) -> Option<(Secret, BTreeMap<Stri
 
 /// A world, and another account at a simulator of its own that the world's key opens too.
 async fn with_other_account(prefix: &str) -> (World, Simulator) {
-    let mut world = World::prepare(cluster(), prefix, Plan::default()).await;
+    let mut world = World::prepare(cluster(), prefix, WorldOptions::default()).await;
     let key = format!("--api-key={}", world.simulator.api_key());
     let other = Simulator::start(&[key], &world.folder().join("other.log"));
     world.allow_base_url(other.api());
@@ -190,10 +190,10 @@ async fn with_other_account(prefix: &str) -> (World, Simulator) {
 }
 
 /// A world whose operator reaches the API server through a proxy, and that proxy.
-async fn with_proxy(prefix: &str, plan: Plan) -> (World, Proxy) {
+async fn with_proxy(prefix: &str, plan: WorldOptions) -> (World, Proxy) {
     let mut world = World::prepare(cluster(), prefix, plan).await;
     let proxy = Proxy::start(cluster().access()).await;
-    world.reach_cluster_by(proxy.kubeconfig(world.folder()));
+    world.set_kubeconfig(proxy.kubeconfig(world.folder()));
     world.start_operator();
     (world, proxy)
 }
@@ -333,7 +333,7 @@ async fn machine_of(world: &World, object: &Value) -> Value {
 
 /// A machine as the simulator knows it.
 async fn machine(world: &World, uuid: &str) -> Value {
-    let machines = world.simulator.machines().await;
+    let machines = world.simulator.list_servers().await;
     let found = machines.into_iter().find(|machine| machine["uuid"] == uuid);
     found.unwrap_or_else(|| panic!("there is no machine {uuid}"))
 }

@@ -6,18 +6,18 @@ use kube::api::DeleteParams;
 use serde_json::json;
 
 use super::{SOON, judge};
-use lab::rig::{Plan, World, cluster, eventually, server};
+use lab::rig::{World, WorldOptions, cluster, eventually, server};
 
 const NAMES: [&str; 3] = ["one", "two", "three"];
 
 async fn populated(prefix: &str) -> World {
     // The operator is not of this namespace, and neither is its Lease.
-    let plan = Plan {
+    let plan = WorldOptions {
         operator: vec![
             "--leader-election-namespace=default".into(),
             format!("--leader-election-name={prefix}"),
         ],
-        ..Plan::default()
+        ..WorldOptions::default()
     };
     let mut world = World::prepare(cluster(), prefix, plan).await;
     world.start_operator();
@@ -45,7 +45,7 @@ async fn ends_released(world: &World) {
         found.is_none().then_some(())
     })
     .await;
-    let machines = world.simulator.machines().await;
+    let machines = world.simulator.list_servers().await;
     assert_eq!(machines.len(), NAMES.len());
     for machine in machines {
         assert_eq!(machine["status"], "released", "{machine}");
@@ -69,7 +69,7 @@ async fn namespace_deletion_survives_a_restart() {
         .await;
     delete_namespace(&world).await;
     eventually("a release is under way", SOON, async || {
-        let machines = world.simulator.machines().await;
+        let machines = world.simulator.list_servers().await;
         let mut releasing = machines
             .iter()
             .filter(|machine| machine["status"] == "releasing");

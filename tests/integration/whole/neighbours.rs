@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{SERVERS, SOON, judge, looks, says, tags::tag, text, with};
 use lab::rig::{
-    Fault, Plan, Simulator, World, cluster, condition, eventually, quick_timing, server,
+    Fault, Simulator, World, WorldOptions, cluster, condition, eventually, quick_timing, server,
 };
 
 /// More than the calls that an account may have in flight.
@@ -17,7 +17,7 @@ const SECONDS: Duration = Duration::from_secs(30);
 
 /// A world with a second account, `slow`, behind a simulator of its own.
 async fn with_slow_account(prefix: &str, timing: &Value) -> (World, Simulator) {
-    let mut world = World::prepare(cluster(), prefix, Plan::default()).await;
+    let mut world = World::prepare(cluster(), prefix, WorldOptions::default()).await;
     let slow = Simulator::start(&[], &world.folder().join("slow.log"));
     world.allow_base_url(slow.api());
     world.start_operator();
@@ -68,7 +68,11 @@ async fn throttled_account_delays_no_other_one() {
 
     the_other_works(&world).await;
 
-    assert_eq!(slow.live_machines().await.len(), MANY, "they still wait");
+    assert_eq!(
+        slow.list_live_servers().await.len(),
+        MANY,
+        "they still wait"
+    );
     judge(&world).await;
 }
 

@@ -7,7 +7,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 
 use super::{SOON, account_says, judge, ssh_keys::deleting_key, tags::tag, text};
-use lab::rig::{Fault, Plan, Things, World, cluster, condition, eventually, server};
+use lab::rig::{Fault, Things, World, WorldOptions, cluster, condition, eventually, server};
 
 /// The account of the simulator to which the world's key leads.
 const MAIN: &str = "main";
@@ -16,10 +16,10 @@ const SLACK: Duration = Duration::from_secs(4);
 
 /// A world at default timing, but for deliveries that are seen soon. It has a ready server and a ready tag.
 async fn started(prefix: &str) -> (World, Things) {
-    let plan = Plan {
+    let plan = WorldOptions {
         timing: timing(),
         short_intervals: false,
-        ..Plan::default()
+        ..WorldOptions::default()
     };
     let mut world = World::prepare(cluster(), prefix, plan).await;
     world.start_operator();
@@ -60,7 +60,10 @@ async fn says_in(things: &Things, name: &str, reasons: &[&str], since: Instant, 
 async fn is_told(world: &World, tags: &Things, fault: Value, reason: &str) {
     let servers = world.things("BareMetalServer");
     let accounts = world.things("ProviderAccount");
-    world.simulator.fault(Fault::new(fault).of(MAIN)).await;
+    world
+        .simulator
+        .fault(Fault::new(fault).for_account(MAIN))
+        .await;
     let since = Instant::now();
     servers.create(&server("two")).await;
     tags.create(&tag("late", &json!({}))).await;
@@ -135,7 +138,7 @@ async fn failed_calls_resume_when_an_outage_ends() {
     let keys = world.things("SshKey");
     keys.create(&deleting_key("laptop", 'L')).await;
     keys.wait_ready("laptop", SOON).await;
-    let away = || Fault::new(json!({"status": {"code": 503}})).of(MAIN);
+    let away = || Fault::new(json!({"status": {"code": 503}})).for_account(MAIN);
     let read = away().on("GET", "/v3/flexMetal/servers/*");
     let rules = [
         world.simulator.fault(read).await,

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use flexmetal_core::{mark::ClusterId, owner::Owner};
+use flexmetal_core::{cluster_id::ClusterId, owner::Owner};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::Api;
 use kube::api::{DeleteParams, ObjectMeta, PostParams};

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{
     ORDER_TAG, SERVERS, SOON, held, held_for, judge, looks, machine_of, orders, stuck, tags, told,
 };
-use lab::rig::{Fault, Plan, World, cluster, eventually, quick_timing, server};
+use lab::rig::{Fault, World, WorldOptions, cluster, eventually, quick_timing, server};
 
 const NAMES: [&str; 3] = ["renamed", "beside", "installed"];
 
@@ -42,15 +42,14 @@ async fn bears(world: &World, object: &Value, wanted: &[&str]) {
 }
 
 #[tokio::test]
-async fn portal_changes_order_and_release_nothing()
-{
+async fn portal_changes_order_and_release_nothing() {
     let mut timing = quick_timing();
     // Nobody looks for an order, and none is taken for lost, while a busy machine is at the steps of this test.
     timing["orderTimeout"] = json!("10s");
     timing["absenceGracePeriod"] = json!("20s");
-    let plan = Plan {
+    let plan = WorldOptions {
         timing,
-        ..Plan::default()
+        ..WorldOptions::default()
     };
     let mut world = World::prepare(cluster(), "portal", plan).await;
     world.start_operator();
@@ -108,7 +107,7 @@ async fn stripped_while_nobody_knows(world: &World) {
     world.simulator.fault(lost).await;
     world.create(&server("stripped")).await;
     let machine = eventually("the order has arrived", SOON, async || {
-        let machines = world.simulator.live_machines().await;
+        let machines = world.simulator.list_live_servers().await;
         let mut machines = machines.into_iter();
         machines.find(|machine| machine["name"] == "stripped")
     })

@@ -62,7 +62,7 @@ async fn policies_hold_orders_and_releases() {
         let new = world.get("suspended").await.unwrap();
         assert_eq!(condition(&new, "Ready").unwrap()["reason"], "Suspended");
         looks(&world, 3).await;
-        let machines = world.simulator.machines().await;
+        let machines = world.simulator.list_servers().await;
         assert!(
             machines
                 .iter()
@@ -180,7 +180,7 @@ async fn server_deleted_while_ordered_is_released() {
     .await;
     world.delete("one").await;
     world.wait_gone("one", SOON).await;
-    let machines = world.simulator.machines().await;
+    let machines = world.simulator.list_servers().await;
     assert_eq!(machines.len(), 1, "{machines:?}");
     machine_becomes(&world, machines[0]["uuid"].as_str().unwrap(), "released").await;
     assert_eq!(orders(&world).await, 1);
@@ -202,10 +202,10 @@ async fn early_release_is_retried_until_accepted() {
     held(&world, "one", "Provisioning", &[]).await;
     world.delete("one").await;
     held_for(&world, "one", "Releasing", &["retrying every"]).await;
-    assert_eq!(simulator.live_machines().await.len(), 1);
+    assert_eq!(simulator.list_live_servers().await.len(), 1);
     simulator.advance(LONG).await;
     world.wait_gone("one", SOON).await;
-    let machines = simulator.machines().await;
+    let machines = simulator.list_servers().await;
     assert_eq!(machines[0]["status"], "released");
     judge(&world).await;
 }

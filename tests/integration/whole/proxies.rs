@@ -6,7 +6,7 @@ use serde_json::json;
 use super::credentials::{certificate_of, https_front};
 use super::{SOON, account_says, apply, change_account, judge, orders, secret_of_type};
 use crate::floor::tunnels::TunnelProxy;
-use lab::rig::{Plan, World, cluster, condition, eventually, server};
+use lab::rig::{World, WorldOptions, cluster, condition, eventually, server};
 
 /// A name that nobody but the proxy knows.
 const HOSTING: &str = "hosting.test";
@@ -16,11 +16,11 @@ const API_SERVER: &str = "kubernetes.default.svc:6443";
 #[tokio::test]
 async fn proxy_tunnels_both_apis_without_keys() {
     let proxy = TunnelProxy::start().await;
-    let plan = Plan {
+    let plan = WorldOptions {
         operator: vec![format!("--provider-proxy={}", proxy.url())],
         secret: false,
         listed: false,
-        ..Plan::default()
+        ..WorldOptions::default()
     };
     let mut world = World::prepare(cluster(), "proxied", plan).await;
     let own = certificate_of(HOSTING);
@@ -35,7 +35,7 @@ async fn proxy_tunnels_both_apis_without_keys() {
     }
     let path = world.folder().join("proxied-kubeconfig");
     std::fs::write(&path, serde_json::to_string(&kubeconfig).unwrap()).unwrap();
-    world.reach_cluster_by(path);
+    world.set_kubeconfig(path);
     world.set_environment(vec![
         ("HTTPS_PROXY", proxy.url().to_owned()),
         // The proxy is on this machine, and the API server is not.

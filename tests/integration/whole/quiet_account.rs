@@ -4,16 +4,16 @@
 use serde_json::{Value, json};
 
 use super::{SERVERS, SOON, judge, machine, orders, tags, text};
-use lab::rig::{Fault, Plan, World, cluster, condition, eventually, quick_timing, server};
+use lab::rig::{Fault, World, WorldOptions, cluster, condition, eventually, quick_timing, server};
 
 /// A quiet account with a server that lists must show. Each further one stays in delivery, and is in no list for seconds.
 async fn quiet(prefix: &str) -> World {
     let mut timing = quick_timing();
     timing["orphanScanInterval"] = json!("24h");
     timing["idlePollInterval"] = json!("1h");
-    let plan = Plan {
+    let plan = WorldOptions {
         timing,
-        ..Plan::default()
+        ..WorldOptions::default()
     };
     let mut world = World::prepare(cluster(), prefix, plan).await;
     world.start_operator();
@@ -34,7 +34,7 @@ async fn lost_answer(world: &World, name: &str) -> String {
         (ready["reason"] == "OutcomeUnknown").then_some(())
     };
     world.wait_for(name, "unknown", SOON, is_lost).await;
-    let machines = world.simulator.live_machines().await;
+    let machines = world.simulator.list_live_servers().await;
     let made = machines.iter().find(|machine| machine["name"] == name);
     text(&made.expect("the order was taken")["uuid"])
 }

@@ -2,13 +2,13 @@
 
 use super::{SOON, apply, secret, text};
 use kube::api::{Patch, PatchParams};
-use lab::rig::{Fault, Plan, World, cluster, condition, server};
+use lab::rig::{Fault, World, WorldOptions, cluster, condition, server};
 use serde_json::{Value, json};
 
 const CANARY: &str = "canary-script-1f77c0e2";
 
 /// A world with the delivered server `web`, whose revision 1 counts as performed; gives its machine.
-async fn with_server(prefix: &str, plan: Plan) -> (World, String) {
+async fn with_server(prefix: &str, plan: WorldOptions) -> (World, String) {
     let mut world = World::prepare(cluster(), prefix, plan).await;
     let quick = json!({"installSeconds": 2, "commandSeconds": 1});
     world.simulator.settings(&quick).await;
@@ -58,9 +58,9 @@ async fn says(world: &World, kind: &str, status: &str, reason: &str) -> Value {
 
 #[tokio::test]
 async fn server_reinstalls_once_per_revision() {
-    let plan = Plan {
+    let plan = WorldOptions {
         log: Some("trace"),
-        ..Plan::default()
+        ..WorldOptions::default()
     };
     let (mut world, uuid) = with_server("reinstall", plan).await;
     assert_eq!(asked(&world).await.len(), 0, "at first sight");
@@ -144,7 +144,7 @@ async fn server_reinstalls_once_per_revision() {
 
 #[tokio::test]
 async fn no_fault_reinstalls_a_server_twice() {
-    let (mut world, uuid) = with_server("reinstall-lost", Plan::default()).await;
+    let (mut world, uuid) = with_server("reinstall-lost", WorldOptions::default()).await;
     let path = format!("/v3/flexMetal/servers/{uuid}");
     let on = |fault: Fault| fault.on("PATCH", &path).times(1);
     world.simulator.fault(on(Fault::new("dropAfter"))).await;
@@ -203,7 +203,7 @@ async fn no_fault_reinstalls_a_server_twice() {
 
 #[tokio::test]
 async fn protection_or_portal_blocks_reinstall() {
-    let (world, uuid) = with_server("reinstall-held", Plan::default()).await;
+    let (world, uuid) = with_server("reinstall-held", WorldOptions::default()).await;
     let protected = json!({"deletionProtection": true, "install": {"revision": 2}});
     edit(&world, protected).await;
     says(&world, "InstallUpToDate", "False", "Protected").await;

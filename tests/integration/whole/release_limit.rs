@@ -72,7 +72,7 @@ async fn release_limit_caps_pruned_servers() {
     join_all(names.iter().map(|name| world.delete(name))).await;
     held(&world, 7).await;
     released(&world, 3).await;
-    assert_eq!(world.simulator.live_machines().await.len(), 7);
+    assert_eq!(world.simulator.list_live_servers().await.len(), 7);
     let told_of = limit_blocks(&world, "True").await;
     let message = told_of["message"].as_str().unwrap().to_owned();
     assert!(message.contains("3 releases"), "{message}");
@@ -112,6 +112,6 @@ async fn release_limit_caps_pruned_servers() {
     }
     limit_blocks(&world, "False").await;
     assert_eq!((orders(&world).await, deletes(&world).await), (10, 9));
-    assert_eq!(world.simulator.live_machines().await.len(), 1);
+    assert_eq!(world.simulator.list_live_servers().await.len(), 1);
     judge(&world).await;
 }

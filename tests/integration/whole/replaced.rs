@@ -70,7 +70,7 @@ async fn failed_server_is_replaced_elsewhere() {
     world.delete("one").await;
     world.wait_gone("one", SOON).await;
     machine_becomes(&world, uuid(&object), "released").await;
-    assert!(world.simulator.live_machines().await.is_empty());
+    assert!(world.simulator.list_live_servers().await.is_empty());
     judge(&world).await;
 }
 
@@ -157,8 +157,7 @@ async fn externally_released_server_is_reordered() {
 }
 
 #[tokio::test]
-async fn expired_object_is_deleted_not_reordered()
-{
+async fn expired_object_is_deleted_not_reordered() {
     let mut world = World::start(cluster(), "expire").await;
     let lease = |seconds| with("lease", &json!({"expiresAt": moment(seconds)}));
     world.create(&lease(4000)).await;

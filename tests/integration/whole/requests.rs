@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{SERVERS, SOON, hosts, ssh_keys, tags::tag, text, whitelists::whitelist};
-use lab::rig::{Fault, Plan, Things, World, cluster, eventually, quick_timing, server};
+use lab::rig::{Fault, Things, World, WorldOptions, cluster, eventually, quick_timing, server};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -69,9 +69,9 @@ async fn at_rest() -> World {
     let mut timing = quick_timing();
     timing["idlePollInterval"] = json!("1h");
     timing["orphanScanInterval"] = json!("24h");
-    let plan = Plan {
+    let plan = WorldOptions {
         timing,
-        ..Plan::default()
+        ..WorldOptions::default()
     };
     let mut world = World::prepare(cluster(), "ask", plan).await;
     world.start_operator();

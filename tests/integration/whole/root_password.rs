@@ -6,7 +6,7 @@ use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 
 use super::{SOON, apply, judge, looks, read_secret, secret, text, told, with};
-use lab::rig::{Fault, Plan, World, cluster, condition, eventually};
+use lab::rig::{Fault, World, WorldOptions, cluster, condition, eventually};
 
 const PATH: &str = "/v3/flexMetal/servers/{uuid}/rootPassword";
 
@@ -48,9 +48,9 @@ async fn says(world: &World, name: &str, status: &str, reason: &str) -> Value {
 
 #[tokio::test]
 async fn root_password_is_stored_but_never_shown() {
-    let plan = Plan {
+    let plan = WorldOptions {
         log: Some("trace"),
-        ..Plan::default()
+        ..WorldOptions::default()
     };
     let mut world = World::prepare(cluster(), "password", plan).await;
     world.start_operator();
@@ -196,7 +196,7 @@ async fn forbidden_password_read_blocks_nothing() {
     world.create(&lab::rig::server("other")).await;
     world.wait_ready("other", SOON).await;
     eventually("the tag is there", SOON, async || {
-        let machines = world.simulator.machines().await;
+        let machines = world.simulator.list_servers().await;
         let machine = machines.iter().find(|machine| machine["uuid"] == *uuid)?;
         machine["tags"].to_string().contains("still").then_some(())
     })

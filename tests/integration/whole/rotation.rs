@@ -134,7 +134,7 @@ async fn key_rotation_gets_no_call_refused() {
     assert_eq!(refused(&world).await, Vec::<Value>::new());
     assert_eq!(keys_since(&world, seen).await.len(), 1, "the new key alone");
     assert_eq!(orders(&world).await, 16, "one for each object");
-    assert_eq!(world.simulator.live_machines().await.len(), 15);
+    assert_eq!(world.simulator.list_live_servers().await.len(), 15);
     judge(&world).await;
 }
 
@@ -212,7 +212,7 @@ async fn a_bad_candidate_changes_nothing_until_a_restart() {
     .await;
     world.create(&server("three")).await;
     world.wait_ready("three", SOON).await;
-    assert_eq!(world.simulator.live_machines().await.len(), 3);
+    assert_eq!(world.simulator.list_live_servers().await.len(), 3);
 
     // The key in use was in memory only.
     world.write_key(revoked).await;

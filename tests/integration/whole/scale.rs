@@ -8,18 +8,18 @@ use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 
 use super::{SERVERS, SOON, judge, orders};
-use lab::rig::{Plan, World, cluster, condition, eventually, server};
+use lab::rig::{World, WorldOptions, cluster, condition, eventually, server};
 
 /// An order must be sent within a quarter of the absence grace period after its start: on a busy machine many
 /// at once need more time than the other tests give.
-fn plan() -> Plan {
+fn plan() -> WorldOptions {
     let timing = json!({
         "absenceGracePeriod": "60s", "absenceCheckInterval": "300ms", "activePollInterval": "300ms",
         "idlePollInterval": "700ms", "orphanScanInterval": "2s", "orderTimeout": "20s",
     });
-    Plan {
+    WorldOptions {
         timing,
-        ..Plan::default()
+        ..WorldOptions::default()
     }
 }
 
@@ -53,7 +53,7 @@ async fn sixty_objects_order_sixty_servers() {
     create(&world, NUMBER).await;
     all_ready(&world, NUMBER).await;
     assert_eq!(orders(&world).await, NUMBER as u64);
-    assert_eq!(world.simulator.live_machines().await.len(), NUMBER);
+    assert_eq!(world.simulator.list_live_servers().await.len(), NUMBER);
     judge(&world).await;
 
     let servers = world.servers();
@@ -67,7 +67,7 @@ async fn sixty_objects_order_sixty_servers() {
         left.items.is_empty().then_some(())
     })
     .await;
-    let machines = world.simulator.machines().await;
+    let machines = world.simulator.list_servers().await;
     assert_eq!(machines.len(), NUMBER);
     assert!(
         machines

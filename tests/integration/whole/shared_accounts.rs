@@ -38,7 +38,7 @@ async fn waits(things: &Things, name: &str, reason: &str, words: &[&str]) {
 
 /// Names of an account's machines that were ever ordered.
 async fn ordered(host: &Host, account: &str) -> Vec<String> {
-    let machines = host.world.simulator.machines_of(account).await;
+    let machines = host.world.simulator.list_servers_of_account(account).await;
     let mut names: Vec<_> = machines.iter().map(|m| text(&m["name"])).collect();
     names.sort();
     names
@@ -216,7 +216,7 @@ async fn ten_by_ten() {
         let things = world.things_in(&namespaces[namespace], "BareMetalServer");
         let ready = things.wait_ready(&format!("web-{number}"), 3 * SOON).await;
         let there = at_provider(namespace, number);
-        let machines = world.simulator.machines_of(&there).await;
+        let machines = world.simulator.list_servers_of_account(&there).await;
         let uuids: Vec<_> = machines.iter().map(|m| &m["uuid"]).collect();
         assert_eq!(uuids, [&ready["status"]["uuid"]], "{there}");
         let ledger = world.simulator.ledger_of(&there).await;

@@ -16,7 +16,7 @@ use super::{
     ssh_keys::{public_key, ssh_key},
     tags::tag,
 };
-use lab::rig::{Cluster, Plan, Things, World};
+use lab::rig::{Cluster, Things, World, WorldOptions};
 use largest::text;
 
 #[path = "../../fixtures/largest.rs"]
@@ -105,9 +105,9 @@ async fn judge_sizes(kind: &str, things: &Things) -> usize {
 async fn objects_stay_small_with_hostile_answers() {
     // Of its own, as orphans are looked for where all namespaces are watched.
     let own = Cluster::own();
-    let plan = Plan {
+    let plan = WorldOptions {
         watch_namespace: false,
-        ..Plan::default()
+        ..WorldOptions::default()
     };
     let mut world = World::prepare(&own, "sizes", plan).await;
     let hostile = Hostile::start(&world.cluster_id).await;

@@ -10,7 +10,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::{SOON, apply, held, judge, orders, secret, stuck, watch_log::WatchLog};
-use lab::rig::{Fault, Health, Things, World, cluster, condition, eventually, health, server};
+use lab::rig::{Fault, Kstatus, Things, World, cluster, condition, eventually, health, server};
 
 /// Where keys are stored.
 const KEYS: &str = "/v3/sshKey";
@@ -94,13 +94,13 @@ async fn ssh_key_is_deleted_although_referenced() {
     let words = ["spec.sshKeys[0]", "SshKey ops does not exist", "Create it"];
     held(&world, "web", "ReferenceNotFound", &words).await;
     let waiting = world.get("web").await.unwrap();
-    assert_eq!(health(&waiting), Health::InProgress);
+    assert_eq!(health(&waiting), Kstatus::InProgress);
 
     let made = keys.create(&deleting_key("ops", 'A')).await;
-    assert_eq!(health(&made), Health::InProgress);
+    assert_eq!(health(&made), Kstatus::InProgress);
     let log = WatchLog::of(keys.api().clone(), &made);
     let ready = keys.wait_ready("ops", SOON).await;
-    assert_eq!(health(&ready), Health::Current, "{ready:#}");
+    assert_eq!(health(&ready), Kstatus::Current, "{ready:#}");
     assert_eq!(ready["status"]["createdByObject"], true);
     let all = stored(&world).await;
     let text = format!("{} ops@test", public_key('A'));

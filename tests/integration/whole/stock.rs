@@ -8,7 +8,9 @@ use super::{
     set_account, stuck, with,
 };
 use kube::api::{Patch, PatchParams};
-use lab::rig::{Fault, Health, Plan, World, cluster, condition, eventually, health, server};
+use lab::rig::{
+    Fault, Kstatus, World, WorldOptions, cluster, condition, eventually, health, server,
+};
 
 const ROTTERDAM: &str = "EU: Rotterdam";
 const KIND: &str = "bm7.std.8";
@@ -30,7 +32,7 @@ async fn looks_at_catalogue(world: &World, times: usize) {
 async fn waits(world: &World, name: &str, reason: &str, words: &[&str]) {
     held(world, name, reason, words).await;
     let object = world.get(name).await.unwrap();
-    assert_eq!(health(&object), Health::InProgress, "{object:#}");
+    assert_eq!(health(&object), Kstatus::InProgress, "{object:#}");
     let stalled = condition(&object, "Stalled").unwrap();
     assert_eq!(stalled["status"], "False");
 }
@@ -88,7 +90,7 @@ async fn sold_out_location_costs_only_one_order() {
 async fn exhausted_quota_costs_only_one_order() {
     let words = ["bm7.std.8", ROTTERDAM, " of ", "checked every 200ms"];
     let supply = async |world: &World, more: u32| {
-        let live = world.simulator.live_machines().await.len();
+        let live = world.simulator.list_live_servers().await.len();
         let live = u32::try_from(live).unwrap();
         world.simulator.quota(ROTTERDAM, KIND, live + more).await;
     };
@@ -134,9 +136,9 @@ async fn is_ordered(world: &World) {
 
 #[tokio::test]
 async fn a_raised_limit_takes_effect_at_once() {
-    let plan = Plan {
+    let plan = WorldOptions {
         timing: slow_timing(),
-        ..Plan::default()
+        ..WorldOptions::default()
     };
     let mut world = World::prepare(cluster(), "raised", plan).await;
     set_limit(&world, 0).await;

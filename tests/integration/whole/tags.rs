@@ -248,6 +248,6 @@ async fn tag_rename_waits_until_servers_list_it() {
 
 /// No machine is left.
 async fn held_nothing(world: &World) {
-    assert!(world.simulator.live_machines().await.is_empty());
+    assert!(world.simulator.list_live_servers().await.is_empty());
     super::judge(world).await;
 }

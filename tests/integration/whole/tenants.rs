@@ -17,7 +17,7 @@ use super::{
     with,
 };
 use kube::api::{Patch, PatchParams};
-use lab::rig::{Health, Things, World, eventually, health, quick_timing};
+use lab::rig::{Kstatus, Things, World, eventually, health, quick_timing};
 
 /// A cluster with two teams.
 pub(super) struct Teams {
@@ -181,7 +181,7 @@ pub(super) async fn others_tags(host: &Host) -> Teams {
 
     // The other team has noticed nothing.
     let now = theirs.get("billing").await.unwrap();
-    assert_eq!(health(&now), Health::Current, "{now:#}");
+    assert_eq!(health(&now), Kstatus::Current, "{now:#}");
     assert_eq!(now["status"]["createdByObject"], true);
     judge(&teams.one).await;
     teams
@@ -234,7 +234,7 @@ pub(super) async fn others_keys(host: &Host) -> Teams {
     }
     assert_eq!(stored(&teams.one).await, before);
     let now = theirs.get("deploy").await.unwrap();
-    assert_eq!(health(&now), Health::Current, "{now:#}");
+    assert_eq!(health(&now), Kstatus::Current, "{now:#}");
     judge(&teams.one).await;
     teams
 }

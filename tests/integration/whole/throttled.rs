@@ -4,7 +4,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 
 use super::{SOON, judge, orders, with};
-use lab::rig::{Fault, Plan, Simulator, World, cluster, eventually, quick_timing};
+use lab::rig::{Fault, Simulator, World, WorldOptions, cluster, eventually, quick_timing};
 
 /// More releases than the process makes passes at once.
 const RELEASES: usize = 80;
@@ -16,9 +16,9 @@ async fn release_backoff_delays_no_other_account() {
         let mut timing = quick_timing();
         timing["absenceGracePeriod"] = json!("2m");
         timing["orderTimeout"] = json!("20s");
-        let plan = Plan {
+        let plan = WorldOptions {
             timing,
-            ..Plan::default()
+            ..WorldOptions::default()
         };
         World::prepare(cluster(), "throttled", plan).await
     };
@@ -51,6 +51,6 @@ async fn release_backoff_delays_no_other_account() {
     let object = with("quick", &json!({"accountRef": {"name": "other"}}));
     world.create(&object).await;
     world.wait_ready("quick", SOON).await;
-    assert_eq!(world.simulator.live_machines().await.len(), RELEASES);
+    assert_eq!(world.simulator.list_live_servers().await.len(), RELEASES);
     judge(&world).await;
 }

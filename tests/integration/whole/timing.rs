@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{SOON, account_says, change_account};
-use lab::rig::{Plan, World, cluster, eventually};
+use lab::rig::{World, WorldOptions, cluster, eventually};
 
 /// The times in force, once they are these.
 async fn in_force(world: &World, wanted: Value) -> Value {
@@ -18,10 +18,10 @@ async fn in_force(world: &World, wanted: Value) -> Value {
 #[tokio::test]
 async fn minimum_intervals_apply_unless_lifted() {
     let written = json!({"activePollInterval": "1s", "orphanScanInterval": "90m"});
-    let plan = |short_intervals| Plan {
+    let plan = |short_intervals| WorldOptions {
         timing: written.clone(),
         short_intervals,
-        ..Plan::default()
+        ..WorldOptions::default()
     };
     let mut world = World::prepare(cluster(), "minima", plan(false)).await;
     world.start_operator();

@@ -103,7 +103,7 @@ async fn lost_finalizer_and_status_are_restored() {
     for name in names {
         world.wait_gone(name, SOON).await;
     }
-    assert!(world.simulator.live_machines().await.is_empty());
+    assert!(world.simulator.list_live_servers().await.is_empty());
     judge(&world).await;
 }
 
@@ -155,7 +155,7 @@ async fn replace_then_delete_leaks_no_server() {
     for name in names {
         world.wait_gone(name, SOON).await;
     }
-    assert!(world.simulator.live_machines().await.is_empty());
+    assert!(world.simulator.list_live_servers().await.is_empty());
     judge(&world).await;
 }
 

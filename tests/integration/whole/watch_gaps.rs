@@ -8,7 +8,7 @@ use super::{
     with_proxy,
 };
 use crate::floor::{proxy::Proxy, rules::Fault};
-use lab::rig::{Plan, World, eventually, quick_timing, server};
+use lab::rig::{World, WorldOptions, eventually, quick_timing, server};
 
 const LONG: f64 = 3600.0;
 
@@ -38,9 +38,8 @@ async fn strip_finalizers(world: &World, name: &str) {
 
 /// One name, several objects, and the operator sees only the first and the last of them.
 #[tokio::test]
-async fn last_recreated_object_has_one_server()
- {
-    let (world, proxy) = with_proxy("unseen", Plan::default()).await;
+async fn last_recreated_object_has_one_server() {
+    let (world, proxy) = with_proxy("unseen", WorldOptions::default()).await;
     for name in ["turn", "torn"] {
         world.create(&server(name)).await;
     }
@@ -102,9 +101,9 @@ async fn repeated_relists_cost_no_provider_calls() {
     let mut timing = quick_timing();
     timing["idlePollInterval"] = json!("1h");
     timing["orphanScanInterval"] = json!("24h");
-    let plan = Plan {
+    let plan = WorldOptions {
         timing,
-        ..Plan::default()
+        ..WorldOptions::default()
     };
     let (world, proxy) = with_proxy("relists", plan).await;
     let names: Vec<String> = (0..SERVERS).map(|n| format!("web-{n}")).collect();
@@ -172,7 +171,7 @@ async fn replace_unseen(world: &World, proxy: &Proxy, letter: char) -> Value {
 /// The operator still sees the key object that was there before, with the key that somebody wants to lock out.
 #[tokio::test]
 async fn key_replaced_unseen_is_not_installed() {
-    let (world, proxy) = with_proxy("rekeyed", Plan::default()).await;
+    let (world, proxy) = with_proxy("rekeyed", WorldOptions::default()).await;
     let quick = json!({"installSeconds": 2});
     world.simulator.settings(&quick).await;
     let keys = world.things("SshKey");

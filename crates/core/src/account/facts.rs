@@ -1,20 +1,20 @@
 //! What a decision on an account rests on, as plain data.
 
 use super::{
-    decide::candidate::Keys,
-    view::{Catalogue, Proof},
+    decide::candidate::AccountKeys,
+    view::{Catalogue, CompleteList},
 };
 use crate::{
     account::{
         key::AccountKey,
         key_state::KeyState,
         on_record::OnRecord,
-        orphans::{Others, Verdict},
-        view::Times,
+        orphans::{OrphanScanResult, Others},
+        view::AccountTimes,
     },
     acknowledgement::Acknowledgements,
-    patience::Patience,
-    request::Asked,
+    reconcile_request::ReconcileRequest,
+    reference_grace::ReferenceGrace,
 };
 use api::{
     Reason,
@@ -28,11 +28,11 @@ use std::{sync::Arc, time::Duration};
 
 /// All that one decision may know.
 #[derive(Clone)]
-pub struct Facts {
+pub struct AccountFacts {
     /// The monotonic moment of the decision.
     pub now: Duration,
     /// Since when, by the monotonic clock, this process acts.
-    pub acting_since: Duration,
+    pub leader_since: Duration,
     /// The wall clock, without what it was turned forward since the process started.
     pub wall: i64,
     /// Which account object.
@@ -56,7 +56,7 @@ pub struct Facts {
     /// The certificates in use, where the spec refers to a CA bundle.
     pub trusted: Option<String>,
     /// The key in use, and the one that is tried beside it.
-    pub keys: Keys,
+    pub keys: AccountKeys,
     /// Base URL and CA bundle: whether they can be used, or what is wrong.
     pub endpoint: Result<(), String>,
     /// Objects that use the account; None while nobody knows, or not every account object has been seen.
@@ -80,15 +80,15 @@ pub struct Facts {
     /// Start of the first complete listing over the connection in force that showed no machine on record.
     pub missed_since: Option<Duration>,
     /// A random word that nobody has used: the next lineage.
-    pub fresh_word: String,
+    pub next_account_id: String,
     /// How the account stands; None before the first connection, and right after a new one.
     pub report: Option<AccountReport>,
     /// Effects that failed in a row, and why the last one did.
     pub failed: Option<(u32, String)>,
     /// What it waits for, and since when.
-    pub patience: Patience,
+    pub grace: ReferenceGrace,
     /// The look that somebody asks for.
-    pub asked: Asked,
+    pub request: ReconcileRequest,
 }
 
 /// What the key Secret is.
@@ -135,7 +135,7 @@ pub enum BundleFact {
     Unusable(String),
 }
 
-impl Facts {
+impl AccountFacts {
     /// Whether our finalizer is on the account.
     pub fn has_finalizer(&self) -> bool {
         let finalizers = self.meta.finalizers.iter().flatten();
@@ -143,19 +143,19 @@ impl Facts {
     }
 
     /// The Secret that bears our finalizer for this account.
-    pub fn held_secret(&self) -> Option<&str> {
+    pub fn finalized_secret(&self) -> Option<&str> {
         let annotations = self.meta.annotations.as_ref()?;
         annotations.get(HELD_SECRET).map(String::as_str)
     }
 
     /// Whether the account is being deleted.
-    pub fn deleting(&self) -> bool {
+    pub fn is_deleting(&self) -> bool {
         self.meta.deletion_timestamp.is_some()
     }
 
     /// The account's times.
-    pub fn times(&self) -> Times {
-        Times::from(self.timing)
+    pub fn times(&self) -> AccountTimes {
+        AccountTimes::from(self.timing)
     }
 
     /// Name of the Secret for messages.
@@ -189,7 +189,7 @@ impl Facts {
     /// The word for the connection in force.
     pub fn connection(&self) -> Option<String> {
         let in_force = self.in_force.as_ref();
-        in_force.map(|endpoint| endpoint.connection(self.uid()))
+        in_force.map(|endpoint| endpoint.hash_credentials(self.uid()))
     }
 
     /// What the account has of acknowledgements.
@@ -205,7 +205,7 @@ pub fn acknowledgements<'a>(
     now: i64,
 ) -> Acknowledgements<'a> {
     let (pending, used) = (&status.pending_acknowledgements, &status.acknowledged);
-    Acknowledgements::of(meta, pending, used, now)
+    Acknowledgements::from_meta(meta, pending, used, now)
 }
 
 /// How many objects of a kind use an account.
@@ -225,11 +225,11 @@ pub struct AccountReport {
     /// The rounds fail.
     pub error: Option<(Reason, String)>,
     /// The last complete listing.
-    pub proof: Option<Arc<Proof>>,
+    pub complete_list: Option<Arc<CompleteList>>,
     /// The result of the last look for orphans.
-    pub verdict: Verdict,
+    pub orphan_scan: OrphanScanResult,
     /// How many machines there are.
-    pub counts: Counts,
+    pub counts: CountedServers,
     /// The machines to remember from now on.
     pub known: Vec<KnownServer>,
     /// What can be ordered, with the moment of the look; None: nobody has looked.
@@ -249,7 +249,7 @@ pub struct Calls {
 
 /// How many machines of the cluster an account has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct CountedServers {
     /// Live ones.
     pub live: usize,
     /// Live ones that were retained by policy.

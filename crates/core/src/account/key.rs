@@ -16,7 +16,7 @@ pub struct AccountKey {
 
 impl AccountKey {
     /// What a reference means to an object of this namespace.
-    pub fn of(reference: &PinnedAccount, namespace: &str) -> Self {
+    pub fn from_reference(reference: &PinnedAccount, namespace: &str) -> Self {
         Self::named(reference.kind, Some(namespace), &reference.name)
     }
 
@@ -55,9 +55,10 @@ mod tests {
             kind,
             name: "a".into(),
         };
-        let own = AccountKey::of(&reference(AccountKind::ProviderAccount), "n");
+        let own = AccountKey::from_reference(&reference(AccountKind::ProviderAccount), "n");
         assert_eq!(own.to_string(), "ProviderAccount n/a");
-        let shared = AccountKey::of(&reference(AccountKind::ClusterProviderAccount), "n");
+        let shared =
+            AccountKey::from_reference(&reference(AccountKind::ClusterProviderAccount), "n");
         assert_eq!(shared.to_string(), "ClusterProviderAccount a");
         assert_eq!(
             shared,

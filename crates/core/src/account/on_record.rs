@@ -5,39 +5,39 @@
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OnRecord {
     /// The machines.
-    pub machines: Vec<RecordedMachine>,
+    pub servers: Vec<RecordedServer>,
     /// The orders whose outcome is not known.
-    pub open: Vec<OpenOrder>,
+    pub open_orders: Vec<OpenOrder>,
 }
 
 /// An order whose outcome is not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenOrder {
     /// The place in its tag, 28 hex digits.
-    pub place: String,
+    pub name_hash: String,
     /// The number in its tag.
     pub seq: u32,
     /// The account ID that it went to.
-    pub lineage: String,
+    pub account_id: String,
 }
 
 /// A machine that an object has on record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecordedMachine {
+pub struct RecordedServer {
     /// The provider's identifier.
     pub uuid: String,
     /// The place in the order tag that the machine has, 28 hex digits.
-    pub place: String,
+    pub name_hash: String,
     /// Whether it was live when last seen.
     pub live: bool,
     /// The lineage of the account under which it was recorded; None where that was written down nowhere.
-    pub lineage: Option<String>,
+    pub account_id: Option<String>,
 }
 
 impl OnRecord {
     /// Adds what another kind has on record.
     pub fn add(&mut self, other: Self) {
-        self.machines.extend(other.machines);
-        self.open.extend(other.open);
+        self.servers.extend(other.servers);
+        self.open_orders.extend(other.open_orders);
     }
 }

@@ -10,7 +10,7 @@ const EXPIRED: Duration = Duration::from_secs(60);
 
 /// What a look at the Lease of another operator showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum ObservedLease {
     /// There is none, or nobody holds it.
     Free,
     /// Somebody holds it.
@@ -26,7 +26,7 @@ pub enum Look {
 
 /// What is remembered of the Lease of another operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct SeenLease {
     name: String,
     version: String,
     since: Duration,
@@ -34,7 +34,7 @@ pub struct Seen {
 
 /// What follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum LeaseDecision {
     /// This operator serves the account.
     Serve,
     /// It does once its name is written.
@@ -47,42 +47,42 @@ pub enum Step {
 pub fn decide(
     own: &str,
     recorded: Option<&str>,
-    look: Option<&Look>,
-    seen: &mut Seen,
+    look: Option<&ObservedLease>,
+    seen: &mut SeenLease,
     now: Duration,
-) -> Step {
+) -> LeaseDecision {
     if recorded == Some(own) {
-        *seen = Seen::default();
-        return Step::Serve;
+        *seen = SeenLease::default();
+        return LeaseDecision::Serve;
     }
     let (version, lasts) = match look {
-        Some(Look::Unreadable(_)) => return Step::Conflict(EXPIRED),
-        Some(Look::Held { version, lasts }) => (version.as_str(), *lasts),
+        Some(ObservedLease::Unreadable(_)) => return LeaseDecision::Conflict(EXPIRED),
+        Some(ObservedLease::Held { version, lasts }) => (version.as_str(), *lasts),
         // Who was in conflict waits here, too: a restart of the other one leaves such a gap.
-        Some(Look::Free) | None if *seen != Seen::default() => ("", Duration::ZERO),
-        Some(Look::Free) | None => return Step::Claim,
+        Some(ObservedLease::Free) | None if *seen != SeenLease::default() => ("", Duration::ZERO),
+        Some(ObservedLease::Free) | None => return LeaseDecision::Claim,
     };
-    let next = Seen {
+    let next = SeenLease {
         name: recorded.unwrap_or_default().to_owned(),
         version: version.to_owned(),
         since: now,
     };
     // By this process's own clock: it has to say the same for all that time.
-    if (&seen.name, &seen.version) != (&next.name, &next.version) || *seen == Seen::default() {
+    if (&seen.name, &seen.version) != (&next.name, &next.version) || *seen == SeenLease::default() {
         *seen = next;
     }
     let free = seen.since + lasts + EXPIRED;
     match free.saturating_sub(now) {
-        rest if rest.is_zero() => Step::Claim,
-        rest => Step::Conflict(rest.min(EXPIRED)),
+        rest if rest.is_zero() => LeaseDecision::Claim,
+        rest => LeaseDecision::Conflict(rest.min(EXPIRED)),
     }
 }
 
 /// What to say of a conflict.
-pub fn conflict(account: &str, recorded: &str, look: &Look) -> String {
+pub fn describe_conflict(account: &str, recorded: &str, look: &ObservedLease) -> String {
     let why = match look {
-        Look::Unreadable(why) => format!("it cannot be read ({why})"),
-        Look::Free | Look::Held { .. } => "it is held".to_owned(),
+        ObservedLease::Unreadable(why) => format!("it cannot be read ({why})"),
+        ObservedLease::Free | ObservedLease::Held { .. } => "it is held".to_owned(),
     };
     format!(
         "Another operator serves {account}; status.operatorLease is {recorded}, and {why}; nothing is done here. Give the two different --watch-namespace, or stop one; if the other is gone for good, a cluster admin clears status.operatorLease"
@@ -96,8 +96,8 @@ mod tests {
     const OWN: &str = "a/operator";
     const OTHER: &str = "b/operator";
 
-    fn held(version: &str) -> Look {
-        Look::Held {
+    fn held(version: &str) -> ObservedLease {
+        ObservedLease::Held {
             version: version.into(),
             lasts: Duration::from_secs(15),
         }
@@ -105,63 +105,75 @@ mod tests {
 
     #[test]
     fn an_account_without_an_operator_is_claimed() {
-        let mut seen = Seen::default();
-        let free = Some(Look::Free);
-        let mut step = |recorded, look: &Option<Look>| {
+        let mut seen = SeenLease::default();
+        let free = Some(ObservedLease::Free);
+        let mut step = |recorded, look: &Option<ObservedLease>| {
             decide(OWN, recorded, look.as_ref(), &mut seen, Duration::ZERO)
         };
-        assert_eq!(step(None, &None), Step::Claim);
-        assert_eq!(step(Some(OWN), &None), Step::Serve);
-        assert_eq!(step(Some(OTHER), &free), Step::Claim, "nobody holds it");
+        assert_eq!(step(None, &None), LeaseDecision::Claim);
+        assert_eq!(step(Some(OWN), &None), LeaseDecision::Serve);
+        assert_eq!(
+            step(Some(OTHER), &free),
+            LeaseDecision::Claim,
+            "nobody holds it"
+        );
     }
 
     #[test]
     fn takeover_needs_lease_expired_a_minute() {
         let at = Duration::from_secs;
-        let mut seen = Seen::default();
-        let mut step = |look: Look, now| decide(OWN, Some(OTHER), Some(&look), &mut seen, at(now));
-        assert_eq!(step(held("1"), 100), Step::Conflict(at(60)));
-        assert_eq!(step(held("1"), 160), Step::Conflict(at(15)));
-        assert_eq!(step(held("2"), 174), Step::Conflict(at(60)));
-        assert_eq!(step(held("2"), 248), Step::Conflict(at(1)));
-        assert_eq!(step(held("2"), 249), Step::Claim);
+        let mut seen = SeenLease::default();
+        let mut step =
+            |look: ObservedLease, now| decide(OWN, Some(OTHER), Some(&look), &mut seen, at(now));
+        assert_eq!(step(held("1"), 100), LeaseDecision::Conflict(at(60)));
+        assert_eq!(step(held("1"), 160), LeaseDecision::Conflict(at(15)));
+        assert_eq!(step(held("2"), 174), LeaseDecision::Conflict(at(60)));
+        assert_eq!(step(held("2"), 248), LeaseDecision::Conflict(at(1)));
+        assert_eq!(step(held("2"), 249), LeaseDecision::Claim);
     }
 
     #[test]
     fn operator_restart_keeps_its_account() {
         let at = Duration::from_secs;
-        let mut seen = Seen::default();
+        let mut seen = SeenLease::default();
         let held = held("1");
-        let mut step =
-            |recorded, look: Option<&Look>, now| decide(OWN, recorded, look, &mut seen, at(now));
-        assert_eq!(step(Some(OTHER), Some(&held), 100), Step::Conflict(at(60)));
+        let mut step = |recorded, look: Option<&ObservedLease>, now| {
+            decide(OWN, recorded, look, &mut seen, at(now))
+        };
+        assert_eq!(
+            step(Some(OTHER), Some(&held), 100),
+            LeaseDecision::Conflict(at(60))
+        );
         // It ends as it should, and the next one of its pods claims a moment later.
-        assert_eq!(step(None, None, 110), Step::Conflict(at(60)));
-        assert_eq!(step(Some(OTHER), Some(&held), 112), Step::Conflict(at(60)));
+        assert_eq!(step(None, None, 110), LeaseDecision::Conflict(at(60)));
+        assert_eq!(
+            step(Some(OTHER), Some(&held), 112),
+            LeaseDecision::Conflict(at(60))
+        );
         // It is gone for good.
-        assert_eq!(step(None, None, 200), Step::Conflict(at(60)));
-        assert_eq!(step(None, None, 260), Step::Claim);
+        assert_eq!(step(None, None, 200), LeaseDecision::Conflict(at(60)));
+        assert_eq!(step(None, None, 260), LeaseDecision::Claim);
     }
 
     #[test]
     fn an_idle_operator_that_renews_keeps_its_account() {
-        let mut seen = Seen::default();
+        let mut seen = SeenLease::default();
         for minute in 0..60_u64 {
             let look = held(&minute.to_string());
             let now = Duration::from_secs(60 * minute);
             let step = decide(OWN, Some(OTHER), Some(&look), &mut seen, now);
-            assert_eq!(step, Step::Conflict(EXPIRED));
+            assert_eq!(step, LeaseDecision::Conflict(EXPIRED));
         }
     }
 
     #[test]
     fn unreadable_lease_is_never_taken_over() {
-        let mut seen = Seen::default();
-        let look = Look::Unreadable("forbidden".into());
+        let mut seen = SeenLease::default();
+        let look = ObservedLease::Unreadable("forbidden".into());
         for hour in 0..10 {
             let now = Duration::from_secs(3600 * hour);
             let step = decide(OWN, Some(OTHER), Some(&look), &mut seen, now);
-            assert_eq!(step, Step::Conflict(EXPIRED));
+            assert_eq!(step, LeaseDecision::Conflict(EXPIRED));
         }
     }
 }

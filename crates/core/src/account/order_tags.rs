@@ -4,7 +4,7 @@
 //! than a day and a released server of the cluster has it: an order of unknown outcome, and that of another cluster, has a
 //! tag that no such server shows, and looks for it.
 
-use super::{marks, on_record::OnRecord};
+use super::{on_record::OnRecord, ownership_tags};
 use api::account::KnownServer;
 use hosting_types::{Server, ServerStatus, TagRecord};
 use std::collections::{BTreeSet, HashSet};
@@ -50,7 +50,7 @@ impl OldOrderTags {
     pub fn add_tag(&mut self, record: &TagRecord) {
         let counts = [record.resources, record.servers];
         let is_in_use = counts.into_iter().flatten().any(|count| count > 0);
-        let ordered = marks::seq(&record.tag);
+        let ordered = ownership_tags::seq(&record.tag);
         let ordered = ordered.filter(|at| at.saturating_add(LEAST_AGE) < self.now);
         if let Some(ordered) = ordered.filter(|_| !is_in_use) {
             self.tags.insert((ordered, record.tag.clone()));
@@ -64,7 +64,7 @@ impl OldOrderTags {
         let is_released = server.status == ServerStatus::Released;
         let is_own = server.has_tag(&self.cluster_tag);
         for tag in &server.tags {
-            match marks::seq(tag) {
+            match ownership_tags::seq(tag) {
                 // A released server is found by its identifier alone.
                 Some(_) if is_released && is_own => _ = self.ended.insert(tag.clone()),
                 Some(ordered) if !is_released => _ = self.tags.remove(&(ordered, tag.clone())),
@@ -78,8 +78,8 @@ impl OldOrderTags {
         if !self.known.is_empty() && !self.is_known_shown {
             return Vec::new();
         }
-        let recorded = on_record.machines.iter().map(|machine| &machine.place);
-        let open = on_record.open.iter().map(|order| &order.place);
+        let recorded = on_record.servers.iter().map(|machine| &machine.name_hash);
+        let open = on_record.open_orders.iter().map(|order| &order.name_hash);
         let recorded = recorded.chain(open).map(String::as_str);
         let recorded: HashSet<&str> = recorded.collect();
         // A search for an order looks up the tag of a known server, too: of a live one, where there is one.
@@ -87,7 +87,8 @@ impl OldOrderTags {
         let is_looked_up =
             |tag: &str| !has_live && self.known.iter().any(|known| known.order_tag == tag);
         let is_needed = |tag: &str| {
-            marks::place(tag).is_none_or(|mark| recorded.contains(mark)) || is_looked_up(tag)
+            ownership_tags::name_hash(tag).is_none_or(|mark| recorded.contains(mark))
+                || is_looked_up(tag)
         };
         let tags = self.tags.iter().map(|(_, tag)| tag);
         let unneeded = tags

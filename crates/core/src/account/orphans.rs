@@ -1,7 +1,7 @@
 //! Machines that cost and that nobody claims.
 
-use super::marks;
-use crate::{account::view::Proof, owner};
+use super::ownership_tags;
+use crate::{account::view::CompleteList, owner};
 use api::{account::KnownServer, names::CLUSTER_TAG};
 use hosting_types::Server;
 use std::{
@@ -11,7 +11,7 @@ use std::{
 
 /// The result of a look for orphans.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum OrphanScanResult {
     /// Not judged: not all namespaces are watched, or no complete listing was compared yet.
     NotChecked,
     /// The live machines of this cluster that no object claims, the oldest first; none is the good case.
@@ -25,17 +25,17 @@ pub enum Verdict {
 /// `ordering` holds the marks with an order in flight. `untagged`: orphans without the cluster's tag, which no such listing
 /// shows. None: the listing proves nothing, since it shows none of the machines that the account is known by. What else does
 /// not bear the cluster's tag is not counted, whatever was asked for.
-pub fn judge(
-    proof: &Proof,
+pub fn find_orphans(
+    proof: &CompleteList,
     cluster_tag: &str,
     known: &[KnownServer],
     claims: Option<&HashSet<String>>,
     disowned: &HashSet<String>,
     ordering: &HashSet<String>,
     untagged: &[Arc<Server>],
-) -> Option<Verdict> {
+) -> Option<OrphanScanResult> {
     let Some(claims) = claims else {
-        return Some(Verdict::NotChecked);
+        return Some(OrphanScanResult::NotChecked);
     };
     let shown = |k: &KnownServer| proof.servers.iter().any(|s| s.id == *k.uuid);
     if !known.is_empty() && !known.iter().any(shown) {
@@ -43,11 +43,14 @@ pub fn judge(
     }
     let claimed = |server: &Server| {
         let is_disowned = disowned.contains(server.id.as_str());
-        marks::places(server)
+        ownership_tags::name_hashes(server)
             .any(|mark| ordering.contains(mark) || (claims.contains(mark) && !is_disowned))
     };
     let is_orphan = |s: &&Arc<Server>| {
-        s.has_tag(cluster_tag) && s.status.is_live() && !marks::is_retained(s) && !claimed(s)
+        s.has_tag(cluster_tag)
+            && s.status.is_live()
+            && !ownership_tags::is_retained(s)
+            && !claimed(s)
     };
     let listed = proof.servers.iter().filter(is_orphan);
     let is_listed = |server: &Arc<Server>| proof.servers.iter().any(|s| s.id == server.id);
@@ -56,7 +59,7 @@ pub fn judge(
         .filter(|server| !is_listed(server) && !claimed(server));
     let mut orphans: Vec<Arc<Server>> = listed.chain(untagged).cloned().collect();
     orphans.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
-    Some(Verdict::Found(orphans))
+    Some(OrphanScanResult::Found(orphans))
 }
 
 /// Most servers without a cluster's tag that are looked at for orphans.
@@ -66,9 +69,9 @@ pub const MOST_UNTAGGED: usize = 64;
 pub fn is_untagged(server: &Server) -> bool {
     let has_cluster = || server.tags.iter().any(|tag| tag.starts_with(CLUSTER_TAG));
     server.status.is_live()
-        && marks::order_tag(server).is_some()
+        && ownership_tags::order_tag(server).is_some()
         && !has_cluster()
-        && !marks::is_retained(server)
+        && !ownership_tags::is_retained(server)
 }
 
 /// Those of such servers that are orphans of this cluster: no object has their namespace and name, and their namespace is one
@@ -88,16 +91,17 @@ pub fn untagged(
     );
     let is_ours = |place: &str| namespaces.contains(owner::namespace_of(place));
     let is_orphan = |server: &Arc<Server>| {
-        marks::places(server).any(is_ours) && !marks::places(server).any(|it| claims.contains(it))
+        ownership_tags::name_hashes(server).any(is_ours)
+            && !ownership_tags::name_hashes(server).any(|it| claims.contains(it))
     };
     servers.into_iter().filter(is_orphan).collect()
 }
 
 /// How many live machines of a complete listing bear a mark that another live one bears, too.
-pub fn duplicates(proof: &Proof) -> usize {
+pub fn count_duplicates(proof: &CompleteList) -> usize {
     let mut by_mark: HashMap<&str, usize> = HashMap::new();
     let live = proof.servers.iter().filter(|s| s.status.is_live());
-    for owner in live.flat_map(|server| marks::owners(server).take(1)) {
+    for owner in live.flat_map(|server| ownership_tags::owners(server).take(1)) {
         *by_mark.entry(owner).or_default() += 1;
     }
     by_mark.values().map(|bearing| bearing - 1).sum()
@@ -115,7 +119,11 @@ pub struct Others {
 impl Others {
     /// Counts a live machine, which is not of the cluster with this tag.
     pub fn add(&mut self, server: &Server) {
-        match server.tags.iter().any(|tag| marks::is_operators(tag)) {
+        match server
+            .tags
+            .iter()
+            .any(|tag| ownership_tags::is_operators(tag))
+        {
             true => self.other_clusters += 1,
             false => self.unmanaged += 1,
         }

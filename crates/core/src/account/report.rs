@@ -1,8 +1,8 @@
 //! The status and the events that follow from a decision. Pure.
 
 use super::{
-    decide::Decision,
-    facts::{Facts, SecretFact},
+    decide::AccountDecision,
+    facts::{AccountFacts, SecretFact},
 };
 use crate::report::{EventReason, News, Severity};
 use api::{
@@ -15,7 +15,11 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// The status that follows from a decision. Times move only with what they speak of.
-pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> AccountStatus {
+pub fn next_status(
+    facts: &AccountFacts,
+    decision: &AccountDecision,
+    now: Timestamp,
+) -> AccountStatus {
     let before = &facts.status;
     let generation = facts.meta.generation;
     let mut conditions = conditions::merge(
@@ -65,7 +69,7 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
         && let Some(age) = facts
             .report
             .as_ref()
-            .and_then(|s| s.proof.as_ref())
+            .and_then(|s| s.complete_list.as_ref())
             .map(|proof| facts.now.saturating_sub(proof.ended))
     {
         let seconds = i64::try_from(age.as_secs()).unwrap_or(i64::MAX);
@@ -97,7 +101,7 @@ pub fn may_wait(before: &AccountStatus, next: &AccountStatus) -> bool {
 }
 
 /// The events that go with a status.
-pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &Decision) -> Vec<News> {
+pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &AccountDecision) -> Vec<News> {
     let mut news = Vec::new();
     if before.verified.is_some() && before.verified != next.verified {
         let note = match before.account_id == next.account_id {

@@ -28,7 +28,7 @@ pub struct Demand {
 
 /// Why what is asked for cannot be had now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Lack {
+pub enum Shortage {
     /// There is no machine of the type at the place.
     Stock {
         /// The places that have one.
@@ -47,7 +47,7 @@ pub enum Lack {
 
 impl Demand {
     /// What a request asks for. Place and type in any case, with or without blanks around them.
-    pub fn of(order: &Order) -> Self {
+    pub fn from_order(order: &Order) -> Self {
         Self::new(
             &order.location,
             &order.instance_type,
@@ -72,12 +72,12 @@ impl Demand {
     }
 
     /// What the catalogue lacks of it. What the catalogue does not list is left to the provider's answer.
-    pub fn lack(&self, catalogue: &Catalogue) -> Option<Lack> {
+    pub fn find_shortage(&self, catalogue: &Catalogue) -> Option<Shortage> {
         if self.is_committed(catalogue) {
             return None;
         }
-        self.lack_of_stock(catalogue)
-            .or_else(|| self.lack_of_quota(catalogue))
+        self.find_stock_shortage(catalogue)
+            .or_else(|| self.find_quota_shortage(catalogue))
     }
 
     /// Whether the contract has quota left: its machines stand ready and need no free one on demand (2.7-25 of the API).
@@ -97,7 +97,7 @@ impl Demand {
             && self.pool(catalogue, contract).is_none()
     }
 
-    fn lack_of_stock(&self, catalogue: &Catalogue) -> Option<Lack> {
+    fn find_stock_shortage(&self, catalogue: &Catalogue) -> Option<Shortage> {
         let plan = catalogue
             .plans
             .iter()
@@ -110,12 +110,12 @@ impl Demand {
         is_gone(&here.availability).then(|| {
             let elsewhere = plan.locations.iter().filter(|p| !is_gone(&p.availability));
             let elsewhere = elsewhere.map(|place| place.name.clone()).collect();
-            Lack::Stock { elsewhere }
+            Shortage::Stock { elsewhere }
         })
     }
 
     /// Of the pool that would pay.
-    fn lack_of_quota(&self, catalogue: &Catalogue) -> Option<Lack> {
+    fn find_quota_shortage(&self, catalogue: &Catalogue) -> Option<Shortage> {
         let contract = self.contract_id.as_deref();
         let (quota, usage) = self.used_up(catalogue, contract)?;
         let is_over = contract.is_some() && self.overflow;
@@ -123,7 +123,7 @@ impl Demand {
             return None;
         }
         let contract_id = self.contract_id.clone();
-        Some(Lack::Quota {
+        Some(Shortage::Quota {
             contract_id,
             usage,
             quota,
@@ -153,41 +153,41 @@ fn is_same(one: &str, other: &str) -> bool {
 }
 
 /// Whether stock or quota may be the cause of this refusal.
-pub fn may_be_for_want(error: &Error) -> bool {
+pub fn may_lack_supply(error: &Error) -> bool {
     matches!(error, Error::Refused(refusal) if refusal.status == UNPROCESSABLE)
 }
 
 /// The last refusals of one session, by what was asked for and the mark of the object that asked.
 #[derive(Default)]
-pub struct Refusals(Mutex<HashMap<(Demand, String), Refused>>);
+pub struct Refusals(Mutex<HashMap<(Demand, String), OrderRefusal>>);
 
-struct Refused {
+struct OrderRefusal {
     at: Duration,
     /// A look since then says that it can be had.
-    had_other_cause: bool,
+    had_other_reason: bool,
 }
 
 impl Refusals {
     /// The order of an object was refused, perhaps for want of stock or quota.
-    pub fn note(&self, asked: Demand, mark: &str, at: Duration) {
+    pub fn record_refusal(&self, asked: Demand, mark: &str, at: Duration) {
         let mut all = self.lock();
         // Later than that any catalogue that an order rests on is newer.
         all.retain(|_, refused| at < refused.at + CATALOGUE_AGE);
-        let refused = all.entry((asked, mark.to_owned())).or_insert(Refused {
+        let refused = all.entry((asked, mark.to_owned())).or_insert(OrderRefusal {
             at,
-            had_other_cause: false,
+            had_other_reason: false,
         });
-        if !refused.had_other_cause {
+        if !refused.had_other_reason {
             refused.at = at;
         }
     }
 
     /// A look at the catalogue that started then showed this.
-    pub fn looked(&self, catalogue: &Catalogue, started: Duration) {
+    pub fn apply_catalogue(&self, catalogue: &Catalogue, started: Duration) {
         self.lock().retain(|(asked, _), refused| {
             let is_answered = refused.at <= started;
-            refused.had_other_cause |= is_answered;
-            !is_answered || asked.lack(catalogue).is_none()
+            refused.had_other_reason |= is_answered;
+            !is_answered || asked.find_shortage(catalogue).is_none()
         });
     }
 
@@ -195,14 +195,14 @@ impl Refusals {
     pub fn open(&self) -> Vec<(Demand, Duration)> {
         let all = self.lock();
         let mut open: HashMap<Demand, Duration> = HashMap::new();
-        for ((asked, _), refused) in all.iter().filter(|(_, refused)| !refused.had_other_cause) {
+        for ((asked, _), refused) in all.iter().filter(|(_, refused)| !refused.had_other_reason) {
             let at = open.entry(asked.clone()).or_default();
             *at = refused.at.max(*at);
         }
         open.into_iter().collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(Demand, String), Refused>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(Demand, String), OrderRefusal>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn only_listed_supply_can_be_short() {
-        let of = |catalogue: Catalogue| here(None, false).lack(&catalogue);
+        let of = |catalogue: Catalogue| here(None, false).find_shortage(&catalogue);
         assert_eq!(of(Catalogue::default()), None);
         assert_eq!(of(plan(&[("Here", Availability::Low)])), None);
         let gone = [
@@ -278,9 +278,9 @@ mod tests {
             ("Nowhere", Availability::Unavailable),
         ];
         let elsewhere = vec!["There".to_owned()];
-        assert_eq!(of(plan(&gone)), Some(Lack::Stock { elsewhere }));
+        assert_eq!(of(plan(&gone)), Some(Shortage::Stock { elsewhere }));
         assert_eq!(of(quota(&[("", 2, 1)])), None);
-        let used_up = Lack::Quota {
+        let used_up = Shortage::Quota {
             contract_id: None,
             usage: 2,
             quota: 2,
@@ -291,7 +291,9 @@ mod tests {
     #[test]
     fn quota_follows_contract_and_overflow() {
         let lacks = |contract, overflow, pools: &[(&str, i64, i64)]| {
-            here(contract, overflow).lack(&quota(pools)).is_some()
+            here(contract, overflow)
+                .find_shortage(&quota(pools))
+                .is_some()
         };
         let committed = Some("C-1");
         assert!(lacks(committed, false, &[("C-1", 1, 1), ("", 9, 0)]));
@@ -311,7 +313,7 @@ mod tests {
         let lacks = |contract, usage: i64| {
             let mut catalogue = plan(&[("Here", Availability::Unavailable)]);
             catalogue.quotas = quota(&[("C-1", 2, usage)]).quotas;
-            here(contract, true).lack(&catalogue).is_some()
+            here(contract, true).find_shortage(&catalogue).is_some()
         };
         assert!(!lacks(Some("C-1"), 1));
         assert!(lacks(Some("C-1"), 2) && lacks(None, 1));
@@ -321,13 +323,13 @@ mod tests {
     fn refusal_is_open_until_later_catalogue() {
         let refusals = Refusals::default();
         let asked = here(None, false);
-        refusals.note(asked.clone(), "web", secs(100));
-        refusals.note(asked.clone(), "web", secs(101));
+        refusals.record_refusal(asked.clone(), "web", secs(100));
+        refusals.record_refusal(asked.clone(), "web", secs(101));
         assert_eq!(refusals.open(), [(asked.clone(), secs(101))]);
         let there = plan(&[("Here", Availability::Low)]);
-        refusals.looked(&there, secs(100));
+        refusals.apply_catalogue(&there, secs(100));
         assert_eq!(refusals.open().len(), 1, "it had started before");
-        refusals.looked(&there, secs(101));
+        refusals.apply_catalogue(&there, secs(101));
         assert_eq!(refusals.open(), []);
     }
 
@@ -336,24 +338,24 @@ mod tests {
         let refusals = Refusals::default();
         let asked = here(None, false);
         let there = plan(&[("Here", Availability::Low)]);
-        refusals.note(asked.clone(), "web", secs(100));
-        refusals.looked(&there, secs(101));
+        refusals.record_refusal(asked.clone(), "web", secs(100));
+        refusals.apply_catalogue(&there, secs(101));
         for at in 102..160 {
-            refusals.note(asked.clone(), "web", secs(at));
+            refusals.record_refusal(asked.clone(), "web", secs(at));
         }
         assert_eq!(refusals.open(), []);
-        refusals.note(here(Some("C-1"), false), "web", secs(103));
+        refusals.record_refusal(here(Some("C-1"), false), "web", secs(103));
         assert_eq!(
             refusals.open().len(),
             1,
             "another request is another matter"
         );
-        refusals.note(asked.clone(), "db", secs(104));
+        refusals.record_refusal(asked.clone(), "db", secs(104));
         assert!(
             refusals.open().contains(&(asked.clone(), secs(104))),
             "another object may be refused for want of it"
         );
-        refusals.note(asked.clone(), "web", secs(160));
+        refusals.record_refusal(asked.clone(), "web", secs(160));
         assert!(refusals.open().contains(&(asked, secs(160))));
     }
 
@@ -361,10 +363,10 @@ mod tests {
     fn explained_refusal_reopens_on_repeat() {
         let refusals = Refusals::default();
         let asked = here(None, false);
-        refusals.note(asked.clone(), "web", secs(100));
-        refusals.looked(&plan(&[("Here", Availability::Unavailable)]), secs(101));
+        refusals.record_refusal(asked.clone(), "web", secs(100));
+        refusals.apply_catalogue(&plan(&[("Here", Availability::Unavailable)]), secs(101));
         assert_eq!(refusals.open(), []);
-        refusals.note(asked.clone(), "web", secs(110));
+        refusals.record_refusal(asked.clone(), "web", secs(110));
         assert_eq!(refusals.open(), [(asked, secs(110))]);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::account::key::AccountKey;
 use api::{
-    allowed::{Allowed, AllowedNamespaces},
+    allowed::{AllowedNamespaces, NamespaceMatch},
     limits::Limits,
     selector::Labels,
 };
@@ -24,7 +24,7 @@ pub enum Terms {
 impl Terms {
     /// What the entries of an account object say of a namespace with these labels. None for `entries`: the object was
     /// not read, or has none; None for `labels`: they are not known.
-    pub fn of(
+    pub fn for_namespace(
         key: &AccountKey,
         entries: Option<&[AllowedNamespaces]>,
         namespace: &str,
@@ -36,15 +36,15 @@ impl Terms {
         let Some(entries) = entries else {
             return Self::Unknown(format!("{key} is not read yet; continues as soon as it is"));
         };
-        match AllowedNamespaces::look_up(entries, namespace, labels) {
-            Allowed::By(entry) => Self::Entry(Arc::new(entry.clone())),
-            Allowed::Unknown => Self::Unknown(format!(
+        match AllowedNamespaces::match_namespace(entries, namespace, labels) {
+            NamespaceMatch::Entry(entry) => Self::Entry(Arc::new(entry.clone())),
+            NamespaceMatch::Unknown => Self::Unknown(format!(
                 "The labels of namespace {namespace} are not known yet; {key} selects namespaces by labels. If this lasts, grant the operator's ServiceAccount list and watch on namespaces"
             )),
-            Allowed::Nowhere => Self::Refused(format!(
+            NamespaceMatch::NoEntry => Self::Refused(format!(
                 "{key} does not allow namespace {namespace}. Ask an administrator of the account to add it to spec.allowedNamespaces, with limits"
             )),
-            Allowed::Twice(first, second) => Self::Refused(format!(
+            NamespaceMatch::TwoEntries(first, second) => Self::Refused(format!(
                 "{key} matches namespace {namespace} twice. Remove it from one of the entries {:?} and {:?} of spec.allowedNamespaces",
                 first.name, second.name,
             )),
@@ -65,7 +65,7 @@ impl Terms {
     }
 
     /// Whether the account serves the namespace.
-    pub fn serve(&self) -> bool {
+    pub fn is_served(&self) -> bool {
         matches!(self, Self::Own | Self::Entry(_))
     }
 
@@ -78,7 +78,7 @@ impl Terms {
     }
 
     /// Whether a server may take on a machine that bears no mark.
-    pub fn let_adopt(&self) -> bool {
+    pub fn may_adopt(&self) -> bool {
         match self {
             Self::Own => true,
             Self::Entry(entry) => entry.allow_adoption == Some(true),
@@ -87,7 +87,7 @@ impl Terms {
     }
 
     /// Whether a host of the account may be taken: shown, switched and installed.
-    pub fn lets_host(&self, id: i64) -> bool {
+    pub fn may_use_host(&self, id: i64) -> bool {
         match self {
             Self::Own => true,
             Self::Entry(entry) => entry.host_ids.contains(&id),

@@ -1,35 +1,35 @@
 //! Decisions on accounts: each trouble its own words, finalizers in their order.
 
+mod account_identity;
 mod candidate;
 mod catalog;
-mod lineage;
 mod order_tags;
 mod orphans;
+mod reconcile_request;
 mod release_limit;
-mod request;
 mod sizes;
 mod uses;
 
 use super::{
-    decide::{Effect, candidate::Keys, decide},
-    facts::{BundleFact, Facts, KeyFault, SecretFact},
+    decide::{AccountEffect, candidate::AccountKeys, decide},
+    facts::{AccountFacts, BundleFact, KeyFault, SecretFact},
     report,
 };
 use crate::{
     account::{
-        facts::{AccountReport, Calls, Counts},
+        facts::{AccountReport, Calls, CountedServers},
         key::AccountKey,
         key_state::KeyState,
-        looks::Looks,
-        on_record::{OnRecord, OpenOrder, RecordedMachine},
-        orphans::Verdict,
-        view::Proof,
+        on_record::{OnRecord, OpenOrder, RecordedServer},
+        orphans::OrphanScanResult,
+        recheck_interval::RecheckInterval,
+        view::CompleteList,
     },
-    cause::AS_READY,
-    patience::{PATIENCE, Patience},
-    readings::Reading,
+    explanation::AS_READY,
+    readings::StatusReading,
+    reconcile_request::ReconcileRequest,
+    reference_grace::{REFERENCE_GRACE, ReferenceGrace},
     report::Severity,
-    request::Asked,
 };
 use api::{
     Reason,
@@ -47,8 +47,8 @@ use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
 /// The lineage on record, and the next one.
-const LINEAGE: &str = "11111111aaaa";
-const FRESH: &str = "22222222bbbb";
+const ACCOUNT_ID: &str = "11111111aaaa";
+const NEXT_ACCOUNT_ID: &str = "22222222bbbb";
 const URL: &str = "https://api.example.com";
 /// What repairs the key.
 const PUT_KEY: &str = ". Put a valid API key ";
@@ -65,7 +65,7 @@ fn uuid(number: usize) -> String {
 }
 
 /// A machine as the provider shows it.
-fn machine(number: usize) -> Server {
+fn provider_server(number: usize) -> Server {
     Server {
         id: ServerId::parse(&uuid(number)).unwrap(),
         name: "web".into(),
@@ -97,13 +97,13 @@ fn report_of() -> AccountReport {
     AccountReport {
         key: KeyState::Accepted,
         error: None,
-        proof: Some(Arc::new(Proof {
+        complete_list: Some(Arc::new(CompleteList {
             began: Duration::from_secs(90),
             ended: Duration::from_secs(91),
             servers: vec![],
         })),
-        verdict: Verdict::Found(Vec::new()),
-        counts: Counts {
+        orphan_scan: OrphanScanResult::Found(Vec::new()),
+        counts: CountedServers {
             live: 2,
             retained: 1,
             duplicates: 0,
@@ -119,21 +119,21 @@ fn report_of() -> AccountReport {
 }
 
 /// The status of the decision is written.
-fn write(facts: &mut Facts) {
+fn write(facts: &mut AccountFacts) {
     facts.status = report::next_status(facts, &decide(facts), Timestamp::MIN);
 }
 
 /// A user gives this token.
-fn acknowledge(facts: &mut Facts, token: &str) {
+fn acknowledge(facts: &mut AccountFacts, token: &str) {
     let annotations = facts.meta.annotations.get_or_insert_default();
     annotations.insert(ACKNOWLEDGE.into(), token.into());
 }
 
 /// An account in use, all in order.
-fn facts() -> Facts {
-    Facts {
+fn facts() -> AccountFacts {
+    AccountFacts {
         now: Duration::from_secs(1000),
-        acting_since: Duration::ZERO,
+        leader_since: Duration::ZERO,
         wall: 1_790_000_000,
         key: AccountKey {
             kind: AccountKind::ProviderAccount,
@@ -165,12 +165,12 @@ fn facts() -> Facts {
         spec_size: 500,
         timing: TimingInForce::default(),
         status: AccountStatus {
-            account_id: Some(LINEAGE.into()),
+            account_id: Some(ACCOUNT_ID.into()),
             verified: Some(endpoint("a")),
             ..AccountStatus::default()
         },
         secret_namespace: "n".into(),
-        keys: Keys::default(),
+        keys: AccountKeys::default(),
         secret: SecretFact::Found {
             key: Ok("a".into()),
             deleting: false,
@@ -189,15 +189,20 @@ fn facts() -> Facts {
         in_force: Some(endpoint("a")),
         on_record: Some(OnRecord::default()),
         missed_since: Some(Duration::ZERO),
-        fresh_word: FRESH.into(),
+        next_account_id: NEXT_ACCOUNT_ID.into(),
         report: Some(report_of()),
         failed: None,
-        patience: Patience::default(),
-        asked: Asked::default(),
+        grace: ReferenceGrace::default(),
+        request: ReconcileRequest::default(),
     }
 }
 
-fn secret(facts: &mut Facts, key: Result<String, KeyFault>, deleting: bool, has_finalizer: bool) {
+fn secret(
+    facts: &mut AccountFacts,
+    key: Result<String, KeyFault>,
+    deleting: bool,
+    has_finalizer: bool,
+) {
     facts.secret = SecretFact::Found {
         key,
         deleting,
@@ -206,7 +211,7 @@ fn secret(facts: &mut Facts, key: Result<String, KeyFault>, deleting: bool, has_
 }
 
 /// The account takes its CA bundle from a ConfigMap.
-fn with_bundle(facts: &mut Facts, bundle: BundleFact) {
+fn with_bundle(facts: &mut AccountFacts, bundle: BundleFact) {
     let of = json!({"kind": "ConfigMap", "name": "internal-ca"});
     facts.spec.ca_bundle_ref = Some(serde_json::from_value(of).unwrap());
     facts.bundle = bundle;
@@ -224,7 +229,7 @@ fn rejected() -> KeyState {
 }
 
 /// Reason and state of a condition.
-fn condition(facts: &Facts, kind: Type) -> (&'static str, Reason, String) {
+fn condition(facts: &AccountFacts, kind: Type) -> (&'static str, Reason, String) {
     let decision = decide(facts);
     let found = decision.conditions.into_iter().find(|c| c.kind == kind);
     let found = found.unwrap();
@@ -244,7 +249,7 @@ fn working_account_is_ready_and_verified() {
         (decision.block, decision.no_orders, decision.effect),
         (None, None, None)
     );
-    assert_eq!(decision.held, Some(true));
+    assert_eq!(decision.has_finalizers, Some(true));
     assert_eq!(decision.verified, Some(endpoint("a")));
     let servers = decision.servers.unwrap();
     assert_eq!((servers.live, servers.retained), (2, 1));
@@ -264,7 +269,7 @@ fn a_suspended_account_shows_it_and_works() {
     );
     assert_eq!(condition(&facts, Type::Ready).1, Reason::Available);
     assert_eq!(condition(&facts, Type::Synced).0, "True");
-    let told = |facts: &Facts| {
+    let told = |facts: &AccountFacts| {
         let decision = decide(facts);
         let next = report::next_status(facts, &decision, Timestamp::MIN);
         let news = report::news(&facts.status, &next, &decision);
@@ -289,7 +294,7 @@ fn a_suspended_account_shows_it_and_works() {
 /// Each trouble: how it comes about, its reason, whether a person is needed, what the message names.
 #[test]
 fn every_problem_names_field_and_remedy() {
-    type Case = (Reason, bool, &'static [&'static str], fn(&mut Facts));
+    type Case = (Reason, bool, &'static [&'static str], fn(&mut AccountFacts));
     let cases: &[Case] = &[
         (
             Reason::InvalidEndpoint,
@@ -440,8 +445,8 @@ fn every_problem_names_field_and_remedy() {
         let flag = |is| if is { "True" } else { "False" };
         if *reason == Reason::ReferenceNotFound {
             assert_eq!(condition(&facts, Type::Stalled).0, "False", "at first");
-            let since = facts.now.saturating_sub(PATIENCE);
-            facts.patience.note(Some(*reason), since);
+            let since = facts.now.saturating_sub(REFERENCE_GRACE);
+            facts.grace.record_awaited(Some(*reason), since);
         }
         assert_eq!(
             condition(&facts, Type::Stalled).0,
@@ -461,7 +466,7 @@ fn every_problem_names_field_and_remedy() {
 #[test]
 fn lasting_problem_is_rechecked_every_15s() {
     let deleted = || Some(Time(Timestamp::MIN));
-    type Make<'a> = &'a dyn Fn(&mut Facts);
+    type Make<'a> = &'a dyn Fn(&mut AccountFacts);
     let cases: [(&str, Make); 13] = [
         ("missing", &|f| f.secret = SecretFact::Missing),
         ("absent", &|f| secret(f, Err(KeyFault::Absent), false, true)),
@@ -495,11 +500,15 @@ fn lasting_problem_is_rechecked_every_15s() {
             let mut facts = facts();
             facts.connected = connected;
             make(&mut facts);
-            let mut looks_for = Looks::default();
+            let mut looks_for = RecheckInterval::default();
             let mut looks = Vec::new();
             for _ in 0..30 {
                 let decision = decide(&facts);
-                let rest = looks_for.rest(decision.looks_for, decision.again, facts.now);
+                let rest = looks_for.next_interval(
+                    decision.recheck_reason,
+                    decision.requeue_after,
+                    facts.now,
+                );
                 looks.push(rest.as_secs());
                 facts.now += rest;
             }
@@ -509,9 +518,9 @@ fn lasting_problem_is_rechecked_every_15s() {
     }
     // One that is in order, or cannot be reached, is looked at as ever: another key must not wait for long.
     let mut facts = facts();
-    assert_eq!(decide(&facts).looks_for, None);
+    assert_eq!(decide(&facts).recheck_reason, None);
     facts.report.as_mut().unwrap().error = Some((Reason::ProviderUnreachable, "no".into()));
-    assert_eq!(decide(&facts).looks_for, None);
+    assert_eq!(decide(&facts).recheck_reason, None);
 }
 
 #[test]
@@ -547,7 +556,8 @@ fn missing_ca_bundle_stops_only_orders() {
 
 #[test]
 fn status_keeps_certificates_of_bundle_ref() {
-    let next = |facts: &Facts| report::next_status(facts, &decide(facts), Timestamp::MIN).ca_bundle;
+    let next =
+        |facts: &AccountFacts| report::next_status(facts, &decide(facts), Timestamp::MIN).ca_bundle;
     let mut facts = facts();
     facts.trusted = Some("one".into());
     assert_eq!(next(&facts), None, "the spec has them");
@@ -584,7 +594,7 @@ fn deleting_account_stops_only_orders() {
 /// Only its users hold up the end of an account: neither its Secret nor any trouble does.
 #[test]
 fn account_deletion_waits_only_for_users() {
-    let blocked = |facts: &Facts| {
+    let blocked = |facts: &AccountFacts| {
         let all = decide(facts).conditions;
         let found = all.into_iter().find(|c| c.kind == Type::DeletionBlocked);
         found.map(|c| (c.status, c.reason))
@@ -648,7 +658,7 @@ fn blocked_until_account_shows_known_server() {
         Reason::AccountChanged
     );
 
-    facts.report.as_mut().unwrap().proof = None;
+    facts.report.as_mut().unwrap().complete_list = None;
     assert_eq!(
         decide(&facts).block.unwrap().0,
         Reason::Pending,
@@ -672,7 +682,7 @@ fn outage_blocks_only_unverified_connection() {
     assert_eq!(decide(&facts).block, None);
     facts.status.verified = Some(endpoint("old"));
     facts.status.records.known_servers = vec![known()];
-    facts.report.as_mut().unwrap().proof = None;
+    facts.report.as_mut().unwrap().complete_list = None;
     assert_eq!(decide(&facts).block.unwrap().0, Reason::ProviderUnreachable);
 }
 
@@ -682,13 +692,19 @@ fn finalizers_go_on_and_off_in_order() {
     facts.meta.finalizers = None;
     facts.meta.annotations = None;
     secret(&mut facts, Ok("a".into()), false, false);
-    let step = |facts: &Facts| {
+    let step = |facts: &AccountFacts| {
         let decision = decide(facts);
-        (decision.effect, decision.held)
+        (decision.effect, decision.has_finalizers)
     };
-    assert_eq!(step(&facts), (Some(Effect::HoldAccount), Some(false)));
+    assert_eq!(
+        step(&facts),
+        (Some(AccountEffect::AddAccountFinalizer), Some(false))
+    );
     facts.meta = self::facts().meta;
-    assert_eq!(step(&facts), (Some(Effect::HoldSecret), Some(false)));
+    assert_eq!(
+        step(&facts),
+        (Some(AccountEffect::AddSecretFinalizer), Some(false))
+    );
     secret(&mut facts, Ok("a".into()), false, true);
     assert_eq!(step(&facts), (None, Some(true)));
 
@@ -700,15 +716,15 @@ fn finalizers_go_on_and_off_in_order() {
     );
 
     facts.users = Some(0);
-    let let_go = Effect::LetSecretGo { name: "api".into() };
+    let let_go = AccountEffect::RemoveSecretFinalizer { name: "api".into() };
     assert_eq!(step(&facts), (Some(let_go), Some(false)));
     facts.secret_is_shared = true;
-    assert_eq!(step(&facts).0, Some(Effect::LetAccountGo));
+    assert_eq!(step(&facts).0, Some(AccountEffect::RemoveAccountFinalizer));
     facts.secret_is_shared = false;
     secret(&mut facts, Ok("a".into()), true, false);
-    assert_eq!(step(&facts).0, Some(Effect::LetAccountGo));
+    assert_eq!(step(&facts).0, Some(AccountEffect::RemoveAccountFinalizer));
     facts.secret = SecretFact::Missing;
-    assert_eq!(step(&facts).0, Some(Effect::LetAccountGo));
+    assert_eq!(step(&facts).0, Some(AccountEffect::RemoveAccountFinalizer));
     facts.secret = SecretFact::Unread("no answer".into());
     assert_eq!(step(&facts).0, None, "it might bear the finalizer");
 }
@@ -719,12 +735,12 @@ fn another_secret_takes_the_finalizer_over() {
     facts.spec.api_key_secret_ref.name = "new".into();
     secret(&mut facts, Ok("a".into()), false, false);
     let moved = |from: Option<&str>| {
-        Some(Effect::MoveHold {
+        Some(AccountEffect::MoveSecretFinalizer {
             from: from.map(str::to_owned),
         })
     };
     assert_eq!(decide(&facts).effect, moved(Some("api")));
-    assert_eq!(decide(&facts).held, Some(false));
+    assert_eq!(decide(&facts).has_finalizers, Some(false));
     facts.secret_is_shared = true;
     assert_eq!(decide(&facts).effect, moved(None));
     facts.users = Some(0);
@@ -737,7 +753,10 @@ fn secret_of_other_type_gets_no_finalizer() {
     let mut facts = facts();
     secret(&mut facts, Err(KeyFault::OtherType), false, false);
     let decision = decide(&facts);
-    assert_eq!((decision.effect, decision.held), (None, Some(false)));
+    assert_eq!(
+        (decision.effect, decision.has_finalizers),
+        (None, Some(false))
+    );
     assert_eq!(decision.no_orders.unwrap().0, Reason::InvalidKey);
     assert_eq!(decision.block, None, "the last good key goes on releasing");
     facts.connected = false;
@@ -751,8 +770,8 @@ fn secret_of_other_type_gets_no_finalizer() {
             facts.secret_is_shared = is_shared;
             let decision = decide(&facts);
             assert_eq!(
-                (decision.effect, decision.held),
-                (Some(Effect::ClearSecret), Some(false)),
+                (decision.effect, decision.has_finalizers),
+                (Some(AccountEffect::ClearWrongSecret), Some(false)),
                 "{users} {is_shared}"
             );
         }
@@ -774,36 +793,36 @@ fn nothing_is_put_on_what_is_being_deleted() {
 #[test]
 fn orphans_are_counted_named_and_explained() {
     let mut facts = facts();
-    let orphan = Arc::new(machine(1));
-    let many = (1..=30).map(|number| Arc::new(machine(number)));
-    facts.report.as_mut().unwrap().verdict = Verdict::Found(many.collect());
+    let orphan = Arc::new(provider_server(1));
+    let many = (1..=30).map(|number| Arc::new(provider_server(number)));
+    facts.report.as_mut().unwrap().orphan_scan = OrphanScanResult::Found(many.collect());
     let (status, reason, message) = condition(&facts, Type::OrphansFound);
     assert_eq!((status, reason), ("True", Reason::OrphansFound));
     assert!(message.contains("30 live servers"), "{message}");
     let decision = decide(&facts);
     assert_eq!(decision.servers.as_ref().unwrap().orphans, 30);
     assert_eq!(decision.orphans.unwrap().len(), 20);
-    facts.report.as_mut().unwrap().verdict = Verdict::Found(vec![orphan]);
+    facts.report.as_mut().unwrap().orphan_scan = OrphanScanResult::Found(vec![orphan]);
     let (_, _, message) = condition(&facts, Type::OrphansFound);
     assert!(
         message.contains("or release it at the provider"),
         "{message}"
     );
-    facts.report.as_mut().unwrap().verdict = Verdict::NotChecked;
+    facts.report.as_mut().unwrap().orphan_scan = OrphanScanResult::NotChecked;
     assert_eq!(condition(&facts, Type::OrphansFound).0, "Unknown");
 }
 
 #[test]
 fn clean_orphan_scan_names_retained_servers() {
     let mut facts = facts();
-    let mut kept = machine(7);
+    let mut kept = provider_server(7);
     kept.tags.push(api::names::RETAINED_TAG.into());
-    let proof = Proof {
+    let proof = CompleteList {
         began: Duration::from_secs(90),
         ended: Duration::from_secs(91),
-        servers: vec![Arc::new(machine(1)), Arc::new(kept)],
+        servers: vec![Arc::new(provider_server(1)), Arc::new(kept)],
     };
-    facts.report.as_mut().unwrap().proof = Some(Arc::new(proof));
+    facts.report.as_mut().unwrap().complete_list = Some(Arc::new(proof));
     let (status, reason, message) = condition(&facts, Type::OrphansFound);
     assert_eq!((status, reason), ("False", Reason::InSync));
     let ending = format!("an object; 1 server retained and billed: {}", uuid(7));
@@ -824,9 +843,9 @@ fn counts_keep_time_of_last_complete_list() {
     let later = Timestamp::from_second(1_800_003_600).unwrap();
     facts.report = Some(AccountReport {
         key: rejected(),
-        proof: None,
-        verdict: Verdict::NotChecked,
-        counts: Counts {
+        complete_list: None,
+        orphan_scan: OrphanScanResult::NotChecked,
+        counts: CountedServers {
             live: 0,
             retained: 0,
             duplicates: 0,
@@ -857,12 +876,12 @@ fn a_quiet_world_writes_no_status() {
     assert!(facts.status.last_orphan_scan_at.is_some());
     // An hour later, after two more orphan scans.
     facts.now += Duration::from_secs(3600);
-    let proof = Proof {
+    let proof = CompleteList {
         began: facts.now,
         ended: facts.now,
         servers: vec![],
     };
-    facts.report.as_mut().unwrap().proof = Some(Arc::new(proof));
+    facts.report.as_mut().unwrap().complete_list = Some(Arc::new(proof));
     let later = Timestamp::from_second(1_800_003_600).unwrap();
     assert_eq!(
         report::next_status(&facts, &decide(&facts), later),
@@ -883,29 +902,29 @@ fn new_leader_keeps_shown_conditions() {
     let shown = || {
         let mut facts = facts();
         write(&mut facts);
-        facts.acting_since = facts.now - Duration::from_secs(5);
+        facts.leader_since = facts.now - Duration::from_secs(5);
         facts
     };
-    let is_kept = |facts: &Facts| {
+    let is_kept = |facts: &AccountFacts| {
         let next = report::next_status(facts, &decide(facts), Timestamp::MIN);
         next.conditions == facts.status.conditions
     };
-    type Make<'a> = &'a dyn Fn(&mut Facts);
+    type Make<'a> = &'a dyn Fn(&mut AccountFacts);
     let unseen: [(&str, Make); 3] = [
         ("not connected yet", &|f| f.report = None),
         ("not tried yet", &|f| {
             let report = f.report.as_mut().unwrap();
-            (report.key, report.proof, report.verdict) =
-                (KeyState::Untried, None, Verdict::NotChecked);
+            (report.key, report.complete_list, report.orphan_scan) =
+                (KeyState::Untried, None, OrphanScanResult::NotChecked);
         }),
         ("not listed yet", &|f| {
             let report = f.report.as_mut().unwrap();
-            (report.proof, report.verdict) = (None, Verdict::NotChecked);
+            (report.complete_list, report.orphan_scan) = (None, OrphanScanResult::NotChecked);
         }),
     ];
     let news: [(&str, Make); 6] = [
         ("after half a minute", &|f| {
-            f.acting_since = f.now - Duration::from_secs(30);
+            f.leader_since = f.now - Duration::from_secs(30);
         }),
         ("another key", &|f| f.in_force = Some(endpoint("b"))),
         ("another spec", &|f| f.meta.generation = Some(4)),
@@ -933,16 +952,16 @@ fn new_leader_keeps_shown_conditions() {
 }
 
 /// What tools and people read in every reason of an account, in the order of the page.
-pub(crate) fn readings() -> Vec<Reading> {
-    let missing = |f: &mut Facts| f.secret = SecretFact::Missing;
-    let error = |f: &mut Facts, reason| {
+pub(crate) fn readings() -> Vec<StatusReading> {
+    let missing = |f: &mut AccountFacts| f.secret = SecretFact::Missing;
+    let error = |f: &mut AccountFacts, reason| {
         f.report.as_mut().unwrap().error = Some((
             reason,
             "No answer; retrying at growing intervals of at most 1m".into(),
         ));
     };
     let deleted = || Some(Time(Timestamp::MIN));
-    type Make<'a> = &'a dyn Fn(&mut Facts);
+    type Make<'a> = &'a dyn Fn(&mut AccountFacts);
     let cases: [(&str, Make); 16] = [
         ("in use", &|_| {}),
         ("in use", &|f| f.spec.suspend = true),
@@ -950,14 +969,14 @@ pub(crate) fn readings() -> Vec<Reading> {
         ("in use", &missing),
         ("in use, for two minutes", &|f| {
             missing(f);
-            f.patience
-                .note(Some(Reason::ReferenceNotFound), f.now - PATIENCE);
+            f.grace
+                .record_awaited(Some(Reason::ReferenceNotFound), f.now - REFERENCE_GRACE);
         }),
         ("in use", &|f| with_bundle(f, BundleFact::NoObject)),
         ("in use, for two minutes", &|f| {
             with_bundle(f, BundleFact::NoObject);
-            f.patience
-                .note(Some(Reason::ReferenceNotFound), f.now - PATIENCE);
+            f.grace
+                .record_awaited(Some(Reason::ReferenceNotFound), f.now - REFERENCE_GRACE);
         }),
         ("in use", &|f| {
             secret(f, Err(KeyFault::Invalid("no".into())), false, true);
@@ -973,7 +992,8 @@ pub(crate) fn readings() -> Vec<Reading> {
         ("in use", &|f| error(f, Reason::ProviderUnreachable)),
         ("in use", &|f| error(f, Reason::RateLimited)),
         ("in use, with a lost machine", &|f| {
-            f.report.as_mut().unwrap().verdict = Verdict::Found(vec![Arc::new(machine(3))]);
+            f.report.as_mut().unwrap().orphan_scan =
+                OrphanScanResult::Found(vec![Arc::new(provider_server(3))]);
         }),
         ("being deleted", &|f| f.meta.deletion_timestamp = deleted()),
         ("being deleted", &|f| {
@@ -984,7 +1004,7 @@ pub(crate) fn readings() -> Vec<Reading> {
     let read = |(stage, make): (&'static str, Make)| {
         let mut facts = facts();
         make(&mut facts);
-        Reading::new(stage, &decide(&facts).conditions, facts.deleting())
+        StatusReading::new(stage, &decide(&facts).conditions, facts.is_deleting())
     };
     cases.into_iter().map(read).collect()
 }

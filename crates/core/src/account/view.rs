@@ -22,13 +22,13 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 /// An account at one moment.
 #[derive(Clone)]
-pub struct View {
+pub struct AccountView {
     /// Whether calls may be made.
-    pub state: State,
+    pub state: AccountState,
     /// The account's times, with the relations between them enforced.
-    pub times: Times,
+    pub times: AccountTimes,
     /// The last complete proof listing that this process made; None before the first.
-    pub proof: Option<Arc<Proof>>,
+    pub complete_list: Option<Arc<CompleteList>>,
     /// Machines that show that a listing is the right one and tells the truth.
     pub known: Vec<KnownServer>,
     /// What can be ordered, with the moment of the look.
@@ -40,21 +40,21 @@ pub struct View {
     /// Every machine of the account, whatever it bears, with the moment of the look.
     pub servers: Option<(Duration, Arc<Vec<Server>>)>,
     /// Every tag of the account but the operator's own, with the moment of the look.
-    pub tags: Option<(Duration, Arc<Tags>)>,
+    pub tags: Option<(Duration, Arc<TagsByName>)>,
     /// Every SSH key that is stored in the account, with the moment of the look.
     pub ssh_keys: Option<(Duration, Arc<Vec<SshKey>>)>,
     /// Every host of the account, with the moment of the look.
-    pub hosts: Option<(Duration, Arc<Hosts>)>,
+    pub hosts: Option<(Duration, Arc<HostsById>)>,
     /// UID of the account object.
     pub uid: String,
     /// The word for the connection in force, which orders name.
     pub connection: Option<String>,
     /// The lineage to which that connection leads; None until it is known and on record.
-    pub lineage: Option<String>,
+    pub account_id: Option<String>,
     /// The last exchange went wrong, or a look at what orders need: the reason, and what a person should read.
     pub last_error: Option<(Reason, String)>,
     /// Why the last look at a list failed, where somebody waits for it; see [`View::error_of`].
-    pub list_errors: [Option<(Reason, String)>; List::ALL.len()],
+    pub list_errors: [Option<(Reason, String)>; ListKind::ALL.len()],
     /// Whether the machines have not been seen for a while: polls fail. A list that fails is another matter.
     pub is_unreachable: bool,
     /// Why the account has no answers, in words that stay while it lasts. Objects that wait show it.
@@ -73,9 +73,9 @@ pub struct View {
     pub egress: Vec<String>,
 }
 
-impl View {
+impl AccountView {
     /// Why there is no newer look at a list: the last exchange went wrong, or the last look at it.
-    pub fn error_of(&self, list: List) -> Option<&(Reason, String)> {
+    pub fn error_of(&self, list: ListKind) -> Option<&(Reason, String)> {
         let of_list = self.list_errors[list as usize].as_ref();
         self.last_error.as_ref().or(of_list)
     }
@@ -84,9 +84,9 @@ impl View {
     #[doc(hidden)]
     pub fn usable() -> Self {
         Self {
-            state: State::Usable,
-            times: Times::default(),
-            proof: None,
+            state: AccountState::Usable,
+            times: AccountTimes::default(),
+            complete_list: None,
             known: Vec::new(),
             catalogue: None,
             refused: Vec::new(),
@@ -97,7 +97,7 @@ impl View {
             hosts: None,
             uid: "account-1".into(),
             connection: Some("c0ffee".into()),
-            lineage: Some("lineage-1".into()),
+            account_id: Some("lineage-1".into()),
             last_error: None,
             outage: None,
             list_errors: Default::default(),
@@ -114,7 +114,7 @@ impl View {
 
 /// Whether calls may be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum AccountState {
     /// Calls may be made.
     Usable,
     /// No object changes state until this is over.
@@ -123,7 +123,7 @@ pub enum State {
 
 /// The account's times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Times {
+pub struct AccountTimes {
     /// How long after the first sight of an order of unknown outcome its absence may be believed.
     pub absence_grace_period: Duration,
     /// Least time between two looks that together prove something.
@@ -140,7 +140,7 @@ pub struct Times {
     pub orphan_scan_interval: Duration,
 }
 
-impl From<TimingInForce> for Times {
+impl From<TimingInForce> for AccountTimes {
     /// The send window and the order's time-out, half the absence grace period at most, together stay below
     /// it: absence must not be believed while an order can still arrive.
     fn from(timing: TimingInForce) -> Self {
@@ -157,7 +157,7 @@ impl From<TimingInForce> for Times {
     }
 }
 
-impl Default for Times {
+impl Default for AccountTimes {
     /// Those of an account that asks for none.
     fn default() -> Self {
         Self::from(TimingInForce::default())
@@ -166,7 +166,7 @@ impl Default for Times {
 
 /// A complete listing of the machines that bear this cluster's mark, in every state.
 #[derive(Clone, Debug)]
-pub struct Proof {
+pub struct CompleteList {
     /// When its first page was asked for.
     pub began: Duration,
     /// When its empty page came.
@@ -175,7 +175,7 @@ pub struct Proof {
     pub servers: Vec<Arc<Server>>,
 }
 
-impl Proof {
+impl CompleteList {
     /// Whether it shows the machine with this identifier, in any case of its letters.
     pub fn shows(&self, uuid: &str) -> bool {
         let mut servers = self.servers.iter();
@@ -185,7 +185,7 @@ impl Proof {
 
 /// A machine, as last seen.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sighting {
+pub struct SeenServer {
     /// The record.
     pub server: Arc<Server>,
     /// When it was asked for.
@@ -206,14 +206,14 @@ pub struct Catalogue {
 }
 
 /// Every host of an account by its number.
-pub type Hosts = HashMap<u64, Host>;
+pub type HostsById = HashMap<u64, Host>;
 
 /// Every tag of an account by its name, without the operator's own.
-pub type Tags = HashMap<String, TagRecord>;
+pub type TagsByName = HashMap<String, TagRecord>;
 
 /// A list that is looked at when somebody wants it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum List {
+pub enum ListKind {
     /// What can be ordered.
     Catalogue,
     /// Every machine of the account, whatever it bears, read to an empty page.
@@ -226,7 +226,7 @@ pub enum List {
     Hosts,
 }
 
-impl List {
+impl ListKind {
     /// All of them.
     pub const ALL: [Self; 5] = [
         Self::Catalogue,

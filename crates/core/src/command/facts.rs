@@ -1,7 +1,8 @@
 //! What a decision on a command rests on, as plain data, and what this process remembers of one.
 
 use crate::{
-    machine_commands as pages, machine_commands::Search, ownership::Rivals, pass::Subject,
+    ownership::ConflictingOwners, pass::Subject, provider_commands as pages,
+    provider_commands::Search,
 };
 use api::{
     Reason,
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 /// All that one decision may know.
 #[derive(Clone)]
-pub struct Facts {
+pub struct CommandFacts {
     /// What every kind knows of its object.
     pub subject: Subject<ServerCommand, CommandMemory>,
     /// The wall clock, without what it was turned forward since the process started.
@@ -24,7 +25,7 @@ pub struct Facts {
     /// The target, where this pass had to look.
     pub target: TargetFact,
     /// Who else wants the host, where the target is one.
-    pub rivals: Rivals,
+    pub conflicting_owners: ConflictingOwners,
     /// Whether it is this command's turn among those for the same target, and no other one has begun.
     pub is_first: bool,
 }
@@ -52,7 +53,7 @@ pub struct CommandMemory {
     /// The search for one of unknown outcome.
     pub search: Option<Search>,
     /// When the last command was last looked at.
-    pub looked: Option<Duration>,
+    pub last_read: Option<Duration>,
     /// The machine took no command: when, why, and in words.
     pub busy: Option<(Duration, Reason, String)>,
     /// So many pages of its commands were too few to read all of them.
@@ -64,7 +65,7 @@ pub const MOST_RECORDS: usize = 2;
 
 /// What an effect brought to light.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Observation {
+pub enum CommandObservation {
     /// Nothing.
     Nothing,
     /// The machine cannot take a command now: why, and in words.
@@ -72,7 +73,7 @@ pub enum Observation {
     /// A command was sent, or was about to be, with what came of it by then.
     Sent(CommandRecord, Duration),
     /// A command was looked at.
-    Looked(CommandRecord, Duration),
+    CommandRead(CommandRecord, Duration),
     /// The machine has more commands than so many pages show.
     Longer(u32),
     /// The list of commands, begun then, does not show the one of this attempt.
@@ -83,27 +84,27 @@ pub enum Observation {
 
 impl CommandMemory {
     /// Takes in what an effect brought to light.
-    pub fn note(&mut self, observation: Observation) {
+    pub fn record_observation(&mut self, observation: CommandObservation) {
         match observation {
-            Observation::Nothing => {}
-            Observation::Busy(reason, why, at) => self.busy = Some((at, reason, why)),
-            Observation::Sent(record, at) => {
+            CommandObservation::Nothing => {}
+            CommandObservation::Busy(reason, why, at) => self.busy = Some((at, reason, why)),
+            CommandObservation::Sent(record, at) => {
                 self.sent = Some(record);
                 self.is_in_status = false;
                 self.busy = None;
-                self.looked = Some(at);
+                self.last_read = Some(at);
             }
-            Observation::Looked(record, at) => {
+            CommandObservation::CommandRead(record, at) => {
                 self.sent = Some(record);
                 self.is_in_status = false;
-                self.looked = Some(at);
+                self.last_read = Some(at);
             }
-            Observation::Longer(pages) => self.too_few_pages = Some(pages),
-            Observation::NotListed(attempt, at) => {
-                Search::note_missed(&mut self.search, &attempt, at);
+            CommandObservation::Longer(pages) => self.too_few_pages = Some(pages),
+            CommandObservation::NotListed(attempt, at) => {
+                Search::record_missed(&mut self.search, &attempt, at);
             }
-            Observation::Several(attempt, ids) => {
-                Search::note_several(&mut self.search, &attempt, ids);
+            CommandObservation::Several(attempt, ids) => {
+                Search::record_several(&mut self.search, &attempt, ids);
             }
         }
     }
@@ -112,7 +113,7 @@ impl CommandMemory {
     pub fn compare(&mut self, sent: &[CommandRecord], written: Option<Duration>) {
         let is_shown = self.sent.as_ref().is_some_and(|own| sent.contains(own));
         let is_written = self
-            .looked
+            .last_read
             .is_some_and(|at| written.is_some_and(|written| written > at));
         self.is_in_status |= is_shown || is_written;
     }
@@ -123,7 +124,7 @@ impl CommandMemory {
     }
 }
 
-impl Facts {
+impl CommandFacts {
     /// The kind of the target.
     pub fn kind(&self) -> TargetKind {
         self.subject.object.spec.target_ref.kind()
@@ -136,7 +137,7 @@ impl Facts {
     }
 
     /// What is switched, in words.
-    pub fn machine_name(&self, id: &str) -> String {
+    pub fn describe_server(&self, id: &str) -> String {
         match self.kind() {
             TargetKind::BareMetalServer => format!("server {id}"),
             TargetKind::DedicatedHost => format!("host {id}"),
@@ -170,7 +171,7 @@ impl Facts {
     /// The attempt of which nobody knows what came of it, by its nonce.
     pub fn open_attempt(&self) -> Option<String> {
         let records = self.records();
-        let last = stands(&records, self.subject.uid());
+        let last = last_sent_record(&records, self.subject.uid());
         let open = last.filter(|record| record.outcome.is_none());
         open.map(|record| record.intent.attempt.clone())
     }
@@ -237,7 +238,7 @@ pub fn add(records: &mut Vec<CommandRecord>, record: CommandRecord) {
 }
 
 /// Where the command of this object stands: the last one that was, or may have been, sent. What was not sent is no step.
-pub fn stands<'a>(records: &'a [CommandRecord], uid: &str) -> Option<&'a CommandRecord> {
+pub fn last_sent_record<'a>(records: &'a [CommandRecord], uid: &str) -> Option<&'a CommandRecord> {
     let is_step =
         |r: &&CommandRecord| r.intent.uid == uid && r.outcome != Some(CommandOutcome::NotSent);
     records.iter().rev().find(is_step)
@@ -250,7 +251,7 @@ pub fn is_under_way(object: &ServerCommand) -> bool {
         .as_ref()
         .map(|status| status.records.sent.as_slice());
     let uid = object.metadata.uid.as_deref().unwrap_or_default();
-    let last = stands(sent.unwrap_or_default(), uid);
+    let last = last_sent_record(sent.unwrap_or_default(), uid);
     let runs = |r: &CommandRecord| matches!(r.outcome, None | Some(CommandOutcome::Accepted));
     !is_finished(object) && last.is_some_and(runs)
 }
@@ -261,7 +262,7 @@ pub fn host_switched(object: &ServerCommand) -> Option<String> {
         return None;
     }
     let uid = object.metadata.uid.as_deref().unwrap_or_default();
-    let last = stands(&object.status.as_ref()?.records.sent, uid);
+    let last = last_sent_record(&object.status.as_ref()?.records.sent, uid);
     last.map(|record| record.intent.server.clone())
 }
 

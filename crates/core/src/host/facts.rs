@@ -1,14 +1,14 @@
 //! What a decision on a host rests on, as plain data, and what this process remembers of one.
 
 use crate::{
-    account::view::{Hosts, View},
-    account_facts::LiveAccount,
-    cause::Cause,
-    ownership::Rivals,
+    account::view::{AccountView, HostsById},
+    explanation::Explanation,
+    ownership::ConflictingOwners,
     pass::Subject,
     power::KnownCommand,
+    resolved_account::LiveAccount,
     server_commands::UnderWay,
-    stored_keys::Found,
+    stored_keys::KeyLookup,
 };
 use api::{
     DedicatedHost, PoliciesInForce,
@@ -26,15 +26,15 @@ pub const MOST_LOG_PAGES: u32 = 20;
 
 /// All that one decision may know.
 #[derive(Clone)]
-pub struct Facts {
+pub struct HostFacts {
     /// What every kind knows of its object.
     pub subject: Subject<DedicatedHost, HostMemory>,
     /// Who else wants the host.
-    pub rivals: Rivals,
+    pub conflicting_owners: ConflictingOwners,
     /// Whether it is known by now that the one that has the host may have it.
     pub is_owner_known: bool,
     /// The SshKey that the object names, where it names one.
-    pub key: Option<Found>,
+    pub key: Option<KeyLookup>,
     /// What is known of the ServerCommands for the object.
     pub commands: UnderWay,
     /// What is known of the ServerCommand that `spec.power` came to.
@@ -59,9 +59,9 @@ pub struct HostMemory {
     /// The object that has the host in the place of this one, by its UID, and whether the account lets this one have it.
     pub owner: (Option<String>, bool),
     /// Why an installation could not be sent.
-    pub held: Option<Held>,
+    pub blocked_install: Option<BlockedInstall>,
     /// The installation log.
-    pub log: Option<LogSight>,
+    pub log: Option<InstallLogSnapshot>,
     /// Whether the log is longer than a few pages.
     pub is_log_long: bool,
     /// When a look at the log last failed, why, and whether more looks do not help.
@@ -69,23 +69,23 @@ pub struct HostMemory {
     /// The start of the first list that did not show the host.
     pub unseen: Option<Duration>,
     /// The attempt of unknown outcome that is looked for, by its nonce, and since when this process does.
-    pub sought: Option<(String, Duration)>,
+    pub searched_attempt: Option<(String, Duration)>,
 }
 
 /// Why something could not be sent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Held {
+pub struct BlockedInstall {
     /// The generation of the object of which that was found out.
     pub generation: Option<i64>,
     /// When.
     pub at: Duration,
     /// Why.
-    pub cause: Cause,
+    pub explanation: Explanation,
 }
 
 /// An installation log as it was read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct LogSight {
+pub struct InstallLogSnapshot {
     /// When the look began.
     pub at: Duration,
     /// How far it goes.
@@ -96,7 +96,7 @@ pub struct LogSight {
 
 /// What an effect brought to light.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Observation {
+pub enum HostObservation {
     /// Nothing.
     Nothing,
     /// An installation was sent, or was about to be, with what came of it by then.
@@ -104,9 +104,9 @@ pub enum Observation {
     /// The ServerCommand of this name was created, or was there.
     Powered(String),
     /// It could not be sent.
-    Held(Box<Held>),
+    Blocked(Box<BlockedInstall>),
     /// The log was read.
-    Log(LogSight),
+    Log(InstallLogSnapshot),
     /// The log is longer than a few pages: more are asked for next time.
     LongLog,
     /// The log could not be read: when, why, and whether that stays so.
@@ -115,29 +115,29 @@ pub enum Observation {
 
 impl HostMemory {
     /// Takes in what an effect brought to light.
-    pub fn note(&mut self, observation: Observation) {
+    pub fn record_observation(&mut self, observation: HostObservation) {
         match observation {
-            Observation::Nothing => {}
-            Observation::Installed(record, at) => {
+            HostObservation::Nothing => {}
+            HostObservation::Installed(record, at) => {
                 self.install = Some(*record);
                 self.changed = Some(at);
-                self.held = None;
+                self.blocked_install = None;
             }
-            Observation::Powered(name) => self.powered = Some(name),
-            Observation::Held(held) => self.held = Some(*held),
-            Observation::Log(sight) => {
+            HostObservation::Powered(name) => self.powered = Some(name),
+            HostObservation::Blocked(held) => self.blocked_install = Some(*held),
+            HostObservation::Log(sight) => {
                 self.log = Some(sight);
                 self.log_error = None;
             }
-            Observation::LongLog => self.is_log_long = true,
-            Observation::NoLog(at, why, is_lasting) => {
+            HostObservation::LongLog => self.is_log_long = true,
+            HostObservation::NoLog(at, why, is_lasting) => {
                 self.log_error = Some((at, why, is_lasting));
             }
         }
     }
 
     /// Brings what is remembered up to what the object and the account show.
-    pub fn recall(&mut self, facts: &Facts) {
+    pub fn refresh(&mut self, facts: &HostFacts) {
         let subject = &facts.subject;
         let status = subject.status();
         let known = status.records.install.as_ref();
@@ -149,7 +149,7 @@ impl HostMemory {
         };
         if let (Some(own), Some(known)) = (&self.install, status.records.install.as_ref())
             && is_own(&known.uid, facts)
-            && is_told(own, known)
+            && is_reported(own, known)
         {
             self.install = None;
         }
@@ -166,30 +166,33 @@ impl HostMemory {
                 false => Some(self.unseen.unwrap_or(began)),
             };
         }
-        let owner = facts.rivals.owner.as_ref();
+        let owner = facts.conflicting_owners.owner.as_ref();
         let terms = subject.account.terms();
         self.owner = (
             owner.map(|owner| owner.uid.to_string()),
-            terms.is_some_and(|terms| terms.lets_host(subject.object.spec.host_id)),
+            terms.is_some_and(|terms| terms.may_use_host(subject.object.spec.host_id)),
         );
         let install = facts.merged_install(self);
         let open = install.as_ref().and_then(HostInstallHistory::open);
-        self.sought = open.map(|record| {
+        self.searched_attempt = open.map(|record| {
             let attempt = &record.intent.attempt;
-            let since = self.sought_since(attempt);
+            let since = self.searched_since(attempt);
             (attempt.clone(), since.unwrap_or(subject.now.mono))
         });
     }
 
     /// Since when this process sees an attempt whose outcome is open.
-    pub fn sought_since(&self, attempt: &str) -> Option<Duration> {
-        let known = self.sought.as_ref().filter(|(known, _)| known == attempt);
+    pub fn searched_since(&self, attempt: &str) -> Option<Duration> {
+        let known = self
+            .searched_attempt
+            .as_ref()
+            .filter(|(known, _)| known == attempt);
         known.map(|(_, since)| *since)
     }
 }
 
 /// Whether status tells all that this process knows of its own installation: its end, or a later one.
-fn is_told(own: &HostInstallRecord, known: &HostInstallHistory) -> bool {
+fn is_reported(own: &HostInstallRecord, known: &HostInstallHistory) -> bool {
     let Some(last) = &known.last else {
         return own.intent.revision <= known.revision;
     };
@@ -199,11 +202,11 @@ fn is_told(own: &HostInstallRecord, known: &HostInstallHistory) -> bool {
     }
 }
 
-fn is_own(uid: &str, facts: &Facts) -> bool {
+fn is_own(uid: &str, facts: &HostFacts) -> bool {
     uid == facts.subject.uid()
 }
 
-impl Facts {
+impl HostFacts {
     /// How many pages of the log are allowed for.
     pub fn log_pages(&self) -> u32 {
         match self.subject.memory.own.is_log_long {
@@ -219,7 +222,7 @@ impl Facts {
 
     /// The hosts of the account, with the start of the look, where that may be relied on: it started after this process began
     /// to act for the object and after its last change.
-    pub fn hosts(&self) -> Option<(Duration, &Hosts)> {
+    pub fn hosts(&self) -> Option<(Duration, &HostsById)> {
         let (began, hosts) = self.subject.view()?.hosts.as_ref()?;
         (*began >= self.not_before()).then_some((*began, hosts))
     }
@@ -241,7 +244,7 @@ impl Facts {
         let mut known = known.filter(|known| is_own(&known.uid, self))?;
         if let Some(own) = &memory.install
             && own.intent.uid == self.subject.uid()
-            && !is_told(own, &known)
+            && !is_reported(own, &known)
         {
             let is_seen = known
                 .last
@@ -264,7 +267,7 @@ impl Facts {
     }
 
     /// From when on a look may show what became of an attempt.
-    pub fn begins(&self, attempt: &str, view: &View) -> Duration {
+    pub fn begins(&self, attempt: &str, view: &AccountView) -> Duration {
         let own = &self.subject.memory.own;
         let is_installed = own.install.as_ref();
         let is_installed = is_installed.is_some_and(|own| own.intent.attempt == attempt);
@@ -272,14 +275,14 @@ impl Facts {
             Some(at) => at,
             // Another process may be about to send it.
             None => {
-                let since = own.sought_since(attempt);
+                let since = own.searched_since(attempt);
                 since.unwrap_or(self.subject.now.mono) + view.times.send_window
             }
         }
     }
 
     /// Whether what an attempt led to would show by now.
-    pub fn is_overdue(&self, attempt: &str, view: &View, began: Duration) -> bool {
+    pub fn is_overdue(&self, attempt: &str, view: &AccountView, began: Duration) -> bool {
         began >= self.begins(attempt, view) + view.times.absence_grace_period
     }
 
@@ -291,20 +294,20 @@ impl Facts {
             kind,
             name,
             uid: view.uid.clone(),
-            lineage: view.lineage.clone()?,
-            connection: view.connection.clone()?,
+            account_id: view.account_id.clone()?,
+            credentials_hash: view.connection.clone()?,
         })
     }
 
     /// The policies in force: the object's own, else its account's, else the operator's; suspended where the account is
     /// stopped. While the account is not known, what was in force last stays; None: nobody knows.
     pub fn known_policies(&self) -> Option<PoliciesInForce> {
-        let known = self.known_but_for_stops()?;
+        let known = self.known_policies_without_stops()?;
         let suspend = known.suspend || self.subject.account.stopped().is_some();
         Some(PoliciesInForce { suspend, ..known })
     }
 
-    fn known_but_for_stops(&self) -> Option<PoliciesInForce> {
+    fn known_policies_without_stops(&self) -> Option<PoliciesInForce> {
         let own = self.subject.object.spec.policies();
         let defaults = self.subject.view().and_then(|view| view.defaults);
         if let Some(defaults) = defaults {

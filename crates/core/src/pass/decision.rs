@@ -2,14 +2,14 @@
 
 use super::Subject;
 use crate::{
-    account::view::List,
-    cause::{AS_READY, Cause, OUT_OF_TOUCH, Standing, fall_back, suspension, unsent},
+    account::view::ListKind,
+    explanation::{AS_READY, Explanation, OUT_OF_TOUCH, ReadyState, fall_back, suspension, unsent},
+    last_error::{PERSISTS, is_accounts},
     report::News,
-    trouble::{PERSISTS, is_accounts},
 };
 use api::{
     Kind, Reason,
-    conditions::{self, Generations, Type, Wanted},
+    conditions::{self, DesiredCondition, Generations, Type},
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -28,38 +28,38 @@ pub struct Decision<S, E> {
     pub status: S,
     /// Why the object is as it is; None: nothing is said, and the conditions stay. The first steps of a new object
     /// are not worth a write.
-    pub cause: Option<Cause>,
+    pub explanation: Option<Explanation>,
     /// Nothing more is sent for the object, whatever becomes of it and of its account.
     pub is_over: bool,
     /// Why nothing is sent for the object, where a user has stopped it and not the account.
     pub suspended: Option<String>,
     /// Conditions beside Ready, Reconciling, Stalled and Synced.
-    pub conditions: Vec<Wanted>,
+    pub conditions: Vec<DesiredCondition>,
     /// What the status tells that the one before did not, beside its conditions.
     pub news: Vec<News>,
     /// At most one effect.
     pub effect: Option<E>,
     /// A look at a list that starts at or after this moment is wanted.
-    pub wants: Option<(List, Duration)>,
+    pub wants: Option<(ListKind, Duration)>,
     /// The same of another list.
-    pub wants_also: Option<(List, Duration)>,
+    pub wants_also: Option<(ListKind, Duration)>,
     /// When to look again if nothing wakes the object before.
-    pub again: Duration,
+    pub requeue_after: Duration,
     /// Whether the next pass follows as soon as this status is written.
-    pub goes_on: bool,
+    pub requeue_now: bool,
 }
 
 impl<S: Clone + Default, E> Decision<S, E> {
     /// The status stays as it is, and nothing is done.
     pub fn unchanged<K: Kind<Status = S>, T>(subject: &Subject<K, T>) -> Self {
-        Self::of(subject.status())
+        Self::from_status(subject.status())
     }
 
     /// This status, and nothing is done.
-    pub fn of(status: S) -> Self {
+    pub fn from_status(status: S) -> Self {
         Self {
             status,
-            cause: None,
+            explanation: None,
             is_over: false,
             suspended: None,
             conditions: Vec::new(),
@@ -67,21 +67,21 @@ impl<S: Clone + Default, E> Decision<S, E> {
             effect: None,
             wants: None,
             wants_also: None,
-            again: IDLE,
-            goes_on: false,
+            requeue_after: IDLE,
+            requeue_now: false,
         }
     }
 
     /// With the cause.
     #[must_use]
-    pub fn because(mut self, cause: Cause) -> Self {
-        self.cause = Some(cause);
+    pub fn because(mut self, cause: Explanation) -> Self {
+        self.explanation = Some(cause);
         self
     }
 
     /// With a condition of the kind.
     #[must_use]
-    pub fn and(mut self, condition: Wanted) -> Self {
+    pub fn and(mut self, condition: DesiredCondition) -> Self {
         self.conditions.push(condition);
         self
     }
@@ -102,39 +102,39 @@ impl<S: Clone + Default, E> Decision<S, E> {
 
     /// With the wish for a look at a list that starts at or after this moment.
     #[must_use]
-    pub fn wanting(mut self, list: List, not_before: Duration) -> Self {
+    pub fn wanting(mut self, list: ListKind, not_before: Duration) -> Self {
         self.wants = Some((list, not_before));
         self
     }
 
     /// The same of another list.
     #[must_use]
-    pub fn wanting_also(mut self, list: List, not_before: Duration) -> Self {
+    pub fn wanting_also(mut self, list: ListKind, not_before: Duration) -> Self {
         self.wants_also = Some((list, not_before));
         self
     }
 
     /// Looks again after this time at the latest.
     #[must_use]
-    pub fn again(mut self, after: Duration) -> Self {
-        self.again = after;
+    pub fn requeue_after(mut self, after: Duration) -> Self {
+        self.requeue_after = after;
         self
     }
 
     /// The next pass follows as soon as this status is written.
     #[must_use]
-    pub fn going_on(mut self) -> Self {
-        self.goes_on = true;
+    pub fn requeue_now(mut self) -> Self {
+        self.requeue_now = true;
         self
     }
 
     /// What the object waits for with [`Patience`](crate::patience::Patience).
-    pub fn patience_for<K: Kind<Status = S>, T>(&self, subject: &Subject<K, T>) -> Option<Reason> {
+    pub fn grace_reason<K: Kind<Status = S>, T>(&self, subject: &Subject<K, T>) -> Option<Reason> {
         if self.is_out_of_touch(subject) {
             return Some(Reason::AccountNotReady);
         }
-        let awaited = self.cause.as_ref();
-        let awaited = awaited.filter(|cause| cause.standing == Standing::Missing);
+        let awaited = self.explanation.as_ref();
+        let awaited = awaited.filter(|cause| cause.ready_state == ReadyState::Missing);
         awaited.map(|cause| cause.reason)
     }
 
@@ -150,8 +150,8 @@ impl<S: Clone + Default, E> Decision<S, E> {
         let mut is_kept = false;
         let (mut wanted, mut rest) = match self.shown(subject) {
             Some(cause) => {
-                let patience = &subject.memory.patience;
-                let (cause, rest) = cause.judged(patience, subject.now.mono, before);
+                let patience = &subject.memory.grace;
+                let (cause, rest) = cause.apply_grace(patience, subject.now.mono, before);
                 is_kept = cause.is_kept(before, subject.is_deleting());
                 let synced = (is_kept && self.is_unsent(subject)).then(unsent);
                 (cause.shown(synced, before, subject.is_deleting()), rest)
@@ -166,28 +166,36 @@ impl<S: Clone + Default, E> Decision<S, E> {
         }
         if wanted.is_empty() && before.is_empty() {
             let age = subject.now.mono.saturating_sub(subject.since());
-            let quiet = Cause::queued_after(age);
+            let quiet = Explanation::queued_after(age);
             if subject.is_deleting() {
                 return (status, rest);
             }
             if !quiet.is_zero() {
                 return (status, Some(rest.map_or(quiet, |rest| rest.min(quiet))));
             }
-            wanted = Cause::queued().shown(None, before, false);
+            wanted = Explanation::queued().shown(None, before, false);
         }
         wanted.extend(self.suspension(subject, before));
         let is_live = !subject.is_deleting();
-        let stays = |cause: Cause| is_live && cause.standing == Standing::Suspended;
-        if self.told(subject).is_some_and(|cause| !stays(cause)) {
+        let stays = |cause: Explanation| is_live && cause.ready_state == ReadyState::Suspended;
+        if self
+            .reported_explanation(subject)
+            .is_some_and(|cause| !stays(cause))
+        {
             let ready = wanted.iter().find(|c| c.kind == Type::Ready);
             let ready = ready.map_or("", |c| c.message.as_str()).to_owned();
-            wanted.extend(self.conditions.iter().cloned().map(|condition| Wanted {
-                message: match condition.message == ready && !ready.is_empty() {
-                    true => AS_READY.to_owned(),
-                    false => condition.message,
-                },
-                ..condition
-            }));
+            wanted.extend(
+                self.conditions
+                    .iter()
+                    .cloned()
+                    .map(|condition| DesiredCondition {
+                        message: match condition.message == ready && !ready.is_empty() {
+                            true => AS_READY.to_owned(),
+                            false => condition.message,
+                        },
+                        ..condition
+                    }),
+            );
         }
         let is_told = !is_kept && wanted.iter().any(|c| c.kind == Type::Ready);
         fall_back(&mut wanted, before);
@@ -209,7 +217,7 @@ impl<S: Clone + Default, E> Decision<S, E> {
         &self,
         subject: &Subject<K, T>,
         before: &[Condition],
-    ) -> Option<Wanted> {
+    ) -> Option<DesiredCondition> {
         if self.is_over {
             return suspension(None, before);
         }
@@ -233,31 +241,34 @@ impl<S: Clone + Default, E> Decision<S, E> {
     fn is_out_of_touch<K: Kind<Status = S>, T>(&self, subject: &Subject<K, T>) -> bool {
         let exists = subject.object.status().is_some_and(K::exists);
         let is_accounts = || {
-            self.told(subject)
+            self.reported_explanation(subject)
                 .is_some_and(|cause| is_accounts(cause.reason))
         };
         exists && !subject.is_deleting() && (subject.account.is_out_of_touch() || is_accounts())
     }
 
     /// The cause as people read it. That an account does not answer is no cause for what is there.
-    fn shown<K: Kind<Status = S>, T>(&self, subject: &Subject<K, T>) -> Option<Cause> {
+    fn shown<K: Kind<Status = S>, T>(&self, subject: &Subject<K, T>) -> Option<Explanation> {
         let is_blocked = subject.account.is_blocked();
-        let is_kept = |cause: &Cause| is_blocked || is_accounts(cause.reason);
-        self.told(subject)
+        let is_kept = |cause: &Explanation| is_blocked || is_accounts(cause.reason);
+        self.reported_explanation(subject)
             .filter(|cause| !(self.is_out_of_touch(subject) && is_kept(cause)))
     }
 
     /// The cause: an effect that keeps failing is one.
-    fn told<K: Kind<Status = S>, T>(&self, subject: &Subject<K, T>) -> Option<Cause> {
+    fn reported_explanation<K: Kind<Status = S>, T>(
+        &self,
+        subject: &Subject<K, T>,
+    ) -> Option<Explanation> {
         let memory = &subject.memory;
         let trouble = memory
-            .trouble
+            .last_error
             .as_ref()
             .filter(|_| self.effect.is_some() && memory.backoff.failures() >= PERSISTS);
-        let needs_person = |cause: &Cause| cause.standing == Standing::Stalled;
-        match (trouble, &self.cause) {
+        let needs_person = |cause: &Explanation| cause.ready_state == ReadyState::Stalled;
+        match (trouble, &self.explanation) {
             (Some(trouble), cause) if !cause.as_ref().is_some_and(needs_person) => {
-                Some(Cause::waits(trouble.reason, trouble.persistent()))
+                Some(Explanation::waits(trouble.reason, trouble.persistent()))
             }
             (_, None) => self.waits_for_answers(subject),
             (_, cause) => cause.clone(),
@@ -265,19 +276,22 @@ impl<S: Clone + Default, E> Decision<S, E> {
     }
 
     /// Nothing else is said of what waits: that its account has no answers, or of what is deleted that it waits at all.
-    fn waits_for_answers<K: Kind<Status = S>, T>(&self, subject: &Subject<K, T>) -> Option<Cause> {
+    fn waits_for_answers<K: Kind<Status = S>, T>(
+        &self,
+        subject: &Subject<K, T>,
+    ) -> Option<Explanation> {
         let waits = self.effect.is_some() || self.wants.is_some() || self.wants_also.is_some();
         let view = subject.view().filter(|_| waits)?;
         if let Some((reason, message)) = view.outage.clone() {
-            return Some(Cause::waits(reason, message));
+            return Some(Explanation::waits(reason, message));
         }
         if !subject.is_deleting() {
             return None;
         }
-        let trouble = subject.memory.trouble.as_ref();
+        let trouble = subject.memory.last_error.as_ref();
         Some(match trouble.filter(|_| self.effect.is_some()) {
-            Some(trouble) => Cause::waits(trouble.reason, trouble.persistent()),
-            None => Cause::waits(Reason::Progressing, WAITS_TO_END),
+            Some(trouble) => Explanation::waits(trouble.reason, trouble.persistent()),
+            None => Explanation::waits(Reason::Progressing, WAITS_TO_END),
         })
     }
 }
@@ -286,13 +300,13 @@ impl<S: Clone + Default, E> Decision<S, E> {
 fn out_of_touch<K: Kind, T>(
     subject: &Subject<K, T>,
     before: &[Condition],
-) -> (Option<Wanted>, Option<Duration>) {
+) -> (Option<DesiredCondition>, Option<Duration>) {
     let reason = Reason::AccountNotReady;
-    let rest = subject.memory.patience.rest(reason, subject.now.mono);
+    let rest = subject.memory.grace.grace_left(reason, subject.now.mono);
     let is_told = |c: &Condition| c.type_ == Type::Synced.as_str() && c.reason == reason.as_str();
     if !rest.is_zero() && !before.iter().any(is_told) {
         return (None, Some(rest));
     }
-    let synced = Wanted::new(Type::Synced, false, reason, OUT_OF_TOUCH);
+    let synced = DesiredCondition::new(Type::Synced, false, reason, OUT_OF_TOUCH);
     (Some(synced), None)
 }

@@ -1,19 +1,19 @@
 //! What the kinds share that keep something small at the provider: what is known of any object, what a
 //! decision is and the status that follows from it, and the look that somebody asks for.
 
-mod ask;
 mod decision;
+mod reconcile_request;
 mod subject;
 #[cfg(test)]
 mod tests;
 
-pub use ask::Sight;
 pub use decision::Decision;
+pub use reconcile_request::ReadSource;
 pub use subject::{KIND_UNSEEN, Memory, Subject};
 
 use crate::{
-    account::view::{List, View},
-    trouble::Trouble,
+    account::view::{AccountView, ListKind},
+    last_error::LastError,
 };
 use std::time::Duration;
 
@@ -25,16 +25,16 @@ pub enum Ended {
     /// What it rested on has changed meanwhile.
     Stale,
     /// It failed.
-    Failed(Trouble),
+    Failed(LastError),
 }
 
 /// When the newest look at a list started.
-pub fn looked(view: &View, list: List) -> Option<Duration> {
+pub fn last_read_at(view: &AccountView, list: ListKind) -> Option<Duration> {
     match list {
-        List::Catalogue => view.catalogue.as_ref().map(|(at, _)| *at),
-        List::Servers => view.servers.as_ref().map(|(at, _)| *at),
-        List::Tags => view.tags.as_ref().map(|(at, _)| *at),
-        List::SshKeys => view.ssh_keys.as_ref().map(|(at, _)| *at),
-        List::Hosts => view.hosts.as_ref().map(|(at, _)| *at),
+        ListKind::Catalogue => view.catalogue.as_ref().map(|(at, _)| *at),
+        ListKind::Servers => view.servers.as_ref().map(|(at, _)| *at),
+        ListKind::Tags => view.tags.as_ref().map(|(at, _)| *at),
+        ListKind::SshKeys => view.ssh_keys.as_ref().map(|(at, _)| *at),
+        ListKind::Hosts => view.hosts.as_ref().map(|(at, _)| *at),
     }
 }

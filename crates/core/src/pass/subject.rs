@@ -2,16 +2,16 @@
 
 use super::{Decision, Ended};
 use crate::{
-    account::view::View,
-    account_facts::AccountFacts,
+    account::view::AccountView,
     backoff::{Backoff, LONGEST_PAUSE},
-    cause::Cause,
-    contest::Contest,
-    mark::{ClusterId, Mark},
+    cluster_id::{ClusterId, OwnerHash},
+    explanation::Explanation,
+    last_error::{LastError, is_over_by_answers},
     moment::Moment,
-    patience::Patience,
-    request::Asked,
-    trouble::{Trouble, is_over_by_answers},
+    reconcile_request::ReconcileRequest,
+    reference_grace::ReferenceGrace,
+    resolved_account::ResolvedAccount,
+    restore_backoff::RestoreBackoff,
 };
 use api::{Interval, Kind, Reason, conditions, names::OBJECT_FINALIZER};
 use std::{sync::Arc, time::Duration};
@@ -23,25 +23,25 @@ pub const KIND_UNSEEN: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Memory<T> {
     /// What it waits for, and since when.
-    pub patience: Patience,
+    pub grace: ReferenceGrace,
     /// Effects that failed in a row.
     pub backoff: Backoff,
     /// Why the last of them failed.
-    pub trouble: Option<Trouble>,
+    pub last_error: Option<LastError>,
     /// Since when its account has answers again, as far as the above knows.
     pub answers_since: Option<Duration>,
     /// Whether it has a place in the queue of its account.
     pub queued: bool,
     /// How often our finalizer was put back.
-    pub holds: Contest,
+    pub finalizer_restores: RestoreBackoff,
     /// When this process last wrote its status.
     pub reported: Option<Duration>,
     /// Whether our finalizer was taken off: it ends.
-    pub let_go: bool,
+    pub finalizer_removed: bool,
     /// The look that somebody asks for.
-    pub asked: Asked,
+    pub request: ReconcileRequest,
     /// Since when this process leads, as far as all this goes.
-    pub led_since: Duration,
+    pub leader_since: Duration,
     /// What the kind remembers.
     pub own: T,
 }
@@ -49,10 +49,10 @@ pub struct Memory<T> {
 impl<T: Default> Memory<T> {
     /// Notes since when this process leads. Whatever it knew before proves nothing: what another one wrote meanwhile is
     /// newer, and no clock tells.
-    pub fn leads_since(&mut self, since: Duration) {
-        if self.led_since != since {
+    pub fn set_leader_since(&mut self, since: Duration) {
+        if self.leader_since != since {
             *self = Self {
-                led_since: since,
+                leader_since: since,
                 // The place is its own.
                 queued: self.queued,
                 ..Self::default()
@@ -63,29 +63,29 @@ impl<T: Default> Memory<T> {
 
 impl<T> Memory<T> {
     /// Takes in how an effect ended.
-    pub fn note(&mut self, ended: Ended, now: Duration) {
+    pub fn record_effect(&mut self, ended: Ended, now: Duration) {
         match ended {
             Ended::Done => {
                 self.backoff.reset();
-                self.trouble = None;
+                self.last_error = None;
             }
             // Two that write against each other must not spin.
             Ended::Stale => drop(self.backoff.fail(now, LONGEST_PAUSE)),
-            Ended::Failed(trouble) => self.failed(trouble, now),
+            Ended::Failed(trouble) => self.record_failure(trouble, now),
         }
     }
 
     /// Its account has answers since then.
-    pub fn answers_since(&mut self, since: Option<Duration>) {
-        if is_over_by_answers(&mut self.answers_since, since, self.trouble.as_ref()) {
+    pub fn record_answers_since(&mut self, since: Option<Duration>) {
+        if is_over_by_answers(&mut self.answers_since, since, self.last_error.as_ref()) {
             self.backoff.reset();
-            self.trouble = None;
+            self.last_error = None;
         }
     }
 
     /// An effect failed.
-    pub fn failed(&mut self, trouble: Trouble, now: Duration) {
-        self.trouble = Some(trouble);
+    pub fn record_failure(&mut self, trouble: LastError, now: Duration) {
+        self.last_error = Some(trouble);
         self.backoff.fail(now, LONGEST_PAUSE);
     }
 }
@@ -96,7 +96,7 @@ pub struct Subject<K, T> {
     /// The moment of the decision.
     pub now: Moment,
     /// Since when, by the monotonic clock, this process acts for the object's namespace.
-    pub acting_since: Duration,
+    pub leader_since: Duration,
     /// When this process first saw the object.
     pub first_seen: Duration,
     /// Identity of the cluster.
@@ -104,7 +104,7 @@ pub struct Subject<K, T> {
     /// Whether the kind itself is being deleted, which lets everything stay; None: it cannot be seen.
     pub kind_deleting: Option<bool>,
     /// The account.
-    pub account: AccountFacts,
+    pub account: ResolvedAccount,
     /// What this process remembers of the object.
     pub memory: Memory<T>,
     /// The object, as fresh as this process has seen it.
@@ -128,9 +128,9 @@ impl<K: Kind, T> Subject<K, T> {
     }
 
     /// The object's mark.
-    pub fn mark(&self) -> Mark {
+    pub fn owner_hash(&self) -> OwnerHash {
         self.cluster
-            .object_mark(self.namespace(), self.name(), self.uid())
+            .object_hash(self.namespace(), self.name(), self.uid())
     }
 
     /// Whether the object is being deleted.
@@ -156,7 +156,7 @@ impl<K: Kind, T> Subject<K, T> {
     }
 
     /// The account's view, where there is an account.
-    pub fn view(&self) -> Option<&View> {
+    pub fn view(&self) -> Option<&AccountView> {
         self.account.view()
     }
 
@@ -164,13 +164,13 @@ impl<K: Kind, T> Subject<K, T> {
     ///
     /// # Errors
     /// It cannot be seen; it is asked again after [`KIND_UNSEEN`].
-    pub fn kind_goes(&self) -> Result<bool, Cause> {
+    pub fn is_crd_deleting(&self) -> Result<bool, Explanation> {
         self.kind_deleting.ok_or_else(|| {
             let message = format!(
                 "Cannot see whether the CustomResourceDefinition of this kind is being deleted; if it is, everything stays at the provider; checked every {}. If this lasts, grant the operator get on CustomResourceDefinitions",
                 Interval(KIND_UNSEEN)
             );
-            Cause::waits(Reason::ChecksFailed, message)
+            Explanation::waits(Reason::ChecksFailed, message)
         })
     }
 
@@ -178,42 +178,48 @@ impl<K: Kind, T> Subject<K, T> {
     ///
     /// # Errors
     /// It is not on record yet.
-    pub fn lineage(&self) -> Result<&str, Cause> {
-        let lineage = self.view().and_then(|view| view.lineage.as_deref());
+    pub fn account_id(&self) -> Result<&str, Explanation> {
+        let lineage = self.view().and_then(|view| view.account_id.as_deref());
         lineage.ok_or_else(|| {
             let message = "Waiting for the first complete list of the account; continues as soon as it is there";
-            Cause::waits(Reason::WaitingForListing, message)
+            Explanation::waits(Reason::WaitingForListing, message)
         })
     }
 
     /// The later of two moments: when this process first saw the object, and when it began to act for it. What
     /// was seen before says nothing of what others have done since.
     pub fn since(&self) -> Duration {
-        self.first_seen.max(self.acting_since)
+        self.first_seen.max(self.leader_since)
     }
 
     /// Whether the object has had our finalizer before: it has a status.
-    pub fn was_held(&self) -> bool {
+    pub fn had_finalizer(&self) -> bool {
         let status = self.object.status();
         status.is_some_and(|status| !conditions::is_new(K::conditions(status)))
     }
 
     /// The decision of an object that lacks our finalizer: it is put on, again with growing pauses where
     /// something takes it off again and again.
-    pub fn holding<E>(&self, effect: E) -> Decision<K::Status, E> {
+    pub fn add_finalizer<E>(&self, effect: E) -> Decision<K::Status, E> {
         let now = self.now.mono;
         let decision = Decision::unchanged(self);
-        match self.memory.holds.rest(now) {
+        match self.memory.finalizer_restores.rest(now) {
             None => decision.with(effect),
-            Some(rest) if self.memory.holds.contested_for(now).is_some() => {
+            Some(rest)
+                if self
+                    .memory
+                    .finalizer_restores
+                    .conflict_shown_for(now)
+                    .is_some() =>
+            {
                 let message = format!(
                     "Something keeps removing the finalizer {OBJECT_FINALIZER}. Find it in metadata.managedFields, and stop it"
                 );
                 decision
-                    .because(Cause::needs_person(Reason::MetadataConflict, message))
-                    .again(rest)
+                    .because(Explanation::stalled(Reason::MetadataConflict, message))
+                    .requeue_after(rest)
             }
-            Some(rest) => decision.again(rest),
+            Some(rest) => decision.requeue_after(rest),
         }
     }
 }

@@ -1,19 +1,19 @@
 //! Tests: what people read in a decision, whatever the kind.
 
-mod ask;
+mod reconcile_request;
 
 use super::*;
 use crate::{
     account::{
         terms::Terms,
-        view::{State, View},
+        view::{AccountState, AccountView},
     },
-    account_facts::AccountFacts,
-    cause::Cause,
-    mark::ClusterId,
+    cluster_id::ClusterId,
+    explanation::Explanation,
+    last_error::PERSISTS,
     moment::Moment,
-    report::{Severity, turned},
-    trouble::PERSISTS,
+    report::{Severity, condition_events},
+    resolved_account::ResolvedAccount,
 };
 use api::{
     Reason, ServerTag,
@@ -40,11 +40,11 @@ fn subject() -> Tag {
             wall: 1_000_000,
             mono: NOW,
         },
-        acting_since: Duration::from_secs(5),
+        leader_since: Duration::from_secs(5),
         first_seen: NOW - Duration::from_secs(3),
         cluster: ClusterId::parse("0123456789abcdef").unwrap(),
         kind_deleting: Some(false),
-        account: AccountFacts::Missing("ProviderAccount default".into()),
+        account: ResolvedAccount::Missing("ProviderAccount default".into()),
         memory: Memory::default(),
         object: Arc::new(serde_json::from_value(object).unwrap()),
     }
@@ -65,8 +65,8 @@ fn reason(status: &ServerTagStatus, kind: Type) -> Option<String> {
 fn failed(times: u32) -> Tag {
     let mut subject = subject();
     for _ in 0..times {
-        let trouble = Trouble::unexpected("it does not fit");
-        subject.memory.note(Ended::Failed(trouble), NOW);
+        let trouble = LastError::unexpected("it does not fit");
+        subject.memory.record_effect(Ended::Failed(trouble), NOW);
     }
     subject
 }
@@ -89,7 +89,7 @@ fn new_object_reports_queued_after_delay() {
     assert_eq!(reason(&told, Type::Reconciling).unwrap(), "Queued");
     Arc::make_mut(&mut late.object).status = Some(told.clone());
     assert_eq!(shown(&Decided::unchanged(&late), &late), told, "once");
-    assert!(!late.was_held(), "nothing of ours was on it");
+    assert!(!late.had_finalizer(), "nothing of ours was on it");
     // One that is being deleted says what that waits for, or nothing.
     let object = Arc::make_mut(&mut late.object);
     object.status = None;
@@ -99,13 +99,14 @@ fn new_object_reports_queued_after_delay() {
 
 #[test]
 fn explanation_sets_all_conditions() {
-    let ready = Decided::unchanged(&subject()).because(Cause::ready(Reason::Available, "there"));
+    let ready =
+        Decided::unchanged(&subject()).because(Explanation::ready(Reason::Available, "there"));
     let status = shown(&ready, &subject());
     assert_eq!(status.observed_generation, Some(7));
     assert_eq!(reason(&status, Type::Ready).unwrap(), "Available");
     assert_eq!(reason(&status, Type::Synced).unwrap(), "InSync");
     assert!(!conditions::is_true(&status.conditions, Type::Stalled));
-    let stuck = Cause::needs_person(Reason::NameTaken, "taken");
+    let stuck = Explanation::stalled(Reason::NameTaken, "taken");
     let status = shown(&Decided::unchanged(&subject()).because(stuck), &subject());
     assert_eq!(reason(&status, Type::Stalled).unwrap(), "NameTaken");
     assert!(!conditions::is_true(&status.conditions, Type::Synced));
@@ -118,20 +119,21 @@ fn repeated_failure_is_shown_unless_stalled() {
     assert_eq!(few, ServerTagStatus::default());
     let status = shown(&quiet, &failed(PERSISTS));
     assert_eq!(reason(&status, Type::Reconciling).unwrap(), "ChecksFailed");
-    let asked = quiet.because(Cause::needs_person(Reason::NameTaken, "taken"));
+    let asked = quiet.because(Explanation::stalled(Reason::NameTaken, "taken"));
     let status = shown(&asked, &failed(PERSISTS));
     assert_eq!(reason(&status, Type::Stalled).unwrap(), "NameTaken");
     // Nothing is tried any more, so nothing fails.
-    let over = Decided::unchanged(&subject()).because(Cause::ready(Reason::Available, "there"));
+    let over =
+        Decided::unchanged(&subject()).because(Explanation::ready(Reason::Available, "there"));
     let status = shown(&over, &failed(PERSISTS));
     assert_eq!(reason(&status, Type::Ready).unwrap(), "Available");
 }
 
 #[test]
 fn missing_reference_waits_two_minutes() {
-    let missing = Cause::missing(Reason::AccountNotFound, "create it");
+    let missing = Explanation::missing(Reason::AccountNotFound, "create it");
     let decision = Decided::unchanged(&subject()).because(missing);
-    let awaited = decision.patience_for(&subject());
+    let awaited = decision.grace_reason(&subject());
     assert_eq!(awaited, Some(Reason::AccountNotFound));
     let (status, rest) = decision.status(&subject(), Timestamp::UNIX_EPOCH);
     assert_eq!(
@@ -143,15 +145,15 @@ fn missing_reference_waits_two_minutes() {
     let since = NOW - Duration::from_secs(120);
     waited
         .memory
-        .patience
-        .note(Some(Reason::AccountNotFound), since);
+        .grace
+        .record_awaited(Some(Reason::AccountNotFound), since);
     let (status, rest) = decision.status(&waited, Timestamp::UNIX_EPOCH);
     assert_eq!(reason(&status, Type::Stalled).unwrap(), "AccountNotFound");
     assert_eq!(rest, None);
 }
 
 /// One that is there, and shows these conditions.
-fn there(conditions: &ServerTagStatus, view: View) -> Tag {
+fn there(conditions: &ServerTagStatus, view: AccountView) -> Tag {
     let mut there = subject();
     let object = Arc::make_mut(&mut there.object);
     let tag = Some("web".to_owned());
@@ -159,14 +161,14 @@ fn there(conditions: &ServerTagStatus, view: View) -> Tag {
         tag,
         ..conditions.clone()
     });
-    there.account = AccountFacts::found(view, Terms::Own);
+    there.account = ResolvedAccount::found(view, Terms::Own);
     there
 }
 
-fn blocked(reason: Reason) -> View {
-    View {
-        state: State::Blocked(reason, "no; put a key".into()),
-        ..View::usable()
+fn blocked(reason: Reason) -> AccountView {
+    AccountView {
+        state: AccountState::Blocked(reason, "no; put a key".into()),
+        ..AccountView::usable()
     }
 }
 
@@ -178,19 +180,20 @@ fn synced(status: &ServerTagStatus) -> (String, String) {
 
 #[test]
 fn unreachable_account_keeps_object_ready() {
-    let ready = Decided::unchanged(&subject()).because(Cause::ready(Reason::Available, "there"));
+    let ready =
+        Decided::unchanged(&subject()).because(Explanation::ready(Reason::Available, "there"));
     let before = shown(&ready, &subject());
-    let refused = || Cause::needs_person(Reason::KeyRejected, "no; put a key");
+    let refused = || Explanation::stalled(Reason::KeyRejected, "no; put a key");
     let held = Decided::unchanged(&subject()).because(refused());
     let mut away = there(&before, blocked(Reason::KeyRejected));
     let (status, rest) = held.status(&away, Timestamp::UNIX_EPOCH);
     assert_eq!(status.conditions, before.conditions, "at first");
     assert_eq!(rest, Some(Duration::from_secs(120)));
-    let awaited = held.patience_for(&away);
+    let awaited = held.grace_reason(&away);
     assert_eq!(awaited, Some(Reason::AccountNotReady));
     away.memory
-        .patience
-        .note(awaited, NOW - Duration::from_secs(120));
+        .grace
+        .record_awaited(awaited, NOW - Duration::from_secs(120));
     let status = shown(&held, &away);
     assert_eq!(reason(&status, Type::Ready).unwrap(), "Available");
     let lost = ("False".into(), "AccountNotReady".into());
@@ -199,7 +202,7 @@ fn unreachable_account_keeps_object_ready() {
     let again = there(&status, blocked(Reason::ProviderUnreachable));
     assert_eq!(synced(&shown(&held, &again)), lost);
     // It answers again.
-    let back = there(&status, View::usable());
+    let back = there(&status, AccountView::usable());
     assert_eq!(synced(&shown(&ready, &back)).1, "InSync");
     // What is not there waits for the account.
     let mut none = there(&before, blocked(Reason::KeyRejected));
@@ -210,10 +213,11 @@ fn unreachable_account_keeps_object_ready() {
 
 #[test]
 fn suspended_account_sets_own_condition() {
-    let ready = Decided::unchanged(&subject()).because(Cause::ready(Reason::Available, "there"));
+    let ready =
+        Decided::unchanged(&subject()).because(Explanation::ready(Reason::Available, "there"));
     let before = shown(&ready, &subject());
     let mut stopped = there(&before, blocked(Reason::Suspended));
-    let held = Decided::unchanged(&stopped).because(Cause::suspended());
+    let held = Decided::unchanged(&stopped).because(Explanation::suspended());
     let status = shown(&held, &stopped);
     assert_eq!(status.conditions[..4], before.conditions[..]);
     assert_eq!(reason(&status, Type::Suspended).unwrap(), "Suspended");
@@ -224,7 +228,7 @@ fn suspended_account_sets_own_condition() {
         (Type::Suspended, Severity::Normal, "Suspend"),
     ];
     let told = |before: &ServerTagStatus, after: &ServerTagStatus| {
-        let news = turned(&before.conditions, &after.conditions, &watched);
+        let news = condition_events(&before.conditions, &after.conditions, &watched);
         let news: Vec<_> = news.iter().map(|n| (n.reason.as_str(), n.action)).collect();
         news
     };
@@ -239,7 +243,7 @@ fn suspended_account_sets_own_condition() {
     let start = there(&status, blocked(Reason::Pending));
     let silent = Decided::unchanged(&subject());
     assert_eq!(shown(&silent, &start).conditions, status.conditions);
-    let lifted = there(&status, View::usable());
+    let lifted = there(&status, AccountView::usable());
     let status = shown(&ready, &lifted);
     assert_eq!(reason(&status, Type::Suspended), None);
     assert_eq!(
@@ -252,11 +256,12 @@ fn suspended_account_sets_own_condition() {
 /// Nobody has compared the new spec, so nothing that waits for it goes on: not by Ready, nor by the generation.
 #[test]
 fn edit_while_suspended_is_not_observed() {
-    let ready = Decided::unchanged(&subject()).because(Cause::ready(Reason::Available, "there"));
+    let ready =
+        Decided::unchanged(&subject()).because(Explanation::ready(Reason::Available, "there"));
     let before = shown(&ready, &subject());
     let mut edited = there(&before, blocked(Reason::Suspended));
     Arc::make_mut(&mut edited.object).metadata.generation = Some(8);
-    let held = Decided::unchanged(&edited).because(Cause::suspended());
+    let held = Decided::unchanged(&edited).because(Explanation::suspended());
     let status = shown(&held, &edited);
     assert_eq!(status.observed_generation, Some(7));
     let told = &status.conditions[0];
@@ -272,19 +277,19 @@ fn edit_while_suspended_is_not_observed() {
     let unsent = ("False".into(), "PendingChanges".into());
     assert_eq!(synced(&status), unsent);
     Arc::make_mut(&mut edited.object).status = Some(status.clone());
-    let held = Decided::unchanged(&edited).because(Cause::suspended());
+    let held = Decided::unchanged(&edited).because(Explanation::suspended());
     assert_eq!(shown(&held, &edited), status, "once");
     // Once it is lifted the spec is compared.
-    let mut lifted = there(&status, View::usable());
+    let mut lifted = there(&status, AccountView::usable());
     Arc::make_mut(&mut lifted.object).metadata.generation = Some(8);
     let status = shown(&ready, &lifted);
     assert_eq!(status.observed_generation, Some(8));
     assert_eq!(synced(&status).1, "InSync");
     // What the kind knows to be pending, of whatever generation.
-    let mut own = there(&before, View::usable());
+    let mut own = there(&before, AccountView::usable());
     let waits = Decided {
         suspended: Some("spec.suspend is true: nothing is sent".into()),
-        ..Decided::unchanged(&own).because(Cause::suspended())
+        ..Decided::unchanged(&own).because(Explanation::suspended())
     };
     assert_eq!(synced(&shown(&waits, &own)), unsent);
     // One that was not as declared waits, and says for what.
@@ -296,17 +301,17 @@ fn edit_while_suspended_is_not_observed() {
 #[test]
 fn finalizer_is_restored_with_backoff() {
     let mut subject = subject();
-    assert_eq!(subject.holding("hold").effect, Some("hold"));
+    assert_eq!(subject.add_finalizer("hold").effect, Some("hold"));
     for times in 1..6 {
-        subject.memory.holds.put_back(NOW);
-        let decision = subject.holding("hold");
+        subject.memory.finalizer_restores.record_restore(NOW);
+        let decision = subject.add_finalizer("hold");
         assert_eq!(decision.effect, None, "{times}");
-        let told = decision.cause.map(|cause| cause.reason);
+        let told = decision.explanation.map(|cause| cause.reason);
         let contested = (times == 5).then_some(Reason::MetadataConflict);
         assert_eq!(told, contested, "{times}");
     }
     subject.now.mono = NOW + Duration::from_secs(60);
-    assert_eq!(subject.holding("hold").effect, Some("hold"));
+    assert_eq!(subject.add_finalizer("hold").effect, Some("hold"));
 }
 
 #[test]
@@ -314,20 +319,20 @@ fn earlier_observations_do_not_count() {
     let mut subject = subject();
     subject.first_seen = Duration::from_secs(9);
     assert_eq!(subject.since(), Duration::from_secs(9));
-    subject.acting_since = Duration::from_secs(11);
+    subject.leader_since = Duration::from_secs(11);
     assert_eq!(subject.since(), Duration::from_secs(11));
 }
 
 #[test]
 fn new_leadership_forgets_old_memory() {
     let mut memory = subject().memory;
-    memory.leads_since(Duration::from_secs(5));
-    memory.failed(Trouble::unexpected("it failed"), NOW);
-    memory.let_go = true;
-    memory.leads_since(Duration::from_secs(5));
-    assert!(memory.let_go && memory.trouble.is_some());
-    memory.leads_since(Duration::from_secs(6));
-    assert!(!memory.let_go && memory.trouble.is_none());
+    memory.set_leader_since(Duration::from_secs(5));
+    memory.record_failure(LastError::unexpected("it failed"), NOW);
+    memory.finalizer_removed = true;
+    memory.set_leader_since(Duration::from_secs(5));
+    assert!(memory.finalizer_removed && memory.last_error.is_some());
+    memory.set_leader_since(Duration::from_secs(6));
+    assert!(!memory.finalizer_removed && memory.last_error.is_none());
     assert_eq!(memory.backoff.rest(NOW), None);
 }
 
@@ -335,15 +340,18 @@ fn new_leadership_forgets_old_memory() {
 fn account_recovery_retries_at_once() {
     let failing = |reason| {
         let mut memory = subject().memory;
-        memory.answers_since(Some(Duration::from_secs(3)));
+        memory.record_answers_since(Some(Duration::from_secs(3)));
         for _ in 0..9 {
             let message = "no".to_owned();
-            memory.failed(Trouble { reason, message }, NOW);
+            memory.record_failure(LastError { reason, message }, NOW);
         }
-        memory.answers_since(Some(Duration::from_secs(3)));
+        memory.record_answers_since(Some(Duration::from_secs(3)));
         assert!(memory.backoff.rest(NOW).is_some(), "nothing is new");
-        memory.answers_since(Some(NOW));
-        (memory.backoff.rest(NOW).is_some(), memory.trouble.is_some())
+        memory.record_answers_since(Some(NOW));
+        (
+            memory.backoff.rest(NOW).is_some(),
+            memory.last_error.is_some(),
+        )
     };
     for reason in [
         Reason::ProviderUnreachable,
@@ -360,13 +368,13 @@ fn account_recovery_retries_at_once() {
 #[test]
 fn object_reports_its_accounts_outage() {
     let error = (Reason::RateLimited, "none until noon".to_owned());
-    let view = View {
+    let view = AccountView {
         last_error: Some(error.clone()),
         outage: Some(error),
         is_unreachable: true,
-        ..View::usable()
+        ..AccountView::usable()
     };
-    let waiting = |decision: Decided, view: &View, is_deleting: bool| {
+    let waiting = |decision: Decided, view: &AccountView, is_deleting: bool| {
         let mut subject = there(&ServerTagStatus::default(), view.clone());
         let object = Arc::make_mut(&mut subject.object);
         object.status.as_mut().unwrap().tag = is_deleting.then(|| "web".to_owned());
@@ -380,11 +388,15 @@ fn object_reports_its_accounts_outage() {
     for is_deleting in [false, true] {
         let said = |decision| waiting(decision, &view, is_deleting);
         assert_eq!(said(quiet().with("send")), limited);
-        assert_eq!(said(quiet().wanting(List::Tags, NOW)), limited);
+        assert_eq!(said(quiet().wanting(ListKind::Tags, NOW)), limited);
         assert_eq!(said(quiet()), None, "it waits for nothing");
     }
-    let ending = waiting(quiet().wanting(List::Tags, NOW), &View::usable(), true);
+    let ending = waiting(
+        quiet().wanting(ListKind::Tags, NOW),
+        &AccountView::usable(),
+        true,
+    );
     assert_eq!(ending.as_deref(), Some("Progressing"), "at once");
-    let new = waiting(quiet().with("send"), &View::usable(), false);
+    let new = waiting(quiet().with("send"), &AccountView::usable(), false);
     assert_eq!(new, None, "in time");
 }

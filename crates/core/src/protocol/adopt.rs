@@ -2,16 +2,17 @@
 //! listed live, both tags go on, and once whoever else may change tags has seen them the server is read again.
 
 use super::{
-    Order, Outcome, Server, ServerId, State, Step, View, Why,
+    ProtocolOrder, ProtocolOutcome, ProtocolServer, ProtocolStep, ProtocolView, ServerId,
+    ServerPhase, Why,
     missing::{self, Missing},
     order::last_seq,
 };
 
 /// What follows from a live list of the objects and a read of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
+pub enum ClaimStep {
     /// Another object has it: the record goes.
-    GiveWay,
+    Yield,
     /// The tags that are missing are put on.
     Tag,
     /// It is being released: wait for the end.
@@ -22,20 +23,24 @@ pub enum Claim {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
     /// It is released: the record goes.
-    GiveWay,
+    Yield,
     /// A tag is missing, or another object comes before: it is claimed again.
     ClaimAgain,
     /// An order tag of another owner comes off, and the server is read again.
     RemoveOther,
     /// It is the object's: the record to write.
-    Adopted(Order),
+    Adopted(ProtocolOrder),
     /// It is being released: wait for the end.
     Wait,
 }
 
 /// Starts to take a server, on a look that is newer than the record: of two processes that look at different times one would
 /// start again and again what the other one gives up.
-pub fn start(view: &View<'_>, order: Option<&Order>, server: &Server) -> Step {
+pub fn start(
+    view: &ProtocolView<'_>,
+    order: Option<&ProtocolOrder>,
+    server: &ProtocolServer,
+) -> ProtocolStep {
     let since = view.seen_since();
     if server.seen <= since {
         return Why::WaitingForList.after_list(since, true);
@@ -47,18 +52,18 @@ pub fn start(view: &View<'_>, order: Option<&Order>, server: &Server) -> Step {
         return Why::Conflict(server.id).step();
     }
     if !view.object.finalizer {
-        return Step::AddFinalizer;
+        return ProtocolStep::AddFinalizer;
     }
     let now = u32::try_from(view.unix.max(0)).unwrap_or(u32::MAX);
     let next = now.max(last_seq(view, order).saturating_add(1));
     let (lost, cut) = order.map_or((0, 0), |order| (order.lost, order.cut));
-    Step::Record(Some(Order {
+    ProtocolStep::Record(Some(ProtocolOrder {
         uid: view.object.uid,
         seq: server.own_seq.unwrap_or(next),
         nonce: 0,
         send_by: view.unix,
         account: view.account,
-        outcome: Outcome::Adopting(server.id),
+        outcome: ProtocolOutcome::Adopting(server.id),
         answer_lost: false,
         lost,
         cut,
@@ -66,7 +71,11 @@ pub fn start(view: &View<'_>, order: Option<&Order>, server: &Server) -> Step {
 }
 
 /// Starts to take the server that the spec or a user names, or says why not.
-pub fn start_named(view: &View<'_>, order: Option<&Order>, id: ServerId) -> Step {
+pub fn start_named(
+    view: &ProtocolView<'_>,
+    order: Option<&ProtocolOrder>,
+    id: ServerId,
+) -> ProtocolStep {
     let since = view.seen_since();
     let Some(list) = view.account_list.filter(|list| list.began > since) else {
         return Why::WaitingForList.after_list(since, true);
@@ -92,61 +101,70 @@ pub fn start_named(view: &View<'_>, order: Option<&Order>, id: ServerId) -> Step
 }
 
 /// Goes on taking a server.
-pub fn proceed(view: &View<'_>, id: ServerId) -> Step {
+pub fn proceed(view: &ProtocolView<'_>, id: ServerId) -> ProtocolStep {
     if view.recorded_elsewhere.contains(&id) {
-        return Step::Record(None);
+        return ProtocolStep::Record(None);
     }
     if view.memory.missing().is_some() {
-        return match missing::prove_gone(view, id) {
-            Missing::Look(step) => step,
-            Missing::Gone => Step::Record(None),
-            Missing::Unproved(_) if view.object.acknowledged.assume_absent => Step::Record(None),
-            Missing::Unproved(why) => why.after_list(missing::next_list_at(view), true),
+        return match missing::confirm_gone(view, id) {
+            Missing::Searching(step) => step,
+            Missing::Gone => ProtocolStep::Record(None),
+            Missing::Unconfirmed(_) if view.object.acknowledged.assume_absent => {
+                ProtocolStep::Record(None)
+            }
+            Missing::Unconfirmed(why) => why.after_list(missing::next_list_at(view), true),
         };
     }
-    if missing::shown(view, id).is_some_and(|server| server.state == State::Released) {
-        return Step::Record(None);
+    if missing::shown(view, id).is_some_and(|server| server.state == ServerPhase::Released) {
+        return ProtocolStep::Record(None);
     }
     match view.memory.claimed_since(id) {
-        None => Step::Claim(id),
+        None => ProtocolStep::Claim(id),
         Some(since) if view.now <= since + view.times.spacing => {
             Why::Settling.until(since + view.times.spacing)
         }
-        Some(_) => Step::Finish(id),
+        Some(_) => ProtocolStep::Finish(id),
     }
 }
 
 /// What follows from a live list of the objects and a read of the server. Once the own tag is on, only another object's
 /// record makes this one give way: it would leave a server with nobody's tag but its own. `is_shared`: as in [`View`].
-pub fn claim(server: &Server, is_shared: bool, is_recorded: bool, is_owned: bool) -> Claim {
+pub fn claim(
+    server: &ProtocolServer,
+    is_shared: bool,
+    is_recorded: bool,
+    is_owned: bool,
+) -> ClaimStep {
     let is_new = server.own_seq.is_none();
     let is_others = server.has_other_cluster || (is_new && is_shared && server.has_other_namespace);
     match server.state {
-        _ if is_recorded || is_others || (is_owned && is_new) => Claim::GiveWay,
-        State::Released => Claim::GiveWay,
-        State::Releasing => Claim::Wait,
-        State::Live | State::Failed => Claim::Tag,
+        _ if is_recorded || is_others || (is_owned && is_new) => ClaimStep::Yield,
+        ServerPhase::Released => ClaimStep::Yield,
+        ServerPhase::Releasing => ClaimStep::Wait,
+        ServerPhase::Live | ServerPhase::Failed => ClaimStep::Tag,
     }
 }
 
 /// What follows from the read of a server that was claimed. `yields`: it has the order tag of another object that takes it,
 /// too, and comes before this one. Of two objects that adopt it at once each would else remove the other's tag.
-pub fn finish(order: &Order, server: &Server, yields: bool) -> Finish {
+pub fn finish(order: &ProtocolOrder, server: &ProtocolServer, yields: bool) -> Finish {
     let Some(seq) = server.own_seq else {
         return match server.state {
-            State::Released => Finish::GiveWay,
+            ServerPhase::Released => Finish::Yield,
             _ => Finish::ClaimAgain,
         };
     };
     match server.state {
-        _ if server.has_other_cluster => Finish::GiveWay,
-        State::Released => Finish::GiveWay,
-        State::Releasing => Finish::Wait,
-        State::Live | State::Failed if yields || !server.has_cluster_tag => Finish::ClaimAgain,
-        State::Live | State::Failed if server.has_other_owner => Finish::RemoveOther,
-        State::Live | State::Failed => Finish::Adopted(Order {
+        _ if server.has_other_cluster => Finish::Yield,
+        ServerPhase::Released => Finish::Yield,
+        ServerPhase::Releasing => Finish::Wait,
+        ServerPhase::Live | ServerPhase::Failed if yields || !server.has_cluster_tag => {
+            Finish::ClaimAgain
+        }
+        ServerPhase::Live | ServerPhase::Failed if server.has_other_owner => Finish::RemoveOther,
+        ServerPhase::Live | ServerPhase::Failed => Finish::Adopted(ProtocolOrder {
             seq,
-            ..order.with(Outcome::Created(server.id))
+            ..order.with(ProtocolOutcome::Created(server.id))
         }),
     }
 }

@@ -1,19 +1,19 @@
 //! What one process knows of one object by itself. Losing it is always safe.
 
-use super::{Object, Order, Outcome, ServerId};
+use super::{ProtocolObject, ProtocolOrder, ProtocolOutcome, ServerId};
 use std::time::Duration;
 
 /// What one process knows of one object since it became leader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Memory {
+pub struct ProtocolMemory {
     /// Record and finalizer as this process last saw or wrote them; none: it did not see the object yet.
-    seen: Option<(Option<Order>, bool)>,
+    seen: Option<(Option<ProtocolOrder>, bool)>,
     /// Since when they are so, by the monotonic clock.
     since: Duration,
     /// What it knows of orders that may be under way.
-    in_flight: InFlight,
+    in_flight: OrdersInFlight,
     /// The answer to the order of the open record.
-    answer: Option<Order>,
+    answer: Option<ProtocolOrder>,
     /// The lists for an open record that show nothing: when the first and the last of them began.
     absent: Option<(Duration, Duration)>,
     /// Reads of the recorded server that say that there is none: the first and the last.
@@ -26,7 +26,7 @@ pub struct Memory {
 
 /// What a process knows of orders that may be under way (O2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum InFlight {
+pub enum OrdersInFlight {
     /// One may be under way.
     #[default]
     Possible,
@@ -37,17 +37,23 @@ pub enum InFlight {
     Unlikely,
 }
 
-impl Memory {
+impl ProtocolMemory {
     /// Takes in the object as this process sees it. `is_new`: it came into being after this process became leader.
-    pub fn see(&mut self, object: &Object, order: Option<Order>, is_new: bool, now: Duration) {
+    pub fn see(
+        &mut self,
+        object: &ProtocolObject,
+        order: Option<ProtocolOrder>,
+        is_new: bool,
+        now: Duration,
+    ) {
         let Some((known, finalizer)) = self.seen else {
             self.seen = Some((order, object.finalizer));
             self.since = now;
             self.in_flight = match order {
-                None if object.finalizer => InFlight::Possible,
-                None if is_new => InFlight::Impossible,
-                Some(order) if !order.is_closed() => InFlight::Possible,
-                _ => InFlight::Unlikely,
+                None if object.finalizer => OrdersInFlight::Possible,
+                None if is_new => OrdersInFlight::Impossible,
+                Some(order) if !order.is_closed() => OrdersInFlight::Possible,
+                _ => OrdersInFlight::Unlikely,
             };
             return;
         };
@@ -59,7 +65,7 @@ impl Memory {
             return;
         }
         if is_changed || (!finalizer && object.finalizer && order.is_none()) {
-            self.in_flight = InFlight::Possible;
+            self.in_flight = OrdersInFlight::Possible;
             self.since = now;
         }
         if is_changed {
@@ -78,7 +84,7 @@ impl Memory {
     }
 
     /// Servers are looked for in another way, or were not for a while: what was collected before proves nothing.
-    pub fn lost_touch(&mut self) {
+    pub fn reset_absence(&mut self) {
         self.absent = None;
         self.missing = None;
     }
@@ -92,14 +98,15 @@ impl Memory {
 
     /// This process wrote the record. From an answer, and from confirmed absence, it knows that no order is under way;
     /// taking a server says nothing of that.
-    pub fn wrote(&mut self, order: Option<Order>, now: Duration) {
-        let outcome = |order: Option<Order>| order.map(|order| order.outcome);
+    pub fn wrote(&mut self, order: Option<ProtocolOrder>, now: Duration) {
+        let outcome = |order: Option<ProtocolOrder>| order.map(|order| order.outcome);
         let before = self.seen.and_then(|(order, _)| outcome(order));
         self.in_flight = match (before, outcome(order)) {
-            (_, Some(Outcome::Open)) | (Some(Outcome::Open), None | Some(Outcome::Adopting(_))) => {
-                InFlight::Possible
+            (_, Some(ProtocolOutcome::Open))
+            | (Some(ProtocolOutcome::Open), None | Some(ProtocolOutcome::Adopting(_))) => {
+                OrdersInFlight::Possible
             }
-            (Some(Outcome::Open), Some(_)) => InFlight::Impossible,
+            (Some(ProtocolOutcome::Open), Some(_)) => OrdersInFlight::Impossible,
             _ => self.in_flight,
         };
         self.seen = Some((order, true));
@@ -109,16 +116,16 @@ impl Memory {
 
     /// This process has the answer to the order that it sent, or the server that it takes is the object's: the record as it
     /// has to become.
-    pub fn answered(&mut self, order: Order) {
+    pub fn answered(&mut self, order: ProtocolOrder) {
         self.answer = Some(order);
     }
 
     /// What has to be recorded of this order, whose answer this process has, or of the server that is taken.
-    pub fn answer_to(&self, order: &Order) -> Option<Order> {
+    pub fn answer_to(&self, order: &ProtocolOrder) -> Option<ProtocolOrder> {
         let answer = self.answer?;
         let is_it = match order.outcome {
-            Outcome::Open => (answer.seq, answer.nonce) == (order.seq, order.nonce),
-            Outcome::Adopting(server) => answer.outcome == Outcome::Created(server),
+            ProtocolOutcome::Open => (answer.seq, answer.nonce) == (order.seq, order.nonce),
+            ProtocolOutcome::Adopting(server) => answer.outcome == ProtocolOutcome::Created(server),
             _ => false,
         };
         (is_it && answer != *order).then_some(answer)
@@ -168,7 +175,7 @@ impl Memory {
     /// The server that the object has on record, or is about to take.
     pub fn recorded(&self) -> Option<ServerId> {
         match self.seen?.0?.outcome {
-            Outcome::Created(server) | Outcome::Adopting(server) => Some(server),
+            ProtocolOutcome::Created(server) | ProtocolOutcome::Adopting(server) => Some(server),
             _ => None,
         }
     }
@@ -179,7 +186,7 @@ impl Memory {
     }
 
     /// What it knows of orders that may be under way.
-    pub fn in_flight(&self) -> InFlight {
+    pub fn in_flight(&self) -> OrdersInFlight {
         self.in_flight
     }
 

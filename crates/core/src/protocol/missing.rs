@@ -1,59 +1,62 @@
 //! A server that is recorded is not shown: when is it gone? Missing is not gone.
 
-use super::{Known, Order, Outcome, Server, ServerId, Step, View, Why};
+use super::{
+    KnownServerCheck, ProtocolOrder, ProtocolOutcome, ProtocolServer, ProtocolStep, ProtocolView,
+    ServerId, Why,
+};
 use std::time::Duration;
 
 /// How far the proof is that a server is gone.
 pub enum Missing {
     /// It is looked for.
-    Look(Step),
+    Searching(ProtocolStep),
     /// It is gone.
     Gone,
     /// It is gone for all that is shown, and why nothing proves it.
-    Unproved(Why),
+    Unconfirmed(Why),
 }
 
 /// The server, unless a read since says that there is none.
-pub fn shown<'a>(view: &'a View<'_>, id: ServerId) -> Option<&'a Server> {
+pub fn shown<'a>(view: &'a ProtocolView<'_>, id: ServerId) -> Option<&'a ProtocolServer> {
     let missed = view.memory.missing().map(|(_, last)| last);
-    let is_newer = |server: &&Server| missed.is_none_or(|missed| server.seen > missed);
+    let is_newer = |server: &&ProtocolServer| missed.is_none_or(|missed| server.seen > missed);
     view.server(id).filter(is_newer)
 }
 
 /// How far the proof is: two reads say 404, the last one after the grace period, and a list of the whole account with a
 /// known server does not show it.
-pub fn prove_gone(view: &View<'_>, id: ServerId) -> Missing {
+pub fn confirm_gone(view: &ProtocolView<'_>, id: ServerId) -> Missing {
     let due = view.seen_since() + view.times.grace;
     let Some((first, last)) = view.memory.missing() else {
-        return Missing::Look(Step::Read(id));
+        return Missing::Searching(ProtocolStep::Read(id));
     };
     let is_read = last > due && last >= first + view.times.spacing;
     if !is_read && view.now >= last + view.times.spacing {
-        return Missing::Look(Step::Read(id));
+        return Missing::Searching(ProtocolStep::Read(id));
     }
     let list = view.account_list.filter(|list| list.began > due.max(first));
     match list {
         Some(list) if is_read && !view.is_listed => match list.known {
-            Known::Shown => Missing::Gone,
-            Known::NotShown => Missing::Unproved(Why::ListIncomplete),
-            Known::NoneExists => Missing::Unproved(Why::NoKnownServer),
+            KnownServerCheck::Shown => Missing::Gone,
+            KnownServerCheck::NotShown => Missing::Unconfirmed(Why::ListIncomplete),
+            KnownServerCheck::NoneExists => Missing::Unconfirmed(Why::NoKnownServer),
         },
         // A list that shows it is not the last word: the next one may not.
         Some(list) if is_read => {
-            Missing::Look(Why::Missing(id).after_list(list.began + view.times.check, true))
+            Missing::Searching(Why::Missing(id).after_list(list.began + view.times.check, true))
         }
-        None if is_read => Missing::Look(Why::Missing(id).after_list(due.max(first), true)),
-        _ => Missing::Look(Why::Missing(id).until(last + view.times.spacing)),
+        None if is_read => Missing::Searching(Why::Missing(id).after_list(due.max(first), true)),
+        _ => Missing::Searching(Why::Missing(id).until(last + view.times.spacing)),
     }
 }
 
 /// When the next list is wanted by an object that goes on looking.
-pub fn next_list_at(view: &View<'_>) -> Duration {
+pub fn next_list_at(view: &ProtocolView<'_>) -> Duration {
     view.account_list.map_or(view.now, |list| list.began) + view.times.idle
 }
 
 /// The record is of another account, which nothing that is shown here says anything of.
-pub fn of_other_account(view: &View<'_>, order: &Order) -> Step {
+pub fn of_other_account(view: &ProtocolView<'_>, order: &ProtocolOrder) -> ProtocolStep {
     let due = view.seen_since() + view.times.grace;
     match view.object.acknowledged.assume_absent && view.now > due {
         true => acknowledged(order),
@@ -63,12 +66,12 @@ pub fn of_other_account(view: &View<'_>, order: &Order) -> Step {
 }
 
 /// A user acknowledged that there is no server.
-pub fn acknowledged(order: &Order) -> Step {
-    let order = Order {
-        outcome: Outcome::Absent,
+pub fn acknowledged(order: &ProtocolOrder) -> ProtocolStep {
+    let order = ProtocolOrder {
+        outcome: ProtocolOutcome::Absent,
         lost: 0,
         cut: 0,
         ..*order
     };
-    Step::Record(Some(order))
+    ProtocolStep::Record(Some(order))
 }

@@ -18,7 +18,7 @@ pub mod order;
 pub mod release;
 pub mod resolve;
 
-pub use memory::{InFlight, Memory};
+pub use memory::{OrdersInFlight, ProtocolMemory};
 use std::time::Duration;
 
 /// A server at the provider, by its UUID.
@@ -35,7 +35,7 @@ pub struct AccountId(pub u64);
 
 /// What the object's status says of its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Order {
+pub struct ProtocolOrder {
     /// UID of the object that ordered. A record with another UID is no record.
     pub uid: ObjectUid,
     /// Number of the order: Unix seconds, greater than that of the last one.
@@ -47,7 +47,7 @@ pub struct Order {
     /// The account that it went to.
     pub account: AccountId,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: ProtocolOutcome,
     /// The answer was lost.
     pub answer_lost: bool,
     /// Orders in a row that were confirmed absent after a lost answer.
@@ -58,7 +58,7 @@ pub struct Order {
 
 /// How an order ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
+pub enum ProtocolOutcome {
     /// It is not known.
     Open,
     /// This server is the object's.
@@ -73,7 +73,7 @@ pub enum Outcome {
     Adopting(ServerId),
 }
 
-impl Outcome {
+impl ProtocolOutcome {
     /// The server on record: the object's, or the one that is being adopted.
     pub fn server(self) -> Option<ServerId> {
         match self {
@@ -83,17 +83,20 @@ impl Outcome {
     }
 }
 
-impl Order {
+impl ProtocolOrder {
     /// Whether it is known that the order made no server, or that its server is recorded.
     pub fn is_closed(&self) -> bool {
-        !matches!(self.outcome, Outcome::Open | Outcome::Adopting(_))
+        !matches!(
+            self.outcome,
+            ProtocolOutcome::Open | ProtocolOutcome::Adopting(_)
+        )
     }
 
     /// The same order with this outcome. What answers to an order sets the counts of lost ones back.
     #[must_use]
-    pub fn with(self, outcome: Outcome) -> Self {
+    pub fn with(self, outcome: ProtocolOutcome) -> Self {
         let (lost, cut) = match outcome {
-            Outcome::Created(_) | Outcome::Refused => (0, 0),
+            ProtocolOutcome::Created(_) | ProtocolOutcome::Refused => (0, 0),
             _ => (self.lost, self.cut),
         };
         Self {
@@ -120,7 +123,7 @@ pub struct Release {
 
 /// State of a server, as far as the protocol tells states apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum State {
+pub enum ServerPhase {
     /// Any but the others.
     Live,
     /// The provider could not deliver it.
@@ -133,11 +136,11 @@ pub enum State {
 
 /// One server as it was last shown, from the side of one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Server {
+pub struct ProtocolServer {
     /// Its UUID.
     pub id: ServerId,
     /// Its state.
-    pub state: State,
+    pub state: ServerPhase,
     /// When it was created, in Unix seconds.
     pub created: i64,
     /// It has the tag of this cluster.
@@ -147,7 +150,7 @@ pub struct Server {
     /// The number in its order tag of this owner: the highest.
     pub own_seq: Option<u32>,
     /// It has an order tag of this namespace and name with another namespace UID.
-    pub is_of_former_namespace: bool,
+    pub is_of_previous_namespace: bool,
     /// It has an order tag of another owner.
     pub has_other_owner: bool,
     /// It has an order tag of another namespace.
@@ -160,10 +163,10 @@ pub struct Server {
     pub seen: Duration,
 }
 
-impl Server {
+impl ProtocolServer {
     /// Whether it is paid for and may come to be of use.
     pub fn is_live(&self) -> bool {
-        self.state == State::Live
+        self.state == ServerPhase::Live
     }
 
     /// Whether it has the own order tag and no other.
@@ -174,16 +177,16 @@ impl Server {
 
 /// A complete list of servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct List {
+pub struct ListSummary {
     /// When it began, by the monotonic clock.
     pub began: Duration,
     /// Whether it shows a server that it must show.
-    pub known: Known,
+    pub known: KnownServerCheck,
 }
 
 /// Whether a list shows a known server: a live one that another object of the account recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Known {
+pub enum KnownServerCheck {
     /// It shows one.
     Shown,
     /// There are some, and it shows none: it is not believed.
@@ -194,7 +197,7 @@ pub enum Known {
 
 /// Times that an administrator sets, and those that follow from how a request is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Times {
+pub struct ProtocolTimes {
     /// How long what may be under way is waited for.
     pub grace: Duration,
     /// Time between two lists for an order whose outcome is not known.
@@ -211,7 +214,7 @@ pub struct Times {
 
 /// The object, as fresh as this process has seen it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Object {
+pub struct ProtocolObject {
     /// Its UID.
     pub uid: ObjectUid,
     /// It has our finalizer.
@@ -219,7 +222,7 @@ pub struct Object {
     /// It is being deleted.
     pub deleting: bool,
     /// Its record of an order, of whichever object.
-    pub order: Option<Order>,
+    pub order: Option<ProtocolOrder>,
     /// Its record of a release, of whichever object.
     pub release: Option<Release>,
     /// The server that its spec names.
@@ -229,7 +232,7 @@ pub struct Object {
     /// What is done about its recorded server that is over.
     pub after: After,
     /// What a user acknowledged of its present situation.
-    pub acknowledged: Acknowledged,
+    pub acknowledged: AcknowledgedActions,
 }
 
 /// What the deletion of an object does now, by its policies, delay and limits.
@@ -254,7 +257,7 @@ pub enum After {
 
 /// What a user acknowledged of the present situation of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Acknowledged {
+pub struct AcknowledgedActions {
     /// Another server is ordered beside the live former ones that are shown.
     pub order_another: bool,
     /// This server is taken.
@@ -265,7 +268,7 @@ pub struct Acknowledged {
 
 /// All that one decision may know.
 #[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
+pub struct ProtocolView<'a> {
     /// The time by the monotonic clock.
     pub now: Duration,
     /// The time in Unix seconds.
@@ -273,21 +276,21 @@ pub struct View<'a> {
     /// When this process became leader, by the monotonic clock.
     pub leader_since: Duration,
     /// The times in force.
-    pub times: Times,
+    pub times: ProtocolTimes,
     /// The object.
-    pub object: Object,
+    pub object: ProtocolObject,
     /// What this process knows of it.
-    pub memory: &'a Memory,
+    pub memory: &'a ProtocolMemory,
     /// The servers that concern it, as last shown.
-    pub servers: &'a [Server],
+    pub servers: &'a [ProtocolServer],
     /// Servers that another object has recorded as its own.
     pub recorded_elsewhere: &'a [ServerId],
     /// Servers whose order tag is that of another object that exists.
     pub owned_elsewhere: &'a [ServerId],
     /// The newest complete list of all servers with the tag of this cluster.
-    pub cluster_list: Option<List>,
+    pub cluster_list: Option<ListSummary>,
     /// The newest complete list of the whole account.
-    pub account_list: Option<List>,
+    pub account_list: Option<ListSummary>,
     /// That list shows the server on record, or the one that is being adopted.
     pub is_listed: bool,
     /// The account ID.
@@ -298,7 +301,7 @@ pub struct View<'a> {
 
 /// What the object does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
+pub enum ProtocolStep {
     /// Nothing but to wait.
     Wait(Wait),
     /// The server on record is the object's, and all tags are as they should be.
@@ -317,7 +320,7 @@ pub enum Step {
         cut: u8,
     },
     /// The record becomes this one; none: it goes.
-    Record(Option<Order>),
+    Record(Option<ProtocolOrder>),
     /// The record of a release goes: its server came to life.
     ForgetRelease,
     /// Live list of the objects, then both tags on the server, unless another object has it.
@@ -340,14 +343,14 @@ pub struct Wait {
     /// Why.
     pub why: Why,
     /// A list that begins after this moment is wanted.
-    pub list: Option<Wanted>,
+    pub list: Option<WantedList>,
     /// By this moment the object is decided anew, whatever else happens.
     pub until: Option<Duration>,
 }
 
 /// A list that is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Wanted {
+pub struct WantedList {
     /// Of the whole account.
     pub whole: bool,
     /// It begins after this moment, by the monotonic clock, which may not be there yet.
@@ -382,7 +385,7 @@ pub enum Why {
     /// The server to take is not shown.
     ServerNotFound(ServerId),
     /// The server to take is not live.
-    NotLive(ServerId, State),
+    NotLive(ServerId, ServerPhase),
     /// The server to take, or the recorded one, is another object's, too.
     Conflict(ServerId),
     /// The server to take has the tag of another cluster.
@@ -396,7 +399,7 @@ pub enum Why {
     /// The recorded server is gone for all that is shown: a user may acknowledge that.
     Gone(ServerId),
     /// The recorded server is over, and nothing follows.
-    Ended(State),
+    Ended(ServerPhase),
     /// What the caller said of the deletion.
     Deletion,
     /// A release is under way.
@@ -405,7 +408,7 @@ pub enum Why {
 
 impl Why {
     /// Whether somebody has to do something: it does not pass by itself.
-    pub fn is_hold(self) -> bool {
+    pub fn is_blocked(self) -> bool {
         match self {
             Self::WaitingForList
             | Self::Restarted
@@ -433,8 +436,8 @@ impl Why {
     }
 
     /// The same as a step.
-    pub fn step(self) -> Step {
-        Step::Wait(Wait {
+    pub fn step(self) -> ProtocolStep {
+        ProtocolStep::Wait(Wait {
             why: self,
             list: None,
             until: None,
@@ -442,8 +445,8 @@ impl Why {
     }
 
     /// The same as a step that is over at this moment at the latest.
-    pub fn until(self, until: Duration) -> Step {
-        Step::Wait(Wait {
+    pub fn until(self, until: Duration) -> ProtocolStep {
+        ProtocolStep::Wait(Wait {
             why: self,
             list: None,
             until: Some(until),
@@ -451,17 +454,17 @@ impl Why {
     }
 
     /// The same as a step that wants a list which begins after this moment.
-    pub fn after_list(self, after: Duration, whole: bool) -> Step {
-        Step::Wait(Wait {
+    pub fn after_list(self, after: Duration, whole: bool) -> ProtocolStep {
+        ProtocolStep::Wait(Wait {
             why: self,
-            list: Some(Wanted { whole, after }),
+            list: Some(WantedList { whole, after }),
             until: None,
         })
     }
 }
 
 /// Decides what the object does next.
-pub fn decide(view: &View<'_>) -> Step {
+pub fn decide(view: &ProtocolView<'_>) -> ProtocolStep {
     let object = &view.object;
     if object.deleting && !object.finalizer {
         // The API server takes no new finalizer on it, and it goes without us.
@@ -474,31 +477,31 @@ pub fn decide(view: &View<'_>) -> Step {
         };
     };
     if !object.finalizer {
-        return Step::AddFinalizer;
+        return ProtocolStep::AddFinalizer;
     }
     if let Some(answer) = view.memory.answer_to(&order) {
-        return Step::Record(Some(answer));
+        return ProtocolStep::Record(Some(answer));
     }
     let made_none = matches!(
         order.outcome,
-        Outcome::Refused | Outcome::NotSent | Outcome::Absent
+        ProtocolOutcome::Refused | ProtocolOutcome::NotSent | ProtocolOutcome::Absent
     );
     if order.account != view.account && !made_none {
         return missing::of_other_account(view, &order);
     }
     match order.outcome {
-        Outcome::Open => resolve::resolve(view, &order),
-        Outcome::Adopting(server) => adopt::proceed(view, server),
-        Outcome::Created(server) if object.deleting => release::release(view, server),
-        Outcome::Created(server) => order::tend(view, &order, server),
+        ProtocolOutcome::Open => resolve::resolve(view, &order),
+        ProtocolOutcome::Adopting(server) => adopt::proceed(view, server),
+        ProtocolOutcome::Created(server) if object.deleting => release::release(view, server),
+        ProtocolOutcome::Created(server) => order::reconcile_server(view, &order, server),
         _ if object.deleting => release::without_server(view, Some(&order)),
         _ => order::without_server(view, Some(&order)),
     }
 }
 
-impl View<'_> {
+impl ProtocolView<'_> {
     /// The object's record of its order.
-    pub fn order(&self) -> Option<Order> {
+    pub fn order(&self) -> Option<ProtocolOrder> {
         self.object
             .order
             .filter(|order| order.uid == self.object.uid)
@@ -512,21 +515,25 @@ impl View<'_> {
     }
 
     /// A server, as last shown.
-    pub fn server(&self, id: ServerId) -> Option<&Server> {
+    pub fn server(&self, id: ServerId) -> Option<&ProtocolServer> {
         self.servers.iter().find(|server| server.id == id)
     }
 
     /// The live server with the own order tag: that of this number, else the oldest.
-    pub fn own_live(&self, seq: Option<u32>) -> Option<&Server> {
+    pub fn own_live(&self, seq: Option<u32>) -> Option<&ProtocolServer> {
         self.oldest_own(seq, |_| true)
     }
 
     /// The oldest live server with the own order tag that was not retained.
-    pub fn own_live_but_kept(&self) -> Option<&Server> {
+    pub fn own_live_not_retained(&self) -> Option<&ProtocolServer> {
         self.oldest_own(None, |server| !server.is_retained)
     }
 
-    fn oldest_own(&self, seq: Option<u32>, counts: impl Fn(&Server) -> bool) -> Option<&Server> {
+    fn oldest_own(
+        &self,
+        seq: Option<u32>,
+        counts: impl Fn(&ProtocolServer) -> bool,
+    ) -> Option<&ProtocolServer> {
         let own = self.servers.iter();
         let own =
             own.filter(|server| server.is_live() && server.own_seq.is_some() && counts(server));
@@ -540,10 +547,10 @@ impl View<'_> {
     }
 
     /// A live server of a former object of this name.
-    pub fn has_former(&self) -> bool {
+    pub fn has_previous_server(&self) -> bool {
         let mut servers = self.servers.iter();
         servers.any(|server| {
-            server.is_live() && server.is_of_former_namespace && server.own_seq.is_none()
+            server.is_live() && server.is_of_previous_namespace && server.own_seq.is_none()
         })
     }
 
@@ -555,7 +562,7 @@ impl View<'_> {
     }
 
     /// Whether another object has this server: by its record, or, where the own tag is not on it, by its tag.
-    pub fn is_taken(&self, server: &Server) -> bool {
+    pub fn is_taken(&self, server: &ProtocolServer) -> bool {
         let is_owned = server.own_seq.is_none() && self.owned_elsewhere.contains(&server.id);
         is_owned || self.recorded_elsewhere.contains(&server.id)
     }

@@ -1,8 +1,9 @@
 //! A living object: its server is kept, or one is ordered once it is certain that it has none (O1, O2).
 
 use super::{
-    After, Known, Order, Outcome, ServerId, State, Step, View, Why, adopt,
-    memory::InFlight,
+    After, KnownServerCheck, ProtocolOrder, ProtocolOutcome, ProtocolStep, ProtocolView, ServerId,
+    ServerPhase, Why, adopt,
+    memory::OrdersInFlight,
     missing::{self, Missing},
     release,
 };
@@ -14,7 +15,7 @@ const MOST_LOST: u8 = 2;
 const MOST_CUT: u8 = 5;
 
 /// No live server is recorded: take the one that is the object's, or order one.
-pub fn without_server(view: &View<'_>, order: Option<&Order>) -> Step {
+pub fn without_server(view: &ProtocolView<'_>, order: Option<&ProtocolOrder>) -> ProtocolStep {
     if let Some(server) = view.own_live(None) {
         return adopt::start(view, order, server);
     }
@@ -26,22 +27,22 @@ pub fn without_server(view: &View<'_>, order: Option<&Order>) -> Step {
 
 /// The list after which the object may order, or may end without a server: since when it counts, and why it is waited
 /// for until then.
-pub fn waits_until(view: &View<'_>) -> (Why, Duration) {
+pub fn waits_until(view: &ProtocolView<'_>) -> (Why, Duration) {
     let since = view.seen_since();
     match view.memory.in_flight() {
-        InFlight::Impossible => (Why::WaitingForList, since),
-        InFlight::Unlikely => {
+        OrdersInFlight::Impossible => (Why::WaitingForList, since),
+        OrdersInFlight::Unlikely => {
             let restart = view.leader_since + view.times.restart;
             (Why::Restarted, since.max(restart))
         }
-        InFlight::Possible => (Why::MayBeUnderWay, since + view.times.grace),
+        OrdersInFlight::Possible => (Why::MayBeUnderWay, since + view.times.grace),
     }
 }
 
 /// Starts an order where it is certain that the object has no server and none is under way.
-fn start(view: &View<'_>, order: Option<&Order>) -> Step {
+fn start(view: &ProtocolView<'_>, order: Option<&ProtocolOrder>) -> ProtocolStep {
     let (why, after) = waits_until(view);
-    let knows = view.memory.in_flight() == InFlight::Impossible;
+    let knows = view.memory.in_flight() == OrdersInFlight::Impossible;
     let acknowledged = view.object.acknowledged;
     let list = if knows {
         view.cluster_list
@@ -55,20 +56,20 @@ fn start(view: &View<'_>, order: Option<&Order>) -> Step {
         return Why::WaitingForList.after_list(after, !knows);
     };
     let next = list.began + view.times.idle;
-    if view.has_former() && !acknowledged.order_another {
+    if view.has_previous_server() && !acknowledged.order_another {
         // Of the whole account, as that may have shown them.
         return Why::ServerExists.after_list(next, true);
     }
     match list.known {
-        Known::Shown => {}
-        Known::NotShown => return Why::ListIncomplete.after_list(next, !knows),
+        KnownServerCheck::Shown => {}
+        KnownServerCheck::NotShown => return Why::ListIncomplete.after_list(next, !knows),
         // A record that was closed at first sight tells of an order that made none; and former servers that are shown say as
         // much as known ones.
-        Known::NoneExists
-            if view.memory.in_flight() != InFlight::Possible
-                || view.has_former()
+        KnownServerCheck::NoneExists
+            if view.memory.in_flight() != OrdersInFlight::Possible
+                || view.has_previous_server()
                 || acknowledged.assume_absent => {}
-        Known::NoneExists => return Why::NoKnownServer.after_list(next, true),
+        KnownServerCheck::NoneExists => return Why::NoKnownServer.after_list(next, true),
     }
     if let Some(suspect) = view.suspect()
         && !knows
@@ -84,14 +85,14 @@ fn start(view: &View<'_>, order: Option<&Order>) -> Step {
         return Why::OrdersFailed.after_list(next, true);
     }
     let after = last_seq(view, order);
-    Step::Order { after, lost, cut }
+    ProtocolStep::Order { after, lost, cut }
 }
 
 /// Numbers that lie further ahead are none: whoever may tag a server may write any.
 const DAY: i64 = 86_400;
 
 /// The highest number of an order of this object that is known.
-pub fn last_seq(view: &View<'_>, order: Option<&Order>) -> u32 {
+pub fn last_seq(view: &ProtocolView<'_>, order: Option<&ProtocolOrder>) -> u32 {
     let shown = view.servers.iter().filter_map(|server| server.own_seq);
     let shown = shown.filter(|seq| i64::from(*seq) <= view.unix.saturating_add(DAY));
     let recorded = order.map(|order| order.seq);
@@ -99,40 +100,44 @@ pub fn last_seq(view: &View<'_>, order: Option<&Order>) -> u32 {
 }
 
 /// A living object with a recorded server.
-pub fn tend(view: &View<'_>, order: &Order, id: ServerId) -> Step {
+pub fn reconcile_server(
+    view: &ProtocolView<'_>,
+    order: &ProtocolOrder,
+    id: ServerId,
+) -> ProtocolStep {
     let Some(server) = missing::shown(view, id) else {
-        return match missing::prove_gone(view, id) {
-            Missing::Look(step) => step,
+        return match missing::confirm_gone(view, id) {
+            Missing::Searching(step) => step,
             Missing::Gone => without(view, order, Why::Gone(id)),
-            Missing::Unproved(why) => without(view, order, why),
+            Missing::Unconfirmed(why) => without(view, order, why),
         };
     };
     let is_released = view.release_of(id).is_some();
     let has_release = view.object.release.is_some();
-    let is_over = matches!(server.state, State::Failed | State::Released);
+    let is_over = matches!(server.state, ServerPhase::Failed | ServerPhase::Released);
     // What is live is the object's, whatever became of this one.
     if is_over && let Some(other) = view.own_live(None).filter(|other| other.id != id) {
         return adopt::start(view, Some(order), other);
     }
     match server.state {
-        State::Live if has_release => Step::ForgetRelease,
-        State::Live if server.own_seq.is_none() => Why::TagsMissing(id).step(),
-        State::Live if server.has_other_owner => Why::Conflict(id).step(),
-        State::Live if server.is_retained => Step::Unretain(id),
-        State::Live => Step::Keep(id),
-        State::Failed if is_released || view.object.after == After::Replace => {
+        ServerPhase::Live if has_release => ProtocolStep::ForgetRelease,
+        ServerPhase::Live if server.own_seq.is_none() => Why::TagsMissing(id).step(),
+        ServerPhase::Live if server.has_other_owner => Why::Conflict(id).step(),
+        ServerPhase::Live if server.is_retained => ProtocolStep::Unretain(id),
+        ServerPhase::Live => ProtocolStep::Keep(id),
+        ServerPhase::Failed if is_released || view.object.after == After::Replace => {
             match release::has_ended(view, server) {
                 true => after_end(view, order, server.state),
                 false => release::send(view, server),
             }
         }
-        State::Releasing if is_released => Why::Releasing.step(),
+        ServerPhase::Releasing if is_released => Why::Releasing.step(),
         state => after_end(view, order, state),
     }
 }
 
 /// What follows a server that is gone, or of which nothing proves that it is there.
-fn without(view: &View<'_>, order: &Order, why: Why) -> Step {
+fn without(view: &ProtocolView<'_>, order: &ProtocolOrder, why: Why) -> ProtocolStep {
     let missing = order.outcome.server();
     match view
         .own_live(None)
@@ -145,8 +150,8 @@ fn without(view: &View<'_>, order: &Order, why: Why) -> Step {
 }
 
 /// What follows a server that is over.
-fn after_end(view: &View<'_>, order: &Order, state: State) -> Step {
-    let is_over = matches!(state, State::Released | State::Failed);
+fn after_end(view: &ProtocolView<'_>, order: &ProtocolOrder, state: ServerPhase) -> ProtocolStep {
+    let is_over = matches!(state, ServerPhase::Released | ServerPhase::Failed);
     match view.object.after {
         After::Replace if is_over && view.object.external.is_none() => start(view, Some(order)),
         _ => Why::Ended(state).step(),
@@ -161,19 +166,19 @@ pub fn next_seq(unix: i64, after: u32) -> u32 {
 
 /// The open record of an order that starts now.
 pub fn open_record(
-    view: &View<'_>,
+    view: &ProtocolView<'_>,
     after: u32,
     (lost, cut): (u8, u8),
     nonce: u64,
     send_by: i64,
-) -> Order {
-    Order {
+) -> ProtocolOrder {
+    ProtocolOrder {
         uid: view.object.uid,
         seq: next_seq(view.unix, after),
         nonce,
         send_by,
         account: view.account,
-        outcome: Outcome::Open,
+        outcome: ProtocolOutcome::Open,
         answer_lost: false,
         lost,
         cut,
@@ -181,6 +186,6 @@ pub fn open_record(
 }
 
 /// Whether the order may be sent now: by who wrote its open record, which stands, and in time (O3).
-pub fn may_send(order: &Order, found: Option<&Order>, unix: i64) -> bool {
-    found == Some(order) && order.outcome == Outcome::Open && unix <= order.send_by
+pub fn may_send(order: &ProtocolOrder, found: Option<&ProtocolOrder>, unix: i64) -> bool {
+    found == Some(order) && order.outcome == ProtocolOutcome::Open && unix <= order.send_by
 }

@@ -1,10 +1,10 @@
 //! What a message for people must be: told without words of our own, and with what comes next.
 
 use crate::{
-    cause::{AS_READY, AS_SYNCED},
+    explanation::{AS_READY, AS_SYNCED},
     wording::{LONGEST_MESSAGE, MOST_NAMES},
 };
-use api::conditions::{Type, Wanted};
+use api::conditions::{DesiredCondition, Type};
 
 /// Words that mean something to whoever wrote the operator only. `order_tag` and the like are names of fields.
 const INTERNAL: [&str; 16] = [
@@ -120,7 +120,7 @@ fn most_parts(message: &str) -> usize {
 }
 
 /// What is wrong with a message.
-pub(crate) fn complaints(condition: &Wanted) -> Vec<&'static str> {
+pub(crate) fn complaints(condition: &DesiredCondition) -> Vec<&'static str> {
     let message = condition.message.as_str();
     let bad = matches!(
         condition.kind,
@@ -178,7 +178,7 @@ pub(crate) fn complaints(condition: &Wanted) -> Vec<&'static str> {
 }
 
 /// The last part of a message says what comes next: when it goes on, or what a person has to do.
-fn says_what_is_next(condition: &Wanted) -> bool {
+fn says_what_is_next(condition: &DesiredCondition) -> bool {
     let message = condition.message.to_lowercase();
     let parts = message.split("; ").flat_map(|part| part.split(": "));
     let parts = parts.flat_map(|part| part.split(". "));
@@ -201,7 +201,7 @@ fn says_what_is_next(condition: &Wanted) -> bool {
 }
 
 /// A text that stands in three conditions: a reader finds nothing new in the third.
-pub(crate) fn told_too_often(conditions: &[Wanted]) -> Option<&str> {
+pub(crate) fn find_repeated_message(conditions: &[DesiredCondition]) -> Option<&str> {
     let told = |text: &str| conditions.iter().filter(|c| c.message == text).count();
     let mut texts = conditions.iter().map(|c| c.message.as_str());
     let is_pointer = |text: &str| text.is_empty() || [AS_READY, AS_SYNCED].contains(&text);
@@ -212,7 +212,12 @@ pub(crate) fn told_too_often(conditions: &[Wanted]) -> Option<&str> {
 fn a_bad_message_is_found() {
     use api::Reason;
     let of = |kind, status, message: &str| {
-        complaints(&Wanted::new(kind, status, Reason::InvalidSpec, message))
+        complaints(&DesiredCondition::new(
+            kind,
+            status,
+            Reason::InvalidSpec,
+            message,
+        ))
     };
     let none: [&str; 0] = [];
     assert_eq!(of(Type::Ready, true, ""), none);

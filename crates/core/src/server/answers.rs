@@ -1,10 +1,10 @@
 //! What an answer of the provider means: from what the client returned to what is noted of it.
 
 use super::{
-    memory::{Observation, ReleaseAnswer, Sent},
+    memory::{ReleaseAnswer, SentRelease, ServerObservation},
     tag_changes::{TagChange, TagEnd},
 };
-use crate::{account::marks, once::Reply, trouble::Trouble};
+use crate::{account::ownership_tags, attempt_state::Reply, last_error::LastError};
 use api::{
     Reason,
     names::RETAINED_TAG,
@@ -15,12 +15,12 @@ use std::time::Duration;
 
 /// What is noted of the answer to an order. What the client cannot call created, refused or not sent is unknown: its record
 /// stays open, and says that the answer was lost.
-pub fn of_order(
+pub fn observe_order_answer(
     record: OrderRecord,
-    answer: &hosting_types::OrderOutcome,
+    answer: &hosting_types::OrderResult,
     now: i64,
-) -> Observation {
-    use hosting_types::OrderOutcome::{Created, NotSent, Refused, Unknown};
+) -> ServerObservation {
+    use hosting_types::OrderResult::{Created, NotSent, Refused, Unknown};
     let record = match answer {
         Created(server) => OrderRecord {
             outcome: Some(OrderOutcome::Created),
@@ -45,14 +45,14 @@ pub fn of_order(
             ..record
         },
     };
-    Observation::Ordered(Box::new(record))
+    ServerObservation::Ordered(Box::new(record))
 }
 
 /// What is noted of an order whose record was written, and that was given up before it was sent.
-pub fn of_unsent(record: OrderRecord, why: &str, now: i64) -> Observation {
+pub fn observe_unsent_order(record: OrderRecord, why: &str, now: i64) -> ServerObservation {
     let why = format!("The order was not sent; {why}");
     let record = failed(record, OrderOutcome::NotSent, why, now);
-    Observation::Ordered(Box::new(record))
+    ServerObservation::Ordered(Box::new(record))
 }
 
 fn failed(record: OrderRecord, outcome: OrderOutcome, why: String, now: i64) -> OrderRecord {
@@ -66,7 +66,11 @@ fn failed(record: OrderRecord, outcome: OrderOutcome, why: String, now: i64) -> 
 }
 
 /// What is noted of the answer to the DELETE of a machine, whose record was read right before.
-pub fn of_release(answer: &Result<Server, Error>, record: &Server, at: Duration) -> Observation {
+pub fn observe_release_answer(
+    answer: &Result<Server, Error>,
+    record: &Server,
+    at: Duration,
+) -> ServerObservation {
     let is_failed = record.status == ServerStatus::Failed;
     let answer = match answer {
         Ok(_) => ReleaseAnswer::Accepted,
@@ -76,7 +80,7 @@ pub fn of_release(answer: &Result<Server, Error>, record: &Server, at: Duration)
             | Error::Forbidden { .. }
             | Error::NotSent(_)
             | Error::RateLimited(_)),
-        ) => return Observation::Failed(Trouble::of_provider(error)),
+        ) => return ServerObservation::Failed(LastError::from_provider(error)),
         // Not in this state. Where it did take effect all the same, the next read shows it.
         Err(Error::Refused(_)) if !is_failed => ReleaseAnswer::Refused,
         // The refusal of a failed machine is part of the proof that its object may go, so it must be
@@ -84,7 +88,7 @@ pub fn of_release(answer: &Result<Server, Error>, record: &Server, at: Duration)
         Err(error @ Error::Refused(_)) if !error.may_have_taken_effect() => ReleaseAnswer::Refused,
         Err(_) => ReleaseAnswer::Unknown,
     };
-    Observation::Released(Sent {
+    ServerObservation::Released(SentRelease {
         uuid: record.id.as_str().to_owned(),
         failed: is_failed,
         answer,
@@ -93,8 +97,12 @@ pub fn of_release(answer: &Result<Server, Error>, record: &Server, at: Duration)
 }
 
 /// What is noted of the answer to the read of a server that was asked for at this moment.
-pub fn of_read(uuid: &str, answer: &Result<Server, Error>, at: Duration) -> Observation {
-    let read = |is_there| Observation::Read {
+pub fn observe_read_answer(
+    uuid: &str,
+    answer: &Result<Server, Error>,
+    at: Duration,
+) -> ServerObservation {
+    let read = |is_there| ServerObservation::Read {
         uuid: uuid.to_owned(),
         at,
         is_there,
@@ -102,42 +110,44 @@ pub fn of_read(uuid: &str, answer: &Result<Server, Error>, at: Duration) -> Obse
     match answer {
         Ok(_) => read(true),
         Err(Error::NotFound(_)) => read(false),
-        Err(error) => Observation::Failed(Trouble::of_provider(error)),
+        Err(error) => ServerObservation::Failed(LastError::from_provider(error)),
     }
 }
 
 /// What is noted of the change of a tag of a machine; no answer: a read right before showed that it is not to be made.
-pub fn of_tag(
+pub fn observe_tag_answer(
     uuid: &str,
     tag: &str,
     adds: bool,
     answer: Option<&Result<Server, Error>>,
-) -> Observation {
+) -> ServerObservation {
     let end = match answer {
         None => TagEnd::NotDue,
         Some(Ok(_)) => TagEnd::Made,
         Some(Err(error)) if error.may_have_taken_effect() => {
-            TagEnd::Unknown(trouble_with_tag(tag, adds, error))
+            TagEnd::Unknown(explain_tag_error(tag, adds, error))
         }
-        Some(Err(error)) => TagEnd::Refused(trouble_with_tag(tag, adds, error)),
+        Some(Err(error)) => TagEnd::Refused(explain_tag_error(tag, adds, error)),
     };
-    match (end, marks::is_operators(tag)) {
-        (end, false) => Observation::TagChanged(TagChange {
+    match (end, ownership_tags::is_operators(tag)) {
+        (end, false) => ServerObservation::TagChanged(TagChange {
             uuid: uuid.to_owned(),
             tag: tag.to_owned(),
             adds,
             end,
         }),
-        (TagEnd::Made | TagEnd::NotDue, true) => Observation::Done,
-        (TagEnd::Unknown(trouble) | TagEnd::Refused(trouble), true) => Observation::Failed(trouble),
+        (TagEnd::Made | TagEnd::NotDue, true) => ServerObservation::Done,
+        (TagEnd::Unknown(trouble) | TagEnd::Refused(trouble), true) => {
+            ServerObservation::Failed(trouble)
+        }
     }
 }
 
 /// Why a tag was not changed, with the tag.
-fn trouble_with_tag(tag: &str, adds: bool, error: &Error) -> Trouble {
-    let trouble = Trouble::of_provider(error);
+fn explain_tag_error(tag: &str, adds: bool, error: &Error) -> LastError {
+    let trouble = LastError::from_provider(error);
     let is_refused = trouble.reason == Reason::RequestRefused;
-    let (what, remedy) = match (adds, marks::is_operators(tag)) {
+    let (what, remedy) = match (adds, ownership_tags::is_operators(tag)) {
         (true, false) => ("add", ". Correct it in spec.tags, or remove it there"),
         (true, true) => ("add", ""),
         (false, false) => (
@@ -150,7 +160,7 @@ fn trouble_with_tag(tag: &str, adds: bool, error: &Error) -> Trouble {
         true => format!("The request to {what} tag {tag:?} has an unknown outcome"),
         false => format!("Could not {what} tag {tag:?}"),
     };
-    Trouble {
+    LastError {
         message: format!(
             "{said}; {}{}",
             trouble.message,
@@ -162,7 +172,7 @@ fn trouble_with_tag(tag: &str, adds: bool, error: &Error) -> Trouble {
 
 /// The record to go by after the change of a tag of a machine, read right before; None: that record. Where it is not known
 /// whether a machine is still tagged as retained it counts as not: whoever lets it stay tags it again then.
-pub fn after_tag(
+pub fn record_after_tag_change(
     mut record: Server,
     tag: &str,
     adds: bool,
@@ -179,10 +189,12 @@ pub fn after_tag(
 }
 
 /// What is noted of a single write that an effect consists of; `why` says what stood against it.
-pub fn of_write(reply: Reply, why: impl FnOnce() -> String) -> Observation {
+pub fn observe_write_reply(reply: Reply, why: impl FnOnce() -> String) -> ServerObservation {
     match reply {
-        Reply::Done => Observation::Done,
-        Reply::Stale => Observation::Stale,
-        Reply::Unknown | Reply::Shows { .. } => Observation::Failed(Trouble::of_write(why())),
+        Reply::Done => ServerObservation::Done,
+        Reply::Stale => ServerObservation::Stale,
+        Reply::Unknown | Reply::Shows { .. } => {
+            ServerObservation::Failed(LastError::from_write(why()))
+        }
     }
 }

@@ -1,19 +1,19 @@
 //! What a decision rests on: everything observe gathered, as plain data.
 
-use super::memory::Memory;
-pub use crate::account_facts::LiveAccount;
+use super::memory::ServerMemory;
+pub use crate::resolved_account::LiveAccount;
 use crate::{
-    account::view::{Sighting, View},
-    account_facts::AccountFacts,
+    account::view::{AccountView, SeenServer},
     acknowledgement::Acknowledgements,
-    cause::Cause,
-    mark::ClusterId,
+    cluster_id::ClusterId,
+    explanation::Explanation,
     moment::Moment,
     owner::Owner,
     power::KnownCommand,
-    request,
+    reconcile_request,
+    resolved_account::ResolvedAccount,
     server_commands::UnderWay,
-    stored_keys::Found,
+    stored_keys::KeyLookup,
 };
 use api::{
     BareMetalServer, PoliciesInForce, Reason, conditions,
@@ -32,7 +32,7 @@ use std::{sync::Arc, time::Duration};
 
 /// All that one decision is allowed to know.
 #[derive(Clone)]
-pub struct Facts {
+pub struct ServerFacts {
     /// The moment of the decision.
     pub now: Moment,
     /// The wall clock at the start of this process.
@@ -44,7 +44,7 @@ pub struct Facts {
     /// UID of the object's namespace, or why it is not known.
     pub namespace_uid: Result<Arc<str>, String>,
     /// Since when, by the monotonic clock, this process leads.
-    pub acting_since: Duration,
+    pub leader_since: Duration,
     /// When this process first saw the object.
     pub first_seen: Duration,
     /// Whether the object was not there when this process had begun to act: what ever ordered for it
@@ -53,23 +53,23 @@ pub struct Facts {
     /// The object, as fresh as this process has seen it.
     pub object: Arc<BareMetalServer>,
     /// The account that pays.
-    pub account: AccountFacts,
+    pub account: ResolvedAccount,
     /// What a machine is installed with, read from where the spec says; None where this pass has no need of it.
-    pub installation: Option<Result<Installation, Cause>>,
+    pub installation: Option<Result<Installation, Explanation>>,
     /// Why the account lets no order start, where it was just asked.
     pub denied: Option<(Reason, String)>,
     /// What the key objects show that the spec names.
-    pub named_keys: Vec<Found>,
+    pub named_keys: Vec<KeyLookup>,
     /// Every server with an order tag of this owner, any state.
-    pub own: Vec<Sighting>,
+    pub own: Vec<SeenServer>,
     /// The server that the record of the order names, whatever its tags.
-    pub recorded: Option<Sighting>,
+    pub recorded: Option<SeenServer>,
     /// Every server with an order tag of this namespace and name from before the namespace was made again.
-    pub former: Vec<Sighting>,
+    pub previous: Vec<SeenServer>,
     /// Live servers without an order tag that have the host name of the object, and may be what its order made.
-    pub suspects: Vec<Sighting>,
+    pub suspects: Vec<SeenServer>,
     /// What is known of the server that `spec.externalID` names; none: it names none.
-    pub named: Option<Named>,
+    pub external: Option<ExternalServer>,
     /// Those of all these servers that another living object has on record.
     pub recorded_elsewhere: Vec<ServerId>,
     /// Those of all these servers that have the order tag of another object that exists, or may: not all are seen.
@@ -82,18 +82,18 @@ pub struct Facts {
     /// What is known of the ServerCommand that `spec.power` came to.
     pub power: KnownCommand,
     /// What this process remembers of the object.
-    pub memory: Memory,
+    pub memory: ServerMemory,
 }
 
 /// What is known of the server that the spec names.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Named {
+pub struct ExternalServer {
     /// Its UUID, as it is written there.
     pub uuid: String,
     /// The server, as last seen; none: it was not, or the last list of every server does not show it.
-    pub shown: Option<Sighting>,
+    pub shown: Option<SeenServer>,
     /// The moment of that list.
-    pub looked: Option<Duration>,
+    pub listed_at: Option<Duration>,
 }
 
 /// What a machine is installed with besides the fields of the spec that say it all. Holds secrets.
@@ -129,7 +129,7 @@ impl Installation {
     }
 }
 
-impl Facts {
+impl ServerFacts {
     /// Namespace of the object.
     pub fn namespace(&self) -> &str {
         self.object
@@ -168,13 +168,13 @@ impl Facts {
     }
 
     /// Whether nothing of an order is open, and none made a server.
-    pub fn has_nothing(&self) -> bool {
+    pub fn has_no_order_or_server(&self) -> bool {
         let mut outcome = self.order().map(|order| order.outcome).into_iter();
         outcome.all(|outcome| outcome.is_some_and(OrderOutcome::made_no_server))
     }
 
     /// Whether the object has this server by its record.
-    pub fn has(&self, uuid: &str) -> bool {
+    pub fn has_recorded(&self, uuid: &str) -> bool {
         let recorded = self.order().and_then(OrderRecord::created);
         recorded.is_some_and(|recorded| is_same_uuid(recorded, uuid))
     }
@@ -208,7 +208,7 @@ impl Facts {
 
     /// Whether the finalizer is on the object that it has for its outputs where it has no other one.
     pub fn has_output_finalizer(&self) -> bool {
-        bears(&self.object, OUTPUT_FINALIZER)
+        has_named_finalizer(&self.object, OUTPUT_FINALIZER)
     }
 
     /// The release that has begun.
@@ -219,7 +219,7 @@ impl Facts {
     /// What the object has of acknowledgements.
     pub fn acknowledgements(&self) -> Acknowledgements<'_> {
         let status = self.object.status.as_ref();
-        Acknowledgements::of(
+        Acknowledgements::from_meta(
             &self.object.metadata,
             status.map_or(&[], |s| &s.pending_acknowledgements),
             status.map_or(&[], |s| &s.acknowledged),
@@ -229,7 +229,7 @@ impl Facts {
 
     /// The word by which somebody asks for a look now.
     pub fn reconcile_request(&self) -> Option<&str> {
-        request::word(&self.object.metadata)
+        reconcile_request::find_request(&self.object.metadata)
     }
 
     /// The status, empty when there is none.
@@ -244,9 +244,9 @@ impl Facts {
     }
 
     /// How long nothing is said of a new object; None: no longer.
-    pub fn until_told(&self) -> Option<Duration> {
-        let since = self.first_seen.max(self.acting_since);
-        let rest = Cause::queued_after(self.now.since(since));
+    pub fn time_until_report(&self) -> Option<Duration> {
+        let since = self.first_seen.max(self.leader_since);
+        let rest = Explanation::queued_after(self.now.since(since));
         (!rest.is_zero()).then_some(rest)
     }
 
@@ -262,12 +262,12 @@ impl Facts {
     /// The policies in force: the object's own, else its account's, else the operator's; suspended where the account is
     /// stopped. While the account is not known, what was in force last stays; None: nobody knows.
     pub fn known_policies(&self) -> Option<PoliciesInForce> {
-        let known = self.known_but_for_stops()?;
+        let known = self.known_policies_of_spec()?;
         let suspend = known.suspend || self.account.stopped().is_some();
         Some(PoliciesInForce { suspend, ..known })
     }
 
-    fn known_but_for_stops(&self) -> Option<PoliciesInForce> {
+    fn known_policies_of_spec(&self) -> Option<PoliciesInForce> {
         let own = self.object.spec.policies();
         let defaults = self.view().and_then(|view| view.defaults);
         if let Some(defaults) = defaults {
@@ -321,17 +321,17 @@ impl Facts {
     }
 
     /// The account's view, where there is an account.
-    pub fn view(&self) -> Option<&View> {
+    pub fn view(&self) -> Option<&AccountView> {
         self.account.view()
     }
 }
 
 /// Whether our finalizer is on the object.
 pub fn has_finalizer(object: &BareMetalServer) -> bool {
-    bears(object, SERVER_FINALIZER)
+    has_named_finalizer(object, SERVER_FINALIZER)
 }
 
-fn bears(object: &BareMetalServer, finalizer: &str) -> bool {
+fn has_named_finalizer(object: &BareMetalServer, finalizer: &str) -> bool {
     let mut all = object.metadata.finalizers.iter().flatten();
     all.any(|f| f == finalizer)
 }

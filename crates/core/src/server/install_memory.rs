@@ -1,6 +1,6 @@
 //! What one process remembers of a re-installation. To lose it is always safe.
 
-use crate::machine_commands::Search;
+use crate::provider_commands::Search;
 use api::install::InstallRecord;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub struct InstallMemory {
     /// The search for the command by which it goes on.
     pub search: Option<Search>,
     /// When it was last looked at.
-    pub looked: Option<Duration>,
+    pub polled_at: Option<Duration>,
     /// Why the machine could not be installed, and when.
     pub busy: Option<(Duration, String)>,
     /// So many pages of its commands were too few to read all of them.
@@ -29,7 +29,7 @@ pub enum InstallObservation {
     /// The request was sent, or was about to be, with what came of it by then.
     Sent(Box<InstallRecord>, Duration),
     /// It was looked at.
-    Looked(Box<InstallRecord>, Duration),
+    Polled(Box<InstallRecord>, Duration),
     /// The machine has more commands than so many pages show.
     Longer(u32),
     /// The list of commands, begun then, does not show the one of this attempt.
@@ -40,31 +40,31 @@ pub enum InstallObservation {
 
 impl InstallMemory {
     /// Takes in what an effect brought to light.
-    pub fn note(&mut self, observation: InstallObservation) {
+    pub fn record_observation(&mut self, observation: InstallObservation) {
         match observation {
             InstallObservation::Busy(why, at) => self.busy = Some((at, why)),
             InstallObservation::Sent(record, at) => {
                 self.record = Some(record);
                 self.busy = None;
-                self.looked = Some(at);
+                self.polled_at = Some(at);
             }
-            InstallObservation::Looked(record, at) => {
+            InstallObservation::Polled(record, at) => {
                 self.record = Some(record);
-                self.looked = Some(at);
+                self.polled_at = Some(at);
             }
             InstallObservation::Longer(pages) => self.too_few_pages = Some(pages),
             InstallObservation::NotListed(attempt, at) => {
-                Search::note_missed(&mut self.search, &attempt, at);
-                self.looked = Some(at);
+                Search::record_missed(&mut self.search, &attempt, at);
+                self.polled_at = Some(at);
             }
             InstallObservation::Several(attempt, ids) => {
-                Search::note_several(&mut self.search, &attempt, ids);
+                Search::record_several(&mut self.search, &attempt, ids);
             }
         }
     }
 
     /// Notes the re-installation that is open, or that none is.
-    pub fn follows(&mut self, open: Option<&InstallRecord>, now: Duration) {
+    pub fn follow_open(&mut self, open: Option<&InstallRecord>, now: Duration) {
         let sought = open.filter(|record| record.command_id.is_none());
         let attempt = sought.map(|record| record.intent.attempt.as_str());
         Search::follow(&mut self.search, attempt, now);

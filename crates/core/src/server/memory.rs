@@ -4,9 +4,9 @@
 
 use super::{
     decide::{
-        Effect,
-        outputs::{OutputState, Outputs},
-        sent::Hashes,
+        ServerEffect,
+        outputs::{OutputMemory, OutputState},
+        sent_hashes::Hashes,
     },
     facts::is_same_uuid,
     install_memory::{InstallMemory, InstallObservation},
@@ -16,12 +16,12 @@ use super::{
 };
 use crate::{
     backoff::{Backoff, LONGEST_PAUSE},
-    contest::Contest,
-    patience::Patience,
+    last_error::{LastError, is_over_by_answers},
     protocol,
-    request::Asked,
-    stored_keys::Found,
-    trouble::{Trouble, is_over_by_answers},
+    reconcile_request::ReconcileRequest,
+    reference_grace::ReferenceGrace,
+    restore_backoff::RestoreBackoff,
+    stored_keys::KeyLookup,
 };
 use api::{
     outputs::{OutputPlace, OutputRecord},
@@ -36,15 +36,15 @@ const READ_AGAIN: Duration = Duration::from_secs(300);
 
 /// Memory of one object, by the process that holds it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Memory {
+pub struct ServerMemory {
     /// What it knows of the order and the release, by the rules of the protocol.
-    pub protocol: protocol::Memory,
+    pub protocol: protocol::ProtocolMemory,
     /// Since when it leads, as far as the above knows.
-    pub led_since: Option<Duration>,
+    pub leader_since: Option<Duration>,
     /// The answer to the order of the open record, until it is recorded.
     pub answer: Option<Box<OrderRecord>>,
     /// The last DELETE.
-    pub sent: Option<Sent>,
+    pub sent: Option<SentRelease>,
     /// What a machine is installed with, as last read.
     pub installation: ReadInstallation,
     /// The last decision waits for that.
@@ -54,13 +54,13 @@ pub struct Memory {
     /// Effects that failed in a row.
     pub backoff: Backoff,
     /// Why the last one failed.
-    pub trouble: Option<Trouble>,
+    pub last_error: Option<LastError>,
     /// Since when its account has answers again, as far as the above knows.
     pub answers_since: Option<Duration>,
     /// What it waits for, and since when.
-    pub patience: Patience,
+    pub reference_grace: ReferenceGrace,
     /// Metadata that had to be put back.
-    pub contest: Contest,
+    pub restore_backoff: RestoreBackoff,
     /// The connection over which machines were looked for. What one showed proves nothing over another.
     pub connection: Option<String>,
     /// Since when this process sees the object deleted, where its release is delayed.
@@ -68,17 +68,17 @@ pub struct Memory {
     /// The API server's clock in Unix seconds as last read, and when.
     pub server_time: Option<(i64, Duration)>,
     /// The machine of the object is over.
-    pub over: Option<Over>,
+    pub ended_server: Option<EndedServer>,
     /// The word by which somebody asks for a look, and since when.
-    pub asked: Asked,
+    pub asked: ReconcileRequest,
     /// The machine whose release people were told of.
-    pub release_told: Option<String>,
+    pub release_reported: Option<String>,
     /// The ServerCommand that this process created for `spec.power`, by its name.
-    pub powered: Option<String>,
+    pub power_command: Option<String>,
     /// The re-installations of its machine.
     pub install: InstallMemory,
     /// What it wrote for `spec.outputs`.
-    pub outputs: Outputs,
+    pub outputs: OutputMemory,
     /// What it knows of the root password.
     pub root_password: PasswordMemory,
     /// The changes of its machine's tags.
@@ -93,14 +93,14 @@ pub struct ReadInstallation {
     /// The generation that it was read for.
     generation: Option<i64>,
     /// What the key objects showed then that the spec names.
-    named_keys: Vec<Found>,
+    named_keys: Vec<KeyLookup>,
     /// When it was last read in vain.
     unread: Option<Duration>,
 }
 
 impl ReadInstallation {
     /// Whether this generation was read, or tried a moment ago.
-    pub fn is_fresh(&self, generation: Option<i64>, named: &[Found], now: Duration) -> bool {
+    pub fn is_fresh(&self, generation: Option<i64>, named: &[KeyLookup], now: Duration) -> bool {
         let was_tried = |at: Duration| now < at + READ_AGAIN;
         self.generation == generation
             && self.named_keys == named
@@ -109,10 +109,10 @@ impl ReadInstallation {
 
     /// Takes in the hashes of what was read. A field that could not be read keeps its own, and where none is known what
     /// was last said of it.
-    pub fn read(
+    pub fn record_hashes(
         &mut self,
         generation: Option<i64>,
-        named: &[Found],
+        named: &[KeyLookup],
         (mut hashes, unread): (Hashes, &[&str]),
         said: &Hashes,
         now: Duration,
@@ -134,7 +134,7 @@ impl ReadInstallation {
 
 /// A machine that is over.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Over {
+pub struct EndedServer {
     /// Which.
     uuid: String,
     /// Whether it failed; else it is released, or being so.
@@ -143,16 +143,16 @@ pub struct Over {
     pub since: Duration,
 }
 
-impl Over {
+impl EndedServer {
     /// Whether this is the machine, and as it is now.
-    pub fn is(&self, server: &Server) -> bool {
+    pub fn matches(&self, server: &Server) -> bool {
         server.id == *self.uuid && self.is_failed == (server.status == ServerStatus::Failed)
     }
 }
 
 /// A DELETE that was sent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Sent {
+pub struct SentRelease {
     /// Of which machine.
     pub uuid: String,
     /// Whether the machine was failed then.
@@ -178,7 +178,7 @@ pub enum ReleaseAnswer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 // One of them lives for one pass; a box would save nothing.
 #[allow(clippy::large_enum_variant)]
-pub enum Observation {
+pub enum ServerObservation {
     /// An order was sent, or not: the record as it has to become.
     Ordered(Box<OrderRecord>),
     /// The server was read.
@@ -195,21 +195,21 @@ pub enum Observation {
     /// The claim has to be made again.
     Unclaimed,
     /// The server that is taken is the object's: the record as it has to become.
-    Adopted(protocol::Order),
+    Adopted(protocol::ProtocolOrder),
     /// Another object has the server that was to be taken: the record is off again.
-    GaveWay,
+    Yielded,
     /// A DELETE ended.
-    Released(Sent),
+    Released(SentRelease),
     /// The finalizer was put on.
     FinalizerAdded,
     /// The finalizer was put back.
-    PutBack,
+    FinalizerRestored,
     /// The change of a tag that the spec wishes for ended.
     TagChanged(TagChange),
     /// The ServerCommand of this name was created, or was there.
     Commanded(String),
     /// A re-installation was tried or looked at.
-    Installs(InstallObservation),
+    Reinstall(InstallObservation),
     /// What `spec.outputs` names holds what it should, or belongs to another.
     Output {
         /// As what it is written.
@@ -235,31 +235,34 @@ pub enum Observation {
     /// The object changed in between: the effect was not done, and the next pass sees the change.
     Stale,
     /// An effect failed without harm; the next one waits. Told when it persists.
-    Failed(Trouble),
+    Failed(LastError),
 }
 
-impl Memory {
+impl ServerMemory {
     /// How long an effect waits after failures; None: not at all. What the object lost is put back whatever the calls to
     /// the provider do: without it a deletion would be over at once. The steps with a root password have pauses of their
     /// own: its day passes, whatever else of the object fails. So has the check of outputs that somebody deleted.
-    pub fn holds_back(&self, effect: &Effect, now: Duration) -> Option<Duration> {
-        let is_providers = self.trouble.as_ref().is_some_and(Trouble::is_providers);
+    pub fn remaining_backoff(&self, effect: &ServerEffect, now: Duration) -> Option<Duration> {
+        let is_providers = self
+            .last_error
+            .as_ref()
+            .is_some_and(LastError::is_providers);
         match effect {
-            Effect::AddFinalizer | Effect::RecordOutput(_) if is_providers => None,
-            Effect::CheckDeletedOutputs(_)
-            | Effect::FindPassword { .. }
-            | Effect::FetchPassword { .. }
-            | Effect::ForgetPassword { .. } => None,
+            ServerEffect::AddFinalizer | ServerEffect::RecordOutput(_) if is_providers => None,
+            ServerEffect::CheckDeletedOutputs(_)
+            | ServerEffect::FindPassword { .. }
+            | ServerEffect::FetchPassword { .. }
+            | ServerEffect::ForgetPassword { .. } => None,
             _ => self.backoff.rest(now),
         }
     }
 
     /// Takes in what was observed by `now`.
-    pub fn note(&mut self, observation: Observation, now: Duration) {
+    pub fn record_observation(&mut self, observation: ServerObservation, now: Duration) {
         match observation {
-            Observation::Ordered(order) => {
+            ServerObservation::Ordered(order) => {
                 let is_unsent = order.outcome == Some(OrderOutcome::NotSent);
-                self.protocol.answered(ownership::order(&order));
+                self.protocol.answered(ownership::to_protocol_order(&order));
                 self.answer = Some(order);
                 self.succeed();
                 if is_unsent {
@@ -267,7 +270,7 @@ impl Memory {
                     self.fail(now);
                 }
             }
-            Observation::Read { uuid, at, is_there } => {
+            ServerObservation::Read { uuid, at, is_there } => {
                 let is_recorded = self.protocol.recorded() == Some(ownership::server_id(&uuid));
                 match is_there {
                     true if is_recorded => self.protocol.shown(at),
@@ -275,109 +278,118 @@ impl Memory {
                     _ => {}
                 }
                 if !is_there {
-                    self.over = self.over.take_if(|over| !is_same_uuid(&over.uuid, &uuid));
+                    self.ended_server = self
+                        .ended_server
+                        .take_if(|over| !is_same_uuid(&over.uuid, &uuid));
                 }
                 self.succeed();
             }
-            Observation::Claimed(uuid) => {
+            ServerObservation::Claimed(uuid) => {
                 self.protocol.claimed(ownership::server_id(&uuid), now);
                 self.succeed();
             }
-            Observation::Unclaimed => {
+            ServerObservation::Unclaimed => {
                 self.protocol.unclaimed();
                 self.succeed();
             }
-            Observation::Adopted(order) => {
+            ServerObservation::Adopted(order) => {
                 self.protocol.answered(order);
                 self.succeed();
             }
             // Whoever would take it again would meet the same.
-            Observation::GaveWay => {
-                self.recorded(None, now);
+            ServerObservation::Yielded => {
+                self.record_written_order(None, now);
                 self.fail(now);
-                self.trouble = Some(Trouble::unexpected(
+                self.last_error = Some(LastError::unexpected(
                     "The server to adopt is not live, or another object owns it",
                 ));
             }
-            Observation::FinalizerAdded => {
+            ServerObservation::FinalizerAdded => {
                 self.protocol.added_finalizer();
                 self.succeed();
             }
-            Observation::Released(sent) => {
+            ServerObservation::Released(sent) => {
                 if sent.failed && sent.answer == ReleaseAnswer::Refused {
                     self.protocol.refused_release();
                 }
                 self.sent = Some(sent);
                 self.succeed();
             }
-            Observation::Commanded(name) => {
-                self.powered = Some(name);
+            ServerObservation::Commanded(name) => {
+                self.power_command = Some(name);
                 self.succeed();
             }
-            Observation::Installs(observation) => {
+            ServerObservation::Reinstall(observation) => {
                 let unsent = match &observation {
                     InstallObservation::Sent(record, _) if !record.may_be_sent() => {
                         let why = record.message.as_deref().unwrap_or("it was not sent");
-                        Some(Trouble::unexpected(&format!(
+                        Some(LastError::unexpected(&format!(
                             "The server is not re-installed yet: {why}"
                         )))
                     }
                     _ => None,
                 };
-                self.install.note(observation);
+                self.install.record_observation(observation);
                 match unsent {
                     Some(trouble) => {
                         self.fail(now);
-                        self.trouble = Some(trouble);
+                        self.last_error = Some(trouble);
                     }
                     None => self.succeed(),
                 }
             }
-            Observation::Output {
+            ServerObservation::Output {
                 place,
                 content,
                 state,
             } => {
-                self.outputs.note(place, content, state, now);
+                self.outputs.record_check(place, content, state, now);
                 self.succeed();
             }
             // It says nothing of what else may fail.
-            Observation::OutputsChecked(outputs) => self.outputs.note_checked(outputs, now),
-            Observation::Password { of, end } => {
-                // It says nothing of what else may fail.
-                self.root_password.note(&of, end, now);
+            ServerObservation::OutputsChecked(outputs) => {
+                self.outputs.record_deletion_check(outputs, now)
             }
-            Observation::NotDue(time, at) => {
+            ServerObservation::Password { of, end } => {
+                // It says nothing of what else may fail.
+                self.root_password.record_step_end(&of, end, now);
+            }
+            ServerObservation::NotDue(time, at) => {
                 self.server_time = Some((time, at));
                 self.succeed();
             }
-            Observation::Done => self.succeed(),
-            Observation::PutBack => {
+            ServerObservation::Done => self.succeed(),
+            ServerObservation::FinalizerRestored => {
                 self.protocol.added_finalizer();
-                self.contest.put_back(now);
+                self.restore_backoff.record_restore(now);
                 // It says nothing of the calls to the provider that fail.
-                if !self.trouble.as_ref().is_some_and(Trouble::is_providers) {
+                if !self
+                    .last_error
+                    .as_ref()
+                    .is_some_and(LastError::is_providers)
+                {
                     self.succeed();
                 }
             }
-            Observation::TagChanged(change) => {
-                self.tags.note(&change, now);
+            ServerObservation::TagChanged(change) => {
+                self.tags.record_change(&change, now);
                 match change.end {
                     TagEnd::Made | TagEnd::NotDue => self.succeed(),
                     TagEnd::Unknown(trouble) | TagEnd::Refused(trouble) => {
                         self.fail(now);
-                        self.trouble = Some(trouble);
+                        self.last_error = Some(trouble);
                     }
                 }
             }
             // What it rested on may change again: two that write against each other must not spin.
-            Observation::Stale => {
+            ServerObservation::Stale => {
                 self.fail(now);
-                self.trouble = Some(Trouble::unexpected("The object changed before the write"));
+                self.last_error =
+                    Some(LastError::unexpected("The object changed before the write"));
             }
-            Observation::Failed(trouble) => {
+            ServerObservation::Failed(trouble) => {
                 self.fail(now);
-                self.trouble = Some(trouble);
+                self.last_error = Some(trouble);
             }
         }
     }
@@ -388,56 +400,56 @@ impl Memory {
 
     fn succeed(&mut self) {
         self.backoff.reset();
-        self.trouble = None;
+        self.last_error = None;
     }
 
     /// This process wrote this record of the order.
-    pub fn recorded(&mut self, order: Option<protocol::Order>, now: Duration) {
+    pub fn record_written_order(&mut self, order: Option<protocol::ProtocolOrder>, now: Duration) {
         self.protocol.wrote(order, now);
         self.answer = None;
     }
 
     /// Its account has answers since then.
-    pub fn answers_since(&mut self, since: Option<Duration>) {
-        if is_over_by_answers(&mut self.answers_since, since, self.trouble.as_ref()) {
+    pub fn record_answers_since(&mut self, since: Option<Duration>) {
+        if is_over_by_answers(&mut self.answers_since, since, self.last_error.as_ref()) {
             self.succeed();
             self.root_password.try_again();
         }
     }
 
     /// Notes the connection by which servers are looked for. Another one starts every proof again.
-    pub fn looks_over(&mut self, connection: &str) {
+    pub fn record_connection(&mut self, connection: &str) {
         if self.connection.as_deref() == Some(connection) {
             return;
         }
         if self.connection.replace(connection.to_owned()).is_some() {
-            self.protocol.lost_touch();
+            self.protocol.reset_absence();
         }
     }
 
     /// Notes since when this process leads. Whatever it knew before proves nothing: another one may have led.
-    pub fn leads_since(&mut self, since: Duration) {
-        if self.led_since == Some(since) {
+    pub fn record_leadership(&mut self, since: Duration) {
+        if self.leader_since == Some(since) {
             return;
         }
         *self = Self {
-            led_since: Some(since),
+            leader_since: Some(since),
             // What came of its own order it knows whoever led since, and its place in the queue is its own.
             answer: self.answer.take(),
             queued: self.queued,
             ..Self::default()
         };
         if let Some(answer) = &self.answer {
-            self.protocol.answered(ownership::order(answer));
+            self.protocol.answered(ownership::to_protocol_order(answer));
         }
     }
 
     /// Notes how the machine of the object is over, or that it is not.
-    pub fn over_seen(&mut self, server: Option<&Server>, now: Duration) {
-        let same = self.over.take();
-        self.over = server.map(|server| match same {
-            Some(same) if same.is(server) => same,
-            _ => Over {
+    pub fn record_ended_server(&mut self, server: Option<&Server>, now: Duration) {
+        let same = self.ended_server.take();
+        self.ended_server = server.map(|server| match same {
+            Some(same) if same.matches(server) => same,
+            _ => EndedServer {
                 uuid: server.id.as_str().to_owned(),
                 is_failed: server.status == ServerStatus::Failed,
                 since: now,
@@ -454,53 +466,53 @@ mod tests {
     #[test]
     fn finalizer_is_restored_despite_provider_errors() {
         let secs = Duration::from_secs;
-        let put_back = Effect::AddFinalizer;
-        let failed = |trouble: Trouble| {
-            let mut memory = Memory::default();
+        let put_back = ServerEffect::AddFinalizer;
+        let failed = |trouble: LastError| {
+            let mut memory = ServerMemory::default();
             for _ in 0..9 {
-                memory.note(Observation::Failed(trouble.clone()), secs(10));
+                memory.record_observation(ServerObservation::Failed(trouble.clone()), secs(10));
             }
             memory
         };
         let reason = Reason::RequestRefused;
         let message = "no".into();
-        let mut memory = failed(Trouble { reason, message });
+        let mut memory = failed(LastError { reason, message });
         assert!(
             memory
-                .holds_back(&Effect::RemoveFinalizer, secs(11))
+                .remaining_backoff(&ServerEffect::RemoveFinalizer, secs(11))
                 .is_some()
         );
-        assert_eq!(memory.holds_back(&put_back, secs(11)), None);
-        memory.note(Observation::PutBack, secs(11));
+        assert_eq!(memory.remaining_backoff(&put_back, secs(11)), None);
+        memory.record_observation(ServerObservation::FinalizerRestored, secs(11));
         assert!(
             memory
-                .holds_back(&Effect::RemoveFinalizer, secs(12))
+                .remaining_backoff(&ServerEffect::RemoveFinalizer, secs(12))
                 .is_some(),
             "as before"
         );
         // What fails to be written waits as anything does.
-        let memory = failed(Trouble::of_write("no".into()));
-        assert!(memory.holds_back(&put_back, secs(11)).is_some());
+        let memory = failed(LastError::from_write("no".into()));
+        assert!(memory.remaining_backoff(&put_back, secs(11)).is_some());
     }
 
     #[test]
     fn only_own_order_answer_survives_leadership_change() {
         let secs = Duration::from_secs;
-        let mut memory = Memory::default();
-        memory.leads_since(secs(1));
-        memory.over = Some(Over {
+        let mut memory = ServerMemory::default();
+        memory.record_leadership(secs(1));
+        memory.ended_server = Some(EndedServer {
             uuid: "00000000-0000-4000-8000-000000000001".into(),
             is_failed: true,
             since: secs(2),
         });
         memory.delayed_since = Some(secs(2));
-        memory.powered = Some("on".into());
-        memory.leads_since(secs(1));
-        assert!(memory.over.is_some() && memory.delayed_since.is_some());
-        memory.leads_since(secs(9));
-        let blank = Memory {
-            led_since: Some(secs(9)),
-            ..Memory::default()
+        memory.power_command = Some("on".into());
+        memory.record_leadership(secs(1));
+        assert!(memory.ended_server.is_some() && memory.delayed_since.is_some());
+        memory.record_leadership(secs(9));
+        let blank = ServerMemory {
+            leader_since: Some(secs(9)),
+            ..ServerMemory::default()
         };
         assert_eq!(memory, blank);
     }
@@ -508,16 +520,19 @@ mod tests {
     #[test]
     fn account_failure_is_retried_when_answers_return() {
         let secs = Duration::from_secs;
-        let release = Effect::RemoveFinalizer;
+        let release = ServerEffect::RemoveFinalizer;
         let rests = |reason: Reason, since: u64| {
-            let mut memory = Memory::default();
-            memory.answers_since(Some(secs(5)));
+            let mut memory = ServerMemory::default();
+            memory.record_answers_since(Some(secs(5)));
             for _ in 0..9 {
                 let message = "no".into();
-                memory.note(Observation::Failed(Trouble { reason, message }), secs(10));
+                memory.record_observation(
+                    ServerObservation::Failed(LastError { reason, message }),
+                    secs(10),
+                );
             }
-            memory.answers_since(Some(secs(since)));
-            memory.holds_back(&release, secs(20)).is_some()
+            memory.record_answers_since(Some(secs(since)));
+            memory.remaining_backoff(&release, secs(20)).is_some()
         };
         assert!(rests(Reason::ProviderUnreachable, 5), "as before");
         assert!(!rests(Reason::ProviderUnreachable, 20));
@@ -540,10 +555,10 @@ mod tests {
             )
         };
         let mut known = ReadInstallation::default();
-        let (gone, said) = ([Found::Missing], hashes("-", "said"));
+        let (gone, said) = ([KeyLookup::Missing], hashes("-", "said"));
         assert!(!known.is_fresh(Some(1), &gone, secs(1)));
         let part = || (hashes("read", "-"), &["postInstallScript"][..]);
-        known.read(Some(1), &gone, part(), &said, secs(1));
+        known.record_hashes(Some(1), &gone, part(), &said, secs(1));
         assert_eq!(
             script(&known),
             ("read".into(), "said".into()),
@@ -552,11 +567,11 @@ mod tests {
         assert!(known.is_fresh(Some(1), &gone, secs(300)));
         assert!(!known.is_fresh(Some(1), &gone, secs(301)));
         assert!(!known.is_fresh(Some(2), &gone, secs(2)));
-        assert!(!known.is_fresh(Some(1), &[Found::Ending], secs(2)));
+        assert!(!known.is_fresh(Some(1), &[KeyLookup::Ending], secs(2)));
 
-        known.read(Some(1), &gone, (hashes("read", "all"), &[]), &said, secs(2));
+        known.record_hashes(Some(1), &gone, (hashes("read", "all"), &[]), &said, secs(2));
         assert!(known.is_fresh(Some(1), &gone, secs(9000)));
-        known.read(Some(1), &gone, part(), &said, secs(3));
+        known.record_hashes(Some(1), &gone, part(), &said, secs(3));
         assert_eq!(
             script(&known),
             ("read".into(), "all".into()),

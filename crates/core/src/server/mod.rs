@@ -2,6 +2,7 @@
 
 pub mod answers;
 pub mod decide;
+pub mod events;
 pub mod facts;
 pub mod install_memory;
 pub mod memory;
@@ -9,6 +10,5 @@ pub mod observed;
 pub mod on_record;
 pub mod ownership;
 pub mod password_memory;
-pub mod recall;
-pub mod steps;
+pub mod refresh;
 pub mod tag_changes;

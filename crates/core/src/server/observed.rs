@@ -1,13 +1,13 @@
 //! Puts the facts of a server together from what was read.
 
 use super::{
-    facts::{Facts, Installation},
-    memory::Memory,
-    recall::{self, Known},
+    facts::{Installation, ServerFacts},
+    memory::ServerMemory,
+    refresh::{self, ServerIndex},
 };
 use crate::{
-    account_facts::AccountFacts, cause::Cause, mark::ClusterId, moment::Moment,
-    power::KnownCommand, server_commands::UnderWay, stored_keys::Found,
+    cluster_id::ClusterId, explanation::Explanation, moment::Moment, power::KnownCommand,
+    resolved_account::ResolvedAccount, server_commands::UnderWay, stored_keys::KeyLookup,
 };
 use api::{BareMetalServer, ServerCommand};
 use std::{sync::Arc, time::Duration};
@@ -17,7 +17,7 @@ pub struct ObservedServer {
     /// The object, as fresh as this process has seen it.
     pub object: Arc<BareMetalServer>,
     /// What this process remembers of it.
-    pub memory: Memory,
+    pub memory: ServerMemory,
     /// The moment of the decision.
     pub now: Moment,
     /// The wall clock at the start of this process.
@@ -25,7 +25,7 @@ pub struct ObservedServer {
     /// UID of the object's namespace, or why it is not known.
     pub namespace_uid: Result<Arc<str>, String>,
     /// Since when, by the monotonic clock, this process acts for the namespace of the object; None: it does not.
-    pub acting_since: Option<Duration>,
+    pub leader_since: Option<Duration>,
     /// When this process first saw the object; None: it does not know it.
     pub first_seen: Option<Duration>,
     /// When the listing began that did not show the object yet; None: each did.
@@ -35,11 +35,11 @@ pub struct ObservedServer {
     /// Whether the kind itself is being deleted; None: it cannot be seen.
     pub kind_deleting: Option<bool>,
     /// The account that pays.
-    pub account: AccountFacts,
+    pub account: ResolvedAccount,
     /// What a machine is installed with; None: it was not read.
-    pub installation: Option<Result<Installation, Cause>>,
+    pub installation: Option<Result<Installation, Explanation>>,
     /// What the key objects show that the spec names.
-    pub named_keys: Vec<Found>,
+    pub named_keys: Vec<KeyLookup>,
     /// What is known of the ServerCommands for the object.
     pub commands: UnderWay,
     /// The ServerCommand that `spec.power` came to, as the API server has it; None: it was not read.
@@ -50,14 +50,15 @@ impl ObservedServer {
     /// The facts. `known` tells of machines and marks; None: there is no account.
     ///
     /// What the facts remember of that is in their `memory`, which the caller keeps.
-    pub fn facts(self, known: Option<&impl Known>) -> Facts {
-        let acting_since = self.acting_since.unwrap_or(self.now.mono);
-        let power = KnownCommand::of(self.object.metadata.uid.as_deref(), self.power_command);
-        let mut facts = Facts {
+    pub fn facts(self, known: Option<&impl ServerIndex>) -> ServerFacts {
+        let acting_since = self.leader_since.unwrap_or(self.now.mono);
+        let power =
+            KnownCommand::from_command(self.object.metadata.uid.as_deref(), self.power_command);
+        let mut facts = ServerFacts {
             now: self.now,
             wall_at_start: self.wall_at_start,
             namespace_uid: self.namespace_uid,
-            acting_since,
+            leader_since: acting_since,
             first_seen: self.first_seen.unwrap_or(self.now.mono),
             created_since_leading: self.absent_from.is_some_and(|began| began >= acting_since),
             cluster: self.cluster,
@@ -68,9 +69,9 @@ impl ObservedServer {
             named_keys: self.named_keys,
             own: Vec::new(),
             recorded: None,
-            former: Vec::new(),
+            previous: Vec::new(),
             suspects: Vec::new(),
-            named: None,
+            external: None,
             recorded_elsewhere: Vec::new(),
             owned_elsewhere: Vec::new(),
             is_handed_over: false,
@@ -79,7 +80,7 @@ impl ObservedServer {
             memory: self.memory,
             object: self.object,
         };
-        recall::recall(&mut facts, known);
+        refresh::refresh_facts(&mut facts, known);
         facts
     }
 }

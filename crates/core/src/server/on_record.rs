@@ -1,6 +1,6 @@
 //! What a server object has on record at its account.
 
-use crate::account::on_record::{OnRecord, OpenOrder, RecordedMachine};
+use crate::account::on_record::{OnRecord, OpenOrder, RecordedServer};
 use api::{BareMetalServer, server::OrderOutcome};
 use hosting_types::ServerStatus;
 
@@ -21,17 +21,17 @@ pub fn on_record(object: &BareMetalServer, place: Option<&str>, all: &mut OnReco
     match (order.outcome, &order.server) {
         (Some(OrderOutcome::Created | OrderOutcome::Adopting), Some(uuid)) => {
             let word = status.provider_status.as_deref();
-            all.machines.push(RecordedMachine {
+            all.servers.push(RecordedServer {
                 uuid: uuid.to_ascii_lowercase(),
-                place,
+                name_hash: place,
                 live: word.is_none_or(|word| ServerStatus::parse(word).is_live()),
-                lineage: Some(order.account_id.clone()),
+                account_id: Some(order.account_id.clone()),
             });
         }
-        (None, _) => all.open.push(OpenOrder {
-            place,
+        (None, _) => all.open_orders.push(OpenOrder {
+            name_hash: place,
             seq: order.seq,
-            lineage: order.account_id.clone(),
+            account_id: order.account_id.clone(),
         }),
         _ => {}
     }
@@ -60,19 +60,19 @@ mod tests {
         };
         let open = recorded("uid-1", None, None);
         let order = OpenOrder {
-            place: "o".into(),
+            name_hash: "o".into(),
             seq: 1,
-            lineage: "l".into(),
+            account_id: "l".into(),
         };
-        assert_eq!((open.machines.len(), open.open), (0, vec![order]));
+        assert_eq!((open.servers.len(), open.open_orders), (0, vec![order]));
         assert_eq!(
             recorded("uid-1", Some("Refused"), None),
             OnRecord::default()
         );
-        let made = recorded("uid-1", Some("Created"), Some("AB")).machines;
+        let made = recorded("uid-1", Some("Created"), Some("AB")).servers;
         assert_eq!((made[0].uuid.as_str(), made[0].live), ("ab", false));
         assert_eq!(
-            (made[0].place.as_str(), made[0].lineage.as_deref()),
+            (made[0].name_hash.as_str(), made[0].account_id.as_deref()),
             ("o", Some("l"))
         );
         // A manifest that was copied or restored.

@@ -2,16 +2,17 @@
 
 use super::{
     decide::release,
-    facts::{Facts, is_same_uuid},
+    facts::{ServerFacts, is_same_uuid},
 };
 use crate::{
     account::{
-        marks,
-        view::{Sighting, View},
+        ownership_tags,
+        view::{AccountView, SeenServer},
     },
     owner::{self, Owner},
     protocol::{
-        self, Acknowledged, After, End, Known, List, Object, ObjectUid, Order, Outcome, State,
+        self, AcknowledgedActions, After, End, KnownServerCheck, ListSummary, ObjectUid,
+        ProtocolObject, ProtocolOrder, ProtocolOutcome, ServerPhase,
     },
 };
 use api::{
@@ -23,8 +24,8 @@ use sha2::{Digest as _, Sha256};
 use std::time::Duration;
 
 /// What the protocol reads of servers, before it is handed in.
-pub struct Shown {
-    servers: Vec<protocol::Server>,
+pub struct ProtocolServers {
+    servers: Vec<protocol::ProtocolServer>,
     recorded_elsewhere: Vec<protocol::ServerId>,
     owned_elsewhere: Vec<protocol::ServerId>,
 }
@@ -36,8 +37,8 @@ pub fn server_id(uuid: &str) -> protocol::ServerId {
 }
 
 /// The UUID of a server, spelt as the provider or whoever named it does.
-pub fn uuid_of(facts: &Facts, id: protocol::ServerId) -> String {
-    let shown = sightings(facts).map(|s| s.server.id.as_str());
+pub fn uuid_of(facts: &ServerFacts, id: protocol::ServerId) -> String {
+    let shown = list_seen_servers(facts).map(|s| s.server.id.as_str());
     let recorded = facts.order().and_then(|order| order.server.as_deref());
     let named = facts.object.spec.external_id.as_deref();
     let mut texts = shown.chain(recorded).chain(named);
@@ -88,17 +89,17 @@ fn nonce(text: &str) -> u64 {
 }
 
 /// A record as the protocol reads it.
-pub fn order(record: &OrderRecord) -> Order {
+pub fn to_protocol_order(record: &OrderRecord) -> ProtocolOrder {
     let server = record.server.as_deref().map(server_id);
     let outcome = match (record.outcome, server) {
-        (Some(OrderOutcome::Created), Some(server)) => Outcome::Created(server),
-        (Some(OrderOutcome::Adopting), Some(server)) => Outcome::Adopting(server),
-        (Some(OrderOutcome::Refused), _) => Outcome::Refused,
-        (Some(OrderOutcome::NotSent), _) => Outcome::NotSent,
-        (Some(OrderOutcome::Absent), _) => Outcome::Absent,
-        (None | Some(OrderOutcome::Created | OrderOutcome::Adopting), _) => Outcome::Open,
+        (Some(OrderOutcome::Created), Some(server)) => ProtocolOutcome::Created(server),
+        (Some(OrderOutcome::Adopting), Some(server)) => ProtocolOutcome::Adopting(server),
+        (Some(OrderOutcome::Refused), _) => ProtocolOutcome::Refused,
+        (Some(OrderOutcome::NotSent), _) => ProtocolOutcome::NotSent,
+        (Some(OrderOutcome::Absent), _) => ProtocolOutcome::Absent,
+        (None | Some(OrderOutcome::Created | OrderOutcome::Adopting), _) => ProtocolOutcome::Open,
     };
-    Order {
+    ProtocolOrder {
         uid: object_uid(&record.uid),
         seq: record.seq,
         nonce: nonce(&record.nonce),
@@ -112,15 +113,19 @@ pub fn order(record: &OrderRecord) -> Order {
 }
 
 /// The record to write for a record of the protocol.
-pub fn record(facts: &Facts, view: &View, next: &Order) -> OrderRecord {
+pub fn to_order_record(
+    facts: &ServerFacts,
+    view: &AccountView,
+    next: &ProtocolOrder,
+) -> OrderRecord {
     let now = facts.now.wall;
     let same = facts.order().filter(|known| {
-        let known = order(known);
+        let known = to_protocol_order(known);
         (known.seq, known.nonce) == (next.seq, next.nonce)
     });
     // What this process knows of the answer says more than the protocol does.
     let answered = facts.memory.answer.as_deref().filter(|answer| {
-        let answer = order(answer);
+        let answer = to_protocol_order(answer);
         (answer.seq, answer.nonce, answer.outcome) == (next.seq, next.nonce, next.outcome)
     });
     let mut record = answered.or(same).cloned().unwrap_or_else(|| OrderRecord {
@@ -129,7 +134,7 @@ pub fn record(facts: &Facts, view: &View, next: &Order) -> OrderRecord {
         nonce: String::new(),
         send_by: next.send_by,
         hostname: String::new(),
-        account_id: view.lineage.clone().unwrap_or_default(),
+        account_id: view.account_id.clone().unwrap_or_default(),
         outcome: None,
         server: None,
         outcome_at: None,
@@ -150,12 +155,16 @@ pub fn record(facts: &Facts, view: &View, next: &Order) -> OrderRecord {
     record.seq = next.seq;
     (record.answer_lost, record.lost, record.cut) = (next.answer_lost, next.lost, next.cut);
     let (outcome, server) = match next.outcome {
-        Outcome::Open => (None, None),
-        Outcome::Created(server) => (Some(OrderOutcome::Created), Some(uuid_of(facts, server))),
-        Outcome::Refused => (Some(OrderOutcome::Refused), None),
-        Outcome::NotSent => (Some(OrderOutcome::NotSent), None),
-        Outcome::Absent => (Some(OrderOutcome::Absent), None),
-        Outcome::Adopting(server) => (Some(OrderOutcome::Adopting), Some(uuid_of(facts, server))),
+        ProtocolOutcome::Open => (None, None),
+        ProtocolOutcome::Created(server) => {
+            (Some(OrderOutcome::Created), Some(uuid_of(facts, server)))
+        }
+        ProtocolOutcome::Refused => (Some(OrderOutcome::Refused), None),
+        ProtocolOutcome::NotSent => (Some(OrderOutcome::NotSent), None),
+        ProtocolOutcome::Absent => (Some(OrderOutcome::Absent), None),
+        ProtocolOutcome::Adopting(server) => {
+            (Some(OrderOutcome::Adopting), Some(uuid_of(facts, server)))
+        }
     };
     if record.outcome != outcome {
         record.outcome_at = outcome.map(|_| now);
@@ -169,11 +178,11 @@ pub fn record(facts: &Facts, view: &View, next: &Order) -> OrderRecord {
 }
 
 /// Everything that the protocol reads of servers.
-pub fn shown(facts: &Facts, owner: &Owner) -> Shown {
-    let all = sightings(facts);
-    let mut servers: Vec<protocol::Server> = Vec::new();
+pub fn collect_servers(facts: &ServerFacts, owner: &Owner) -> ProtocolServers {
+    let all = list_seen_servers(facts);
+    let mut servers: Vec<protocol::ProtocolServer> = Vec::new();
     for sighting in all {
-        let row = row(facts, owner, sighting);
+        let row = to_seen_server(facts, owner, sighting);
         match servers.iter_mut().find(|known| known.id == row.id) {
             Some(known) if known.seen < row.seen => *known = row,
             Some(_) => {}
@@ -182,7 +191,7 @@ pub fn shown(facts: &Facts, owner: &Owner) -> Shown {
     }
     let ids =
         |ids: &[hosting_types::ServerId]| ids.iter().map(|id| server_id(id.as_str())).collect();
-    Shown {
+    ProtocolServers {
         servers,
         recorded_elsewhere: ids(&facts.recorded_elsewhere),
         owned_elsewhere: ids(&facts.owned_elsewhere),
@@ -190,27 +199,40 @@ pub fn shown(facts: &Facts, owner: &Owner) -> Shown {
 }
 
 /// Every server that concerns the object.
-pub fn sightings(facts: &Facts) -> impl Iterator<Item = &Sighting> {
-    let named = facts.named.iter().filter(|named| !facts.has(&named.uuid));
+pub fn list_seen_servers(facts: &ServerFacts) -> impl Iterator<Item = &SeenServer> {
+    let named = facts
+        .external
+        .iter()
+        .filter(|named| !facts.has_recorded(&named.uuid));
     let named = named.filter_map(|named| named.shown.as_ref());
     let own = facts.own.iter().chain(&facts.recorded);
-    own.chain(&facts.former).chain(&facts.suspects).chain(named)
+    own.chain(&facts.previous)
+        .chain(&facts.suspects)
+        .chain(named)
 }
 
 /// A server as the protocol reads it, from the side of this object.
-fn row(facts: &Facts, owner: &Owner, sighting: &Sighting) -> protocol::Server {
-    protocol::Server {
+fn to_seen_server(
+    facts: &ServerFacts,
+    owner: &Owner,
+    sighting: &SeenServer,
+) -> protocol::ProtocolServer {
+    protocol::ProtocolServer {
         seen: sighting.seen,
         is_untagged_namesake: facts
             .suspects
             .iter()
             .any(|s| s.server.id == sighting.server.id),
-        ..read(facts, owner, &sighting.server)
+        ..to_protocol_server(facts, owner, &sighting.server)
     }
 }
 
 /// A server that was read right now, as the protocol reads it.
-pub fn read(facts: &Facts, owner: &Owner, server: &Server) -> protocol::Server {
+pub fn to_protocol_server(
+    facts: &ServerFacts,
+    owner: &Owner,
+    server: &Server,
+) -> protocol::ProtocolServer {
     let cluster = facts.cluster.tag();
     let tags = || {
         server
@@ -223,65 +245,70 @@ pub fn read(facts: &Facts, owner: &Owner, server: &Server) -> protocol::Server {
     let mut others = tags().map(|(it, _)| it).filter(|it| *it != owner.as_str());
     let namespace = owner::namespace_of(owner.as_str());
     let is_foreign = |tag: &String| tag.starts_with(CLUSTER_TAG) && *tag != cluster;
-    protocol::Server {
+    protocol::ProtocolServer {
         id: server_id(server.id.as_str()),
         state: state(&server.status),
         created: server.created_at.unwrap_or(i64::MAX),
         has_cluster_tag: server.has_tag(&cluster),
         has_other_cluster: server.tags.iter().any(is_foreign),
         own_seq: own.max(),
-        is_of_former_namespace: tags()
-            .any(|(it, _)| it.starts_with(owner.place()) && it != owner.as_str()),
+        is_of_previous_namespace: tags()
+            .any(|(it, _)| it.starts_with(owner.name_hash()) && it != owner.as_str()),
         has_other_owner: others.next().is_some(),
         has_other_namespace: tags().any(|(it, _)| owner::namespace_of(it) != namespace),
-        is_retained: marks::is_retained(server),
+        is_retained: ownership_tags::is_retained(server),
         is_untagged_namesake: false,
         seen: facts.now.mono,
     }
 }
 
-fn state(status: &ServerStatus) -> State {
+fn state(status: &ServerStatus) -> ServerPhase {
     match status {
-        ServerStatus::Failed => State::Failed,
-        ServerStatus::Releasing => State::Releasing,
-        ServerStatus::Released => State::Released,
-        _ => State::Live,
+        ServerStatus::Failed => ServerPhase::Failed,
+        ServerStatus::Releasing => ServerPhase::Releasing,
+        ServerStatus::Released => ServerPhase::Released,
+        _ => ServerPhase::Live,
     }
 }
 
 /// Whether this known server was ordered within the send window before the list began: such a list need not show it.
-fn may_be_too_new(facts: &Facts, view: &View, known: &KnownServer, began: Duration) -> bool {
+fn may_be_too_new(
+    facts: &ServerFacts,
+    view: &AccountView,
+    known: &KnownServer,
+    began: Duration,
+) -> bool {
     let ago = facts.now.since(began) + view.times.send_window;
     let ago = i64::try_from(ago.as_secs()).unwrap_or(i64::MAX);
     let since = facts.now.wall.saturating_sub(ago);
-    let ordered = marks::seq(&known.order_tag);
+    let ordered = ownership_tags::seq(&known.order_tag);
     ordered.is_some_and(|ordered| (since..=facts.now.wall).contains(&ordered))
 }
 
 /// A list, with whether it shows a server that it must show.
-fn list<'a>(
-    facts: &Facts,
-    view: &View,
+fn to_protocol_list<'a>(
+    facts: &ServerFacts,
+    view: &AccountView,
     began: Duration,
     servers: &(impl Iterator<Item = &'a Server> + Clone),
-) -> List {
+) -> ListSummary {
     let recorded = facts.order().and_then(|order| order.server.as_deref());
     let is_own = |known: &&KnownServer| recorded.is_some_and(|own| is_same_uuid(own, &known.uuid));
     let others = || view.known.iter().filter(|known| !is_own(known));
     let is_shown = |known: &KnownServer| servers.clone().any(|s| s.id == *known.uuid);
     let must_show = |known: &&KnownServer| known.live && !may_be_too_new(facts, view, known, began);
     let known = match (others().any(is_shown), others().find(must_show)) {
-        (true, _) => Known::Shown,
-        (false, Some(_)) => Known::NotShown,
-        (false, None) => Known::NoneExists,
+        (true, _) => KnownServerCheck::Shown,
+        (false, Some(_)) => KnownServerCheck::NotShown,
+        (false, None) => KnownServerCheck::NoneExists,
     };
-    List { began, known }
+    ListSummary { began, known }
 }
 
 /// The times in force.
-pub fn times(view: &View) -> protocol::Times {
+pub fn times(view: &AccountView) -> protocol::ProtocolTimes {
     let times = &view.times;
-    protocol::Times {
+    protocol::ProtocolTimes {
         grace: times.absence_grace_period,
         check: times.absence_check_interval,
         idle: times.idle_poll_interval,
@@ -291,25 +318,25 @@ pub fn times(view: &View) -> protocol::Times {
 }
 
 /// What a user acknowledged of the present situation.
-fn acknowledged(facts: &Facts) -> Acknowledged {
+fn to_acknowledged(facts: &ServerFacts) -> AcknowledgedActions {
     let given = facts.acknowledgements();
-    let adopt = super::decide::explain::to_adopt(facts);
+    let adopt = super::decide::explain::adopt_situation(facts);
     let adopt = adopt.filter(|(_, situation)| given.is_given(situation));
-    Acknowledged {
-        order_another: super::decide::explain::order_another(facts)
+    AcknowledgedActions {
+        order_another: super::decide::explain::order_another_situation(facts)
             .is_some_and(|asked| given.is_given(&asked)),
         adopt: adopt.map(|(uuid, _)| server_id(&uuid)),
-        assume_absent: given.is_given(&super::decide::explain::assume_absent(facts)),
+        assume_absent: given.is_given(&super::decide::explain::assume_absent_situation(facts)),
     }
 }
 
 /// The object as the protocol sees it, without what is decided of its deletion and of its failed server.
-pub fn object(facts: &Facts) -> Object {
-    Object {
+pub fn to_protocol_object(facts: &ServerFacts) -> ProtocolObject {
+    ProtocolObject {
         uid: object_uid(facts.uid()),
         finalizer: facts.has_finalizer(),
         deleting: facts.deleting(),
-        order: facts.order().map(order),
+        order: facts.order().map(to_protocol_order),
         release: facts.release_begun().map(|release| protocol::Release {
             uid: object_uid(&release.uid),
             server: server_id(&release.server),
@@ -319,12 +346,12 @@ pub fn object(facts: &Facts) -> Object {
         external: facts.object.spec.external_id.as_deref().map(server_id),
         end: End::Wait,
         after: After::Wait,
-        acknowledged: Acknowledged::default(),
+        acknowledged: AcknowledgedActions::default(),
     }
 }
 
 /// Whether the newest list of the whole account shows the server on record. Asked only where reads do not.
-fn is_listed(facts: &Facts, account: &View) -> bool {
+fn is_listed(facts: &ServerFacts, account: &AccountView) -> bool {
     let missing = facts.memory.protocol.missing().is_some();
     let listed = account.servers.as_ref().filter(|_| missing);
     let recorded = facts.order().and_then(|order| order.server.as_deref());
@@ -333,10 +360,14 @@ fn is_listed(facts: &Facts, account: &View) -> bool {
 }
 
 /// What the protocol decides on; none while the account has no ID or the namespace was not read.
-pub fn view<'a>(facts: &'a Facts, account: &View, shown: &'a Shown) -> Option<protocol::View<'a>> {
-    let proof = account.proof.as_ref();
+pub fn to_protocol_view<'a>(
+    facts: &'a ServerFacts,
+    account: &AccountView,
+    shown: &'a ProtocolServers,
+) -> Option<protocol::ProtocolView<'a>> {
+    let proof = account.complete_list.as_ref();
     let of_cluster = proof.map(|proof| {
-        list(
+        to_protocol_list(
             facts,
             account,
             proof.began,
@@ -344,25 +375,26 @@ pub fn view<'a>(facts: &'a Facts, account: &View, shown: &'a Shown) -> Option<pr
         )
     });
     let whole = account.servers.as_ref();
-    let whole = whole.map(|(began, servers)| list(facts, account, *began, &servers.iter()));
+    let whole =
+        whole.map(|(began, servers)| to_protocol_list(facts, account, *began, &servers.iter()));
     let newest = match (of_cluster, whole) {
         (Some(one), Some(other)) if other.began > one.began => Some(other),
         (one, other) => one.or(other),
     };
-    let deletion = facts.deleting().then(|| release::end(facts));
-    Some(protocol::View {
+    let deletion = facts.deleting().then(|| release::decide_end(facts));
+    Some(protocol::ProtocolView {
         now: facts.now.mono,
         unix: facts.now.wall,
-        leader_since: facts.acting_since,
+        leader_since: facts.leader_since,
         times: times(account),
-        object: Object {
+        object: ProtocolObject {
             end: deletion.and_then(Result::ok).unwrap_or(End::Wait),
             after: match super::decide::replace::is_due(facts) {
                 true => After::Replace,
                 false => After::Wait,
             },
-            acknowledged: acknowledged(facts),
-            ..object(facts)
+            acknowledged: to_acknowledged(facts),
+            ..to_protocol_object(facts)
         },
         memory: &facts.memory.protocol,
         servers: &shown.servers,
@@ -371,12 +403,12 @@ pub fn view<'a>(facts: &'a Facts, account: &View, shown: &'a Shown) -> Option<pr
         cluster_list: newest,
         account_list: whole,
         is_listed: is_listed(facts, account),
-        account: account_id(account.lineage.as_deref()?),
+        account: account_id(account.account_id.as_deref()?),
         is_shared: is_shared(facts),
     })
 }
 
 /// Whether the account serves several namespaces.
-pub fn is_shared(facts: &Facts) -> bool {
+pub fn is_shared(facts: &ServerFacts) -> bool {
     super::facts::account_of(&facts.object).kind != AccountKind::ProviderAccount
 }

@@ -32,7 +32,7 @@ pub enum PasswordFailure {
     /// The Secret of this name is not this object's; the provider was not asked.
     Taken(String),
     /// Something else stood against it, in words.
-    Trouble(String),
+    Error(String),
 }
 
 /// How a step ended.
@@ -50,7 +50,7 @@ pub enum PasswordEnd {
 
 impl PasswordMemory {
     /// Takes in how a step ended.
-    pub fn note(&mut self, of: &Installed, end: PasswordEnd, now: Duration) {
+    pub fn record_step_end(&mut self, of: &Installed, end: PasswordEnd, now: Duration) {
         if self.of != *of {
             *self = Self {
                 of: of.clone(),
@@ -90,7 +90,7 @@ impl PasswordMemory {
 
     /// The next try need not wait: the account has answers again.
     pub fn try_again(&mut self) {
-        if matches!(self.failure, Some(PasswordFailure::Trouble(_))) {
+        if matches!(self.failure, Some(PasswordFailure::Error(_))) {
             self.backoff.reset();
         }
     }
@@ -109,12 +109,12 @@ mod tests {
     fn account_answers_reset_only_error_backoff() {
         let (of, now) = (Installed::default(), Duration::from_secs(7));
         for (failure, is_over) in [
-            (PasswordFailure::Trouble("no answer".into()), true),
+            (PasswordFailure::Error("no answer".into()), true),
             (PasswordFailure::Absent, false),
         ] {
             let mut memory = PasswordMemory::default();
             for _ in 0..3 {
-                memory.note(&of, PasswordEnd::Failed(failure.clone()), now);
+                memory.record_step_end(&of, PasswordEnd::Failed(failure.clone()), now);
             }
             assert!(memory.backoff.rest(now).is_some(), "{failure:?}");
             memory.try_again();

@@ -2,7 +2,7 @@
 //! often it had to make the same change again.
 
 use super::facts::is_same_uuid;
-use crate::{contest::Contest, trouble::Trouble};
+use crate::{last_error::LastError, restore_backoff::RestoreBackoff};
 use std::{collections::BTreeMap, time::Duration};
 
 /// A change that was made so long ago is forgotten: whatever undoes it is no row any more.
@@ -13,13 +13,13 @@ const RECORDED_WITHIN: Duration = Duration::from_secs(2);
 /// The last change of each tag of one machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TagChanges {
-    machine: String,
-    last: BTreeMap<String, Last>,
+    server_uuid: String,
+    last: BTreeMap<String, LastTagChange>,
 }
 
 /// The last change of a tag.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Last {
+struct LastTagChange {
     /// It was put on, else taken off.
     adds: bool,
     /// A request for it may have had its effect.
@@ -27,7 +27,7 @@ struct Last {
     /// When it was made, or seen to be made already.
     at: Option<Duration>,
     /// How often it was made in a row.
-    row: Contest,
+    backoff: RestoreBackoff,
     /// How often it was refused.
     refusals: u32,
 }
@@ -53,34 +53,37 @@ pub enum TagEnd {
     /// A read right before showed it as made, or that there is no place for it: nothing was sent.
     NotDue,
     /// It is not known whether it was made.
-    Unknown(Trouble),
+    Unknown(LastError),
     /// It was not made.
-    Refused(Trouble),
+    Refused(LastError),
 }
 
 impl TagChanges {
     /// Notes a change that ended by `now`.
-    pub fn note(&mut self, change: &TagChange, now: Duration) {
+    pub fn record_change(&mut self, change: &TagChange, now: Duration) {
         let TagChange {
             uuid,
             tag,
             adds,
             end,
         } = change;
-        if !is_same_uuid(&self.machine, uuid) {
-            self.machine.clone_from(uuid);
+        if !is_same_uuid(&self.server_uuid, uuid) {
+            self.server_uuid.clone_from(uuid);
             self.last.clear();
         }
-        let last = self.last.entry(tag.clone()).or_insert(Last::new(*adds));
+        let last = self
+            .last
+            .entry(tag.clone())
+            .or_insert(LastTagChange::new(*adds));
         // What the spec wants otherwise by now is no row.
         if last.adds != *adds {
-            *last = Last::new(*adds);
+            *last = LastTagChange::new(*adds);
         }
         match end {
             TagEnd::Made => {
                 last.may_be_ours = true;
                 last.at = Some(now);
-                last.row.put_back(now);
+                last.backoff.record_restore(now);
             }
             TagEnd::NotDue => last.at = Some(now),
             TagEnd::Unknown(_) => last.may_be_ours = true,
@@ -102,45 +105,46 @@ impl TagChanges {
         now: Duration,
         interval: Duration,
     ) -> Option<Duration> {
-        let last = self.of(uuid)?.get(tag)?;
+        let last = self.changes_for(uuid)?.get(tag)?;
         let spaced = last.at.and_then(|at| (at + interval).checked_sub(now));
         let spaced = spaced.filter(|rest| !rest.is_zero());
-        let again = last.row.rest(now).filter(|_| last.adds == adds);
+        let again = last.backoff.rest(now).filter(|_| last.adds == adds);
         spaced.max(again)
     }
 
     /// How often a change was refused of late.
     pub fn refusals(&self, uuid: &str, tag: &str, adds: bool) -> u32 {
-        let last = self.of(uuid).and_then(|all| all.get(tag));
+        let last = self.changes_for(uuid).and_then(|all| all.get(tag));
         last.filter(|last| last.adds == adds)
             .map_or(0, |last| last.refusals)
     }
 
     /// The tags whose change was made again and again in a row, whether that put them on, and how long a person has to
     /// read of it.
-    pub fn contested(
+    pub fn reverted(
         &self,
         uuid: &str,
         now: Duration,
     ) -> impl Iterator<Item = (&str, bool, Duration)> {
-        let all = self.of(uuid).into_iter().flatten();
+        let all = self.changes_for(uuid).into_iter().flatten();
         all.filter_map(move |(tag, last)| {
-            let rest = last.row.contested_for(now)?;
+            let rest = last.backoff.conflict_shown_for(now)?;
             Some((tag.as_str(), last.adds, rest))
         })
     }
 
     /// The tags that this process put on the machine, or may have.
-    pub fn put_on(&self, uuid: &str) -> impl Iterator<Item = &str> {
-        let all = self.of(uuid).into_iter().flatten();
+    pub fn added(&self, uuid: &str) -> impl Iterator<Item = &str> {
+        let all = self.changes_for(uuid).into_iter().flatten();
         let put_on = all.filter(|(_, last)| last.adds && last.may_be_ours);
         put_on.map(|(tag, _)| tag.as_str())
     }
 
     /// Those of them that were put on a moment ago.
-    pub fn just_put_on(&self, uuid: &str, now: Duration) -> impl Iterator<Item = &str> {
-        let all = self.of(uuid).into_iter().flatten();
-        let is_new = move |last: &Last| last.at.is_some_and(|at| now < at + RECORDED_WITHIN);
+    pub fn just_added(&self, uuid: &str, now: Duration) -> impl Iterator<Item = &str> {
+        let all = self.changes_for(uuid).into_iter().flatten();
+        let is_new =
+            move |last: &LastTagChange| last.at.is_some_and(|at| now < at + RECORDED_WITHIN);
         let put_on = all.filter(move |(_, last)| last.adds && last.may_be_ours && is_new(last));
         put_on.map(|(tag, _)| tag.as_str())
     }
@@ -155,18 +159,18 @@ impl TagChanges {
         });
     }
 
-    fn of(&self, uuid: &str) -> Option<&BTreeMap<String, Last>> {
-        is_same_uuid(&self.machine, uuid).then_some(&self.last)
+    fn changes_for(&self, uuid: &str) -> Option<&BTreeMap<String, LastTagChange>> {
+        is_same_uuid(&self.server_uuid, uuid).then_some(&self.last)
     }
 }
 
-impl Last {
+impl LastTagChange {
     fn new(adds: bool) -> Self {
         Self {
             adds,
             may_be_ours: false,
             at: None,
-            row: Contest::default(),
+            backoff: RestoreBackoff::default(),
             refusals: 0,
         }
     }
@@ -176,7 +180,7 @@ impl Last {
 mod tests {
     use super::*;
 
-    const MACHINE: &str = "machine";
+    const SERVER: &str = "machine";
 
     fn secs(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -184,7 +188,7 @@ mod tests {
 
     fn change(tag: &str, adds: bool, end: TagEnd) -> TagChange {
         TagChange {
-            uuid: MACHINE.into(),
+            uuid: SERVER.into(),
             tag: tag.into(),
             adds,
             end,
@@ -192,7 +196,7 @@ mod tests {
     }
 
     fn lost() -> TagEnd {
-        TagEnd::Unknown(Trouble::unexpected("lost"))
+        TagEnd::Unknown(LastError::unexpected("lost"))
     }
 
     #[test]
@@ -201,22 +205,22 @@ mod tests {
         let mut now = secs(1000);
         let mut rests = Vec::new();
         for _ in 0..7 {
-            changes.note(&change("a", true, TagEnd::Made), now);
-            let rest = changes.rest(MACHINE, "a", true, now, secs(5)).unwrap();
+            changes.record_change(&change("a", true, TagEnd::Made), now);
+            let rest = changes.rest(SERVER, "a", true, now, secs(5)).unwrap();
             rests.push(rest.as_secs());
             now += rest;
-            assert_eq!(changes.rest(MACHINE, "a", true, now, secs(5)), None);
+            assert_eq!(changes.rest(SERVER, "a", true, now, secs(5)), None);
         }
         assert_eq!(rests, [5, 5, 5, 8, 16, 32, 64]);
-        let contested: Vec<_> = changes.contested(MACHINE, now).collect();
+        let contested: Vec<_> = changes.reverted(SERVER, now).collect();
         assert!(matches!(contested[..], [("a", true, _)]), "{contested:?}");
         assert_eq!(changes.rest("another", "a", true, now, secs(5)), None);
-        assert_eq!(changes.rest(MACHINE, "b", true, now, secs(5)), None);
+        assert_eq!(changes.rest(SERVER, "b", true, now, secs(5)), None);
 
-        changes.note(&change("a", false, TagEnd::Made), now);
-        assert_eq!(changes.contested(MACHINE, now).count(), 0);
+        changes.record_change(&change("a", false, TagEnd::Made), now);
+        assert_eq!(changes.reverted(SERVER, now).count(), 0);
         assert_eq!(
-            changes.rest(MACHINE, "a", true, now, secs(5)),
+            changes.rest(SERVER, "a", true, now, secs(5)),
             Some(secs(5)),
             "nor is a tag changed to and fro at any pace"
         );
@@ -226,58 +230,58 @@ mod tests {
     fn only_possibly_sent_tags_count_as_added() {
         let mut changes = TagChanges::default();
         let put_on = |changes: &TagChanges| -> Vec<String> {
-            changes.put_on(MACHINE).map(str::to_owned).collect()
+            changes.added(SERVER).map(str::to_owned).collect()
         };
         let now = secs(1000);
-        changes.note(&change("there", true, TagEnd::NotDue), now);
-        let refused = TagEnd::Refused(Trouble::unexpected("no"));
-        changes.note(&change("refused", true, refused), now);
+        changes.record_change(&change("there", true, TagEnd::NotDue), now);
+        let refused = TagEnd::Refused(LastError::unexpected("no"));
+        changes.record_change(&change("refused", true, refused), now);
         assert_eq!(put_on(&changes), [""; 0]);
-        assert!(changes.rest(MACHINE, "there", true, now, secs(5)).is_some());
+        assert!(changes.rest(SERVER, "there", true, now, secs(5)).is_some());
         // It goes behind the others, by how often it was refused.
         assert!(
             changes
-                .rest(MACHINE, "refused", true, now, secs(5))
+                .rest(SERVER, "refused", true, now, secs(5))
                 .is_some()
         );
-        let refusals = |tag| changes.refusals(MACHINE, tag, true);
+        let refusals = |tag| changes.refusals(SERVER, tag, true);
         assert_eq!((refusals("refused"), refusals("there")), (1, 0));
-        assert_eq!(changes.refusals(MACHINE, "refused", false), 0);
+        assert_eq!(changes.refusals(SERVER, "refused", false), 0);
 
-        changes.note(&change("lost", true, lost()), now);
+        changes.record_change(&change("lost", true, lost()), now);
         assert_eq!(
-            changes.rest(MACHINE, "lost", true, now, secs(5)),
+            changes.rest(SERVER, "lost", true, now, secs(5)),
             None,
             "its pause is that of the object"
         );
-        changes.note(&change("lost", true, TagEnd::NotDue), now);
-        changes.note(&change("made", true, TagEnd::Made), now);
+        changes.record_change(&change("lost", true, TagEnd::NotDue), now);
+        changes.record_change(&change("made", true, TagEnd::Made), now);
         assert_eq!(put_on(&changes), ["lost", "made"]);
-        changes.note(&change("made", false, TagEnd::Made), now);
+        changes.record_change(&change("made", false, TagEnd::Made), now);
         assert_eq!(put_on(&changes), ["lost"]);
         let elsewhere = TagChange {
             uuid: "another".into(),
             ..change("made", true, TagEnd::Made)
         };
-        changes.note(&elsewhere, now);
+        changes.record_change(&elsewhere, now);
         assert_eq!(put_on(&changes), [""; 0], "that was another machine");
     }
 
     #[test]
     fn old_tag_changes_are_forgotten_once_recorded() {
         let mut changes = TagChanges::default();
-        changes.note(&change("a", true, TagEnd::Made), secs(1000));
-        changes.note(&change("b", true, TagEnd::Made), secs(1000));
+        changes.record_change(&change("a", true, TagEnd::Made), secs(1000));
+        changes.record_change(&change("b", true, TagEnd::Made), secs(1000));
         let (named, recorded) = (["a".to_owned(), "b".to_owned()], ["b".to_owned()]);
         changes.forget(secs(1599), &[], &[]);
-        assert_eq!(changes.put_on(MACHINE).count(), 2);
+        assert_eq!(changes.added(SERVER).count(), 2);
         changes.forget(secs(1600), &named, &recorded);
-        assert_eq!(changes.put_on(MACHINE).collect::<Vec<_>>(), ["a"]);
+        assert_eq!(changes.added(SERVER).collect::<Vec<_>>(), ["a"]);
         changes.forget(secs(1600), &[], &[]);
         assert_eq!(
             changes,
             TagChanges {
-                machine: MACHINE.into(),
+                server_uuid: SERVER.into(),
                 ..TagChanges::default()
             }
         );

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// What is remembered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Memory {
+pub struct SshKeyMemory {
     /// When the last call ended of which nobody knows what it did. A look of before says nothing of it.
     pub changed: Duration,
     /// What the last call stored, where that is newer than any look.
@@ -13,16 +13,16 @@ pub struct Memory {
     /// Keys that were deleted since this process acts, with the moment.
     pub deleted: Vec<(String, Duration)>,
     /// Looks that did not show the key.
-    pub absence: Option<Absence>,
+    pub absence: Option<KeyAbsence>,
     /// How often the provider took the key and no look has shown it since.
     pub unshown: u32,
     /// That the provider refused the key.
-    pub refused: Option<Refused>,
+    pub refused: Option<KeyRefusal>,
 }
 
 /// A refusal of the key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Refused {
+pub struct KeyRefusal {
     /// The provider's words.
     pub message: String,
     /// When.
@@ -46,7 +46,7 @@ pub struct Stored {
 
 /// A row of looks that did not show the key: the wanted one, or, while the object is being deleted, what it stored.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Absence {
+pub struct KeyAbsence {
     /// Start of the first of them.
     pub first: Duration,
     /// Start of the last.
@@ -55,7 +55,7 @@ pub struct Absence {
 
 /// What an effect brought to light.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Observation {
+pub enum SshKeyObservation {
     /// Nothing.
     Nothing,
     /// A key was stored.
@@ -63,7 +63,7 @@ pub enum Observation {
     /// It is not known whether the call stored the key. When it ended.
     Unknown(Duration),
     /// The provider refused the key: nothing was stored.
-    Refused(Refused),
+    Refused(KeyRefusal),
     /// A key is not there any more.
     Deleted {
         /// Which.
@@ -75,23 +75,23 @@ pub enum Observation {
     NotKnownDeleted(Duration),
 }
 
-impl Memory {
+impl SshKeyMemory {
     /// Takes in what an effect brought to light.
-    pub fn note(&mut self, observation: Observation) {
+    pub fn record_observation(&mut self, observation: SshKeyObservation) {
         match observation {
-            Observation::Nothing => {}
-            Observation::Stored(stored) => {
+            SshKeyObservation::Nothing => {}
+            SshKeyObservation::Stored(stored) => {
                 self.stored = Some(stored);
                 self.unshown += 1;
                 self.refused = None;
                 self.absence = None;
             }
-            Observation::Unknown(at) | Observation::NotKnownDeleted(at) => {
+            SshKeyObservation::Unknown(at) | SshKeyObservation::NotKnownDeleted(at) => {
                 self.changed = at;
                 self.absence = None;
             }
-            Observation::Refused(refused) => self.refused = Some(refused),
-            Observation::Deleted { uuid, at } => {
+            SshKeyObservation::Refused(refused) => self.refused = Some(refused),
+            SshKeyObservation::Deleted { uuid, at } => {
                 self.absence = None;
                 let is_stored = |stored: &Stored| stored.uuid.eq_ignore_ascii_case(&uuid);
                 if self.stored.as_ref().is_some_and(is_stored) {
@@ -107,7 +107,7 @@ impl Memory {
     }
 
     /// A look of this moment shows the key or does not. One from before `since` says nothing.
-    pub fn looked(&mut self, is_shown: bool, at: Duration, since: Duration) {
+    pub fn record_list(&mut self, is_shown: bool, at: Duration, since: Duration) {
         if is_shown || self.absence.as_ref().is_some_and(|a| a.first < since) {
             self.absence = None;
         }
@@ -117,7 +117,7 @@ impl Memory {
         match &mut self.absence {
             Some(absence) => absence.last = absence.last.max(at),
             None => {
-                self.absence = Some(Absence {
+                self.absence = Some(KeyAbsence {
                     first: at,
                     last: at,
                 });
@@ -126,7 +126,7 @@ impl Memory {
     }
 
     /// When the next look has to start so that, with those before, it proves that the key is not there; None: it is proved.
-    pub fn next_proof(&self, since: Duration, spacing: Duration) -> Option<Duration> {
+    pub fn next_absence_check(&self, since: Duration, spacing: Duration) -> Option<Duration> {
         match &self.absence {
             Some(absence) => {
                 let next = absence.first.max(since) + spacing;
@@ -139,7 +139,7 @@ impl Memory {
 
 impl Stored {
     /// As the answer shows it; the text is the one that was sent, which an answer may leave out.
-    pub fn of(key: &SshKey, line: &str, at: Duration) -> Self {
+    pub fn from_answer(key: &SshKey, line: &str, at: Duration) -> Self {
         Self {
             uuid: key.id.as_str().to_owned(),
             name: key.name.clone(),
@@ -160,23 +160,26 @@ mod tests {
 
     #[test]
     fn two_spaced_lists_confirm_a_missing_key() {
-        let mut memory = Memory::default();
+        let mut memory = SshKeyMemory::default();
         let (since, spacing) = (secs(100), secs(60));
-        let next = |m: &Memory| m.next_proof(since, spacing);
+        let next = |m: &SshKeyMemory| m.next_absence_check(since, spacing);
         assert_eq!(next(&memory), Some(since));
         // One from before says nothing.
-        memory.looked(false, secs(99), since);
+        memory.record_list(false, secs(99), since);
         assert_eq!(next(&memory), Some(since));
-        memory.looked(false, secs(110), since);
-        memory.looked(false, secs(169), since);
+        memory.record_list(false, secs(110), since);
+        memory.record_list(false, secs(169), since);
         assert_eq!(next(&memory), Some(secs(170)));
-        memory.looked(false, secs(170), since);
+        memory.record_list(false, secs(170), since);
         assert_eq!(next(&memory), None);
         // Shown once, all starts again; so it does after a later call.
         let mut shown = memory.clone();
-        shown.looked(true, secs(180), since);
+        shown.record_list(true, secs(180), since);
         assert_eq!(next(&shown), Some(since));
-        memory.looked(false, secs(190), secs(175));
-        assert_eq!(memory.next_proof(secs(175), spacing), Some(secs(250)));
+        memory.record_list(false, secs(190), secs(175));
+        assert_eq!(
+            memory.next_absence_check(secs(175), spacing),
+            Some(secs(250))
+        );
     }
 }

@@ -1,22 +1,22 @@
 //! What a decision about a tag rests on, and what this process remembers of one.
 
 use crate::{
-    account::view::{Tags, View},
-    ownership::Rivals,
+    account::view::{AccountView, TagsByName},
+    last_error::LastError,
+    ownership::ConflictingOwners,
     pass::{Ended, Subject},
-    trouble::Trouble,
 };
-use api::{ServerTag, names::TAG_ANNOTATION, references::AccountKind, tag::TagNote};
+use api::{ServerTag, names::TAG_ANNOTATION, references::AccountKind, tag::TagAnnotation};
 use hosting_types::TagRecord;
 use std::time::Duration;
 
 /// All that one decision is allowed to know.
 #[derive(Clone)]
-pub struct Facts {
+pub struct TagFacts {
     /// The object and its account.
     pub subject: Subject<ServerTag, TagMemory>,
     /// Who else wants the tag.
-    pub rivals: Rivals,
+    pub conflicting_owners: ConflictingOwners,
 }
 
 /// What this process remembers of a tag.
@@ -38,9 +38,9 @@ pub struct TagMemory {
     /// The rename that is known not to be under way: noted by this process, or found out by looking.
     pub settled: Option<Rename>,
     /// A rename of unknown outcome.
-    pub unknown: Option<Unknown>,
+    pub unknown: Option<UnknownRename>,
     /// What the provider said no to.
-    pub refused: Option<Refused>,
+    pub refused: Option<TagRefusal>,
 }
 
 /// One tag becomes another.
@@ -54,7 +54,7 @@ pub struct Rename {
 
 /// A rename whose answer was lost, here or in an earlier process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Unknown {
+pub struct UnknownRename {
     /// The rename.
     pub rename: Rename,
     /// Looks that started before this moment say nothing of it.
@@ -65,7 +65,7 @@ pub struct Unknown {
 
 /// A refusal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Refused {
+pub struct TagRefusal {
     /// The tag that was to be made, or to be renamed to.
     pub tag: String,
     /// What the provider said.
@@ -74,10 +74,10 @@ pub struct Refused {
     pub at: Duration,
 }
 
-impl Facts {
+impl TagFacts {
     /// The tags that the account has, with the start of the look, where that may be relied on: it started after
     /// this process began to act for the object and after its last change.
-    pub fn tags(&self) -> Option<(Duration, &Tags)> {
+    pub fn tags(&self) -> Option<(Duration, &TagsByName)> {
         let (began, tags) = self.subject.view()?.tags.as_ref()?;
         (*began >= self.not_before()).then_some((*began, tags))
     }
@@ -90,8 +90,8 @@ impl Facts {
 
     /// The operator's note, where it is of this very object and of the account as it is. What was not
     /// asked for yet, or was refused, was not made, whatever the note says.
-    pub fn note(&self) -> Option<TagNote> {
-        let mut note = self.written_note()?;
+    pub fn effective_annotation(&self) -> Option<TagAnnotation> {
+        let mut note = self.written_annotation()?;
         let own = &self.subject.memory.own;
         let is_refused = own.refused.as_ref().is_some_and(|r| r.tag == note.tag);
         // One that is on record as made is refused since it is there, whatever the list shows.
@@ -101,10 +101,10 @@ impl Facts {
     }
 
     /// The same as it is written.
-    pub fn written_note(&self) -> Option<TagNote> {
+    pub fn written_annotation(&self) -> Option<TagAnnotation> {
         let text = self.subject.annotation(TAG_ANNOTATION)?;
-        let note: TagNote = serde_json::from_str(text).ok()?;
-        let lineage = self.subject.view()?.lineage.as_ref();
+        let note: TagAnnotation = serde_json::from_str(text).ok()?;
+        let lineage = self.subject.view()?.account_id.as_ref();
         (note.uid == self.subject.uid() && Some(&note.account_id) == lineage).then_some(note)
     }
 
@@ -115,27 +115,27 @@ impl Facts {
 
     /// The rename that was noted and is not on record as done.
     pub fn open_rename(&self) -> Option<Rename> {
-        let rename = rename_of(&self.written_note()?)?;
+        let rename = rename_of(&self.written_annotation()?)?;
         (self.recorded() == Some(&rename.from)).then_some(rename)
     }
 
     /// Whether a request of this process made the tag, or another one into it.
-    pub fn has_brought_about(&self, tag: &str) -> bool {
+    pub fn has_created(&self, tag: &str) -> bool {
         let made = self.subject.memory.own.made.as_ref();
         made.is_some_and(|(made, _)| made == tag)
     }
 
     /// Whether the note says that this object makes a tag, or has made it.
-    pub fn is_noted(&self, tag: &str) -> bool {
-        self.note()
+    pub fn is_annotated_as_made(&self, tag: &str) -> bool {
+        self.effective_annotation()
             .is_some_and(|note| note.made && (note.tag == tag || note.from.as_deref() == Some(tag)))
     }
 
     /// Whether this object made a tag. The note is an annotation, which everybody may write who may write the
     /// object: where others rely on the account, only what this operator has seen or put into status counts.
     pub fn has_made(&self, tag: &str) -> bool {
-        let is_seen = || self.has_brought_about(tag) || self.is_on_record(tag);
-        self.is_noted(tag) && (!self.is_shared() || is_seen())
+        let is_seen = || self.has_created(tag) || self.is_on_record(tag);
+        self.is_annotated_as_made(tag) && (!self.is_shared() || is_seen())
     }
 
     /// Whether status says that this object made the tag.
@@ -148,13 +148,13 @@ impl Facts {
     /// A tag that the account should show: the one on record, or one that may have been made.
     fn expected(&self) -> Option<String> {
         let recorded = self.recorded().map(str::to_owned);
-        let made = self.written_note().filter(|note| note.made);
+        let made = self.written_annotation().filter(|note| note.made);
         recorded.or(made.map(|note| note.tag))
     }
 
     /// When the next look has to start that, with those before, shows that a tag is not there; None: it is shown, or
     /// certainly gone, or never was.
-    pub fn unproved(&self, tags: &Tags) -> Option<Duration> {
+    pub fn next_absence_check(&self, tags: &TagsByName) -> Option<Duration> {
         let own = &self.subject.memory.own;
         let (tag, first) = own.unseen.as_ref()?;
         let is_gone = own.is_fresh || own.deleted.as_ref() == Some(tag);
@@ -171,7 +171,7 @@ impl Facts {
 }
 
 /// The rename that a note speaks of.
-pub fn rename_of(note: &TagNote) -> Option<Rename> {
+pub fn rename_of(note: &TagAnnotation) -> Option<Rename> {
     note.from.clone().map(|from| Rename {
         from,
         to: note.tag.clone(),
@@ -185,7 +185,7 @@ pub fn users(record: &TagRecord) -> Option<i64> {
 
 impl TagMemory {
     /// Brings what is remembered up to what the account shows.
-    pub fn recall(&mut self, facts: &Facts) {
+    pub fn refresh(&mut self, facts: &TagFacts) {
         let view = facts.subject.view();
         let connection = view.and_then(|view| view.connection.clone());
         if connection.is_some() && self.connection != connection {
@@ -194,12 +194,12 @@ impl TagMemory {
                 ..Self::default()
             };
         }
-        self.recall_rename(facts.open_rename(), facts.subject.since(), view);
-        self.recall_absence(facts);
+        self.refresh_rename(facts.open_rename(), facts.subject.since(), view);
+        self.refresh_absence(facts);
     }
 
     /// Whether a tag that should be there is shown.
-    fn recall_absence(&mut self, facts: &Facts) {
+    fn refresh_absence(&mut self, facts: &TagFacts) {
         let Some((began, tags)) = facts.tags() else {
             return;
         };
@@ -211,11 +211,11 @@ impl TagMemory {
     }
 
     /// What became of a rename. `noted`: the one that stands in the object's note.
-    pub(super) fn recall_rename(
+    pub(super) fn refresh_rename(
         &mut self,
         noted: Option<Rename>,
         since: Duration,
-        view: Option<&View>,
+        view: Option<&AccountView>,
     ) {
         let Some(noted) = noted else {
             self.unknown = None;
@@ -227,7 +227,7 @@ impl TagMemory {
         let unknown = match self.unknown.take() {
             Some(unknown) if unknown.rename == noted => unknown,
             // An earlier process noted it, and may have sent it a moment ago.
-            _ => Unknown {
+            _ => UnknownRename {
                 rename: noted,
                 since,
                 not_done: None,
@@ -236,12 +236,12 @@ impl TagMemory {
         self.unknown = Some(unknown);
         let Some(view) = view else { return };
         if let Some((began, tags)) = &view.tags {
-            self.look(*began, tags, view.times.absence_check_interval);
+            self.resolve_rename(*began, tags, view.times.absence_check_interval);
         }
     }
 
     /// What a look shows of the rename of unknown outcome.
-    fn look(&mut self, began: Duration, tags: &Tags, spacing: Duration) {
+    fn resolve_rename(&mut self, began: Duration, tags: &TagsByName, spacing: Duration) {
         let Some(unknown) = &mut self.unknown else {
             return;
         };
@@ -267,11 +267,11 @@ impl TagMemory {
 
 /// What an effect brought to light.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Observation {
+pub enum TagObservation {
     /// A write to the object, or a request of which nothing is to be remembered, ended so.
     Wrote(Ended),
     /// The note stands; it names this rename.
-    Noted(Option<Rename>),
+    Annotated(Option<Rename>),
     /// The tag is made, or another one renamed to it.
     Made {
         /// The tag.
@@ -292,7 +292,7 @@ pub enum Observation {
         at: Duration,
     },
     /// The provider said no.
-    Refused(Refused),
+    Refused(TagRefusal),
     /// Nobody knows whether it was done.
     Unknown {
         /// The rename, where it was one.
@@ -300,17 +300,17 @@ pub enum Observation {
         /// When the call ended.
         at: Duration,
         /// What went wrong.
-        trouble: Trouble,
+        last_error: LastError,
     },
 }
 
 impl TagMemory {
     /// Takes in what was observed. Returns how the effect ended.
-    pub fn note(&mut self, observation: Observation) -> Ended {
-        self.is_fresh &= matches!(observation, Observation::Wrote(_));
+    pub fn record_observation(&mut self, observation: TagObservation) -> Ended {
+        self.is_fresh &= matches!(observation, TagObservation::Wrote(_));
         match observation {
-            Observation::Wrote(ended) => return ended,
-            Observation::Noted(rename) => {
+            TagObservation::Wrote(ended) => return ended,
+            TagObservation::Annotated(rename) => {
                 // Noted here, and not sent yet.
                 self.is_fresh = true;
                 self.unknown = None;
@@ -318,35 +318,35 @@ impl TagMemory {
                 // It says from here on what was made.
                 self.refused = None;
             }
-            Observation::Made { tag, at } => {
+            TagObservation::Made { tag, at } => {
                 self.changed = Some(at);
                 self.made = Some((tag, at));
                 self.refused = None;
                 self.deleted = None;
             }
-            Observation::Deleted { tag, at } => {
+            TagObservation::Deleted { tag, at } => {
                 self.changed = Some(at);
                 self.made = None;
                 self.deleted = Some(tag);
             }
-            Observation::Differs { at } => {
+            TagObservation::Differs { at } => {
                 self.changed = Some(at);
                 self.made = None;
                 return Ended::Stale;
             }
-            Observation::Refused(refused) => {
+            TagObservation::Refused(refused) => {
                 self.changed = Some(refused.at);
                 self.refused = Some(refused);
             }
-            Observation::Unknown {
+            TagObservation::Unknown {
                 rename,
                 at,
-                trouble,
+                last_error: trouble,
             } => {
                 self.changed = Some(at);
                 if let Some(rename) = rename {
                     self.settled = None;
-                    self.unknown = Some(Unknown {
+                    self.unknown = Some(UnknownRename {
                         rename,
                         since: at,
                         not_done: None,

@@ -3,69 +3,70 @@
 //! Each step is a pass of its own. The list is read by the same permit right before, and what is sent follows from that
 //! list alone; the next pass reads it again, and calls the key once more, before anything else is sent.
 
-mod covered;
-pub mod ending;
-pub mod guard;
+pub mod deletion;
+pub mod descriptions;
+pub mod desired_entries;
+mod egress_condition;
 pub mod list;
+pub mod lockout_guard;
 pub mod plan;
 pub mod ranges;
 #[cfg(test)]
 pub(crate) mod tests;
-pub mod wish;
-pub mod words;
 
-use super::{facts::Facts, memory::Look};
+use super::{facts::WhitelistFacts, memory::WhitelistSnapshot};
 use crate::{
-    account::lane::Lane,
-    account_facts::Purpose,
+    account::priority::Priority,
     acknowledgement::{Situation, withdraw},
-    cause::Cause,
-    pass::{self, Sight},
-    wording::{IN_TURN, counted, omitted},
+    explanation::Explanation,
+    pass::{self, ReadSource},
+    resolved_account::Purpose,
+    wording::{WHEN_RATE_ALLOWS, counted, omitted},
 };
 use api::{
     Interval, Reason,
-    conditions::{Type, Wanted},
+    conditions::{DesiredCondition, Type},
     whitelist::{EntryState, EntryStatus, IpWhitelistStatus, MOST_OTHERS, MOST_SHOWN},
 };
-use guard::Step;
-use list::List;
-use plan::{Allowed, Held, Plan};
+use desired_entries::DesiredWhitelist;
+use list::ProviderWhitelist;
+use lockout_guard::WhitelistStep;
+use plan::{AcknowledgedRisks, PlanBlocker, WhitelistPlan};
 use std::time::Duration;
-use wish::Target;
 
 /// Most entries of a list that is judged. Each step is judged on all of them, each time; no list that people keep is
 /// near that.
 pub const MOST_LISTED: usize = MOST_OTHERS;
 
 /// A decision about a whitelist.
-pub type Decision = pass::Decision<IpWhitelistStatus, Effect>;
+pub type WhitelistDecision = pass::Decision<IpWhitelistStatus, WhitelistEffect>;
 
 /// Something to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum WhitelistEffect {
     /// Put the finalizer on.
-    Hold,
+    AddFinalizer,
     /// Read the list, and do the next step where that is told, permitted and not in doubt.
-    Work {
+    ReadAndApply {
         /// How many calls it may take.
         calls: u32,
     },
     /// Take the finalizer off.
-    LetGo,
+    RemoveFinalizer,
 }
 
 /// Decides what to do for one whitelist.
-pub fn decide(facts: &Facts) -> Decision {
+pub fn decide(facts: &WhitelistFacts) -> WhitelistDecision {
     match facts.subject.is_deleting() {
-        true => ending::end(facts),
-        false => keep(facts).answering(&facts.subject, || sight(facts)),
+        true => deletion::decide_deletion(facts),
+        false => reconcile_whitelist(facts).answering(&facts.subject, || read_source(facts)),
     }
 }
 
 /// A living object: the list becomes what is declared.
-fn keep(facts: &Facts) -> Decision {
-    let needs_person = |reason, message: String| hold(facts, Cause::needs_person(reason, message));
+fn reconcile_whitelist(facts: &WhitelistFacts) -> WhitelistDecision {
+    let needs_person =
+        |reason, message: String| wait_with_reason(facts, Explanation::stalled(reason, message));
     if !facts.is_home {
         let message = "A ClusterProviderAccount serves whitelists of the operator's own namespace only. Create this one there, or use a ProviderAccount in spec.accountRef";
         return needs_person(Reason::NotAllowed, message.to_owned());
@@ -73,7 +74,7 @@ fn keep(facts: &Facts) -> Decision {
     if !facts.is_listed {
         return unlisted(facts);
     }
-    if let Some(owner) = &facts.rivals.owner {
+    if let Some(owner) = &facts.conflicting_owners.owner {
         let message = format!(
             "Whitelist of API key {} belongs to the older {}. {}; this one takes over when the other is gone",
             facts.key(),
@@ -83,7 +84,7 @@ fn keep(facts: &Facts) -> Decision {
         return needs_person(Reason::OwnershipConflict, message);
     }
     if let Err(cause) = facts.subject.account.usable(Purpose::Change) {
-        return hold(facts, cause);
+        return wait_with_reason(facts, cause);
     }
     let target = match facts.target() {
         Ok(target) => target,
@@ -91,73 +92,78 @@ fn keep(facts: &Facts) -> Decision {
     };
     let (own, times) = (&facts.subject.memory.own, facts.times());
     let (active, idle) = (times.active_poll_interval, times.idle_poll_interval);
-    if let Some(next) = own.looks_for_key_at(active, idle) {
+    if let Some(next) = own.next_key_check(active, idle) {
         let message = format!(
             "The account has no API key {} (spec.apiKeyID). Create this whitelist again with the number of one of its keys",
             facts.key()
         );
-        let cause = Cause::needs_person(Reason::ReferenceNotFound, message);
-        return look_at(facts, hold(facts, cause), next);
+        let cause = Explanation::stalled(Reason::ReferenceNotFound, message);
+        return read_list_at(facts, wait_with_reason(facts, cause), next);
     }
     if let Some(seen) = own.too_long {
-        let cause = Cause::needs_person(Reason::TooManyEntries, too_long(facts));
-        return look_at(facts, hold(facts, cause), seen + idle);
+        let cause = Explanation::stalled(Reason::TooManyEntries, too_long(facts));
+        return read_list_at(facts, wait_with_reason(facts, cause), seen + idle);
     }
-    let Some(look) = facts.look() else {
-        return work(facts);
+    let Some(look) = facts.usable_snapshot() else {
+        return read_and_apply(facts);
     };
     let plan = facts.plan(&look.list, &target);
     let is_ours = plan.next.is_some() || look.list.own().next().is_some();
     if is_ours && !facts.subject.has_finalizer() {
-        return facts.subject.holding(Effect::Hold);
+        return facts.subject.add_finalizer(WhitelistEffect::AddFinalizer);
     }
     if let Some(decision) = unsettled(facts, look) {
         return decision;
     }
-    let decision = Decision::of(status(facts, look, &target, &plan))
-        .and(covered::condition(facts, &look.list, &target, &plan));
+    let decision = WhitelistDecision::from_status(status(facts, look, &target, &plan)).and(
+        egress_condition::condition(facts, &look.list, &target, &plan),
+    );
     let idle = look.began + facts.times().idle_poll_interval;
     let Some(next) = &plan.next else {
-        let cause = at_rest(facts, &look.list, &target, &plan);
-        return look_at(facts, decision.because(cause), idle);
+        let cause = explain_idle(facts, &look.list, &target, &plan);
+        return read_list_at(facts, decision.because(cause), idle);
     };
-    if let Some(why) = facts.unkept() {
-        let cause = Cause::needs_person(Reason::EntryNotApplied, why);
-        return look_at(facts, decision.because(cause), idle);
+    if let Some(why) = facts.not_applied() {
+        let cause = Explanation::stalled(Reason::EntryNotApplied, why);
+        return read_list_at(facts, decision.because(cause), idle);
     }
     going_on(facts, decision, next, &look.list, &plan)
 }
 
 /// What a look at the list is for this object. What may not change it, or knows no target, does not read it.
-fn sight(facts: &Facts) -> Sight<Effect> {
-    if !facts.is_home || facts.rivals.owner.is_some() || facts.target().is_err() {
-        return Sight::Unneeded;
+fn read_source(facts: &WhitelistFacts) -> ReadSource<WhitelistEffect> {
+    if !facts.is_home || facts.conflicting_owners.owner.is_some() || facts.target().is_err() {
+        return ReadSource::NotNeeded;
     }
     match facts.is_listed {
-        true => Sight::Own {
-            last: facts.subject.memory.own.looked_at(),
+        true => ReadSource::Own {
+            last: facts.subject.memory.own.last_read_at(),
             effect: reading(facts),
         },
-        false => Sight::Blind,
+        false => ReadSource::Unavailable,
     }
 }
 
 /// Nothing is changed before all whitelists are known: an older one for the same key may be among them.
-fn unlisted(facts: &Facts) -> Decision {
+fn unlisted(facts: &WhitelistFacts) -> WhitelistDecision {
     let waits = facts.subject.now.mono.saturating_sub(facts.subject.since());
     // Soon after the start that is no news.
     if waits < LISTING {
-        return Decision::unchanged(&facts.subject).again(UNLISTED);
+        return WhitelistDecision::unchanged(&facts.subject).requeue_after(UNLISTED);
     }
     let message = "Not all IpWhitelists are listed yet; an older one for this key may be among them; continues as soon as they are. If this lasts, grant the operator list on IpWhitelists in all namespaces that it watches";
-    hold(facts, Cause::waits(Reason::WaitingForListing, message)).again(UNLISTED)
+    wait_with_reason(
+        facts,
+        Explanation::waits(Reason::WaitingForListing, message),
+    )
+    .requeue_after(UNLISTED)
 }
 
 /// How soon it is asked again whether all whitelists are known, and how long that may take without a word.
 const UNLISTED: Duration = Duration::from_secs(1);
 const LISTING: Duration = Duration::from_secs(60);
 
-fn too_long(facts: &Facts) -> String {
+fn too_long(facts: &WhitelistFacts) -> String {
     format!(
         "The whitelist of API key {} has more than {MOST_LISTED} entries; nothing is changed. Join or remove entries at the provider",
         facts.key()
@@ -165,39 +171,50 @@ fn too_long(facts: &Facts) -> String {
 }
 
 /// The next step is told of before it is sent.
-fn going_on(facts: &Facts, decision: Decision, next: &Step, list: &List, plan: &Plan) -> Decision {
-    match facts.told().contains(&words::of_step(next, list)) {
-        true => work(facts),
+fn going_on(
+    facts: &WhitelistFacts,
+    decision: WhitelistDecision,
+    next: &WhitelistStep,
+    list: &ProviderWhitelist,
+    plan: &WhitelistPlan,
+) -> WhitelistDecision {
+    match facts
+        .reported_steps()
+        .contains(&descriptions::of_step(next, list))
+    {
+        true => read_and_apply(facts),
         false => {
             let left = counted(plan.steps.len(), "step");
-            let message = format!("{left} to go; the next follows {IN_TURN}");
-            let cause = Cause::waits(Reason::Progressing, message);
-            decision.because(cause).going_on()
+            let message = format!("{left} to go; the next follows {WHEN_RATE_ALLOWS}");
+            let cause = Explanation::waits(Reason::Progressing, message);
+            decision.because(cause).requeue_now()
         }
     }
 }
 
 /// The step to send now, as the list that was read right before has it. Everything that permits a step is judged here.
-pub fn sendable(facts: &Facts, list: &List) -> Option<Step> {
+pub fn sendable(facts: &WhitelistFacts, list: &ProviderWhitelist) -> Option<WhitelistStep> {
     let own = &facts.subject.memory.own;
     let spacing = facts.times().absence_check_interval;
     let is_end = facts.subject.is_deleting();
     let is_ready = facts.subject.has_finalizer()
         && own.is_settled()
         && own.is_believed(facts.had_entries(), spacing)
-        && (is_end || facts.unkept().is_none())
-        && facts.rivals.owner.is_none()
+        && (is_end || facts.not_applied().is_none())
+        && facts.conflicting_owners.owner.is_none()
         && facts.is_home
         && facts.is_listed
         && facts.subject.kind_deleting == Some(false);
     let target = facts.target().ok().filter(|_| is_ready)?;
     let next = facts.plan(list, &target).next?;
-    let is_told = facts.told().contains(&words::of_step(&next, list));
+    let is_told = facts
+        .reported_steps()
+        .contains(&descriptions::of_step(&next, list));
     is_told.then_some(next)
 }
 
 /// A step whose effect is not known is waited for, and so is a second look at a list that has lost everything.
-fn unsettled(facts: &Facts, look: &Look) -> Option<Decision> {
+fn unsettled(facts: &WhitelistFacts, look: &WhitelistSnapshot) -> Option<WhitelistDecision> {
     let own = &facts.subject.memory.own;
     let times = facts.times();
     let spacing = times.absence_check_interval;
@@ -208,7 +225,7 @@ fn unsettled(facts: &Facts, look: &Look) -> Option<Decision> {
                 "A step may have been sent, and the list does not show its effect yet; nothing else is sent until it does, or for {}",
                 Interval(spacing)
             );
-            (Cause::waits(Reason::OutcomeUnknown, message), latest)
+            (Explanation::waits(Reason::OutcomeUnknown, message), latest)
         }
         true if !own.is_believed(facts.had_entries(), spacing) => {
             let message = format!(
@@ -216,37 +233,48 @@ fn unsettled(facts: &Facts, look: &Look) -> Option<Decision> {
                 Interval(spacing)
             );
             (
-                Cause::waits(Reason::OutcomeUnknown, message),
+                Explanation::waits(Reason::OutcomeUnknown, message),
                 look.began + spacing,
             )
         }
         true => return None,
     };
-    let is_unseen = own.sent.as_ref().is_some_and(|sent| !sent.is_looked_for);
+    let is_unseen = own.sent.as_ref().is_some_and(|sent| !sent.has_later_list);
     let next = match is_unseen {
         true => look.began,
         false => latest.min(look.began + times.active_poll_interval),
     };
     // The first look after a step is no news.
     match is_unseen {
-        true => Some(work(facts)),
-        false => Some(look_at(facts, hold(facts, cause), next)),
+        true => Some(read_and_apply(facts)),
+        false => Some(read_list_at(facts, wait_with_reason(facts, cause), next)),
     }
 }
 
 /// Nothing is to be sent: why.
-fn at_rest(facts: &Facts, list: &List, target: &Target, plan: &Plan) -> Cause {
-    match &plan.held {
+fn explain_idle(
+    facts: &WhitelistFacts,
+    list: &ProviderWhitelist,
+    target: &DesiredWhitelist,
+    plan: &WhitelistPlan,
+) -> Explanation {
+    match &plan.blocked_by {
         Some(held) => {
-            let (reason, message) = covered::held(facts, list, target, held, plan.steps.len());
-            Cause::needs_person(reason, message)
+            let (reason, message) =
+                egress_condition::explain_blocker(facts, list, target, held, plan.steps.len());
+            Explanation::stalled(reason, message)
         }
-        None => Cause::ready(Reason::Available, "The whitelist is as declared"),
+        None => Explanation::ready(Reason::Available, "The whitelist is as declared"),
     }
 }
 
 /// Everything that is told of the list.
-fn status(facts: &Facts, look: &Look, target: &Target, plan: &Plan) -> IpWhitelistStatus {
+fn status(
+    facts: &WhitelistFacts,
+    look: &WhitelistSnapshot,
+    target: &DesiredWhitelist,
+    plan: &WhitelistPlan,
+) -> IpWhitelistStatus {
     let entries = target.entries.iter().map(|wished| {
         let of_name = || {
             look.list
@@ -273,7 +301,7 @@ fn status(facts: &Facts, look: &Look, target: &Target, plan: &Plan) -> IpWhiteli
         status.entries = entries.collect();
     }
     status.other_entry_count = i32::try_from(look.list.others().count()).ok();
-    status.plan = words::shown(plan, &look.list);
+    status.plan = descriptions::shown(plan, &look.list);
     if !plan.steps.is_empty() {
         status.account_ref = Some(facts.subject.object.account());
     }
@@ -308,30 +336,30 @@ fn show_part(status: &mut IpWhitelistStatus) {
 
 /// What a user may acknowledge: what would be held otherwise, until it is done.
 fn acknowledge(
-    facts: &Facts,
-    list: &List,
-    target: &Target,
-    plan: &Plan,
+    facts: &WhitelistFacts,
+    list: &ProviderWhitelist,
+    target: &DesiredWhitelist,
+    plan: &WhitelistPlan,
     status: &mut IpWhitelistStatus,
 ) {
-    let allowed = facts.allowed(list, target);
-    let held = |allowed| plan::plan(list, target, allowed).held;
-    let of_others = |held: &Held| matches!(held, Held::OfOthers(_));
-    let without_lockout = held(Allowed {
+    let allowed = facts.acknowledged_risks(list, target);
+    let held = |allowed| plan::plan(list, target, allowed).blocked_by;
+    let of_others = |held: &PlanBlocker| matches!(held, PlanBlocker::OfOthers(_));
+    let without_lockout = held(AcknowledgedRisks {
         lockout: false,
         ..allowed
     });
     let is_held = without_lockout.is_some_and(|held| !of_others(&held));
-    let lockout = words::lockout(facts.key(), list, target);
+    let lockout = descriptions::lockout(facts.key(), list, target);
     settle(facts, &lockout, is_held, plan.steps.is_empty(), status);
 
-    let without_others = held(Allowed {
+    let without_others = held(AcknowledgedRisks {
         others: false,
         ..allowed
     });
     let is_held = without_others.is_some_and(|held| of_others(&held));
     let asked = facts.others(list);
-    let removal = words::removal(facts.key(), &asked);
+    let removal = descriptions::removal(facts.key(), &asked);
     let is_done = list.of_others().next().is_none();
     match facts.removes_others(target) {
         true => settle(facts, &removal, is_held, is_done, status),
@@ -346,7 +374,7 @@ fn acknowledge(
 
 /// Asks for one acknowledgement, or notes that what it was given for is done.
 fn settle(
-    facts: &Facts,
+    facts: &WhitelistFacts,
     situation: &Situation,
     is_held: bool,
     is_done: bool,
@@ -365,24 +393,24 @@ fn settle(
 }
 
 /// Reads the list, and does what is next.
-fn work(facts: &Facts) -> Decision {
-    let decision = Decision::unchanged(&facts.subject).with(reading(facts));
-    match &facts.subject.memory.trouble {
+fn read_and_apply(facts: &WhitelistFacts) -> WhitelistDecision {
+    let decision = WhitelistDecision::unchanged(&facts.subject).with(reading(facts));
+    match &facts.subject.memory.last_error {
         // Shown where it persists: then no list counts.
         Some(trouble) => decision.and(unknown(trouble.reason, &trouble.message)),
         None => decision,
     }
 }
 
-fn reading(facts: &Facts) -> Effect {
+fn reading(facts: &WhitelistFacts) -> WhitelistEffect {
     // The proof that the key still works, and the step itself.
     let calls = facts.calls_of_list() + 2;
-    Effect::Work { calls }
+    WhitelistEffect::ReadAndApply { calls }
 }
 
 /// No list counts, so nobody knows whether the operator stays admitted.
-fn unknown(reason: Reason, message: &str) -> Wanted {
-    Wanted {
+fn unknown(reason: Reason, message: &str) -> DesiredCondition {
+    DesiredCondition {
         kind: Type::EgressCovered,
         status: None,
         reason,
@@ -391,28 +419,32 @@ fn unknown(reason: Reason, message: &str) -> Wanted {
 }
 
 /// Says this until the list is to be read again.
-fn look_at(facts: &Facts, decision: Decision, next: Duration) -> Decision {
+fn read_list_at(
+    facts: &WhitelistFacts,
+    decision: WhitelistDecision,
+    next: Duration,
+) -> WhitelistDecision {
     match next
         .checked_sub(facts.subject.now.mono)
         .filter(|rest| !rest.is_zero())
     {
-        Some(rest) => decision.again(rest),
-        None => work(facts),
+        Some(rest) => decision.requeue_after(rest),
+        None => read_and_apply(facts),
     }
 }
 
 /// Says why nothing is done; what is known of the list stays.
-fn hold(facts: &Facts, cause: Cause) -> Decision {
+fn wait_with_reason(facts: &WhitelistFacts, cause: Explanation) -> WhitelistDecision {
     let covered = unknown(cause.reason, &cause.message);
-    Decision::unchanged(&facts.subject)
+    WhitelistDecision::unchanged(&facts.subject)
         .because(cause)
         .and(covered)
 }
 
 /// The lane of an effect and the number of its calls.
-pub fn turn(effect: &Effect) -> Option<(Lane, u32)> {
+pub fn permit_for(effect: &WhitelistEffect) -> Option<(Priority, u32)> {
     match effect {
-        Effect::Hold | Effect::LetGo => None,
-        Effect::Work { calls } => Some((Lane::Change, *calls)),
+        WhitelistEffect::AddFinalizer | WhitelistEffect::RemoveFinalizer => None,
+        WhitelistEffect::ReadAndApply { calls } => Some((Priority::Change, *calls)),
     }
 }

@@ -2,16 +2,16 @@
 
 use super::{
     decide::{
-        list::List,
-        plan::{Allowed, Plan, plan},
-        wish::{Invalid, Target, egress, entries},
-        words,
+        descriptions,
+        desired_entries::{DesiredWhitelist, Invalid, egress, entries},
+        list::ProviderWhitelist,
+        plan::{AcknowledgedRisks, WhitelistPlan, plan},
     },
-    memory::{Look, Own},
+    memory::{WhitelistMemory, WhitelistSnapshot},
 };
 use crate::{
-    account::view::Times, acknowledgement::Acknowledgements, mark::Mark, ownership::Rivals,
-    pass::Subject,
+    account::view::AccountTimes, acknowledgement::Acknowledgements, cluster_id::OwnerHash,
+    ownership::ConflictingOwners, pass::Subject,
 };
 use api::{IpWhitelist, Reason, conditions::Type, whitelist::EntryPolicy};
 use hosting_types::ApiKeyId;
@@ -19,11 +19,11 @@ use std::time::Duration;
 
 /// All that one decision is allowed to know.
 #[derive(Clone)]
-pub struct Facts {
+pub struct WhitelistFacts {
     /// The object and its account.
-    pub subject: Subject<IpWhitelist, Own>,
+    pub subject: Subject<IpWhitelist, WhitelistMemory>,
     /// Who else has the whitelist of this key.
-    pub rivals: Rivals,
+    pub conflicting_owners: ConflictingOwners,
     /// Whether the account is one of the object's own namespace: that of the object, or that of the operator for one
     /// of the cluster.
     pub is_home: bool,
@@ -31,14 +31,14 @@ pub struct Facts {
     pub is_listed: bool,
 }
 
-impl Facts {
+impl WhitelistFacts {
     /// The mark of the object's entries. It does not know the UID: an object that is deleted and applied again takes up
     /// the entries that stayed.
-    pub fn mark(&self) -> Mark {
+    pub fn owner_hash(&self) -> OwnerHash {
         let subject = &self.subject;
         subject
             .cluster
-            .place_mark(subject.namespace(), subject.name())
+            .name_hash(subject.namespace(), subject.name())
     }
 
     /// The key.
@@ -51,7 +51,7 @@ impl Facts {
     ///
     /// # Errors
     /// The first field that cannot be used.
-    pub fn target(&self) -> Result<Target, Invalid> {
+    pub fn target(&self) -> Result<DesiredWhitelist, Invalid> {
         let spec = &self.subject.object.spec;
         let is_end = self.subject.is_deleting();
         let of_account = self.subject.view().map(|view| view.egress.clone());
@@ -59,7 +59,7 @@ impl Facts {
         let (entries, egress) = match is_end {
             // What cannot be used adds nothing and covers nothing; it keeps nobody from going.
             true => (Vec::new(), egress.unwrap_or_default()),
-            false => match (entries(spec, &self.mark()), egress) {
+            false => match (entries(spec, &self.owner_hash()), egress) {
                 (Ok(entries), Ok(egress)) => (entries, egress),
                 (entries, egress) => {
                     let wrong = [entries.err(), egress.err()].into_iter().flatten();
@@ -67,40 +67,44 @@ impl Facts {
                 }
             },
         };
-        Ok(Target {
+        Ok(DesiredWhitelist {
             entries,
             mode: spec.entry_policy.unwrap_or_default(),
             egress,
             is_guarded: spec.lockout_guard.unwrap_or(true),
             is_end,
-            mark: self.mark(),
+            owner_hash: self.owner_hash(),
         })
     }
 
     /// The plan from this list.
-    pub fn plan(&self, list: &List, target: &Target) -> Plan {
-        plan(list, target, self.allowed(list, target))
+    pub fn plan(&self, list: &ProviderWhitelist, target: &DesiredWhitelist) -> WhitelistPlan {
+        plan(list, target, self.acknowledged_risks(list, target))
     }
 
     /// What a user acknowledges of it.
-    pub fn allowed(&self, list: &List, target: &Target) -> Allowed {
+    pub fn acknowledged_risks(
+        &self,
+        list: &ProviderWhitelist,
+        target: &DesiredWhitelist,
+    ) -> AcknowledgedRisks {
         let given = self.acknowledgements();
-        let lockout = words::lockout(self.key(), list, target);
-        let removal = words::removal(self.key(), &self.others(list));
-        Allowed {
+        let lockout = descriptions::lockout(self.key(), list, target);
+        let removal = descriptions::removal(self.key(), &self.others(list));
+        AcknowledgedRisks {
             lockout: given.is_given(&lockout),
             others: self.removes_others(target) && given.is_given(&removal),
         }
     }
 
     /// Whether the object removes what it did not add.
-    pub fn removes_others(&self, target: &Target) -> bool {
+    pub fn removes_others(&self, target: &DesiredWhitelist) -> bool {
         target.mode == EntryPolicy::Exact && !target.is_end
     }
 
     /// The entries of other objects that a user is asked about. Those that are removed since stay among them, so that each
     /// step leaves the question as it is; one that came since makes it another one.
-    pub fn others(&self, list: &List) -> Vec<i64> {
+    pub fn others(&self, list: &ProviderWhitelist) -> Vec<i64> {
         let shown = list.of_others();
         let mut shown: Vec<i64> = shown
             .map(|entry| i64::try_from(entry.id.0).unwrap_or(i64::MAX))
@@ -117,7 +121,7 @@ impl Facts {
     /// What the object has of acknowledgements.
     pub fn acknowledgements(&self) -> Acknowledgements<'_> {
         let status = self.subject.object.status.as_ref();
-        Acknowledgements::of(
+        Acknowledgements::from_meta(
             &self.subject.object.metadata,
             status.map_or(&[], |s| &s.pending_acknowledgements),
             status.map_or(&[], |s| &s.acknowledged),
@@ -127,16 +131,19 @@ impl Facts {
 
     /// The start of a pass: what this process knew before it looked after the object does not count.
     pub fn start(&mut self) {
-        let is_told = !self.told().is_empty() || self.was_ruled();
+        let is_told = !self.reported_steps().is_empty() || self.was_ruled();
         let (since, now) = (self.subject.since(), self.subject.now.mono);
         let connection = self.connection().map(str::to_owned);
-        let (is_ruled, is_deleting) = (self.rivals.owner.is_some(), self.subject.is_deleting());
+        let (is_ruled, is_deleting) = (
+            self.conflicting_owners.owner.is_some(),
+            self.subject.is_deleting(),
+        );
         let own = &mut self.subject.memory.own;
-        own.starts(since, is_told);
-        own.ruled(is_ruled, now);
-        own.over(connection.as_deref());
+        own.start_reconcile(since, is_told);
+        own.record_other_owner(is_ruled, now);
+        own.reset_for_connection(connection.as_deref());
         if is_deleting {
-            own.ends();
+            own.start_deletion();
         }
     }
 
@@ -154,34 +161,37 @@ impl Facts {
 
     /// The same after a complete list was read.
     #[must_use]
-    pub fn having_read(&self, look: Look) -> Self {
+    pub fn with_snapshot(&self, look: WhitelistSnapshot) -> Self {
         let spacing = self.times().absence_check_interval;
         let mut facts = self.clone();
         facts
             .subject
             .memory
             .own
-            .looked(look, self.generation(), spacing);
+            .record_snapshot(look, self.generation(), spacing);
         let is_done = |facts: &Self| {
             let target = facts.target().ok()?;
-            let look = facts.look()?;
+            let look = facts.usable_snapshot()?;
             Some(facts.plan(&look.list, &target).steps.is_empty())
         };
         // What is kept in the end is kept.
-        if facts.subject.memory.own.unkept.is_some() && is_done(&facts) == Some(true) {
-            facts.subject.memory.own.unkept = None;
+        if facts.subject.memory.own.not_applied.is_some() && is_done(&facts) == Some(true) {
+            facts.subject.memory.own.not_applied = None;
         }
         facts
     }
 
     /// The last list that may be relied on.
-    pub fn look(&self) -> Option<&Look> {
+    pub fn usable_snapshot(&self) -> Option<&WhitelistSnapshot> {
         self.subject.view()?;
-        self.subject.memory.own.look_over(self.connection())
+        self.subject
+            .memory
+            .own
+            .snapshot_for_connection(self.connection())
     }
 
     /// The steps that status tells of.
-    pub fn told(&self) -> &[String] {
+    pub fn reported_steps(&self) -> &[String] {
         let status = self.subject.object.status.as_ref();
         status.map_or(&[], |status| &status.plan)
     }
@@ -193,7 +203,7 @@ impl Facts {
     }
 
     /// The account's times.
-    pub fn times(&self) -> Times {
+    pub fn times(&self) -> AccountTimes {
         self.subject
             .view()
             .map(|view| view.times)
@@ -206,8 +216,8 @@ impl Facts {
     }
 
     /// What the provider does not keep of what it is sent. Status remembers it beyond a restart, until the spec changes.
-    pub fn unkept(&self) -> Option<String> {
-        let known = self.subject.memory.own.unkept.as_ref();
+    pub fn not_applied(&self) -> Option<String> {
+        let known = self.subject.memory.own.not_applied.as_ref();
         if let Some((generation, why)) = known {
             return Some(why.clone()).filter(|_| *generation == self.generation());
         }
@@ -223,7 +233,7 @@ impl Facts {
     pub fn calls_of_list(&self) -> u32 {
         let own = &self.subject.memory.own;
         let shown = own
-            .look
+            .snapshot
             .as_ref()
             .map_or(100, |look| look.list.entries.len());
         let by_size = u32::try_from((shown + own.more) / EACH + 3).unwrap_or(u32::MAX);

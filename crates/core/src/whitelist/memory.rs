@@ -2,18 +2,18 @@
 //! and status tells that steps may still be on their way.
 
 use super::decide::{
-    guard::Step,
-    list::{Entry, List},
+    list::{ListedEntry, ProviderWhitelist},
+    lockout_guard::WhitelistStep,
 };
 use hosting_types::WhitelistEntryId;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// After so many steps in a row that the list does not show although they were answered, a person is needed.
-const MOST_STRIKES: u8 = 2;
+const MOST_NOT_APPLIED: u8 = 2;
 
 /// Memory of one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Own {
+pub struct WhitelistMemory {
     /// Since when this process looks after the object; what it knew before that does not count.
     since: Option<Duration>,
     /// Since when the object rules the list, where another one did before: steps of that one may be on their way.
@@ -23,9 +23,9 @@ pub struct Own {
     /// Whether this process has seen that the object goes.
     is_ending: bool,
     /// The last complete list.
-    pub look: Option<Look>,
+    pub snapshot: Option<WhitelistSnapshot>,
     /// The last step, until a list shows its effect, or it can have none any more.
-    pub sent: Option<Sent>,
+    pub sent: Option<SentStep>,
     /// Whether nothing that another process has sent can still have an effect.
     is_clear: bool,
     /// Since which look the list shows nothing of ours.
@@ -33,9 +33,9 @@ pub struct Own {
     /// Whether what this process removed last was all that was ours.
     has_emptied: bool,
     /// Steps in a row that were answered and are not shown.
-    strikes: u8,
+    times_not_applied: u8,
     /// The provider does not keep what it is sent: for which generation, and what it does.
-    pub unkept: Option<(i64, String)>,
+    pub not_applied: Option<(i64, String)>,
     /// Looks, apart from each other, that found no such key.
     pub missing: Vec<Duration>,
     /// The last look that found no such key, how many did in a row, and over which connection.
@@ -50,9 +50,9 @@ pub struct Own {
 
 /// A complete list.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Look {
+pub struct WhitelistSnapshot {
     /// What it showed.
-    pub list: Arc<List>,
+    pub list: Arc<ProviderWhitelist>,
     /// When its first page was asked for.
     pub began: Duration,
     /// When its last page was there.
@@ -63,9 +63,9 @@ pub struct Look {
 
 /// A step that was sent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Sent {
+pub struct SentStep {
     /// The step.
-    pub step: Step,
+    pub step: WhitelistStep,
     /// Whether the provider said that it is done.
     pub is_answered: bool,
     /// When the call was over.
@@ -73,14 +73,14 @@ pub struct Sent {
     /// The entries that were there before.
     pub before: BTreeSet<WhitelistEntryId>,
     /// What the entry was before, where it is changed: a list that shows it so is older than the change.
-    pub former: Option<Entry>,
+    pub previous: Option<ListedEntry>,
     /// Whether a list was read after it.
-    pub is_looked_for: bool,
+    pub has_later_list: bool,
 }
 
 /// What is known of a call that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Answer {
+pub enum StepAnswer {
     /// The provider says that it is done.
     Done,
     /// It had no effect, and can have none.
@@ -91,7 +91,7 @@ pub enum Answer {
 
 /// What became of a step, as a list shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Outcome {
+enum StepOutcome {
     /// It had its effect, or what it was to act on is gone.
     Shown,
     /// It had another one: in words.
@@ -102,9 +102,9 @@ enum Outcome {
     None,
 }
 
-impl Own {
+impl WhitelistMemory {
     /// The start of a pass. `is_told`: status has steps that may be on their way.
-    pub fn starts(&mut self, since: Duration, is_told: bool) {
+    pub fn start_reconcile(&mut self, since: Duration, is_told: bool) {
         if self.since != Some(since) {
             *self = Self {
                 since: Some(since),
@@ -117,7 +117,7 @@ impl Own {
     }
 
     /// Who rules the list. What was known under another one does not count.
-    pub fn ruled(&mut self, is_by_other: bool, now: Duration) {
+    pub fn record_other_owner(&mut self, is_by_other: bool, now: Duration) {
         if self.is_ruled && !is_by_other {
             *self = Self {
                 since: self.since,
@@ -130,7 +130,7 @@ impl Own {
     }
 
     /// The object goes: that its key is missing has to be seen after that.
-    pub fn ends(&mut self) {
+    pub fn start_deletion(&mut self) {
         if !self.is_ending {
             self.is_ending = true;
             self.missing.clear();
@@ -139,7 +139,7 @@ impl Own {
     }
 
     /// What was missing over another connection says nothing of this one.
-    pub fn over(&mut self, connection: Option<&str>) {
+    pub fn reset_for_connection(&mut self, connection: Option<&str>) {
         let is_same = |missed: &(Duration, u32, Option<String>)| missed.2.as_deref() == connection;
         if !self.missed.as_ref().is_some_and(is_same) {
             self.missing.clear();
@@ -148,15 +148,15 @@ impl Own {
     }
 
     /// When a key that was not there is looked for again: after pauses that grow from the first to the second.
-    pub fn looks_for_key_at(&self, least: Duration, most: Duration) -> Option<Duration> {
+    pub fn next_key_check(&self, least: Duration, most: Duration) -> Option<Duration> {
         let (last, misses, _) = self.missed.as_ref()?;
         let factor = 2_u32.saturating_pow(misses.saturating_sub(1));
         Some(*last + least.saturating_mul(factor).min(most).max(least))
     }
 
     /// When the last look began, whatever it found.
-    pub fn looked_at(&self) -> Option<Duration> {
-        let looked = self.look.as_ref().map(|look| look.began);
+    pub fn last_read_at(&self) -> Option<Duration> {
+        let looked = self.snapshot.as_ref().map(|look| look.began);
         let missed = self.missed.as_ref().map(|missed| missed.0);
         looked.max(missed).max(self.too_long)
     }
@@ -167,9 +167,9 @@ impl Own {
     }
 
     /// The last list, where it came over this connection.
-    pub fn look_over(&self, connection: Option<&str>) -> Option<&Look> {
-        let is_same = |look: &&Look| look.connection.as_deref() == connection;
-        self.look.as_ref().filter(is_same)
+    pub fn snapshot_for_connection(&self, connection: Option<&str>) -> Option<&WhitelistSnapshot> {
+        let is_same = |look: &&WhitelistSnapshot| look.connection.as_deref() == connection;
+        self.snapshot.as_ref().filter(is_same)
     }
 
     /// Whether everything that was sent has had its effect, or can have none any more.
@@ -191,45 +191,51 @@ impl Own {
     /// empty answer alone does not say that entries are gone.
     pub fn is_believed(&self, was_there: bool, spacing: Duration) -> bool {
         let blank = self.blank.filter(|_| was_there && !self.has_emptied);
-        let began = self.look.as_ref().map(|look| look.began);
+        let began = self.snapshot.as_ref().map(|look| look.began);
         blank.is_none_or(|first| began >= Some(first + spacing))
     }
 
     /// A call is over: what came of the step that was sent on this list. What is known of the list is older.
-    pub fn has_sent(&mut self, step: &Step, list: &List, answer: Answer, ended: Duration) {
-        if answer == Answer::NotDone {
+    pub fn record_sent_step(
+        &mut self,
+        step: &WhitelistStep,
+        list: &ProviderWhitelist,
+        answer: StepAnswer,
+        ended: Duration,
+    ) {
+        if answer == StepAnswer::NotDone {
             return;
         }
         self.has_emptied = match step {
-            Step::Remove(id) => {
+            WhitelistStep::Remove(id) => {
                 let mut own = list.own().peekable();
                 own.peek().is_some() && own.all(|entry| entry.id == *id)
             }
-            Step::Add(_) | Step::Change(..) => false,
+            WhitelistStep::Add(_) | WhitelistStep::Change(..) => false,
         };
-        self.sent = Some(Sent {
+        self.sent = Some(SentStep {
             step: step.clone(),
-            is_answered: answer == Answer::Done,
+            is_answered: answer == StepAnswer::Done,
             ended,
             before: list.entries.iter().map(|entry| entry.id).collect(),
-            former: match step {
-                Step::Change(id, _) => list.get(*id).cloned(),
-                Step::Add(_) | Step::Remove(_) => None,
+            previous: match step {
+                WhitelistStep::Change(id, _) => list.get(*id).cloned(),
+                WhitelistStep::Add(_) | WhitelistStep::Remove(_) => None,
             },
-            is_looked_for: false,
+            has_later_list: false,
         });
     }
 
     /// The list has more entries than are kept, as a look shows that began at this moment.
     pub fn found_too_long(&mut self, at: Duration) {
-        self.look = None;
+        self.snapshot = None;
         self.too_long = Some(at);
     }
 
     /// There is no such key, or so the provider says to a look that began at this moment.
     pub fn found_no_key(&mut self, at: Duration, spacing: Duration, connection: Option<&str>) {
-        self.over(connection);
-        self.look = None;
+        self.reset_for_connection(connection);
+        self.snapshot = None;
         self.too_long = None;
         let misses = self.missed.as_ref().map_or(0, |missed| missed.1);
         self.missed = Some((at, misses.saturating_add(1), connection.map(str::to_owned)));
@@ -240,7 +246,7 @@ impl Own {
     }
 
     /// A complete list was read. `spacing`: the time after which a call that is over can have no further effect.
-    pub fn looked(&mut self, look: Look, generation: i64, spacing: Duration) {
+    pub fn record_snapshot(&mut self, look: WhitelistSnapshot, generation: i64, spacing: Duration) {
         self.missing.clear();
         self.missed = None;
         self.too_long = None;
@@ -255,19 +261,21 @@ impl Own {
             .is_some_and(|since| look.began >= since + spacing);
         // A pass does one thing after the other: this list was asked for after that call was over.
         if let Some(mut sent) = self.sent.take() {
-            sent.is_looked_for = true;
+            sent.has_later_list = true;
             let is_over = look.began >= sent.ended + spacing;
             match (outcome(&sent, &look.list), is_over) {
-                (Outcome::Shown, _) => self.strikes = 0,
-                (Outcome::Unmarked(why), _) => {
-                    self.strikes = MOST_STRIKES;
-                    self.strike(generation, &why);
+                (StepOutcome::Shown, _) => self.times_not_applied = 0,
+                (StepOutcome::Unmarked(why), _) => {
+                    self.times_not_applied = MOST_NOT_APPLIED;
+                    self.count_not_applied(generation, &why);
                 }
                 // It is not seen who changed it: the provider, or a person right after.
-                (Outcome::Other(why), _) if sent.is_answered => self.strike(generation, &why),
-                (Outcome::None, true) if sent.is_answered => {
+                (StepOutcome::Other(why), _) if sent.is_answered => {
+                    self.count_not_applied(generation, &why)
+                }
+                (StepOutcome::None, true) if sent.is_answered => {
                     let why = "What the provider accepts is not in the list".to_owned();
-                    self.strike(generation, &why);
+                    self.count_not_applied(generation, &why);
                 }
                 (_, true) => {}
                 (_, false) => self.sent = Some(sent),
@@ -275,58 +283,58 @@ impl Own {
         }
         // Something else of ours has come up since.
         self.has_emptied &= !has_own || self.sent.is_some();
-        self.look = Some(look);
+        self.snapshot = Some(look);
     }
 
-    fn strike(&mut self, generation: i64, why: &str) {
-        self.strikes += 1;
-        if self.strikes >= MOST_STRIKES {
-            self.strikes = 0;
+    fn count_not_applied(&mut self, generation: i64, why: &str) {
+        self.times_not_applied += 1;
+        if self.times_not_applied >= MOST_NOT_APPLIED {
+            self.times_not_applied = 0;
             // With the remedy, since a later process takes the words from the status.
             let text = format!(
                 "{why}; nothing more is sent until spec changes. Remove it at the provider, or correct the object"
             );
-            self.unkept = Some((generation, text));
+            self.not_applied = Some((generation, text));
         }
     }
 }
 
-fn outcome(sent: &Sent, list: &List) -> Outcome {
+fn outcome(sent: &SentStep, list: &ProviderWhitelist) -> StepOutcome {
     match &sent.step {
-        Step::Remove(id) => match list.get(*id) {
-            None => Outcome::Shown,
-            Some(_) => Outcome::None,
+        WhitelistStep::Remove(id) => match list.get(*id) {
+            None => StepOutcome::Shown,
+            Some(_) => StepOutcome::None,
         },
-        Step::Change(id, wished) => match list.get(*id) {
-            None => Outcome::Shown,
-            Some(entry) if wished.is_met_by(entry) => Outcome::Shown,
-            Some(entry) if sent.former.as_ref() == Some(entry) => Outcome::None,
+        WhitelistStep::Change(id, wished) => match list.get(*id) {
+            None => StepOutcome::Shown,
+            Some(entry) if wished.is_met_by(entry) => StepOutcome::Shown,
+            Some(entry) if sent.previous.as_ref() == Some(entry) => StepOutcome::None,
             Some(entry) => other(entry),
         },
-        Step::Add(wished) => {
-            let is_new = |entry: &&Entry| !sent.before.contains(&entry.id);
-            let is_alike = |entry: &&Entry| match &entry.name {
+        WhitelistStep::Add(wished) => {
+            let is_new = |entry: &&ListedEntry| !sent.before.contains(&entry.id);
+            let is_alike = |entry: &&ListedEntry| match &entry.name {
                 Some(name) => *name == wished.name,
                 None => entry.range == Some(wished.range),
             };
             let new = || list.entries.iter().filter(is_new);
             match new().any(|entry| wished.is_met_by(entry)) {
-                true => Outcome::Shown,
-                false => new().find(is_alike).map_or(Outcome::None, other),
+                true => StepOutcome::Shown,
+                false => new().find(is_alike).map_or(StepOutcome::None, other),
             }
         }
     }
 }
 
-fn other(entry: &Entry) -> Outcome {
+fn other(entry: &ListedEntry) -> StepOutcome {
     match entry.name {
-        Some(_) => Outcome::Other(difference(entry)),
-        None => Outcome::Unmarked(difference(entry)),
+        Some(_) => StepOutcome::Other(difference(entry)),
+        None => StepOutcome::Unmarked(difference(entry)),
     }
 }
 
 /// What an entry has become.
-fn difference(entry: &Entry) -> String {
+fn difference(entry: &ListedEntry) -> String {
     let mark = match entry.name {
         Some(_) => "with the operator's tag",
         None => "without the operator's tag",

@@ -68,7 +68,7 @@ fn walk(scene: &Scene) -> Walked {
     let states = checker.unique_state_count();
     let depth = checker.max_depth();
     let broken = checker.discoveries().into_iter().next();
-    let broken = broken.map(|(name, path)| (name, told(scene, name, path)));
+    let broken = broken.map(|(name, path)| (name, format_path(scene, name, path)));
     println!(
         "model: {:<16} {states:>8} states, depth {depth}, {:.0} s{}",
         scene.name,
@@ -85,7 +85,11 @@ fn walk(scene: &Scene) -> Walked {
     }
 }
 
-fn told(scene: &Scene, name: &str, path: stateright::Path<world::World, scene::Action>) -> String {
+fn format_path(
+    scene: &Scene,
+    name: &str,
+    path: stateright::Path<world::World, scene::Action>,
+) -> String {
     let last = path.last_state().clone();
     let shows = std::env::var_os("MODEL_STATES").is_some();
     let steps = path

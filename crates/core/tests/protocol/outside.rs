@@ -6,7 +6,9 @@ use super::{
     scene::Scene,
     world::{Broken::*, *},
 };
-use flexmetal_core::protocol::{Acknowledged, Order, State, Step, Why};
+use flexmetal_core::protocol::{
+    AcknowledgedActions, ProtocolOrder, ProtocolStep, ServerPhase, Why,
+};
 
 /// Something that people or the provider do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -102,7 +104,7 @@ pub fn delete(world: &mut World, server: u8, uid: u8) {
     let Some(found) = world.servers[at] else {
         return;
     };
-    if !matches!(found.state, State::Live | State::Failed) {
+    if !matches!(found.state, ServerPhase::Live | ServerPhase::Failed) {
         return;
     }
     let mut others = world.objects.iter().flatten().filter(|o| o.uid != uid);
@@ -114,7 +116,7 @@ pub fn delete(world: &mut World, server: u8, uid: u8) {
         world.breaks(KeptDelete);
     }
     if let Some(server) = &mut world.servers[at] {
-        server.state = State::Releasing;
+        server.state = ServerPhase::Releasing;
     }
 }
 
@@ -124,8 +126,8 @@ pub fn tick(world: &mut World) {
     world.before.push(world.servers);
     world.now += 1;
     for server in world.servers.iter_mut().flatten() {
-        if server.state == State::Releasing {
-            server.state = State::Released;
+        if server.state == ServerPhase::Releasing {
+            server.state = ServerPhase::Released;
         }
     }
 }
@@ -180,7 +182,7 @@ pub fn acts(scene: &Scene, world: &World) -> Vec<Act> {
             may(Fault::ReleaseOutside, Act::ReleaseOutside(at));
             may(Fault::Fail, Act::Fail(at));
         }
-        if server.state == State::Failed {
+        if server.state == ServerPhase::Failed {
             may(Fault::Flap, Act::Flap(at));
         }
         if server.cluster || server.tags != [None; TAGS] {
@@ -247,7 +249,7 @@ pub fn held(scene: &Scene, world: &World, slot: usize) -> Option<Why> {
             slot,
         };
         match hand.plan()?.2 {
-            Step::Wait(wait) if wait.why.is_hold() => Some(wait.why),
+            ProtocolStep::Wait(wait) if wait.why.is_blocked() => Some(wait.why),
             _ => None,
         }
     })
@@ -286,15 +288,15 @@ pub fn act(scene: &Scene, world: &mut World, act: Act) {
             Fault::Portal
         }
         Act::ReleaseOutside(at) => {
-            set(world, at, State::Released);
+            set(world, at, ServerPhase::Released);
             Fault::ReleaseOutside
         }
         Act::Fail(at) => {
-            set(world, at, State::Failed);
+            set(world, at, ServerPhase::Failed);
             Fault::Fail
         }
         Act::Flap(at) => {
-            set(world, at, State::Live);
+            set(world, at, ServerPhase::Live);
             // Its object may just have gone: it is reported then.
             if let Some(server) = &mut world.servers[at] {
                 server.stripped = true;
@@ -323,7 +325,7 @@ pub fn act(scene: &Scene, world: &mut World, act: Act) {
             apply(world, slot, true);
             if scene.off == Some(Rule::RecordUid) {
                 touch(world, slot, &|o| {
-                    o.order = o.order.map(|order| Order {
+                    o.order = o.order.map(|order| ProtocolOrder {
                         uid: o.uid(),
                         ..order
                     })
@@ -352,7 +354,7 @@ pub fn act(scene: &Scene, world: &mut World, act: Act) {
             touch(world, slot, &|o| o.acknowledged.order_another = true);
             let owner = world.objects[slot].map(|o| o.owner);
             for server in world.servers.iter_mut().flatten() {
-                server.beside |= owner.is_some_and(|o| o.name == server.owner.name);
+                server.second_allowed |= owner.is_some_and(|o| o.name == server.owner.name);
             }
             Fault::Word
         }
@@ -380,7 +382,7 @@ pub fn act(scene: &Scene, world: &mut World, act: Act) {
     world.spend(fault);
 }
 
-fn set(world: &mut World, at: usize, state: State) {
+fn set(world: &mut World, at: usize, state: ServerPhase) {
     if let Some(server) = &mut world.servers[at] {
         server.state = state;
     }
@@ -402,7 +404,7 @@ fn apply(world: &mut World, slot: usize, with_status: bool) {
         owner,
         version: 0,
         deleting: false,
-        acknowledged: Acknowledged::default(),
+        acknowledged: AcknowledgedActions::default(),
         ..backup
     };
     world.objects[slot] = Some(match with_status {

@@ -2,12 +2,14 @@
 
 use super::{
     outside::{self, Act, Off},
-    process::{Answer, Hand, Look},
+    process::{Answer, Hand, ListRead},
     promises,
     rules::Rule,
     world::*,
 };
-use flexmetal_core::protocol::{Acknowledged, Order, Outcome, Step, Times};
+use flexmetal_core::protocol::{
+    AcknowledgedActions, ProtocolOrder, ProtocolOutcome, ProtocolStep, ProtocolTimes,
+};
 use stateright::{Model, Property};
 
 /// How a scene begins.
@@ -24,13 +26,13 @@ pub enum Start {
     /// A retained server; its object can be applied again.
     Kept,
     /// The same, and the namespace was made again.
-    Former,
+    NamespaceRecreated,
     /// A server that nobody has; the object names it.
     Named,
     /// The same, and both objects name it.
     NamedTwice,
     /// A retained server of this name, and one that nobody has, which the object names.
-    NamedBeside,
+    NamedAndRetained,
     /// A retained server of this name; the object under the other name names it.
     KeptNamed,
     /// Two clusters with one cluster ID, each with an object of this name; one has a server.
@@ -124,7 +126,7 @@ impl Default for Scene {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     Tick,
-    Pass(usize, usize, Look),
+    Pass(usize, usize, ListRead),
     Order(usize, usize, Answer),
     Miss(usize, usize),
     Step(usize, usize, Answer),
@@ -161,7 +163,7 @@ fn object(uid: u8, owner: Owner) -> Obj {
         retain: false,
         replace: false,
         reorder: false,
-        acknowledged: Acknowledged::default(),
+        acknowledged: AcknowledgedActions::default(),
     }
 }
 
@@ -180,13 +182,13 @@ fn server(owner: Owner) -> Srv {
 fn with_server(object: Obj, at: usize) -> Obj {
     Obj {
         finalizer: true,
-        order: Some(Order {
+        order: Some(ProtocolOrder {
             uid: object.uid(),
             seq: EARLY,
             nonce: 0,
             send_by: 0,
             account: flexmetal_core::protocol::AccountId(0),
-            outcome: Outcome::Created(id(at)),
+            outcome: ProtocolOutcome::Created(id(at)),
             answer_lost: false,
             lost: 0,
             cut: 0,
@@ -204,8 +206,8 @@ impl Scene {
         }
     }
 
-    pub fn times(&self) -> Times {
-        Times {
+    pub fn times(&self) -> ProtocolTimes {
+        ProtocolTimes {
             grace: span(self.grace),
             check: span(2),
             idle: span(2),
@@ -236,7 +238,7 @@ impl Scene {
                 owner,
                 version: 0,
                 deleting: false,
-                acknowledged: Acknowledged::default(),
+                acknowledged: AcknowledgedActions::default(),
                 ..first
             }),
         };
@@ -318,7 +320,7 @@ impl Scene {
                 world.servers[0] = Some(kept);
                 world.objects[0] = Some(first);
             }
-            Start::Former => {
+            Start::NamespaceRecreated => {
                 world.namespace = 1;
                 world.servers[0] = Some(kept);
                 let owner = Owner {
@@ -335,7 +337,7 @@ impl Scene {
                 world.servers[0] = Some(server(NOBODY));
                 world.objects = [Some(named(first)), Some(named(second))];
             }
-            Start::NamedBeside => {
+            Start::NamedAndRetained => {
                 world.servers[0] = Some(server(NOBODY));
                 world.servers[1] = Some(kept);
                 world.objects[0] = Some(named(first));
@@ -402,7 +404,7 @@ impl Scene {
                 return;
             }
         }
-        if let Some((_, _, Step::Order { .. })) = hand.plan() {
+        if let Some((_, _, ProtocolStep::Order { .. })) = hand.plan() {
             actions.push(Action::Order(process, slot, Answer::Ok));
             if world.has(Fault::LostWrite) {
                 actions.push(Action::Order(process, slot, Answer::After));
@@ -420,23 +422,23 @@ impl Scene {
             actions.push(Action::Miss(process, slot));
         }
         match hand.wants_list() {
-            None => actions.push(Action::Pass(process, slot, Look::Not)),
+            None => actions.push(Action::Pass(process, slot, ListRead::Not)),
             Some(_) => {
                 let mut add = |look| actions.push(Action::Pass(process, slot, look));
-                add(Look::True);
+                add(ListRead::True);
                 // What is on the newest list is acted on before the next one.
-                add(Look::Not);
+                add(ListRead::Not);
                 if world.has(Fault::LateList) && world.before[0] != world.servers {
-                    add(Look::Late);
+                    add(ListRead::Late);
                 }
                 if world.has(Fault::EmptyList) {
-                    add(Look::Empty);
+                    add(ListRead::Empty);
                 }
                 if world.has(Fault::Omit) {
-                    add(Look::Omits(SERVERS));
+                    add(ListRead::Omits(SERVERS));
                     let there = world.servers.iter().enumerate();
                     let there = there.filter(|(_, server)| server.is_some());
-                    there.for_each(|(at, _)| add(Look::Omits(at)));
+                    there.for_each(|(at, _)| add(ListRead::Omits(at)));
                 }
             }
         }
@@ -456,10 +458,10 @@ impl Scene {
             Action::Tick => outside::tick(world),
             Action::Pass(process, slot, look) => {
                 match look {
-                    Look::Not | Look::True => {}
-                    Look::Late => world.spend(Fault::LateList),
-                    Look::Empty => world.spend(Fault::EmptyList),
-                    Look::Omits(_) => world.spend(Fault::Omit),
+                    ListRead::Not | ListRead::True => {}
+                    ListRead::Late => world.spend(Fault::LateList),
+                    ListRead::Empty => world.spend(Fault::EmptyList),
+                    ListRead::Omits(_) => world.spend(Fault::Omit),
                 }
                 hand(world, process, slot, &|hand| hand.pass(look));
             }

@@ -265,7 +265,7 @@ fn taking() -> Vec<Scene> {
         )),
         scene(
             "namespace",
-            Former,
+            NamespaceRecreated,
             6,
             &[(Word, 1), (Crash, 1), (Delete, 1)],
         ),
@@ -279,7 +279,12 @@ fn taking() -> Vec<Scene> {
             )
         },
         scene("named", Named, 7, &[(Lost, 1), (Crash, 1), (Delete, 1)]),
-        scene("named-beside", NamedBeside, 7, &[(Lost, 1), (Crash, 1)]),
+        scene(
+            "named-beside",
+            NamedAndRetained,
+            7,
+            &[(Lost, 1), (Crash, 1)],
+        ),
         scene(
             "named-late",
             Named,

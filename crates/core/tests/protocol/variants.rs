@@ -9,9 +9,9 @@ const UNNEEDED: [Rule; 2] = [Rule::LiveList, Rule::AdoptRead];
 fn missed_in(rule: Rule) -> &'static str {
     match rule {
         Rule::Precondition => "two-stale",
-        Rule::Nonce | Rule::Fence => "two-order",
+        Rule::Nonce | Rule::OnlyWriterSends => "two-order",
         Rule::SendBy => "two-late",
-        Rule::Look | Rule::Grace => "wipe",
+        Rule::FreshList | Rule::Grace => "wipe",
         Rule::Whole | Rule::Suspect => "portal",
         Rule::AnyTag => "portal-gone",
         Rule::RestartNew => "etcd-order",
@@ -24,7 +24,7 @@ fn missed_in(rule: Rule) -> &'static str {
         Rule::DeadOlder => "reorder",
         Rule::RecordUid => "restore",
         Rule::ReleaseUid => "noted-restore",
-        Rule::FormerHolds => "namespace",
+        Rule::PreviousServersBlock => "namespace",
         Rule::Claim | Rule::Settle => "replaced",
         Rule::DeleteBy => "two-replaced",
         Rule::LiveList | Rule::HoldOn | Rule::Alone => "adopt-race",
@@ -37,7 +37,7 @@ fn missed_in(rule: Rule) -> &'static str {
         Rule::ReleaseRecord => "two-kept",
         Rule::RecordBinds | Rule::FinalizerPrecondition => "two-release",
         Rule::GoneGrace => "gone",
-        Rule::ProofAtEnd => "wipe-delete",
+        Rule::CompleteListAtEnd => "wipe-delete",
         Rule::FinalizerBack => "strip",
         Rule::Unretain => "recreate",
         Rule::NewKey => "other-key",
@@ -48,7 +48,7 @@ fn missed_in(rule: Rule) -> &'static str {
 /// How long it takes to miss a rule; `None` for one that every run switches off.
 fn seconds(rule: Rule) -> Option<u32> {
     match rule {
-        Rule::Look | Rule::Grace | Rule::Settle | Rule::OneTag => None,
+        Rule::FreshList | Rule::Grace | Rule::Settle | Rule::OneTag => None,
         Rule::DeleteBy => Some(30),
         _ => Some(1),
     }

@@ -1,7 +1,8 @@
 //! The world of the model, as small as it can be: objects, servers, requests on the wire, processes.
 
 use flexmetal_core::protocol::{
-    AccountId, Acknowledged, Memory, ObjectUid, Order, Outcome, Release, ServerId, State,
+    AccountId, AcknowledgedActions, ObjectUid, ProtocolMemory, ProtocolOrder, ProtocolOutcome,
+    Release, ServerId, ServerPhase,
 };
 use std::time::Duration;
 
@@ -49,7 +50,7 @@ pub struct Obj {
     pub version: u8,
     pub deleting: bool,
     pub finalizer: bool,
-    pub order: Option<Order>,
+    pub order: Option<ProtocolOrder>,
     pub release: Option<Release>,
     pub names: Option<u8>,
     pub retain: bool,
@@ -57,7 +58,7 @@ pub struct Obj {
     pub replace: bool,
     /// One that somebody else released is replaced.
     pub reorder: bool,
-    pub acknowledged: Acknowledged,
+    pub acknowledged: AcknowledgedActions,
 }
 
 impl Obj {
@@ -66,14 +67,14 @@ impl Obj {
     }
 
     /// Its own record.
-    pub fn record(&self) -> Option<Order> {
+    pub fn record(&self) -> Option<ProtocolOrder> {
         self.order.filter(|order| order.uid == self.uid())
     }
 
     /// The server that it has on record.
     pub fn has(&self) -> Option<usize> {
         match self.record()?.outcome {
-            Outcome::Created(server) => Some(index(server)),
+            ProtocolOutcome::Created(server) => Some(index(server)),
             _ => None,
         }
     }
@@ -82,7 +83,7 @@ impl Obj {
 /// One server at the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Srv {
-    pub state: State,
+    pub state: ServerPhase,
     pub account: u8,
     pub created: Tick,
     pub cluster: bool,
@@ -94,7 +95,7 @@ pub struct Srv {
     /// It was let stay when its object went.
     pub stays: bool,
     /// A user let another one be ordered beside it.
-    pub beside: bool,
+    pub second_allowed: bool,
     /// Somebody took tags off by hand.
     pub stripped: bool,
 }
@@ -103,7 +104,7 @@ impl Srv {
     /// A live server without order tags that this owner truly has.
     pub fn new(owner: Owner, account: u8, created: Tick) -> Self {
         Self {
-            state: State::Live,
+            state: ServerPhase::Live,
             account,
             created,
             cluster: true,
@@ -112,13 +113,13 @@ impl Srv {
             kept: false,
             owner,
             stays: false,
-            beside: false,
+            second_allowed: false,
             stripped: false,
         }
     }
 
     pub fn is_live(&self) -> bool {
-        self.state == State::Live
+        self.state == ServerPhase::Live
     }
 
     pub fn has_tag(&self, owner: Owner) -> bool {
@@ -165,7 +166,7 @@ pub enum Wire {
     Write {
         slot: u8,
         version: u8,
-        order: Order,
+        order: ProtocolOrder,
     },
 }
 
@@ -183,7 +184,7 @@ pub enum Task {
     Idle,
     /// The open record was written; or it is not known whether it was.
     Send {
-        order: Order,
+        order: ProtocolOrder,
         is_sure: bool,
     },
     Change {
@@ -194,14 +195,14 @@ pub enum Task {
     Write {
         uid: u8,
         version: u8,
-        order: Option<Order>,
+        order: Option<ProtocolOrder>,
     },
     RemoveFinalizer {
         uid: u8,
         version: u8,
     },
     /// The release is recorded: read the server.
-    Look {
+    ReadServer {
         server: u8,
         uid: u8,
         send_by: Tick,
@@ -230,7 +231,7 @@ pub struct Process {
     pub newer: u8,
     pub cache: [Option<Obj>; SLOTS],
     pub uids: [Option<u8>; SLOTS],
-    pub memory: [Memory; SLOTS],
+    pub memory: [ProtocolMemory; SLOTS],
     pub task: [Task; SLOTS],
     pub seen: [Option<Seen>; SERVERS],
     /// When the newest list of the cluster tag began, and whether it shows the known server.
@@ -247,7 +248,7 @@ impl Process {
             newer: world.uids,
             cache: world.objects,
             uids: [None; SLOTS],
-            memory: [Memory::default(); SLOTS],
+            memory: [ProtocolMemory::default(); SLOTS],
             task: [Task::Idle; SLOTS],
             seen: [None; SERVERS],
             list: None,
@@ -261,8 +262,8 @@ impl Process {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Broken {
     SecondPost,
-    BesideOwn,
-    BesideFormer,
+    OrderDespiteOwn,
+    OrderDespitePrevious,
     ForeignDelete,
     KeptDelete,
     LivingDelete,

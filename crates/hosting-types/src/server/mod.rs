@@ -1,7 +1,7 @@
 //! On-demand servers (sections 2.6 to 2.11, 4.4 and 4.6 of
 //! `docs/contributing/hosting-api.md`).
 
-mod machine;
+mod hardware;
 mod order;
 mod partition;
 mod reinstall;
@@ -9,8 +9,8 @@ mod status;
 mod system;
 
 pub use super::identity::ServerId;
-pub use machine::HardwareListing;
-pub use order::{Order, OrderOutcome};
+pub use hardware::HardwareListing;
+pub use order::{Order, OrderResult};
 pub use partition::{Partition, PartitionSize};
 pub use reinstall::{DiskWipe, Reinstall};
 pub use status::{ServerStatus, StatusFilter};

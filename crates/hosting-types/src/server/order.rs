@@ -62,7 +62,7 @@ impl fmt::Debug for Order {
 
 /// The outcome of an order: the four cases that the protocol tells apart.
 #[derive(Debug)]
-pub enum OrderOutcome {
+pub enum OrderResult {
     /// No byte left this process: there is no machine.
     NotSent(Error),
     /// The API refused it beyond doubt: there is no machine.

@@ -4,7 +4,7 @@
 use super::catalogue::location;
 use crate::{
     client::Client,
-    record::{Misfit, Record},
+    record::{DecodeError, Record},
 };
 use hosting_types::{capacity::*, error::Error, identity::LocationId};
 
@@ -34,7 +34,7 @@ impl Client {
     }
 }
 
-fn instance_type(record: &Record<'_>) -> Result<InstanceType, Misfit> {
+fn instance_type(record: &Record<'_>) -> Result<InstanceType, DecodeError> {
     Ok(InstanceType {
         id: record.number("id"),
         location_id: record.number("locationId"),
@@ -49,7 +49,7 @@ fn instance_type(record: &Record<'_>) -> Result<InstanceType, Misfit> {
     })
 }
 
-fn capacity(record: &Record<'_>) -> Result<CapacityCommit, Misfit> {
+fn capacity(record: &Record<'_>) -> Result<CapacityCommit, DecodeError> {
     let place = record
         .record("location")
         .ok_or_else(|| "a commitment has no location".to_owned())?;
@@ -63,7 +63,7 @@ fn capacity(record: &Record<'_>) -> Result<CapacityCommit, Misfit> {
     })
 }
 
-fn commit(record: &Record<'_>) -> Result<Commit, Misfit> {
+fn commit(record: &Record<'_>) -> Result<Commit, DecodeError> {
     let kind = record
         .record("instanceType")
         .ok_or_else(|| "a commitment has no instanceType".to_owned())?;

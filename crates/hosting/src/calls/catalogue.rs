@@ -3,7 +3,7 @@
 
 use crate::{
     client::Client,
-    record::{Misfit, Record},
+    record::{DecodeError, Record},
 };
 use hosting_types::{catalogue::*, error::Error};
 
@@ -40,7 +40,7 @@ impl Client {
     }
 }
 
-pub(super) fn location(record: &Record<'_>) -> Result<Location, Misfit> {
+pub(super) fn location(record: &Record<'_>) -> Result<Location, DecodeError> {
     Ok(Location {
         id: record.number("id"),
         name: record.required_name("name")?,
@@ -52,7 +52,7 @@ pub(super) fn location(record: &Record<'_>) -> Result<Location, Misfit> {
     })
 }
 
-fn plan(record: &Record<'_>) -> Result<Plan, Misfit> {
+fn plan(record: &Record<'_>) -> Result<Plan, DecodeError> {
     let hardware = record.record("hardwareDetails");
     let one = |field: &str| {
         hardware
@@ -91,8 +91,8 @@ fn plan(record: &Record<'_>) -> Result<Plan, Misfit> {
     })
 }
 
-fn part(record: &Record<'_>, kind: &str, size: &str) -> Part {
-    Part {
+fn part(record: &Record<'_>, kind: &str, size: &str) -> HardwarePart {
+    HardwarePart {
         kind: record.text(kind),
         size: record.number(size),
     }
@@ -106,7 +106,7 @@ fn at(record: &Record<'_>) -> PlanLocation {
     }
 }
 
-fn operating_system(record: &Record<'_>) -> Result<OperatingSystem, Misfit> {
+fn operating_system(record: &Record<'_>) -> Result<OperatingSystem, DecodeError> {
     // The document shows no fields: a switch that is missing does not rule an
     // entry out.
     let flag = |field: &str| !record.is_given(field) || record.flag(field);

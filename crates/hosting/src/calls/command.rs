@@ -3,7 +3,7 @@
 
 use crate::{
     client::{Call, Client},
-    record::{self, Misfit, Record},
+    record::{self, DecodeError, Record},
 };
 use hosting_types::{command::*, error::Error, identity::CommandId, page::Page, server::ServerId};
 use http::Method;
@@ -35,7 +35,9 @@ impl Client {
         if let Some(kind) = kind {
             call = call.query("type", kind);
         }
-        self.call(call).await?.decode_each(|it| of(it, id))
+        self.call(call)
+            .await?
+            .decode_each(|it| decode_command(it, id))
     }
 
     /// Sends a command: `POST /v3/flexMetal/servers/{uuid}/commands` (4.5-5).
@@ -58,7 +60,7 @@ impl Client {
         let call = Call::new(Method::POST, &path).json(&body)?;
         self.call(call)
             .await?
-            .decode(|body| of(&record::one(body)?, id))
+            .decode(|body| decode_command(&record::one(body)?, id))
     }
 
     /// One command:
@@ -77,7 +79,7 @@ impl Client {
             command.as_str(),
         ];
         self.get(&path).await?.decode(|body| {
-            let found = of(&record::one(body)?, id)?;
+            let found = decode_command(&record::one(body)?, id)?;
             if found.id == *command {
                 Ok(found)
             } else {
@@ -88,7 +90,7 @@ impl Client {
 }
 
 /// Reads a command of this server. Both styles of names occur (2.12-8).
-fn of(record: &Record<'_>, id: &ServerId) -> Result<Command, Misfit> {
+fn decode_command(record: &Record<'_>, id: &ServerId) -> Result<Command, DecodeError> {
     let [server, created, updated] = [
         ["serverUuid", "server_uuid"],
         ["createdAt", "created_at"],

@@ -3,7 +3,7 @@
 
 use crate::{
     client::Client,
-    record::{Misfit, Record},
+    record::{DecodeError, Record},
 };
 use hosting_types::{error::Error, quota::*};
 
@@ -20,7 +20,7 @@ impl Client {
     }
 }
 
-fn quota(record: &Record<'_>) -> Result<LocationQuota, Misfit> {
+fn quota(record: &Record<'_>) -> Result<LocationQuota, DecodeError> {
     // A quota without a location limits nothing, so it is not accepted.
     let location = record.inner_text("location", "name");
     if location.is_empty() {

@@ -4,7 +4,7 @@
 use http::Method;
 
 use crate::{
-    answer::Answer,
+    answer::ApiAnswer,
     client::{Call, Client},
     record,
 };
@@ -12,12 +12,12 @@ use hosting_types::{
     error::Error,
     page::Page,
     request::InvalidRequest,
-    server::{Order, OrderOutcome, Reinstall, Server, ServerFilter, ServerId},
+    server::{Order, OrderResult, Reinstall, Server, ServerFilter, ServerId},
     tag::check_tag,
 };
 
 pub(super) mod decode;
-mod machine;
+mod hardware_and_password;
 
 const SERVERS: [&str; 2] = ["flexMetal", "servers"];
 
@@ -34,16 +34,16 @@ impl Client {
     ///
     /// Once polled, the future must be polled to its end: dropping it midway
     /// leaves an unknown outcome.
-    pub async fn order(&self, order: &Order, order_tag: &str) -> OrderOutcome {
+    pub async fn order(&self, order: &Order, order_tag: &str) -> OrderResult {
         match self.send_order(order, order_tag).await {
             Ok(answer) => Self::created(&answer, order_tag),
-            Err(error @ Error::NotSent(_)) => OrderOutcome::NotSent(error),
-            Err(error) if error.may_have_taken_effect() => OrderOutcome::Unknown(error.explain()),
-            Err(error) => OrderOutcome::Refused(error),
+            Err(error @ Error::NotSent(_)) => OrderResult::NotSent(error),
+            Err(error) if error.may_have_taken_effect() => OrderResult::Unknown(error.explain()),
+            Err(error) => OrderResult::Refused(error),
         }
     }
 
-    async fn send_order(&self, order: &Order, order_tag: &str) -> Result<Answer, Error> {
+    async fn send_order(&self, order: &Order, order_tag: &str) -> Result<ApiAnswer, Error> {
         order.check()?;
         if !order.tags.iter().any(|tag| tag == order_tag) {
             return Err(InvalidRequest::OrderTag.into());
@@ -55,15 +55,15 @@ impl Client {
     }
 
     /// A success needs a record that certainly belongs to this order.
-    fn created(answer: &Answer, order_tag: &str) -> OrderOutcome {
+    fn created(answer: &ApiAnswer, order_tag: &str) -> OrderResult {
         let server = match one_server(answer) {
             Ok(server) => server,
-            Err(error) => return OrderOutcome::Unknown(error.explain()),
+            Err(error) => return OrderResult::Unknown(error.explain()),
         };
         if server.has_tag(order_tag) {
-            OrderOutcome::Created(Box::new(server))
+            OrderResult::Created(Box::new(server))
         } else {
-            OrderOutcome::Unknown(format!(
+            OrderResult::Unknown(format!(
                 "the answer shows server {}, which does not have the tag of this order",
                 server.id
             ))
@@ -190,7 +190,7 @@ impl Client {
 
     /// The only server of an answer, which must be the one asked for: releases
     /// depend on it.
-    fn this_server(answer: &Answer, id: &ServerId) -> Result<Server, Error> {
+    fn this_server(answer: &ApiAnswer, id: &ServerId) -> Result<Server, Error> {
         let server = one_server(answer)?;
         if server.id == *id {
             return Ok(server);
@@ -202,6 +202,6 @@ impl Client {
     }
 }
 
-fn one_server(answer: &Answer) -> Result<Server, Error> {
+fn one_server(answer: &ApiAnswer) -> Result<Server, Error> {
     answer.decode(|body| decode::server(&record::one(body)?))
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     client::{Call, Client},
-    record::{self, Misfit, Record},
+    record::{self, DecodeError, Record},
 };
 use hosting_types::{error::Error, identity::SshKeyId, request::InvalidRequest, ssh_key::*, text};
 use http::Method;
@@ -86,7 +86,7 @@ impl Client {
     }
 }
 
-fn ssh_key(record: &Record<'_>) -> Result<SshKey, Misfit> {
+fn ssh_key(record: &Record<'_>) -> Result<SshKey, DecodeError> {
     Ok(SshKey {
         id: SshKeyId::parse(record.raw_text("uuid"))
             .map_err(|_| "a stored key has no usable uuid".to_owned())?,

@@ -2,7 +2,7 @@
 
 use crate::{
     client::{Call, Client},
-    record::{self, Body, Misfit, Record},
+    record::{self, Body, DecodeError, Record},
 };
 use hosting_types::{error::Error, page::Page, tag::*};
 use http::Method;
@@ -89,7 +89,7 @@ impl Client {
 }
 
 /// The only tag of an answer, which must be this one.
-fn this(body: Body<'_>, tag: &str) -> Result<TagRecord, Misfit> {
+fn this(body: Body<'_>, tag: &str) -> Result<TagRecord, DecodeError> {
     let found = decode(&record::one(body)?);
     if found.tag == tag {
         Ok(found)
@@ -101,7 +101,7 @@ fn this(body: Body<'_>, tag: &str) -> Result<TagRecord, Misfit> {
 /// A tag of an answer, cleaned for people. One that only cleaning turned into a
 /// valid tag gets a character that no tag has: it must never equal a tag that is
 /// looked for, because tags decide who owns a machine.
-pub(super) fn as_told(raw: &Value, cleaned: String) -> String {
+pub(super) fn clean_tag(raw: &Value, cleaned: String) -> String {
     let came_so = raw.as_str().is_none_or(|raw| raw == cleaned);
     if came_so || !is_tag(&cleaned) {
         cleaned
@@ -113,7 +113,7 @@ pub(super) fn as_told(raw: &Value, cleaned: String) -> String {
 fn decode(record: &Record<'_>) -> TagRecord {
     let resources = record.record("resources");
     TagRecord {
-        tag: as_told(record.value("tag"), record.text("tag")),
+        tag: clean_tag(record.value("tag"), record.text("tag")),
         resources: resources.as_ref().and_then(|all| all.number("count")),
         servers: resources
             .and_then(|all| all.record("flexMetalServers"))

@@ -3,7 +3,7 @@
 use super::server::decode;
 use crate::{
     client::{Call, Client},
-    record::{Misfit, Record},
+    record::{DecodeError, Record},
 };
 use hosting_types::{error::Error, request::InvalidRequest, usage::*};
 use http::Method;
@@ -37,7 +37,7 @@ impl Client {
     }
 }
 
-fn usage(record: &Record<'_>) -> Result<Usage, Misfit> {
+fn usage(record: &Record<'_>) -> Result<Usage, DecodeError> {
     let server = record
         .record("server")
         .ok_or_else(|| "a usage record has no server".to_owned())?;

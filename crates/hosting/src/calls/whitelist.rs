@@ -2,9 +2,9 @@
 //! `docs/contributing/hosting-api.md`).
 
 use crate::{
-    answer::Answer,
+    answer::ApiAnswer,
     client::{Call, Client},
-    record::{Misfit, Record},
+    record::{DecodeError, Record},
 };
 use hosting_types::{
     error::Error,
@@ -97,7 +97,7 @@ impl Client {
 }
 
 /// An empty array does not show that the entry is there (1-6).
-fn changed(answer: &Answer) -> Result<Vec<WhitelistEntry>, Error> {
+fn changed(answer: &ApiAnswer) -> Result<Vec<WhitelistEntry>, Error> {
     match answer.decode_each(entry)? {
         entries if entries.is_empty() => {
             Err(answer.misfit("the answer shows no whitelist entry".to_owned()))
@@ -106,7 +106,7 @@ fn changed(answer: &Answer) -> Result<Vec<WhitelistEntry>, Error> {
     }
 }
 
-fn entry(record: &Record<'_>) -> Result<WhitelistEntry, Misfit> {
+fn entry(record: &Record<'_>) -> Result<WhitelistEntry, DecodeError> {
     let id = record
         .identity("id")
         .ok_or_else(|| "a whitelist entry has no usable id".to_owned())?;

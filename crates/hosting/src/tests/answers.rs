@@ -34,7 +34,7 @@ fn kept(name: &str) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-fn read(name: &str, status: u16, body: &[u8]) -> Outcome {
+fn call_with_answer(name: &str, status: u16, body: &[u8]) -> Outcome {
     let (client, _) = Script::client(vec![Ok(answer(status, body))]);
     let outcome = block_on(call(&client, name));
     let text = &outcome.text;
@@ -52,7 +52,7 @@ fn valid_answers_of_both_profiles_decode() {
         assert_eq!(names, BTreeSet::from(NAMES), "{profile}");
         for (name, body) in &answers {
             let status = if body.is_empty() { 204 } else { 200 };
-            let outcome = read(name, status, body);
+            let outcome = call_with_answer(name, status, body);
             assert_eq!(
                 outcome.word, "Decoded",
                 "{profile}/{name}: {}",
@@ -68,7 +68,7 @@ fn odd_answers_are_read_all_the_same() {
     assert!(answers.len() >= 12);
     for (name, body) in answers {
         for operation in ["server", "servers", "release"] {
-            let outcome = read(operation, 200, &body);
+            let outcome = call_with_answer(operation, 200, &body);
             assert_eq!(outcome.word, "Decoded", "{name}: {}", outcome.text);
         }
     }
@@ -91,7 +91,7 @@ fn malformed_answers_fail_unless_listed() {
         let read_by = named.get(file.as_str()).cloned().unwrap_or_default();
         let mut decoded = BTreeSet::new();
         for operation in NAMES {
-            let outcome = read(operation, 200, body);
+            let outcome = call_with_answer(operation, 200, body);
             match outcome.word {
                 "UndecodableAnswer" => {}
                 "Unknown" if operation == "order" => {}
@@ -125,7 +125,7 @@ fn malformed_refusal_keeps_status_meaning() {
             (599, "ServerError", "Unknown"),
         ] {
             for operation in NAMES {
-                let outcome = read(operation, status, &body);
+                let outcome = call_with_answer(operation, status, &body);
                 let expected = match (status, operation) {
                     (403, "quota_usage" | "servers") => "AccessDenied",
                     (_, "order") => order,
@@ -203,6 +203,6 @@ proptest! {
         for (kind, at, other) in &changes {
             body = changed(body, *kind, at, other);
         }
-        read(operation, status, &body);
+        call_with_answer(operation, status, &body);
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     transport::{Cut, Response},
 };
 use hosting_types::{
-    ApiKeyId, Error, HostId, Order, OrderOutcome, Page, SecretText, ServerFilter,
+    ApiKeyId, Error, HostId, Order, OrderResult, Page, SecretText, ServerFilter,
     server::{KernelParam, SystemChoice},
 };
 
@@ -115,7 +115,7 @@ async fn referenced_text_is_hidden_in_any_form() {
     let echo = json!({"errorCode": 4711, "errorMessage": "c4nary, or YzRuYXJ5",
         "errors": [field("postInstallScript"), field("os.slug[0]"), field("os.c4nary"), field("c4nary")]});
     let (client, _) = Script::client(vec![Ok(answer(422, echo.to_string()))]);
-    let OrderOutcome::Refused(error) = client.order(&order, ORDER_TAG).await else {
+    let OrderResult::Refused(error) = client.order(&order, ORDER_TAG).await else {
         panic!("it is refused")
     };
     assert_eq!(
@@ -143,7 +143,7 @@ fn laden(value: Value) -> Value {
     }
 }
 
-async fn told<T: std::fmt::Debug>(
+async fn success_text<T: std::fmt::Debug>(
     body: Value,
     call: impl AsyncFnOnce(Client) -> Result<T, Error>,
 ) -> String {
@@ -173,26 +173,26 @@ async fn no_record_shows_the_key() {
     let quota = json!([{"location": {"name": "a"}, "quotaUsage": [{"quotaType": "b"}]}]);
     let page = Page::first();
     let texts = [
-        told(server.clone(), async |it| it.server(&id()).await).await,
-        told(json!([server]), async |it| {
+        success_text(server.clone(), async |it| it.server(&id()).await).await,
+        success_text(json!([server]), async |it| {
             it.servers(&ServerFilter::default(), page).await
         })
         .await,
-        told(usage, async |it| it.usage(None, None).await).await,
-        told(host, async |it| {
+        success_text(usage, async |it| it.usage(None, None).await).await,
+        success_text(host, async |it| {
             it.hosts(None, &HostCursor::Range(page)).await
         })
         .await,
-        told(entry, async |it| it.whitelist(ApiKeyId(1), page).await).await,
-        told(key, async |it| it.ssh_keys().await).await,
-        told(plan, async |it| it.plans().await).await,
-        told(system, async |it| it.operating_systems().await).await,
-        told(command, async |it| it.commands(&id(), None, page).await).await,
-        told(log, async |it| it.install_log(HostId(1), page, &[]).await).await,
-        told(tag, async |it| it.tags(page).await).await,
-        told(quota, async |it| it.quota_usage().await).await,
-        told(json!({"status": "a"}), async |it| it.health().await).await,
-        told(json!({"result": "a"}), async |it| {
+        success_text(entry, async |it| it.whitelist(ApiKeyId(1), page).await).await,
+        success_text(key, async |it| it.ssh_keys().await).await,
+        success_text(plan, async |it| it.plans().await).await,
+        success_text(system, async |it| it.operating_systems().await).await,
+        success_text(command, async |it| it.commands(&id(), None, page).await).await,
+        success_text(log, async |it| it.install_log(HostId(1), page, &[]).await).await,
+        success_text(tag, async |it| it.tags(page).await).await,
+        success_text(quota, async |it| it.quota_usage().await).await,
+        success_text(json!({"status": "a"}), async |it| it.health().await).await,
+        success_text(json!({"result": "a"}), async |it| {
             it.start_host(HostId(1)).await
         })
         .await,
@@ -239,7 +239,7 @@ async fn success_shows_no_sent_secrets() {
     assert!(!text.contains("c4nary"), "{text}");
     // A short value is a part of many words: what names and marks the machine
     // stays as it is.
-    let OrderOutcome::Created(server) = outcome else {
+    let OrderResult::Created(server) = outcome else {
         panic!("{text}");
     };
     assert!(server.has_tag(ORDER_TAG));

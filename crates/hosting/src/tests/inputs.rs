@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 
 use super::{KEY, order};
 use hosting_types::{
-    ApiKey, BaseUrl, BaseUrlError, KeyError, Page, SecretText, ServerId, ServerStatus,
+    ApiKey, ApiKeyError, BaseUrl, BaseUrlError, Page, SecretText, ServerId, ServerStatus,
     request::InvalidRequest, tag::is_tag,
 };
 
@@ -60,16 +60,16 @@ fn one_line_end_is_taken_off_a_key() {
 #[test]
 fn a_defective_key_is_refused_with_its_remedy() {
     let refused = |bytes: &[u8]| ApiKey::parse(bytes).err().unwrap();
-    assert_eq!(refused(b""), KeyError::Empty);
-    assert_eq!(refused(b"\n"), KeyError::Empty);
-    assert_eq!(refused(b"a\nb"), KeyError::LineBreak);
-    assert_eq!(refused(b"ab\n\n"), KeyError::LineBreak);
-    assert_eq!(refused(b" ab"), KeyError::Blank);
-    assert_eq!(refused(b"a\tb"), KeyError::Control);
-    assert_eq!(refused(b"a\x7fb"), KeyError::Control);
-    assert_eq!(refused("schl\u{fc}ssel".as_bytes()), KeyError::NotAscii);
-    assert_eq!(refused(b"\xff\xfe"), KeyError::NotAscii);
-    assert_eq!(refused(&[b'a'; 4097]), KeyError::TooLong);
+    assert_eq!(refused(b""), ApiKeyError::Empty);
+    assert_eq!(refused(b"\n"), ApiKeyError::Empty);
+    assert_eq!(refused(b"a\nb"), ApiKeyError::LineBreak);
+    assert_eq!(refused(b"ab\n\n"), ApiKeyError::LineBreak);
+    assert_eq!(refused(b" ab"), ApiKeyError::Blank);
+    assert_eq!(refused(b"a\tb"), ApiKeyError::Control);
+    assert_eq!(refused(b"a\x7fb"), ApiKeyError::Control);
+    assert_eq!(refused("schl\u{fc}ssel".as_bytes()), ApiKeyError::NotAscii);
+    assert_eq!(refused(b"\xff\xfe"), ApiKeyError::NotAscii);
+    assert_eq!(refused(&[b'a'; 4097]), ApiKeyError::TooLong);
     assert!(ApiKey::parse(&[b'a'; 4096]).is_ok());
 }
 

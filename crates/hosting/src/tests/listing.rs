@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::script::{Script, answer};
 use crate::{
-    listing::{Ask, Batch, Listing},
+    listing::{Ask, Listing, ListingPage},
     page::PageToken,
 };
 use hosting_types::{
@@ -49,7 +49,11 @@ fn list<'a>(
     (listing, starts)
 }
 
-async fn read(most: usize, size: u32, at: impl Fn(usize) -> Vec<usize> + Send) -> (Read, Vec<u32>) {
+async fn collect_list(
+    most: usize,
+    size: u32,
+    at: impl Fn(usize) -> Vec<usize> + Send,
+) -> (Read, Vec<u32>) {
     let (listing, starts) = list(most, at);
     let read = listing.with_page_size(size).collect().await;
     let starts = starts.lock().unwrap().clone();
@@ -64,7 +68,7 @@ fn gap(read: Read) -> Gap {
 async fn list_of_any_length_ends_at_empty_page() {
     for most in [2, 3, 25, 50] {
         for length in (0..=60).chain([99, 100, 101, 148]) {
-            let (read, starts) = read(most, 50, |_| (0..length).collect()).await;
+            let (read, starts) = collect_list(most, 50, |_| (0..length).collect()).await;
             let all: Vec<_> = (0..length).collect();
             assert_eq!(read.unwrap().into_records(), all, "{most} {length}");
             assert_eq!(*starts.last().unwrap() as usize, length, "{most} {length}");
@@ -114,12 +118,12 @@ async fn growing_list_is_read_to_its_end() {
 #[tokio::test]
 async fn a_list_that_changes_meanwhile_is_incomplete() {
     // One goes, one comes, in front of what was read.
-    let (gone, _) = read(50, 50, |call| (usize::from(call > 0)..120).collect()).await;
+    let (gone, _) = collect_list(50, 50, |call| (usize::from(call > 0)..120).collect()).await;
     assert!(matches!(gap(gone), Gap::Shifted));
-    let (came, _) = read(50, 50, |call| (usize::from(call == 0)..120).collect()).await;
+    let (came, _) = collect_list(50, 50, |call| (usize::from(call == 0)..120).collect()).await;
     assert!(matches!(gap(came), Gap::Shifted));
     // All records vanish: an empty page in the middle is not the end.
-    let (emptied, _) = read(50, 50, |call| {
+    let (emptied, _) = collect_list(50, 50, |call| {
         (0..if call == 0 { 120 } else { 0 }).collect()
     })
     .await;
@@ -127,10 +131,10 @@ async fn a_list_that_changes_meanwhile_is_incomplete() {
     assert_eq!(emptied.seen.len(), 50);
     assert!(matches!(emptied.gap, Gap::Shifted));
     // It repeats itself.
-    let (twice, _) = read(50, 50, |_| (0..60).chain(0..60).collect()).await;
+    let (twice, _) = collect_list(50, 50, |_| (0..60).chain(0..60).collect()).await;
     assert!(matches!(gap(twice), Gap::Repeated(_)));
     // It goes on behind a page that was short.
-    let (short, _) = read(50, 50, |call| {
+    let (short, _) = collect_list(50, 50, |call| {
         (0..if call == 1 { 70 } else { 120 }).collect()
     })
     .await;
@@ -149,9 +153,9 @@ async fn glance_reads_past_a_repeated_record() {
 
 #[tokio::test]
 async fn pages_of_one_record_cannot_be_read() {
-    let (single, _) = read(1, 50, |_| (0..3).collect()).await;
+    let (single, _) = collect_list(1, 50, |_| (0..3).collect()).await;
     assert!(matches!(gap(single), Gap::NoOverlap));
-    let (alone, _) = read(1, 50, |_| vec![7]).await;
+    let (alone, _) = collect_list(1, 50, |_| vec![7]).await;
     assert_eq!(alone.unwrap().records(), [7]);
 }
 
@@ -195,18 +199,18 @@ async fn stream_ends_at_its_first_gap() {
 async fn records_of_the_gap_page_are_returned() {
     // 0 to 49, then a page that begins with 51: the overlap is gone, and yet it
     // shows what was not seen before.
-    let (shifted, _) = read(50, 50, |call| {
+    let (shifted, _) = collect_list(50, 50, |call| {
         (if call == 0 { 0..60 } else { 2..62 }).collect()
     })
     .await;
     let shifted = shifted.unwrap_err();
     assert!(matches!(shifted.gap, Gap::Shifted));
     assert_eq!(shifted.seen, (0..50).chain(51..62).collect::<Vec<_>>());
-    let (repeated, _) = read(50, 50, |_| (0..60).chain([5, 60]).collect()).await;
+    let (repeated, _) = collect_list(50, 50, |_| (0..60).chain([5, 60]).collect()).await;
     let repeated = repeated.unwrap_err();
     assert!(matches!(repeated.gap, Gap::Repeated(_)));
     assert_eq!(repeated.seen, (0..=60).collect::<Vec<_>>());
-    let (short, _) = read(50, 50, |call| {
+    let (short, _) = collect_list(50, 50, |call| {
         (0..if call == 1 { 70 } else { 120 }).collect()
     })
     .await;
@@ -233,7 +237,7 @@ async fn list_keeps_a_maximum_of_records() {
         let size = if page == 0 { 50 } else { 10_000 };
         let records = (page * 10_000..page * 10_000 + size).collect();
         async move {
-            Ok(Batch {
+            Ok(ListingPage {
                 records,
                 next: token,
             })
@@ -273,7 +277,7 @@ proptest! {
         let listing = Listing::new(number, move |_| {
             let page = source.lock().unwrap().next().unwrap_or_default();
             *seen.lock().unwrap() = Some(page.len());
-            async move { Ok(Batch::from(page)) }.boxed()
+            async move { Ok(ListingPage::from(page)) }.boxed()
         });
         let listing = listing.with_page_size(4);
         let listing = if growing { listing.growing() } else { listing };

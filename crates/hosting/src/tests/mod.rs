@@ -9,6 +9,7 @@
 
 mod answers;
 mod bodies;
+mod commands_and_hosts;
 mod decode;
 mod echoes;
 mod every_call;
@@ -17,7 +18,6 @@ mod ids;
 mod inputs;
 mod install;
 mod listing;
-mod machine;
 mod names;
 mod never_panics;
 mod order;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{ORDER_TAG, id, order, record, script::sent};
-use hosting_types::{Error, OrderOutcome, Page, server::Server, tag::is_tag};
+use hosting_types::{Error, OrderResult, Page, server::Server, tag::is_tag};
 
 async fn server(tags: Value) -> Server {
     let mut body = record();
@@ -50,7 +50,7 @@ async fn similar_tag_does_not_confirm_an_order() {
         client.order(&order(), ORDER_TAG).await
     })
     .await;
-    assert!(matches!(outcome, OrderOutcome::Unknown(_)), "{outcome:?}");
+    assert!(matches!(outcome, OrderResult::Unknown(_)), "{outcome:?}");
 }
 
 #[tokio::test]

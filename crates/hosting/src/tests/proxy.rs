@@ -5,9 +5,9 @@ use super::{
     wire_server::{Reply, WireServer, http},
 };
 use crate::{Client, Dial, ProviderProxy};
-use hosting_types::{Error, OrderOutcome, error::NotSent};
+use hosting_types::{Error, OrderResult, error::NotSent};
 
-async fn order_through(proxy: &WireServer, url: &str, dial: Dial) -> OrderOutcome {
+async fn order_through(proxy: &WireServer, url: &str, dial: Dial) -> OrderResult {
     let mut options = super::options(url);
     options.dial = dial;
     options.proxy = Some(ProviderProxy::parse(&proxy.url()).unwrap());
@@ -21,7 +21,7 @@ async fn refusing_proxy_sees_no_key_or_request() {
     let proxy = WireServer::start(vec![refusal]).await;
     // A name that nobody here can look up: that is for the proxy.
     let outcome = order_through(&proxy, "https://hosting.test/prefix", Dial::default()).await;
-    let OrderOutcome::NotSent(error @ Error::NotSent(NotSent::Connect(_))) = outcome else {
+    let OrderResult::NotSent(error @ Error::NotSent(NotSent::Connect(_))) = outcome else {
         panic!("{outcome:?}");
     };
     let told = error.explain();
@@ -37,6 +37,6 @@ async fn plain_http_goes_past_the_proxy() {
     let proxy = WireServer::start(vec![Reply::Close]).await;
     let api = WireServer::start(vec![Reply::Send(http(200, &record().to_string()))]).await;
     let outcome = order_through(&proxy, &api.url(), Dial::Anywhere).await;
-    assert!(matches!(outcome, OrderOutcome::Created(_)), "{outcome:?}");
+    assert!(matches!(outcome, OrderResult::Created(_)), "{outcome:?}");
     assert!(proxy.requests().is_empty());
 }

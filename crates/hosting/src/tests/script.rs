@@ -35,7 +35,7 @@ impl Transport for Script {
 
 /// As every transport must, no more than was asked for.
 fn within(mut response: Response, caps: Caps) -> Response {
-    let cap = caps.of(response.status);
+    let cap = caps.for_status(response.status);
     if response.body.len() > cap {
         response.body.truncate(cap);
         response.cut.get_or_insert(Cut::TooLarge);
@@ -66,7 +66,7 @@ pub(super) fn answer(status: u16, body: impl Into<Vec<u8>>) -> Response {
         headers: HeaderMap::new(),
         body: body.into(),
         cut: None,
-        turn: None,
+        decode_permit: None,
     }
 }
 

@@ -12,7 +12,7 @@ use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use super::{ORDER_TAG, order, record, wire_server::http};
 use crate::{Client, ClientError};
-use hosting_types::{Error, OrderOutcome, error::NotSent};
+use hosting_types::{Error, OrderResult, error::NotSent};
 
 fn certificate() -> CertifiedKey<KeyPair> {
     generate_simple_self_signed(["localhost".to_owned()]).unwrap()
@@ -50,7 +50,7 @@ async fn tls_server(own: &CertifiedKey<KeyPair>) -> String {
     format!("https://localhost:{port}")
 }
 
-async fn order_from(url: &str, ca_bundle: Option<String>) -> OrderOutcome {
+async fn order_from(url: &str, ca_bundle: Option<String>) -> OrderResult {
     let mut options = super::options(url);
     options.ca_bundle = ca_bundle.map(String::into_bytes);
     let client = Client::new(options).unwrap();
@@ -62,7 +62,7 @@ async fn given_private_root_is_trusted() {
     let own = certificate();
     let url = tls_server(&own).await;
     let outcome = order_from(&url, Some(own.cert.pem())).await;
-    assert!(matches!(outcome, OrderOutcome::Created(_)), "{outcome:?}");
+    assert!(matches!(outcome, OrderResult::Created(_)), "{outcome:?}");
 }
 
 #[tokio::test]
@@ -73,7 +73,7 @@ async fn without_trust_nothing_is_sent() {
     assert!(
         matches!(
             outcome,
-            OrderOutcome::NotSent(Error::NotSent(NotSent::Connect(_)))
+            OrderResult::NotSent(Error::NotSent(NotSent::Connect(_)))
         ),
         "{outcome:?}"
     );
@@ -113,7 +113,7 @@ async fn order_with_bundle_trusts_system_roots() {
     // Run with all ignored ones it has nothing to ask.
     let Ok(url) = std::env::var(URL) else { return };
     let outcome = order_from(&url, Some(certificate().cert.pem())).await;
-    assert!(matches!(outcome, OrderOutcome::Created(_)), "{outcome:?}");
+    assert!(matches!(outcome, OrderResult::Created(_)), "{outcome:?}");
 }
 
 #[tokio::test]
@@ -133,7 +133,7 @@ async fn a_server_without_tls_gets_no_request() {
         String::from_utf8_lossy(&received).into_owned()
     });
     let outcome = order_from(&url, Some(certificate().cert.pem())).await;
-    assert!(matches!(outcome, OrderOutcome::NotSent(_)), "{outcome:?}");
+    assert!(matches!(outcome, OrderResult::NotSent(_)), "{outcome:?}");
     let received = server.await.unwrap();
     assert!(!received.contains("private-token"), "{received}");
 }

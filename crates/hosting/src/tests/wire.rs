@@ -7,7 +7,7 @@ use super::{
     wire_server::{Reply, WireServer, http, http_with},
 };
 use crate::Client;
-use hosting_types::{Error, OrderOutcome};
+use hosting_types::{Error, OrderResult};
 
 fn client(url: &str) -> Client {
     Client::new(options(url)).unwrap()
@@ -19,7 +19,7 @@ fn created() -> Vec<u8> {
 
 /// Orders once from a server with this reply, and checks that exactly one request
 /// came.
-async fn order_once(reply: Reply) -> OrderOutcome {
+async fn order_once(reply: Reply) -> OrderResult {
     let server = WireServer::start(vec![reply]).await;
     let outcome = client(&server.url()).order(&order(), ORDER_TAG).await;
     let requests = server.requests();
@@ -49,7 +49,7 @@ async fn order_without_whole_answer_is_sent_once() {
     ] {
         let outcome = order_once(reply).await;
         assert!(
-            matches!(outcome, OrderOutcome::Unknown(_)),
+            matches!(outcome, OrderResult::Unknown(_)),
             "{what}: {outcome:?}"
         );
     }
@@ -61,7 +61,7 @@ async fn truncated_refusal_is_still_a_refusal() {
     let half = answer[..answer.len() - 9].to_vec();
     let outcome = order_once(Reply::SendAndClose(half)).await;
     assert!(
-        matches!(outcome, OrderOutcome::Refused(Error::Refused(_))),
+        matches!(outcome, OrderResult::Refused(Error::Refused(_))),
         "{outcome:?}"
     );
 }
@@ -76,7 +76,7 @@ async fn redirects_are_not_followed_with_the_key() {
         let client = client(&server.url());
 
         let outcome = client.order(&order(), ORDER_TAG).await;
-        assert!(matches!(outcome, OrderOutcome::Unknown(_)), "{outcome:?}");
+        assert!(matches!(outcome, OrderResult::Unknown(_)), "{outcome:?}");
         let error = client.server(&id()).await.unwrap_err();
         assert!(matches!(error, Error::Unexpected(_)), "{error:?}");
         let error = client.release(&id()).await.unwrap_err();
@@ -94,7 +94,7 @@ async fn a_change_never_meets_a_stale_connection() {
     let client = client(&server.url());
     for call in 1..=5 {
         let outcome = client.order(&order(), ORDER_TAG).await;
-        assert!(matches!(outcome, OrderOutcome::Created(_)), "{outcome:?}");
+        assert!(matches!(outcome, OrderResult::Created(_)), "{outcome:?}");
         assert_eq!(server.requests().len(), call);
     }
     client.release(&id()).await.unwrap();
@@ -142,7 +142,7 @@ async fn a_body_that_stops_ends_with_the_deadline() {
     let limit = Duration::from_secs(20);
     let calls = async {
         let outcome = client.order(&order(), ORDER_TAG).await;
-        assert!(matches!(outcome, OrderOutcome::Unknown(_)), "{outcome:?}");
+        assert!(matches!(outcome, OrderResult::Unknown(_)), "{outcome:?}");
         let error = client.server(&id()).await.unwrap_err();
         assert!(matches!(error, Error::Interrupted(_)), "{error:?}");
         let error = client.release(&id()).await.unwrap_err();
@@ -171,7 +171,7 @@ async fn the_cap_is_exact() {
     assert!(matches!(error, Error::TooLarge { .. }), "{error:?}");
     // It may have been made.
     let outcome = client.order(&order(), ORDER_TAG).await;
-    assert!(matches!(outcome, OrderOutcome::Unknown(_)), "{outcome:?}");
+    assert!(matches!(outcome, OrderResult::Unknown(_)), "{outcome:?}");
     client.server(&id()).await.unwrap();
     let error = client.server(&id()).await.unwrap_err();
     assert!(matches!(error, Error::TooLarge { .. }), "{error:?}");
@@ -194,7 +194,7 @@ async fn stalled_changes_use_no_read_memory() {
         client.add_tag(&id, "a"),
     );
     let held = async {
-        while gates.of(false).held() < 3 * (cap - 1) {
+        while gates.gate_for(false).held() < 3 * (cap - 1) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };

@@ -89,7 +89,7 @@ async fn dates_labels_and_types_are_sent_as_given() {
     let labels = "role = 'db' AND zone LIKE 'a%'";
     let hosts = query!(scene, client.hosts(Some(labels), &first));
     assert_eq!(hosts, pairs(&[("labels", labels)]));
-    let machine = &scene.wishes.machine;
+    let machine = &scene.arguments.server;
     let commands = client.commands(machine, Some(REINSTALLATIONS), Page::first());
     assert_eq!(query!(scene, commands), pairs(&[("type", "update-server")]));
 }
@@ -103,7 +103,7 @@ async fn every_power_command_has_its_word() {
         (PowerCommand::PowerOff, "power_off"),
         (PowerCommand::Shutdown, "shutdown"),
     ] {
-        let sent = scene.client.send_command(&scene.wishes.machine, command);
+        let sent = scene.client.send_command(&scene.arguments.server, command);
         assert_eq!(sent.await.unwrap().command.as_deref(), Some(word));
     }
 }
@@ -111,10 +111,10 @@ async fn every_power_command_has_its_word() {
 #[tokio::test]
 async fn a_reinstallation_can_leave_the_disks_alone() {
     let mut scene = Scene::new().await;
-    scene.wishes.reinstall.wipe = DiskWipe::Skip;
+    scene.arguments.reinstall.wipe = DiskWipe::Skip;
     let before = scene.rig.latest().await;
-    let wish = &scene.wishes;
-    let done = scene.client.reinstall(&wish.machine, &wish.reinstall).await;
+    let wish = &scene.arguments;
+    let done = scene.client.reinstall(&wish.server, &wish.reinstall).await;
     assert_eq!(done.unwrap().name, "web-2");
     let effect = request(&scene, before).await.effect()["wipeDisk"].clone();
     assert_eq!(effect, false);
@@ -127,7 +127,7 @@ async fn password_change_sends_given_password() {
     let [old, new] = [OLD_PASSWORD, NEW_PASSWORD].map(SecretText::new);
     client.change_password(&old, &new).await.unwrap();
     client.change_password(&new, &old).await.unwrap();
-    let hash = &scene.wishes.reset_hash;
+    let hash = &scene.arguments.reset_hash;
     client.validate_password_reset(&new, hash).await.unwrap();
     client.change_password(&new, &old).await.unwrap();
 }

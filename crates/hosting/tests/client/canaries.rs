@@ -27,7 +27,7 @@ pub(crate) const KERNEL_VALUE: &str = "https://Pq7vK2xW9pLm.example:443?jointoke
 /// or the hash of a reset. Its start counts as much as the whole.
 static MADE_UP: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 /// The same for the marks.
-static MARKS: LazyLock<Vec<String>> =
+static BOUNDARY_SPELLINGS: LazyLock<Vec<String>> =
     LazyLock::new(|| [BEGIN, END].into_iter().flat_map(spellings).collect());
 
 /// From now on this text is a secret.
@@ -40,7 +40,7 @@ pub(crate) fn remember(secret: &str) {
 /// The secret that a text holds, plain or encoded.
 pub(crate) fn found_in(text: &str) -> Option<String> {
     let known = MADE_UP.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut all = MARKS.iter().chain(known.iter());
+    let mut all = BOUNDARY_SPELLINGS.iter().chain(known.iter());
     all.find(|secret| text.contains(secret.as_str())).cloned()
 }
 

@@ -52,7 +52,7 @@ const STATUSES: &[u16] = &[
     502, 503, 504,
 ];
 
-async fn hold(case: Case) {
+async fn check_refusal(case: Case) {
     let what = format!("{} ({})", case.why, case.ids.join(" "));
     let operation = case.operation;
     let mut scene = Scene::new().await;
@@ -60,7 +60,7 @@ async fn hold(case: Case) {
     let before = scene.rig.latest().await;
     let reply = operation.call(&scene).await;
     crate::canaries::none_in("a reply", &reply.text);
-    Verdict::of(case.status).judge(operation, &reply, &what);
+    Verdict::for_status(case.status).judge(operation, &reply, &what);
     match reply.error.as_ref().and_then(Error::refusal) {
         Some(refusal) => {
             assert_eq!(refusal.code, Some(case.code), "{operation:?}, {what}");
@@ -100,7 +100,7 @@ async fn hold(case: Case) {
 #[tokio::test]
 async fn api_refusals_are_passed_on_unchanged() {
     for case in cases() {
-        hold(case).await;
+        check_refusal(case).await;
     }
 }
 
@@ -115,7 +115,7 @@ async fn every_status_means_the_same_to_every_operation() {
             let before = scene.rig.latest().await;
             let reply = operation.call(&scene).await;
             let what = format!("answered {status}");
-            Verdict::of(status).judge(operation, &reply, &what);
+            Verdict::for_status(status).judge(operation, &reply, &what);
             assert!(
                 reply.text.contains(&message),
                 "{operation:?}, {what}: {}",

@@ -61,11 +61,17 @@ fn without_effect() -> Vec<Fault> {
     let refuse = json!({"refuse": {"status": 422, "message": "no"}});
     let status = |code: u16| json!({"status": {"code": code, "retryAfter": 7}});
     vec![
-        fault(refuse, false, |_| Outcome::Bad(Verdict::of(422))),
+        fault(refuse, false, |_| Outcome::Bad(Verdict::for_status(422))),
         fault(json!("dropBefore"), false, |_| Outcome::Bad(INTERRUPTED)),
-        fault(status(503), false, |_| Outcome::Bad(Verdict::of(503))),
-        fault(status(429), false, |_| Outcome::Bad(Verdict::of(429))),
-        fault(status(302), false, |_| Outcome::Bad(Verdict::of(302))),
+        fault(status(503), false, |_| {
+            Outcome::Bad(Verdict::for_status(503))
+        }),
+        fault(status(429), false, |_| {
+            Outcome::Bad(Verdict::for_status(429))
+        }),
+        fault(status(302), false, |_| {
+            Outcome::Bad(Verdict::for_status(302))
+        }),
     ]
 }
 
@@ -77,8 +83,12 @@ fn with_effect(reads: bool) -> Vec<Fault> {
     let page = json!({"body": {"text": "<h1>Sign in</h1>", "contentType": "text/html"}});
     vec![
         fault(json!("dropAfter"), true, |_| Outcome::Bad(INTERRUPTED)),
-        fault(status(503), true, |_| Outcome::Bad(Verdict::of(503))),
-        fault(status(409), true, |_| Outcome::Bad(Verdict::of(409))),
+        fault(status(503), true, |_| {
+            Outcome::Bad(Verdict::for_status(503))
+        }),
+        fault(status(409), true, |_| {
+            Outcome::Bad(Verdict::for_status(409))
+        }),
         fault(json!("truncate"), true, |it| match it.body() {
             Body::Nothing => Outcome::Good,
             _ => Outcome::Bad(INTERRUPTED),
@@ -106,7 +116,7 @@ fn of_lists() -> Vec<Fault> {
     vec![
         fault(json!("emptyList"), true, |it| match it.body() {
             Body::List | Body::Paged => Outcome::Empty,
-            _ if it == Operation::Tag => Outcome::Bad(Verdict::of(404)),
+            _ if it == Operation::Tag => Outcome::Bad(Verdict::for_status(404)),
             _ => Outcome::Good,
         })
         .only(|it| it == Operation::Tag || matches!(it.body(), Body::List | Body::Paged)),
@@ -117,7 +127,7 @@ fn of_lists() -> Vec<Fault> {
             |it| match it {
                 Operation::Servers | Operation::Tags | Operation::InstallLog => Outcome::Empty,
                 Operation::Server | Operation::Commands | Operation::Command | Operation::Tag => {
-                    Outcome::Bad(Verdict::of(404))
+                    Outcome::Bad(Verdict::for_status(404))
                 }
                 // Dedicated hosts have always existed.
                 Operation::Hosts => Outcome::Silent,
@@ -134,7 +144,7 @@ fn of_lists() -> Vec<Fault> {
 }
 
 /// Calls through one fault.
-async fn hold(operation: Operation, scene: &Scene, fault: &Fault) {
+async fn check_fault(operation: Operation, scene: &Scene, fault: &Fault) {
     let what = fault.fault.to_string();
     scene.rig.fault(operation.method(), &fault.fault).await;
     let before = scene.rig.latest().await;
@@ -187,7 +197,7 @@ async fn faulty_read_gives_an_answer_or_error() {
     for operation in all.filter(|it| it.kind() == Kind::Read) {
         let scene = Scene::new().await;
         for fault in &faults {
-            hold(operation, &scene, fault).await;
+            check_fault(operation, &scene, fault).await;
         }
     }
 }
@@ -198,7 +208,7 @@ async fn change_not_made_is_reported_as_such() {
     for operation in all.filter(|it| it.kind() != Kind::Read) {
         let scene = Scene::new().await;
         for fault in without_effect() {
-            hold(operation, &scene, &fault).await;
+            check_fault(operation, &scene, &fault).await;
         }
         // It was really not made.
         operation.call(&scene).await.check(&scene);
@@ -210,7 +220,7 @@ async fn lost_answer_never_rules_out_the_change() {
     let all = Operation::ALL.iter().copied();
     for operation in all.filter(|it| it.kind() != Kind::Read) {
         for fault in with_effect(false) {
-            hold(operation, &Scene::new().await, &fault).await;
+            check_fault(operation, &Scene::new().await, &fault).await;
         }
     }
 }
@@ -221,7 +231,7 @@ async fn faults_of_lists_do_not_strike_changes() {
     let faults: Vec<_> = of_lists().into_iter().map(|fault| fault.fault).collect();
     for operation in all.filter(|it| it.kind() != Kind::Read) {
         let all = fault(json!(faults), true, |_| Outcome::Good).only(|_| false);
-        hold(operation, &Scene::new().await, &all).await;
+        check_fault(operation, &Scene::new().await, &all).await;
     }
 }
 

@@ -15,8 +15,8 @@ use crate::{
 
 /// What the ledger must say that a change did.
 fn effect(operation: Operation, scene: &Scene, found: &Value) -> Value {
-    let wish = &scene.wishes;
-    let machine = wish.machine.as_str();
+    let wish = &scene.arguments;
+    let machine = wish.server.as_str();
     let host = wish.host.to_string();
     match operation {
         Operation::AddToWhitelist => json!({"whitelist": "1", "entry": wish.entry.0 + 1}),

@@ -2,7 +2,7 @@
 //! shows the failure.
 
 use hosting_types::{
-    OrderOutcome, Page, ServerStatus,
+    OrderResult, Page, ServerStatus,
     command::{CommandState, PowerCommand, REINSTALLATIONS},
     host::InstallStatus,
 };
@@ -26,8 +26,8 @@ async fn doomed(scene: &Scene, message: &str) {
 async fn failed_delivery_is_a_state_not_error() {
     let scene = Scene::new().await;
     doomed(&scene, &format!("out of luck with {KEY}")).await;
-    let ordered = scene.client.order(&scene.wishes.order, ORDER_TAG).await;
-    let OrderOutcome::Created(server) = ordered else {
+    let ordered = scene.client.order(&scene.arguments.order, ORDER_TAG).await;
+    let OrderResult::Created(server) = ordered else {
         panic!("{ordered:?}");
     };
     assert_eq!(server.status, ServerStatus::Created);
@@ -40,12 +40,12 @@ async fn failed_delivery_is_a_state_not_error() {
 #[tokio::test]
 async fn commands_and_installations_that_fail_say_so_later() {
     let scene = Scene::new().await;
-    let (client, wish) = (&scene.client, &scene.wishes);
+    let (client, wish) = (&scene.client, &scene.arguments);
     doomed(&scene, "why").await;
-    let sent = client.send_command(&wish.machine, PowerCommand::PowerOff);
+    let sent = client.send_command(&wish.server, PowerCommand::PowerOff);
     let sent = sent.await.unwrap();
     client
-        .reinstall(&wish.machine, &wish.reinstall)
+        .reinstall(&wish.server, &wish.reinstall)
         .await
         .unwrap();
     client.install_host(wish.host, &wish.install).await.unwrap();
@@ -58,9 +58,9 @@ async fn commands_and_installations_that_fail_say_so_later() {
     );
 
     scene.rig.advance(LASTING).await;
-    let sent = client.command(&wish.machine, &sent.id).await.unwrap();
+    let sent = client.command(&wish.server, &sent.id).await.unwrap();
     assert_eq!(sent.state, CommandState::Failed);
-    let installs = client.commands(&wish.machine, Some(REINSTALLATIONS), Page::first());
+    let installs = client.commands(&wish.server, Some(REINSTALLATIONS), Page::first());
     let states: Vec<_> = installs
         .await
         .unwrap()
@@ -71,6 +71,6 @@ async fn commands_and_installations_that_fail_say_so_later() {
     let host = client.host(wish.host).await.unwrap();
     assert_eq!(host.install_status, InstallStatus::Failed);
     // The machine itself is as it was (3.1-12).
-    let server = client.server(&wish.machine).await.unwrap();
+    let server = client.server(&wish.server).await.unwrap();
     assert_eq!(server.status, ServerStatus::Delivered);
 }

@@ -44,8 +44,8 @@ struct Seen {
 
 impl List {
     /// Reads the whole list by pages of this size.
-    async fn read(self, scene: &Scene, size: u32) -> Seen {
-        let (client, wish) = (&scene.client, &scene.wishes);
+    async fn read_list(self, scene: &Scene, size: u32) -> Seen {
+        let (client, wish) = (&scene.client, &scene.arguments);
         let all = ServerFilter::default();
         match self {
             Self::Servers => {
@@ -53,7 +53,7 @@ impl List {
                 whole(list, |it| it.id.to_string()).await
             }
             Self::Commands => {
-                let list = client.all_commands(&wish.machine, None);
+                let list = client.all_commands(&wish.server, None);
                 whole(list.with_page_size(size), |it| it.id.to_string()).await
             }
             Self::Tags => {
@@ -104,13 +104,13 @@ async fn whole<'a, T: Debug + Send + 'a>(list: Listing<'a, T>, name: fn(&T) -> S
 /// A scene in which every list has several pages.
 async fn crowded() -> Scene {
     let scene = Scene::new().await;
-    let (client, wish) = (&scene.client, &scene.wishes);
+    let (client, wish) = (&scene.client, &scene.arguments);
     client.install_host(wish.host, &wish.install).await.unwrap();
     for number in 0..6_u8 {
         let net = rule(&format!("127.{number}.0.0/16"));
         client.add_to_whitelist(wish.api_key, &net).await.unwrap();
         client.create_tag(&format!("tag-{number}")).await.unwrap();
-        let sent = client.send_command(&wish.machine, PowerCommand::Reboot);
+        let sent = client.send_command(&wish.server, PowerCommand::Reboot);
         sent.await.unwrap();
         if number > 0 {
             let body = json!({"name": format!("more-{number}")});
@@ -131,14 +131,14 @@ async fn fault(scene: &Scene, fault: &Value, skip: u64) {
 async fn list_is_complete_at_any_page_size() {
     let scene = crowded().await;
     for paging in ["range", "token"] {
-        scene.rig.turn("hostPaging", paging).await;
+        scene.rig.set_switch("hostPaging", paging).await;
         for list in List::ALL {
-            let whole = list.read(&scene, 50).await;
+            let whole = list.read_list(&scene, 50).await;
             assert!(whole.gap.is_none(), "{list:?}: {:?}", whole.gap);
             assert_eq!(whole.names.len(), list.length(), "{list:?}");
             for size in [2, 3, 4] {
                 let before = scene.rig.latest().await;
-                let pages = list.read(&scene, size).await;
+                let pages = list.read_list(&scene, size).await;
                 assert!(pages.gap.is_none(), "{list:?}, {size}: {:?}", pages.gap);
                 assert_eq!(pages.names, whole.names, "{list:?}, {size}");
                 assert!(scene.rig.ledger(before).await.len() > 1, "{list:?}, {size}");
@@ -151,11 +151,11 @@ async fn list_is_complete_at_any_page_size() {
 async fn list_shifting_while_read_is_incomplete() {
     let scene = crowded().await;
     for list in List::ALL {
-        let whole = list.read(&scene, 50).await.names;
+        let whole = list.read_list(&scene, 50).await.names;
         for harm in ["shiftedPage", "repeatedPage", "emptyList"] {
             // An empty first page is an empty list; a later one is none.
             fault(&scene, &json!(harm), u64::from(harm == "emptyList")).await;
-            let seen = list.read(&scene, 2).await;
+            let seen = list.read_list(&scene, 2).await;
             let gap = seen
                 .gap
                 .unwrap_or_else(|| panic!("{list:?}, {harm}: complete"));
@@ -192,7 +192,7 @@ async fn failed_page_leaves_the_list_incomplete() {
         (json!({"oversize": {"bytes": 9_000_000}}), "AnswerTooLarge"),
     ];
     for list in List::ALL {
-        let whole = list.read(&scene, 50).await.names;
+        let whole = list.read_list(&scene, 50).await.names;
         for (harm, category) in &faults {
             for skip in [0, 1, 2] {
                 if *category == "AnswerTooLarge" && skip != 1 {
@@ -201,7 +201,7 @@ async fn failed_page_leaves_the_list_incomplete() {
                 }
                 fault(&scene, harm, skip).await;
                 let before = scene.rig.latest().await;
-                let seen = list.read(&scene, 2).await;
+                let seen = list.read_list(&scene, 2).await;
                 let Some(Gap::Failed(error)) = seen.gap else {
                     panic!("{list:?}, {harm}: {:?}", seen.gap);
                 };
@@ -222,10 +222,10 @@ async fn failed_page_leaves_the_list_incomplete() {
 #[tokio::test]
 async fn a_list_by_tokens_notices_what_comes_twice() {
     let scene = crowded().await;
-    scene.rig.turn("hostPaging", "token").await;
-    let whole = List::Hosts.read(&scene, 50).await.names;
+    scene.rig.set_switch("hostPaging", "token").await;
+    let whole = List::Hosts.read_list(&scene, 50).await.names;
     fault(&scene, &json!("repeatedPage"), 0).await;
-    let seen = List::Hosts.read(&scene, 2).await;
+    let seen = List::Hosts.read_list(&scene, 2).await;
     assert!(matches!(seen.gap, Some(Gap::Repeated(_))), "{:?}", seen.gap);
     let seen: BTreeSet<_> = seen.names.into_iter().collect();
     assert!(seen.iter().all(|name| whole.contains(name)), "{seen:?}");

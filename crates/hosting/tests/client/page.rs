@@ -52,7 +52,7 @@ fn statuses(text: &str) -> BTreeSet<u16> {
 }
 
 /// Rows that do not say by method or path which operations they speak of.
-fn told_here(id: &str) -> Option<&'static [Operation]> {
+fn operations_of_row(id: &str) -> Option<&'static [Operation]> {
     use Operation::{
         AddTag, ChangePassword, CreateSshKey, CreateTag, DeleteSshKey, HardwareListing, Host,
         Hosts, InstallHost, InstallLog, InstanceTypes, Order, Reinstall, Release, RemoveTag,
@@ -94,7 +94,8 @@ pub(crate) fn errors() -> BTreeSet<(String, u16, Operation)> {
             continue;
         }
         let section = id.split('-').next().unwrap();
-        let operations = told_here(id).map_or_else(|| of_text(section, text), <[_]>::to_vec);
+        let operations =
+            operations_of_row(id).map_or_else(|| of_text(section, text), <[_]>::to_vec);
         assert!(!operations.is_empty(), "4.{id} speaks of no operation");
         for status in statuses {
             let speakers = operations.iter();

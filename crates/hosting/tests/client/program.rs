@@ -39,7 +39,7 @@ const PAGES: &[&str] = &[
 ];
 
 /// A generous time limit.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The program of another package of this workspace is next to this one's folder.
 fn simulator() -> PathBuf {
@@ -85,14 +85,14 @@ async fn simulator_reveals_no_secrets() {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(program.stdout.take().unwrap()).lines();
-    let ready = timeout(PATIENCE, lines.next_line()).await.unwrap();
+    let ready = timeout(TIMEOUT, lines.next_line()).await.unwrap();
     let ready = ready.unwrap().unwrap();
     canaries::none_in("standard output", &ready);
     let ready: Value = serde_json::from_str(&ready).unwrap();
     let address = |name: &str| ready[name].as_str().unwrap().to_owned();
 
     let scene = Scene::on(Rig::at(address("api"), address("control"))).await;
-    let stranger = scene.rig.client(WRONG_KEY, PATIENCE);
+    let stranger = scene.rig.client(WRONG_KEY, TIMEOUT);
     let before = scene.rig.latest().await;
     for &operation in Operation::ALL {
         let reply = operation.call(&scene).await;
@@ -112,7 +112,7 @@ async fn simulator_reveals_no_secrets() {
 
     let pid = i32::try_from(program.id().unwrap()).unwrap();
     kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
-    let ended = timeout(PATIENCE, program.wait_with_output()).await.unwrap();
+    let ended = timeout(TIMEOUT, program.wait_with_output()).await.unwrap();
     let ended = ended.unwrap();
     assert!(ended.status.success(), "{:?}", ended.status);
     canaries::none_in("standard error", &String::from_utf8_lossy(&ended.stderr));

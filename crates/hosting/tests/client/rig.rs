@@ -140,7 +140,7 @@ impl Rig {
         answer.text().await.unwrap()
     }
 
-    pub(crate) async fn look(&self, path: &str) -> Value {
+    pub(crate) async fn get_json(&self, path: &str) -> Value {
         serde_json::from_str(&self.page(path).await).unwrap()
     }
 
@@ -168,7 +168,7 @@ impl Rig {
             .await;
     }
 
-    pub(crate) async fn turn(&self, switch: &str, value: &str) {
+    pub(crate) async fn set_switch(&self, switch: &str, value: &str) {
         self.steer("switches", json!({switch: value})).await;
     }
 
@@ -185,7 +185,7 @@ impl Rig {
 
     /// The requests behind this one.
     pub(crate) async fn ledger(&self, since: u64) -> Vec<Logged> {
-        let entries = self.look(&format!("ledger?since={since}")).await;
+        let entries = self.get_json(&format!("ledger?since={since}")).await;
         let entries = entries.as_array().unwrap().iter();
         entries.map(|entry| Logged(entry.clone())).collect()
     }

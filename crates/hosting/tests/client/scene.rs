@@ -36,7 +36,7 @@ pub(crate) const AGE: u64 = 900;
 
 /// What the calls ask for. Each can be turned into something that the API
 /// refuses.
-pub(crate) struct Wishes {
+pub(crate) struct CallArguments {
     pub(crate) api_key: ApiKeyId,
     pub(crate) entry: WhitelistEntryId,
     pub(crate) rule: WhitelistRule,
@@ -52,7 +52,7 @@ pub(crate) struct Wishes {
     pub(crate) days: (Date, Date),
     pub(crate) order: Order,
     /// A delivered Linux machine.
-    pub(crate) machine: ServerId,
+    pub(crate) server: ServerId,
     /// A delivered Windows machine.
     pub(crate) windows: ServerId,
     pub(crate) reinstall: Reinstall,
@@ -62,7 +62,7 @@ pub(crate) struct Wishes {
     /// A tag to create, or to rename to.
     pub(crate) new_tag: String,
     /// A tag to remove from the machine.
-    pub(crate) borne: String,
+    pub(crate) used_tag: String,
     /// Which hosts are listed.
     pub(crate) labels: Option<&'static str>,
     pub(crate) host: HostId,
@@ -75,7 +75,7 @@ pub(crate) struct Scene {
     pub(crate) rig: Rig,
     /// The client under test.
     pub(crate) client: Client,
-    pub(crate) wishes: Wishes,
+    pub(crate) arguments: CallArguments,
 }
 
 impl Scene {
@@ -104,11 +104,11 @@ impl Scene {
         let install = install(&ssh_key);
         client.install_host(HostId(1001), &install).await.unwrap();
         client.reset_password(EMAIL).await.unwrap();
-        let accounts = rig.look("accounts").await;
+        let accounts = rig.get_json("accounts").await;
         let reset_hash = accounts[0]["resetHash"].as_str().unwrap().to_owned();
         canaries::remember(&reset_hash);
         rig.advance(AGE).await;
-        let wishes = Wishes {
+        let wishes = CallArguments {
             api_key,
             entry: entries[0].id,
             rule,
@@ -121,13 +121,13 @@ impl Scene {
             tags: Vec::new(),
             days: (date(2023, 11, 1), date(2023, 11, 30)),
             order: order(),
-            machine,
+            server: machine,
             windows,
             reinstall: reinstall(),
             command: command.unwrap().id,
             tag: SPARE.to_owned(),
             new_tag: "fresh".to_owned(),
-            borne: USED.to_owned(),
+            used_tag: USED.to_owned(),
             labels: None,
             host: HostId(1001),
             install,
@@ -137,7 +137,7 @@ impl Scene {
         Self {
             rig,
             client,
-            wishes,
+            arguments: wishes,
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::{
 
 /// The secrets that a call sends besides the key.
 fn carried(operation: Operation, scene: &Scene) -> Vec<String> {
-    let hash = scene.wishes.reset_hash.expose();
+    let hash = scene.arguments.reset_hash.expose();
     let own: &[&str] = match operation {
         Operation::Order | Operation::Reinstall => &[SCRIPT, USER_DATA, KERNEL_VALUE],
         Operation::InstallHost => &[SCRIPT, KERNEL_VALUE],
@@ -76,7 +76,7 @@ async fn echoed_request_is_shown_without_secrets() {
 #[tokio::test]
 async fn server_texts_are_shown_without_the_key() {
     let scene = Scene::new().await;
-    let machine = scene.wishes.machine.as_str();
+    let machine = scene.arguments.server.as_str();
     for message in [KEY.to_owned(), format!("rejected: {}", &KEY[..20])] {
         let failed = json!({"status": "failed", "statusMessage": message});
         scene.rig.alter(machine, failed).await;
@@ -98,7 +98,7 @@ fn panic_of(value: &impl Debug) -> String {
 #[tokio::test]
 async fn what_carries_a_secret_does_not_show_it() {
     let scene = Scene::new().await;
-    let wish = &scene.wishes;
+    let wish = &scene.arguments;
     for text in [
         texts(&scene.client),
         texts(&wish.order),
@@ -109,7 +109,7 @@ async fn what_carries_a_secret_does_not_show_it() {
             status: StatusCode::OK,
             headers: HeaderMap::new(),
             body: NEW_PASSWORD.into(),
-            turn: None,
+            decode_permit: None,
             cut: None,
         }),
         texts(&Request {
@@ -154,7 +154,7 @@ async fn what_carries_a_secret_does_not_show_it() {
 async fn no_log_of_any_crate_shows_a_secret() {
     let scene = Scene::new().await;
     // Known before it is asked for again, so that no line of that can pass.
-    let windows = &scene.wishes.windows;
+    let windows = &scene.arguments.windows;
     let password = scene.client.root_password(windows).await.unwrap();
     canaries::remember(password.expose());
     for operation in [

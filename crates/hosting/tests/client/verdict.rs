@@ -41,7 +41,7 @@ pub(crate) const TOO_LARGE: Verdict = Verdict {
 
 impl Verdict {
     /// Section 7 of the API's page: what a status says.
-    pub(crate) fn of(status: u16) -> Self {
+    pub(crate) fn for_status(status: u16) -> Self {
         let (category, retryable, doubtful) = match status {
             401 => ("AccessDenied", false, false),
             403 => ("Forbidden", false, false),

@@ -42,7 +42,7 @@ async fn rise<T>(work: impl Future<Output = T>) -> (usize, T) {
 }
 
 /// Prints a figure, and checks that it is at most `factor` times the cap.
-fn hold(what: &str, rise: usize, cap: usize, factor: usize) {
+fn check_memory(what: &str, rise: usize, cap: usize, factor: usize) {
     // Straight to the terminal, so that it is seen without --nocapture.
     let _ = writeln!(
         std::io::stderr(),
@@ -119,7 +119,7 @@ async fn bodies(running: &Running) {
         let large = send(running, control, head, &blanks, 1600);
         let (peak, (status, _)) = rise(large).await;
         assert_eq!(status, 413, "{head}");
-        hold(&format!("100 MiB to {head}"), peak, BODY, 4);
+        check_memory(&format!("100 MiB to {head}"), peak, BODY, 4);
     }
     let shapes: [(&str, Vec<u8>, u16); 9] = [
         ("deep arrays", filled("", "[", ""), 400),
@@ -162,7 +162,7 @@ async fn bodies(running: &Running) {
         assert!(answer < 64 * 1024, "{what}: an answer of {answer} bytes");
         // A small object is a whole node of a tree: 8 bytes become 650. This is
         // the most that an order can occupy for a moment.
-        hold(&format!("1 MiB of {what}"), peak, BODY, 100);
+        check_memory(&format!("1 MiB of {what}"), peak, BODY, 100);
     }
     // None of it stays, above all not in the ledger.
     let large = filled(
@@ -176,7 +176,7 @@ async fn bodies(running: &Running) {
         assert_eq!(status, 422);
     }
     let kept = HEAP.current_usage().saturating_sub(before);
-    hold("20 refused orders of 1 MiB, afterwards", kept, BODY, 1);
+    check_memory("20 refused orders of 1 MiB, afterwards", kept, BODY, 1);
 }
 
 fn numbered() -> Vec<u8> {
@@ -202,7 +202,7 @@ async fn answers(running: &Running, client: &Client) {
     let asked = client.servers(&filter, Page::first());
     let (peak, result) = rise(asked).await;
     assert!(matches!(result, Err(Error::TooLarge { .. })), "{result:?}");
-    hold("an answer of 100 MiB", peak, ANSWER, 4);
+    check_memory("an answer of 100 MiB", peak, ANSWER, 4);
 }
 
 /// Serves one answer of about this length, and reads it with the client.
@@ -272,7 +272,7 @@ async fn large_answers_cost_few_times_their_cap() {
             matches!(result, Err(Error::Undecodable { .. })),
             "{what}: {result:?}"
         );
-        hold(&format!("an answer of 8 MiB of {what}"), peak, ANSWER, 4);
+        check_memory(&format!("an answer of 8 MiB of {what}"), peak, ANSWER, 4);
     }
     // The largest record that the client reads at all.
     // Objects in objects take the most.
@@ -280,5 +280,5 @@ async fn large_answers_cost_few_times_their_cap() {
     let (first, last) = ("[{\"id\":1,\"a\":[", "0]}]");
     let (peak, result) = shaped(&chain, first, last, RECORD - 64).await;
     assert!(matches!(result, Ok(1)), "{result:?}");
-    hold("a record of 128 KiB of deep objects", peak, RECORD, 140);
+    check_memory("a record of 128 KiB of deep objects", peak, RECORD, 140);
 }

@@ -18,34 +18,34 @@ pub(crate) struct Writes {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Entry {
+struct AuditEvent {
     verb: String,
-    user: User,
-    object_ref: Option<Object>,
-    response_status: Option<Answer>,
+    user: AuditUser,
+    object_ref: Option<AuditObjectRef>,
+    response_status: Option<AuditResponseStatus>,
 }
 
 #[derive(Deserialize)]
-struct User {
+struct AuditUser {
     username: String,
 }
 
 #[derive(Deserialize)]
-struct Object {
+struct AuditObjectRef {
     #[serde(default)]
     resource: String,
     subresource: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct AuditResponseStatus {
     #[serde(default)]
     code: u16,
 }
 
 /// The log of one user's writes. It grows to some hundred megabytes, so each look reads only what
 /// was added since the last.
-pub(crate) struct Log {
+pub(crate) struct AuditLog {
     file: PathBuf,
     user: &'static str,
     /// Where the first line starts that was not counted yet.
@@ -53,7 +53,7 @@ pub(crate) struct Log {
     total: Writes,
 }
 
-impl Log {
+impl AuditLog {
     /// Nothing is counted yet.
     pub(crate) fn new(file: PathBuf, user: &'static str) -> Self {
         Self {
@@ -86,7 +86,7 @@ impl Log {
 impl Writes {
     /// Counts one line of the log, if it is about this user.
     fn count(&mut self, line: &[u8], user: &str) {
-        let Ok(entry) = serde_json::from_slice::<Entry>(line) else {
+        let Ok(entry) = serde_json::from_slice::<AuditEvent>(line) else {
             return;
         };
         if entry.user.username != user {
@@ -134,7 +134,7 @@ impl Writes {
     }
 
     /// Those to one resource and its subresources.
-    pub(crate) fn of(&self, resource: &str) -> u64 {
+    pub(crate) fn total_for_resource(&self, resource: &str) -> u64 {
         let mut sum = 0;
         for (kind, number) in &self.by_kind {
             let object = kind.split(' ').nth(1).unwrap_or_default();
@@ -189,10 +189,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("audit.log");
         std::fs::write(&file, lines.join("\n")).unwrap();
-        let mut log = Log::new(file.clone(), "operator");
+        let mut log = AuditLog::new(file.clone(), "operator");
         let first = log.writes().unwrap().clone();
         assert_eq!(
-            (first.total(), first.of("servers"), first.refused()),
+            (
+                first.total(),
+                first.total_for_resource("servers"),
+                first.refused()
+            ),
             (2, 1, 1)
         );
         // The line that was half written is another one by now, and more follow.
@@ -204,7 +208,11 @@ mod tests {
         std::fs::write(&file, more.join("\n")).unwrap();
         let later = log.writes().unwrap().since(&first);
         assert_eq!(
-            (later.total(), later.of("servers"), later.refused()),
+            (
+                later.total(),
+                later.total_for_resource("servers"),
+                later.refused()
+            ),
             (1, 1, 0)
         );
         assert_eq!(log.writes().unwrap().total(), 3);

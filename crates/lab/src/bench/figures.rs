@@ -9,7 +9,7 @@ use crate::results::{Figure, table};
 /// All of one run: the content of the JSON file.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Run {
+pub(crate) struct BenchReport {
     pub(crate) machine: String,
     /// Other work on the machine: the load of the last five minutes before the run.
     pub(crate) load_before: String,
@@ -25,7 +25,7 @@ pub(crate) struct Run {
     pub(crate) faults: Vec<String>,
 }
 
-impl Run {
+impl BenchReport {
     /// The same as a page for people.
     pub(crate) fn markdown(&self) -> String {
         let mut text = format!(

@@ -23,7 +23,7 @@ const ORDERS_AT_ONCE: f64 = 40.0;
 /// Pages that must be read to see every machine move, when polling every
 /// `interval` (virtual seconds): at each poll, the machines that were in motion
 /// since the poll before fill at least so many pages, and at least one.
-pub(crate) fn pages_in_motion(spans: &[(f64, f64)], interval: f64) -> usize {
+pub(crate) fn count_changing_pages(spans: &[(f64, f64)], interval: f64) -> usize {
     let first = spans
         .iter()
         .map(|span| span.0)
@@ -48,7 +48,7 @@ pub(crate) fn pages_in_motion(spans: &[(f64, f64)], interval: f64) -> usize {
 
 /// How long a phase may take in which each server needs `calls` of the account's budget: three
 /// times what the budget allows, and the time that one machine takes at most.
-pub(crate) fn patience(servers: u32, calls: u32) -> Duration {
+pub(crate) fn phase_timeout(servers: u32, calls: u32) -> Duration {
     /// Start, delivery or release of one machine, and the last looks.
     const ONE: Duration = Duration::from_secs(240);
     let seconds = 3.0 * f64::from(servers) * f64::from(calls) / ORDERS_PER_SECOND;
@@ -108,11 +108,11 @@ mod tests {
     #[test]
     fn each_poll_costs_the_changed_pages() {
         // 60 machines for 25 s, polled every 10 s: three polls, two pages each.
-        assert_eq!(pages_in_motion(&[(0.0, 25.0); 60], 10.0), 6);
+        assert_eq!(count_changing_pages(&[(0.0, 25.0); 60], 10.0), 6);
         // One that stops before the second poll is not read again.
         let spans = [vec![(0.0, 5.0); 10], vec![(0.0, 25.0); 50]].concat();
-        assert_eq!(pages_in_motion(&spans, 10.0), 4);
-        assert_eq!(pages_in_motion(&[], 10.0), 0);
+        assert_eq!(count_changing_pages(&spans, 10.0), 4);
+        assert_eq!(count_changing_pages(&[], 10.0), 0);
     }
 
     #[test]

@@ -23,11 +23,11 @@ use clap::Args;
 use tokio::time::{Instant, sleep};
 
 use self::audit::Writes;
-use self::figures::Run;
-use self::floor::patience;
-use self::measured::{Figures, Measured, Stretch};
+use self::figures::BenchReport;
+use self::floor::phase_timeout;
+use self::measured::{BenchMeasurements, Figures, Stretch};
 use self::servers::Servers;
-use self::world::{ACTIVE_POLL, PACE, World};
+use self::world::{ACTIVE_POLL, BenchWorld, PACE};
 pub(crate) use self::world::{INSTANCE_TYPE, LOCATION};
 use crate::results::publish;
 
@@ -38,7 +38,7 @@ const QUIET_WITHIN: Duration = Duration::from_secs(120);
 const SAMPLE: Duration = Duration::from_secs(2);
 
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct BenchArguments {
     /// How many servers
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     servers: u32,
@@ -51,23 +51,23 @@ pub(crate) struct Arguments {
 }
 
 /// Where a stretch starts.
-struct Mark {
+struct StretchStart {
     seq: u64,
     writes: Writes,
     cpu: f64,
 }
 
 /// Runs everything and writes the results.
-pub(crate) async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(arguments: BenchArguments) -> Result<(), Box<dyn Error>> {
     let quiet = Duration::try_from_secs_f64(arguments.quiet_minutes * 60.0)?;
-    say("Starting control plane, simulator and operator ...");
-    let mut world = World::start(arguments.servers).await?;
+    print_progress("Starting control plane, simulator and operator ...");
+    let mut world = BenchWorld::start(arguments.servers).await?;
     let client = world.client.clone();
     let measured = measure(&mut world, Servers::new(client, arguments.servers), quiet).await;
     let outcome = match measured {
         Ok(measured) => conclude(&world, &arguments, measured).await,
         Err(error) => {
-            say(&format!(
+            print_progress(&format!(
                 "The operator last said:\n{}",
                 world.operator_log()
             ));
@@ -82,32 +82,32 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
 }
 
 async fn measure(
-    world: &mut World,
+    world: &mut BenchWorld,
     servers: Servers,
     quiet: Duration,
-) -> Result<Measured, Box<dyn Error>> {
+) -> Result<BenchMeasurements, Box<dyn Error>> {
     let load_before = process::load();
     let number = servers.number;
     let ceiling = world.write_ceiling().await?;
-    say(&format!(
+    print_progress(&format!(
         "The API server accepts {ceiling:.0} writes/s here."
     ));
 
     // Objects that are there before the operator leads wait for what an earlier process may have ordered.
     await_quiet(world).await?;
-    let begin = mark(world).await?;
-    let ready = alongside(world, servers.order(patience(number, 1))).await??;
+    let begin = begin_stretch(world).await?;
+    let ready = alongside(world, servers.order(phase_timeout(number, 1))).await??;
     let ready_at = world.provider.now().await?;
     let ordering = since(world, &begin).await?;
-    say(&format!(
+    print_progress(&format!(
         "{} Ready after {:.1} s.",
         ready.done,
         ready.took.as_secs_f64()
     ));
 
     await_quiet(world).await?;
-    let begin = mark(world).await?;
-    say(&format!(
+    let begin = begin_stretch(world).await?;
+    print_progress(&format!(
         "Quiet; observing it for {:.0} s.",
         quiet.as_secs_f64()
     ));
@@ -115,15 +115,15 @@ async fn measure(
     let still = process::usage(world.operator());
     let quiet_seen = since(world, &begin).await?;
 
-    let begin = mark(world).await?;
-    let gone = alongside(world, servers.release(patience(number, 2))).await??;
+    let begin = begin_stretch(world).await?;
+    let gone = alongside(world, servers.release(phase_timeout(number, 2))).await??;
     let releasing = since(world, &begin).await?;
-    say(&format!(
+    print_progress(&format!(
         "{} gone after {:.1} s.",
         gone.done,
         gone.took.as_secs_f64()
     ));
-    Ok(Measured {
+    Ok(BenchMeasurements {
         load_before,
         ceiling,
         ordering,
@@ -140,7 +140,7 @@ async fn measure(
 
 /// Runs `step`, and fails at once when a part of the world ends.
 async fn alongside<T>(
-    world: &mut World,
+    world: &mut BenchWorld,
     step: impl Future<Output = T>,
 ) -> Result<T, Box<dyn Error>> {
     tokio::select! {
@@ -149,16 +149,16 @@ async fn alongside<T>(
     }
 }
 
-async fn mark(world: &mut World) -> Result<Mark, Box<dyn Error>> {
+async fn begin_stretch(world: &mut BenchWorld) -> Result<StretchStart, Box<dyn Error>> {
     let calls = world.provider.calls(0).await?;
-    Ok(Mark {
+    Ok(StretchStart {
         seq: calls.last().map_or(0, |call| call.seq),
         writes: world.writes()?.clone(),
         cpu: process::usage(world.operator()).map_or(0.0, |usage| usage.cpu),
     })
 }
 
-async fn since(world: &mut World, begin: &Mark) -> Result<Stretch, Box<dyn Error>> {
+async fn since(world: &mut BenchWorld, begin: &StretchStart) -> Result<Stretch, Box<dyn Error>> {
     let now = process::usage(world.operator()).map_or(0.0, |usage| usage.cpu);
     Ok(Stretch {
         calls: world.provider.calls(begin.seq).await?,
@@ -168,7 +168,7 @@ async fn since(world: &mut World, begin: &Mark) -> Result<Stretch, Box<dyn Error
 }
 
 /// Waits until the operator has written nothing for a while.
-async fn await_quiet(world: &mut World) -> Result<(), Box<dyn Error>> {
+async fn await_quiet(world: &mut BenchWorld) -> Result<(), Box<dyn Error>> {
     let deadline = Instant::now() + QUIET_WITHIN;
     let mut last = (world.writes()?.clone(), Instant::now());
     // If it never becomes quiet, the quiet time shows the writes.
@@ -183,10 +183,10 @@ async fn await_quiet(world: &mut World) -> Result<(), Box<dyn Error>> {
 }
 
 async fn conclude(
-    world: &World,
-    arguments: &Arguments,
-    measured: Measured,
-) -> Result<Run, Box<dyn Error>> {
+    world: &BenchWorld,
+    arguments: &BenchArguments,
+    measured: BenchMeasurements,
+) -> Result<BenchReport, Box<dyn Error>> {
     let servers = arguments.servers;
     let mut faults: Vec<String> = world
         .provider
@@ -212,8 +212,8 @@ async fn conclude(
             faults.push(format!("{what} {fault}"));
         }
     }
-    let pages = floor::pages_in_motion(&floor::deliveries(&lives), ACTIVE_POLL * PACE)
-        + floor::pages_in_motion(&floor::releases(&lives), ACTIVE_POLL * PACE);
+    let pages = floor::count_changing_pages(&floor::deliveries(&lives), ACTIVE_POLL * PACE)
+        + floor::count_changing_pages(&floor::releases(&lives), ACTIVE_POLL * PACE);
     // One more, because nothing is ordered before one complete listing.
     let least = floor::CALLS_PER_LIFE * wanted + pages + 1;
     let figures = Figures {
@@ -241,8 +241,8 @@ async fn conclude(
         ("Writes while releasing", lines(&measured.releasing.writes)),
         ("Writes in the quiet", lines(&measured.quiet.writes)),
     ]);
-    Ok(Run {
-        machine: process::machine(),
+    Ok(BenchReport {
+        machine: process::describe_computer(),
         load_before: measured.load_before,
         date: jiff::Timestamp::now().strftime("%Y-%m-%d").to_string(),
         operator: operator_build(),
@@ -272,6 +272,6 @@ fn operator_build() -> String {
 }
 
 /// Reports progress to the user. Standard output may be closed already.
-fn say(text: &str) {
+fn print_progress(text: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{text}");
 }

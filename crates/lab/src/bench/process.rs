@@ -40,7 +40,7 @@ pub(crate) fn usage(pid: u32) -> Option<Use> {
 }
 
 /// The machine in one line: figures mean nothing without it.
-pub(crate) fn machine() -> String {
+pub(crate) fn describe_computer() -> String {
     let first = |path: &str, name: &str| {
         let text = fs::read_to_string(path).ok()?;
         let line = text.lines().find(|line| line.starts_with(name))?;

@@ -7,12 +7,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::floor::Life;
-use crate::product::Simulator;
+use crate::product::SimulatorAccess;
 
 /// One request at the hosting API.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Call {
+pub(crate) struct ProviderCall {
     pub(crate) seq: u64,
     pub(crate) method: String,
     pub(crate) template: Option<String>,
@@ -26,7 +26,7 @@ pub(crate) struct Provider {
 }
 
 impl Provider {
-    pub(crate) fn new(simulator: &Simulator) -> Result<Self, reqwest::Error> {
+    pub(crate) fn new(simulator: &SimulatorAccess) -> Result<Self, reqwest::Error> {
         Ok(Self {
             client: reqwest::Client::builder()
                 .no_proxy()
@@ -73,7 +73,7 @@ impl Provider {
     }
 
     /// The requests after number `since`.
-    pub(crate) async fn calls(&self, since: u64) -> Result<Vec<Call>, reqwest::Error> {
+    pub(crate) async fn calls(&self, since: u64) -> Result<Vec<ProviderCall>, reqwest::Error> {
         self.get(&format!("ledger?since={since}")).await
     }
 
@@ -109,7 +109,7 @@ fn life(machine: &Value) -> Option<Life> {
 }
 
 /// Calls by method, path template and what was asked for.
-pub(crate) fn by_kind(calls: &[Call]) -> BTreeMap<String, u64> {
+pub(crate) fn by_kind(calls: &[ProviderCall]) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for call in calls {
         let template = call.template.as_deref().unwrap_or("(unknown path)");

@@ -25,7 +25,7 @@ pub(crate) struct Reached {
 }
 
 /// The objects by name, and whether they are Ready.
-type Seen = HashMap<String, bool>;
+type ReadyByName = HashMap<String, bool>;
 
 /// All servers of the benchmark.
 pub(crate) struct Servers {
@@ -56,7 +56,7 @@ impl Servers {
             .buffer_unordered(AT_ONCE)
             .try_collect::<()>();
         let all_ready =
-            |seen: &Seen| seen.len() == self.total() && seen.values().all(|ready| *ready);
+            |seen: &ReadyByName| seen.len() == self.total() && seen.values().all(|ready| *ready);
         let (made, (seen, took)) = tokio::join!(made, self.watch(began, within, all_ready));
         made?;
         Ok(Reached {
@@ -79,7 +79,7 @@ impl Servers {
             .buffer_unordered(AT_ONCE)
             .try_collect::<()>();
         let (deleted, (seen, took)) =
-            tokio::join!(deleted, self.watch(began, within, Seen::is_empty));
+            tokio::join!(deleted, self.watch(began, within, ReadyByName::is_empty));
         deleted?;
         Ok(Reached {
             done: self.total().saturating_sub(seen.len()),
@@ -96,9 +96,9 @@ impl Servers {
         &self,
         began: Instant,
         within: Duration,
-        end: impl Fn(&Seen) -> bool,
-    ) -> (Seen, Duration) {
-        let mut seen = Seen::new();
+        end: impl Fn(&ReadyByName) -> bool,
+    ) -> (ReadyByName, Duration) {
+        let mut seen = ReadyByName::new();
         let mut listed = false;
         let mut events = pin!(watcher(self.api.clone(), watcher::Config::default()));
         while !(listed && end(&seen)) {

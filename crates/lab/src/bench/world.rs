@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::{audit, provider::Provider};
 use crate::{
-    control_plane::{ControlPlane, Settings},
+    control_plane::{ControlPlane, ControlPlaneSettings},
     credentials,
     kubectl::Kubectl,
     ports,
@@ -40,21 +40,21 @@ pub(crate) const OPERATOR_USER: &str = "system:serviceaccount:flexmetal-system:f
 /// Writes that measure how many the API server accepts.
 const PROBES: usize = 400;
 const AT_ONCE: usize = 32;
-const OPERATOR_PATIENCE: Duration = Duration::from_secs(30);
-const SIMULATOR_PATIENCE: Duration = Duration::from_secs(5);
+const OPERATOR_STOP_TIMEOUT: Duration = Duration::from_secs(30);
+const SIMULATOR_STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Everything that runs.
-pub(crate) struct World {
+pub(crate) struct BenchWorld {
     plane: ControlPlane,
     parts: Supervisor,
     _folder: tempfile::TempDir,
-    audit: audit::Log,
+    audit: audit::AuditLog,
     operator: u32,
     pub(crate) client: Client,
     pub(crate) provider: Provider,
 }
 
-impl World {
+impl BenchWorld {
     /// Starts everything, with an account that allows `servers`.
     pub(crate) async fn start(servers: u32) -> Result<Self, Box<dyn Error>> {
         let folder = tempfile::Builder::new()
@@ -63,7 +63,7 @@ impl World {
         let logs = folder.path().join("logs");
         let programs = programs::find_or_build().await?;
         let kubectl = programs.kubectl();
-        let settings = Settings {
+        let settings = ControlPlaneSettings {
             dir: Some(folder.path().join("control-plane")),
             audit_log: Some(folder.path().join("audit.log")),
             logs: Some(logs.clone()),
@@ -75,7 +75,7 @@ impl World {
             Ok((client, provider, operator)) => Ok(Self {
                 plane,
                 parts,
-                audit: audit::Log::new(folder.path().join("audit.log"), OPERATOR_USER),
+                audit: audit::AuditLog::new(folder.path().join("audit.log"), OPERATOR_USER),
                 _folder: folder,
                 operator,
                 client,
@@ -114,8 +114,8 @@ impl World {
 
     /// Ends all of it.
     pub(crate) async fn end(mut self) -> Result<(), Box<dyn Error>> {
-        self.parts.end(&[OPERATOR], OPERATOR_PATIENCE).await;
-        self.parts.end(&[SIMULATOR], SIMULATOR_PATIENCE).await;
+        self.parts.end(&[OPERATOR], OPERATOR_STOP_TIMEOUT).await;
+        self.parts.end(&[SIMULATOR], SIMULATOR_STOP_TIMEOUT).await;
         Ok(self.plane.end().await?)
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::product::Simulator;
+use crate::product::SimulatorAccess;
 
 /// One demo's folder, by its absolute path.
 #[derive(Debug, Clone)]
@@ -17,27 +17,27 @@ pub(crate) struct DemoFolder {
 /// A demo that is up: what `demo.json` says.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct State {
+pub(crate) struct RunningDemo {
     /// The keeper; SIGTERM to it ends the whole demo.
     pub(crate) pid: i32,
     /// All others, by name.
     pub(crate) parts: Vec<(String, u32)>,
     /// Address of the API server.
     pub(crate) server: String,
-    pub(crate) simulator: Simulator,
+    pub(crate) simulator: SimulatorAccess,
     /// Of the programs that run, see `Product::stamp`.
     pub(crate) stamp: String,
 }
 
 /// State of the folder.
 #[derive(Debug)]
-pub(crate) enum Look {
+pub(crate) enum FolderState {
     /// No demo and no remains of one.
     Absent,
     /// A process keeps a demo there that is not up yet, or that is ending.
     Busy,
     /// A demo is up.
-    Up(State),
+    Up(RunningDemo),
     /// Its keeper is gone and has left files.
     Dead,
 }
@@ -83,7 +83,7 @@ impl DemoFolder {
     }
 
     /// The keeper's own log.
-    pub(crate) fn keeper_log(&self) -> PathBuf {
+    pub(crate) fn daemon_log(&self) -> PathBuf {
         self.logs().join("lab.log")
     }
 
@@ -102,13 +102,13 @@ impl DemoFolder {
     }
 
     /// Finds out the state of the folder.
-    pub(crate) fn look(&self) -> Result<Look, FolderError> {
+    pub(crate) fn check_state(&self) -> Result<FolderState, FolderError> {
         let Some(mut entries) = fs::read_dir(&self.path).ok() else {
-            return Ok(Look::Absent);
+            return Ok(FolderState::Absent);
         };
         let Ok(lock) = File::open(self.lock()) else {
             return match entries.next() {
-                None => Ok(Look::Absent),
+                None => Ok(FolderState::Absent),
                 Some(_) => Err(FolderError::Foreign {
                     path: self.path.clone(),
                 }),
@@ -116,11 +116,11 @@ impl DemoFolder {
         };
         // Shared, so that two observers do not mistake each other for a keeper.
         match lock.try_lock_shared() {
-            Ok(()) => Ok(Look::Dead),
+            Ok(()) => Ok(FolderState::Dead),
             Err(TryLockError::WouldBlock) => Ok(fs::read(self.state())
                 .ok()
                 .and_then(|text| serde_json::from_slice(&text).ok())
-                .map_or(Look::Busy, Look::Up)),
+                .map_or(FolderState::Busy, FolderState::Up)),
             Err(TryLockError::Error(source)) => Err(self.unusable(source)),
         }
     }
@@ -134,7 +134,7 @@ impl DemoFolder {
     }
 
     /// Becomes the keeper; `None` if there is one.
-    pub(crate) fn keep(&self) -> Result<Option<File>, FolderError> {
+    pub(crate) fn acquire_lock(&self) -> Result<Option<File>, FolderError> {
         let mut lock = fs::OpenOptions::new()
             .write(true)
             .create(true)
@@ -154,12 +154,12 @@ impl DemoFolder {
     }
 
     /// The keeper's process, while there is one.
-    pub(crate) fn keeper(&self) -> Option<i32> {
+    pub(crate) fn daemon_pid(&self) -> Option<i32> {
         fs::read_to_string(self.lock()).ok()?.parse().ok()
     }
 
     /// Records that the demo is up, atomically.
-    pub(crate) fn write(&self, state: &State) -> Result<(), FolderError> {
+    pub(crate) fn write(&self, state: &RunningDemo) -> Result<(), FolderError> {
         let partial = self.path.join("demo.json.partial");
         let text = serde_json::to_vec_pretty(state).unwrap_or_default();
         // It contains the simulator's key.
@@ -185,7 +185,7 @@ impl DemoFolder {
     }
 
     /// Writes what a shell reads to use the demo.
-    pub(crate) fn write_env(&self, simulator: &Simulator) -> Result<(), FolderError> {
+    pub(crate) fn write_env(&self, simulator: &SimulatorAccess) -> Result<(), FolderError> {
         let quoted =
             |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
         let text = format!(

@@ -3,8 +3,8 @@
 //!
 //! `up` starts a keeper process and goes; the keeper stays until `down`.
 
+mod daemon;
 mod folder;
-mod keeper;
 mod quickstart;
 mod ssh_key;
 mod steps;
@@ -22,7 +22,7 @@ use kube::config::Kubeconfig;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{Instant, sleep};
 
-use self::folder::{DemoFolder, FolderError, Look, State};
+use self::folder::{DemoFolder, FolderError, FolderState, RunningDemo};
 use self::quickstart::Given;
 use crate::{
     credentials,
@@ -38,12 +38,12 @@ const UP_WITHIN: Duration = Duration::from_secs(120);
 const DOWN_WITHIN: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(50);
 /// The end of the keeper's log may contain that of the part that failed.
-const KEEPER_TAIL: usize = 2 * TAIL;
+const DAEMON_LOG_TAIL: usize = 2 * TAIL;
 
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct DemoArguments {
     #[command(subcommand)]
-    step: Step,
+    step: DemoCommand,
     /// Folder for all files of the demo
     #[arg(
         long,
@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Subcommand)]
-enum Step {
+enum DemoCommand {
     /// Start the demo, or use the running one, and wait for its servers
     Up,
     /// End the demo and remove its folder
@@ -76,12 +76,12 @@ enum DemoError {
 }
 
 /// Does one step.
-pub(crate) async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(arguments: DemoArguments) -> Result<(), Box<dyn Error>> {
     let folder = DemoFolder::at(&arguments.dir)?;
     match arguments.step {
-        Step::Up => up(&folder).await,
-        Step::Down => down(&folder).await,
-        Step::Keep => keeper::keep(folder).await,
+        DemoCommand::Up => up(&folder).await,
+        DemoCommand::Down => down(&folder).await,
+        DemoCommand::Keep => daemon::run_daemon(folder).await,
     }
 }
 
@@ -90,29 +90,31 @@ async fn up(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
     // Here and not in the keeper: the first build takes minutes and reports that.
     programs::find_or_build().await?;
     let state = match settled(folder).await? {
-        Look::Up(state) if state.stamp == stamp && answers(folder).await => {
-            say("A demo is up and is used again.");
+        FolderState::Up(state) if state.stamp == stamp && answers(folder).await => {
+            print_message("A demo is up and is used again.");
             state
         }
-        Look::Absent => start(folder).await?,
+        FolderState::Absent => start(folder).await?,
         found => {
-            say(match found {
-                Look::Up(state) if state.stamp == stamp => "The running demo does not answer.",
-                Look::Up(_) => "The programs changed since the demo started.",
+            print_message(match found {
+                FolderState::Up(state) if state.stamp == stamp => {
+                    "The running demo does not answer."
+                }
+                FolderState::Up(_) => "The programs changed since the demo started.",
                 _ => "An earlier demo ended by itself.",
             });
-            let last_words = tail(&folder.keeper_log(), KEEPER_TAIL);
+            let last_words = tail(&folder.daemon_log(), DAEMON_LOG_TAIL);
             if !last_words.is_empty() {
-                say(&format!("The end of its log: {}", last_words.trim_end()));
+                print_message(&format!("The end of its log: {}", last_words.trim_end()));
             }
-            say("Starting it again.");
+            print_message("Starting it again.");
             end(folder).await?;
             start(folder).await?
         }
     };
     let kubectl = Kubectl::new(folder.kubectl(), folder.kubeconfig());
     folder.write_env(&state.simulator)?;
-    say(&steps::page(&state.simulator));
+    print_message(&steps::page(&state.simulator));
     let given = Given {
         ssh_key: ssh_key::public_half(&folder.ssh_key())?,
         simulator: state.simulator,
@@ -122,10 +124,10 @@ async fn up(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
     let client = credentials::client(kubeconfig).await?;
     let began = Instant::now();
     if let Err(error) = quickstart::wait_ready(client, &kubectl, &given).await {
-        say(&format!("\n{}", quickstart::conditions(&kubectl).await));
+        print_message(&format!("\n{}", quickstart::conditions(&kubectl).await));
         for part in [OPERATOR, SIMULATOR] {
             let log = folder.logs().join(format!("{part}.log"));
-            say(&format!(
+            print_message(&format!(
                 "The end of {}:\n{}\n",
                 log.display(),
                 tail(&log, TAIL)
@@ -138,23 +140,23 @@ async fn up(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
 
 /// Looks at the folder once no process is busy with it: another `make demo` may
 /// be at work, or a keeper may be ending.
-async fn settled(folder: &DemoFolder) -> Result<Look, FolderError> {
+async fn settled(folder: &DemoFolder) -> Result<FolderState, FolderError> {
     let deadline = Instant::now() + UP_WITHIN;
     loop {
-        match folder.look()? {
-            Look::Busy if Instant::now() < deadline => sleep(POLL).await,
+        match folder.check_state()? {
+            FolderState::Busy if Instant::now() < deadline => sleep(POLL).await,
             look => return Ok(look),
         }
     }
 }
 
 /// Starts a keeper that outlives us and the terminal, and waits until everything is up.
-async fn start(folder: &DemoFolder) -> Result<State, Box<dyn Error>> {
-    say(
+async fn start(folder: &DemoFolder) -> Result<RunningDemo, Box<dyn Error>> {
+    print_message(
         "Starting etcd, kube-apiserver, kube-controller-manager, the simulator and the operator ...",
     );
     folder.prepare()?;
-    let log = File::create(folder.keeper_log())?;
+    let log = File::create(folder.daemon_log())?;
     let mut keeper = Command::new(std::env::current_exe()?)
         .args(["demo", "keep", "--dir"])
         .arg(folder.path())
@@ -167,17 +169,23 @@ async fn start(folder: &DemoFolder) -> Result<State, Box<dyn Error>> {
     match await_up(folder, &mut keeper).await? {
         Some(state) => Ok(state),
         None => {
-            let (log, text) = (folder.keeper_log(), tail(&folder.keeper_log(), KEEPER_TAIL));
+            let (log, text) = (
+                folder.daemon_log(),
+                tail(&folder.daemon_log(), DAEMON_LOG_TAIL),
+            );
             end(folder).await?;
             Err(DemoError::Start { log, text }.into())
         }
     }
 }
 
-async fn await_up(folder: &DemoFolder, keeper: &mut Child) -> Result<Option<State>, FolderError> {
+async fn await_up(
+    folder: &DemoFolder,
+    keeper: &mut Child,
+) -> Result<Option<RunningDemo>, FolderError> {
     let deadline = Instant::now() + UP_WITHIN;
     while Instant::now() < deadline {
-        if let Look::Up(state) = folder.look()? {
+        if let FolderState::Up(state) = folder.check_state()? {
             return Ok(Some(state));
         }
         // Its log says why. Waited for, so that it does not stay as a zombie.
@@ -196,11 +204,11 @@ async fn answers(folder: &DemoFolder) -> bool {
 }
 
 async fn down(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
-    if let Look::Absent = folder.look()? {
-        say("No demo is up.");
+    if let FolderState::Absent = folder.check_state()? {
+        print_message("No demo is up.");
     } else {
         end(folder).await?;
-        say("The demo is ended and its folder removed.");
+        print_message("The demo is ended and its folder removed.");
     }
     Ok(())
 }
@@ -209,9 +217,12 @@ async fn down(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
 async fn end(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
     let deadline = Instant::now() + DOWN_WITHIN;
     let mut asked = None;
-    while matches!(folder.look()?, Look::Busy | Look::Up(_)) {
+    while matches!(
+        folder.check_state()?,
+        FolderState::Busy | FolderState::Up(_)
+    ) {
         // The lock is held, so this number is the keeper's.
-        let keeper = folder.keeper();
+        let keeper = folder.daemon_pid();
         if let Some(pid) = keeper.filter(|_| asked != keeper) {
             if let Some(pid) = Pid::from_raw(pid) {
                 // It may be gone by now: the next look shows it.
@@ -243,7 +254,7 @@ async fn show(
         .await?;
     let others = "servertags,ipwhitelists,sshkeys";
     let others = kubectl.run(&[&get[..], &[others]].concat()).await?;
-    say(&format!(
+    print_message(&format!(
         "\nAll objects are Ready (waited {:.1} s):\n\n{servers}\n{others}\n{}",
         took.as_secs_f64(),
         steps::next(folder),
@@ -252,6 +263,6 @@ async fn show(
 }
 
 /// Tells the user something. Standard output may be closed already.
-fn say(text: &str) {
+fn print_message(text: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{text}");
 }

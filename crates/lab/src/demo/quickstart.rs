@@ -11,10 +11,10 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::say;
+use super::print_message;
 use crate::{
     kubectl::{Kubectl, KubectlError},
-    product::Simulator,
+    product::SimulatorAccess,
 };
 
 const MANIFESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/quickstart");
@@ -51,7 +51,7 @@ pub(crate) enum QuickstartError {
 
 /// The key in the manifests: the simulator is started with it.
 pub(crate) fn key() -> Result<String, QuickstartError> {
-    let manifests = read()?;
+    let manifests = read_manifests()?;
     let key = manifests
         .iter()
         .find_map(|object| object["stringData"]["apiKey"].as_str());
@@ -62,7 +62,7 @@ pub(crate) fn key() -> Result<String, QuickstartError> {
 #[derive(Debug)]
 pub(crate) struct Given {
     /// Its port is another one in every demo.
-    pub(crate) simulator: Simulator,
+    pub(crate) simulator: SimulatorAccess,
     /// A public key, as in `id_ed25519.pub`.
     pub(crate) ssh_key: String,
 }
@@ -71,7 +71,7 @@ pub(crate) struct Given {
 /// make.
 /// Repeating it is harmless.
 pub(crate) async fn apply(kubectl: &Kubectl, given: &Given) -> Result<(), QuickstartError> {
-    let mut manifests = read()?;
+    let mut manifests = read_manifests()?;
     for object in &mut manifests {
         if object["stringData"]["baseURL"].is_string() {
             object["stringData"]["baseURL"] = json!(given.simulator.api);
@@ -92,7 +92,7 @@ pub(crate) async fn apply(kubectl: &Kubectl, given: &Given) -> Result<(), Quicks
 }
 
 /// The objects of all files, in the order in which `kubectl apply -f` takes them.
-fn read() -> Result<Vec<Value>, QuickstartError> {
+fn read_manifests() -> Result<Vec<Value>, QuickstartError> {
     let unreadable = |path: PathBuf| move |source| QuickstartError::Read { path, source };
     let mut files = fs::read_dir(MANIFESTS)
         .and_then(|entries| {
@@ -132,7 +132,7 @@ fn awaited() -> Result<Vec<Awaited>, QuickstartError> {
         let version = object["apiVersion"].as_str().unwrap_or_default();
         version.starts_with("flexmetal.dev/") && object["kind"] != "ProviderAccount"
     };
-    let manifests = read()?;
+    let manifests = read_manifests()?;
     let awaited = manifests.iter().filter(ours).map(|object| Awaited {
         kind: text(&object["kind"]),
         name: text(&object["metadata"]["name"]),
@@ -166,7 +166,7 @@ pub(crate) async fn wait_ready(
             let now = situation(&object);
             if told.get(awaited) != Some(&now) {
                 let Awaited { kind, name } = awaited;
-                say(&format!("  {kind:<15} {name:<10} {now}"));
+                print_message(&format!("  {kind:<15} {name:<10} {now}"));
                 told.insert(awaited.clone(), now);
             }
             if !ready {

@@ -1,10 +1,10 @@
 //! What the demo tells its user to do next. A test runs these commands as they stand.
 
 use super::folder::DemoFolder;
-use crate::product::Simulator;
+use crate::product::SimulatorAccess;
 
 /// Where to watch the machines.
-pub(crate) fn page(simulator: &Simulator) -> String {
+pub(crate) fn page(simulator: &SimulatorAccess) -> String {
     format!(
         "Watch the servers of the simulated hosting API: {}/_simulator/",
         simulator.control

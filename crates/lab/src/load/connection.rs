@@ -13,11 +13,11 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 /// An answer that takes longer counts as none.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What to ask.
 #[derive(Debug, Clone)]
-pub(super) struct Call {
+pub(super) struct LoadCall {
     /// The kind that it counts as.
     pub(super) kind: &'static str,
     pub(super) method: Method,
@@ -28,7 +28,7 @@ pub(super) struct Call {
     pub(super) body: Bytes,
 }
 
-impl Call {
+impl LoadCall {
     /// A plain GET.
     pub(super) fn get(kind: &'static str, target: impl Into<String>) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl Call {
 /// Why there is no good answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CallError {
-    #[error("no answer to {kind} within {} s", PATIENCE.as_secs())]
+    #[error("no answer to {kind} within {} s", REQUEST_TIMEOUT.as_secs())]
     Late { kind: &'static str },
     #[error("{kind} was answered with {status}: {text}")]
     Status {
@@ -70,20 +70,20 @@ pub(super) enum CallError {
 
 /// A connection and its key.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct LoadConnection {
     sender: SendRequest<Full<Bytes>>,
     task: JoinHandle<()>,
     host: String,
     key: String,
 }
 
-impl Drop for Connection {
+impl Drop for LoadConnection {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Connection {
+impl LoadConnection {
     /// Connects to `host:port`.
     pub(super) async fn open(host: &str, key: &str) -> Result<Self, CallError> {
         let stream = TcpStream::connect(host).await?;
@@ -106,7 +106,7 @@ impl Connection {
     }
 
     /// Sends a request, reads the whole answer, and says how long both took.
-    pub(super) async fn call(&mut self, call: &Call) -> Result<(Bytes, Duration), CallError> {
+    pub(super) async fn call(&mut self, call: &LoadCall) -> Result<(Bytes, Duration), CallError> {
         let mut request = Request::builder()
             .method(&call.method)
             .uri(&call.target)
@@ -117,7 +117,7 @@ impl Connection {
         }
         let request = request.body(Full::new(call.body.clone()))?;
         let began = Instant::now();
-        let answered = timeout(PATIENCE, async {
+        let answered = timeout(REQUEST_TIMEOUT, async {
             self.sender.ready().await?;
             let answer = self.sender.send_request(request).await?;
             let status = answer.status();

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    connection::{Call, CallError, Connection},
+    connection::{CallError, LoadCall, LoadConnection},
     latency::Latencies,
     mix::Fleet,
 };
@@ -25,7 +25,7 @@ pub(super) enum DriveError {
 
 /// Until when, and how fast.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Pace {
+pub(super) enum LoadPattern {
     /// This many requests, each as soon as the one before it is answered.
     Count(usize),
     /// Requests for this long, each as soon as the one before it is answered.
@@ -51,11 +51,11 @@ impl Driven {
 
 /// Sends the requests of `next` over all `connections`, and returns these.
 pub(super) async fn drive(
-    connections: Vec<Connection>,
+    connections: Vec<LoadConnection>,
     fleet: &Arc<Fleet>,
-    pace: Pace,
-    next: fn(&Fleet) -> Call,
-) -> Result<(Driven, Vec<Connection>), DriveError> {
+    pace: LoadPattern,
+    next: fn(&Fleet) -> LoadCall,
+) -> Result<(Driven, Vec<LoadConnection>), DriveError> {
     let began = Instant::now();
     let all = connections.len();
     let mut workers = JoinSet::new();
@@ -84,16 +84,16 @@ struct Worker {
     place: usize,
     all: usize,
     began: Instant,
-    connection: Connection,
+    connection: LoadConnection,
     fleet: Arc<Fleet>,
 }
 
 impl Worker {
     async fn run(
         mut self,
-        pace: Pace,
-        next: fn(&Fleet) -> Call,
-    ) -> Result<(Latencies, Connection), DriveError> {
+        pace: LoadPattern,
+        next: fn(&Fleet) -> LoadCall,
+    ) -> Result<(Latencies, LoadConnection), DriveError> {
         let mut latencies = Latencies::default();
         let mut turn = self.place;
         while let Some(due) = self.due(turn, pace) {
@@ -113,12 +113,12 @@ impl Worker {
     }
 
     /// When the request of this turn is to leave; `None` at the end.
-    fn due(&self, turn: usize, pace: Pace) -> Option<Instant> {
+    fn due(&self, turn: usize, pace: LoadPattern) -> Option<Instant> {
         let now = Instant::now();
         match pace {
-            Pace::Count(number) => (turn < number).then_some(now),
-            Pace::Flat(lasting) => (now < self.began + lasting).then_some(now),
-            Pace::Even { rate, lasting } => {
+            LoadPattern::Count(number) => (turn < number).then_some(now),
+            LoadPattern::Flat(lasting) => (now < self.began + lasting).then_some(now),
+            LoadPattern::Even { rate, lasting } => {
                 // A request that falls behind is not waited for.
                 let turn = u32::try_from(turn)
                     .ok()

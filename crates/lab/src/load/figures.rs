@@ -1,6 +1,6 @@
 //! What a run measured, against the goals.
 
-use super::{Arguments, CONNECTIONS, ENTRIES, Measured};
+use super::{CONNECTIONS, ENTRIES, LoadArguments, LoadMeasurements};
 use crate::results::Figure;
 
 #[expect(
@@ -8,8 +8,8 @@ use crate::results::Figure;
     reason = "counts of a benchmark, far below 2^52"
 )]
 pub(super) fn figures(
-    measured: &Measured,
-    arguments: &Arguments,
+    measured: &LoadMeasurements,
+    arguments: &LoadArguments,
     slowest: Option<(&str, f64)>,
 ) -> Vec<Figure> {
     let rate = f64::from(arguments.rate);

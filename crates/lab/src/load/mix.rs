@@ -11,7 +11,7 @@ use rand::{RngExt, SeedableRng};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::connection::Call;
+use super::connection::LoadCall;
 use crate::bench::{INSTANCE_TYPE, LOCATION};
 
 pub(super) const SERVERS: &str = "/v3/flexMetal/servers";
@@ -20,18 +20,18 @@ pub(super) const FLEET: &str = "fleet";
 
 /// One of the fleet.
 #[derive(Debug, Clone)]
-struct Known {
+struct FleetServer {
     uuid: String,
     number: usize,
 }
 
 /// The machines that are ours, oldest first, and what to ask next.
 #[derive(Debug)]
-pub(super) struct Fleet(Mutex<Inner>);
+pub(super) struct Fleet(Mutex<FleetState>);
 
 #[derive(Debug)]
-struct Inner {
-    known: VecDeque<Known>,
+struct FleetState {
+    known: VecDeque<FleetServer>,
     ordered: usize,
     rng: StdRng,
 }
@@ -44,14 +44,14 @@ struct Ordered {
 
 impl Fleet {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(Inner {
+        Self(Mutex::new(FleetState {
             known: VecDeque::new(),
             ordered: 0,
             rng: StdRng::seed_from_u64(1),
         }))
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut Inner) -> T) -> T {
+    fn with<T>(&self, act: impl FnOnce(&mut FleetState) -> T) -> T {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -61,45 +61,45 @@ impl Fleet {
     }
 
     /// The next order.
-    pub(super) fn order(&self) -> Call {
-        self.with(Inner::order)
+    pub(super) fn order(&self) -> LoadCall {
+        self.with(FleetState::order)
     }
 
     /// One machine's record.
-    pub(super) fn one(&self) -> Call {
-        self.with(Inner::one)
+    pub(super) fn one(&self) -> LoadCall {
+        self.with(FleetState::one)
     }
 
     /// One request of the mix: of 20, 4 pages of the fleet, 2 look-ups by mark
     /// in the list and 2 among the tags, 8 single machines, 2 orders, 2 releases.
-    pub(super) fn next(&self) -> Call {
+    pub(super) fn next(&self) -> LoadCall {
         self.with(|inner| match inner.rng.random_range(0..20) {
             0..4 => {
                 let pages = inner.known.len() / 50;
                 let page = inner.rng.random_range(0..pages.max(1));
                 let target = format!("{SERVERS}?tag={FLEET}&status=delivered");
-                Call::page("page of 50 by tag and status", target, page * 50)
+                LoadCall::page("page of 50 by tag and status", target, page * 50)
             }
             4..6 => match inner.some() {
                 Some(one) => {
                     let target = format!("{SERVERS}?tag=mark-{}", one.number);
-                    Call::page("servers by mark", target, 0)
+                    LoadCall::page("servers by mark", target, 0)
                 }
                 None => inner.order(),
             },
             6..8 => match inner.some() {
                 Some(one) => {
                     let target = format!("/v3/flexMetal/tags/mark-{}", one.number);
-                    Call::get("one tag", target)
+                    LoadCall::get("one tag", target)
                 }
                 None => inner.order(),
             },
             8..16 => inner.one(),
             16..18 => inner.order(),
             _ => match inner.known.pop_front() {
-                Some(one) => Call {
+                Some(one) => LoadCall {
                     method: Method::DELETE,
-                    ..Call::get("release", format!("{SERVERS}/{}", one.uuid))
+                    ..LoadCall::get("release", format!("{SERVERS}/{}", one.uuid))
                 },
                 None => inner.order(),
             },
@@ -107,7 +107,7 @@ impl Fleet {
     }
 
     /// Records the answer to an order.
-    pub(super) fn ordered(&self, call: &Call, answer: &[u8]) -> Result<(), serde_json::Error> {
+    pub(super) fn ordered(&self, call: &LoadCall, answer: &[u8]) -> Result<(), serde_json::Error> {
         if call.method != Method::POST {
             return Ok(());
         }
@@ -115,7 +115,7 @@ impl Fleet {
         let number: NumberOf = serde_json::from_slice(&call.body)?;
         let number = number.name.trim_start_matches('n').parse();
         let (uuid, number) = (machine.uuid, number.unwrap_or_default());
-        self.with(|inner| inner.known.push_back(Known { uuid, number }));
+        self.with(|inner| inner.known.push_back(FleetServer { uuid, number }));
         Ok(())
     }
 }
@@ -126,30 +126,30 @@ struct NumberOf {
     name: String,
 }
 
-impl Inner {
-    fn some(&mut self) -> Option<Known> {
+impl FleetState {
+    fn some(&mut self) -> Option<FleetServer> {
         let place = self.rng.random_range(0..self.known.len().max(1));
         self.known.get(place).cloned()
     }
 
-    fn one(&mut self) -> Call {
+    fn one(&mut self) -> LoadCall {
         match self.some() {
-            Some(one) => Call::get("one server", format!("{SERVERS}/{}", one.uuid)),
+            Some(one) => LoadCall::get("one server", format!("{SERVERS}/{}", one.uuid)),
             None => self.order(),
         }
     }
 
-    fn order(&mut self) -> Call {
+    fn order(&mut self) -> LoadCall {
         let number = self.ordered;
         self.ordered += 1;
         let body = json!({
             "name": format!("n{number}"), "location": LOCATION, "instanceType": INSTANCE_TYPE,
             "os": {"slug": "debian-13"}, "sshKey": [], "tags": [FLEET, format!("mark-{number}")],
         });
-        Call {
+        LoadCall {
             method: Method::POST,
             body: Bytes::from(body.to_string()),
-            ..Call::get("order", SERVERS)
+            ..LoadCall::get("order", SERVERS)
         }
     }
 }

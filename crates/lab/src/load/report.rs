@@ -23,7 +23,7 @@ pub(super) struct Alone {
 /// All of one run: the content of the JSON file.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Run {
+pub(super) struct LoadReport {
     pub(super) machine: String,
     pub(super) date: String,
     pub(super) simulator: String,
@@ -44,7 +44,7 @@ pub(super) struct Run {
 
 /// The part of criterion's `benchmark.json` that names one.
 #[derive(Deserialize)]
-struct Named {
+struct BenchmarkName {
     function_id: String,
 }
 
@@ -57,11 +57,11 @@ struct Estimates {
 #[derive(Deserialize)]
 struct Estimate {
     point_estimate: f64,
-    confidence_interval: Interval,
+    confidence_interval: ConfidenceInterval,
 }
 
 #[derive(Deserialize)]
-struct Interval {
+struct ConfidenceInterval {
     lower_bound: f64,
     upper_bound: f64,
 }
@@ -78,7 +78,7 @@ pub(super) fn alone(group: &Path) -> std::io::Result<Vec<Alone>> {
         let Ok(named) = fs::read(folder.join("benchmark.json")) else {
             continue;
         };
-        let named: Named = serde_json::from_slice(&named)?;
+        let named: BenchmarkName = serde_json::from_slice(&named)?;
         let estimates: Estimates =
             serde_json::from_slice(&fs::read(folder.join("estimates.json"))?)?;
         let Estimate {
@@ -104,7 +104,7 @@ pub(super) fn slowest_page(alone: &[Alone]) -> Option<(&str, f64)> {
         .map(|one| (one.name.as_str(), one.mean))
 }
 
-impl Run {
+impl LoadReport {
     /// The same as a page for people.
     pub(super) fn markdown(&self) -> String {
         let mut text = format!(

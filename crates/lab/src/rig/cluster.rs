@@ -37,7 +37,7 @@ pub fn cluster() -> &'static Cluster {
 
 /// A running control plane. Dropped, it ends, and the drop waits for that.
 pub struct Cluster {
-    access: Access,
+    access: ClusterAccess,
     lab: Child,
     /// Closing it tells the control plane to end.
     pipe: Option<ChildStdin>,
@@ -48,7 +48,7 @@ pub struct Cluster {
 /// The line that `lab control-plane` prints.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Access {
+pub struct ClusterAccess {
     /// The administrator's kubeconfig.
     pub kubeconfig: PathBuf,
     /// `https://127.0.0.1:PORT`.
@@ -124,7 +124,7 @@ impl Cluster {
     }
 
     /// Address, token and paths, for a program that is to use the cluster.
-    pub fn access(&self) -> &Access {
+    pub fn access(&self) -> &ClusterAccess {
         &self.access
     }
 

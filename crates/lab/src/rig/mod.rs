@@ -23,11 +23,11 @@ mod simulator;
 mod world;
 
 pub use built::program;
-pub use cluster::{Access, Cluster, cluster};
+pub use cluster::{Cluster, ClusterAccess, cluster};
 pub use deadline::eventually;
-pub use kstatus::{Health, condition, health};
+pub use kstatus::{Kstatus, condition, health};
 pub use objects::Things;
 pub use operator::{Operator, Start};
 pub use program::Program;
 pub use simulator::{Fault, Simulator};
-pub use world::{Plan, World, install_kinds, quick_timing, server};
+pub use world::{World, WorldOptions, install_kinds, quick_timing, server};

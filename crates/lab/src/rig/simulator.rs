@@ -18,13 +18,13 @@ pub struct Simulator {
     // Held so that it ends with this.
     _program: Program,
     http: reqwest::Client,
-    ready: Ready,
+    ready: SimulatorReadyLine,
 }
 
 /// The line that it prints once it can be called.
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Ready {
+struct SimulatorReadyLine {
     api: String,
     control: String,
     #[serde(default)]
@@ -65,7 +65,7 @@ impl Fault {
     }
 
     /// Only requests of the account of this name.
-    pub fn of(mut self, account: &str) -> Self {
+    pub fn for_account(mut self, account: &str) -> Self {
         self.0["match"]["account"] = json!(account);
         self
     }
@@ -111,7 +111,7 @@ impl Simulator {
         let mut line = String::new();
         // The pipe closes when it ends, so this read ends.
         let read = BufReader::new(output).read_line(&mut line);
-        let mut ready: Ready = serde_json::from_str(&line)
+        let mut ready: SimulatorReadyLine = serde_json::from_str(&line)
             .unwrap_or_else(|error| panic!("the simulator said {line:?}: {error} ({read:?})"));
         // With accounts from a file it names no key: the first one of the file is used.
         if let Some(file) = flags
@@ -184,13 +184,13 @@ impl Simulator {
     }
 
     /// All machines that ever existed, oldest first, each with its `history`.
-    pub async fn machines(&self) -> Vec<Value> {
+    pub async fn list_servers(&self) -> Vec<Value> {
         self.list("/_simulator/machines").await
     }
 
     /// Machines that are neither failed nor being released.
-    pub async fn live_machines(&self) -> Vec<Value> {
-        let mut machines = self.machines().await;
+    pub async fn list_live_servers(&self) -> Vec<Value> {
+        let mut machines = self.list_servers().await;
         machines.retain(|machine| {
             let status = machine["status"].as_str().unwrap_or_default();
             !["failed", "releasing", "released"].contains(&status)
@@ -287,7 +287,7 @@ impl Simulator {
     }
 
     /// All machines that an account ever had.
-    pub async fn machines_of(&self, account: &str) -> Vec<Value> {
+    pub async fn list_servers_of_account(&self, account: &str) -> Vec<Value> {
         self.list(&format!("/_simulator/machines?account={account}"))
             .await
     }

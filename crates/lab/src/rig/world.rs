@@ -23,7 +23,7 @@ const ESTABLISHED_WITHIN: Duration = Duration::from_secs(30);
 const FIELD_MANAGER: &str = "test";
 
 /// How a world is made. The default is what most tests want.
-pub struct Plan {
+pub struct WorldOptions {
     /// Flags of the simulator.
     pub simulator: Vec<String>,
     /// Further flags of the operator.
@@ -45,7 +45,7 @@ pub struct Plan {
     pub log: Option<&'static str>,
 }
 
-impl Default for Plan {
+impl Default for WorldOptions {
     fn default() -> Self {
         Self {
             simulator: Vec::new(),
@@ -104,13 +104,13 @@ pub struct World {
 impl World {
     /// A world with a running operator.
     pub async fn start(cluster: &Cluster, prefix: &str) -> Self {
-        let mut world = Self::prepare(cluster, prefix, Plan::default()).await;
+        let mut world = Self::prepare(cluster, prefix, WorldOptions::default()).await;
         world.start_operator();
         world
     }
 
     /// A world without an operator yet.
-    pub async fn prepare(cluster: &Cluster, prefix: &str, plan: Plan) -> Self {
+    pub async fn prepare(cluster: &Cluster, prefix: &str, plan: WorldOptions) -> Self {
         let folder = tempfile::tempdir().expect("a folder for the logs");
         let simulator = Simulator::start(&plan.simulator, &folder.path().join("simulator.log"));
         Self::around(cluster, prefix, plan, simulator, folder).await
@@ -119,13 +119,13 @@ impl World {
     /// A world around a simulator that runs already, so that an operator that runs already can know its URL.
     pub async fn with_simulator(cluster: &Cluster, prefix: &str, simulator: Simulator) -> Self {
         let folder = tempfile::tempdir().expect("a folder for the logs");
-        Self::around(cluster, prefix, Plan::default(), simulator, folder).await
+        Self::around(cluster, prefix, WorldOptions::default(), simulator, folder).await
     }
 
     async fn around(
         cluster: &Cluster,
         prefix: &str,
-        plan: Plan,
+        plan: WorldOptions,
         simulator: Simulator,
         folder: TempDir,
     ) -> Self {
@@ -171,7 +171,7 @@ impl World {
     }
 
     /// Makes the operator use another kubeconfig from its next start on.
-    pub fn reach_cluster_by(&mut self, kubeconfig: PathBuf) {
+    pub fn set_kubeconfig(&mut self, kubeconfig: PathBuf) {
         self.start.kubeconfig = kubeconfig;
     }
 

@@ -117,7 +117,7 @@ impl Life for Adopted {
 
 /// The machine runs with so many marks, one of each sort, and none was ordered in its place.
 async fn marked(world: &World, uuid: &Value, marks: usize) -> Findings {
-    let machines = world.simulator.machines().await;
+    let machines = world.simulator.list_servers().await;
     let judgement = judge::after_anything(world).await;
     // Kept machines are nobody's on purpose.
     let kept =

@@ -12,7 +12,7 @@ use super::{
     },
     Life,
 };
-use lab::rig::{Health, World, health, server};
+use lab::rig::{Kstatus, World, health, server};
 
 const FAIL: usize = 0;
 const REPLACE: usize = 1;
@@ -76,8 +76,8 @@ impl Life for Replaced {
         async move {
             let world = &proxied.world;
             let wanted = match phase {
-                FAIL => Health::Failed,
-                REPLACE => Health::Current,
+                FAIL => Kstatus::Failed,
+                REPLACE => Kstatus::Current,
                 _ => {
                     world.wait_gone(name, AT_ITS_END).await;
                     return (Value::Null, ended(world, before, "released").await);
@@ -94,7 +94,7 @@ impl Life for Replaced {
                 _ => (2, "delivered"),
             };
             let mut findings = ended(world, &uuid, status).await;
-            let machines = world.simulator.machines().await;
+            let machines = world.simulator.list_servers().await;
             let namesakes = machines.iter().filter(|m| m["name"] == name).count();
             if namesakes != count {
                 findings.push(format!("{namesakes} machines of {name} and not {count}"));
@@ -113,7 +113,7 @@ impl Life for Replaced {
 /// The machine came to this end, and nothing else is wrong.
 async fn ended(world: &World, uuid: &Value, status: &str) -> Findings {
     let mut findings = judge::after_anything(world).await;
-    let machines = world.simulator.machines().await;
+    let machines = world.simulator.list_servers().await;
     let machine = machines.iter().find(|m| m["uuid"] == *uuid);
     if machine.is_none_or(|m| m["status"] != status) {
         findings.push(format!("not {status}: {machine:?}"));

@@ -12,7 +12,7 @@ use super::{
     },
     Life, is_released,
 };
-use lab::rig::{Health, health, server};
+use lab::rig::{Kstatus, health, server};
 
 const ORDER: usize = 0;
 
@@ -92,7 +92,7 @@ impl Life for Server {
 /// The object once it is Ready.
 async fn ready(proxied: &ProxiedWorld, name: &str) -> Value {
     let world = &proxied.world;
-    let look = |object: &Value| (health(object) == Health::Current).then(|| object.clone());
+    let look = |object: &Value| (health(object) == Kstatus::Current).then(|| object.clone());
     let waited = world.try_wait_for(name, "Ready", AT_ITS_END, look).await;
     match waited {
         Ok(object) => object,

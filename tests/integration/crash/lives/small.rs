@@ -12,7 +12,7 @@ use super::{
     },
     Life,
 };
-use lab::rig::{Health, health};
+use lab::rig::{Kstatus, health};
 
 /// What a person does in each phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +109,7 @@ impl Small {
             return None;
         }
         let look = |object: &Value| {
-            let is_settled = health(object) == Health::Current && (self.is_settled)(object);
+            let is_settled = health(object) == Kstatus::Current && (self.is_settled)(object);
             is_settled.then(|| object.clone())
         };
         let waited = things.try_wait_for(name, "Ready", AT_ITS_END, look).await;

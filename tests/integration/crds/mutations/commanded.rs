@@ -12,16 +12,16 @@ use api::{
     target::{Target, TargetKind},
 };
 use flexmetal_core::{
-    account::{terms::Terms, view::View},
-    account_facts::AccountFacts,
+    account::{terms::Terms, view::AccountView},
+    cluster_id::ClusterId,
     command::{
-        decide::{Effect, decide, needs_target},
-        facts::{Facts, TargetFact},
+        decide::{CommandEffect, decide, needs_target},
+        facts::{CommandFacts, TargetFact},
     },
-    mark::ClusterId,
     moment::Moment,
-    ownership::Rivals,
+    ownership::ConflictingOwners,
     pass::{Memory, Subject},
+    resolved_account::ResolvedAccount,
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -61,12 +61,12 @@ pub(super) fn in_each_stage(object: &ServerCommand) {
     for facts in stages {
         needs_target(&facts);
         let decision = decide(&facts);
-        if let Some(Effect::Send(new)) = &decision.effect {
+        if let Some(CommandEffect::Send(new)) = &decision.effect {
             let machine = match facts.kind() {
                 TargetKind::BareMetalServer => MACHINE,
                 TargetKind::DedicatedHost => "7",
             };
-            assert_eq!(new.machine, machine);
+            assert_eq!(new.server, machine);
         }
         let (status, _) = decision.status(&facts.subject, at(WALL));
         serde_json::to_value(status).expect("a status is JSON");
@@ -89,16 +89,16 @@ fn intent(uid: String, action: PowerAction) -> CommandIntent {
             kind: AccountKind::ProviderAccount,
             name: "default".to_owned(),
             uid: "account".to_owned(),
-            lineage: "lineage".to_owned(),
-            connection: "connection".to_owned(),
+            account_id: "lineage".to_owned(),
+            credentials_hash: "connection".to_owned(),
         },
         listed: ListedCommands::default(),
     }
 }
 
 /// A new object, for a target that lets it be sent.
-fn facts(mut object: ServerCommand) -> Facts {
-    object.status.get_or_insert_default().account_ref = Some(PinnedAccount::of(None));
+fn facts(mut object: ServerCommand) -> CommandFacts {
+    object.status.get_or_insert_default().account_ref = Some(PinnedAccount::from_reference(None));
     let server = json!({
         "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
         "metadata": {"name": "web", "namespace": "n", "uid": "server"},
@@ -130,15 +130,15 @@ fn facts(mut object: ServerCommand) -> Facts {
         wall: WALL,
         mono: Duration::from_secs(1000),
     };
-    Facts {
+    CommandFacts {
         subject: Subject {
             now,
-            acting_since: Duration::ZERO,
+            leader_since: Duration::ZERO,
             first_seen: Duration::from_secs(100),
             cluster: ClusterId::parse("0123456789abcdef").expect("16 digits"),
             kind_deleting: Some(false),
-            account: AccountFacts::Found {
-                view: View::usable(),
+            account: ResolvedAccount::Found {
+                view: AccountView::usable(),
                 terms: Terms::Own,
             },
             memory: Memory::default(),
@@ -146,7 +146,7 @@ fn facts(mut object: ServerCommand) -> Facts {
         },
         steady: WALL,
         target: TargetFact::Found(target),
-        rivals: Rivals::default(),
+        conflicting_owners: ConflictingOwners::default(),
         is_first: true,
     }
 }

@@ -13,16 +13,16 @@ use api::{
 use flexmetal_core::{
     account::{
         terms::Terms,
-        view::{Catalogue, Proof, Sighting, View},
+        view::{AccountView, Catalogue, CompleteList, SeenServer},
     },
-    account_facts::AccountFacts,
-    mark::ClusterId,
+    cluster_id::ClusterId,
     moment::Moment,
     power::KnownCommand,
+    resolved_account::ResolvedAccount,
     server::{
-        decide::{Decision, decide},
-        facts::{Facts, Installation},
-        memory::Memory,
+        decide::{ServerDecision, decide},
+        facts::{Installation, ServerFacts},
+        memory::ServerMemory,
         ownership,
     },
     server_commands::UnderWay,
@@ -46,7 +46,7 @@ pub(super) fn in_each_stage(object: &BareMetalServer) {
     let meta = &mut Arc::make_mut(&mut ending.object).metadata;
     meta.deletion_timestamp = Some(Time(at(WALL - 100)));
     for facts in [new, with_machine, ending] {
-        let Decision { draft, .. } = decide(&facts);
+        let ServerDecision { desired: draft, .. } = decide(&facts);
         let status = draft.finish(at(WALL));
         serde_json::to_value(status).expect("a status is JSON");
     }
@@ -57,33 +57,33 @@ fn at(second: i64) -> Timestamp {
 }
 
 /// A new object, on an account where nothing keeps it from being ordered.
-fn facts(object: BareMetalServer) -> Facts {
+fn facts(object: BareMetalServer) -> ServerFacts {
     let began = RUNNING - Duration::from_secs(10);
-    let proof = Proof {
+    let proof = CompleteList {
         began,
         ended: began,
         servers: Vec::new(),
     };
-    let view = View {
-        proof: Some(Arc::new(proof)),
+    let view = AccountView {
+        complete_list: Some(Arc::new(proof)),
         catalogue: Some((began, Arc::new(Catalogue::default()))),
         servers: Some((began, Arc::default())),
-        ..View::usable()
+        ..AccountView::usable()
     };
-    let facts = Facts {
+    let facts = ServerFacts {
         now: Moment {
             wall: WALL,
             mono: RUNNING,
         },
         wall_at_start: WALL - 1000,
         namespace_uid: Ok("namespace".into()),
-        acting_since: Duration::ZERO,
+        leader_since: Duration::ZERO,
         first_seen: Duration::from_secs(100),
         created_since_leading: true,
         cluster: ClusterId::parse("0123456789abcdef").expect("16 digits"),
         kind_deleting: Some(false),
         object: Arc::new(object),
-        account: AccountFacts::Found {
+        account: ResolvedAccount::Found {
             view,
             terms: Terms::Own,
         },
@@ -92,23 +92,23 @@ fn facts(object: BareMetalServer) -> Facts {
         named_keys: Vec::new(),
         own: Vec::new(),
         recorded: None,
-        former: Vec::new(),
+        previous: Vec::new(),
         suspects: Vec::new(),
-        named: None,
+        external: None,
         recorded_elsewhere: Vec::new(),
         owned_elsewhere: Vec::new(),
         is_handed_over: false,
         commands: UnderWay::Nothing,
         power: KnownCommand::NotRead,
-        memory: Memory::default(),
+        memory: ServerMemory::default(),
     };
     seen(facts)
 }
 
 /// The same, and the process saw the object so a while ago.
-fn seen(mut facts: Facts) -> Facts {
-    let order = facts.order().map(ownership::order);
-    let object = ownership::object(&facts);
+fn seen(mut facts: ServerFacts) -> ServerFacts {
+    let order = facts.order().map(ownership::to_protocol_order);
+    let object = ownership::to_protocol_object(&facts);
     let protocol = &mut facts.memory.protocol;
     *protocol = Default::default();
     protocol.see(&object, order, true, facts.first_seen);
@@ -116,7 +116,7 @@ fn seen(mut facts: Facts) -> Facts {
 }
 
 /// The same with a machine that was ordered for it.
-fn ordered(mut facts: Facts) -> Facts {
+fn ordered(mut facts: ServerFacts) -> ServerFacts {
     let meta = facts.object.metadata.clone();
     let of = |text: Option<String>| text.expect("the API server gives it");
     let (name, uid) = (of(meta.name), of(meta.uid));
@@ -129,7 +129,7 @@ fn ordered(mut facts: Facts) -> Facts {
         // That of an account that can be used.
         account_id: facts
             .view()
-            .and_then(|view| view.lineage.clone())
+            .and_then(|view| view.account_id.clone())
             .expect("an ID"),
         outcome: Some(OrderOutcome::Created),
         server: Some(MACHINE.to_owned()),
@@ -176,7 +176,7 @@ fn ordered(mut facts: Facts) -> Facts {
         released_at: None,
         contract_id: None,
     };
-    let sighting = Sighting {
+    let sighting = SeenServer {
         server: Arc::new(server),
         seen: RUNNING - Duration::from_secs(10),
     };

@@ -1,18 +1,17 @@
 //! What an account asks a user to acknowledge, and what it acted on.
 
 use super::{
-    super::facts::Facts,
-    candidate,
-    lineage::{self, Identity},
-    release_limit,
+    super::facts::AccountFacts,
+    account_identity::{self, AccountIdentity},
+    candidate, release_limit,
 };
 use crate::acknowledgement::withdraw;
 use api::acknowledgement::{Acknowledged, AcknowledgementEffect, PendingAcknowledgement};
 
 /// The two lists of the next status. `begins`: it records the connection as that of another account.
 pub(super) fn next(
-    facts: &Facts,
-    identity: Identity,
+    facts: &AccountFacts,
+    identity: AccountIdentity,
     begins: bool,
 ) -> (Vec<PendingAcknowledgement>, Vec<Acknowledged>) {
     let given = facts.acknowledgements();
@@ -32,25 +31,28 @@ pub(super) fn next(
         }
     }
     let effect = AcknowledgementEffect::NewAccount;
-    match candidate::situation(facts).or_else(|| lineage::changed(facts, identity)) {
+    match candidate::situation(facts).or_else(|| account_identity::changed(facts, identity)) {
         Some(other) => given.ask(&other, &mut pending),
         None if begins => {
             given.use_up(effect, &mut pending, &mut acknowledged);
             withdraw(effect, &mut pending);
         }
-        None if identity == Identity::Same && facts.keys.candidate.is_none() => {
+        None if identity == AccountIdentity::Same && facts.keys.candidate.is_none() => {
             withdraw(effect, &mut pending);
         }
         // Nobody knows yet where the connection leads.
         None => {}
     }
     let effect = AcknowledgementEffect::SameAccount;
-    let is_listed = facts.report.as_ref().is_some_and(|r| r.proof.is_some());
-    match lineage::unshown(facts).filter(|_| identity == Identity::Same) {
+    let is_listed = facts
+        .report
+        .as_ref()
+        .is_some_and(|r| r.complete_list.is_some());
+    match account_identity::unshown(facts).filter(|_| identity == AccountIdentity::Same) {
         Some(unshown) if !given.is_given(&unshown) => given.ask(&unshown, &mut pending),
         // What was known is forgotten with this very status.
         Some(_) => given.use_up(effect, &mut pending, &mut acknowledged),
-        None if begins || (identity == Identity::Same && is_listed) => {
+        None if begins || (identity == AccountIdentity::Same && is_listed) => {
             withdraw(effect, &mut pending);
         }
         None => {}

@@ -2,14 +2,14 @@
 //! server on record, or where none is on record that it would have to show. Pure.
 
 use super::{
-    super::facts::{Facts, KeyFault, SecretFact},
-    lineage,
+    super::facts::{AccountFacts, KeyFault, SecretFact},
+    account_identity,
 };
 use crate::{account::on_record::OnRecord, acknowledgement::Situation, backoff::LONGEST_PAUSE};
 use api::{
     Interval, Reason,
     account::{AccountStatus, Credentials, Endpoint},
-    conditions::{Type, Wanted},
+    conditions::{DesiredCondition, Type},
     names::{API_KEY_ENTRY, API_KEY_SECRET},
 };
 use hosting_types::{Refusal, ServerId, request::CHANGE_TIMEOUT};
@@ -26,16 +26,16 @@ const DRAINING: Duration = Duration::from_secs(1);
 
 /// A server by which a key shows that it is of the same account.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Evidence {
+pub struct VerificationServer {
     /// The server.
     pub id: ServerId,
     /// The place in the order tag that it has to have, of the object that has it on record; None: the account remembers it itself.
-    pub place: Option<String>,
+    pub name_hash: Option<String>,
 }
 
 /// What came of the trial of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Tried {
+pub enum TrialResult {
     /// It lists servers, and shows one of those asked for.
     Shows,
     /// It lists servers, and none had to be shown.
@@ -50,9 +50,9 @@ pub enum Tried {
 
 /// The key in use and its candidate, for the decision of an account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Keys {
+pub struct AccountKeys {
     /// The Secret has another key than the one in use, or none any more that can be used.
-    pub candidate: Option<Candidate>,
+    pub candidate: Option<CandidateKeyState>,
     /// Whether the key in use showed a server on record when it was a candidate.
     pub is_verified: bool,
     /// Whether calls over the former key may still follow.
@@ -61,26 +61,26 @@ pub struct Keys {
 
 /// A key that is tried beside the one in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Candidate {
+pub struct CandidateKeyState {
     /// What came of the trial; None: nothing yet.
-    pub tried: Option<Tried>,
+    pub tried: Option<TrialResult>,
     /// The trial told nothing against it, and an order has to be settled first.
     pub waits_for_orders: bool,
     /// How long until the next trial; None: none is due, or one is under way.
-    pub again: Option<Duration>,
+    pub retry_after: Option<Duration>,
 }
 
 /// What follows from a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum CandidateStep {
     /// It takes the place of the key in use, and what is known goes on.
-    Succeeds,
+    SwitchOver,
     /// It takes that place as the key of another account does: nothing is on record that it would have to show.
-    Replaces,
+    ReplaceAccount,
     /// An order has to be settled first.
-    Waits,
+    WaitForOrders,
     /// It is tried again.
-    Again,
+    Retry,
 }
 
 /// What a switch to a candidate depends on besides its trial.
@@ -93,54 +93,61 @@ pub struct KeyInUse {
 }
 
 /// Says what follows from a trial.
-pub fn step(tried: &Tried, status: &AccountStatus, on_record: &OnRecord, in_use: KeyInUse) -> Step {
+pub fn next_step(
+    tried: &TrialResult,
+    status: &AccountStatus,
+    on_record: &OnRecord,
+    in_use: KeyInUse,
+) -> CandidateStep {
     let must_show = || {
-        let machines = lineage::machines(status, on_record);
+        let machines = account_identity::list_expected_servers(status, on_record);
         machines.iter().any(|machine| machine.live)
     };
-    let is_open = in_use.has_open_order || !on_record.open.is_empty();
+    let is_open = in_use.has_open_order || !on_record.open_orders.is_empty();
     match tried {
-        Tried::Shows => Step::Succeeds,
-        Tried::Accepted | Tried::ShowsNone if must_show() => Step::Again,
-        Tried::Accepted | Tried::ShowsNone if is_open && !in_use.is_refused => Step::Waits,
-        Tried::Accepted | Tried::ShowsNone => Step::Replaces,
-        Tried::Refused(_) | Tried::Failed(_) => Step::Again,
+        TrialResult::Shows => CandidateStep::SwitchOver,
+        TrialResult::Accepted | TrialResult::ShowsNone if must_show() => CandidateStep::Retry,
+        TrialResult::Accepted | TrialResult::ShowsNone if is_open && !in_use.is_refused => {
+            CandidateStep::WaitForOrders
+        }
+        TrialResult::Accepted | TrialResult::ShowsNone => CandidateStep::ReplaceAccount,
+        TrialResult::Refused(_) | TrialResult::Failed(_) => CandidateStep::Retry,
     }
 }
 
 /// The servers that a key is asked for in this round, few at a time: those that the key in use shows first, then live
 /// ones, and all of them in their turn.
-pub fn evidence(
+pub fn select_verification_servers(
     status: &AccountStatus,
     on_record: &OnRecord,
     is_shown: impl Fn(&str) -> bool,
     round: usize,
-) -> Vec<Evidence> {
-    let mut machines = lineage::machines(status, on_record);
+) -> Vec<VerificationServer> {
+    let mut machines = account_identity::list_expected_servers(status, on_record);
     machines.sort_by_cached_key(|machine| (!is_shown(&machine.uuid), !machine.live));
     let rounds = machines.len().div_ceil(MOST).max(1);
     let machines = machines.into_iter().skip(round % rounds * MOST);
     let ids = machines.filter_map(|machine| {
         let id = ServerId::parse(&machine.uuid).ok()?;
-        Some(Evidence {
+        Some(VerificationServer {
             id,
-            place: machine.place,
+            name_hash: machine.name_hash,
         })
     });
     ids.take(MOST).collect()
 }
 
 /// What is remembered of a trial: a failure says nothing against what was known, and other words for the same are no news.
-pub fn verdict(before: Option<Tried>, tried: Tried) -> Tried {
+pub fn merge_trial_result(before: Option<TrialResult>, tried: TrialResult) -> TrialResult {
     match (before, tried) {
-        (Some(before), Tried::Failed(_)) => before,
-        (Some(before @ Tried::Refused(_)), Tried::Refused(_)) => before,
+        (Some(before), TrialResult::Failed(_)) => before,
+        (Some(before @ TrialResult::Refused(_)), TrialResult::Refused(_)) => before,
         (_, tried) => tried,
     }
 }
 
 /// The key in use, for the status: once no call over the former one follows any more. None: as before.
-pub(super) fn credentials(facts: &Facts, accepted: bool) -> Option<Credentials> {
+pub(super) fn credentials(facts: &AccountFacts, accepted: bool) -> Option<Credentials> {
     let in_force = facts.in_force.as_ref()?;
     let before = facts.status.credentials.as_ref();
     let is_new = before.is_none_or(|before| before.hash != in_force.credentials_hash);
@@ -151,15 +158,15 @@ pub(super) fn credentials(facts: &Facts, accepted: bool) -> Option<Credentials> 
 }
 
 /// When to look again.
-pub(super) fn again(facts: &Facts) -> Option<Duration> {
+pub(super) fn retry_after(facts: &AccountFacts) -> Option<Duration> {
     let draining = facts.keys.is_draining.then_some(DRAINING);
     let candidate = facts.keys.candidate.as_ref();
-    let trial = candidate.and_then(|candidate| candidate.again);
+    let trial = candidate.and_then(|candidate| candidate.retry_after);
     [draining, trial].into_iter().flatten().min()
 }
 
 /// The condition of an account while its Secret has another key than the one in use, or calls over a former one end.
-pub(super) fn condition(facts: &Facts) -> Option<Wanted> {
+pub(super) fn condition(facts: &AccountFacts) -> Option<DesiredCondition> {
     let (status, reason, message) = match (&facts.keys.candidate, &facts.secret) {
         (
             Some(_),
@@ -167,7 +174,7 @@ pub(super) fn condition(facts: &Facts) -> Option<Wanted> {
                 key: Err(fault), ..
             },
         ) => unusable(facts, fault),
-        (Some(candidate), _) => beside(facts, candidate),
+        (Some(candidate), _) => describe_candidate(facts, candidate),
         (None, _) if facts.keys.is_draining => {
             let text = format!(
                 "Using the new key in {}; the last calls with the former key end within {}. Keep the former key valid until status.credentials shows the new one",
@@ -179,7 +186,7 @@ pub(super) fn condition(facts: &Facts) -> Option<Wanted> {
         }
         (None, _) => return None,
     };
-    Some(Wanted {
+    Some(DesiredCondition {
         kind: Type::CandidateAccepted,
         status,
         reason,
@@ -187,13 +194,13 @@ pub(super) fn condition(facts: &Facts) -> Option<Wanted> {
     })
 }
 
-type Said = (Option<bool>, Reason, String);
+type ConditionParts = (Option<bool>, Reason, String);
 
 const STAYS: &str = "the key in use stays, and is lost when the operator restarts";
 
 /// The situation of a candidate that shows none of the servers on record. Only while nothing is ordered or released through
 /// the account: else its servers, which are given up by that, would be others before anybody acknowledges them.
-pub(super) fn situation(facts: &Facts) -> Option<Situation> {
+pub(super) fn situation(facts: &AccountFacts) -> Option<Situation> {
     let candidate = facts
         .keys
         .candidate
@@ -201,12 +208,12 @@ pub(super) fn situation(facts: &Facts) -> Option<Situation> {
         .filter(|_| facts.spec.suspend)?;
     let on_record = facts.on_record.as_ref()?;
     let word = candidate_word(facts)?;
-    let shows_none = candidate.tried == Some(Tried::ShowsNone) && !candidate.waits_for_orders;
-    shows_none.then(|| lineage::new_account(&facts.status, &word, on_record))
+    let shows_none = candidate.tried == Some(TrialResult::ShowsNone) && !candidate.waits_for_orders;
+    shows_none.then(|| account_identity::new_account(&facts.status, &word, on_record))
 }
 
 /// The word for a connection with the candidate.
-fn candidate_word(facts: &Facts) -> Option<String> {
+fn candidate_word(facts: &AccountFacts) -> Option<String> {
     let SecretFact::Found { key: Ok(hash), .. } = &facts.secret else {
         return None;
     };
@@ -214,10 +221,10 @@ fn candidate_word(facts: &Facts) -> Option<String> {
         base_url: facts.in_force.as_ref()?.base_url.clone(),
         credentials_hash: hash.clone(),
     };
-    Some(endpoint.connection(facts.uid()))
+    Some(endpoint.hash_credentials(facts.uid()))
 }
 
-fn unusable(facts: &Facts, fault: &KeyFault) -> Said {
+fn unusable(facts: &AccountFacts, fault: &KeyFault) -> ConditionParts {
     let (reason, why) = match fault {
         KeyFault::Invalid(why) => (Reason::InvalidKey, format!("key {API_KEY_ENTRY:?}: {why}")),
         KeyFault::Absent => {
@@ -236,7 +243,7 @@ fn unusable(facts: &Facts, fault: &KeyFault) -> Said {
     (Some(false), reason, text)
 }
 
-fn beside(facts: &Facts, candidate: &Candidate) -> Said {
+fn describe_candidate(facts: &AccountFacts, candidate: &CandidateKeyState) -> ConditionParts {
     let key = format!("new key in {}", facts.secret_name());
     let most = match candidate.waits_for_orders {
         true => LONGEST_ORDERS_PAUSE,
@@ -258,17 +265,17 @@ fn beside(facts: &Facts, candidate: &Candidate) -> Said {
             (None, Reason::Pending, text)
         }
         // A server came on record since, which it is asked for in a moment.
-        Some(Tried::Shows | Tried::Accepted) => {
+        Some(TrialResult::Shows | TrialResult::Accepted) => {
             let text = format!("The {key} is not in use yet; {again}");
             (None, Reason::Pending, text)
         }
-        Some(Tried::Refused(refusal)) => {
+        Some(TrialResult::Refused(refusal)) => {
             let text = format!(
                 "The hosting API rejects the {key}; {refusal}; {STAYS}; {again}. Put a valid API key there"
             );
             (Some(false), Reason::KeyRejected, text)
         }
-        Some(Tried::ShowsNone) => {
+        Some(TrialResult::ShowsNone) => {
             let remedy = match situation(facts) {
                 Some(asked) => facts.acknowledgements().remedy(&asked),
                 None => "first set spec.suspend to true to get a token".to_owned(),
@@ -279,7 +286,7 @@ fn beside(facts: &Facts, candidate: &Candidate) -> Said {
             );
             (Some(false), Reason::AccountChanged, text)
         }
-        Some(Tried::Failed(why)) => {
+        Some(TrialResult::Failed(why)) => {
             let text = format!("Cannot try the {key}; {why}; {again}");
             (None, Reason::ProviderUnreachable, text)
         }

@@ -1,7 +1,7 @@
 //! What can be ordered through an account, for its status: within 24 KiB, or less where the spec is large, and the same for
 //! the same catalogue.
 
-use super::super::facts::Facts;
+use super::super::facts::AccountFacts;
 use crate::{
     account::{facts::AccountReport, view::Catalogue},
     wording::plain_text,
@@ -37,13 +37,13 @@ pub struct Offer {
     /// None: as before.
     pub catalog: Option<Catalog>,
     /// The moment of the look that status shows then.
-    pub looked: Option<Duration>,
+    pub read_at: Option<Duration>,
 }
 
 /// What follows from the last look. Such figures change by themselves, and are not told at every turn.
-pub(super) fn offer(facts: &Facts, own: Option<&AccountReport>) -> Offer {
+pub(super) fn offer(facts: &AccountFacts, own: Option<&AccountReport>) -> Offer {
     let as_before = Offer {
-        looked: facts.offered,
+        read_at: facts.offered,
         ..Offer::default()
     };
     let Some((looked, catalogue)) = own.and_then(|report| report.catalogue.as_ref()) else {
@@ -57,12 +57,12 @@ pub(super) fn offer(facts: &Facts, own: Option<&AccountReport>) -> Offer {
     let taken = facts.spec_size + stored_size(&facts.ca_bundle());
     let catalog = Catalog {
         as_of: before.and_then(|before| before.as_of.clone()),
-        ..of(catalogue, MOST.min(SPEC_AND_CATALOG.saturating_sub(taken)))
+        ..build_catalog(catalogue, MOST.min(SPEC_AND_CATALOG.saturating_sub(taken)))
     };
     // The moment of a look alone is not worth a write.
     if before == Some(&catalog) {
         return Offer {
-            looked: Some(*looked),
+            read_at: Some(*looked),
             ..as_before
         };
     }
@@ -73,13 +73,13 @@ pub(super) fn offer(facts: &Facts, own: Option<&AccountReport>) -> Offer {
             as_of: at.ok().map(Time),
             ..catalog
         }),
-        looked: Some(*looked),
+        read_at: Some(*looked),
     }
 }
 
 /// When the account wants another look: as often as it looks for orphans. None: not now.
-pub(super) fn refresh(facts: &Facts, own: Option<&AccountReport>) -> Option<Duration> {
-    let report = own.filter(|_| !facts.deleting())?;
+pub(super) fn refresh(facts: &AccountFacts, own: Option<&AccountReport>) -> Option<Duration> {
+    let report = own.filter(|_| !facts.is_deleting())?;
     let every = facts.times().orphan_scan_interval.max(LEAST_REFRESH);
     let looked = report.catalogue.as_ref().map(|(looked, _)| *looked + every);
     Some(looked.unwrap_or_default())
@@ -95,7 +95,11 @@ struct Bounded<T> {
 impl<T: Serialize + Ord> Bounded<T> {
     /// Those that fit, so many at most, in order; one that does not fit leaves its place to the next, and so does one without
     /// a name.
-    fn of(all: impl Iterator<Item = Option<T>>, most_items: usize, most_bytes: usize) -> Self {
+    fn from_items(
+        all: impl Iterator<Item = Option<T>>,
+        most_items: usize,
+        most_bytes: usize,
+    ) -> Self {
         let all: Vec<Option<T>> = all.collect();
         let unnamed = all.iter().filter(|item| item.is_none()).count();
         let mut named: Vec<T> = all.into_iter().flatten().collect();
@@ -122,22 +126,22 @@ impl<T: Serialize + Ord> Bounded<T> {
 }
 
 /// The catalog of a catalogue, without its moment, of so many bytes at most.
-fn of(catalogue: &Catalogue, most: usize) -> Catalog {
+fn build_catalog(catalogue: &Catalogue, most: usize) -> Catalog {
     // Stock, which users look for, has what these leave.
     let (of_locations, of_systems, of_quotas) = (most / 6, most / 4, most / 6);
     let locations = catalogue.locations.iter().map(location);
-    let locations = Bounded::of(locations, MOST_NAMES, of_locations);
+    let locations = Bounded::from_items(locations, MOST_NAMES, of_locations);
     let orderable = catalogue
         .systems
         .iter()
         .filter(|s| s.for_servers && s.active);
-    let systems = Bounded::of(orderable.map(system), MOST_NAMES, of_systems);
+    let systems = Bounded::from_items(orderable.map(system), MOST_NAMES, of_systems);
     let quotas = catalogue.quotas.iter().flat_map(quotas);
-    let quotas = Bounded::of(quotas, MOST_QUOTAS, of_quotas);
+    let quotas = Bounded::from_items(quotas, MOST_QUOTAS, of_quotas);
     let left = locations.left + systems.left + quotas.left;
     let taken = of_locations + of_systems + of_quotas - left;
     let types = catalogue.plans.iter().map(instance_type);
-    let types = Bounded::of(types, MOST_TYPES, most.saturating_sub(FRAME + taken));
+    let types = Bounded::from_items(types, MOST_TYPES, most.saturating_sub(FRAME + taken));
     let omitted = locations.omitted + systems.omitted + quotas.omitted + types.omitted;
     Catalog {
         locations: locations.items,

@@ -1,13 +1,13 @@
 //! The finalizers that keep an account and its Secret for as long as anybody uses them.
 
 use super::{
-    super::facts::{Facts, KeyFault, SecretFact},
-    Effect,
+    super::facts::{AccountFacts, KeyFault, SecretFact},
+    AccountEffect,
 };
 
 /// The finalizers: on the account first, which remembers the Secret, then on the Secret; off in the
 /// other order. So there is never one on a Secret that nobody remembers.
-pub(super) fn finalizers(facts: &Facts) -> (Option<Effect>, Option<bool>) {
+pub(super) fn finalizers(facts: &AccountFacts) -> (Option<AccountEffect>, Option<bool>) {
     let Some(users) = facts.users else {
         return (None, None);
     };
@@ -28,37 +28,38 @@ pub(super) fn finalizers(facts: &Facts) -> (Option<Effect>, Option<bool>) {
         }
     );
     if users > 0 {
-        let effect = match (facts.has_finalizer(), facts.held_secret()) {
+        let effect = match (facts.has_finalizer(), facts.finalized_secret()) {
             // Nothing can be put on an object that is being deleted.
-            (false, _) => (!facts.deleting()).then_some(Effect::HoldAccount),
-            (true, held) if held != Some(name) => Some(Effect::MoveHold {
+            (false, _) => (!facts.is_deleting()).then_some(AccountEffect::AddAccountFinalizer),
+            (true, held) if held != Some(name) => Some(AccountEffect::MoveSecretFinalizer {
                 from: held.filter(|_| !facts.secret_is_shared).map(str::to_owned),
             }),
             // None of ours belongs there, and with it the Secret could not be made again.
-            (true, _) if !is_key_secret => secret_held.then_some(Effect::ClearSecret),
+            (true, _) if !is_key_secret => secret_held.then_some(AccountEffect::ClearWrongSecret),
             (true, _) => {
                 let can = matches!(facts.secret, SecretFact::Found { .. });
-                (can && !secret_held && !secret_deleting).then_some(Effect::HoldSecret)
+                (can && !secret_held && !secret_deleting)
+                    .then_some(AccountEffect::AddSecretFinalizer)
             }
         };
         let held = facts.has_finalizer()
-            && facts.held_secret() == Some(name)
+            && facts.finalized_secret() == Some(name)
             && secret_held
             && is_key_secret;
         return (effect, Some(held));
     }
-    let effect = match facts.held_secret() {
+    let effect = match facts.finalized_secret() {
         _ if !facts.has_finalizer() => None,
-        Some(held) if held != name => Some(Effect::MoveHold {
+        Some(held) if held != name => Some(AccountEffect::MoveSecretFinalizer {
             from: (!facts.secret_is_shared).then(|| held.to_owned()),
         }),
-        Some(_) if secret_held && !is_key_secret => Some(Effect::ClearSecret),
+        Some(_) if secret_held && !is_key_secret => Some(AccountEffect::ClearWrongSecret),
         Some(_) if secret_held && !facts.secret_is_shared => {
-            Some(Effect::LetSecretGo { name: name.clone() })
+            Some(AccountEffect::RemoveSecretFinalizer { name: name.clone() })
         }
         // Whether it bears the finalizer is not known: do not forget it.
         Some(_) if matches!(facts.secret, SecretFact::Unread(_)) => None,
-        _ => Some(Effect::LetAccountGo),
+        _ => Some(AccountEffect::RemoveAccountFinalizer),
     };
     (effect, Some(false))
 }

@@ -1,11 +1,11 @@
 //! The release limit: what it says, and the acknowledgement that lifts it.
 
-use super::super::facts::Facts;
+use super::super::facts::AccountFacts;
 use crate::{acknowledgement::Situation, wording::counted};
 use api::{
     Reason,
     acknowledgement::AcknowledgementEffect,
-    conditions::{Type, Wanted},
+    conditions::{DesiredCondition, Type},
     release_limit::{NamespaceReleases, ReleaseLimitStatus},
 };
 use std::cmp::Reverse;
@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 const MOST_ASKED: usize = 6;
 
 /// What the release limit has counted, but where a user acknowledges what it holds.
-pub(super) fn next(facts: &Facts) -> Option<ReleaseLimitStatus> {
+pub(super) fn next(facts: &AccountFacts) -> Option<ReleaseLimitStatus> {
     facts.spec.release_limit?;
     let mut status = facts.status.release_limit.clone()?;
     let given = facts.acknowledgements();
@@ -29,13 +29,13 @@ pub(super) fn next(facts: &Facts) -> Option<ReleaseLimitStatus> {
 const EFFECT: AcknowledgementEffect = AcknowledgementEffect::LiftReleaseLimit;
 
 /// The situations that are asked about: of those that began last, so that one which nobody acknowledges gives way.
-pub(super) fn asked(facts: &Facts) -> impl Iterator<Item = Situation> {
+pub(super) fn asked(facts: &AccountFacts) -> impl Iterator<Item = Situation> {
     let all = situations(facts).into_iter().take(MOST_ASKED);
     all.map(|(_, held)| held)
 }
 
 /// The situations in which releases are held, by namespace, the latest first: since when, and how many count.
-pub(super) fn situations(facts: &Facts) -> Vec<(&NamespaceReleases, Situation)> {
+pub(super) fn situations(facts: &AccountFacts) -> Vec<(&NamespaceReleases, Situation)> {
     let limit = facts.spec.release_limit.into_iter();
     let status = facts.status.release_limit.iter();
     let blocked = limit
@@ -55,14 +55,14 @@ pub(super) fn situations(facts: &Facts) -> Vec<(&NamespaceReleases, Situation)> 
 }
 
 /// The condition of an account that has a release limit, or had one.
-pub(super) fn condition(facts: &Facts) -> Option<Wanted> {
+pub(super) fn condition(facts: &AccountFacts) -> Option<DesiredCondition> {
     let kind = Type::ReleaseLimitReached;
     let Some(limit) = facts.spec.release_limit else {
-        return Wanted::flag(kind, None, &facts.status.conditions);
+        return DesiredCondition::flag(kind, None, &facts.status.conditions);
     };
     let all = situations(facts);
     let Some((of, held)) = all.first() else {
-        return Some(Wanted::new(kind, false, Reason::InSync, ""));
+        return Some(DesiredCondition::new(kind, false, Reason::InSync, ""));
     };
     let others = match all.len().saturating_sub(1) {
         0 => String::new(),
@@ -75,5 +75,10 @@ pub(super) fn condition(facts: &Facts) -> Option<Wanted> {
         limit.window,
         facts.acknowledgements().remedy(held),
     );
-    Some(Wanted::new(kind, true, Reason::ReleaseLimited, message))
+    Some(DesiredCondition::new(
+        kind,
+        true,
+        Reason::ReleaseLimited,
+        message,
+    ))
 }

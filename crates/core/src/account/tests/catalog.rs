@@ -5,7 +5,7 @@ use crate::account::view::Catalogue;
 use api::catalog::{Catalog, CatalogStock, MOST_AVAILABILITIES, MOST_NAMES};
 use hosting_types::{
     catalogue::{
-        Availability, Cpu, Interfaces, Location, OperatingSystem, Part, Plan, PlanLocation,
+        Availability, Cpu, HardwarePart, Interfaces, Location, OperatingSystem, Plan, PlanLocation,
     },
     quota::{LocationQuota, QuotaUsage},
 };
@@ -14,19 +14,19 @@ use proptest::{collection::vec, prelude::*};
 /// Most bytes of a catalog as JSON.
 const MOST: usize = 24 * 1024;
 
-pub(super) fn looked(facts: &mut Facts, at: u64, catalogue: Catalogue) {
+pub(super) fn set_catalogue(facts: &mut AccountFacts, at: u64, catalogue: Catalogue) {
     let report = facts.report.as_mut().unwrap();
     report.catalogue = Some((Duration::from_secs(at), Arc::new(catalogue)));
 }
 
-pub(super) fn next(facts: &Facts) -> AccountStatus {
+pub(super) fn next(facts: &AccountFacts) -> AccountStatus {
     let now = Timestamp::from_second(1_800_000_000).unwrap();
     report::next_status(facts, &decide(facts), now)
 }
 
 fn shown(catalogue: Catalogue) -> Catalog {
     let mut facts = facts();
-    looked(&mut facts, 900, catalogue);
+    set_catalogue(&mut facts, 900, catalogue);
     next(&facts).catalog.unwrap()
 }
 
@@ -64,7 +64,7 @@ fn system(slug: &str) -> OperatingSystem {
 }
 
 fn plan(name: &str, stock: &[(&str, &str)]) -> Plan {
-    let part = |kind: &str, size| Part {
+    let part = |kind: &str, size| HardwarePart {
         kind: kind.into(),
         size: Some(size),
     };
@@ -270,9 +270,9 @@ fn unusable_names_are_omitted_and_counted() {
 #[test]
 fn catalogue_refresh_follows_orphan_scans() {
     let mut facts = facts();
-    let wanted = |facts: &Facts| decide(facts).wants_catalogue;
+    let wanted = |facts: &AccountFacts| decide(facts).wants_catalogue;
     assert_eq!(wanted(&facts), Some(Duration::ZERO), "nobody has looked");
-    looked(&mut facts, 900, Catalogue::default());
+    set_catalogue(&mut facts, 900, Catalogue::default());
     let every = facts.times().orphan_scan_interval;
     assert_eq!(wanted(&facts), Some(Duration::from_secs(900) + every));
     // Scans that come in a hurry do not make it ask in a hurry.
@@ -282,7 +282,7 @@ fn catalogue_refresh_follows_orphan_scans() {
     facts.meta.deletion_timestamp = Some(Time(Timestamp::MIN));
     assert_eq!(wanted(&facts), None);
     // Nor through a key that leads elsewhere, or is refused.
-    let changed = super::lineage::changed();
+    let changed = super::account_identity::changed();
     assert_eq!(wanted(&changed), None);
     facts.report = None;
     assert_eq!(wanted(&facts), None);
@@ -291,14 +291,14 @@ fn catalogue_refresh_follows_orphan_scans() {
 #[test]
 fn shown_catalogue_is_not_compared_again() {
     let mut facts = facts();
-    looked(&mut facts, 900, large(2, 2, 2, 0));
+    set_catalogue(&mut facts, 900, large(2, 2, 2, 0));
     let offer = decide(&facts).offer;
     assert!(offer.catalog.is_some());
-    assert_eq!(offer.looked, Some(Duration::from_secs(900)));
+    assert_eq!(offer.read_at, Some(Duration::from_secs(900)));
     facts.status = next(&facts);
-    facts.offered = offer.looked;
+    facts.offered = offer.read_at;
     let again = decide(&facts).offer;
-    assert_eq!((again.catalog, again.looked), (None, offer.looked));
+    assert_eq!((again.catalog, again.read_at), (None, offer.read_at));
     // A status that was lost is written anew.
     facts.status.catalog = None;
     assert!(decide(&facts).offer.catalog.is_some());

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::account::{
-    on_record::{OnRecord, OpenOrder, RecordedMachine},
+    on_record::{OnRecord, OpenOrder, RecordedServer},
     order_tags::{MOST_REMOVED, OldOrderTags},
 };
 use hosting_types::TagRecord;
@@ -10,13 +10,13 @@ use hosting_types::TagRecord;
 const NOW: i64 = 1_790_000_000;
 const DAY: i64 = 86_400;
 
-fn place(number: i64) -> String {
+fn name_hash(number: i64) -> String {
     format!("{number:028x}")
 }
 
 /// The tag of the order of this object at this second.
 fn tag(object: i64, second: i64) -> String {
-    format!("fmo-order:{}{:016}{second:08x}", place(object), 0)
+    format!("fmo-order:{}{:016}{second:08x}", name_hash(object), 0)
 }
 
 /// A tag in the account's list that no resource has.
@@ -44,7 +44,7 @@ fn with_tag(status: ServerStatus, tag: String) -> Server {
     Server {
         status,
         tags: vec![CLUSTER_TAG.into(), tag],
-        ..machine(3)
+        ..provider_server(3)
     }
 }
 
@@ -114,16 +114,16 @@ fn tag_of_recorded_server_or_order_stays() {
     let (server, open, nobody) = (tag(1, 1), tag(2, 2), tag(3, 3));
     let all = [&server, &open, &nobody].map(|tag| unused(tag));
     let on_record = OnRecord {
-        machines: vec![RecordedMachine {
+        servers: vec![RecordedServer {
             uuid: uuid(7),
-            place: place(1),
+            name_hash: name_hash(1),
             live: false,
-            lineage: None,
+            account_id: None,
         }],
-        open: vec![OpenOrder {
-            place: place(2),
+        open_orders: vec![OpenOrder {
+            name_hash: name_hash(2),
             seq: 2,
-            lineage: "l".into(),
+            account_id: "l".into(),
         }],
     };
     assert_eq!(old(&all).to_remove(&on_record), [nobody]);
@@ -142,7 +142,7 @@ fn a_list_without_a_known_server_removes_nothing() {
         if shown {
             let released = Server {
                 status: ServerStatus::Released,
-                ..machine(1)
+                ..provider_server(1)
             };
             old.add_server(&released);
         }

@@ -10,14 +10,14 @@ fn lost() -> Server {
         location: "EU: Rotterdam".into(),
         instance_type: "bm7.std.8".into(),
         os_slug: "debian-13".into(),
-        ..machine(3)
+        ..provider_server(3)
     }
 }
 
-fn with(found: &[Server]) -> Facts {
+fn with(found: &[Server]) -> AccountFacts {
     let mut facts = facts();
     let found = found.iter().cloned().map(Arc::new).collect();
-    facts.report.as_mut().unwrap().verdict = Verdict::Found(found);
+    facts.report.as_mut().unwrap().orphan_scan = OrphanScanResult::Found(found);
     facts
 }
 
@@ -79,7 +79,7 @@ fn wrong_clock_never_dates_an_orphan() {
 #[test]
 fn counts_of_other_servers_stay_until_next() {
     let mut facts = facts();
-    let counts = |facts: &Facts| {
+    let counts = |facts: &AccountFacts| {
         let servers = decide(facts).servers.unwrap();
         (
             servers.other_clusters,
@@ -109,7 +109,10 @@ fn untagged_orphan_is_known_by_namespace() {
         let order = format!("fmo-order:{place}{:024}", 0);
         let more = more.iter().map(|tag| (*tag).to_owned());
         let tags = more.chain([order]).collect();
-        Server { tags, ..machine(3) }
+        Server {
+            tags,
+            ..provider_server(3)
+        }
     };
     let orphan = || tagged(&place("1", "2"), &["web"]);
     assert!(is_untagged(&orphan()));

@@ -11,7 +11,7 @@ fn limit() -> ReleaseLimit {
 }
 
 /// One release was counted, and another one asked for.
-fn held() -> Facts {
+fn held() -> AccountFacts {
     let none = ReleaseLimitStatus::default();
     let Admission::Count(one) = limit().admit(&none, "team", "a", 1000) else {
         panic!("the first one is let");

@@ -1,7 +1,7 @@
 //! What status tells of the use of an account.
 
 use super::{
-    catalog::{looked, next},
+    catalog::{next, set_catalogue},
     *,
 };
 use crate::account::{facts::UsedBy, view::Catalogue};
@@ -36,7 +36,7 @@ fn catalogue(quotas: usize, used: i64) -> Catalogue {
 fn quota_is_sorted_and_bounded() {
     let mut facts = facts();
     assert_eq!(next(&facts).catalog, None, "nobody has looked");
-    looked(&mut facts, 900, catalogue(23, -1));
+    set_catalogue(&mut facts, 900, catalogue(23, -1));
     let told = next(&facts).catalog.unwrap();
     assert_eq!((told.quotas.len(), told.omitted), (20, 3));
     assert!(told.quotas.is_sorted());
@@ -55,7 +55,7 @@ fn quota_is_sorted_and_bounded() {
 #[test]
 fn figures_are_written_when_due_and_changed() {
     let mut facts = facts();
-    looked(&mut facts, 900, catalogue(1, 1));
+    set_catalogue(&mut facts, 900, catalogue(1, 1));
     facts.status = next(&facts);
     let before = facts.status.clone();
     let as_of = |status: &AccountStatus| {
@@ -64,9 +64,9 @@ fn figures_are_written_when_due_and_changed() {
     };
     assert_eq!(as_of(&before), 1_790_000_000 - 100);
     // A later look that shows the same.
-    looked(&mut facts, 990, catalogue(1, 1));
+    set_catalogue(&mut facts, 990, catalogue(1, 1));
     assert_eq!(next(&facts), before);
-    looked(&mut facts, 990, catalogue(1, 2));
+    set_catalogue(&mut facts, 990, catalogue(1, 2));
     facts.report.as_mut().unwrap().calls.in_force = 600;
     facts.figures_are_due = false;
     assert_eq!(next(&facts), before, "too soon");

@@ -1,12 +1,12 @@
 //! A command that was sent, or may have been: followed to its end, or looked for.
 
 use super::{
-    super::facts::{Facts, TargetFact},
-    Decision, Effect, end, hold, start,
+    super::facts::{CommandFacts, TargetFact},
+    CommandDecision, CommandEffect, completion, start, wait_with_reason,
 };
 use crate::{
-    account::view::View, account_facts::Purpose, cause::Cause, host_record::is_switched,
-    machine_commands::state_of,
+    account::view::AccountView, explanation::Explanation, host_record::is_switched,
+    provider_commands::state_of, resolved_account::Purpose,
 };
 use api::{
     Interval, Reason,
@@ -17,11 +17,11 @@ use hosting_types::{command::CommandState, identity::is_same_uuid};
 use std::time::Duration;
 
 /// The provider has the command.
-pub(super) fn follow(facts: &Facts, record: &CommandRecord) -> Decision {
+pub(super) fn follow(facts: &CommandFacts, record: &CommandRecord) -> CommandDecision {
     let state = state(facts, record);
-    let machine = facts.machine_name(&record.intent.server);
+    let machine = facts.describe_server(&record.intent.server);
     if state == CommandState::Finished {
-        return end::complete(facts, record);
+        return completion::complete(facts, record);
     }
     if let Some(decision) = escalated(facts, record) {
         return decision;
@@ -31,10 +31,10 @@ pub(super) fn follow(facts: &Facts, record: &CommandRecord) -> Decision {
             "{} of {machine} failed at the provider. To try again, create another ServerCommand",
             record.intent.action.as_str()
         );
-        return end::failed(facts, Reason::CommandFailed, message);
+        return completion::failed(facts, Reason::CommandFailed, message);
     }
     if facts.is_late() {
-        return end::late(
+        return completion::late(
             facts,
             "The command was not done",
             "; it was sent, and may still be carried out",
@@ -42,7 +42,7 @@ pub(super) fn follow(facts: &Facts, record: &CommandRecord) -> Decision {
     }
     let view = match facts.subject.account.usable(Purpose::End) {
         Ok(view) => view,
-        Err(cause) => return end::wait(facts, cause),
+        Err(cause) => return completion::wait(facts, cause),
     };
     if let Some(decision) = leads_elsewhere(facts, view, record) {
         return decision;
@@ -57,28 +57,28 @@ pub(super) fn follow(facts: &Facts, record: &CommandRecord) -> Decision {
         record.intent.action.as_str(),
         Interval(every)
     );
-    let decision = hold(facts, Cause::waits(Reason::Progressing, message));
-    let looked = facts.subject.memory.own.looked;
+    let decision = wait_with_reason(facts, Explanation::waits(Reason::Progressing, message));
+    let looked = facts.subject.memory.own.last_read;
     // The answer to the request was the first look.
     let due = looked.map_or(facts.subject.first_seen, |at| at + every);
     let is_told = facts.subject.status().records.sent == facts.records();
     match rest(facts, due) {
-        None if is_told => decision.with(Effect::Look(Box::new(record.clone()))),
-        None => decision.going_on(),
+        None if is_told => decision.with(CommandEffect::ReadCommand(Box::new(record.clone()))),
+        None => decision.requeue_now(),
         Some(rest) => {
             // Once it is due it is tried at every look.
             let escalates = until_escalation(facts, record).filter(|rest| !rest.is_zero());
             let rests = [Some(rest), escalates, Some(facts.time_left())];
             let rest = rests.into_iter().flatten().min().unwrap_or(rest);
-            decision.again(rest.max(Duration::from_secs(1)))
+            decision.requeue_after(rest.max(Duration::from_secs(1)))
         }
     }
 }
 
 /// Nobody knows whether the provider has the command.
-pub(super) fn search(facts: &Facts, record: &CommandRecord) -> Decision {
+pub(super) fn search(facts: &CommandFacts, record: &CommandRecord) -> CommandDecision {
     let action = record.intent.action.as_str();
-    let machine = facts.machine_name(&record.intent.server);
+    let machine = facts.describe_server(&record.intent.server);
     if let Some(decision) = escalated(facts, record) {
         return decision;
     }
@@ -88,24 +88,24 @@ pub(super) fn search(facts: &Facts, record: &CommandRecord) -> Decision {
         let message = format!(
             "The answer to {action} of {machine} was lost; several commands may be it ({ids}), so it is not sent again. Check whether it was done; if not, create another ServerCommand"
         );
-        return end::failed(facts, Reason::OutcomeUnknown, message);
+        return completion::failed(facts, Reason::OutcomeUnknown, message);
     }
     let unknown = format!(
         "Outcome of {action} of {machine} is unknown; not sent again. Check whether it was done; if not, create another ServerCommand"
     );
     if facts.is_late() {
-        return end::failed(facts, Reason::OutcomeUnknown, unknown);
+        return completion::failed(facts, Reason::OutcomeUnknown, unknown);
     }
     let view = match facts.subject.account.usable(Purpose::End) {
         Ok(view) => view,
-        Err(cause) => return end::wait(facts, cause),
+        Err(cause) => return completion::wait(facts, cause),
     };
     if let Some(decision) = leads_elsewhere(facts, view, record) {
         return decision;
     }
     let Some(search) = search else {
-        return hold(facts, Cause::waits(Reason::OutcomeUnknown, unknown))
-            .again(Duration::from_secs(1));
+        return wait_with_reason(facts, Explanation::waits(Reason::OutcomeUnknown, unknown))
+            .requeue_after(Duration::from_secs(1));
     };
     // Another process may be about to send it: what is there before that is none of it.
     let sent = facts.subject.memory.own.sent.as_ref();
@@ -117,7 +117,7 @@ pub(super) fn search(facts: &Facts, record: &CommandRecord) -> Decision {
     if is_lost && rest(facts, begins).is_none()
         || search.is_over(begins, view.times.absence_grace_period)
     {
-        return end::failed(facts, Reason::OutcomeUnknown, unknown);
+        return completion::failed(facts, Reason::OutcomeUnknown, unknown);
     }
     let message = format!(
         "Outcome of {action} of {machine} is unknown; not sent again; {} checked every {}",
@@ -127,43 +127,47 @@ pub(super) fn search(facts: &Facts, record: &CommandRecord) -> Decision {
         },
         Interval(view.times.absence_check_interval)
     );
-    let decision = hold(facts, Cause::waits(Reason::OutcomeUnknown, message));
+    let decision = wait_with_reason(facts, Explanation::waits(Reason::OutcomeUnknown, message));
     let due = search.due(begins, view.times.absence_check_interval);
     match rest(facts, due) {
-        None => decision.with(Effect::Search {
+        None => decision.with(CommandEffect::Search {
             record: Box::new(record.clone()),
             calls: match is_host {
                 true => 1,
                 false => facts.pages(),
             },
         }),
-        Some(rest) => decision.again(rest),
+        Some(rest) => decision.requeue_after(rest),
     }
 }
 
 /// The account is not the one any more to which the command was sent: what it shows says nothing of it.
-fn leads_elsewhere(facts: &Facts, view: &View, record: &CommandRecord) -> Option<Decision> {
+fn leads_elsewhere(
+    facts: &CommandFacts,
+    view: &AccountView,
+    record: &CommandRecord,
+) -> Option<CommandDecision> {
     let sent_to = &record.intent.account;
-    let is_same = view.connection.as_ref() == Some(&sent_to.connection)
-        || view.lineage.as_ref() == Some(&sent_to.lineage);
+    let is_same = view.connection.as_ref() == Some(&sent_to.credentials_hash)
+        || view.account_id.as_ref() == Some(&sent_to.account_id);
     let message = format!(
         "Account changed since {} of {}; its end cannot be seen, and it is not sent again. Check whether it was done; if not, create another ServerCommand",
         record.intent.action.as_str(),
-        facts.machine_name(&record.intent.server)
+        facts.describe_server(&record.intent.server)
     );
-    (!is_same).then(|| end::failed(facts, Reason::OutcomeUnknown, message))
+    (!is_same).then(|| completion::failed(facts, Reason::OutcomeUnknown, message))
 }
 
 /// The power-off that follows a shutdown, where it is asked for and due. It is another command: the outcome of the first
 /// one need not be known.
-fn escalated(facts: &Facts, record: &CommandRecord) -> Option<Decision> {
+fn escalated(facts: &CommandFacts, record: &CommandRecord) -> Option<CommandDecision> {
     if !is_escalated(facts, record) || facts.subject.is_deleting() || facts.is_late() {
         return None;
     }
     // A machine that the server has in the place of that one was not asked to shut down.
     if let TargetFact::Found(target) = &facts.target
         && !target
-            .machine()
+            .provider_id()
             .is_some_and(|it| is_same_uuid(&it, &record.intent.server))
     {
         return None;
@@ -174,17 +178,17 @@ fn escalated(facts: &Facts, record: &CommandRecord) -> Option<Decision> {
 }
 
 /// Whether it is time to switch the power off: the shutdown failed, or has had its time.
-pub(super) fn is_escalated(facts: &Facts, record: &CommandRecord) -> bool {
+pub(super) fn is_escalated(facts: &CommandFacts, record: &CommandRecord) -> bool {
     until_escalation(facts, record).is_some_and(|rest| rest.is_zero() || has_failed(facts, record))
 }
 
-fn has_failed(facts: &Facts, record: &CommandRecord) -> bool {
+fn has_failed(facts: &CommandFacts, record: &CommandRecord) -> bool {
     record.outcome == Some(CommandOutcome::Accepted) && state(facts, record) == CommandState::Failed
 }
 
 /// How far a command is: by the provider's word for it, or by the power of the host, whose commands have no identifier by
 /// which they could be followed.
-fn state(facts: &Facts, record: &CommandRecord) -> CommandState {
+fn state(facts: &CommandFacts, record: &CommandRecord) -> CommandState {
     let word = record.state.as_deref();
     match facts.kind() {
         TargetKind::BareMetalServer => state_of(word),
@@ -202,7 +206,7 @@ fn state(facts: &Facts, record: &CommandRecord) -> CommandState {
 }
 
 /// How long a shutdown may still take before the power is switched off; None: it is not, or was already.
-fn until_escalation(facts: &Facts, record: &CommandRecord) -> Option<Duration> {
+fn until_escalation(facts: &CommandFacts, record: &CommandRecord) -> Option<Duration> {
     let after = facts.subject.object.spec.escalate_after?.0;
     let was_sent = |r: &CommandRecord| {
         r.intent.action == PowerAction::PowerOff && r.outcome != Some(CommandOutcome::NotSent)
@@ -222,7 +226,7 @@ fn until_escalation(facts: &Facts, record: &CommandRecord) -> Option<Duration> {
 }
 
 /// How long it is until a moment; None: it has come.
-fn rest(facts: &Facts, due: Duration) -> Option<Duration> {
+fn rest(facts: &CommandFacts, due: Duration) -> Option<Duration> {
     let rest = due.saturating_sub(facts.subject.now.mono);
     (!rest.is_zero()).then_some(rest)
 }

@@ -1,8 +1,11 @@
 //! One attempt to install a host, but for its calls: what a look right before says, what the status
 //! says from then on, and what an answer comes to.
 
-use super::{super::facts::Facts, install::NewInstall};
-use crate::{cause::Cause, host_record::word, moment::Moment, once::Reply, pass::Decision};
+use super::{super::facts::HostFacts, install::NewHostInstall};
+use crate::{
+    attempt_state::Reply, explanation::Explanation, host_record::word, moment::Moment,
+    pass::Decision,
+};
 use api::{
     DedicatedHost, Reason,
     command::CommandOutcome,
@@ -15,7 +18,7 @@ use std::time::Duration;
 
 /// What the host and its log say right before an installation.
 #[derive(Debug)]
-pub enum Before {
+pub enum HostInstallCheck {
     /// Nothing stands against it.
     Free,
     /// It was installed by somebody whom nobody here knows: in words.
@@ -23,24 +26,24 @@ pub enum Before {
 }
 
 /// Whether somebody installed the host of whom this object knows nothing.
-pub fn before(known: &HostInstallHistory, log: &HostLog) -> Before {
+pub fn check_before_install(known: &HostInstallHistory, log: &HostLog) -> HostInstallCheck {
     match &known.log {
-        Some(accounted) if log.is_later_than(accounted) => Before::Repeated(
+        Some(accounted) if log.is_later_than(accounted) => HostInstallCheck::Repeated(
             "its log shows an installation that this object does not know (by somebody else, or its record is lost)".to_owned(),
         ),
         // A list that lost entries says nothing of what came after them.
-        Some(accounted) if accounted.is_later_than(log) => Before::Repeated(
+        Some(accounted) if accounted.is_later_than(log) => HostInstallCheck::Repeated(
             "its log shows less than before, so later installations are unknown".to_owned(),
         ),
-        Some(_) => Before::Free,
-        None => Before::Repeated("what its log showed before is unknown".to_owned()),
+        Some(_) => HostInstallCheck::Free,
+        None => HostInstallCheck::Repeated("what its log showed before is unknown".to_owned()),
     }
 }
 
 /// The intent of an attempt that was started at `since`, by a nonce that nobody has used before.
 pub fn intent(
-    fresh: &Facts,
-    new: &NewInstall,
+    fresh: &HostFacts,
+    new: &NewHostInstall,
     attempt: String,
     (since, window): (Moment, Duration),
     (host, log): (&Host, HostLog),
@@ -66,7 +69,7 @@ pub fn intent(
 
 /// The whole status that notes an installation: who reads it sees that the host is being installed, before it is sent.
 pub fn installing(
-    fresh: &Facts,
+    fresh: &HostFacts,
     known: HostInstallHistory,
     record: &HostInstallRecord,
 ) -> DedicatedHostStatus {
@@ -82,8 +85,8 @@ pub fn installing(
         record.intent.revision,
         jiff::Timestamp::from_second(record.intent.send_by).unwrap_or_default()
     );
-    let cause = Cause::waits(Reason::Reinstalling, message);
-    let decision: Decision<DedicatedHostStatus, ()> = Decision::of(status).because(cause);
+    let cause = Explanation::waits(Reason::Reinstalling, message);
+    let decision: Decision<DedicatedHostStatus, ()> = Decision::from_status(status).because(cause);
     let now = jiff::Timestamp::from_second(fresh.subject.now.wall).unwrap_or_default();
     decision.status(&fresh.subject, now).0
 }

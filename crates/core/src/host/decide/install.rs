@@ -4,16 +4,16 @@
 //! intent in status alone is enough. A revision that was sent, or may have been, is never sent again; what came of it is
 //! found by looking at the host and its installation log.
 
-use super::{super::facts::Facts, Effect, Step, remedy};
+use super::{super::facts::HostFacts, HostEffect, HostStep, remedy};
 use crate::{
-    account::view::{List, View},
-    account_facts::Purpose,
-    cause::Cause,
+    account::view::{AccountView, ListKind},
+    explanation::Explanation,
     host_record::{is_under_way, word},
-    report::{News, installed},
+    report::{News, install_events},
+    resolved_account::Purpose,
     server_commands::UnderWay,
-    stored_keys::{Found, StoredKey},
-    wording::IN_TURN,
+    stored_keys::{KeyLookup, StoredKey},
+    wording::WHEN_RATE_ALLOWS,
 };
 use api::{
     Interval, Reason,
@@ -38,13 +38,13 @@ use std::time::Duration;
 pub const TIMEOUT: Duration = Duration::from_secs(2 * 3600);
 
 /// The reasons with which a host is not the object's.
-const WITHHELD: [Reason; 2] = [Reason::OwnershipConflict, Reason::NotAllowed];
+const NOT_OWNED_REASONS: [Reason; 2] = [Reason::OwnershipConflict, Reason::NotAllowed];
 /// How soon to look again whether a command is over.
 const COMMAND_RUNS: Duration = Duration::from_secs(5);
 
 /// An installation that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewInstall {
+pub struct NewHostInstall {
     /// The provider's number of the host.
     pub host: u64,
     /// The provider's number of the machine behind it, as it was seen.
@@ -68,7 +68,7 @@ pub struct NewInstall {
 }
 
 /// The `spec.install.revision` that is asked for.
-pub fn wished(facts: &Facts) -> i64 {
+pub fn wanted_revision(facts: &HostFacts) -> i64 {
     let install = facts.subject.object.spec.install.as_ref();
     install.map_or(0, |install| install.revision)
 }
@@ -76,18 +76,25 @@ pub fn wished(facts: &Facts) -> i64 {
 /// While the host is not the object's, by what is known now (`against`) or by the status as it was last written, what is asked
 /// for counts as performed. Else it would be consent, on the day on which the host becomes this object's, to wipe or to
 /// switch what somebody else has made of it.
-pub(super) fn waive(facts: &Facts, against: Option<&Cause>, status: &mut DedicatedHostStatus) {
-    let is_now = against.is_some_and(|cause| WITHHELD.contains(&cause.reason));
+pub(super) fn waive_requests(
+    facts: &HostFacts,
+    against: Option<&Explanation>,
+    status: &mut DedicatedHostStatus,
+) {
+    let is_now = against.is_some_and(|cause| NOT_OWNED_REASONS.contains(&cause.reason));
     let mut ready = status.conditions.iter();
     let ready = ready.find(|condition| condition.type_ == Type::Ready.as_str());
     let was = ready.is_some_and(|ready| {
-        ready.status != "True" && WITHHELD.iter().any(|it| it.as_str() == ready.reason)
+        ready.status != "True"
+            && NOT_OWNED_REASONS
+                .iter()
+                .any(|it| it.as_str() == ready.reason)
     });
     let uid = facts.subject.uid();
     if let Some(install) = status.records.install.as_mut().filter(|it| it.uid == uid)
         && (is_now || was)
     {
-        install.revision = install.performed().max(wished(facts));
+        install.revision = install.performed().max(wanted_revision(facts));
         if let Some(power) = &mut status.records.power {
             power.wish = facts.subject.object.spec.power;
             power.command = power
@@ -112,7 +119,7 @@ pub(super) fn news(before: &DedicatedHostStatus, next: &DedicatedHostStatus) -> 
         "host {} (spec.install.revision {})",
         intent.host_id, intent.revision
     );
-    installed(
+    install_events(
         &what,
         was.as_ref().map_or((false, None), sight),
         sight(&now),
@@ -121,27 +128,27 @@ pub(super) fn news(before: &DedicatedHostStatus, next: &DedicatedHostStatus) -> 
 
 /// What is to be noted and done for a host that a list begun then shows.
 pub(super) fn step(
-    facts: &Facts,
-    view: &View,
+    facts: &HostFacts,
+    view: &AccountView,
     began: Duration,
     host: &Host,
     status: &mut DedicatedHostStatus,
-) -> Step {
+) -> HostStep {
     let Some(known) = &mut status.records.install else {
         // Not ready before that: whoever waits for it may raise the number right after, and is to be heard.
         let text = format!(
-            "Host {} is seen for the first time; nothing is sent before its installation log is read, {IN_TURN}",
+            "Host {} is seen for the first time; nothing is sent before its installation log is read, {WHEN_RATE_ALLOWS}",
             host.id
         );
-        return Step {
-            cause: Some(Cause::waits(Reason::Progressing, text)),
+        return HostStep {
+            explanation: Some(Explanation::waits(Reason::Progressing, text)),
             effect: read_log(facts, view),
             is_moving: true,
-            ..Step::default()
+            ..HostStep::default()
         };
     };
-    note_word(facts, host, known);
-    settle(facts, view, began, host, known);
+    record_unknown_status(facts, host, known);
+    update_outcome(facts, view, began, host, known);
     if let Some(record) = known.open().cloned() {
         return follow(facts, view, began, host, &record);
     }
@@ -155,27 +162,27 @@ pub(super) fn step(
         });
     }
     let under_way = is_under_way(host, Some(&*known));
-    let mut step = match wished(facts) > known.performed() {
+    let mut step = match wanted_revision(facts) > known.performed() {
         true => start(facts, view, began, host, known),
-        false => Step {
-            cause: after(facts, known),
+        false => HostStep {
+            explanation: after(facts, known),
             // What was there at first sight is accounted for, whatever a status that is restored later has forgotten.
             effect: known.log.is_none().then(|| read_log(facts, view)).flatten(),
-            ..Step::default()
+            ..HostStep::default()
         },
     };
     if under_way {
         step.is_moving = true;
-        step.cause.get_or_insert_with(|| {
+        step.explanation.get_or_insert_with(|| {
             let text = format!(
                 "Host {} is being installed, but not for this object; nothing is sent until that is over (status.providerInstallStatus); checked every {}",
                 host.id,
                 Interval(view.times.active_poll_interval)
             );
-            Cause::waits(Reason::Reinstalling, text)
+            Explanation::waits(Reason::Reinstalling, text)
         });
-    } else if known.is_stuck() && wished(facts) <= known.performed() {
-        step.cause.get_or_insert_with(|| {
+    } else if known.is_stuck() && wanted_revision(facts) <= known.performed() {
+        step.explanation.get_or_insert_with(|| {
             let text = format!(
                 "Unknown installation status {:?} of host {} for more than {}; commands are sent again. Ask the provider; spec.install.revision {} installs the host, which erases its disks",
                 word(&host.install_status).unwrap_or_default(),
@@ -183,7 +190,7 @@ pub(super) fn step(
                 Interval(TIMEOUT),
                 known.performed().saturating_add(1)
             );
-            Cause::needs_person(Reason::ReinstallFailed, text)
+            Explanation::stalled(Reason::ReinstallFailed, text)
         });
     }
     step
@@ -191,7 +198,7 @@ pub(super) fn step(
 
 /// Notes since when the host shows a word that nobody knows here. One that stays for too long counts as no installation;
 /// what was asked for until then is not sent without a new word of a user.
-fn note_word(facts: &Facts, host: &Host, known: &mut HostInstallHistory) {
+fn record_unknown_status(facts: &HostFacts, host: &Host, known: &mut HostInstallHistory) {
     let InstallStatus::Other(_) = &host.install_status else {
         known.unknown = None;
         return;
@@ -208,19 +215,19 @@ fn note_word(facts: &Facts, host: &Host, known: &mut HostInstallHistory) {
     unknown.since = unknown.since.min(now);
     if !unknown.is_stuck && is_late(facts, unknown.since) {
         unknown.is_stuck = true;
-        known.revision = known.performed().max(wished(facts));
+        known.revision = known.performed().max(wanted_revision(facts));
     }
     known.unknown = Some(unknown);
 }
 
 /// Whether the installation log was read, or could not be: first sight of a host is noted with what it showed.
-pub(super) fn log_was_tried(facts: &Facts) -> bool {
+pub(super) fn log_was_tried(facts: &HostFacts) -> bool {
     let own = &facts.subject.memory.own;
     own.log.is_some() || own.log_error.is_some()
 }
 
 /// A look at the log, where it is time for one: a failure holds up nothing else, and makes the next one wait.
-fn read_log(facts: &Facts, view: &View) -> Option<Effect> {
+fn read_log(facts: &HostFacts, view: &AccountView) -> Option<HostEffect> {
     let own = &facts.subject.memory.own;
     let every = match &own.log_error {
         Some((_, _, true)) => view.times.idle_poll_interval,
@@ -232,20 +239,20 @@ fn read_log(facts: &Facts, view: &View) -> Option<Effect> {
         .max(failed)
         .is_none_or(|at| facts.subject.now.mono >= at + every);
     let pages = facts.log_pages();
-    is_due.then_some(Effect::ReadLog { pages })
+    is_due.then_some(HostEffect::ReadLog { pages })
 }
 
 /// Takes in what the look shows of an installation that is open, and its end where it has come.
-fn settle(
-    facts: &Facts,
-    view: &View,
+fn update_outcome(
+    facts: &HostFacts,
+    view: &AccountView,
     began: Duration,
     host: &Host,
     known: &mut HostInstallHistory,
 ) {
     let is_own = known.last.as_ref().is_some_and(|last| facts.has_sent(last));
     let own = &facts.subject.memory.own;
-    let wished = wished(facts);
+    let wished = wanted_revision(facts);
     let is_stuck = known.is_stuck();
     let under_way = is_under_way(host, Some(&*known));
     let Some(record) = &mut known.last else {
@@ -330,19 +337,19 @@ fn settle(
 }
 
 /// Whether what has begun then takes longer than it should.
-fn is_late(facts: &Facts, began: i64) -> bool {
+fn is_late(facts: &HostFacts, began: i64) -> bool {
     let since = facts.subject.now.wall.saturating_sub(began);
     u64::try_from(since).is_ok_and(|since| since >= TIMEOUT.as_secs())
 }
 
 /// It goes on.
 fn follow(
-    facts: &Facts,
-    view: &View,
+    facts: &HostFacts,
+    view: &AccountView,
     began: Duration,
     host: &Host,
     record: &HostInstallRecord,
-) -> Step {
+) -> HostStep {
     let times = &view.times;
     let revision = record.intent.revision;
     let every = Interval(times.active_poll_interval);
@@ -371,14 +378,14 @@ fn follow(
         host.id
     );
     let cause = match is_late(facts, record.intent.started_at) {
-        true => Cause::needs_person(
+        true => Explanation::stalled(
             Reason::ReinstallFailed,
             format!(
                 "{what}; this takes longer than {}; checked every {every}. Ask the provider, or raise spec.install.revision to try again",
                 Interval(TIMEOUT)
             ),
         ),
-        false => Cause::waits(
+        false => Explanation::waits(
             Reason::Reinstalling,
             format!("{what}; checked every {every}"),
         ),
@@ -391,21 +398,21 @@ fn follow(
     let looked = own.log.as_ref().map(|sight| sight.at).max(failed);
     let is_last = is_over && facts.has_sent(record) && looked.is_none_or(|at| at <= began);
     let effect = match is_last {
-        true => Some(Effect::ReadLog {
+        true => Some(HostEffect::ReadLog {
             pages: facts.log_pages(),
         }),
         false => read_log(facts, view),
     };
-    Step {
-        cause: Some(cause),
+    HostStep {
+        explanation: Some(cause),
         effect,
         is_moving: true,
-        ..Step::default()
+        ..HostStep::default()
     }
 }
 
 /// What the last one left behind, while nothing else is asked for.
-fn after(facts: &Facts, known: &HostInstallHistory) -> Option<Cause> {
+fn after(facts: &HostFacts, known: &HostInstallHistory) -> Option<Explanation> {
     let install = facts.subject.object.spec.install.as_ref()?;
     let performed = known.performed();
     if install.revision < performed {
@@ -414,7 +421,7 @@ fn after(facts: &Facts, known: &HostInstallHistory) -> Option<Cause> {
             install.revision,
             performed.saturating_add(1)
         );
-        return Some(Cause::needs_person(Reason::InvalidSpec, text));
+        return Some(Explanation::stalled(Reason::InvalidSpec, text));
     }
     let last = known.last.as_ref()?;
     if last.intent.revision != install.revision {
@@ -424,7 +431,7 @@ fn after(facts: &Facts, known: &HostInstallHistory) -> Option<Cause> {
 }
 
 /// How the last one ended, where that is not well.
-fn ended(facts: &Facts, last: &HostInstallRecord) -> Option<Cause> {
+fn ended(facts: &HostFacts, last: &HostInstallRecord) -> Option<Explanation> {
     let revision = last.intent.revision;
     let host = facts.number();
     let why = last
@@ -465,25 +472,25 @@ fn ended(facts: &Facts, last: &HostInstallRecord) -> Option<Cause> {
             format!("Host {host} was not installed for spec.install.revision {revision}{why}"),
         ),
     };
-    Some(Cause::needs_person(reason, format!("{what}. {again}")))
+    Some(Explanation::stalled(reason, format!("{what}. {again}")))
 }
 
 /// A higher revision asks for it.
 fn start(
-    facts: &Facts,
-    view: &View,
+    facts: &HostFacts,
+    view: &AccountView,
     began: Duration,
     host: &Host,
     known: &HostInstallHistory,
-) -> Step {
+) -> HostStep {
     let subject = &facts.subject;
-    let wished = wished(facts);
+    let wished = wanted_revision(facts);
     let number = host.id;
     let what = format!(
         "Host {number} is to be installed (spec.install.revision {wished}), which erases its disks"
     );
-    if let Some(cause) = remedy::held(facts, &what) {
-        return Step::because(cause);
+    if let Some(cause) = remedy::explain_block(facts, &what) {
+        return HostStep::because(cause);
     }
     let every = view.times.active_poll_interval;
     if is_under_way(host, Some(known)) {
@@ -492,7 +499,7 @@ fn start(
             word(&host.install_status).unwrap_or_default(),
             Interval(every)
         );
-        return Step::because(Cause::waits(Reason::Reinstalling, text));
+        return HostStep::because(Explanation::waits(Reason::Reinstalling, text));
     }
     let awaited = facts.subject.status().records.power;
     let awaited = awaited.as_ref().and_then(PowerRecord::awaited);
@@ -508,81 +515,83 @@ fn start(
     };
     if let Some(why) = command {
         let text = format!("{what}; {why}; checked every {}", Interval(COMMAND_RUNS));
-        return Step {
-            cause: Some(Cause::waits(Reason::Queued, text)),
+        return HostStep {
+            explanation: Some(Explanation::waits(Reason::Queued, text)),
             rest: Some(COMMAND_RUNS),
-            ..Step::default()
+            ..HostStep::default()
         };
     }
     let own = &subject.memory.own;
     if known.log.is_none() {
-        return Step {
-            cause: Some(match &own.log_error {
-                Some((_, why, true)) => Cause::needs_person(
+        return HostStep {
+            explanation: Some(match &own.log_error {
+                Some((_, why, true)) => Explanation::stalled(
                     Reason::ChecksFailed,
                     format!(
                         "{what}; its installation log is needed first and cannot be read: {why}. Ask the provider"
                     ),
                 ),
-                Some((_, why, false)) => Cause::waits(
+                Some((_, why, false)) => Explanation::waits(
                     Reason::ChecksFailed,
                     format!(
                         "{what}; its installation log is needed first and cannot be read: {why}; retrying every {}",
                         Interval(every)
                     ),
                 ),
-                None => Cause::waits(
+                None => Explanation::waits(
                     Reason::Reinstalling,
-                    format!("{what}; its installation log is read {IN_TURN}"),
+                    format!("{what}; its installation log is read {WHEN_RATE_ALLOWS}"),
                 ),
             }),
             effect: read_log(facts, view),
             is_moving: true,
-            ..Step::default()
+            ..HostStep::default()
         };
     }
-    if let Some((cause, rest)) = held(facts, every) {
-        return Step {
-            cause: Some(cause),
+    if let Some((cause, rest)) = recent_block(facts, every) {
+        return HostStep {
+            explanation: Some(cause),
             rest: Some(rest),
-            ..Step::default()
+            ..HostStep::default()
         };
     }
     let system = match system(facts, view) {
         Ok(Some(system)) => system,
         Ok(None) => {
-            return Step {
-                cause: Some(match view.error_of(List::Catalogue) {
-                    Some((reason, why)) => crate::account_facts::held(*reason, why.clone()),
-                    None => Cause::waits(
+            return HostStep {
+                explanation: Some(match view.error_of(ListKind::Catalogue) {
+                    Some((reason, why)) => {
+                        crate::resolved_account::explain_blocked(*reason, why.clone())
+                    }
+                    None => Explanation::waits(
                         Reason::Reinstalling,
-                        format!("{what}; the list of systems is read {IN_TURN}"),
+                        format!("{what}; the list of systems is read {WHEN_RATE_ALLOWS}"),
                     ),
                 }),
-                wants: Some((List::Catalogue, catalogue_since(facts, view))),
-                ..Step::default()
+                wants: Some((ListKind::Catalogue, catalogue_since(facts, view))),
+                ..HostStep::default()
             };
         }
         // It may be offered by now.
         Err(cause) => {
             let at = view.catalogue.as_ref().map_or(began, |(at, _)| *at);
-            return Step {
-                cause: Some(cause),
-                wants: Some((List::Catalogue, at + view.times.idle_poll_interval)),
-                ..Step::default()
+            return HostStep {
+                explanation: Some(cause),
+                wants: Some((ListKind::Catalogue, at + view.times.idle_poll_interval)),
+                ..HostStep::default()
             };
         }
     };
-    let account = match subject.lineage() {
+    let account = match subject.account_id() {
         Ok(_) => facts.order_account(),
-        Err(cause) => return Step::because(cause),
+        Err(cause) => return HostStep::because(cause),
     };
     let key = match key(facts, view) {
         Ok(key) => key.clone(),
-        Err(cause) => return Step::because(cause),
+        Err(cause) => return HostStep::because(cause),
     };
     let (os_id, family) = system;
-    let new = account.map(|account| NewInstall {
+    let new = account.map(|account| NewHostInstall {
         host: number.0,
         // The machine on record, also where a list leaves it out.
         server_id: subject.status().server_id.or(host.server_id),
@@ -595,35 +604,38 @@ fn start(
         account,
         pages: facts.log_pages(),
     });
-    Step {
-        cause: Some(Cause::waits(
+    HostStep {
+        explanation: Some(Explanation::waits(
             Reason::Reinstalling,
-            format!("{what}; the request is sent {IN_TURN}"),
+            format!("{what}; the request is sent {WHEN_RATE_ALLOWS}"),
         )),
-        effect: new.map(|new| Effect::Install(Box::new(new))),
+        effect: new.map(|new| HostEffect::Install(Box::new(new))),
         is_moving: true,
-        ..Step::default()
+        ..HostStep::default()
     }
 }
 
 /// Why it could not be sent a moment ago, and for how long that counts.
-fn held(facts: &Facts, every: Duration) -> Option<(Cause, Duration)> {
-    let held = facts.subject.memory.own.held.as_ref()?;
+fn recent_block(facts: &HostFacts, every: Duration) -> Option<(Explanation, Duration)> {
+    let held = facts.subject.memory.own.blocked_install.as_ref()?;
     let rest = (held.at + every).saturating_sub(facts.subject.now.mono);
     let is_of_now = held.generation == facts.subject.object.metadata.generation;
-    (is_of_now && !rest.is_zero()).then(|| (held.cause.clone().looked_at(every), rest))
+    (is_of_now && !rest.is_zero()).then(|| (held.explanation.clone().checked_every(every), rest))
 }
 
 /// A list of systems that was looked at before says nothing any more: a number may have another meaning by now.
-fn catalogue_since(facts: &Facts, view: &View) -> Duration {
+fn catalogue_since(facts: &HostFacts, view: &AccountView) -> Duration {
     let now = facts.subject.now.mono;
     let newest = now.saturating_sub(view.times.idle_poll_interval);
     facts.subject.since().max(newest)
 }
 
 /// The number and the family of the system; None: the list of them has to be looked at.
-fn system(facts: &Facts, view: &View) -> Result<Option<(u64, SystemFamily)>, Cause> {
-    let person = |text: String| Cause::needs_person(Reason::InvalidSpec, text);
+fn system(
+    facts: &HostFacts,
+    view: &AccountView,
+) -> Result<Option<(u64, SystemFamily)>, Explanation> {
+    let person = |text: String| Explanation::stalled(Reason::InvalidSpec, text);
     let Some(os) = &facts.subject.object.spec.os else {
         let text = "spec.os names no system, but an installation needs one. Set spec.os";
         return Err(person(text.to_owned()));
@@ -674,37 +686,39 @@ fn system(facts: &Facts, view: &View) -> Result<Option<(u64, SystemFamily)>, Cau
 }
 
 /// The stored key.
-fn key<'a>(facts: &'a Facts, view: &View) -> Result<&'a StoredKey, Cause> {
+fn key<'a>(facts: &'a HostFacts, view: &AccountView) -> Result<&'a StoredKey, Explanation> {
     let Some(reference) = &facts.subject.object.spec.ssh_key_ref else {
         let text =
             "spec.sshKeyRef names no SshKey, but an installation needs one. Set spec.sshKeyRef";
-        return Err(Cause::needs_person(Reason::InvalidSpec, text));
+        return Err(Explanation::stalled(Reason::InvalidSpec, text));
     };
     let field = format!("SshKey {} of spec.sshKeyRef", reference.name);
     let waits = |why: &str| {
         let text = format!("{field} is not stored yet; {why}; the installation follows when it is");
-        Cause::waits(Reason::ReferenceNotReady, text)
+        Explanation::waits(Reason::ReferenceNotReady, text)
     };
     match &facts.key {
-        Some(Found::Ready(stored)) if stored.account != facts.subject.object.account() => {
+        Some(KeyLookup::Ready(stored)) if stored.account != facts.subject.object.account() => {
             let text = format!(
                 "{field} is stored in another account, {} {}. Name a key of the host's account",
                 stored.account.kind.as_str(),
                 stored.account.name
             );
-            Err(Cause::needs_person(Reason::InvalidSpec, text))
+            Err(Explanation::stalled(Reason::InvalidSpec, text))
         }
-        Some(Found::Ready(stored)) if view.lineage.as_ref() != Some(&stored.lineage) => Err(waits(
-            "the account's key and URL are of another account than before",
-        )),
-        Some(Found::Ready(stored)) => Ok(stored),
-        Some(Found::NotReady(why)) => Err(waits(why)),
-        Some(Found::NotKnown) | None => Err(waits("it is not listed yet")),
-        Some(Found::Missing) => Err(Cause::missing(
+        Some(KeyLookup::Ready(stored)) if view.account_id.as_ref() != Some(&stored.account_id) => {
+            Err(waits(
+                "the account's key and URL are of another account than before",
+            ))
+        }
+        Some(KeyLookup::Ready(stored)) => Ok(stored),
+        Some(KeyLookup::NotReady(why)) => Err(waits(why)),
+        Some(KeyLookup::NotKnown) | None => Err(waits("it is not listed yet")),
+        Some(KeyLookup::Missing) => Err(Explanation::missing(
             Reason::ReferenceNotFound,
             format!("{field} does not exist in this namespace. Create it"),
         )),
-        Some(Found::Ending) => Err(Cause::missing(
+        Some(KeyLookup::Ending) => Err(Explanation::missing(
             Reason::ReferenceNotFound,
             format!(
                 "{field} is being deleted. Name another one, or create it again when it is gone"
@@ -715,14 +729,14 @@ fn key<'a>(facts: &'a Facts, view: &View) -> Result<&'a StoredKey, Cause> {
 
 /// Whether an installation that was decided is still due on the object as it was read right before. Returns what is known of
 /// the host, which the intent goes beside.
-pub fn may_start(fresh: &Facts, new: &NewInstall) -> Option<HostInstallHistory> {
+pub fn may_start(fresh: &HostFacts, new: &NewHostInstall) -> Option<HostInstallHistory> {
     let known = fresh.install()?;
     let is_due = known.open().is_none() && known.log.is_some() && new.revision > known.performed();
-    (is_due && is_wished(fresh, new)).then_some(known)
+    (is_due && is_still_wanted(fresh, new)).then_some(known)
 }
 
 /// Whether it may still be sent, on the object as it is after the intent was written: nothing but that has come in between.
-pub fn may_send(last: &Facts, new: &NewInstall, intent: &HostInstallIntent) -> bool {
+pub fn may_send(last: &HostFacts, new: &NewHostInstall, intent: &HostInstallIntent) -> bool {
     let status = last.subject.status();
     let open = status
         .records
@@ -732,18 +746,18 @@ pub fn may_send(last: &Facts, new: &NewInstall, intent: &HostInstallIntent) -> b
     let is_it = open.is_some_and(|record| {
         record.intent == *intent && record.outcome.is_none() && !record.is_seen
     });
-    is_it && is_wished(last, new)
+    is_it && is_still_wanted(last, new)
 }
 
 /// Whether the object asks for this very installation.
-fn is_wished(fresh: &Facts, new: &NewInstall) -> bool {
+fn is_still_wanted(fresh: &HostFacts, new: &NewHostInstall) -> bool {
     let subject = &fresh.subject;
     let policies = fresh.known_policies();
     let key = match &fresh.key {
-        Some(Found::Ready(stored)) => {
+        Some(KeyLookup::Ready(stored)) => {
             stored.uid == new.key_uid
                 && is_same_uuid(&stored.uuid, &new.key)
-                && stored.lineage == new.account.lineage
+                && stored.account_id == new.account.account_id
         }
         _ => false,
     };
@@ -752,18 +766,18 @@ fn is_wished(fresh: &Facts, new: &NewInstall) -> bool {
         && key
         && fresh.number() == new.host
         && subject.object.metadata.generation == new.generation
-        && wished(fresh) == new.revision
+        && wanted_revision(fresh) == new.revision
 }
 
 /// Whether anything may be sent to the host over this account: the object lives, the account lets it, no other has it.
-fn may_touch(fresh: &Facts, account: &OrderAccount) -> bool {
+fn may_touch(fresh: &HostFacts, account: &OrderAccount) -> bool {
     let subject = &fresh.subject;
     let id = subject.object.spec.host_id;
     !subject.is_deleting()
         && subject.account.usable(Purpose::Change).is_ok()
-        && subject.account.terms().is_some_and(|t| t.lets_host(id))
-        && fresh.rivals.owner.is_none()
+        && subject.account.terms().is_some_and(|t| t.may_use_host(id))
+        && fresh.conflicting_owners.owner.is_none()
         && fresh.order_account().as_ref() == Some(account)
         && subject.status().account_ref.is_some()
-        && subject.status().records.account_id.as_ref() == Some(&account.lineage)
+        && subject.status().records.account_id.as_ref() == Some(&account.account_id)
 }

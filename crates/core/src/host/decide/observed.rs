@@ -1,10 +1,10 @@
 //! What status shows of a host: its record in short.
 
-use super::super::facts::Facts;
+use super::super::facts::HostFacts;
 use crate::{host_record::word, wording::omitted};
 use api::{
     address::{Address, AddressType},
-    host::{DedicatedHostStatus, HostDisk, HostHardware, MOST_ADDRESSES, MOST_DISKS},
+    host::{DedicatedHostStatus, HostDiskInfo, HostHardwareInfo, MOST_ADDRESSES, MOST_DISKS},
 };
 use hosting_types::host::{Host, HostAddress};
 use jiff::Timestamp;
@@ -21,7 +21,12 @@ const EARLIEST: i64 = 946_684_800;
 const CONSOLE: i64 = 2;
 
 /// Takes in the record, as a look that began then shows it.
-pub(super) fn fill(status: &mut DedicatedHostStatus, facts: &Facts, began: Duration, host: &Host) {
+pub(super) fn fill(
+    status: &mut DedicatedHostStatus,
+    facts: &HostFacts,
+    began: Duration,
+    host: &Host,
+) {
     status.name = text(&host.server_name);
     status.hostname = text(&host.live_host_name);
     status.server_id = host.server_id.or(status.server_id);
@@ -35,7 +40,7 @@ pub(super) fn fill(status: &mut DedicatedHostStatus, facts: &Facts, began: Durat
     let addresses = addresses.filter(|address| address.kind != Some(CONSOLE));
     status.addresses_omitted = omitted(addresses.clone().count(), MOST_ADDRESSES);
     status.addresses = addresses.take(MOST_ADDRESSES).map(address).collect();
-    status.hardware = Some(hardware(host)).filter(|it| *it != HostHardware::default());
+    status.hardware = Some(hardware(host)).filter(|it| *it != HostHardwareInfo::default());
 }
 
 fn text(text: &str) -> Option<String> {
@@ -43,7 +48,7 @@ fn text(text: &str) -> Option<String> {
 }
 
 fn address(given: &HostAddress) -> Address {
-    let mut address = Address::of(&given.address);
+    let mut address = Address::from_text(&given.address);
     if given.is_private && address.kind == AddressType::ExternalIP {
         address.kind = AddressType::InternalIP;
     }
@@ -51,7 +56,12 @@ fn address(given: &HostAddress) -> Address {
 }
 
 /// Since when it runs, as it stood there before where it moved little.
-fn up_since(before: Option<&Time>, facts: &Facts, began: Duration, host: &Host) -> Option<Time> {
+fn up_since(
+    before: Option<&Time>,
+    facts: &HostFacts,
+    began: Duration,
+    host: &Host,
+) -> Option<Time> {
     let uptime = host.uptime.filter(|seconds| *seconds > 0)?;
     let age = facts.subject.now.mono.saturating_sub(began).as_secs();
     let age = i64::try_from(age).unwrap_or(i64::MAX);
@@ -68,19 +78,19 @@ fn up_since(before: Option<&Time>, facts: &Facts, began: Duration, host: &Host) 
     Timestamp::from_second(since).ok().map(Time)
 }
 
-fn hardware(host: &Host) -> HostHardware {
+fn hardware(host: &Host) -> HostHardwareInfo {
     let shown = &host.hardware;
     let memory = shown.memory.iter().copied().fold(0, i64::saturating_add);
     let disks = shown.disks.iter().take(MOST_DISKS).map(|disk| {
         let kinds = [disk.medium.as_str(), disk.kind.as_str()];
         let kinds: Vec<&str> = kinds.into_iter().filter(|kind| !kind.is_empty()).collect();
-        HostDisk {
+        HostDiskInfo {
             kind: text(&kinds.join(" ")),
             model: text(&disk.model),
             size_bytes: disk.size,
         }
     });
-    HostHardware {
+    HostHardwareInfo {
         brand: text(&shown.brand),
         model: text(&shown.model),
         rack: text(&shown.rack),

@@ -1,7 +1,7 @@
 //! Tests of the decision: what each state leads to, and a small world in which decisions are carried out.
 
+mod host_list;
 mod installs;
-mod looks;
 mod powers;
 pub(crate) mod readings;
 mod sizes;
@@ -11,17 +11,17 @@ use super::*;
 use crate::{
     account::{
         terms::Terms,
-        view::{Catalogue, State},
+        view::{AccountState, Catalogue},
     },
-    account_facts::AccountFacts,
-    host::facts::{Held, HostMemory, LogSight, Observation},
-    mark::ClusterId,
+    cluster_id::ClusterId,
+    host::facts::{BlockedInstall, HostMemory, HostObservation, InstallLogSnapshot},
     moment::Moment,
-    ownership::{Claimant, Rivals},
+    ownership::{Claimant, ConflictingOwners},
     pass::{Memory, Subject},
     power::KnownCommand,
+    resolved_account::ResolvedAccount,
     server_commands::UnderWay,
-    stored_keys::{Found, StoredKey},
+    stored_keys::{KeyLookup, StoredKey},
 };
 use api::{
     DedicatedHost, ManagementPolicy,
@@ -30,7 +30,7 @@ use api::{
     host::DedicatedHostSpec,
     host_install::{HostInstallRecord, HostLog, HostSystem},
     install::{Install, InstallEnd},
-    power::{Power, PowerCommand, PowerRecord, PowerState},
+    power::{Power, PowerCommandStatus, PowerRecord, PowerState},
     references::{AccountKind, AccountRef, PinnedAccount, SshKeyRef},
 };
 use hosting_types::{
@@ -89,14 +89,14 @@ fn stored() -> StoredKey {
         uid: "key-uid".into(),
         uuid: KEY.into(),
         fingerprint: "SHA256:a".into(),
-        account: PinnedAccount::of(None),
-        lineage: "lineage-1".into(),
+        account: PinnedAccount::from_reference(None),
+        account_id: "lineage-1".into(),
     }
 }
 
 /// Facts under construction. They start with a new object `db` of host 7, which its account shows.
 #[derive(Clone)]
-struct Case(Facts);
+struct Case(HostFacts);
 
 impl Case {
     fn new() -> Self {
@@ -126,30 +126,30 @@ impl Case {
             ],
             ..Catalogue::default()
         };
-        let view = View {
+        let view = AccountView {
             catalogue: Some((NOW - secs(1), Arc::new(catalogue))),
-            ..View::usable()
+            ..AccountView::usable()
         };
-        let case = Self(Facts {
+        let case = Self(HostFacts {
             subject: Subject {
                 now: Moment {
                     wall: WALL,
                     mono: NOW,
                 },
-                acting_since: Duration::ZERO,
+                leader_since: Duration::ZERO,
                 first_seen: secs(9_000),
                 cluster: ClusterId::parse("0123456789abcdef").unwrap(),
                 kind_deleting: Some(false),
-                account: AccountFacts::Found {
+                account: ResolvedAccount::Found {
                     view,
                     terms: Terms::Own,
                 },
                 memory: Memory::default(),
                 object: Arc::new(object),
             },
-            rivals: Rivals::default(),
+            conflicting_owners: ConflictingOwners::default(),
             is_owner_known: true,
-            key: Some(Found::Ready(stored())),
+            key: Some(KeyLookup::Ready(stored())),
             commands: UnderWay::Nothing,
             power: KnownCommand::NotRead,
         });
@@ -167,13 +167,16 @@ impl Case {
             uid: "uid-0".into(),
             namespace: "shop".into(),
             name: "first".into(),
-            account: crate::account::key::AccountKey::of(&PinnedAccount::of(None), "shop"),
+            account: crate::account::key::AccountKey::from_reference(
+                &PinnedAccount::from_reference(None),
+                "shop",
+            ),
             is_deleting: false,
         };
-        self.facts(|f| f.rivals.owner = Some(Arc::new(owner)))
+        self.facts(|f| f.conflicting_owners.owner = Some(Arc::new(owner)))
     }
 
-    fn facts(mut self, change: impl FnOnce(&mut Facts)) -> Self {
+    fn facts(mut self, change: impl FnOnce(&mut HostFacts)) -> Self {
         change(&mut self.0);
         self
     }
@@ -190,9 +193,9 @@ impl Case {
         self.object(|o| change(o.status.get_or_insert_default()))
     }
 
-    fn view(self, change: impl FnOnce(&mut View)) -> Self {
+    fn view(self, change: impl FnOnce(&mut AccountView)) -> Self {
         self.facts(|f| {
-            if let AccountFacts::Found { view, .. } = &mut f.subject.account {
+            if let ResolvedAccount::Found { view, .. } = &mut f.subject.account {
                 change(view);
             }
         })
@@ -200,7 +203,7 @@ impl Case {
 
     fn terms(self, new: Terms) -> Self {
         self.facts(|f| {
-            if let AccountFacts::Found { terms, .. } = &mut f.subject.account {
+            if let ResolvedAccount::Found { terms, .. } = &mut f.subject.account {
                 *terms = new;
             }
         })
@@ -213,7 +216,7 @@ impl Case {
     /// The list that began at this moment shows these.
     fn list(self, began: Duration, hosts: &[Host]) -> Self {
         let hosts = hosts.iter().map(|host| (host.id.0, host.clone()));
-        let hosts: Hosts = hosts.collect();
+        let hosts: HostsById = hosts.collect();
         self.view(|v| v.hosts = Some((began, Arc::new(hosts))))
     }
 
@@ -229,7 +232,7 @@ impl Case {
 
     fn log(self, log: HostLog) -> Self {
         self.own(|own| {
-            own.log = Some(LogSight {
+            own.log = Some(InstallLogSnapshot {
                 at: NOW - secs(1),
                 log,
                 error: None,
@@ -256,21 +259,21 @@ impl Case {
     }
 
     /// What the pass before would have remembered.
-    fn recalled(mut self) -> Self {
+    fn refreshed(mut self) -> Self {
         let subject = &mut self.0.subject;
-        subject.memory.leads_since(subject.acting_since);
+        subject.memory.set_leader_since(subject.leader_since);
         let facts = self.0.clone();
-        self.own(|own| own.recall(&facts))
+        self.own(|own| own.refresh(&facts))
     }
 
-    fn decide(&self) -> Decision {
+    fn decide(&self) -> HostDecision {
         decide(&self.0)
     }
 
     /// What is decided until nothing is left to write stands in status.
     fn written(mut self) -> Self {
         for _ in 0..5 {
-            self = self.recalled();
+            self = self.refreshed();
             let decision = self.decide();
             let (status, _) = decision.status(&self.0.subject, jiff::Timestamp::UNIX_EPOCH);
             let is_done = self.0.subject.object.status.as_ref() == Some(&status);
@@ -283,23 +286,23 @@ impl Case {
     }
 
     /// The reason, and how the object stands.
-    fn stands(&self) -> (Option<Reason>, Option<crate::cause::Standing>) {
-        let cause = self.decide().cause;
-        let standing = cause.as_ref().map(|cause| cause.standing);
+    fn reason_and_state(&self) -> (Option<Reason>, Option<crate::explanation::ReadyState>) {
+        let cause = self.decide().explanation;
+        let standing = cause.as_ref().map(|cause| cause.ready_state);
         (cause.map(|cause| cause.reason), standing)
     }
 
     fn reason(&self) -> Option<Reason> {
-        self.stands().0
+        self.reason_and_state().0
     }
 
-    fn effect(&self) -> Option<Effect> {
+    fn effect(&self) -> Option<HostEffect> {
         self.decide().effect
     }
 
     fn message(&self) -> String {
         self.decide()
-            .cause
+            .explanation
             .map(|cause| cause.message)
             .unwrap_or_default()
     }
@@ -338,8 +341,10 @@ fn sent(revision: i64, outcome: Option<CommandOutcome>) -> Case {
     let noted = open.clone();
     open.outcome = outcome;
     let case = case.status(|s| s.records.install.as_mut().unwrap().last = Some(noted));
-    case.own(|own| own.note(Observation::Installed(Box::new(open), NOW - secs(10))))
-        .recalled()
+    case.own(|own| {
+        own.record_observation(HostObservation::Installed(Box::new(open), NOW - secs(10)))
+    })
+    .refreshed()
 }
 
 /// One that another process sent, or was about to.
@@ -347,5 +352,5 @@ fn found(revision: i64) -> Case {
     let case = Case::known().installs(revision);
     let open = record(&case, revision, "a1");
     case.status(|s| s.records.install.as_mut().unwrap().last = Some(open))
-        .recalled()
+        .refreshed()
 }

@@ -1,6 +1,6 @@
 //! What a decision may ask for: one arm of `act` each.
 
-use super::{outputs::Output, reinstall::NewInstall, sent::Hashes};
+use super::{outputs::DesiredOutput, reinstall::NewReinstall, sent_hashes::Hashes};
 use api::{
     command::PowerAction, install::InstallRecord, order::OrderAccount, outputs::OutputRecord,
     root_password::Installed,
@@ -9,7 +9,7 @@ use hosting_types::Order;
 
 /// An effect, or a look that costs a call. Each is carried out by one arm of `act`.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Effect {
+pub enum ServerEffect {
     /// Take a permit, write the open record, send the order once.
     Order(Box<NewOrder>),
     /// Put the finalizer on, or back.
@@ -61,16 +61,16 @@ pub enum Effect {
         action: PowerAction,
     },
     /// Note that the machine is installed again, and send the request once.
-    Reinstall(Box<NewInstall>),
+    Reinstall(Box<NewReinstall>),
     /// Look how far a re-installation is, or for the command by which it goes on.
-    LookAtInstall {
+    PollInstall {
         /// The re-installation.
         record: Box<InstallRecord>,
         /// So many pages of the machine's commands are allowed for.
         pages: u32,
     },
     /// Bring a ConfigMap or Secret that `spec.outputs` names to hold what it should.
-    WriteOutput(Output),
+    WriteOutput(DesiredOutput),
     /// Put on record that the object has this ConfigMap or Secret, before it is created.
     RecordOutput(OutputRecord),
     /// Look whether somebody deleted one of these ConfigMaps and Secrets, and take our finalizer off it then.

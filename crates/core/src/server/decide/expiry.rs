@@ -3,8 +3,8 @@
 //! By the wall clock without what it was turned forward since the process started, and right before the deletion by the
 //! clock of the API server: one that is ahead must not end a machine that is still needed.
 
-use super::{super::facts::Facts, Decision, Effect, remedy};
-use crate::cause::Cause;
+use super::{super::facts::ServerFacts, ServerDecision, ServerEffect, remedy};
+use crate::explanation::Explanation;
 use api::{Reason, lifetime::ExpiryWarning};
 use jiff::Timestamp;
 use std::time::Duration;
@@ -15,37 +15,37 @@ const HOUR: i64 = 3_600;
 const LONGEST_SLEEP: Duration = Duration::from_secs(600);
 
 /// Whether the object is past its end.
-pub fn is_over(facts: &Facts) -> bool {
+pub fn is_over(facts: &ServerFacts) -> bool {
     facts
         .expires_at()
         .is_some_and(|at| facts.steady_wall() >= at)
 }
 
 /// Why nothing is ordered or taken on for the object, if it is past its end.
-pub fn against_order(facts: &Facts) -> Option<Cause> {
+pub fn explain_blocked_order(facts: &ServerFacts) -> Option<Explanation> {
     let at = facts.expires_at().filter(|_| is_over(facts))?;
     let text = format!(
         "Expired at {} (spec.expiresAt); nothing is ordered. Set a later time, or delete this object",
-        moment(at),
+        format_time(at),
     );
-    Some(Cause::needs_person(Reason::Expired, text))
+    Some(Explanation::stalled(Reason::Expired, text))
 }
 
 /// Warns of the end of an object with a machine, and ends it, once its own metadata is in order. Returns when to look
 /// again.
-pub fn tend(facts: &Facts, decision: &mut Decision) -> Option<Duration> {
+pub fn reconcile_expiry(facts: &ServerFacts, decision: &mut ServerDecision) -> Option<Duration> {
     let Some(at) = facts.expires_at() else {
-        decision.draft.status.records.expiry_warning = None;
+        decision.desired.status.records.expiry_warning = None;
         return None;
     };
     let rest = at.saturating_sub(facts.steady_wall());
-    decision.draft.status.records.expiry_warning = if rest <= HOUR {
+    decision.desired.status.records.expiry_warning = if rest <= HOUR {
         Some(ExpiryWarning::Hour)
     } else {
         (rest <= DAY).then_some(ExpiryWarning::Day)
     };
     if rest <= 0 {
-        end(facts, at, decision);
+        expire_object(facts, at, decision);
         return Some(LONGEST_SLEEP);
     }
     let next = [rest, rest - HOUR, rest - DAY];
@@ -55,7 +55,7 @@ pub fn tend(facts: &Facts, decision: &mut Decision) -> Option<Duration> {
     Some(next.min(LONGEST_SLEEP))
 }
 
-fn end(facts: &Facts, at: i64, decision: &mut Decision) {
+fn expire_object(facts: &ServerFacts, at: i64, decision: &mut ServerDecision) {
     let policies = facts.policies();
     if !policies.let_send() {
         return;
@@ -63,27 +63,27 @@ fn end(facts: &Facts, at: i64, decision: &mut Decision) {
     if policies.deletion_protection {
         let text = format!(
             "Expired at {} (spec.expiresAt); protected by {}, so this object and its server stay, and the server is billed. To delete this object, {}; to keep it, set a later spec.expiresAt",
-            moment(at),
-            remedy::stated(facts, "deletionProtection", |p| p
+            format_time(at),
+            remedy::name_policy_field(facts, "deletionProtection", |p| p
                 .deletion_protection
                 .is_some()),
             remedy::set("deletionProtection", "false"),
         );
         decision
-            .draft
-            .set(facts, Cause::needs_person(Reason::Expired, text), None);
+            .desired
+            .set(facts, Explanation::stalled(Reason::Expired, text), None);
         return;
     }
     let text = format!(
         "Expired at {} (spec.expiresAt); deleting this object as soon as the API server accepts it. Its server follows the deletion policy",
-        moment(at)
+        format_time(at)
     );
-    let cause = Cause::waits(Reason::Expired, text);
-    decision.draft.set(facts, cause, None);
-    decision.effect = Some(Effect::Expire { at });
+    let cause = Explanation::waits(Reason::Expired, text);
+    decision.desired.set(facts, cause, None);
+    decision.effect = Some(ServerEffect::Expire { at });
 }
 
 /// In words.
-pub fn moment(at: i64) -> Timestamp {
+pub fn format_time(at: i64) -> Timestamp {
     Timestamp::from_second(at).unwrap_or_default()
 }

@@ -2,20 +2,19 @@
 
 use super::{
     super::{
-        facts::{Facts, Named},
+        facts::{ExternalServer, ServerFacts},
         ownership,
     },
-    Decision,
-    draft::Draft,
-    explain,
-    machine::{self, Machine, out_of_touch},
-    order,
+    ServerDecision,
+    desired_status::DesiredStatus,
+    existing::{self, ExistingServer, out_of_touch},
+    explain, order,
 };
 use crate::{
-    account::{marks, view::View},
-    account_facts::Purpose,
-    cause::{Cause, OUT_OF_TOUCH},
+    account::{ownership_tags, view::AccountView},
+    explanation::{Explanation, OUT_OF_TOUCH},
     owner,
+    resolved_account::Purpose,
 };
 use api::{Interval, Reason};
 use hosting_types::{Server, ServerStatus};
@@ -25,106 +24,122 @@ use std::time::Duration;
 const UNLISTED: (Reason, &str) = (Reason::AccountNotReady, OUT_OF_TOUCH);
 
 /// Shows the machine, and sends nothing.
-pub fn show(facts: &Facts, external: &Named) -> Decision {
-    let since = facts.first_seen.max(facts.acting_since);
+pub fn show_external_server(facts: &ServerFacts, external: &ExternalServer) -> ServerDecision {
+    let since = facts.first_seen.max(facts.leader_since);
     let Ok(view) = facts.account.usable(Purpose::End) else {
         return match facts.account.usable(Purpose::Order) {
-            Err(cause) if facts.status().uuid.is_none() => Decision::hold(facts, cause),
+            Err(cause) if facts.status().uuid.is_none() => {
+                ServerDecision::wait_with_reason(facts, cause)
+            }
             _ => {
-                let mut decision = out_of_touch(facts, Draft::unchanged(facts));
+                let mut decision = out_of_touch(facts, DesiredStatus::unchanged(facts));
                 if let Some(view) = facts.view().filter(|_| facts.account.is_out_of_touch()) {
                     let seen = external.shown.as_ref().map_or(since, |shown| shown.seen);
-                    machine::not_seen(facts, view, seen.max(since), &mut decision, UNLISTED);
+                    existing::report_unseen_since(
+                        facts,
+                        view,
+                        seen.max(since),
+                        &mut decision,
+                        UNLISTED,
+                    );
                 }
                 decision
             }
         };
     };
     let Some(shown) = external.shown.as_ref().filter(|s| s.seen >= since) else {
-        return not_shown(facts, view, external, since);
+        return wait_for_external_server(facts, view, external, since);
     };
     let server = &shown.server;
-    if let Some(cause) = against_sight(facts, server) {
-        return Decision::hold(facts, cause).again(view.times.idle_poll_interval);
+    if let Some(cause) = explain_not_visible(facts, server) {
+        return ServerDecision::wait_with_reason(facts, cause)
+            .requeue_after(view.times.idle_poll_interval);
     }
-    let machine = Machine {
+    let machine = ExistingServer {
         server: server.clone(),
         others: Vec::new(),
     };
-    let mut draft = Draft::unchanged(facts);
-    draft.show(facts, server);
-    let cause = machine::cause(facts, &machine);
+    let mut draft = DesiredStatus::unchanged(facts);
+    draft.show_server(facts, server);
+    let cause = existing::explain_server(facts, &machine);
     let synced = match cause.is_in_sync() {
-        true => machine::pending(facts, None, server),
+        true => existing::pending(facts, None, server),
         false => None,
     };
     draft.set(facts, cause, synced);
     let mut decision = out_of_touch(facts, draft);
     // A list that fails shows nothing newer.
-    machine::not_seen(facts, view, shown.seen, &mut decision, UNLISTED);
+    existing::report_unseen_since(facts, view, shown.seen, &mut decision, UNLISTED);
     let interval = match server.status {
         ServerStatus::Delivered | ServerStatus::Failed | ServerStatus::Released => {
             view.times.idle_poll_interval
         }
         _ => view.times.active_poll_interval,
     };
-    let due = tick(facts.now.mono, interval);
+    let due = last_interval_start(facts.now.mono, interval);
     decision.wants_servers = Some(due).filter(|due| shown.seen < *due);
     let next = (due + interval).saturating_sub(facts.now.mono);
-    decision.again = decision.again.within(next);
+    decision.requeue = decision.requeue.within(next);
     decision
 }
 
 /// The last full interval: what many objects want at such moments costs what one of them costs.
-fn tick(now: Duration, interval: Duration) -> Duration {
+fn last_interval_start(now: Duration, interval: Duration) -> Duration {
     let interval = interval.as_millis().max(1);
     let passed = u64::try_from(now.as_millis() % interval).unwrap_or(0);
     now.saturating_sub(Duration::from_millis(passed))
 }
 
 /// No listing that is new enough shows the machine.
-fn not_shown(facts: &Facts, view: &View, external: &Named, since: Duration) -> Decision {
+fn wait_for_external_server(
+    facts: &ServerFacts,
+    view: &AccountView,
+    external: &ExternalServer,
+    since: Duration,
+) -> ServerDecision {
     let idle = view.times.idle_poll_interval;
-    let Some(looked) = external.looked.filter(|at| *at >= since) else {
+    let Some(looked) = external.listed_at.filter(|at| *at >= since) else {
         let is_shown = facts.policies().observe_only() && facts.status().uuid.is_some();
         let mut wait = match is_shown {
             true => {
-                let mut wait = out_of_touch(facts, Draft::unchanged(facts));
-                machine::not_seen(facts, view, since, &mut wait, UNLISTED);
+                let mut wait = out_of_touch(facts, DesiredStatus::unchanged(facts));
+                existing::report_unseen_since(facts, view, since, &mut wait, UNLISTED);
                 wait
             }
-            false => order::waiting(facts, view),
+            false => order::wait_for_poll(facts, view),
         };
         wait.wants_servers = Some(since);
         return wait;
     };
-    let cause = Cause::needs_person(
+    let cause = Explanation::stalled(
         Reason::ServerNotFound,
-        explain::named_not_found(&external.uuid, Interval(idle)),
+        explain::describe_external_not_found(&external.uuid, Interval(idle)),
     );
-    let mut decision = Decision::hold(facts, cause).again(idle);
-    let due = tick(facts.now.mono, idle);
+    let mut decision = ServerDecision::wait_with_reason(facts, cause).requeue_after(idle);
+    let due = last_interval_start(facts.now.mono, idle);
     decision.wants_servers = Some(due).filter(|due| looked < *due);
     decision
 }
 
 /// How often a server that the spec names is looked at while something stands against it.
-pub fn idle(facts: &Facts) -> Duration {
+pub fn idle_poll_interval(facts: &ServerFacts) -> Duration {
     let times = facts.view().map(|view| view.times).unwrap_or_default();
     times.idle_poll_interval
 }
 
 /// Why the account of the object does not even show it this server, if anything: one of the cluster has servers of other
 /// namespaces, too.
-pub fn against_sight(facts: &Facts, server: &Server) -> Option<Cause> {
+pub fn explain_not_visible(facts: &ServerFacts, server: &Server) -> Option<Explanation> {
     if !ownership::is_shared(facts) {
         return None;
     }
     let own = owner::namespace_hash(facts.cluster.as_str(), facts.namespace());
-    let mut namespaces = marks::owners(server).map(owner::namespace_of).peekable();
+    let mut namespaces = ownership_tags::owners(server)
+        .map(owner::namespace_of)
+        .peekable();
     let has_none = namespaces.peek().is_none();
     let terms = facts.account.terms();
-    let lets_adopt = terms.is_some_and(|terms| terms.let_adopt());
+    let lets_adopt = terms.is_some_and(|terms| terms.may_adopt());
     let text = match namespaces.all(|namespace| namespace == own) {
         true if !has_none || lets_adopt => return None,
         true => format!(
@@ -132,9 +147,9 @@ pub fn against_sight(facts: &Facts, server: &Server) -> Option<Cause> {
             server.id
         ),
         false => {
-            let idle = Interval(idle(facts));
-            return Some(explain::other_namespace(server.id.as_str(), idle));
+            let idle = Interval(idle_poll_interval(facts));
+            return Some(explain::explain_other_namespace(server.id.as_str(), idle));
         }
     };
-    Some(Cause::needs_person(Reason::NotAllowed, text))
+    Some(Explanation::stalled(Reason::NotAllowed, text))
 }

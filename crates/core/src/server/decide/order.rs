@@ -4,19 +4,19 @@
 //! and the object moves on by itself when the cause is gone.
 
 use super::{
-    super::facts::{Facts, Installation, account_of},
-    Decision, Effect, NewOrder, decide,
-    draft::Draft,
+    super::facts::{Installation, ServerFacts, account_of},
+    NewOrder, ServerDecision, ServerEffect, decide,
+    desired_status::DesiredStatus,
     expiry, explain, external, order_account, remedy, replace,
-    request::{self, Place},
-    sent, stock, terms,
+    request::{self, OrderPlacement},
+    sent_hashes, stock, terms,
 };
 use crate::{
-    account::{supply::CATALOGUE_AGE, view::View},
-    account_facts::{AccountFacts, Purpose, held},
+    account::{supply::CATALOGUE_AGE, view::AccountView},
     backoff,
-    cause::{Cause, Standing},
+    explanation::{Explanation, ReadyState},
     protocol::order::next_seq,
+    resolved_account::{Purpose, ResolvedAccount, explain_blocked},
 };
 use api::{
     Interval, Reason,
@@ -29,71 +29,89 @@ use jiff::Timestamp;
 use std::time::Duration;
 
 /// The longest pause between two orders that are refused.
-const SLOWEST: Duration = Duration::from_secs(1800);
+const LONGEST_ORDER_PAUSE: Duration = Duration::from_secs(1800);
 
 /// Refusals for want of stock or quota say little of the request: their row grows no longer than this.
-const LONGEST_ROW_OF_LACK: i32 = 3;
+const MOST_LACK_FAILURES: i32 = 3;
 
 /// Why the object neither orders nor takes a server now, whatever is known of servers.
-pub fn against(facts: &Facts) -> Option<Decision> {
-    let hold = |cause| Some(Decision::hold(facts, cause));
+pub fn block_order(facts: &ServerFacts) -> Option<ServerDecision> {
+    let hold = |cause| Some(ServerDecision::wait_with_reason(facts, cause));
     // What an account said that is not there any more holds nothing.
-    let is_remembered =
-        facts.object.spec.suspend.is_none() && !matches!(facts.account, AccountFacts::Found { .. });
+    let is_remembered = facts.object.spec.suspend.is_none()
+        && !matches!(facts.account, ResolvedAccount::Found { .. });
     if facts.policies().suspend && !is_remembered {
-        return hold(Cause::suspended());
+        return hold(Explanation::suspended());
     }
     if facts.object.spec.external_id.is_some() {
-        let shown = facts.named.as_ref().and_then(|named| named.shown.as_ref());
-        let unseen = shown.and_then(|shown| external::against_sight(facts, &shown.server));
-        let cause = expiry::against_order(facts).or(unseen)?;
-        return Some(Decision::hold(facts, cause).again(external::idle(facts)));
+        let shown = facts
+            .external
+            .as_ref()
+            .and_then(|named| named.shown.as_ref());
+        let unseen = shown.and_then(|shown| external::explain_not_visible(facts, &shown.server));
+        let cause = expiry::explain_blocked_order(facts).or(unseen)?;
+        return Some(
+            ServerDecision::wait_with_reason(facts, cause)
+                .requeue_after(external::idle_poll_interval(facts)),
+        );
     }
     match facts.account.usable(Purpose::Order) {
         Ok(_) => {}
-        Err(cause) if cause.reason == Reason::Pending && cause.standing != Standing::Missing => {
-            return Some(Decision::hold_quietly(facts, cause));
+        Err(cause)
+            if cause.reason == Reason::Pending && cause.ready_state != ReadyState::Missing =>
+        {
+            return Some(ServerDecision::wait_quietly(facts, cause));
         }
         Err(cause) => return hold(cause),
     }
     if facts.policies().observe_only() {
-        return hold(remedy::observed(facts, "nothing is ordered"));
+        return hold(remedy::explain_observe_only(facts, "nothing is ordered"));
     }
-    against_terms(facts).and_then(hold)
+    explain_blocked_order(facts).and_then(hold)
 }
 
-fn against_terms(facts: &Facts) -> Option<Cause> {
-    expiry::against_order(facts)
-        .or_else(|| replace::against_order(facts))
-        .or_else(|| terms::against_order(facts))
+fn explain_blocked_order(facts: &ServerFacts) -> Option<Explanation> {
+    expiry::explain_blocked_order(facts)
+        .or_else(|| replace::explain_blocked_order(facts))
+        .or_else(|| terms::explain_blocked_order(facts))
 }
 
 /// It is certain that no server of it is there: when, where and with what the order goes out.
-pub fn next(facts: &Facts, view: &View, after: u32, lost: u8, cut: u8) -> Decision {
+pub fn decide_next_order(
+    facts: &ServerFacts,
+    view: &AccountView,
+    after: u32,
+    lost: u8,
+    cut: u8,
+) -> ServerDecision {
     // Of an object in whose place another server is ordered nothing of this was judged yet.
-    if let Some(wait) = against(facts) {
+    if let Some(wait) = block_order(facts) {
         return wait;
     }
     if after == u32::MAX {
         let text = format!(
             "Order number {after} is the highest, so no further order can be tagged. Create this object under another name"
         );
-        return Decision::hold(facts, Cause::needs_person(Reason::OrderRefused, text));
+        return ServerDecision::wait_with_reason(
+            facts,
+            Explanation::stalled(Reason::OrderRefused, text),
+        );
     }
-    if let Some(wait) = paced(facts, view) {
+    if let Some(wait) = wait_between_orders(facts, view) {
         return wait;
     }
-    let place = match place(facts, view) {
+    let place = match find_placement(facts, view) {
         Ok(place) => place,
         Err(wait) => return *wait,
     };
     let counts = (after, lost, cut);
     let mut decision = match &facts.installation {
-        None => Decision::unchanged(facts).at_once(),
-        Some(Ok(installation)) => at_place(facts, view, &place, installation, counts),
+        None => ServerDecision::unchanged(facts).requeue_now(),
+        Some(Ok(installation)) => decide_at_placement(facts, view, &place, installation, counts),
         Some(Err(cause)) => {
             let every = view.times.active_poll_interval;
-            Decision::hold(facts, cause.clone().looked_at(every)).again(every)
+            ServerDecision::wait_with_reason(facts, cause.clone().checked_every(every))
+                .requeue_after(every)
         }
     };
     // Until the order is sent each pass needs it: one without it would not ask for its turn.
@@ -102,33 +120,40 @@ pub fn next(facts: &Facts, view: &View, after: u32, lost: u8, cut: u8) -> Decisi
 }
 
 /// Where the order goes, by a catalogue that is new enough.
-fn place(facts: &Facts, view: &View) -> Result<Place, Box<Decision>> {
+fn find_placement(
+    facts: &ServerFacts,
+    view: &AccountView,
+) -> Result<OrderPlacement, Box<ServerDecision>> {
     // Newer than a refusal of the same, whosever order that was: this one would be refused as well.
-    let refused = refused_at(facts).max(stock::refused(facts, view));
+    let refused = refused_at(facts).max(stock::find_unexplained_refusal(facts, view));
     // What a user has to correct is not looked up again and again.
-    let most = match is_told_to_user(facts) {
+    let most = match is_reported_to_user(facts) {
         true => CATALOGUE_AGE.max(view.times.idle_poll_interval),
         false => CATALOGUE_AGE,
     };
     let is_usable =
         |at: Duration| facts.now.since(at) < most && refused.is_none_or(|refused| at >= refused);
     match view.catalogue.as_ref().filter(|(at, _)| is_usable(*at)) {
-        Some((_, catalogue)) => request::place(facts, catalogue)
-            .map_err(|cause| Box::new(beyond_reach(facts, view, cause))),
-        None => Err(Box::new(look(facts, view, refused))),
+        Some((_, catalogue)) => request::choose_placement(facts, catalogue)
+            .map_err(|cause| Box::new(wait_until_orderable(facts, view, cause))),
+        None => Err(Box::new(wait_for_catalogue(facts, view, refused))),
     }
 }
 
 /// A look at the catalogue has to come first, newer than this refusal.
-fn look(facts: &Facts, view: &View, refused: Option<Duration>) -> Decision {
+fn wait_for_catalogue(
+    facts: &ServerFacts,
+    view: &AccountView,
+    refused: Option<Duration>,
+) -> ServerDecision {
     let recent = facts.now.mono.saturating_sub(CATALOGUE_AGE / 2);
-    let mut wait = waiting(facts, view);
+    let mut wait = wait_for_poll(facts, view);
     wait.wants_catalogue = Some(refused.map_or(recent, |refused| refused.max(recent)));
     wait
 }
 
 /// Whether status says of this very spec that a user has to correct something.
-fn is_told_to_user(facts: &Facts) -> bool {
+fn is_reported_to_user(facts: &ServerFacts) -> bool {
     facts.object.status.as_ref().is_some_and(|status| {
         status.observed_generation == facts.object.metadata.generation
             && is_true(&status.conditions, Type::Stalled)
@@ -136,74 +161,80 @@ fn is_told_to_user(facts: &Facts) -> bool {
 }
 
 /// The request cannot be sent as it is, or cannot be had: the catalogue may say otherwise, of stock and quota soon.
-fn beyond_reach(facts: &Facts, view: &View, cause: Cause) -> Decision {
+fn wait_until_orderable(
+    facts: &ServerFacts,
+    view: &AccountView,
+    cause: Explanation,
+) -> ServerDecision {
     let (idle, active) = (
         view.times.idle_poll_interval,
         view.times.active_poll_interval,
     );
     let now = facts.now.mono;
-    let (again, next) = match cause.standing {
-        Standing::Stalled => {
+    let (again, next) = match cause.ready_state {
+        ReadyState::Stalled => {
             let looked = view.catalogue.as_ref().map_or(now, |(at, _)| *at);
             (idle, looked + idle)
         }
         _ => (idle.min(active * 2), now + active),
     };
-    let mut wait = Decision::hold(facts, cause).again(again);
+    let mut wait = ServerDecision::wait_with_reason(facts, cause).requeue_after(again);
     wait.wants_catalogue = Some(next);
     wait
 }
 
 /// All that needs no call is there: what the request would be, and whether it can be sent.
-fn at_place(
-    facts: &Facts,
-    view: &View,
-    place: &Place,
+fn decide_at_placement(
+    facts: &ServerFacts,
+    view: &AccountView,
+    place: &OrderPlacement,
     installation: &Installation,
     counts: (u32, u8, u8),
-) -> Decision {
-    let order = match request::request(facts, place, installation) {
+) -> ServerDecision {
+    let order = match request::build_order(facts, place, installation) {
         Ok(order) => order,
-        Err(cause) => return beyond_reach(facts, view, cause),
+        Err(cause) => return wait_until_orderable(facts, view, cause),
     };
     let is_recent = |(at, _): &(Duration, _)| facts.now.since(*at) < CATALOGUE_AGE;
     match &facts.denied {
-        Some(why) => denied(facts, view, why),
-        None if !view.catalogue.as_ref().is_some_and(is_recent) => look(facts, view, None),
-        None => start(facts, view, order, installation, counts),
+        Some(why) => wait_for_permit(facts, view, why),
+        None if !view.catalogue.as_ref().is_some_and(is_recent) => {
+            wait_for_catalogue(facts, view, None)
+        }
+        None => start_order(facts, view, order, installation, counts),
     }
 }
 
-fn start(
-    facts: &Facts,
-    view: &View,
+fn start_order(
+    facts: &ServerFacts,
+    view: &AccountView,
     order: Order,
     installation: &Installation,
     (after, lost, cut): (u32, u8, u8),
-) -> Decision {
+) -> ServerDecision {
     // Another request breaks the row of refusals.
     let failures = facts.order().map_or(0, |record| {
         match (is_changed(facts, record), stock::was_lacking(facts, record)) {
             (true, _) => 0,
-            (false, Some(_)) => record.failures.min(LONGEST_ROW_OF_LACK - 1),
+            (false, Some(_)) => record.failures.min(MOST_LACK_FAILURES - 1),
             (false, None) => record.failures,
         }
     });
     let Some(account) = order_account(facts) else {
-        let cause = Cause::waits(
+        let cause = Explanation::waits(
             Reason::Pending,
             "Waiting for the account to be recorded; then the order follows",
         );
-        return Decision::hold_quietly(facts, cause);
+        return ServerDecision::wait_quietly(facts, cause);
     };
     let given = facts.acknowledgements();
-    let asked = explain::order_another(facts)
+    let asked = explain::order_another_situation(facts)
         .into_iter()
-        .chain([explain::assume_absent(facts)]);
+        .chain([explain::assume_absent_situation(facts)]);
     let acknowledgement = asked.filter_map(|asked| given.token(&asked)).next();
-    let mut draft = Draft::holding(
+    let mut draft = DesiredStatus::waiting(
         facts,
-        Cause::waits(
+        Explanation::waits(
             Reason::Ordering,
             format!(
                 "Ordering the server; waiting for the answer, {} at most",
@@ -213,8 +244,8 @@ fn start(
     );
     draft.status.account_ref = Some(account_of(&facts.object));
     // What an earlier life of the object left in its status is not true of the next machine.
-    draft.forget_machine();
-    Decision::of(draft).with(Effect::Order(Box::new(NewOrder {
+    draft.forget_server();
+    ServerDecision::from_status(draft).with_effect(ServerEffect::Order(Box::new(NewOrder {
         order,
         account,
         after,
@@ -223,13 +254,18 @@ fn start(
         failures,
         acknowledgement: acknowledgement.map(str::to_owned),
         request_hash: request::request_hash(facts),
-        sent: sent::hashes(&facts.object.spec, installation),
+        sent: sent_hashes::hashes(&facts.object.spec, installation),
         key_uids: installation.key_uids(),
     })))
 }
 
 /// The record of an order that is about to be sent, on the facts that it was started on: no outcome yet.
-pub fn open(fresh: &Facts, planned: &NewOrder, nonce: &str, window: Duration) -> OrderRecord {
+pub fn open_record(
+    fresh: &ServerFacts,
+    planned: &NewOrder,
+    nonce: &str,
+    window: Duration,
+) -> OrderRecord {
     let now = fresh.now.wall;
     let window = i64::try_from(window.as_secs().max(1)).unwrap_or(i64::MAX);
     OrderRecord {
@@ -238,7 +274,7 @@ pub fn open(fresh: &Facts, planned: &NewOrder, nonce: &str, window: Duration) ->
         nonce: nonce.to_owned(),
         send_by: now.saturating_add(window),
         hostname: planned.order.name.clone(),
-        account_id: planned.account.lineage.clone(),
+        account_id: planned.account.account_id.clone(),
         outcome: None,
         server: None,
         outcome_at: None,
@@ -258,9 +294,9 @@ pub fn open(fresh: &Facts, planned: &NewOrder, nonce: &str, window: Duration) ->
 }
 
 /// The whole status that an order starts with.
-pub fn status(fresh: &Facts, record: &OrderRecord) -> BareMetalServerStatus {
+pub fn starting_status(fresh: &ServerFacts, record: &OrderRecord) -> BareMetalServerStatus {
     let now = Timestamp::from_second(fresh.now.wall).unwrap_or_default();
-    let mut draft = decide(fresh).draft;
+    let mut draft = decide(fresh).desired;
     draft.use_up(fresh, AssumeAbsent);
     let mut tags = fresh.object.spec.tags.clone();
     tags.sort_unstable();
@@ -273,34 +309,42 @@ pub fn status(fresh: &Facts, record: &OrderRecord) -> BareMetalServerStatus {
 }
 
 /// Waiting for a look that the account makes by itself: no news, unless that look fails.
-pub(super) fn waiting(facts: &Facts, view: &View) -> Decision {
+pub(super) fn wait_for_poll(facts: &ServerFacts, view: &AccountView) -> ServerDecision {
     match &view.last_error {
-        Some((reason, message)) => Decision::hold(facts, Cause::waits(*reason, message.clone())),
-        None => Decision::unchanged(facts),
+        Some((reason, message)) => {
+            ServerDecision::wait_with_reason(facts, Explanation::waits(*reason, message.clone()))
+        }
+        None => ServerDecision::unchanged(facts),
     }
-    .again(view.times.active_poll_interval)
+    .requeue_after(view.times.active_poll_interval)
 }
 
 /// The account lets no order start now.
-fn denied(facts: &Facts, view: &View, (reason, message): &(Reason, String)) -> Decision {
+fn wait_for_permit(
+    facts: &ServerFacts,
+    view: &AccountView,
+    (reason, message): &(Reason, String),
+) -> ServerDecision {
     let pause = match reason {
         Reason::LimitReached => view.times.active_poll_interval,
         _ => Duration::from_secs(1),
     };
-    Decision::hold(facts, held(*reason, message.clone())).again(pause)
+    ServerDecision::wait_with_reason(facts, explain_blocked(*reason, message.clone()))
+        .requeue_after(pause)
 }
 
 /// Whether the spec asks for something else than that order did.
-fn is_changed(facts: &Facts, record: &OrderRecord) -> bool {
+fn is_changed(facts: &ServerFacts, record: &OrderRecord) -> bool {
     let asked = record.request_hash.as_deref();
     asked.is_some_and(|asked| asked != request::request_hash(facts))
 }
 
 /// Whether the next order would go to another place than that one, by what the catalogue says now.
-fn goes_elsewhere(facts: &Facts, view: &View, record: &OrderRecord) -> bool {
+fn has_other_placement(facts: &ServerFacts, view: &AccountView, record: &OrderRecord) -> bool {
     let ordered = record.location.as_ref().zip(record.instance_type.as_ref());
     let catalogue = view.catalogue.as_ref();
-    let next = catalogue.and_then(|(_, catalogue)| request::place(facts, catalogue).ok());
+    let next =
+        catalogue.and_then(|(_, catalogue)| request::choose_placement(facts, catalogue).ok());
     ordered
         .zip(next)
         .is_some_and(|((location, instance_type), next)| {
@@ -310,7 +354,10 @@ fn goes_elsewhere(facts: &Facts, view: &View, record: &OrderRecord) -> bool {
 }
 
 /// Waiting between an order that made no machine and the next.
-pub(super) fn paced(facts: &Facts, view: &View) -> Option<Decision> {
+pub(super) fn wait_between_orders(
+    facts: &ServerFacts,
+    view: &AccountView,
+) -> Option<ServerDecision> {
     let record = facts.order()?;
     let failures = u32::try_from(record.failures.max(1)).unwrap_or(1);
     let (pause, reason, stalled) = match record.outcome? {
@@ -319,21 +366,21 @@ pub(super) fn paced(facts: &Facts, view: &View) -> Option<Decision> {
                 return None;
             }
             let lacked = stock::was_lacking(facts, record);
-            if let Some(refused) = stock::refused(facts, view) {
-                let unlooked = || stock::unlooked(facts, view, record, refused);
+            if let Some(refused) = stock::find_unexplained_refusal(facts, view) {
+                let unlooked = || stock::wait_for_stock_check(facts, view, record, refused);
                 return lacked.is_none().then(unlooked);
             }
             let failures = match lacked {
-                Some(_) => failures.min(LONGEST_ROW_OF_LACK.unsigned_abs()),
+                Some(_) => failures.min(MOST_LACK_FAILURES.unsigned_abs()),
                 None => failures,
             };
             let slow = view
                 .times
                 .active_poll_interval
                 .saturating_mul(1u32 << (failures - 1).min(10))
-                .min(SLOWEST);
+                .min(LONGEST_ORDER_PAUSE);
             // Another request may be accepted. Not at any pace: each is a call that may cost.
-            let is_another = is_changed(facts, record) || goes_elsewhere(facts, view, record);
+            let is_another = is_changed(facts, record) || has_other_placement(facts, view, record);
             let slow = match is_another {
                 true => slow.min(view.times.active_poll_interval),
                 false => slow,
@@ -384,14 +431,16 @@ pub(super) fn paced(facts: &Facts, view: &View) -> Option<Decision> {
     };
     let cause = match (&view.last_error, stalled) {
         // Which may be all that the order was refused for.
-        (Some((Reason::RateLimited, why)), _) => Cause::waits(Reason::RateLimited, why.as_str()),
-        (Some((away, why)), false) if reason == Reason::ProviderUnreachable => {
-            Cause::waits(*away, why.as_str())
+        (Some((Reason::RateLimited, why)), _) => {
+            Explanation::waits(Reason::RateLimited, why.as_str())
         }
-        (_, true) => Cause::needs_person(reason, message),
-        (_, false) => Cause::waits(reason, message),
+        (Some((away, why)), false) if reason == Reason::ProviderUnreachable => {
+            Explanation::waits(*away, why.as_str())
+        }
+        (_, true) => Explanation::stalled(reason, message),
+        (_, false) => Explanation::waits(reason, message),
     };
-    let mut wait = Decision::hold(facts, cause).again(rest);
+    let mut wait = ServerDecision::wait_with_reason(facts, cause).requeue_after(rest);
     // By the next try it is known whether it was for want of stock or quota.
     let looked = view.catalogue.as_ref().map(|(at, _)| *at);
     wait.wants_catalogue = refused_at(facts).filter(|refused| looked < Some(*refused));
@@ -399,12 +448,12 @@ pub(super) fn paced(facts: &Facts, view: &View) -> Option<Decision> {
 }
 
 /// Whether the account lacked answers when the last order ended, and has them again.
-fn has_answers_since(facts: &Facts, view: &View) -> bool {
+fn has_answers_since(facts: &ServerFacts, view: &AccountView) -> bool {
     view.answers_since > Some(facts.memory.protocol.since())
 }
 
 /// Since when this process knows that the last order of the object was refused.
-fn refused_at(facts: &Facts) -> Option<Duration> {
+fn refused_at(facts: &ServerFacts) -> Option<Duration> {
     let is_refused = facts.order()?.outcome == Some(OrderOutcome::Refused);
     is_refused.then(|| facts.memory.protocol.since())
 }

@@ -4,16 +4,16 @@
 //! still turn to Retain; from then on it comes too late. The finalizer goes only at a proven end.
 
 use super::{
-    super::facts::Facts, Decision, Effect, draft::Draft, explain, fence, reinstall, remedy,
-    sending, terms,
+    super::facts::ServerFacts, ServerDecision, ServerEffect, delete_request,
+    desired_status::DesiredStatus, explain, precondition, reinstall, remedy, terms,
 };
 use crate::{
     account::{
-        marks,
-        view::{Sighting, View},
+        ownership_tags,
+        view::{AccountView, SeenServer},
     },
-    cause::Cause,
-    protocol::{End, InFlight, Step, Wait, Why},
+    explanation::Explanation,
+    protocol::{End, OrdersInFlight, ProtocolStep, Wait, Why},
     server_commands::UnderWay,
     wording::listed,
 };
@@ -35,138 +35,155 @@ const RELEASED: &str = "The server is released; this object goes once the finali
 /// A delayed release is looked at this often at the least: a clock may be turned back.
 const LONGEST_SLEEP: Duration = Duration::from_secs(600);
 /// How soon to look again when the kind could not be read.
-const CANNOT_SEE: Duration = Duration::from_secs(5);
+const READ_CRD_AGAIN: Duration = Duration::from_secs(5);
 
 /// Decides for a deleted object without our finalizer: it goes without us, but for its outputs.
-pub fn without_finalizer(facts: &Facts) -> Decision {
-    let decision = Decision::unchanged(facts);
+pub fn decide_without_finalizer(facts: &ServerFacts) -> ServerDecision {
+    let decision = ServerDecision::unchanged(facts);
     match facts.has_output_finalizer() {
-        true => decision.with(Effect::RemoveFinalizer),
+        true => decision.with_effect(ServerEffect::RemoveFinalizer),
         false => decision,
     }
 }
 
 /// Decides for an object whose account cannot be asked, perhaps for good.
-pub fn without_account(facts: &Facts, cause: Cause) -> Decision {
+pub fn decide_without_account(facts: &ServerFacts, cause: Explanation) -> ServerDecision {
     if !facts.deleting() {
-        return Decision::hold(facts, cause);
+        return ServerDecision::wait_with_reason(facts, cause);
     }
-    let is_left = |s: &Sighting| s.server.status.is_live() && !marks::is_retained(&s.server);
+    let is_left =
+        |s: &SeenServer| s.server.status.is_live() && !ownership_tags::is_retained(&s.server);
     let leaves_one = facts.own.iter().any(is_left);
     // A live server is a duplicate of one that the object has, not of one that it was only to adopt.
     let has_one = facts.order().is_some_and(|order| order.created().is_some());
     let server = facts.recorded.as_ref().map(|s| s.server.clone());
     let server = server.filter(|server| server.status == ServerStatus::Released);
     if let Some(server) = server.filter(|_| has_one || !leaves_one) {
-        return ending(facts, &server);
+        return finish_deletion(facts, &server);
     }
-    if !facts.has_nothing() || leaves_one {
-        return Decision::hold(facts, cause);
+    if !facts.has_no_order_or_server() || leaves_one {
+        return ServerDecision::wait_with_reason(facts, cause);
     }
-    let asked = explain::assume_absent(facts);
+    let asked = explain::assume_absent_situation(facts);
     let given = facts.acknowledgements();
     // It does not serve the namespace, so no look will ever settle what the object says. It must not hang for ever: the
     // finalizer may be copied, or that of an order that was never sent.
     let is_refused = facts.account.refusing().is_some();
     let made_none = match facts.memory.protocol.in_flight() {
-        InFlight::Impossible => true,
-        InFlight::Unlikely => is_refused,
-        InFlight::Possible => false,
+        OrdersInFlight::Impossible => true,
+        OrdersInFlight::Unlikely => is_refused,
+        OrdersInFlight::Possible => false,
     };
     let may_be_asked_yet = !is_refused && cause.reason != Reason::AccountNotFound;
     if !made_none && may_be_asked_yet {
-        return Decision::hold(facts, cause);
+        return ServerDecision::wait_with_reason(facts, cause);
     }
     if made_none || given.is_given(&asked) {
-        return Decision::unchanged(facts).with(Effect::RemoveFinalizer);
+        return ServerDecision::unchanged(facts).with_effect(ServerEffect::RemoveFinalizer);
     }
     let text = format!(
         "{}. Whether an order created a server stays unknown; if the provider shows none, {}",
         cause.message,
         given.remedy(&asked)
     );
-    let mut decision = Decision::hold(facts, Cause::needs_person(cause.reason, text));
-    decision.draft.ask(facts, &asked);
+    let mut decision =
+        ServerDecision::wait_with_reason(facts, Explanation::stalled(cause.reason, text));
+    decision.desired.request_acknowledgement(facts, &asked);
     decision
 }
 
 /// The next step of a deleted object.
-pub fn decide(facts: &Facts, account: &View, step: Step) -> Decision {
+pub fn decide_deleted(
+    facts: &ServerFacts,
+    account: &AccountView,
+    step: ProtocolStep,
+) -> ServerDecision {
     let server = facts.recorded.as_ref().map(|s| s.server.clone());
     let Some(server) = server else {
         return match (step, facts.order().and_then(|order| order.created())) {
-            (Step::Read(_), Some(uuid)) => not_shown(facts, account, uuid, step),
-            _ => super::common(facts, account, step),
+            (ProtocolStep::Read(_), Some(uuid)) => {
+                wait_for_missing_server(facts, account, uuid, step)
+            }
+            _ => super::decide_any(facts, account, step),
         };
     };
     match step {
-        Step::RemoveFinalizer => ending(facts, &server),
-        Step::Wait(Wait {
+        ProtocolStep::RemoveFinalizer => finish_deletion(facts, &server),
+        ProtocolStep::Wait(Wait {
             why: Why::Deletion, ..
-        }) => match end(facts) {
-            Ok(_) => Decision::unchanged(facts).at_once(),
+        }) => match decide_end(facts) {
+            Ok(_) => ServerDecision::unchanged(facts).requeue_now(),
             Err(wait) => *wait,
         },
-        Step::Wait(Wait {
+        ProtocolStep::Wait(Wait {
             why: Why::Releasing | Why::Ended(_),
             ..
-        }) => sending::under_way(facts, account, &server),
-        Step::Release(_) => release(facts, account, &server),
-        _ => super::common(facts, account, step),
+        }) => delete_request::wait_for_release(facts, account, &server),
+        ProtocolStep::Release(_) => decide_release(facts, account, &server),
+        _ => super::decide_any(facts, account, step),
     }
 }
 
 /// The recorded server is not shown, and is looked for.
-fn not_shown(facts: &Facts, account: &View, uuid: &str, step: Step) -> Decision {
+fn wait_for_missing_server(
+    facts: &ServerFacts,
+    account: &AccountView,
+    uuid: &str,
+    step: ProtocolStep,
+) -> ServerDecision {
     let text = format!(
         "The provider does not list server {uuid}; checked every {}",
         Interval(account.times.absence_check_interval)
     );
-    let cause = Cause::waits(Reason::ServerNotFound, text);
-    let said = Decision::hold(facts, cause).draft;
-    Decision {
-        draft: said,
-        ..super::common(facts, account, step)
+    let cause = Explanation::waits(Reason::ServerNotFound, text);
+    let said = ServerDecision::wait_with_reason(facts, cause).desired;
+    ServerDecision {
+        desired: said,
+        ..super::decide_any(facts, account, step)
     }
 }
 
 /// The object goes.
-fn ending(facts: &Facts, server: &Arc<Server>) -> Decision {
-    let text = match marks::is_retained(server) && server.status.is_live() {
+fn finish_deletion(facts: &ServerFacts, server: &Arc<Server>) -> ServerDecision {
+    let text = match ownership_tags::is_retained(server) && server.status.is_live() {
         true => format!(
             "{}; this object goes once the finalizer is removed",
-            left_behind(facts)
+            describe_retained(facts)
         ),
         false => RELEASED.to_owned(),
     };
-    let cause = Cause::waits(Reason::Progressing, text);
-    showing(facts, server, cause).with(Effect::RemoveFinalizer)
+    let cause = Explanation::waits(Reason::Progressing, text);
+    wait_and_show_server(facts, server, cause).with_effect(ServerEffect::RemoveFinalizer)
 }
 
 /// The release of the recorded server goes out, or its turn is waited for.
-fn release(facts: &Facts, account: &View, server: &Arc<Server>) -> Decision {
+fn decide_release(
+    facts: &ServerFacts,
+    account: &AccountView,
+    server: &Arc<Server>,
+) -> ServerDecision {
     let uuid = server.id.as_str();
-    if !fence::is_begun(facts, uuid) {
+    if !precondition::is_release_begun(facts, uuid) {
         // That it has begun is said by the write that records it, and not before.
         let uuid = uuid.to_owned();
-        return Decision::unchanged(facts).with(Effect::Release { uuid });
+        return ServerDecision::unchanged(facts).with_effect(ServerEffect::Release { uuid });
     }
     let begun = "the started release waits, and the server cannot be kept";
-    if let Some(cause) = remedy::held(facts, begun) {
+    if let Some(cause) = remedy::explain_blocked(facts, begun) {
         // What a user stopped goes on when that user wants it.
-        let cause = Cause::waits(cause.reason, cause.message);
-        return showing(facts, server, cause);
+        let cause = Explanation::waits(cause.reason, cause.message);
+        return wait_and_show_server(facts, server, cause);
     }
     // One whose intent was recorded while the release was.
-    if let Some(cause) = commanded(facts, server) {
-        return showing(facts, server, cause).again(COMMAND_RUNS);
+    if let Some(cause) = explain_command_wait(facts, server) {
+        return wait_and_show_server(facts, server, cause).requeue_after(COMMAND_RUNS);
     }
-    sending::send(facts, account, server)
+    delete_request::send_delete(facts, account, server)
 }
 
 /// The whole status that records the release of this server, before its DELETE. It says what is so from then on: another
 /// write right after it would say no more.
-pub fn recorded(fresh: &Facts, uuid: &str, send_by: i64) -> BareMetalServerStatus {
+pub fn status_with_release(fresh: &ServerFacts, uuid: &str, send_by: i64) -> BareMetalServerStatus {
     let mut object = BareMetalServer::clone(&fresh.object);
     object.status.get_or_insert_default().records.release = Some(ReleaseRecord {
         uid: fresh.uid().to_owned(),
@@ -174,62 +191,65 @@ pub fn recorded(fresh: &Facts, uuid: &str, send_by: i64) -> BareMetalServerStatu
         send_by,
         deleting: fresh.deleting(),
     });
-    let begun = Facts {
+    let begun = ServerFacts {
         object: Arc::new(object),
         ..fresh.clone()
     };
     let now = Timestamp::from_second(fresh.now.wall).unwrap_or_default();
-    super::decide(&begun).draft.finish(now)
+    super::decide(&begun).desired.finish(now)
 }
 
 /// What the deletion does now: policy, protection, suspension, delay and limit count until the release has begun.
 ///
 /// # Errors
 /// The decision to wait.
-pub fn end(facts: &Facts) -> Result<End, Box<Decision>> {
+pub fn decide_end(facts: &ServerFacts) -> Result<End, Box<ServerDecision>> {
     let Some(server) = facts.recorded.as_ref().map(|s| s.server.clone()) else {
         return Ok(End::Release);
     };
-    if reinstall::may_be_on_its_way(facts) && server.status.is_live() {
-        return Err(Box::new(installing(facts, &server)));
+    if reinstall::may_be_in_flight(facts) && server.status.is_live() {
+        return Err(Box::new(wait_for_reinstall(facts, &server)));
     }
-    before(facts, &server)
+    decide_before_release(facts, &server)
 }
 
 /// The release has not begun: policy, protection and suspension still count.
-fn before(facts: &Facts, server: &Arc<Server>) -> Result<End, Box<Decision>> {
-    let wait = |decision: Decision| Err(Box::new(decision));
+fn decide_before_release(
+    facts: &ServerFacts,
+    server: &Arc<Server>,
+) -> Result<End, Box<ServerDecision>> {
+    let wait = |decision: ServerDecision| Err(Box::new(decision));
     let policies = facts.policies();
     let Some(kind_deleting) = facts.kind_deleting else {
-        return wait(showing(
+        return wait(wait_and_show_server(
             facts,
             server,
-            Cause::waits(
+            Explanation::waits(
                 Reason::Releasing,
                 format!(
                     "Cannot read the CRD baremetalservers.flexmetal.dev, so nothing is released or retained; retrying every {}. The operator needs the right to get it",
-                    Interval(CANNOT_SEE)
+                    Interval(READ_CRD_AGAIN)
                 ),
             ),
         )
-        .again(CANNOT_SEE));
+        .requeue_after(READ_CRD_AGAIN));
     };
-    if let Some(cause) = remedy::held_at_the_end(facts, server.id.as_str())
+    if let Some(cause) = remedy::explain_blocked_deletion(facts, server.id.as_str())
         && !kind_deleting
     {
-        return wait(showing(facts, server, cause));
+        return wait(wait_and_show_server(facts, server, cause));
     }
     // Who deletes the object and writes Retain on it means the one thing that protection leaves to do.
     let is_own_word = facts.object.spec.deletion_policy == Some(DeletionPolicy::Retain);
     if policies.deletion_protection && !is_own_word && !kind_deleting {
-        return wait(showing(
+        return wait(wait_and_show_server(
             facts,
             server,
-            Cause::waits(
+            Explanation::waits(
                 Reason::Protected,
                 format!(
                     "Protected by {}; server {} stays and is billed. To release it, {}; to keep it, {} ({}/{} takes it back when applied again)",
-                    remedy::stated(facts, "deletionProtection", |p| p
+                    remedy::name_policy_field(facts, "deletionProtection", |p| p
                         .deletion_protection
                         .is_some()),
                     server.id,
@@ -243,41 +263,46 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Result<End, Box<Decision>> {
     }
     if !kind_deleting
         && policies.retain()
-        && let Some(cause) = terms::against_retain(facts)
+        && let Some(cause) = terms::explain_blocked_retain(facts)
     {
-        return wait(showing(facts, server, cause));
+        return wait(wait_and_show_server(facts, server, cause));
     }
     // Another object of the namespace takes it over.
     if kind_deleting || policies.retain() || facts.is_handed_over {
         return Ok(End::Retain);
     }
     // What does not run has nothing to think about.
-    let is_delayed = server.status.is_live() && !fence::is_due(facts);
+    let is_delayed = server.status.is_live() && !precondition::is_release_due(facts);
     if let Some(due) = facts.release_due().filter(|_| is_delayed) {
-        return wait(delayed(facts, server, due));
+        return wait(wait_for_delay(facts, server, due));
     }
-    if let Some(cause) = commanded(facts, server) {
-        return wait(showing(facts, server, cause).again(COMMAND_RUNS));
+    if let Some(cause) = explain_command_wait(facts, server) {
+        return wait(wait_and_show_server(facts, server, cause).requeue_after(COMMAND_RUNS));
     }
-    if let Some(cause) = over_release_limit(facts, server) {
-        return wait(showing(facts, server, cause).again(LONGEST_SLEEP));
+    if let Some(cause) = explain_release_limit(facts, server) {
+        return wait(wait_and_show_server(facts, server, cause).requeue_after(LONGEST_SLEEP));
     }
     Ok(End::Release)
 }
 
 /// A request to install the machine may be on its way: it meets the machine as this object's, or not at all.
-fn installing(facts: &Facts, server: &Arc<Server>) -> Decision {
+fn wait_for_reinstall(facts: &ServerFacts, server: &Arc<Server>) -> ServerDecision {
     let text = format!(
         "Server {} may be re-installing; this is known within {}. Then it is released or retained; checked every {}",
         server.id,
-        Interval(reinstall::on_its_way(facts)),
+        Interval(reinstall::longest_flight(facts)),
         Interval(COMMAND_RUNS)
     );
-    showing(facts, server, Cause::waits(Reason::Reinstalling, text)).again(COMMAND_RUNS)
+    wait_and_show_server(
+        facts,
+        server,
+        Explanation::waits(Reason::Reinstalling, text),
+    )
+    .requeue_after(COMMAND_RUNS)
 }
 
 /// A command may be under way, which the release waits for.
-fn commanded(facts: &Facts, server: &Server) -> Option<Cause> {
+fn explain_command_wait(facts: &ServerFacts, server: &Server) -> Option<Explanation> {
     if !server.status.is_live() {
         return None;
     }
@@ -285,7 +310,7 @@ fn commanded(facts: &Facts, server: &Server) -> Option<Cause> {
     let text = match &facts.commands {
         UnderWay::Nothing => return None,
         // What has begun is sent only after another look at the commands.
-        UnderWay::NotListed if fence::is_begun(facts, id.as_str()) => return None,
+        UnderWay::NotListed if precondition::is_release_begun(facts, id.as_str()) => return None,
         UnderWay::NotListed => format!(
             "Waiting for the list of ServerCommands; then server {id} is released; checked every {}",
             Interval(COMMAND_RUNS)
@@ -295,11 +320,11 @@ fn commanded(facts: &Facts, server: &Server) -> Option<Cause> {
             Interval(COMMAND_RUNS)
         ),
     };
-    Some(Cause::waits(Reason::Queued, text))
+    Some(Explanation::waits(Reason::Queued, text))
 }
 
 /// The release limit of the account holds the release.
-fn over_release_limit(facts: &Facts, server: &Server) -> Option<Cause> {
+fn explain_release_limit(facts: &ServerFacts, server: &Server) -> Option<Explanation> {
     let (limit, status) = facts.view()?.release_limit.as_ref()?;
     let is_free = !server.status.is_live() || status.counts(server.id.as_str());
     if is_free || !limit.blocks(status, facts.namespace()) {
@@ -312,11 +337,11 @@ fn over_release_limit(facts: &Facts, server: &Server) -> Option<Cause> {
         server.id,
         remedy::set("deletionPolicy", "Retain"),
     );
-    Some(Cause::waits(Reason::ReleaseLimited, text))
+    Some(Explanation::waits(Reason::ReleaseLimited, text))
 }
 
 /// The delay of the release is not over.
-fn delayed(facts: &Facts, server: &Arc<Server>, due: i64) -> Decision {
+fn wait_for_delay(facts: &ServerFacts, server: &Arc<Server>, due: i64) -> ServerDecision {
     let rest = u64::try_from(due.saturating_sub(facts.steady_wall())).unwrap_or(0);
     let delay = facts.policies().release_delay.unwrap_or_default().0;
     let seen = facts
@@ -337,12 +362,12 @@ fn delayed(facts: &Facts, server: &Arc<Server>, due: i64) -> Decision {
         remedy::set("releaseDelay", "0s"),
         remedy::set("deletionPolicy", "Retain"),
     );
-    let cause = Cause::waits(Reason::ReleaseDelayed, text);
-    showing(facts, server, cause).again(rest.min(LONGEST_SLEEP))
+    let cause = Explanation::waits(Reason::ReleaseDelayed, text);
+    wait_and_show_server(facts, server, cause).requeue_after(rest.min(LONGEST_SLEEP))
 }
 
 /// What is said of the machines that stay when the object goes.
-pub fn left_behind(facts: &Facts) -> String {
+pub fn describe_retained(facts: &ServerFacts) -> String {
     let live = facts.own.iter().filter(|s| s.server.status.is_live());
     let live: Vec<&str> = live.map(|s| s.server.id.as_str()).collect();
     if live.is_empty() {
@@ -367,9 +392,13 @@ pub fn left_behind(facts: &Facts) -> String {
 }
 
 /// The status of a deleted object with a machine.
-pub(super) fn showing(facts: &Facts, server: &Server, cause: Cause) -> Decision {
-    let mut draft = Draft::unchanged(facts);
-    draft.show(facts, server);
+pub(super) fn wait_and_show_server(
+    facts: &ServerFacts,
+    server: &Server,
+    cause: Explanation,
+) -> ServerDecision {
+    let mut draft = DesiredStatus::unchanged(facts);
+    draft.show_server(facts, server);
     draft.set(facts, cause, None);
-    Decision::of(draft)
+    ServerDecision::from_status(draft)
 }

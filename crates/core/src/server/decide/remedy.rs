@@ -1,7 +1,7 @@
 //! What a user has to do, in words, for messages. The commands for it are in the docs.
 
-use super::super::facts::{Facts, account_of};
-use crate::{account::key::AccountKey, cause::Cause};
+use super::super::facts::{ServerFacts, account_of};
+use crate::{account::key::AccountKey, explanation::Explanation};
 use api::{Policies, Reason};
 
 /// Set one field of the spec.
@@ -23,14 +23,14 @@ fn set_all(fields: &[(&str, &str)]) -> String {
 }
 
 /// Says that the object's machine is only looked at, what follows from it, and how to go on.
-pub fn observed(facts: &Facts, what: &str) -> Cause {
-    let stated = observe_only(facts);
+pub fn explain_observe_only(facts: &ServerFacts, what: &str) -> Explanation {
+    let stated = describe_observe_only(facts);
     let go_on = set("managementPolicy", "Full");
     let text = format!("{stated}; {what}. To resume, {go_on}");
-    Cause::needs_person(Reason::ObserveOnly, text)
+    Explanation::stalled(Reason::ObserveOnly, text)
 }
 
-fn observe_only(facts: &Facts) -> &'static str {
+fn describe_observe_only(facts: &ServerFacts) -> &'static str {
     match facts.object.spec.management_policy {
         Some(_) => "Observe only, by spec.managementPolicy",
         None => "Observe only, by spec.defaults.managementPolicy of the account",
@@ -38,43 +38,45 @@ fn observe_only(facts: &Facts) -> &'static str {
 }
 
 /// Why nothing is sent for the object: it is suspended, or its machine only looked at.
-pub fn held(facts: &Facts, what: &str) -> Option<Cause> {
+pub fn explain_blocked(facts: &ServerFacts, what: &str) -> Option<Explanation> {
     let policies = facts.policies();
     if policies.suspend {
         let is_own = facts.object.spec.suspend.is_some();
-        return Some(Cause {
+        return Some(Explanation {
             message: facts.account.describe_suspension(is_own, what),
-            ..Cause::suspended()
+            ..Explanation::suspended()
         });
     }
-    policies.observe_only().then(|| observed(facts, what))
+    policies
+        .observe_only()
+        .then(|| explain_observe_only(facts, what))
 }
 
 /// The same while it is being deleted, with the two ways on: to keep the machine, or to release it.
-pub fn held_at_the_end(facts: &Facts, machine: &str) -> Option<Cause> {
+pub fn explain_blocked_deletion(facts: &ServerFacts, machine: &str) -> Option<Explanation> {
     let policies = facts.policies();
     if policies.suspend {
-        let text = suspended_at_the_end(facts, machine);
-        return Some(Cause::waits(Reason::Suspended, text));
+        let text = describe_suspended_deletion(facts, machine);
+        return Some(Explanation::waits(Reason::Suspended, text));
     }
     policies.observe_only().then(|| {
-        let stated = observe_only(facts);
-        let text = at_the_end(facts, stated, machine);
-        Cause::waits(Reason::ObserveOnly, text)
+        let stated = describe_observe_only(facts);
+        let text = describe_deletion_choices(facts, stated, machine);
+        Explanation::waits(Reason::ObserveOnly, text)
     })
 }
 
 /// Says that the object is suspended while it is being deleted, and the two ways on. Each is one edit: with the
 /// suspension lifted alone, what the policy says of the machine would happen before anybody can say otherwise.
-fn suspended_at_the_end(facts: &Facts, machine: &str) -> String {
+fn describe_suspended_deletion(facts: &ServerFacts, machine: &str) -> String {
     if let Some(why) = facts.account.stopped() {
         return why.to_owned();
     }
-    let stated = stated(facts, "suspend", |p| p.suspend.is_some());
-    at_the_end(facts, &format!("Suspended by {stated}"), machine)
+    let stated = name_policy_field(facts, "suspend", |p| p.suspend.is_some());
+    describe_deletion_choices(facts, &format!("Suspended by {stated}"), machine)
 }
 
-fn at_the_end(facts: &Facts, stated: &str, machine: &str) -> String {
+fn describe_deletion_choices(facts: &ServerFacts, stated: &str, machine: &str) -> String {
     let policies = facts.policies();
     let mut lift = Vec::new();
     if policies.observe_only() {
@@ -98,7 +100,11 @@ fn at_the_end(facts: &Facts, stated: &str, machine: &str) -> String {
 }
 
 /// The field in which a policy that is true is set.
-pub fn stated(facts: &Facts, field: &str, is_set: impl FnOnce(Policies) -> bool) -> String {
+pub fn name_policy_field(
+    facts: &ServerFacts,
+    field: &str,
+    is_set: impl FnOnce(Policies) -> bool,
+) -> String {
     match is_set(facts.object.spec.policies()) {
         true => format!("spec.{field}"),
         false => format!("spec.defaults.{field} of the account"),
@@ -106,6 +112,6 @@ pub fn stated(facts: &Facts, field: &str, is_set: impl FnOnce(Policies) -> bool)
 }
 
 /// The account of the object.
-pub fn account(facts: &Facts) -> AccountKey {
-    AccountKey::of(&account_of(&facts.object), facts.namespace())
+pub fn account(facts: &ServerFacts) -> AccountKey {
+    AccountKey::from_reference(&account_of(&facts.object), facts.namespace())
 }

@@ -1,18 +1,18 @@
 //! The request that an order would send, checked against the catalogue, the quota and the API's rules.
 
 use super::{
-    super::facts::{Facts, Installation},
-    candidates::{Candidate, candidates, in_order},
+    super::facts::{Installation, ServerFacts},
+    placement_candidates::{PlacementCandidate, list_candidates, sort_candidates},
     stock,
     terms::is_same,
 };
 use crate::{
     account::view::Catalogue,
-    cause::Cause,
-    stored_keys::Found,
+    explanation::Explanation,
+    stored_keys::KeyLookup,
     wording::{did_you_mean, listed},
 };
-use api::{Reason, installation::OperatingSystem};
+use api::{Reason, installation::OperatingSystemSpec};
 use hosting_types::{
     Order, SecretText,
     request::{InvalidRequest, is_host_name},
@@ -25,32 +25,39 @@ use sha2::{Digest as _, Sha256};
 ///
 /// # Errors
 /// What is wrong with the spec, as far as it was looked at; or why none of them can be had now.
-pub fn place(facts: &Facts, catalogue: &Catalogue) -> Result<Place, Cause> {
+pub fn choose_placement(
+    facts: &ServerFacts,
+    catalogue: &Catalogue,
+) -> Result<OrderPlacement, Explanation> {
     let spec = &facts.object.spec;
     if spec.os.is_none() {
-        let first = candidates(spec).next();
-        return Err(correct(&mistakes_of(facts, catalogue, first.as_ref())));
+        let first = list_candidates(spec).next();
+        return Err(explain_mistakes(&find_mistakes(
+            facts,
+            catalogue,
+            first.as_ref(),
+        )));
     }
     let mut first_lack = None;
     let mut doubtful = None;
     let mut mistake = None;
-    for candidate in in_order(facts) {
+    for candidate in sort_candidates(facts) {
         if candidate.alternative.is_none() {
-            let wrong = mistakes_of(facts, catalogue, Some(&candidate));
+            let wrong = find_mistakes(facts, catalogue, Some(&candidate));
             if !wrong.is_empty() {
-                return Err(correct(&wrong));
+                return Err(explain_mistakes(&wrong));
             }
         }
         // A mistake in one of the others counts where none of them can be had: the provider may have dropped its type.
-        let place = match place_of(catalogue, &candidate) {
+        let place = match resolve_placement(catalogue, &candidate) {
             Ok(place) => place,
             Err(wrong) => {
-                mistake.get_or_insert_with(|| correct(&wrong));
+                mistake.get_or_insert_with(|| explain_mistakes(&wrong));
                 continue;
             }
         };
         let demand = candidate.demand(spec);
-        match demand.lack(catalogue) {
+        match demand.find_shortage(catalogue) {
             Some(lack) => _ = first_lack.get_or_insert((candidate, lack)),
             None if demand.is_without_contract(catalogue) => _ = doubtful.get_or_insert(place),
             None => return Ok(place),
@@ -60,9 +67,9 @@ pub fn place(facts: &Facts, catalogue: &Catalogue) -> Result<Place, Cause> {
         // Left to the provider's answer.
         (Some(place), ..) => Ok(place),
         (None, Some(mistake), _) => Err(mistake),
-        (None, None, Some((first, lack))) => Err(stock::cause(facts, &first, lack)),
+        (None, None, Some((first, lack))) => Err(stock::explain_lack(facts, &first, lack)),
         // Only a spec that orders no server may leave them out.
-        (None, None, None) => Err(correct(&mistakes_of(facts, catalogue, None))),
+        (None, None, None) => Err(explain_mistakes(&find_mistakes(facts, catalogue, None))),
     }
 }
 
@@ -105,7 +112,7 @@ impl Mistake {
 }
 
 /// All mistakes in one message. What is possible is listed where there is only one.
-fn correct(all: &[Mistake]) -> Cause {
+fn explain_mistakes(all: &[Mistake]) -> Explanation {
     let end = |what: &str| if what.ends_with('?') { " " } else { ". " };
     let what = all.iter().map(|mistake| mistake.what.as_str());
     let what: String = what.flat_map(|what| [what, end(what)]).collect();
@@ -118,13 +125,15 @@ fn correct(all: &[Mistake]) -> Cause {
 }
 
 /// What is wrong with what the spec asks for first.
-fn mistakes_of(
-    facts: &Facts,
+fn find_mistakes(
+    facts: &ServerFacts,
     catalogue: &Catalogue,
-    first: Option<&Candidate<'_>>,
+    first: Option<&PlacementCandidate<'_>>,
 ) -> Vec<Mistake> {
     let mut all = match first {
-        Some(first) => place_of(catalogue, first).err().unwrap_or_default(),
+        Some(first) => resolve_placement(catalogue, first)
+            .err()
+            .unwrap_or_default(),
         None => {
             let spec = &facts.object.spec;
             let location = Mistake::missing("spec.location", "location");
@@ -143,7 +152,7 @@ fn mistakes_of(
 }
 
 /// The API asks this of one system only; here it holds for every server.
-fn wrong_host_name(facts: &Facts) -> Option<Mistake> {
+fn wrong_host_name(facts: &ServerFacts) -> Option<Mistake> {
     let name = facts.hostname();
     (!is_host_name(name)).then(|| Mistake {
         field: "spec.hostname".to_owned(),
@@ -153,7 +162,7 @@ fn wrong_host_name(facts: &Facts) -> Option<Mistake> {
 }
 
 /// A broken rule of the API, which names its own fields. These have the same names in the spec.
-fn in_spec(broken: &InvalidRequest) -> String {
+fn describe_in_spec(broken: &InvalidRequest) -> String {
     let said = broken.to_string();
     let fields = [
         "os.kernelParams",
@@ -169,19 +178,23 @@ fn in_spec(broken: &InvalidRequest) -> String {
     }
 }
 
-fn invalid(message: String) -> Cause {
-    Cause::needs_person(Reason::InvalidSpec, message)
+fn invalid(message: String) -> Explanation {
+    Explanation::stalled(Reason::InvalidSpec, message)
 }
 
 /// The request, checked against the API's rules.
 ///
 /// # Errors
 /// Which rule is broken.
-pub fn request(facts: &Facts, at: &Place, installation: &Installation) -> Result<Order, Cause> {
-    let order = order(facts, at, system_of(facts)?, installation);
+pub fn build_order(
+    facts: &ServerFacts,
+    at: &OrderPlacement,
+    installation: &Installation,
+) -> Result<Order, Explanation> {
+    let order = assemble_order(facts, at, system_of(facts)?, installation);
     match order.check() {
         Ok(()) => Ok(order),
-        Err(broken) => Err(invalid(in_spec(&broken))),
+        Err(broken) => Err(invalid(describe_in_spec(&broken))),
     }
 }
 
@@ -189,13 +202,16 @@ pub fn request(facts: &Facts, at: &Place, installation: &Installation) -> Result
 ///
 /// # Errors
 /// Which rule is broken.
-pub fn reinstallation(facts: &Facts, installation: &Installation) -> Result<Reinstall, Cause> {
+pub fn build_reinstall(
+    facts: &ServerFacts,
+    installation: &Installation,
+) -> Result<Reinstall, Explanation> {
     let os = system_of(facts)?;
     let catalogue = facts.view().and_then(|view| view.catalogue.as_ref());
     let unknown = catalogue.and_then(|(_, catalogue)| unknown_system(os, catalogue));
     let wrong: Vec<Mistake> = unknown.into_iter().chain(wrong_host_name(facts)).collect();
     if !wrong.is_empty() {
-        return Err(correct(&wrong));
+        return Err(explain_mistakes(&wrong));
     }
     let install = facts.object.spec.install.unwrap_or_default();
     let request = Reinstall {
@@ -211,7 +227,7 @@ pub fn reinstallation(facts: &Facts, installation: &Installation) -> Result<Rein
     };
     match request.check() {
         Ok(()) => Ok(request),
-        Err(broken) => Err(invalid(in_spec(&broken))),
+        Err(broken) => Err(invalid(describe_in_spec(&broken))),
     }
 }
 
@@ -220,14 +236,14 @@ fn keys_to_send(installation: &Installation) -> Vec<String> {
     keys.map(|key| key.sent.clone()).collect()
 }
 
-fn script_to_send(os: &OperatingSystem, installation: &Installation) -> Option<SecretText> {
+fn script_to_send(os: &OperatingSystemSpec, installation: &Installation) -> Option<SecretText> {
     let script = installation.post_install_script.as_ref();
     script.map(|script| SystemFamily::of_slug(&os.slug).runnable(script))
 }
 
 /// The system that the spec names. Only a spec that orders and installs nothing may leave it out.
-fn system_of(facts: &Facts) -> Result<&OperatingSystem, Cause> {
-    let none = || correct(&[without_system()]);
+fn system_of(facts: &ServerFacts) -> Result<&OperatingSystemSpec, Explanation> {
+    let none = || explain_mistakes(&[without_system()]);
     facts.object.spec.os.as_ref().ok_or_else(none)
 }
 
@@ -236,7 +252,7 @@ fn without_system() -> Mistake {
 }
 
 /// The system with its settings.
-fn system(os: &OperatingSystem, installation: &Installation) -> SystemChoice {
+fn system(os: &OperatingSystemSpec, installation: &Installation) -> SystemChoice {
     let partitions = os.partitions.iter().map(|partition| Partition {
         target: partition.target.clone(),
         filesystem: partition.filesystem.as_str().to_owned(),
@@ -253,7 +269,12 @@ fn system(os: &OperatingSystem, installation: &Installation) -> SystemChoice {
     }
 }
 
-fn order(facts: &Facts, at: &Place, os: &OperatingSystem, installation: &Installation) -> Order {
+fn assemble_order(
+    facts: &ServerFacts,
+    at: &OrderPlacement,
+    os: &OperatingSystemSpec,
+    installation: &Installation,
+) -> Order {
     let spec = &facts.object.spec;
     Order {
         name: facts.hostname().into(),
@@ -271,7 +292,7 @@ fn order(facts: &Facts, at: &Place, os: &OperatingSystem, installation: &Install
 
 /// Place and type as the provider writes them, which takes no other case (2.7-22).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct OrderPlacement {
     /// Name of the location.
     pub location: String,
     /// Name of the instance type.
@@ -279,13 +300,16 @@ pub struct Place {
 }
 
 /// What the provider calls a candidate. What the catalogue does not list is left to the provider's answer.
-fn place_of(catalogue: &Catalogue, candidate: &Candidate<'_>) -> Result<Place, Vec<Mistake>> {
-    let Candidate {
+fn resolve_placement(
+    catalogue: &Catalogue,
+    candidate: &PlacementCandidate<'_>,
+) -> Result<OrderPlacement, Vec<Mistake>> {
+    let PlacementCandidate {
         location,
         instance_type,
         ..
     } = *candidate;
-    let mut place = Place {
+    let mut place = OrderPlacement {
         location: location.to_owned(),
         instance_type: instance_type.to_owned(),
     };
@@ -334,7 +358,7 @@ fn place_of(catalogue: &Catalogue, candidate: &Candidate<'_>) -> Result<Place, V
 }
 
 /// A system that the provider does not offer for servers.
-fn unknown_system(os: &OperatingSystem, catalogue: &Catalogue) -> Option<Mistake> {
+fn unknown_system(os: &OperatingSystemSpec, catalogue: &Catalogue) -> Option<Mistake> {
     let slug = &os.slug;
     let offered = catalogue.systems.iter();
     let offered = offered.filter(|s| s.for_servers && s.active && !s.slug.is_empty());
@@ -348,7 +372,7 @@ fn unknown_system(os: &OperatingSystem, catalogue: &Catalogue) -> Option<Mistake
 
 /// Hash of what the spec asks for, by which a changed request is seen. Keys and texts count by where they lie, and keys
 /// that are named also by their identifier: one that was stored again is another request.
-pub fn request_hash(facts: &Facts) -> String {
+pub fn request_hash(facts: &ServerFacts) -> String {
     let spec = &facts.object.spec;
     let asked = json!([
         facts.hostname(),
@@ -366,7 +390,7 @@ pub fn request_hash(facts: &Facts) -> String {
     let mut hash = Sha256::new();
     hash.update(asked.to_string());
     for found in &facts.named_keys {
-        if let Found::Ready(stored) = found {
+        if let KeyLookup::Ready(stored) = found {
             hash.update(stored.uuid.as_bytes());
         }
         hash.update([0]);

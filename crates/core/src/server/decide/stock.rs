@@ -4,18 +4,18 @@
 //! waits without a further order; else the order was refused for something else.
 
 use super::{
-    super::facts::Facts,
-    Decision,
-    candidates::{Candidate, in_order, ordered},
-    order::waiting,
+    super::facts::ServerFacts,
+    ServerDecision,
+    order::wait_for_poll,
+    placement_candidates::{PlacementCandidate, find_ordered_candidate, sort_candidates},
     terms::{self, is_same},
 };
 use crate::{
     account::{
-        supply::Lack,
-        view::{Catalogue, View},
+        supply::Shortage,
+        view::{AccountView, Catalogue},
     },
-    cause::Cause,
+    explanation::Explanation,
     wording::listed,
 };
 use api::{
@@ -26,20 +26,23 @@ use api::{
 use std::{sync::Arc, time::Duration};
 
 /// When an order for one of the candidates was refused, whosever it was, and the catalogue was not looked at since.
-pub(super) fn refused(facts: &Facts, view: &View) -> Option<Duration> {
+pub(super) fn find_unexplained_refusal(
+    facts: &ServerFacts,
+    view: &AccountView,
+) -> Option<Duration> {
     if view.refused.is_empty() {
         return None;
     }
     let spec = &facts.object.spec;
     let mut newest = None;
-    for asked in in_order(facts).iter().map(|c| c.demand(spec)) {
+    for asked in sort_candidates(facts).iter().map(|c| c.demand(spec)) {
         let open = view.refused.iter();
         let open = open.filter(|(refused, _)| *refused == asked);
         newest = newest.max(open.map(|(_, at)| *at).max());
         let catalogue = view.catalogue.as_ref();
         // Those behind the one that can be had are not asked for.
         let can_be_had = |(_, catalogue): &(Duration, Arc<Catalogue>)| {
-            asked.lack(catalogue).is_none() && !asked.is_without_contract(catalogue)
+            asked.find_shortage(catalogue).is_none() && !asked.is_without_contract(catalogue)
         };
         if catalogue.is_none_or(can_be_had) {
             break;
@@ -50,22 +53,22 @@ pub(super) fn refused(facts: &Facts, view: &View) -> Option<Duration> {
 
 /// Whether a look since then says that what this order was for cannot be had.
 pub(super) fn is_lacking_since(
-    facts: &Facts,
-    view: &View,
+    facts: &ServerFacts,
+    view: &AccountView,
     record: &OrderRecord,
     since: Option<Duration>,
 ) -> bool {
     let spec = &facts.object.spec;
     let newer = |(at, _): &&(Duration, _)| since.is_some_and(|since| *at >= since);
     let catalogue = view.catalogue.as_ref().filter(newer);
-    let asked = ordered(spec, record).map(|candidate| candidate.demand(spec));
+    let asked = find_ordered_candidate(spec, record).map(|candidate| candidate.demand(spec));
     asked
         .zip(catalogue)
-        .is_some_and(|(asked, (_, catalogue))| asked.lack(catalogue).is_some())
+        .is_some_and(|(asked, (_, catalogue))| asked.find_shortage(catalogue).is_some())
 }
 
 /// What a look after this refusal said that there was none of: the object shows it, and keeps it over restarts.
-pub(super) fn was_lacking(facts: &Facts, record: &OrderRecord) -> Option<Reason> {
+pub(super) fn was_lacking(facts: &ServerFacts, record: &OrderRecord) -> Option<Reason> {
     let status = facts.object.status.as_ref()?;
     // The start of an order says otherwise, so what is said beside its outcome was said after it.
     let is_refused = record.outcome == Some(OrderOutcome::Refused);
@@ -83,14 +86,14 @@ pub(super) fn was_lacking(facts: &Facts, record: &OrderRecord) -> Option<Reason>
 }
 
 /// Waits for the look that says why the order was refused.
-pub(super) fn unlooked(
-    facts: &Facts,
-    view: &View,
+pub(super) fn wait_for_stock_check(
+    facts: &ServerFacts,
+    view: &AccountView,
     record: &OrderRecord,
     refused: Duration,
-) -> Decision {
+) -> ServerDecision {
     let mut wait = match &view.last_error {
-        Some(_) => waiting(facts, view),
+        Some(_) => wait_for_poll(facts, view),
         None => {
             let said = record.message.as_deref();
             let said = said.unwrap_or("The provider refused the order");
@@ -98,16 +101,20 @@ pub(super) fn unlooked(
                 "{said}; retrying once stock and quota are checked, within {}",
                 Interval(view.times.active_poll_interval)
             );
-            Decision::hold(facts, Cause::waits(Reason::OrderRefused, text))
+            ServerDecision::wait_with_reason(facts, Explanation::waits(Reason::OrderRefused, text))
         }
     }
-    .again(view.times.active_poll_interval);
+    .requeue_after(view.times.active_poll_interval);
     wait.wants_catalogue = Some(refused);
     wait
 }
 
 /// What is said of an order that cannot be had, by what its first candidate lacks. It follows by itself.
-pub(super) fn cause(facts: &Facts, first: &Candidate<'_>, lack: Lack) -> Cause {
+pub(super) fn explain_lack(
+    facts: &ServerFacts,
+    first: &PlacementCandidate<'_>,
+    lack: Shortage,
+) -> Explanation {
     let spec = &facts.object.spec;
     let (kind, place) = (first.instance_type, first.location);
     let every = facts.view().map(|v| v.times.active_poll_interval);
@@ -120,7 +127,7 @@ pub(super) fn cause(facts: &Facts, first: &Candidate<'_>, lack: Lack) -> Cause {
         Interval(every.unwrap_or_default())
     );
     match lack {
-        Lack::Stock { mut elsewhere } => {
+        Shortage::Stock { mut elsewhere } => {
             elsewhere.retain(|there| terms::allow_location(facts, there) && !is_same(there, place));
             let choice = match elsewhere.is_empty() {
                 false => format!(
@@ -131,9 +138,9 @@ pub(super) fn cause(facts: &Facts, first: &Candidate<'_>, lack: Lack) -> Cause {
                     .into(),
             };
             let text = format!("No {kind} in stock at {place}{follows}. {choice}");
-            Cause::waits(Reason::NoStock, text)
+            Explanation::waits(Reason::NoStock, text)
         }
-        Lack::Quota {
+        Shortage::Quota {
             contract_id,
             usage,
             quota,
@@ -144,7 +151,7 @@ pub(super) fn cause(facts: &Facts, first: &Candidate<'_>, lack: Lack) -> Cause {
             let text = format!(
                 "No quota left for {kind} at {place}; {usage} of {quota} {pool}{follows}. Ask the provider for a higher quota, or delete a server of this type there"
             );
-            Cause::waits(Reason::QuotaExceeded, text)
+            Explanation::waits(Reason::QuotaExceeded, text)
         }
     }
 }

@@ -2,13 +2,13 @@
 //! marks, and are never touched here, whatever a spec says.
 
 use super::{
-    super::facts::{Facts, is_same_uuid},
-    Effect,
+    super::facts::{ServerFacts, is_same_uuid},
+    ServerEffect,
 };
 use crate::{
-    account::marks::is_operators,
-    account_facts::Purpose,
+    account::ownership_tags::is_operators,
     backoff::LONGEST_PAUSE,
+    resolved_account::Purpose,
     wording::{counted, listed},
 };
 use api::{
@@ -23,26 +23,26 @@ use std::{collections::BTreeSet, time::Duration};
 
 /// The places on a machine that are left to the operator: for the tag of a machine that is kept, and for that of an
 /// object that takes it over.
-const KEPT_FREE: usize = 2;
+const RESERVED_TAGS: usize = 2;
 
 /// What follows for the tags of a machine.
 #[derive(Clone, Debug, Default)]
-pub struct Tags {
+pub struct SpecTagPlan {
     /// The tags that this object put on, as status shall name them.
-    pub put_on: Vec<String>,
+    pub added: Vec<String>,
     /// Whether status has to name one of them before the next change: a crash would hide that it is the object's.
     pub is_to_record: bool,
     /// The change that is due.
-    pub effect: Option<Effect>,
+    pub effect: Option<ServerEffect>,
     /// How long what is not due waits, at most.
     pub rest: Option<Duration>,
     /// What Synced says of it.
-    pub said: Option<Said>,
+    pub unsynced: Option<UnsyncedTags>,
 }
 
 /// What is said of tags that are not as the spec has them.
 #[derive(Clone, Debug)]
-pub struct Said {
+pub struct UnsyncedTags {
     /// The reason.
     pub reason: Reason,
     /// In words.
@@ -52,41 +52,41 @@ pub struct Said {
 }
 
 /// Compares the tags of a machine with those of the spec.
-pub fn tags(facts: &Facts, record: &OrderRecord, server: &Server) -> Tags {
+pub fn plan_tags(facts: &ServerFacts, record: &OrderRecord, server: &Server) -> SpecTagPlan {
     if !server.status.is_live() {
-        return Tags {
-            put_on: facts.status().records.tags,
-            ..Tags::default()
+        return SpecTagPlan {
+            added: facts.status().records.tags,
+            ..SpecTagPlan::default()
         };
     }
-    let put_on = put_on(facts, record, server);
-    let changes = Changes::of(facts, &put_on, server);
+    let put_on = added_tags(facts, record, server);
+    let changes = Changes::for_server(facts, &put_on, server);
     let is_to_record = is_to_record(facts, &put_on, server);
     let (effect, rest) = match is_to_record {
         true => (None, None),
-        false => changes.next(facts, server),
+        false => changes.next_change(facts, server),
     };
-    let said = changes.said(facts, server);
-    let told = contested(facts, &changes, server).map(|(_, rest)| rest);
-    Tags {
-        put_on,
+    let said = changes.explain(facts, server);
+    let told = reverted_tags(facts, &changes, server).map(|(_, rest)| rest);
+    SpecTagPlan {
+        added: put_on,
         is_to_record,
         effect,
         rest: rest.into_iter().chain(told.min()).min(),
-        said,
+        unsynced: said,
     }
 }
 
 /// Whether a change is still to be made on a record that was read right before it: a list may be late. Nothing is
 /// added for the spec where the places that are left are the operator's.
 pub fn is_due(record: &Server, tag: &str, adds: bool) -> bool {
-    let has_room = is_operators(tag) || record.tags.len() < MOST_TAGS - KEPT_FREE;
+    let has_room = is_operators(tag) || record.tags.len() < MOST_TAGS - RESERVED_TAGS;
     record.has_tag(tag) != adds && (!adds || has_room)
 }
 
 /// The tags that this object put on this machine: those of its order, and those that it added since. Of an order that is
 /// not the machine's, or of which the status is lost, nothing is claimed: what the machine bears then stays.
-fn put_on(facts: &Facts, record: &OrderRecord, server: &Server) -> Vec<String> {
+fn added_tags(facts: &ServerFacts, record: &OrderRecord, server: &Server) -> Vec<String> {
     let uuid = server.id.as_str();
     let recorded = facts.object.status.as_ref().filter(|status| {
         let is_order = |known: &OrderRecord| {
@@ -101,25 +101,25 @@ fn put_on(facts: &Facts, record: &OrderRecord, server: &Server) -> Vec<String> {
     });
     let recorded = recorded.iter().flat_map(|status| &status.records.tags);
     let all = recorded.map(String::as_str);
-    let all: BTreeSet<&str> = all.chain(facts.memory.tags.put_on(uuid)).collect();
-    let wanted = wanted(facts);
+    let all: BTreeSet<&str> = all.chain(facts.memory.tags.added(uuid)).collect();
+    let wanted = wanted_tags(facts);
     let is_of_use = |tag: &&str| wanted.contains(tag) || server.has_tag(tag);
     let kept = all.into_iter().filter(is_of_use).take(MOST_TAGS);
     kept.map(str::to_owned).collect()
 }
 
-fn is_to_record(facts: &Facts, put_on: &[String], server: &Server) -> bool {
+fn is_to_record(facts: &ServerFacts, put_on: &[String], server: &Server) -> bool {
     let recorded = facts.object.status.as_ref().map(|s| &*s.records.tags);
     let is_recorded = |tag: &str| recorded.is_some_and(|tags| tags.iter().any(|t| t == tag));
     let mut new = facts
         .memory
         .tags
-        .just_put_on(server.id.as_str(), facts.now.mono);
+        .just_added(server.id.as_str(), facts.now.mono);
     new.any(|tag| put_on.iter().any(|put| put == tag) && !is_recorded(tag))
 }
 
 /// The tags that the spec asks for.
-fn wanted(facts: &Facts) -> BTreeSet<&str> {
+fn wanted_tags(facts: &ServerFacts) -> BTreeSet<&str> {
     let tags = facts.object.spec.tags.iter().map(String::as_str);
     tags.filter(|tag| !is_operators(tag)).collect()
 }
@@ -132,8 +132,8 @@ struct Changes<'a> {
 }
 
 impl<'a> Changes<'a> {
-    fn of(facts: &'a Facts, put_on: &[String], server: &'a Server) -> Self {
-        let wanted = wanted(facts);
+    fn for_server(facts: &'a ServerFacts, put_on: &[String], server: &'a Server) -> Self {
+        let wanted = wanted_tags(facts);
         let is_exact = facts.object.spec.tag_policy.unwrap_or_default() == TagPolicy::Exact;
         let shown: BTreeSet<&str> = server.tags.iter().map(String::as_str).collect();
         let goes = |tag: &&str| {
@@ -155,7 +155,11 @@ impl<'a> Changes<'a> {
     }
 
     /// The next change, or how long all of them wait. What goes makes room for what comes.
-    fn next(&self, facts: &Facts, server: &Server) -> (Option<Effect>, Option<Duration>) {
+    fn next_change(
+        &self,
+        facts: &ServerFacts,
+        server: &Server,
+    ) -> (Option<ServerEffect>, Option<Duration>) {
         let Ok(view) = facts.account.usable(Purpose::Change) else {
             return (None, None);
         };
@@ -171,15 +175,15 @@ impl<'a> Changes<'a> {
         for (tag, adds) in all {
             let interval = view.times.active_poll_interval;
             match changes.rest(uuid, tag, adds, facts.now.mono, interval) {
-                None => return (Some(effect(uuid, tag, adds)), None),
+                None => return (Some(change_effect(uuid, tag, adds)), None),
                 Some(rest) => least = Some(least.map_or(rest, |least| least.min(rest))),
             }
         }
         (None, least)
     }
 
-    fn said(&self, facts: &Facts, server: &Server) -> Option<Said> {
-        let said = |reason, message, lasting: Option<String>| Said {
+    fn explain(&self, facts: &ServerFacts, server: &Server) -> Option<UnsyncedTags> {
+        let said = |reason, message, lasting: Option<String>| UnsyncedTags {
             reason,
             message,
             lasting,
@@ -202,7 +206,7 @@ impl<'a> Changes<'a> {
         }
         if self.are_too_many(server) {
             let message = format!(
-                "No room for {} of spec.tags on server {uuid}; missing: {}. It has {} of at most {MOST_TAGS}, and {KEPT_FREE} are reserved for the operator. Remove tags from it at the provider, or from spec.tags",
+                "No room for {} of spec.tags on server {uuid}; missing: {}. It has {} of at most {MOST_TAGS}, and {RESERVED_TAGS} are reserved for the operator. Remove tags from it at the provider, or from spec.tags",
                 counted(self.missing.len(), "tag"),
                 listed(self.missing.iter().copied()),
                 server.tags.len(),
@@ -213,7 +217,9 @@ impl<'a> Changes<'a> {
             );
             return Some(said(Reason::TooManyEntries, message, Some(short)));
         }
-        let undone: Vec<&str> = contested(facts, self, server).map(|(tag, _)| tag).collect();
+        let undone: Vec<&str> = reverted_tags(facts, self, server)
+            .map(|(tag, _)| tag)
+            .collect();
         if !undone.is_empty() {
             let message = format!(
                 "Something keeps reverting tags of server {uuid}; affected: {}. Find and stop it, or change spec.tags; retrying at growing intervals of at most {}",
@@ -234,23 +240,23 @@ impl<'a> Changes<'a> {
 }
 
 /// The tags whose change this process made again and again, and that are still to be so; with how long that is told.
-fn contested<'a>(
-    facts: &'a Facts,
+fn reverted_tags<'a>(
+    facts: &'a ServerFacts,
     changes: &'a Changes<'_>,
     server: &Server,
 ) -> impl Iterator<Item = (&'a str, Duration)> {
     let all = facts
         .memory
         .tags
-        .contested(server.id.as_str(), facts.now.mono);
+        .reverted(server.id.as_str(), facts.now.mono);
     let still = all.filter(|(tag, adds, _)| changes.wanted.contains(tag) == *adds);
     still.map(|(tag, _, rest)| (tag, rest))
 }
 
-fn effect(uuid: &str, tag: &str, adds: bool) -> Effect {
+fn change_effect(uuid: &str, tag: &str, adds: bool) -> ServerEffect {
     let (uuid, tag) = (uuid.to_owned(), tag.to_owned());
     match adds {
-        true => Effect::AddTag { uuid, tag },
-        false => Effect::RemoveTag { uuid, tag },
+        true => ServerEffect::AddTag { uuid, tag },
+        false => ServerEffect::RemoveTag { uuid, tag },
     }
 }

@@ -2,45 +2,45 @@
 //! the cases of the file of the same name, and `protocol` those of every step and wait of the protocol.
 
 mod answers;
-mod ask;
-mod candidates;
-mod draft;
+mod desired_status;
+mod events;
+mod existing;
 mod expiry;
 mod explain;
 mod external;
-mod failing;
-mod machine;
-mod metadata;
+mod finalizer;
 mod order;
 mod outputs;
+mod placement_candidates;
 mod power;
 mod properties;
 mod protocol;
 pub(crate) mod readings;
-mod recall;
+mod reconcile_request;
+mod refresh;
 mod reinstall;
 mod release;
+mod repeated_failure;
 mod replace;
 mod root_password;
 mod sizes;
-mod steps;
 mod tags;
 mod terms;
 
 use super::{
-    super::facts::{Facts, Installation, Named, is_same_uuid},
+    super::facts::{ExternalServer, Installation, ServerFacts, is_same_uuid},
     *,
 };
 use crate::{
-    account::view::{Catalogue, Proof, Sighting, State, Times},
-    account_facts::AccountFacts,
-    cause::Cause,
-    mark::ClusterId,
+    account::view::{AccountState, AccountTimes, Catalogue, CompleteList, SeenServer},
+    cluster_id::ClusterId,
+    explanation::Explanation,
     moment::Moment,
     owner::Owner,
     power::KnownCommand,
-    protocol::{Object, Outcome},
-    server::memory::Memory,
+    protocol::{ProtocolObject, ProtocolOutcome},
+    resolved_account::ResolvedAccount,
+    server::memory::ServerMemory,
     server_commands::UnderWay,
 };
 use api::{
@@ -69,9 +69,9 @@ const RUNNING: Duration = Duration::from_secs(1000);
 /// The connection in force.
 const CONNECTION: &str = "c0ffee000001";
 /// The ID of the account.
-const LINEAGE: &str = "11111111aaaa";
+const ACCOUNT_ID: &str = "11111111aaaa";
 /// The server that everybody knows.
-const CONTROL: u8 = 9;
+const KNOWN_SERVER: u8 = 9;
 
 fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -117,7 +117,7 @@ fn other_tag() -> String {
 }
 
 /// The tag of an order of its name, from before its namespace was made again.
-fn former_tag() -> String {
+fn previous_tag() -> String {
     Owner::new(&cluster(), "shop", "web", "ns-0").order_tag(seq(EPOCH))
 }
 
@@ -128,7 +128,7 @@ fn time(wall: i64) -> Time {
 /// Facts under construction. They start with a new object that nothing keeps from being ordered: this process saw it come
 /// into being, and put the finalizer on.
 #[derive(Clone)]
-struct Case(Facts);
+struct Case(ServerFacts);
 
 impl std::fmt::Debug for Case {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -139,12 +139,12 @@ impl std::fmt::Debug for Case {
             .field("spec", &facts.object.spec)
             .field("status", &facts.object.status)
             .field("state", &view.map(|v| &v.state))
-            .field("proof", &view.and_then(|v| v.proof.as_ref()))
+            .field("proof", &view.and_then(|v| v.complete_list.as_ref()))
             .field("own", &facts.own)
             .field("recorded", &facts.recorded)
-            .field("former", &facts.former)
+            .field("former", &facts.previous)
             .field("suspects", &facts.suspects)
-            .field("named", &facts.named)
+            .field("named", &facts.external)
             .field("memory", &facts.memory)
             .finish_non_exhaustive()
     }
@@ -162,10 +162,10 @@ impl Case {
         let began = secs(990);
         let known = Server {
             name: "known".into(),
-            ..server(CONTROL, ServerStatus::Delivered, &[])
+            ..server(KNOWN_SERVER, ServerStatus::Delivered, &[])
         };
-        let view = View {
-            times: Times {
+        let view = AccountView {
+            times: AccountTimes {
                 absence_grace_period: secs(600),
                 absence_check_interval: secs(60),
                 send_window: secs(30),
@@ -174,23 +174,23 @@ impl Case {
                 idle_poll_interval: secs(120),
                 orphan_scan_interval: secs(600),
             },
-            proof: Some(Arc::new(Proof {
+            complete_list: Some(Arc::new(CompleteList {
                 began,
                 ended: began,
                 servers: vec![Arc::new(known.clone())],
             })),
             known: vec![KnownServer {
-                uuid: uuid(CONTROL),
+                uuid: uuid(KNOWN_SERVER),
                 order_tag: "fmo-order:known".into(),
                 live: true,
             }],
             catalogue: Some((began, Arc::new(Catalogue::default()))),
             servers: Some((began, Arc::new(vec![known]))),
             connection: Some(CONNECTION.into()),
-            lineage: Some(LINEAGE.into()),
-            ..View::usable()
+            account_id: Some(ACCOUNT_ID.into()),
+            ..AccountView::usable()
         };
-        let facts = Facts {
+        let facts = ServerFacts {
             now: Moment {
                 wall: START + 1000,
                 mono: RUNNING,
@@ -199,11 +199,11 @@ impl Case {
             cluster: cluster(),
             kind_deleting: Some(false),
             namespace_uid: Ok("ns-1".into()),
-            acting_since: Duration::ZERO,
+            leader_since: Duration::ZERO,
             first_seen: secs(100),
             created_since_leading: true,
             object: Arc::new(object),
-            account: AccountFacts::Found {
+            account: ResolvedAccount::Found {
                 view,
                 terms: crate::account::terms::Terms::Own,
             },
@@ -212,24 +212,24 @@ impl Case {
             named_keys: Vec::new(),
             own: Vec::new(),
             recorded: None,
-            former: Vec::new(),
+            previous: Vec::new(),
             suspects: Vec::new(),
-            named: None,
+            external: None,
             recorded_elsewhere: Vec::new(),
             owned_elsewhere: Vec::new(),
             is_handed_over: false,
             commands: UnderWay::Nothing,
             power: KnownCommand::NotRead,
-            memory: Memory {
-                led_since: Some(Duration::ZERO),
-                ..Memory::default()
+            memory: ServerMemory {
+                leader_since: Some(Duration::ZERO),
+                ..ServerMemory::default()
             },
         };
         Self(facts).born(100)
     }
 
     /// Changes the facts. What is shown of its own server on record is the same wherever it stands.
-    fn facts(mut self, change: impl FnOnce(&mut Facts)) -> Self {
+    fn facts(mut self, change: impl FnOnce(&mut ServerFacts)) -> Self {
         let before = own_record(&self.0);
         change(&mut self.0);
         let own = own_record(&self.0);
@@ -255,15 +255,15 @@ impl Case {
         case.answered_at(989)
     }
 
-    fn view(self, change: impl FnOnce(&mut View)) -> Self {
+    fn view(self, change: impl FnOnce(&mut AccountView)) -> Self {
         self.facts(|f| {
-            if let AccountFacts::Found { view, .. } = &mut f.account {
+            if let ResolvedAccount::Found { view, .. } = &mut f.account {
                 change(view);
             }
         })
     }
 
-    fn memory(self, change: impl FnOnce(&mut Memory)) -> Self {
+    fn memory(self, change: impl FnOnce(&mut ServerMemory)) -> Self {
         self.facts(|f| change(&mut f.memory))
     }
 
@@ -278,7 +278,7 @@ impl Case {
     /// The lists of its servers began then.
     fn listed(self, began: u64) -> Self {
         self.view(|v| {
-            if let Some(proof) = &mut v.proof {
+            if let Some(proof) = &mut v.complete_list {
                 Arc::make_mut(proof).began = secs(began);
             }
             if let Some((at, _)) = &mut v.servers {
@@ -289,13 +289,18 @@ impl Case {
 
     /// There is no list of its servers yet.
     fn unlisted(self) -> Self {
-        self.view(|v| (v.proof, v.servers) = (None, None))
+        self.view(|v| (v.complete_list, v.servers) = (None, None))
     }
 
     /// The lists show nothing.
     fn empty(self) -> Self {
         self.view(|v| {
-            v.proof.as_mut().map(Arc::make_mut).unwrap().servers.clear();
+            v.complete_list
+                .as_mut()
+                .map(Arc::make_mut)
+                .unwrap()
+                .servers
+                .clear();
             v.servers.as_mut().unwrap().1 = Arc::default();
         })
     }
@@ -303,7 +308,7 @@ impl Case {
     /// It has waited for this for two minutes.
     fn waited_for(self, reason: Reason) -> Self {
         let since = RUNNING - secs(120);
-        self.memory(|m| m.patience.note(Some(reason), since))
+        self.memory(|m| m.reference_grace.record_awaited(Some(reason), since))
     }
 
     fn deleting(self) -> Self {
@@ -329,8 +334,11 @@ impl Case {
     fn met(self, at: u64) -> Self {
         self.facts(|f| {
             f.created_since_leading = false;
-            f.memory.protocol = crate::protocol::Memory::default();
-            let (object, order) = (ownership::object(f), f.order().map(ownership::order));
+            f.memory.protocol = crate::protocol::ProtocolMemory::default();
+            let (object, order) = (
+                ownership::to_protocol_object(f),
+                f.order().map(ownership::to_protocol_order),
+            );
             f.memory.protocol.see(&object, order, false, secs(at));
         })
     }
@@ -378,13 +386,13 @@ impl Case {
     /// The status of the decision is written.
     fn written(self) -> Self {
         let now = Timestamp::from_second(self.0.now.wall).unwrap();
-        let status = self.decide().draft.finish(now);
+        let status = self.decide().desired.finish(now);
         self.facts(|f| {
-            let before = f.order().map(ownership::order);
+            let before = f.order().map(ownership::to_protocol_order);
             Arc::make_mut(&mut f.object).status = Some(status);
-            let order = f.order().map(ownership::order);
+            let order = f.order().map(ownership::to_protocol_order);
             if order != before {
-                f.memory.recorded(order, f.now.mono);
+                f.memory.record_written_order(order, f.now.mono);
             }
         })
     }
@@ -433,12 +441,12 @@ impl Case {
     fn answered_at(self, at: u64) -> Self {
         self.facts(|f| {
             let mut memory = new_at(f, 100);
-            let record = f.order().map(ownership::order).unwrap();
-            let open = crate::protocol::Order {
-                outcome: Outcome::Open,
+            let record = f.order().map(ownership::to_protocol_order).unwrap();
+            let open = crate::protocol::ProtocolOrder {
+                outcome: ProtocolOutcome::Open,
                 ..record
             };
-            if !matches!(record.outcome, Outcome::Adopting(_)) {
+            if !matches!(record.outcome, ProtocolOutcome::Adopting(_)) {
                 memory.wrote(Some(open), secs(at - 5));
             }
             if record != open {
@@ -476,23 +484,23 @@ impl Case {
 
     /// Its spec names this server, which was seen like this at the last look.
     fn named(self, number: u8, shown: Option<Server>) -> Self {
-        let named = Named {
+        let named = ExternalServer {
             uuid: uuid(number),
             shown: shown.map(seen),
-            looked: Some(secs(990)),
+            listed_at: Some(secs(990)),
         };
         self.spec(|s| s.external_id = Some(uuid(number)))
-            .facts(|f| f.named = Some(named))
+            .facts(|f| f.external = Some(named))
     }
 
     /// These servers of its name are live, from before its namespace was made again.
-    fn beside(self, numbers: &[u8]) -> Self {
-        let tags = [cluster().tag(), former_tag()];
+    fn with_previous_servers(self, numbers: &[u8]) -> Self {
+        let tags = [cluster().tag(), previous_tag()];
         let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
         let left = numbers.iter();
         let left = left.map(|n| seen(server(*n, ServerStatus::Delivered, &tags)));
         let left = left.collect();
-        self.facts(|f| f.former = left)
+        self.facts(|f| f.previous = left)
     }
 
     /// This server without an order's tag has its host name.
@@ -503,31 +511,31 @@ impl Case {
 
     fn blocked(self, reason: Reason) -> Self {
         self.view(|v| {
-            v.state = State::Blocked(
+            v.state = AccountState::Blocked(
                 reason,
                 "The account cannot be used; correct it; retrying within 1m".into(),
             )
         })
     }
 
-    fn decide(&self) -> Decision {
+    fn decide(&self) -> ServerDecision {
         decide(&self.0)
     }
 }
 
 /// The server on record, as it is shown among its own.
-fn own_record(facts: &Facts) -> Option<Sighting> {
+fn own_record(facts: &ServerFacts) -> Option<SeenServer> {
     let recorded = facts.order()?.server.as_deref()?;
-    let is_it = |s: &&Sighting| is_same_uuid(s.server.id.as_str(), recorded);
+    let is_it = |s: &&SeenServer| is_same_uuid(s.server.id.as_str(), recorded);
     facts.own.iter().find(is_it).cloned()
 }
 
 /// What a process knows that saw the object come into being then.
-fn new_at(facts: &Facts, at: u64) -> crate::protocol::Memory {
-    let mut memory = crate::protocol::Memory::default();
-    let object = Object {
+fn new_at(facts: &ServerFacts, at: u64) -> crate::protocol::ProtocolMemory {
+    let mut memory = crate::protocol::ProtocolMemory::default();
+    let object = ProtocolObject {
         finalizer: false,
-        ..ownership::object(facts)
+        ..ownership::to_protocol_object(facts)
     };
     memory.see(&object, None, true, secs(at));
     memory
@@ -541,7 +549,7 @@ fn order_record(outcome: Option<OrderOutcome>, machine: Option<u8>) -> OrderReco
         nonce: "nonce".into(),
         send_by: EPOCH + 30,
         hostname: "web".into(),
-        account_id: LINEAGE.into(),
+        account_id: ACCOUNT_ID.into(),
         outcome,
         server: machine.map(uuid),
         outcome_at: outcome.map(|_| EPOCH),
@@ -565,13 +573,13 @@ fn ordered_from(lineage: &str, connection: &str) -> OrderAccount {
         kind: AccountKind::ProviderAccount,
         name: "default".into(),
         uid: "account-1".into(),
-        lineage: lineage.into(),
-        connection: connection.into(),
+        account_id: lineage.into(),
+        credentials_hash: connection.into(),
     }
 }
 
-fn seen(server: Server) -> Sighting {
-    Sighting {
+fn seen(server: Server) -> SeenServer {
+    SeenServer {
         server: Arc::new(server),
         seen: secs(990),
     }
@@ -612,54 +620,54 @@ fn retained(number: u8, status: ServerStatus) -> Server {
 }
 
 /// The message of the condition Ready.
-fn message(decision: &Decision) -> String {
-    let ready = decision.draft.condition(Type::Ready).unwrap();
+fn message(decision: &ServerDecision) -> String {
+    let ready = decision.desired.condition(Type::Ready).unwrap();
     ready.message.clone()
 }
 
 /// What a decision says and does, short enough for a table.
-fn short(decision: &Decision) -> Short {
+fn short(decision: &ServerDecision) -> Short {
     let effect = decision.effect.as_ref().map(|e| match e {
-        Effect::Order(_) => "Order",
-        Effect::AddFinalizer => "AddFinalizer",
-        Effect::Claim { .. } => "Claim",
-        Effect::Adopt { .. } => "Adopt",
-        Effect::Read { .. } => "Read",
-        Effect::AddTag { .. } => "AddTag",
-        Effect::RemoveTag { .. } => "RemoveTag",
-        Effect::Retain { .. } => "Retain",
-        Effect::Release { .. } => "Release",
-        Effect::Expire { .. } => "Expire",
-        Effect::Command { .. } => "Command",
-        Effect::Reinstall(_) => "Reinstall",
-        Effect::LookAtInstall { .. } => "LookAtInstall",
-        Effect::WriteOutput(_) => "WriteOutput",
-        Effect::RecordOutput(_) => "RecordOutput",
-        Effect::CheckDeletedOutputs(_) => "CheckDeletedOutputs",
-        Effect::FindPassword { .. } => "FindPassword",
-        Effect::FetchPassword { .. } => "FetchPassword",
-        Effect::ForgetPassword { .. } => "ForgetPassword",
-        Effect::RemoveFinalizer => "RemoveFinalizer",
+        ServerEffect::Order(_) => "Order",
+        ServerEffect::AddFinalizer => "AddFinalizer",
+        ServerEffect::Claim { .. } => "Claim",
+        ServerEffect::Adopt { .. } => "Adopt",
+        ServerEffect::Read { .. } => "Read",
+        ServerEffect::AddTag { .. } => "AddTag",
+        ServerEffect::RemoveTag { .. } => "RemoveTag",
+        ServerEffect::Retain { .. } => "Retain",
+        ServerEffect::Release { .. } => "Release",
+        ServerEffect::Expire { .. } => "Expire",
+        ServerEffect::Command { .. } => "Command",
+        ServerEffect::Reinstall(_) => "Reinstall",
+        ServerEffect::PollInstall { .. } => "LookAtInstall",
+        ServerEffect::WriteOutput(_) => "WriteOutput",
+        ServerEffect::RecordOutput(_) => "RecordOutput",
+        ServerEffect::CheckDeletedOutputs(_) => "CheckDeletedOutputs",
+        ServerEffect::FindPassword { .. } => "FindPassword",
+        ServerEffect::FetchPassword { .. } => "FetchPassword",
+        ServerEffect::ForgetPassword { .. } => "ForgetPassword",
+        ServerEffect::RemoveFinalizer => "RemoveFinalizer",
     });
-    let reason = decision.draft.condition(Type::Ready).map(|c| c.reason);
+    let reason = decision.desired.condition(Type::Ready).map(|c| c.reason);
     // What waits for its turn says no more than before.
     let reason = match reason {
-        Some(Reason::Queued) if !decision.draft.status.conditions.is_empty() => {
+        Some(Reason::Queued) if !decision.desired.status.conditions.is_empty() => {
             Some(Reason::Queued)
         }
-        Some(Reason::Queued) if decision.draft.condition(Type::DeletionBlocked).is_none() => None,
+        Some(Reason::Queued) if decision.desired.condition(Type::DeletionBlocked).is_none() => None,
         reason => reason,
     };
     let stalled = decision
-        .draft
+        .desired
         .condition(Type::Stalled)
         .is_some_and(|c| c.status == Some(true));
     (effect, reason, stalled)
 }
 
 /// How the record of the order ends that is decided, and of which server.
-fn outcome(decision: &Decision) -> Option<(Option<OrderOutcome>, Option<String>)> {
-    let order = decision.draft.status.records.order.as_ref()?;
+fn outcome(decision: &ServerDecision) -> Option<(Option<OrderOutcome>, Option<String>)> {
+    let order = decision.desired.status.records.order.as_ref()?;
     Some((order.outcome, order.server.clone()))
 }
 
@@ -673,10 +681,10 @@ fn come_to(expected: Short, cases: Vec<(&'static str, Case)>) {
     }
 }
 
-fn unsaid(account: &str) -> AccountFacts {
-    AccountFacts::Missing(format!("ProviderAccount {account}"))
+fn unsaid(account: &str) -> ResolvedAccount {
+    ResolvedAccount::Missing(format!("ProviderAccount {account}"))
 }
 
-fn waits(reason: Reason) -> Cause {
-    Cause::waits(reason, "some cause")
+fn waits(reason: Reason) -> Explanation {
+    Explanation::waits(reason, "some cause")
 }

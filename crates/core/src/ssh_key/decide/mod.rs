@@ -2,45 +2,45 @@
 //!
 //! A living object keeps its key stored, `keep`; one that is being deleted lets go of it, `end`.
 
-mod end;
-mod keep;
+mod deletion;
+mod storage;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use super::facts::Facts;
+use super::facts::SshKeyFacts;
 use crate::{
     account::{
-        lane::Lane,
-        view::{List, State, View},
+        priority::Priority,
+        view::{AccountState, AccountView, ListKind},
     },
-    account_facts::AccountFacts,
-    cause::Cause,
-    pass::{self, Sight},
+    explanation::Explanation,
+    pass::{self, ReadSource},
     public_key::Fingerprint,
+    resolved_account::ResolvedAccount,
 };
 use api::{
     Reason, conditions,
-    ssh_key::{SshKeyStatus, StoredKeyNote},
+    ssh_key::{SshKeyStatus, StoredKeyAnnotation},
 };
 use std::time::Duration;
 
 /// What to say, what to do, when to look again.
-pub type Decision = pass::Decision<SshKeyStatus, Effect>;
+pub type SshKeyDecision = pass::Decision<SshKeyStatus, SshKeyEffect>;
 
 /// An effect. Each is carried out by one arm of `act`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum SshKeyEffect {
     /// Store the key, once.
     Store(Box<NewKey>),
     /// Put our finalizer on.
-    Hold,
+    AddFinalizer,
     /// Delete a key that this object stored.
     Delete {
         /// Which.
         uuid: String,
     },
     /// Take our finalizer off: the end.
-    LetGo,
+    RemoveFinalizer,
 }
 
 /// A key to be stored.
@@ -53,9 +53,9 @@ pub struct NewKey {
     /// What it is.
     pub key: Fingerprint,
     /// Start of the look that did not show it.
-    pub looked: Duration,
+    pub listed_at: Duration,
     /// What has to stand on the object before; None: it does.
-    pub note: Option<StoredKeyNote>,
+    pub annotation: Option<StoredKeyAnnotation>,
 }
 
 /// Longest sleep beyond the next look, which wakes the object.
@@ -64,21 +64,22 @@ const SLACK: Duration = Duration::from_secs(60);
 const SHORTLY: Duration = Duration::from_secs(1);
 
 /// Decides what to do for one object.
-pub fn decide(facts: &Facts) -> Decision {
+pub fn decide(facts: &SshKeyFacts) -> SshKeyDecision {
     match facts.subject.is_deleting() {
-        true => end::end(facts),
-        false => keep::keep(facts).answering(&facts.subject, || Sight::List(List::SshKeys)),
+        true => deletion::decide_deletion(facts),
+        false => storage::reconcile_key(facts)
+            .answering(&facts.subject, || ReadSource::List(ListKind::SshKeys)),
     }
 }
 
 /// The status as it is, with this cause.
-fn hold(facts: &Facts, cause: Cause) -> Decision {
+fn wait_with_reason(facts: &SshKeyFacts, cause: Explanation) -> SshKeyDecision {
     let subject = &facts.subject;
     let is_new = conditions::is_new(&subject.status().conditions);
-    let decision = Decision::unchanged(subject);
+    let decision = SshKeyDecision::unchanged(subject);
     // The first steps of a new object are not worth a write.
     let age = subject.now.mono.saturating_sub(subject.since());
-    let is_early = !Cause::queued_after(age).is_zero();
+    let is_early = !Explanation::queued_after(age).is_zero();
     if is_new && is_early && cause.reason == Reason::Pending {
         return decision;
     }
@@ -86,31 +87,31 @@ fn hold(facts: &Facts, cause: Cause) -> Decision {
 }
 
 /// Waits for a look that starts at or after this moment. Nothing is said, unless looks fail.
-fn waiting(facts: &Facts, view: &View, not_before: Duration) -> Decision {
+fn waiting(facts: &SshKeyFacts, view: &AccountView, not_before: Duration) -> SshKeyDecision {
     let decision = match &view.last_error {
-        Some((reason, message)) if !facts.is_told_ready() => {
-            hold(facts, Cause::waits(*reason, message.clone()))
+        Some((reason, message)) if !facts.is_reported_ready() => {
+            wait_with_reason(facts, Explanation::waits(*reason, message.clone()))
         }
-        _ => Decision::unchanged(&facts.subject),
+        _ => SshKeyDecision::unchanged(&facts.subject),
     };
     decision
-        .wanting(List::SshKeys, not_before)
-        .again(view.times.active_poll_interval)
+        .wanting(ListKind::SshKeys, not_before)
+        .requeue_after(view.times.active_poll_interval)
 }
 
 /// Whether the account is there and only does not answer: no object changes state for that.
-fn is_only_blocked(facts: &Facts) -> bool {
+fn is_only_blocked(facts: &SshKeyFacts) -> bool {
     matches!(
         &facts.subject.account,
-        AccountFacts::Found { view, .. } if matches!(view.state, State::Blocked(..))
+        ResolvedAccount::Found { view, .. } if matches!(view.state, AccountState::Blocked(..))
     )
 }
 
 /// Lane and calls of an effect.
-pub fn turn(effect: &Effect) -> Option<(Lane, u32)> {
+pub fn permit_for(effect: &SshKeyEffect) -> Option<(Priority, u32)> {
     match effect {
-        Effect::Store(_) => Some((Lane::Change, 1)),
-        Effect::Delete { .. } => Some((Lane::Change, 2)),
-        Effect::Hold | Effect::LetGo => None,
+        SshKeyEffect::Store(_) => Some((Priority::Change, 1)),
+        SshKeyEffect::Delete { .. } => Some((Priority::Change, 2)),
+        SshKeyEffect::AddFinalizer | SshKeyEffect::RemoveFinalizer => None,
     }
 }

@@ -7,14 +7,14 @@ use super::*;
 use crate::{
     account::{
         key::AccountKey,
-        view::{State, View},
+        view::{AccountState, AccountView},
     },
-    account_facts::AccountFacts,
-    mark::ClusterId,
+    cluster_id::ClusterId,
     moment::Moment,
-    ownership::{Claimant, Rivals},
+    ownership::{Claimant, ConflictingOwners},
     pass::{Ended, Memory, Subject},
-    tag::facts::{Refused, TagMemory, Unknown, rename_of},
+    resolved_account::ResolvedAccount,
+    tag::facts::{TagMemory, TagRefusal, UnknownRename, rename_of},
 };
 use api::{
     ServerTag,
@@ -32,7 +32,7 @@ fn secs(seconds: u64) -> Duration {
 }
 
 /// The tags of an account with the servers that bear them.
-fn tags(all: &[(&str, i64)]) -> Tags {
+fn tags(all: &[(&str, i64)]) -> TagsByName {
     let record = |(tag, count): &(&str, i64)| TagRecord {
         tag: (*tag).into(),
         resources: Some(*count),
@@ -43,7 +43,7 @@ fn tags(all: &[(&str, i64)]) -> Tags {
 
 /// Facts under construction. They start with a new object `web`, on an account without tags.
 #[derive(Clone)]
-struct Case(Facts);
+struct Case(TagFacts);
 
 impl Case {
     fn new() -> Self {
@@ -60,32 +60,32 @@ impl Case {
         object.metadata.namespace = Some("shop".into());
         object.metadata.uid = Some("uid-1".into());
         object.metadata.generation = Some(1);
-        let view = View {
+        let view = AccountView {
             tags: Some((NOW - secs(1), Arc::default())),
-            ..View::usable()
+            ..AccountView::usable()
         };
-        Self(Facts {
+        Self(TagFacts {
             subject: Subject {
                 now: Moment {
                     wall: 1_000_000,
                     mono: NOW,
                 },
-                acting_since: Duration::ZERO,
+                leader_since: Duration::ZERO,
                 first_seen: secs(9_000),
                 cluster: ClusterId::parse("0123456789abcdef").unwrap(),
                 kind_deleting: Some(false),
-                account: AccountFacts::Found {
+                account: ResolvedAccount::Found {
                     view,
                     terms: crate::account::terms::Terms::Own,
                 },
                 memory: Memory::default(),
                 object: Arc::new(object),
             },
-            rivals: Rivals::default(),
+            conflicting_owners: ConflictingOwners::default(),
         })
     }
 
-    fn facts(mut self, change: impl FnOnce(&mut Facts)) -> Self {
+    fn facts(mut self, change: impl FnOnce(&mut TagFacts)) -> Self {
         change(&mut self.0);
         self
     }
@@ -98,9 +98,9 @@ impl Case {
         self.object(|o| change(&mut o.spec))
     }
 
-    fn view(self, change: impl FnOnce(&mut View)) -> Self {
+    fn view(self, change: impl FnOnce(&mut AccountView)) -> Self {
         self.facts(|f| {
-            if let AccountFacts::Found { view, .. } = &mut f.subject.account {
+            if let ResolvedAccount::Found { view, .. } = &mut f.subject.account {
                 change(view);
             }
         })
@@ -114,20 +114,20 @@ impl Case {
         self.view(|v| v.tags = Some((NOW - secs(1), Arc::new(tags(all)))))
     }
 
-    fn held(self) -> Self {
+    fn with_finalizer(self) -> Self {
         self.object(|o| o.metadata.finalizers = Some(vec![OBJECT_FINALIZER.into()]))
     }
 
-    fn noted(self, tag: &str, from: Option<&str>, made: bool) -> Self {
-        let text = serde_json::to_string(&note(tag, from, made)).unwrap();
+    fn with_annotation(self, tag: &str, from: Option<&str>, made: bool) -> Self {
+        let text = serde_json::to_string(&tag_annotation(tag, from, made)).unwrap();
         let annotations = [(TAG_ANNOTATION.to_owned(), text)].into();
-        self.held()
+        self.with_finalizer()
             .object(|o| o.metadata.annotations = Some(annotations))
     }
 
     /// The tag stands in status; `created`: this object made it.
     fn recorded(self, tag: &str, created: bool) -> Self {
-        self.held().object(|o| {
+        self.with_finalizer().object(|o| {
             let status = o.status.get_or_insert_default();
             status.tag = Some(tag.into());
             status.created_by_object = Some(created);
@@ -136,7 +136,7 @@ impl Case {
 
     /// It made the tag, and all is on record.
     fn made(self, tag: &str) -> Self {
-        self.noted(tag, None, true).recorded(tag, true)
+        self.with_annotation(tag, None, true).recorded(tag, true)
     }
 
     fn renamed_to(self, tag: &str) -> Self {
@@ -162,32 +162,35 @@ impl Case {
     }
 
     fn owned_by(self, name: &str) -> Self {
-        self.facts(|f| f.rivals.owner = Some(rival(name)))
+        self.facts(|f| f.conflicting_owners.owner = Some(other_owner(name)))
     }
 
-    fn decide(&self) -> Decision {
+    fn decide(&self) -> TagDecision {
         decide(&self.0)
     }
 
     /// The effect, and the reason that is told.
-    fn outcome(&self) -> (Option<Effect>, Option<Reason>) {
+    fn outcome(&self) -> (Option<TagEffect>, Option<Reason>) {
         let decision = self.decide();
-        (decision.effect, decision.cause.map(|cause| cause.reason))
+        (
+            decision.effect,
+            decision.explanation.map(|cause| cause.reason),
+        )
     }
 }
 
-fn rival(name: &str) -> Arc<Claimant> {
+fn other_owner(name: &str) -> Arc<Claimant> {
     Arc::new(Claimant {
         uid: "uid-0".into(),
         namespace: "shop".into(),
         name: name.into(),
-        account: AccountKey::of(&PinnedAccount::of(None), "shop"),
+        account: AccountKey::from_reference(&PinnedAccount::from_reference(None), "shop"),
         is_deleting: false,
     })
 }
 
-fn note(tag: &str, from: Option<&str>, made: bool) -> TagNote {
-    TagNote {
+fn tag_annotation(tag: &str, from: Option<&str>, made: bool) -> TagAnnotation {
+    TagAnnotation {
         uid: "uid-1".into(),
         account_id: "lineage-1".into(),
         tag: tag.into(),
@@ -196,17 +199,17 @@ fn note(tag: &str, from: Option<&str>, made: bool) -> TagNote {
     }
 }
 
-fn make(tag: &str) -> Option<Effect> {
-    Some(Effect::Make { tag: tag.into() })
+fn make(tag: &str) -> Option<TagEffect> {
+    Some(TagEffect::Make { tag: tag.into() })
 }
 
-fn delete(tag: &str, only_unused: bool) -> Option<Effect> {
+fn delete(tag: &str, only_unused: bool) -> Option<TagEffect> {
     let tag = tag.into();
-    Some(Effect::Delete { tag, only_unused })
+    Some(TagEffect::Delete { tag, only_unused })
 }
 
-fn hold_with(note: Option<TagNote>) -> Option<Effect> {
-    Some(Effect::Hold { note })
+fn add_finalizer(note: Option<TagAnnotation>) -> Option<TagEffect> {
+    Some(TagEffect::AddFinalizer { annotation: note })
 }
 
 fn a_rename(from: &str, to: &str) -> Rename {
@@ -221,9 +224,9 @@ fn tag_is_annotated_created_then_available() {
     let new = Case::new();
     assert_eq!(
         new.outcome(),
-        (hold_with(Some(note("web", None, true))), None)
+        (add_finalizer(Some(tag_annotation("web", None, true))), None)
     );
-    let noted = new.noted("web", None, true);
+    let noted = new.with_annotation("web", None, true);
     assert_eq!(noted.outcome(), (make("web"), None));
     let decision = noted.tags(&[("web", 2)]).decide();
     let status = &decision.status;
@@ -232,33 +235,33 @@ fn tag_is_annotated_created_then_available() {
         (status.created_by_object, status.server_count),
         (Some(true), Some(2))
     );
-    assert_eq!(decision.cause.unwrap().reason, Reason::Available);
+    assert_eq!(decision.explanation.unwrap().reason, Reason::Available);
     assert_eq!(decision.effect, None);
 }
 
 #[test]
 fn existing_tag_is_adopted_but_not_owned() {
     let case = Case::new().tags(&[("web", 0)]);
-    assert_eq!(case.outcome(), (hold_with(None), None));
-    let status = case.clone().held().decide().status;
+    assert_eq!(case.outcome(), (add_finalizer(None), None));
+    let status = case.clone().with_finalizer().decide().status;
     assert_eq!(
         (status.tag.as_deref(), status.created_by_object),
         (Some("web"), Some(false))
     );
     // A note of another object, or of another account, counts for nothing.
     for change in [
-        (|n: &mut TagNote| n.uid = "uid-2".into()) as fn(&mut TagNote),
+        (|n: &mut TagAnnotation| n.uid = "uid-2".into()) as fn(&mut TagAnnotation),
         |n| n.account_id = "lineage-2".into(),
     ] {
-        let mut other = note("web", None, true);
+        let mut other = tag_annotation("web", None, true);
         change(&mut other);
         let text = serde_json::to_string(&other).unwrap();
-        let copied = case.clone().held().object(|o| {
+        let copied = case.clone().with_finalizer().object(|o| {
             o.metadata.annotations = Some([(TAG_ANNOTATION.to_owned(), text)].into());
         });
         assert_eq!(copied.decide().status.created_by_object, Some(false));
         let expected = match other.account_id == "lineage-1" {
-            true => (Some(Effect::LetGo), None),
+            true => (Some(TagEffect::RemoveFinalizer), None),
             false => (None, Some(Reason::AccountChanged)),
         };
         assert_eq!(copied.deleted().outcome(), expected);
@@ -269,27 +272,27 @@ fn existing_tag_is_adopted_but_not_owned() {
 fn outdated_tag_list_is_ignored() {
     let wants = |case: &Case| {
         let decision = case.decide();
-        assert_eq!((decision.effect, decision.cause), (None, None));
+        assert_eq!((decision.effect, decision.explanation), (None, None));
         decision.wants
     };
     let case = Case::new();
     let gained = case
         .clone()
-        .facts(|f| f.subject.acting_since = NOW - secs(1) / 2);
-    assert_eq!(wants(&gained), Some((List::Tags, NOW - secs(1) / 2)));
+        .facts(|f| f.subject.leader_since = NOW - secs(1) / 2);
+    assert_eq!(wants(&gained), Some((ListKind::Tags, NOW - secs(1) / 2)));
     let new = case.clone().facts(|f| f.subject.first_seen = NOW);
-    assert_eq!(wants(&new), Some((List::Tags, NOW)));
+    assert_eq!(wants(&new), Some((ListKind::Tags, NOW)));
     let changed = case.clone().own(|own| own.changed = Some(NOW));
-    assert_eq!(wants(&changed), Some((List::Tags, NOW)));
+    assert_eq!(wants(&changed), Some((ListKind::Tags, NOW)));
     let never = case.view(|v| v.tags = None);
-    assert_eq!(wants(&never), Some((List::Tags, secs(9_000))));
+    assert_eq!(wants(&never), Some((ListKind::Tags, secs(9_000))));
     let failing = never.view(|v| v.last_error = Some((Reason::ProviderUnreachable, "no".into())));
     assert_eq!(failing.outcome(), (None, Some(Reason::ProviderUnreachable)));
 }
 
 #[test]
 fn created_tag_is_awaited_before_recreation() {
-    let case = Case::new().noted("web", None, true);
+    let case = Case::new().with_annotation("web", None, true);
     let late = |ago| {
         case.clone()
             .own(|own| own.made = Some(("web".into(), NOW - ago)))
@@ -302,8 +305,8 @@ fn created_tag_is_awaited_before_recreation() {
 #[test]
 fn refused_tag_is_retried_and_not_owned() {
     let refused = |ago: Duration| {
-        Case::new().noted("web", None, true).own(|own| {
-            own.refused = Some(Refused {
+        Case::new().with_annotation("web", None, true).own(|own| {
+            own.refused = Some(TagRefusal {
                 tag: "web".into(),
                 message: "no".into(),
                 at: NOW - ago,
@@ -317,29 +320,29 @@ fn refused_tag_is_retried_and_not_owned() {
     assert_eq!(refused(secs(300)).outcome(), (make("web"), None));
     // Somebody else made it meanwhile.
     let taken = refused(secs(9)).tags(&[("web", 0)]);
-    let not_made = hold_with(Some(note("web", None, false)));
+    let not_made = add_finalizer(Some(tag_annotation("web", None, false)));
     assert_eq!(taken.outcome(), (not_made, None));
-    let adopted = taken.noted("web", None, false);
+    let adopted = taken.with_annotation("web", None, false);
     assert_eq!(adopted.decide().status.created_by_object, Some(false));
 }
 
 #[test]
 fn the_older_object_has_the_tag() {
     let case = Case::new().owned_by("first");
-    let cause = case.decide().cause.unwrap();
+    let cause = case.decide().explanation.unwrap();
     assert_eq!(cause.reason, Reason::OwnershipConflict);
     assert!(cause.message.contains("shop/first"), "{}", cause.message);
     // It ends without touching the tag of the other.
     let ends = case.made("web").tags(&[("web", 0)]).deleted();
-    assert_eq!(ends.outcome(), (Some(Effect::LetGo), None));
+    assert_eq!(ends.outcome(), (Some(TagEffect::RemoveFinalizer), None));
 }
 
 #[test]
 fn deleted_owner_leaves_tag_to_successor() {
     let case = Case::new().made("web").tags(&[("web", 0)]).deleted();
     assert_eq!(case.outcome(), (delete("web", true), None));
-    let followed = case.facts(|f| f.rivals.successor = Some(rival("next")));
-    assert_eq!(followed.outcome(), (Some(Effect::LetGo), None));
+    let followed = case.facts(|f| f.conflicting_owners.successor = Some(other_owner("next")));
+    assert_eq!(followed.outcome(), (Some(TagEffect::RemoveFinalizer), None));
 }
 
 #[test]
@@ -348,11 +351,11 @@ fn rename_is_annotated_before_it_is_sent() {
         .made("web")
         .renamed_to("www")
         .tags(&[("web", 3)]);
-    let wanted = note("www", Some("web"), true);
-    assert_eq!(case.outcome(), (hold_with(Some(wanted)), None));
-    let noted = case.noted("www", Some("web"), true);
+    let wanted = tag_annotation("www", Some("web"), true);
+    assert_eq!(case.outcome(), (add_finalizer(Some(wanted)), None));
+    let noted = case.with_annotation("www", Some("web"), true);
     let rename = a_rename("web", "www");
-    let send = Effect::Rename {
+    let send = TagEffect::Rename {
         rename: rename.clone(),
         only_unused: false,
     };
@@ -360,17 +363,17 @@ fn rename_is_annotated_before_it_is_sent() {
     assert_eq!(settled.outcome(), (Some(send), None));
     // Its answer was lost.
     let unknown = settled.clone().own(|own| {
-        own.unknown = Some(Unknown {
+        own.unknown = Some(UnknownRename {
             rename,
             since: NOW - secs(5),
             not_done: Some(NOW - secs(1)),
         });
     });
     let decision = unknown.decide();
-    assert_eq!(decision.cause.unwrap().reason, Reason::OutcomeUnknown);
+    assert_eq!(decision.explanation.unwrap().reason, Reason::OutcomeUnknown);
     assert_eq!(decision.effect, None);
-    let next = NOW - secs(1) + View::usable().times.absence_check_interval;
-    assert_eq!(decision.wants, Some((List::Tags, next)));
+    let next = NOW - secs(1) + AccountView::usable().times.absence_check_interval;
+    assert_eq!(decision.wants, Some((ListKind::Tags, next)));
     // Done, whoever says so.
     let done = settled.tags(&[("www", 3)]).decide();
     assert_eq!(done.status.tag.as_deref(), Some("www"));
@@ -380,17 +383,17 @@ fn rename_is_annotated_before_it_is_sent() {
 #[test]
 fn lost_rename_is_resolved_by_two_lists() {
     let rename = a_rename("web", "www");
-    let spacing = View::usable().times.absence_check_interval;
+    let spacing = AccountView::usable().times.absence_check_interval;
     let as_before = tags(&[("web", 0)]);
-    let view = |began, all: &Tags| View {
+    let view = |began, all: &TagsByName| AccountView {
         tags: Some((began, Arc::new(all.clone()))),
-        ..View::usable()
+        ..AccountView::usable()
     };
     let (nothing, renamed) = (tags(&[]), tags(&[("www", 0)]));
     let mut own = TagMemory::default();
     let noted = || Some(rename.clone());
     let look = |own: &mut TagMemory, noted, began, all| {
-        own.recall_rename(noted, secs(100), Some(&view(began, all)));
+        own.refresh_rename(noted, secs(100), Some(&view(began, all)));
     };
     look(&mut own, noted(), secs(99), &as_before);
     assert_eq!(own.unknown.as_ref().unwrap().not_done, None, "too old");
@@ -413,44 +416,44 @@ fn lost_rename_is_resolved_by_two_lists() {
 
 #[test]
 fn one_list_without_the_tag_decides_nothing() {
-    let spacing = View::usable().times.absence_check_interval;
+    let spacing = AccountView::usable().times.absence_check_interval;
     let began = NOW - secs(1);
     let seen = |case: Case| {
         let facts = case.0.clone();
-        case.own(|own| own.recall(&facts))
+        case.own(|own| own.refresh(&facts))
     };
     let twice = |case: Case| case.own(|own| own.unseen = Some(("web".into(), began - spacing)));
     let lost = seen(Case::new().made("web"));
     let waits = |case: &Case| {
         let decision = case.decide();
-        assert_eq!((decision.effect, decision.cause), (None, None));
-        assert_eq!(decision.wants, Some((List::Tags, began + spacing)));
+        assert_eq!((decision.effect, decision.explanation), (None, None));
+        assert_eq!(decision.wants, Some((ListKind::Tags, began + spacing)));
     };
     waits(&lost);
     waits(&lost.clone().deleted());
     assert_eq!(twice(lost.clone()).outcome(), (make("web"), None));
     assert_eq!(
         twice(lost.clone().deleted()).outcome(),
-        (Some(Effect::LetGo), None)
+        (Some(TagEffect::RemoveFinalizer), None)
     );
     // Deleted by this process, or noted by it and not sent yet: one look is enough.
     let deleted = lost
         .clone()
         .deleted()
         .own(|own| own.deleted = Some("web".into()));
-    assert_eq!(deleted.outcome(), (Some(Effect::LetGo), None));
-    let noted = seen(Case::new().noted("web", None, true));
+    assert_eq!(deleted.outcome(), (Some(TagEffect::RemoveFinalizer), None));
+    let noted = seen(Case::new().with_annotation("web", None, true));
     waits(&noted);
     let fresh = noted.own(|own| own.is_fresh = true);
     assert_eq!(fresh.outcome(), (make("web"), None));
     // There all the same, and nothing was sent: somebody else made it.
     let others = fresh.tags(&[("web", 0)]);
-    let not_made = hold_with(Some(note("web", None, false)));
+    let not_made = add_finalizer(Some(tag_annotation("web", None, false)));
     assert_eq!(others.outcome(), (not_made, None));
     // A request for what is there is refused; it stays its own.
     let refused = Case::new().made("web").tags(&[("web", 0)]).own(|own| {
         let (tag, message) = ("web".into(), "no".into());
-        own.refused = Some(Refused {
+        own.refused = Some(TagRefusal {
             tag,
             message,
             at: NOW,
@@ -466,13 +469,13 @@ fn one_list_without_the_tag_decides_nothing() {
 fn tag_of_another_account_is_not_searched() {
     let moved = |case: Case, shown: &[(&str, i64)]| {
         let case = case.tags(shown);
-        case.view(|v| v.lineage = Some("lineage-2".into()))
+        case.view(|v| v.account_id = Some("lineage-2".into()))
             .deleted()
     };
     let made = || Case::new().made("web");
     let elsewhere = (None, Some(Reason::AccountChanged));
     assert_eq!(moved(made(), &[]).outcome(), elsewhere);
-    let noted = Case::new().noted("web", None, true);
+    let noted = Case::new().with_annotation("web", None, true);
     assert_eq!(
         moved(noted, &[("web", 0)]).outcome(),
         elsewhere,
@@ -481,10 +484,10 @@ fn tag_of_another_account_is_not_searched() {
     // It got another ID since. What is found there stays.
     assert_eq!(
         moved(made(), &[("web", 0)]).outcome(),
-        (Some(Effect::LetGo), None)
+        (Some(TagEffect::RemoveFinalizer), None)
     );
     let kept = moved(made(), &[]).spec(|s| s.deletion_policy = Some(TagDeletionPolicy::Retain));
-    assert_eq!(kept.outcome(), (Some(Effect::LetGo), None));
+    assert_eq!(kept.outcome(), (Some(TagEffect::RemoveFinalizer), None));
 }
 
 #[test]
@@ -499,7 +502,7 @@ fn impossible_rename_is_reported() {
     assert_eq!(forbidden.outcome(), (None, Some(Reason::InvalidSpec)));
     // Renamed by a request of ours; somebody used the former name again before it was on record.
     let ours = case
-        .noted("www", Some("web"), true)
+        .with_annotation("www", Some("web"), true)
         .tags(&[("web", 1), ("www", 0)])
         .own(|own| own.made = Some(("www".into(), NOW - secs(2))));
     assert_eq!(ours.decide().status.tag.as_deref(), Some("www"));
@@ -510,11 +513,11 @@ fn old_tag_name_stays_after_a_rename() {
     let renamed = Case::new()
         .made("web")
         .renamed_to("www")
-        .noted("www", Some("web"), true)
+        .with_annotation("www", Some("web"), true)
         .recorded("www", true)
         .tags(&[("web", 0)])
         .deleted();
-    assert_eq!(renamed.outcome().0, Some(Effect::LetGo));
+    assert_eq!(renamed.outcome().0, Some(TagEffect::RemoveFinalizer));
 }
 
 #[test]
@@ -522,14 +525,14 @@ fn unused_old_tag_is_deleted_after_rename() {
     let case = Case::new().made("web").renamed_to("www");
     let half = case.clone().tags(&[("web", 1), ("www", 1)]);
     assert_eq!(half.outcome(), (None, Some(Reason::InUse)));
-    let message = half.decide().cause.unwrap().message;
+    let message = half.decide().explanation.unwrap().message;
     assert!(message.contains("checked every"), "{message}");
     let all = case.tags(&[("web", 0), ("www", 2)]);
     assert_eq!(all.outcome().0, delete("web", true));
     // Its rename was noted, and servers were faster.
-    let overtaken = all.clone().noted("www", Some("web"), true);
+    let overtaken = all.clone().with_annotation("www", Some("web"), true);
     let overtaken = overtaken.own(|own| own.settled = Some(a_rename("web", "www")));
-    let of_web_alone = hold_with(Some(note("web", None, true)));
+    let of_web_alone = add_finalizer(Some(tag_annotation("web", None, true)));
     assert_eq!(overtaken.outcome().0, of_web_alone);
     let done = all.clone().tags(&[("www", 2)]);
     let status = done.decide().status;
@@ -548,7 +551,7 @@ fn shared_account_protects_tags_of_others() {
     // Whoever may write the object may write its annotations.
     let forged = Case::new()
         .shared()
-        .noted("web", None, true)
+        .with_annotation("web", None, true)
         .recorded("web", false);
     for (case, count, renamed, deleted) in [
         (&mine, 0, None, delete("web", true)),
@@ -557,13 +560,13 @@ fn shared_account_protects_tags_of_others() {
             &adopted,
             0,
             Some(Reason::OwnershipConflict),
-            Some(Effect::LetGo),
+            Some(TagEffect::RemoveFinalizer),
         ),
         (
             &forged,
             0,
             Some(Reason::OwnershipConflict),
-            Some(Effect::LetGo),
+            Some(TagEffect::RemoveFinalizer),
         ),
     ] {
         let case = case.clone().tags(&[("web", count)]);
@@ -590,7 +593,7 @@ fn shared_account_protects_tags_of_others() {
 #[test]
 fn tag_deletion_follows_policy_and_usage() {
     use TagDeletionPolicy::{Delete, Retain};
-    let go = || Some(Effect::LetGo);
+    let go = || Some(TagEffect::RemoveFinalizer);
     for (made, policy, force, count, expected) in [
         (true, None, false, 0, delete("web", true)),
         (true, None, false, 2, None),
@@ -644,7 +647,7 @@ fn a_count_alone_is_written_once_a_minute() {
         case.decide()
     };
     assert_eq!(at(secs(59)).status.server_count, Some(3));
-    assert_eq!(at(secs(59)).again, secs(1));
+    assert_eq!(at(secs(59)).requeue_after, secs(1));
     assert_eq!(at(secs(60)).status.server_count, Some(4));
     assert_eq!(case.decide().status.server_count, Some(4));
 }
@@ -659,10 +662,11 @@ fn invalid_stored_tag_sends_nothing() {
 
 #[test]
 fn a_blocked_account_holds_it() {
-    let blocked = Case::new().view(|v| v.state = State::Blocked(Reason::KeyRejected, "no".into()));
+    let blocked =
+        Case::new().view(|v| v.state = AccountState::Blocked(Reason::KeyRejected, "no".into()));
     assert_eq!(blocked.outcome(), (None, Some(Reason::KeyRejected)));
     let not_allowed = Case::new().facts(|f| {
-        if let AccountFacts::Found { terms, .. } = &mut f.subject.account {
+        if let ResolvedAccount::Found { terms, .. } = &mut f.subject.account {
             *terms = crate::account::terms::Terms::Refused("no".into());
         }
     });
@@ -677,9 +681,9 @@ fn requested_poll_lists_tags_sooner() {
     let rest = Case::new().tags(&[("web", 1)]).made("web");
     let asked = rest
         .clone()
-        .facts(|f| f.subject.memory.asked.note(Some("now"), NOW));
-    let pace = View::usable().times.active_poll_interval;
-    let wanted = Some((List::Tags, NOW - secs(1) + pace));
+        .facts(|f| f.subject.memory.request.record_request(Some("now"), NOW));
+    let pace = AccountView::usable().times.active_poll_interval;
+    let wanted = Some((ListKind::Tags, NOW - secs(1) + pace));
     assert_eq!(asked.decide().wants, wanted);
     assert!(rest.decide().wants > wanted, "that of the idle interval");
 }

@@ -1,8 +1,8 @@
 //! A whitelist as the provider shows it, and whom it admits. Pure.
 
 use super::ranges::{Addresses, Range};
-use crate::mark::Mark;
-use api::whitelist::MARK_START;
+use crate::cluster_id::OwnerHash;
+use api::whitelist::OWNER_COMMENT_START;
 use hosting_types::{WhitelistEntryId, whitelist::WhitelistEntry};
 
 /// The part of an entry's mark between its start and the digits.
@@ -10,7 +10,7 @@ const ENTRY: &str = "entry:";
 
 /// An entry, as far as anything is decided by it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Entry {
+pub struct ListedEntry {
     /// Its number at the provider.
     pub id: WhitelistEntryId,
     /// Its addresses; None where nobody can be sure of them.
@@ -26,12 +26,12 @@ pub struct Entry {
     pub is_of_other: bool,
 }
 
-impl Entry {
+impl ListedEntry {
     /// Reads a record. `mark`: of the object that asks.
-    pub fn read(record: &WhitelistEntry, mark: &Mark) -> Self {
+    pub fn from_record(record: &WhitelistEntry, mark: &OwnerHash) -> Self {
         let comments = record.comments.as_deref().unwrap_or_default().trim();
-        let name = marked_name(comments, mark).map(str::to_owned);
-        let is_marked = comments.contains(&format!("{MARK_START}{ENTRY}"));
+        let name = parse_entry_name(comments, mark).map(str::to_owned);
+        let is_marked = comments.contains(&format!("{OWNER_COMMENT_START}{ENTRY}"));
         Self {
             id: record.id,
             range: Range::shown(
@@ -59,8 +59,8 @@ impl Entry {
 }
 
 /// What an entry of ours says beside it: a person's comment, then our mark.
-pub fn comments(comment: Option<&str>, mark: &Mark, name: &str) -> String {
-    let mark = format!("{MARK_START}{ENTRY}{mark}:{name}]");
+pub fn comments(comment: Option<&str>, mark: &OwnerHash, name: &str) -> String {
+    let mark = format!("{OWNER_COMMENT_START}{ENTRY}{mark}:{name}]");
     match comment {
         Some(comment) => format!("{comment} {mark}"),
         None => mark,
@@ -68,8 +68,8 @@ pub fn comments(comment: Option<&str>, mark: &Mark, name: &str) -> String {
 }
 
 /// The name in our mark, wherever it stands: words that a person adds behind it make the entry no other's.
-fn marked_name<'a>(comments: &'a str, mark: &Mark) -> Option<&'a str> {
-    let start = format!("{MARK_START}{ENTRY}{mark}:");
+fn parse_entry_name<'a>(comments: &'a str, mark: &OwnerHash) -> Option<&'a str> {
+    let start = format!("{OWNER_COMMENT_START}{ENTRY}{mark}:");
     let (_, rest) = comments.split_once(&start)?;
     let (name, _) = rest.split_once(']')?;
     Some(name)
@@ -77,12 +77,12 @@ fn marked_name<'a>(comments: &'a str, mark: &Mark) -> Option<&'a str> {
 
 /// A whole whitelist.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct List {
+pub struct ProviderWhitelist {
     /// Its entries, in the provider's order.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ListedEntry>,
 }
 
-impl List {
+impl ProviderWhitelist {
     /// The addresses that are admitted for certain, where the list is enforced.
     pub fn admitted(&self) -> Addresses {
         self.admitting(|_| true).collect()
@@ -95,7 +95,7 @@ impl List {
 
     fn admitting<'a>(
         &'a self,
-        keep: impl Fn(&Entry) -> bool + 'a,
+        keep: impl Fn(&ListedEntry) -> bool + 'a,
     ) -> impl Iterator<Item = Range> + 'a {
         let active = self.entries.iter().filter(|entry| entry.is_certain());
         active
@@ -114,22 +114,22 @@ impl List {
     }
 
     /// The entry of this number.
-    pub fn get(&self, id: WhitelistEntryId) -> Option<&Entry> {
+    pub fn get(&self, id: WhitelistEntryId) -> Option<&ListedEntry> {
         self.entries.iter().find(|entry| entry.id == id)
     }
 
     /// Entries that bear our mark.
-    pub fn own(&self) -> impl Iterator<Item = &Entry> {
+    pub fn own(&self) -> impl Iterator<Item = &ListedEntry> {
         self.entries.iter().filter(|entry| entry.name.is_some())
     }
 
     /// Entries of other objects.
-    pub fn of_others(&self) -> impl Iterator<Item = &Entry> {
+    pub fn of_others(&self) -> impl Iterator<Item = &ListedEntry> {
         self.entries.iter().filter(|entry| entry.is_of_other)
     }
 
     /// Entries that this object did not add, those of other objects among them.
-    pub fn others(&self) -> impl Iterator<Item = &Entry> {
+    pub fn others(&self) -> impl Iterator<Item = &ListedEntry> {
         self.entries.iter().filter(|entry| entry.name.is_none())
     }
 }
@@ -138,8 +138,8 @@ impl List {
 mod tests {
     use super::*;
 
-    fn mark(digit: &str) -> Mark {
-        Mark::parse(&digit.repeat(24)).unwrap()
+    fn owner_hash(digit: &str) -> OwnerHash {
+        OwnerHash::parse(&digit.repeat(24)).unwrap()
     }
 
     fn record(comments: &str) -> WhitelistEntry {
@@ -156,13 +156,14 @@ mod tests {
 
     #[test]
     fn entry_with_own_owner_comment_is_own() {
-        let (ours, other) = (mark("a"), mark("b"));
+        let (ours, other) = (owner_hash("a"), owner_hash("b"));
         let text = comments(Some("Office, 2nd floor"), &ours, "office");
         assert_eq!(
             text,
             "Office, 2nd floor [fmo-entry:aaaaaaaaaaaaaaaaaaaaaaaa:office]"
         );
-        let name = |text: &str, mark: &Mark| Entry::read(&record(text), mark).name;
+        let name =
+            |text: &str, mark: &OwnerHash| ListedEntry::from_record(&record(text), mark).name;
         for (text, expected) in [
             (text.clone(), Some("office")),
             (format!(" {text} "), Some("office")),
@@ -175,18 +176,19 @@ mod tests {
             assert_eq!(name(&text, &ours).as_deref(), expected, "{text}");
         }
         assert_eq!(name(&text, &other), None, "another object's is foreign");
-        let is_of_other = |mark: &Mark| Entry::read(&record(&text), mark).is_of_other;
+        let is_of_other =
+            |mark: &OwnerHash| ListedEntry::from_record(&record(&text), mark).is_of_other;
         assert_eq!((is_of_other(&ours), is_of_other(&other)), (false, true));
-        assert!(!Entry::read(&record("by hand [fmo-x]"), &ours).is_of_other);
+        assert!(!ListedEntry::from_record(&record("by hand [fmo-x]"), &ours).is_of_other);
     }
 
     #[test]
     fn unknown_state_neither_opens_nor_admits() {
-        let mut entry = Entry::read(&record(""), &mark("a"));
-        let list = |entry: &Entry| List {
+        let mut entry = ListedEntry::from_record(&record(""), &owner_hash("a"));
+        let list = |entry: &ListedEntry| ProviderWhitelist {
             entries: vec![entry.clone()],
         };
-        let seen = |entry: &Entry| {
+        let seen = |entry: &ListedEntry| {
             let list = list(entry);
             (
                 list.is_open(),
@@ -205,6 +207,6 @@ mod tests {
         entry.active = Some(true);
         entry.range = None;
         assert_eq!(seen(&entry), (false, false, true));
-        assert!(List::default().is_open());
+        assert!(ProviderWhitelist::default().is_open());
     }
 }

@@ -4,10 +4,10 @@
 //! have to know. Added first, then changed, then removed; what no object added goes last.
 
 use super::{
-    guard::{Step, permits},
-    list::{Entry, List},
+    desired_entries::{DesiredEntry, DesiredWhitelist},
+    list::{ListedEntry, ProviderWhitelist},
+    lockout_guard::{WhitelistStep, permits},
     ranges::{Addresses, Range},
-    wish::{Target, Wished},
 };
 use api::whitelist::EntryPolicy;
 use hosting_types::WhitelistEntryId;
@@ -15,18 +15,18 @@ use std::{cmp::Reverse, collections::BTreeSet};
 
 /// What is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct WhitelistPlan {
     /// Every step that is left, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<WhitelistStep>,
     /// The one to send now.
-    pub next: Option<Step>,
+    pub next: Option<WhitelistStep>,
     /// Why none of those that are left may be sent.
-    pub held: Option<Held>,
+    pub blocked_by: Option<PlanBlocker>,
 }
 
 /// Why no step may be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum PlanBlocker {
     /// Nobody has said from where the operator calls.
     EgressUnknown,
     /// The wished list would not admit these addresses of the operator.
@@ -41,7 +41,7 @@ pub enum Held {
 
 /// What a user acknowledges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Allowed {
+pub struct AcknowledgedRisks {
     /// The operator may lock itself out.
     pub lockout: bool,
     /// The entries of other objects may be removed.
@@ -49,13 +49,17 @@ pub struct Allowed {
 }
 
 /// Plans.
-pub fn plan(list: &List, target: &Target, allowed: Allowed) -> Plan {
+pub fn plan(
+    list: &ProviderWhitelist,
+    target: &DesiredWhitelist,
+    allowed: AcknowledgedRisks,
+) -> WhitelistPlan {
     let egress = target.egress.as_ref();
-    let work = Work::of(list, target);
+    let work = PlannedSteps::new(list, target);
     let is_free = allowed.lockout || !target.is_guarded;
     let next = match work.build_up.is_empty() {
         false => {
-            let may = |step: &&Step| permits(list, egress, step);
+            let may = |step: &&WhitelistStep| permits(list, egress, step);
             let first = work.build_up.iter().find(may);
             first.or_else(|| work.build_up.first().filter(|_| is_free))
         }
@@ -65,10 +69,10 @@ pub fn plan(list: &List, target: &Target, allowed: Allowed) -> Plan {
     let of_others = || {
         let others = [&work.build_up, &work.surplus, &work.without_owner];
         let is_all = !allowed.others && others.into_iter().all(Vec::is_empty);
-        is_all.then(|| Held::OfOthers(list.of_others().map(|entry| entry.id).collect()))
+        is_all.then(|| PlanBlocker::OfOthers(list.of_others().map(|entry| entry.id).collect()))
     };
-    let is_held = |next: &Option<Step>| next.is_none() && !work.is_done();
-    let held = is_held(&next).then(|| of_others().unwrap_or_else(|| why_held(list, target)));
+    let is_held = |next: &Option<WhitelistStep>| next.is_none() && !work.is_done();
+    let held = is_held(&next).then(|| of_others().unwrap_or_else(|| find_blocker(list, target)));
     let steps = [
         work.build_up,
         work.surplus,
@@ -76,26 +80,30 @@ pub fn plan(list: &List, target: &Target, allowed: Allowed) -> Plan {
         work.of_others,
     ]
     .concat();
-    Plan { steps, next, held }
+    WhitelistPlan {
+        steps,
+        next,
+        blocked_by: held,
+    }
 }
 
 /// The entry to remove now. What belongs to other objects goes by an acknowledgement only, and what no object added only where
 /// the rest admits the operator: before that, it may be what keeps the operator in.
 fn removal<'a>(
-    list: &List,
-    target: &Target,
-    work: &'a Work,
+    list: &ProviderWhitelist,
+    target: &DesiredWhitelist,
+    work: &'a PlannedSteps,
     is_free: bool,
     may_remove_others: bool,
-) -> Option<&'a Step> {
+) -> Option<&'a WhitelistStep> {
     let egress = target.egress.as_ref();
-    let may = |step: &&Step| permits(list, egress, step);
+    let may = |step: &&WhitelistStep| permits(list, egress, step);
     let is_end_covered = egress.is_none_or(|egress| end(list, target).covers_all(egress));
-    let without_owner: &[Step] = match is_end_covered || is_free {
+    let without_owner: &[WhitelistStep] = match is_end_covered || is_free {
         true => &work.without_owner,
         false => &[],
     };
-    let of_others: &[Step] = match may_remove_others {
+    let of_others: &[WhitelistStep] = match may_remove_others {
         true => &work.of_others,
         false => &[],
     };
@@ -104,18 +112,18 @@ fn removal<'a>(
 }
 
 /// The steps by what they are for.
-struct Work {
+struct PlannedSteps {
     /// Additions and changes.
-    build_up: Vec<Step>,
+    build_up: Vec<WhitelistStep>,
     /// Entries of ours that are not wished for.
-    surplus: Vec<Step>,
+    surplus: Vec<WhitelistStep>,
     /// Entries that no object added.
-    without_owner: Vec<Step>,
+    without_owner: Vec<WhitelistStep>,
     /// Entries of other objects.
-    of_others: Vec<Step>,
+    of_others: Vec<WhitelistStep>,
 }
 
-impl Work {
+impl PlannedSteps {
     fn is_done(&self) -> bool {
         let all = [
             &self.build_up,
@@ -126,8 +134,8 @@ impl Work {
         all.into_iter().all(Vec::is_empty)
     }
 
-    fn of(list: &List, target: &Target) -> Self {
-        let unmet: Vec<&Wished> = target
+    fn new(list: &ProviderWhitelist, target: &DesiredWhitelist) -> Self {
+        let unmet: Vec<&DesiredEntry> = target
             .entries
             .iter()
             .filter(|wished| !list.own().any(|entry| wished.is_met_by(entry)))
@@ -137,28 +145,33 @@ impl Work {
         for wished in &unmet {
             match replacement(list, &goal, target, wished) {
                 Some(change) => changes.push(change),
-                None => adds.push(Step::Add((*wished).clone())),
+                None => adds.push(WhitelistStep::Add((*wished).clone())),
             }
         }
         adds.sort_by_key(|step| rank(step, target.egress.as_ref()));
         let changed: Vec<WhitelistEntryId> = changes
             .iter()
             .filter_map(|step| match step {
-                Step::Change(id, _) => Some(*id),
-                Step::Add(_) | Step::Remove(_) => None,
+                WhitelistStep::Change(id, _) => Some(*id),
+                WhitelistStep::Add(_) | WhitelistStep::Remove(_) => None,
             })
             .collect();
         let kept = kept(list, target);
-        let mut surplus: Vec<&Entry> = list
+        let mut surplus: Vec<&ListedEntry> = list
             .own()
             .filter(|entry| !kept.contains(&entry.id) && !changed.contains(&entry.id))
             .collect();
         surplus.sort_by_key(|entry| leaves_at(entry, target.egress.as_ref()));
         let is_exclusive = target.mode == EntryPolicy::Exact && !target.is_end;
-        let mut others: Vec<&Entry> = list.others().filter(|_| is_exclusive).collect();
+        let mut others: Vec<&ListedEntry> = list.others().filter(|_| is_exclusive).collect();
         others.sort_by_key(|entry| leaves_at(entry, target.egress.as_ref()));
         let (of_others, without_owner) = others.into_iter().partition(|entry| entry.is_of_other);
-        let remove = |entries: Vec<&Entry>| entries.iter().map(|e| Step::Remove(e.id)).collect();
+        let remove = |entries: Vec<&ListedEntry>| {
+            entries
+                .iter()
+                .map(|e| WhitelistStep::Remove(e.id))
+                .collect()
+        };
         Self {
             build_up: [adds, changes].concat(),
             surplus: remove(surplus),
@@ -173,15 +186,20 @@ impl Work {
 /// old one may go in the end.
 ///
 /// `goal`: the list with everything that is wished for.
-fn replacement(list: &List, goal: &List, target: &Target, wished: &Wished) -> Option<Step> {
+fn replacement(
+    list: &ProviderWhitelist,
+    goal: &ProviderWhitelist,
+    target: &DesiredWhitelist,
+    wished: &DesiredEntry,
+) -> Option<WhitelistStep> {
     let egress = target.egress.as_ref();
     let of_name = || list.own().filter(|e| e.name.as_ref() == Some(&wished.name));
-    let in_place = |entry: &Entry| Step::Change(entry.id, wished.clone());
+    let in_place = |entry: &ListedEntry| WhitelistStep::Change(entry.id, wished.clone());
     let first = of_name().next()?;
     let permitted = of_name()
         .map(in_place)
         .find(|step| permits(list, egress, step));
-    let may_go = |entry: &Entry| permits(goal, egress, &Step::Remove(entry.id));
+    let may_go = |entry: &ListedEntry| permits(goal, egress, &WhitelistStep::Remove(entry.id));
     match permitted {
         Some(step) => Some(step),
         None if of_name().all(may_go) => None,
@@ -190,11 +208,11 @@ fn replacement(list: &List, goal: &List, target: &Target, wished: &Wished) -> Op
 }
 
 /// The list with everything that is wished for beside what there is.
-fn with_all(list: &List, unmet: &[&Wished]) -> List {
+fn with_all(list: &ProviderWhitelist, unmet: &[&DesiredEntry]) -> ProviderWhitelist {
     // The numbers matter to nobody, and are none of the list's.
     let mut entries = list.entries.clone();
     let free = (0..).map(|n| WhitelistEntryId(u64::MAX - n));
-    entries.extend(unmet.iter().zip(free).map(|(wished, id)| Entry {
+    entries.extend(unmet.iter().zip(free).map(|(wished, id)| ListedEntry {
         id,
         range: Some(wished.range),
         active: Some(wished.active),
@@ -202,12 +220,12 @@ fn with_all(list: &List, unmet: &[&Wished]) -> List {
         name: Some(wished.name.clone()),
         is_of_other: false,
     }));
-    List { entries }
+    ProviderWhitelist { entries }
 }
 
 /// The entries of ours by which wishes are met, one for each.
-fn kept(list: &List, target: &Target) -> BTreeSet<WhitelistEntryId> {
-    let met = |wished: &Wished| list.own().find(|entry| wished.is_met_by(entry));
+fn kept(list: &ProviderWhitelist, target: &DesiredWhitelist) -> BTreeSet<WhitelistEntryId> {
+    let met = |wished: &DesiredEntry| list.own().find(|entry| wished.is_met_by(entry));
     target
         .entries
         .iter()
@@ -217,8 +235,10 @@ fn kept(list: &List, target: &Target) -> BTreeSet<WhitelistEntryId> {
 }
 
 /// Entries that admit the operator are added first.
-fn rank(step: &Step, egress: Option<&Addresses>) -> u8 {
-    let Step::Add(wished) = step else { return 3 };
+fn rank(step: &WhitelistStep, egress: Option<&Addresses>) -> u8 {
+    let WhitelistStep::Add(wished) = step else {
+        return 3;
+    };
     let own: Addresses = [wished.range].into_iter().collect();
     match egress {
         _ if !wished.active => 3,
@@ -229,7 +249,10 @@ fn rank(step: &Step, egress: Option<&Addresses>) -> u8 {
 }
 
 /// What does not count goes first, and the narrowest of those that admit the operator last.
-fn leaves_at(entry: &Entry, egress: Option<&Addresses>) -> (bool, bool, Reverse<Option<u128>>) {
+fn leaves_at(
+    entry: &ListedEntry,
+    egress: Option<&Addresses>,
+) -> (bool, bool, Reverse<Option<u128>>) {
     let meets = entry
         .range
         .is_none_or(|range| egress.is_none_or(|egress| egress.meets(&range)));
@@ -238,8 +261,8 @@ fn leaves_at(entry: &Entry, egress: Option<&Addresses>) -> (bool, bool, Reverse<
 }
 
 /// Whom the list admits for certain once everything is done.
-pub fn end(list: &List, target: &Target) -> Addresses {
-    let is_left = |entry: &&Entry| {
+pub fn end(list: &ProviderWhitelist, target: &DesiredWhitelist) -> Addresses {
+    let is_left = |entry: &&ListedEntry| {
         entry.name.is_none() && (target.mode == EntryPolicy::Additive || target.is_end)
     };
     let left = list.entries.iter().filter(is_left);
@@ -250,17 +273,17 @@ pub fn end(list: &List, target: &Target) -> Addresses {
     left.chain(wished.map(|wished| wished.range)).collect()
 }
 
-fn why_held(list: &List, target: &Target) -> Held {
+fn find_blocker(list: &ProviderWhitelist, target: &DesiredWhitelist) -> PlanBlocker {
     let Some(egress) = &target.egress else {
-        return Held::EgressUnknown;
+        return PlanBlocker::EgressUnknown;
     };
     let end = end(list, target);
     if end.is_empty() {
-        return Held::NothingLeft;
+        return PlanBlocker::NothingLeft;
     }
     let missing = egress.not_covered_by(&end);
     match missing.is_empty() {
-        false => Held::NotCovered(missing),
-        true => Held::NoFirstEntry,
+        false => PlanBlocker::NotCovered(missing),
+        true => PlanBlocker::NoFirstEntry,
     }
 }

@@ -10,7 +10,7 @@ mod scenes;
 mod world;
 
 use api::{command::PowerAction, target::TargetKind};
-use flexmetal_core::once::Stage;
+use flexmetal_core::attempt_state::AttemptState;
 use scenes::{REBOOT, Scene, Variant};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use world::*;
@@ -25,12 +25,12 @@ impl Model for Scene {
         vec![State {
             now: 0,
             version: 0,
-            note: None,
+            annotation: None,
             sent: Vec::new(),
             ended: None,
-            machine: 1,
+            server: 1,
             is_deleted: false,
-            is_release_noted: false,
+            is_release_recorded: false,
             has_asked: false,
             is_released: false,
             made: Vec::new(),
@@ -39,7 +39,7 @@ impl Model for Scene {
             processes: [process(0), process(0)],
             attempts: 0,
             crashes: self.crashes,
-            people: u8::from(self.has_people),
+            user_actions: u8::from(self.has_user_actions),
             broken: None,
         }]
     }
@@ -71,20 +71,20 @@ impl Model for Scene {
                     let fates = [Fate::Done, Fate::Unanswered, Fate::Late, Fate::Lost];
                     moves.extend(fates.map(|fate| Move::Post(it, fate)));
                 }
-                Some(sending) if self.is_next(sending) => moves.push(Move::Look(it)),
+                Some(sending) if self.is_next(sending) => moves.push(Move::CheckServer(it)),
                 Some(_) => {
                     let fates = [Fate::Done, Fate::Unanswered, Fate::Lost];
                     moves.extend(fates.map(|fate| Move::Write(it, fate)));
                 }
             }
         }
-        if state.people > 0 {
-            moves.extend([Move::Person, Move::MakeUp]);
-            if state.note.is_some() {
+        if state.user_actions > 0 {
+            moves.extend([Move::UserCommand, Move::MakeUp]);
+            if state.annotation.is_some() {
                 moves.push(Move::Strip);
             }
         }
-        if self.rebinds && state.machine == 1 && !sends {
+        if self.rebinds && state.server == 1 && !sends {
             moves.push(Move::Rebind);
         }
         if self.ends {
@@ -114,8 +114,8 @@ impl Model for Scene {
 impl Scene {
     /// Whether the writes are over.
     fn is_next(&self, sending: &Sending) -> bool {
-        sending.stage == Stage::Send
-            || self.variant == Variant::NoStatus && sending.stage == Stage::WriteStatus
+        sending.stage == AttemptState::Send
+            || self.variant == Variant::NoStatus && sending.stage == AttemptState::WriteStatus
     }
 
     /// The release: deleted, noted, asked for the commands, sent.
@@ -124,13 +124,13 @@ impl Scene {
         let mut moves = Vec::new();
         if !state.is_deleted {
             moves.push(Move::Delete);
-        } else if state.is_release_noted && state.has_asked && !state.is_released {
+        } else if state.is_release_recorded && state.has_asked && !state.is_released {
             moves.push(Move::Release);
         }
-        if state.is_deleted && !state.is_release_noted {
-            moves.push(Move::Note);
+        if state.is_deleted && !state.is_release_recorded {
+            moves.push(Move::RecordRelease);
         }
-        if !state.has_asked && (is_early || state.is_release_noted) {
+        if !state.has_asked && (is_early || state.is_release_recorded) {
             moves.push(Move::Ask);
         }
         moves
@@ -176,7 +176,7 @@ const WALKS: [(&str, Option<u32>, Scene); 7] = [
         "a person's command and a note that was made up",
         Some(40),
         Scene {
-            has_people: true,
+            has_user_actions: true,
             crashes: 0,
             ..REBOOT
         },

@@ -27,7 +27,7 @@ pub(super) struct Scene {
     /// The server gets another machine.
     pub(super) rebinds: bool,
     /// A person sends a command, and somebody makes a note up or strips it.
-    pub(super) has_people: bool,
+    pub(super) has_user_actions: bool,
     pub(super) crashes: u8,
     pub(super) variant: Variant,
 }
@@ -37,7 +37,7 @@ pub(super) const REBOOT: Scene = Scene {
     action: PowerAction::Reboot,
     ends: false,
     rebinds: false,
-    has_people: false,
+    has_user_actions: false,
     crashes: 1,
     variant: Variant::Ships,
 };

@@ -9,18 +9,18 @@ use api::{
     target::{Target, TargetKind},
 };
 use flexmetal_core::{
-    account::{terms::Terms, view::View},
-    account_facts::AccountFacts,
+    account::{terms::Terms, view::AccountView},
+    attempt_state::AttemptState,
+    cluster_id::ClusterId,
     command::{
         decide::NewCommand,
-        facts::{CommandMemory, Facts, Observation, TargetFact},
+        facts::{CommandFacts, CommandMemory, CommandObservation, TargetFact},
     },
-    machine_commands::command_of,
-    mark::ClusterId,
     moment::Moment,
-    once::Stage,
-    ownership::Rivals,
+    ownership::ConflictingOwners,
     pass::{Memory, Subject},
+    provider_commands::command_of,
+    resolved_account::ResolvedAccount,
 };
 use hosting_types::{
     CommandId,
@@ -49,7 +49,7 @@ pub(super) struct Sending {
     /// The version that the next write rests on.
     pub(super) base: u8,
     pub(super) since: u8,
-    pub(super) stage: Stage,
+    pub(super) stage: AttemptState,
     /// The server was looked at: the request is next.
     pub(super) is_let: bool,
 }
@@ -74,13 +74,13 @@ pub(super) struct State {
     pub(super) now: u8,
     /// The object.
     pub(super) version: u8,
-    pub(super) note: Option<String>,
+    pub(super) annotation: Option<String>,
     pub(super) sent: Vec<CommandRecord>,
     pub(super) ended: Option<bool>,
     /// The server.
-    pub(super) machine: u8,
+    pub(super) server: u8,
     pub(super) is_deleted: bool,
-    pub(super) is_release_noted: bool,
+    pub(super) is_release_recorded: bool,
     pub(super) has_asked: bool,
     pub(super) is_released: bool,
     /// The provider.
@@ -90,14 +90,14 @@ pub(super) struct State {
     pub(super) processes: [Process; 2],
     pub(super) attempts: u8,
     pub(super) crashes: u8,
-    pub(super) people: u8,
+    pub(super) user_actions: u8,
     pub(super) broken: Option<&'static str>,
 }
 
 /// What a machine is called in an intent.
-pub(super) fn machine_of(kind: TargetKind, number: u8) -> String {
+pub(super) fn target_id(kind: TargetKind, number: u8) -> String {
     match kind {
-        TargetKind::BareMetalServer => machine(number),
+        TargetKind::BareMetalServer => server_uuid(number),
         TargetKind::DedicatedHost => number.to_string(),
     }
 }
@@ -120,22 +120,22 @@ pub(super) enum Move {
     /// A pass: decides, and does what takes one step.
     Pass(usize),
     Write(usize, Fate),
-    Look(usize),
+    CheckServer(usize),
     Post(usize, Fate),
     Crash(usize),
     Arrive(usize),
     End(usize),
-    Person,
+    UserCommand,
     MakeUp,
     Strip,
     Delete,
     Rebind,
-    Note,
+    RecordRelease,
     Ask,
     Release,
 }
 
-pub(super) fn machine(number: u8) -> String {
+pub(super) fn server_uuid(number: u8) -> String {
     format!("00000000-0000-4000-8000-00000000000{number}")
 }
 
@@ -197,11 +197,11 @@ impl State {
             })
             .collect();
         let annotations = self
-            .note
+            .annotation
             .as_ref()
             .map(|text| json!({COMMAND_ANNOTATION: text}));
         let target =
-            json!({"uid": "server", "server": machine_of(scene.kind, 1), "accountID": "lineage-1"});
+            json!({"uid": "server", "server": target_id(scene.kind, 1), "accountID": "lineage-1"});
         let object = json!({
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand",
             "metadata": {
@@ -210,7 +210,7 @@ impl State {
             },
             "spec": spec,
             "status": {
-                "accountRef": PinnedAccount::of(None), "conditions": conditions,
+                "accountRef": PinnedAccount::from_reference(None), "conditions": conditions,
                 // It first saw the target before all of this.
                 "records": {"sent": self.sent, "target": target},
             },
@@ -223,8 +223,8 @@ impl State {
         let mut host = json!({
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "DedicatedHost",
             "metadata": {"name": "web", "namespace": "shop", "uid": "server"},
-            "spec": {"hostID": self.machine},
-            "status": {"accountRef": PinnedAccount::of(None), "records": {"accountID": "lineage-1"}},
+            "spec": {"hostID": self.server},
+            "status": {"accountRef": PinnedAccount::from_reference(None), "records": {"accountID": "lineage-1"}},
         });
         if self.is_deleted {
             host["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -244,10 +244,10 @@ impl State {
             "metadata": {"name": "web", "namespace": "shop", "uid": "server"},
             "spec": {"location": "here", "instanceType": "small", "os": {"slug": "some-os"}},
             "status": {
-                "uuid": machine(self.machine), "providerStatus": "delivered",
-                "accountRef": PinnedAccount::of(None),
+                "uuid": server_uuid(self.server), "providerStatus": "delivered",
+                "accountRef": PinnedAccount::from_reference(None),
                 "records": {"order": {"uid": "server", "seq": 1, "nonce": "a", "accountID": "lineage-1",
-                    "sendBy": "2026-01-01T00:00:00Z", "outcome": "Created", "server": machine(self.machine)}},
+                    "sendBy": "2026-01-01T00:00:00Z", "outcome": "Created", "server": server_uuid(self.server)}},
             },
         });
         if self.is_deleted {
@@ -258,17 +258,17 @@ impl State {
         )))
     }
 
-    pub(super) fn facts(&self, scene: &Scene, process: usize) -> Facts {
+    pub(super) fn facts(&self, scene: &Scene, process: usize) -> CommandFacts {
         let me = &self.processes[process];
-        let mut facts = Facts {
+        let mut facts = CommandFacts {
             subject: Subject {
                 now: moment(self.now),
-                acting_since: Duration::ZERO,
+                leader_since: Duration::ZERO,
                 first_seen: moment(me.started).mono,
                 cluster: ClusterId::parse("0123456789abcdef").unwrap(),
                 kind_deleting: Some(false),
-                account: AccountFacts::Found {
-                    view: View::usable(),
+                account: ResolvedAccount::Found {
+                    view: AccountView::usable(),
                     terms: Terms::Own,
                 },
                 memory: Memory {
@@ -279,7 +279,7 @@ impl State {
             },
             steady: at(self.now),
             target: self.target(scene),
-            rivals: Rivals::default(),
+            conflicting_owners: ConflictingOwners::default(),
             is_first: true,
         };
         facts.subject.memory.own.compare(&self.sent, None);
@@ -327,7 +327,9 @@ impl State {
         });
     }
 
-    pub(super) fn note_of(&mut self, process: usize, observation: Observation) {
-        self.processes[process].memory.note(observation);
+    pub(super) fn record_observation(&mut self, process: usize, observation: CommandObservation) {
+        self.processes[process]
+            .memory
+            .record_observation(observation);
     }
 }

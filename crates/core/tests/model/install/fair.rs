@@ -5,7 +5,7 @@ use super::{facts::Around, passes::decided, scenes::Scene, world::*};
 use api::Reason;
 
 /// Rounds within one tick after which it counts as spinning.
-const ROUNDS: usize = 40;
+const MOST_REPEATS: usize = 40;
 /// Ticks within which all comes to an end.
 const TICKS: u8 = 12;
 
@@ -23,7 +23,7 @@ pub(super) fn ends(scene: &Scene, from: &State) -> Result<(), String> {
         let mut rounds = 0;
         loop {
             let before = state;
-            state = round(scene, &state);
+            state = run_all_once(scene, &state);
             if state.broken.is_some() {
                 return Err(format!("broken: {:?}", state.broken));
             }
@@ -31,7 +31,7 @@ pub(super) fn ends(scene: &Scene, from: &State) -> Result<(), String> {
                 break;
             }
             rounds += 1;
-            if rounds == ROUNDS {
+            if rounds == MOST_REPEATS {
                 return Err(format!("spins: {state:?}"));
             }
         }
@@ -46,12 +46,12 @@ pub(super) fn ends(scene: &Scene, from: &State) -> Result<(), String> {
         Said::Installs(number) => format!("{:?}", STATUSES.get(number)),
     });
     let view = &state.processes[0].view;
-    let decided = decided(scene, view, Around::of(&state, 0));
+    let decided = decided(scene, view, Around::from_state(&state, 0));
     Err(format!("never ends: {state:?} {said:?} {decided:?}"))
 }
 
 /// Everybody does what there is to do, once.
-fn round(scene: &Scene, from: &State) -> State {
+fn run_all_once(scene: &Scene, from: &State) -> State {
     let mut state = *from;
     let mut go = |chosen: Move| {
         if state.broken.is_none()
@@ -93,7 +93,7 @@ fn is_settled(scene: &Scene, state: &State) -> bool {
         return false;
     };
     let said = STATUSES.get(number);
-    let decided = decided(scene, &object, Around::of(state, 0));
+    let decided = decided(scene, &object, Around::from_state(state, 0));
     if object.is_deleting {
         return false;
     }

@@ -72,14 +72,14 @@ impl Model for Walk {
             made: [None; MOST_MADE],
             wire: [None; 2],
             power: match scene.has_power {
-                true => Power::Wished,
+                true => Power::Requested,
                 false => Power::None,
             },
             wiped: [0; REVISIONS],
             attempts: 0,
             edits: 0,
             crashes: scene.crashes,
-            people: scene.people,
+            user_installs: scene.user_installs,
             strips: scene.strips,
             restores: scene.restores,
             broken: None,
@@ -108,7 +108,7 @@ impl Model for Walk {
                 }
             }
         }
-        if state.people > 0 {
+        if state.user_installs > 0 {
             moves.push(Move::Portal);
         }
         if usize::from(state.edits) < scene.edits.len() {
@@ -160,7 +160,7 @@ fn steps(scene: &Scene, state: &State, moves: &mut Vec<Move>) {
                 &[]
             }
             Task::Start(_) if state.attempts >= scene.attempts => &[],
-            Task::Intend { .. } | Task::NoteRelease { .. } => {
+            Task::Intend { .. } | Task::RecordRelease { .. } => {
                 &[Fate::Done, Fate::Unanswered, Fate::Lost]
             }
             Task::Send(_) if scene.refuses => &[
@@ -250,13 +250,13 @@ fn each_revision_wipes_once_or_is_explained() {
 
 #[test]
 fn each_rule_is_needed() {
-    breaks(LOSSES, Variant::NoteAfterSend);
+    breaks(LOSSES, Variant::IntentAfterSend);
     breaks(LOSSES, Variant::AgainAfterLost);
     breaks(RAISED, Variant::NoListBefore);
     breaks(RESTORED, Variant::Unaccounted);
     breaks(SET_BACK, Variant::Unaccounted);
     breaks(POWER, Variant::NoAsk);
-    breaks(SET_BACK, Variant::NoReread);
+    breaks(SET_BACK, Variant::NoLiveRead);
     breaks(RETAINED, Variant::RetainAtOnce);
     breaks(RELEASED, Variant::RetainAtOnce);
 }

@@ -8,8 +8,8 @@ use super::{
 };
 use api::{Reason, conditions::Type, install::InstallRecord};
 use flexmetal_core::server::{
-    decide::{Effect, decide},
-    memory::Memory,
+    decide::{ServerEffect, decide},
+    memory::ServerMemory,
 };
 use std::{
     collections::HashMap,
@@ -30,7 +30,7 @@ pub(super) struct Decided {
 pub(super) enum Due {
     Nothing,
     Install(u32),
-    Look(u32),
+    PollInstall(u32),
     Release,
     Retain,
     LetGo,
@@ -58,26 +58,26 @@ fn decide_now(scene: &Scene, view: &Object, around: Around) -> Decided {
     let decision = decide(&facts);
     let due = match &decision.effect {
         None => Due::Nothing,
-        Some(Effect::Reinstall(new)) => {
+        Some(ServerEffect::Reinstall(new)) => {
             let key = (view.revision, view.generation);
             Due::Install(REQUESTS.put(key, || (**new).clone()))
         }
-        Some(Effect::LookAtInstall { record, .. }) => {
-            Due::Look(RECORDS.put((**record).clone(), || Arc::new((**record).clone())))
+        Some(ServerEffect::PollInstall { record, .. }) => {
+            Due::PollInstall(RECORDS.put((**record).clone(), || Arc::new((**record).clone())))
         }
-        Some(Effect::Release { .. }) => Due::Release,
-        Some(Effect::Retain { .. }) => Due::Retain,
-        Some(Effect::RemoveFinalizer) => Due::LetGo,
+        Some(ServerEffect::Release { .. }) => Due::Release,
+        Some(ServerEffect::Retain { .. }) => Due::Retain,
+        Some(ServerEffect::RemoveFinalizer) => Due::LetGo,
         Some(other) => panic!("{other:?}: {view:?}"),
     };
-    let draft = &decision.draft;
+    let draft = &decision.desired;
     let said = match &draft.status.records.install {
         Some(install) => Said::Installs(status(install.clone())),
         None => Said::Lost,
     };
     let reason = |kind| draft.condition(kind).map(|wanted| wanted.reason);
     Decided {
-        memory: keep(facts.memory.clone()),
+        memory: intern_memory(facts.memory.clone()),
         due,
         said,
         ready: reason(Type::Ready),
@@ -86,10 +86,10 @@ fn decide_now(scene: &Scene, view: &Object, around: Around) -> Decided {
 }
 
 /// Numbers a memory, without what only sets a pace.
-pub(super) fn keep(memory: Memory) -> u32 {
-    super::world::memory(Memory {
+pub(super) fn intern_memory(memory: ServerMemory) -> u32 {
+    super::world::memory(ServerMemory {
         install: memory.install,
         connection: memory.connection,
-        ..Memory::default()
+        ..ServerMemory::default()
     })
 }

@@ -6,7 +6,7 @@ pub(super) enum Variant {
     /// None: what ships.
     Ships,
     /// The request goes out before its intent is written.
-    NoteAfterSend,
+    IntentAfterSend,
     /// What may have been sent counts as not sent.
     AgainAfterLost,
     /// What is listed right before is not noted.
@@ -14,7 +14,7 @@ pub(super) enum Variant {
     /// A re-installation that nobody can account for is no reason against another.
     Unaccounted,
     /// The object is not looked at between the intent and the request.
-    NoReread,
+    NoLiveRead,
     /// The commands are not.
     NoAsk,
     /// A release and a retention do not wait for a request that may be on its way.
@@ -32,7 +32,7 @@ pub(super) struct Scene {
     pub(super) ticks: u8,
     pub(super) crashes: u8,
     /// Somebody installs the machine at the portal.
-    pub(super) people: u8,
+    pub(super) user_installs: u8,
     /// Somebody takes the status off.
     pub(super) strips: u8,
     /// The object goes back to what it was at first.
@@ -63,7 +63,7 @@ pub(super) const LEAST: Scene = Scene {
     attempts: 2,
     ticks: 1,
     crashes: 0,
-    people: 0,
+    user_installs: 0,
     strips: 0,
     restores: 0,
     ends: false,
@@ -103,9 +103,9 @@ pub(super) const BEHIND: Scene = Scene {
 };
 
 /// A person does the same at the portal, and that may be over at once.
-pub(super) const PERSON: Scene = Scene {
+pub(super) const USER_INSTALLS: Scene = Scene {
     name: "person",
-    people: 1,
+    user_installs: 1,
     is_quick: true,
     ..LEAST
 };
@@ -153,9 +153,9 @@ pub(super) const RETAINED: Scene = Scene {
 };
 
 /// A person installs the machine, and the object is deleted.
-pub(super) const PERSON_ENDS: Scene = Scene {
+pub(super) const USER_INSTALLS_AND_DELETES: Scene = Scene {
     name: "person ends",
-    people: 1,
+    user_installs: 1,
     ends: true,
     retains: true,
     ticks: 0,
@@ -183,13 +183,13 @@ pub(super) const ALL: [Scene; 12] = [
     LOSSES,
     REFUSED,
     BEHIND,
-    PERSON,
+    USER_INSTALLS,
     RAISED,
     SET_BACK,
     RESTORED,
     RELEASED,
     RETAINED,
-    PERSON_ENDS,
+    USER_INSTALLS_AND_DELETES,
     PROTECTED,
     POWER,
 ];

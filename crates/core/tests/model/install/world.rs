@@ -5,7 +5,7 @@ use super::super::interner::Interner;
 use api::install::{InstallHistory, InstallRecord};
 use flexmetal_core::{
     moment::Moment,
-    server::{decide::NewInstall, memory::Memory},
+    server::{decide::NewReinstall, memory::ServerMemory},
 };
 use std::{
     sync::{Arc, LazyLock},
@@ -25,17 +25,17 @@ pub(super) static STATUSES: LazyLock<Interner<InstallHistory, Arc<InstallHistory
     LazyLock::new(Interner::default);
 pub(super) static ATTEMPTS: LazyLock<Interner<Attempt, Arc<Attempt>>> =
     LazyLock::new(Interner::default);
-pub(super) static MEMORIES: LazyLock<Interner<Memory, Arc<Memory>>> =
+pub(super) static MEMORIES: LazyLock<Interner<ServerMemory, Arc<ServerMemory>>> =
     LazyLock::new(Interner::default);
 /// By revision and generation, on which alone it depends here.
-pub(super) static REQUESTS: LazyLock<Interner<(u8, u8), NewInstall>> =
+pub(super) static REQUESTS: LazyLock<Interner<(u8, u8), NewReinstall>> =
     LazyLock::new(Interner::default);
 
 pub(super) fn status(status: InstallHistory) -> u32 {
     STATUSES.put(status.clone(), || Arc::new(status))
 }
 
-pub(super) fn memory(memory: Memory) -> u32 {
+pub(super) fn memory(memory: ServerMemory) -> u32 {
     MEMORIES.put(memory.clone(), || Arc::new(memory))
 }
 
@@ -83,7 +83,7 @@ pub(super) enum Task {
     /// A re-installation was decided: the object is read again next.
     Start(u32),
     /// It was: machine and commands are next.
-    LookBefore {
+    CheckBeforeIntent {
         number: u8,
         since: u8,
         new: u32,
@@ -98,12 +98,12 @@ pub(super) enum Task {
     /// It stands: are commands under way?
     Ask(u32),
     /// None is: the object is read once more next.
-    LookLast(u32),
+    GetObjectAgain(u32),
     /// The request goes out.
     Send(u32),
     /// A release was decided; then, its note is written.
     Release,
-    NoteRelease {
+    RecordRelease {
         is_newest: bool,
     },
     /// That the machine stays was decided; then, its tag is put on; then the finalizer goes.
@@ -158,8 +158,8 @@ pub(super) struct Wire {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Power {
     None,
-    Wished,
-    Noted,
+    Requested,
+    Recorded,
     Let,
     Sent,
     Over,
@@ -167,7 +167,7 @@ pub(super) enum Power {
 
 impl Power {
     pub(super) fn is_under_way(self) -> bool {
-        matches!(self, Self::Noted | Self::Let | Self::Sent)
+        matches!(self, Self::Recorded | Self::Let | Self::Sent)
     }
 }
 
@@ -187,7 +187,7 @@ pub(super) struct State {
     pub(super) attempts: u8,
     pub(super) edits: u8,
     pub(super) crashes: u8,
-    pub(super) people: u8,
+    pub(super) user_installs: u8,
     pub(super) strips: u8,
     pub(super) restores: u8,
     pub(super) broken: Option<&'static str>,
@@ -252,9 +252,9 @@ impl State {
         for process in &mut self.processes {
             process.sees_newest = false;
             match &mut process.task {
-                Task::LookBefore { is_newest, .. }
+                Task::CheckBeforeIntent { is_newest, .. }
                 | Task::Intend { is_newest, .. }
-                | Task::NoteRelease { is_newest }
+                | Task::RecordRelease { is_newest }
                 | Task::LetGo { is_newest } => *is_newest = false,
                 _ => {}
             }

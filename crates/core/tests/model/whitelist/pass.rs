@@ -15,22 +15,22 @@ use api::{
 use flexmetal_core::{
     account::{
         key::AccountKey,
-        view::{Times, View},
+        view::{AccountTimes, AccountView},
     },
-    account_facts::AccountFacts,
-    mark::{ClusterId, Mark},
+    cluster_id::{ClusterId, OwnerHash},
     moment::Moment,
-    ownership::{Claimant, Rivals},
+    ownership::{Claimant, ConflictingOwners},
     pass::{Memory, Subject},
+    resolved_account::ResolvedAccount,
     whitelist::{
         decide::{
-            Decision, Effect, decide,
-            guard::Step,
-            list::{Entry, List, comments},
+            WhitelistDecision, WhitelistEffect, decide,
+            list::{ListedEntry, ProviderWhitelist, comments},
+            lockout_guard::WhitelistStep,
             sendable,
         },
-        facts::Facts,
-        memory::{Answer, Look, Own},
+        facts::WhitelistFacts,
+        memory::{StepAnswer, WhitelistMemory, WhitelistSnapshot},
     },
 };
 use hosting_types::WhitelistEntryId;
@@ -49,19 +49,19 @@ fn name(slot: usize) -> &'static str {
     ["first", "second"][slot]
 }
 
-fn mark(slot: usize) -> Mark {
-    cluster().place_mark("shop", name(slot))
+fn owner_hash(slot: usize) -> OwnerHash {
+    cluster().name_hash("shop", name(slot))
 }
 
 /// The list as an object reads it.
-pub fn seen(scene: &Scene, list: &[There], slot: usize) -> List {
+pub fn seen(scene: &Scene, list: &[There], slot: usize) -> ProviderWhitelist {
     let entry = |there: &There| {
         let of = there.of.as_ref();
         let words = of.map_or_else(
             || "by hand".to_owned(),
-            |(slot, name)| comments(None, &mark(*slot), name),
+            |(slot, name)| comments(None, &owner_hash(*slot), name),
         );
-        Entry {
+        ListedEntry {
             id: WhitelistEntryId(there.id),
             range: Some(there.range),
             active: Some(there.active),
@@ -73,13 +73,13 @@ pub fn seen(scene: &Scene, list: &[There], slot: usize) -> List {
                 && of.is_some_and(|(of, _)| *of != slot),
         }
     };
-    List {
+    ProviderWhitelist {
         entries: list.iter().map(entry).collect(),
     }
 }
 
 /// The facts of an object at this moment.
-pub fn facts(scene: &Scene, state: &State, slot: usize, object: &Object) -> Facts {
+pub fn facts(scene: &Scene, state: &State, slot: usize, object: &Object) -> WhitelistFacts {
     let condition = |message: &String| Condition {
         type_: Type::Stalled.as_str().into(),
         status: "True".into(),
@@ -115,26 +115,26 @@ pub fn facts(scene: &Scene, state: &State, slot: usize, object: &Object) -> Fact
         ..ObjectMeta::default()
     };
     made.status = Some(status);
-    let view = View {
-        times: Times {
+    let view = AccountView {
+        times: AccountTimes {
             absence_check_interval: ticks(2),
             active_poll_interval: ticks(1),
             idle_poll_interval: ticks(2),
-            ..Times::default()
+            ..AccountTimes::default()
         },
         egress: scene.declared(state.egress),
-        ..View::usable()
+        ..AccountView::usable()
     };
     let subject = Subject {
         now: Moment {
             wall: 1_790_000_000,
             mono: ticks(state.now),
         },
-        acting_since: ticks(state.since),
+        leader_since: ticks(state.since),
         first_seen: ticks(state.since),
         cluster: cluster(),
         kind_deleting: Some(false),
-        account: AccountFacts::Found {
+        account: ResolvedAccount::Found {
             view,
             terms: flexmetal_core::account::terms::Terms::Own,
         },
@@ -144,37 +144,41 @@ pub fn facts(scene: &Scene, state: &State, slot: usize, object: &Object) -> Fact
         },
         object: Arc::new(made),
     };
-    let mut facts = Facts {
+    let mut facts = WhitelistFacts {
         subject,
-        rivals: rivals(scene, state, slot),
+        conflicting_owners: conflicting_owners(scene, state, slot),
         is_home: true,
         is_listed: true,
     };
     facts.start();
     if scene.variant == Variant::Hasty {
         // As if status told of nothing that may be on its way.
-        facts.subject.memory.own.starts(ticks(state.since), false);
+        facts
+            .subject
+            .memory
+            .own
+            .start_reconcile(ticks(state.since), false);
     }
     facts
 }
 
 /// The first object is the older one.
-fn rivals(scene: &Scene, state: &State, slot: usize) -> Rivals {
+fn conflicting_owners(scene: &Scene, state: &State, slot: usize) -> ConflictingOwners {
     let claimant = |slot: usize| {
         let object = state.objects[slot].as_ref()?;
         Some(Arc::new(Claimant {
             uid: name(slot).into(),
             namespace: "shop".into(),
             name: name(slot).into(),
-            account: AccountKey::of(&PinnedAccount::of(None), "shop"),
+            account: AccountKey::from_reference(&PinnedAccount::from_reference(None), "shop"),
             is_deleting: object.deleting,
         }))
     };
     let all: Vec<_> = (0..2).filter_map(claimant).collect();
     match scene.variant {
-        Variant::Trusting => Rivals::default(),
-        _ if scene.are_strangers => Rivals::default(),
-        _ => Rivals::of(name(slot), &all, |_| true),
+        Variant::Trusting => ConflictingOwners::default(),
+        _ if scene.are_in_two_clusters => ConflictingOwners::default(),
+        _ => ConflictingOwners::find_among(name(slot), &all, |_| true),
     }
 }
 
@@ -183,7 +187,7 @@ fn rivals(scene: &Scene, state: &State, slot: usize) -> Rivals {
 #[allow(clippy::large_enum_variant)]
 pub enum Done {
     /// Nothing was sent; the world may have changed all the same.
-    Rested(Decision),
+    Rested(WhitelistDecision),
     /// An effect was carried out, without a call that changes anything.
     Went,
     /// A step was sent.
@@ -205,21 +209,21 @@ pub fn pass(scene: &Scene, state: &mut State, slot: usize, ends: Ends) -> Option
             write(state, slot, &facts, &decision);
             Some(Done::Rested(decision))
         }
-        Some(Effect::Hold) => {
+        Some(WhitelistEffect::AddFinalizer) => {
             state.objects[slot].as_mut()?.finalizer = true;
             Some(Done::Went)
         }
-        Some(Effect::LetGo) => {
+        Some(WhitelistEffect::RemoveFinalizer) => {
             state.objects[slot] = None;
             state.memory[slot] = None;
             Some(Done::Went)
         }
-        Some(Effect::Work { .. }) => work(scene, state, slot, &facts, ends),
+        Some(WhitelistEffect::ReadAndApply { .. }) => work(scene, state, slot, &facts, ends),
     }
 }
 
 /// The status of a decision reaches the object.
-fn write(state: &mut State, slot: usize, facts: &Facts, decision: &Decision) {
+fn write(state: &mut State, slot: usize, facts: &WhitelistFacts, decision: &WhitelistDecision) {
     let (status, _) = decision.status(&facts.subject, jiff::Timestamp::UNIX_EPOCH);
     let Some(object) = state.objects[slot].as_mut() else {
         return;
@@ -232,7 +236,13 @@ fn write(state: &mut State, slot: usize, facts: &Facts, decision: &Decision) {
     object.unkept = unkept.map(|condition| condition.message.clone());
 }
 
-fn work(scene: &Scene, state: &mut State, slot: usize, facts: &Facts, ends: Ends) -> Option<Done> {
+fn work(
+    scene: &Scene,
+    state: &mut State,
+    slot: usize,
+    facts: &WhitelistFacts,
+    ends: Ends,
+) -> Option<Done> {
     // Who is locked out reads nothing and changes nothing.
     if scene
         .addresses(state.egress)
@@ -241,38 +251,45 @@ fn work(scene: &Scene, state: &mut State, slot: usize, facts: &Facts, ends: Ends
         return Some(Done::Went);
     }
     let now = ticks(state.now);
-    let read = facts.having_read(Look {
+    let read = facts.with_snapshot(WhitelistSnapshot {
         list: Arc::new(seen(scene, &state.list, slot)),
         began: now,
         ended: now,
-        connection: View::usable().connection,
+        connection: AccountView::usable().connection,
     });
-    let list = match (&scene.variant, facts.look()) {
+    let list = match (&scene.variant, facts.usable_snapshot()) {
         // The list of the look before.
         (Variant::Stale, Some(look)) => look.list.clone(),
-        _ => read.look()?.list.clone(),
+        _ => read.usable_snapshot()?.list.clone(),
     };
     let mut own = read.subject.memory.own.clone();
     let step = sendable(&read, &list);
     if let Some(step) = &step {
         send(scene, state, slot, step, ends);
-        note(scene, &mut own, step, &list, ends, now);
+        record_sent_step(scene, &mut own, step, &list, ends, now);
     }
     state.memory[slot] = Some(Arc::new(own));
     Some(step.map_or(Done::Went, |_| Done::Sent))
 }
 
-fn note(scene: &Scene, own: &mut Own, step: &Step, list: &List, ends: Ends, now: Duration) {
+fn record_sent_step(
+    scene: &Scene,
+    own: &mut WhitelistMemory,
+    step: &WhitelistStep,
+    list: &ProviderWhitelist,
+    ends: Ends,
+    now: Duration,
+) {
     let answer = match ends {
-        Ends::Ok => Answer::Done,
-        Ends::LostBefore | Ends::LostAfter | Ends::Later => Answer::Unknown,
+        Ends::Ok => StepAnswer::Done,
+        Ends::LostBefore | Ends::LostAfter | Ends::Later => StepAnswer::Unknown,
     };
     if scene.variant != Variant::Forgetful {
-        own.has_sent(step, list, answer, now);
+        own.record_sent_step(step, list, answer, now);
     }
 }
 
-fn send(scene: &Scene, state: &mut State, slot: usize, step: &Step, ends: Ends) {
+fn send(scene: &Scene, state: &mut State, slot: usize, step: &WhitelistStep, ends: Ends) {
     if !scene.may_touch(state, slot, step) {
         state.broken = Some("an entry of others was touched");
     }

@@ -45,10 +45,10 @@ fn model_detects_forgotten_sent_changes() {
 
 #[test]
 fn model_detects_step_from_old_list() {
-    breaks(&scenes::people().with(Variant::Stale));
+    breaks(&scenes::user_changes().with(Variant::Stale));
 }
 
 #[test]
 fn model_detects_mutual_trust_in_entries() {
-    breaks(&scenes::strangers().with(Variant::Trusting));
+    breaks(&scenes::two_clusters().with(Variant::Trusting));
 }

@@ -5,14 +5,14 @@ use super::{
     scenes::Scene,
     world::{Ends, State},
 };
-use flexmetal_core::cause::Standing;
+use flexmetal_core::explanation::ReadyState;
 use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::atomic::Ordering,
 };
 
 /// Most rounds of one tick each.
-const ROUNDS: u64 = 20;
+const MOST_TICKS: u64 = 20;
 /// Most passes of an object within a tick.
 const PASSES: usize = 60;
 /// One of so many states is walked from.
@@ -35,7 +35,7 @@ pub fn show(scene: &Scene, state: &State) {
 }
 
 fn is_ended(scene: &Scene, mut state: State, is_told: bool) -> bool {
-    for round in 1..=ROUNDS {
+    for round in 1..=MOST_TICKS {
         // A person has locked the operator out.
         if scene.addresses(state.egress).any(|a| state.refuses(a)) {
             return true;
@@ -68,12 +68,12 @@ fn rests(scene: &Scene, state: &mut State, slot: usize) -> bool {
         match pass(scene, state, slot, Ends::Ok) {
             None => return true,
             Some(Done::Sent | Done::Went) => {}
-            Some(Done::Rested(decision)) if decision.goes_on => {}
+            Some(Done::Rested(decision)) if decision.requeue_now => {}
             Some(Done::Rested(decision)) => {
-                let standing = decision.cause.map(|cause| cause.standing);
+                let standing = decision.explanation.map(|cause| cause.ready_state);
                 return match standing {
-                    Some(Standing::Ready) => is_as_wished(scene, state, slot),
-                    Some(Standing::Stalled) => true,
+                    Some(ReadyState::Ready) => matches_spec(scene, state, slot),
+                    Some(ReadyState::Stalled) => true,
                     _ => false,
                 };
             }
@@ -83,7 +83,7 @@ fn rests(scene: &Scene, state: &mut State, slot: usize) -> bool {
 }
 
 /// Each entry of the spec is there once, and nothing else of ours.
-fn is_as_wished(scene: &Scene, state: &State, slot: usize) -> bool {
+fn matches_spec(scene: &Scene, state: &State, slot: usize) -> bool {
     let Some(object) = &state.objects[slot] else {
         return true;
     };
@@ -97,6 +97,8 @@ fn is_as_wished(scene: &Scene, state: &State, slot: usize) -> bool {
         .iter()
         .all(|wished| list.own().filter(|entry| wished.is_met_by(entry)).count() == 1);
     // A person may have changed the list since the last look.
-    let is_known = facts.look().is_some_and(|look| *look.list == list);
+    let is_known = facts
+        .usable_snapshot()
+        .is_some_and(|look| *look.list == list);
     !is_known || (is_met && list.own().count() == target.entries.len())
 }

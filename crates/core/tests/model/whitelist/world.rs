@@ -1,8 +1,8 @@
 //! The world of the model: the list at the provider, the objects, the process, and what is on the wire.
 
 use flexmetal_core::whitelist::{
-    decide::{guard::Step, ranges::Range},
-    memory::Own,
+    decide::{lockout_guard::WhitelistStep, ranges::Range},
+    memory::WhitelistMemory,
 };
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub struct Object {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Late {
     pub slot: usize,
-    pub step: Step,
+    pub step: WhitelistStep,
     /// The last tick in which it may arrive.
     pub until: u8,
     /// Whether a person, or the declared addresses, changed meanwhile: what was judged is not what it meets.
@@ -52,7 +52,7 @@ pub struct Budget {
     pub faults: u8,
     pub crashes: u8,
     /// Edits of the list by a person.
-    pub people: u8,
+    pub user_changes: u8,
     /// Edits of a spec, deletions, changes of the declared addresses.
     pub edits: u8,
     /// Ticks of time.
@@ -65,7 +65,7 @@ pub struct State {
     pub list: Vec<There>,
     pub next_id: u64,
     pub objects: [Option<Object>; 2],
-    pub memory: [Option<Arc<Own>>; 2],
+    pub memory: [Option<Arc<WhitelistMemory>>; 2],
     /// When the process started.
     pub since: u8,
     pub wire: Vec<Late>,
@@ -106,7 +106,7 @@ pub enum Move {
     Arrive(usize),
     Tick,
     Crash,
-    Person(Hand),
+    UserChange(Hand),
     Edit(usize, usize),
     Delete(usize),
     Egress(usize),
@@ -135,10 +135,10 @@ impl State {
     }
 
     /// A step takes effect, whoever sent it.
-    pub fn take_effect(&mut self, slot: usize, step: &Step) {
+    pub fn take_effect(&mut self, slot: usize, step: &WhitelistStep) {
         let of = |name: &str| Some((slot, name.to_owned()));
         match step {
-            Step::Add(wished) => {
+            WhitelistStep::Add(wished) => {
                 self.next_id += 1;
                 self.list.push(There {
                     id: self.next_id,
@@ -147,14 +147,14 @@ impl State {
                     of: of(&wished.name),
                 });
             }
-            Step::Change(id, wished) => {
+            WhitelistStep::Change(id, wished) => {
                 if let Some(there) = self.list.iter_mut().find(|there| there.id == id.0) {
                     there.range = wished.range;
                     there.active = wished.active;
                     there.of = of(&wished.name);
                 }
             }
-            Step::Remove(id) => self.list.retain(|there| there.id != id.0),
+            WhitelistStep::Remove(id) => self.list.retain(|there| there.id != id.0),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Reading host records.
 
-use crate::record::{Misfit, Record};
+use crate::record::{DecodeError, Record};
 use hosting_types::{
     host::{
         Host, HostAddress, HostDisk, HostHardware, HostKind, HostResult, InstallLogEntry,
@@ -13,7 +13,7 @@ use hosting_types::{
 const MOST_PARTS: usize = 128;
 
 /// Reads one host. Only a bad `id` and lists that are too long make it unreadable.
-pub(super) fn host(record: &Record<'_>) -> Result<Host, Misfit> {
+pub(super) fn host(record: &Record<'_>) -> Result<Host, DecodeError> {
     let id = record
         .identity("id")
         .ok_or_else(|| "a host has no usable id".to_owned())?;
@@ -53,7 +53,7 @@ pub(super) fn host(record: &Record<'_>) -> Result<Host, Misfit> {
     })
 }
 
-fn hardware(record: &Record<'_>) -> Result<HostHardware, Misfit> {
+fn hardware(record: &Record<'_>) -> Result<HostHardware, DecodeError> {
     let cpu = record.record("cpu");
     let count = |field: &str| cpu.as_ref().and_then(|cpu| cpu.number(field));
     // Some answers repeat these outside of `cpu`.
@@ -125,7 +125,7 @@ const LOG_FIELDS: [&str; 7] = [
 
 /// Reads a log entry. It is text of a machine that ran our script, so it is
 /// treated as a message.
-pub(super) fn log_entry(record: &Record<'_>) -> Result<InstallLogEntry, Misfit> {
+pub(super) fn log_entry(record: &Record<'_>) -> Result<InstallLogEntry, DecodeError> {
     if !record.has_any(&LOG_FIELDS) {
         return Err("a log entry has no field of one".to_owned());
     }

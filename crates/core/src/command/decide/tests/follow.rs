@@ -25,15 +25,15 @@ fn possibly_sent_command_is_never_resent() {
         assert_eq!(settled.short(), (None, waits, Some(false)));
     }
     let several = by_status.clone().searched(1, None).own(|own| {
-        own.note(Observation::Several("a1".into(), "x, y".into()));
+        own.record_observation(CommandObservation::Several("a1".into(), "x, y".into()));
     });
     assert_eq!(several.short(), (None, waits, Some(false)));
     assert_eq!(by_status.clone().late().short(), (None, waits, Some(false)));
     let elsewhere = |case: Case| {
         case.facts(|f| {
-            if let AccountFacts::Found { view, .. } = &mut f.subject.account {
+            if let ResolvedAccount::Found { view, .. } = &mut f.subject.account {
                 view.connection = Some("other".into());
-                view.lineage = Some("other".into());
+                view.account_id = Some("other".into());
             }
         })
     };
@@ -58,7 +58,7 @@ fn unrecorded_outcome_in_memory_counts() {
     };
     let known = |record| {
         case.clone()
-            .own(|own| own.note(Observation::Sent(record, NOW)))
+            .own(|own| own.record_observation(CommandObservation::Sent(record, NOW)))
     };
     assert_eq!(known(done).short().2, Some(true));
     let unsent = CommandRecord {
@@ -76,7 +76,7 @@ fn unrecorded_outcome_in_memory_counts() {
         refused.short(),
         (None, Some(Reason::RequestRefused), Some(false))
     );
-    let message = refused.decide().cause.unwrap().message;
+    let message = refused.decide().explanation.unwrap().message;
     assert!(message.contains("not today"), "{message}");
 }
 
@@ -94,9 +94,9 @@ fn a_command_is_followed_to_its_end() {
     for word in ["pending", "queued"] {
         let case = sent(word);
         assert_eq!(case.short().0, Some("look"), "{word}");
-        let looked = case.clone().own(|own| own.looked = Some(NOW - secs(10)));
+        let looked = case.clone().own(|own| own.last_read = Some(NOW - secs(10)));
         let decision = looked.decide();
-        assert_eq!((decision.effect, decision.again), (None, secs(20)));
+        assert_eq!((decision.effect, decision.requeue_after), (None, secs(20)));
         let never = case.late();
         assert_eq!(
             never.short(),
@@ -109,12 +109,12 @@ fn a_command_is_followed_to_its_end() {
 fn unfinished_shutdown_becomes_power_off() {
     let sent = |case: Case, state: &str, ago| {
         let case = case.sent(&[accepted(PowerAction::Shutdown, state, ago)]);
-        case.own(|own| own.looked = Some(NOW - secs(1)))
+        case.own(|own| own.last_read = Some(NOW - secs(1)))
     };
     let plain = Case::new(PowerAction::Shutdown);
     assert_eq!(sent(plain, "pending", 900).short().0, None);
     let early = sent(shutdown(300), "pending", 290).decide();
-    assert_eq!((early.effect, early.again), (None, secs(10)));
+    assert_eq!((early.effect, early.requeue_after), (None, secs(10)));
     let due = sent(shutdown(300), "pending", 300);
     assert_eq!(due.short().0, Some("send power-off"));
     assert_eq!(
@@ -137,7 +137,7 @@ fn unfinished_shutdown_becomes_power_off() {
     // What holds the power-off up does not hide how the shutdown goes on.
     let suspended = due.server(|s| s.spec.suspend = Some(true));
     assert_eq!(suspended.short(), (None, Some(Reason::Progressing), None));
-    assert_eq!(suspended.decide().again, secs(29), "the next look");
+    assert_eq!(suspended.decide().requeue_after, secs(29), "the next look");
     // Nor what rules it out.
     let ending = sent(shutdown(300), "pending", 300)
         .server(|s| s.metadata.deletion_timestamp = moment(WALL));
@@ -168,7 +168,9 @@ fn newer_status_record_overrides_memory() {
         ..attempt(PowerAction::Reboot, "a1", 9)
     };
     let (ours, theirs) = (seen("pending"), seen("running"));
-    let looked = |case: Case| case.own(|own| own.note(Observation::Looked(ours.clone(), NOW)));
+    let looked = |case: Case| {
+        case.own(|own| own.record_observation(CommandObservation::CommandRead(ours.clone(), NOW)))
+    };
     // What this process has seen goes into status, once.
     let news = looked(reboot().sent(std::slice::from_ref(&theirs)));
     assert_eq!(news.0.records(), std::slice::from_ref(&ours));

@@ -39,13 +39,13 @@ impl Case {
     }
 
     fn first_saw(self, host: DedicatedHost) -> Self {
-        let target = CommandTarget::of(None, &Target::Host(Arc::new(host)));
+        let target = CommandTarget::from_target(None, &Target::Host(Arc::new(host)));
         self.object(|o| o.status.get_or_insert_default().records.target = target)
     }
 
     fn terms(self, new: Terms) -> Self {
         self.facts(|f| {
-            if let AccountFacts::Found { terms, .. } = &mut f.subject.account {
+            if let ResolvedAccount::Found { terms, .. } = &mut f.subject.account {
                 *terms = new;
             }
         })
@@ -56,10 +56,10 @@ impl Case {
             uid: "host-0".into(),
             namespace: "shop".into(),
             name: "first".into(),
-            account: AccountKey::of(&PinnedAccount::of(None), "shop"),
+            account: AccountKey::from_reference(&PinnedAccount::from_reference(None), "shop"),
             is_deleting: false,
         };
-        self.facts(|f| f.rivals.owner = Some(Arc::new(owner)))
+        self.facts(|f| f.conflicting_owners.owner = Some(Arc::new(owner)))
     }
 }
 
@@ -79,14 +79,14 @@ fn installing(host: &mut DedicatedHost) {
 }
 
 /// It was seen in another account.
-fn in_lineage_0() -> DedicatedHost {
+fn host_of_other_account() -> DedicatedHost {
     let mut host = host();
     status(&mut host).records.account_id = Some("lineage-0".into());
     host
 }
 
 /// What keeps a command from a host, with the reason; whether that ends the command.
-fn held() -> Vec<(Case, Reason, Option<bool>)> {
+fn blocked_cases() -> Vec<(Case, Reason, Option<bool>)> {
     let reboot = || to_host(PowerAction::Reboot);
     let entry = AllowedNamespaces {
         name: "shop".into(),
@@ -112,14 +112,14 @@ fn held() -> Vec<(Case, Reason, Option<bool>)> {
         ),
         (
             reboot()
-                .first_saw(in_lineage_0())
-                .host(|h| *h = in_lineage_0()),
+                .first_saw(host_of_other_account())
+                .host(|h| *h = host_of_other_account()),
             Reason::ReferenceNotReady,
             None,
         ),
         // It was seen in that account, and comes back in another one with the same numbers, or is made again.
         (
-            reboot().first_saw(in_lineage_0()),
+            reboot().first_saw(host_of_other_account()),
             Reason::Superseded,
             Some(false),
         ),
@@ -155,18 +155,18 @@ fn held() -> Vec<(Case, Reason, Option<bool>)> {
 
 #[test]
 fn command_is_sent_only_to_an_owned_host() {
-    let Some(Effect::Send(new)) = to_host(PowerAction::PowerOff).decide().effect else {
+    let Some(CommandEffect::Send(new)) = to_host(PowerAction::PowerOff).decide().effect else {
         panic!("it is not sent");
     };
-    assert_eq!((new.machine.as_str(), new.server_id), ("7", Some(70)));
-    for (case, reason, ends) in held() {
+    assert_eq!((new.server.as_str(), new.server_id), ("7", Some(70)));
+    for (case, reason, ends) in blocked_cases() {
         assert_eq!(case.short(), (None, Some(reason), ends), "{reason}");
     }
 }
 
 #[test]
 fn recorded_command_needs_the_same_host() {
-    let Some(Effect::Send(new)) = to_host(PowerAction::Reboot).decide().effect else {
+    let Some(CommandEffect::Send(new)) = to_host(PowerAction::Reboot).decide().effect else {
         panic!("it is not sent");
     };
     let may = |case: Case| {
@@ -177,13 +177,13 @@ fn recorded_command_needs_the_same_host() {
         may_send(&case.sent(&[noted]).0, &new)
     };
     assert!(may(to_host(PowerAction::Reboot)));
-    for (case, reason, _) in held() {
+    for (case, reason, _) in blocked_cases() {
         assert!(!may(case), "{reason}");
     }
     let reboot = || to_host(PowerAction::Reboot);
-    let view = |change: fn(&mut View)| {
+    let view = |change: fn(&mut AccountView)| {
         reboot().facts(|f| {
-            if let AccountFacts::Found { view, .. } = &mut f.subject.account {
+            if let ResolvedAccount::Found { view, .. } = &mut f.subject.account {
                 change(view);
             }
         })
@@ -200,7 +200,7 @@ fn recorded_command_needs_the_same_host() {
         ),
         (
             "another account",
-            view(|v| v.lineage = Some("other".into())),
+            view(|v| v.account_id = Some("other".into())),
         ),
         ("another key", view(|v| v.connection = Some("other".into()))),
     ] {
@@ -242,7 +242,7 @@ fn the_power_of_the_host_shows_the_end() {
         (PowerAction::PowerOff, Some(""), true),
     ] {
         let sent = to_host(action).sent(&[record(action, word)]);
-        let sent = sent.own(|own| own.looked = Some(NOW));
+        let sent = sent.own(|own| own.last_read = Some(NOW));
         let expected = if is_done { done } else { runs };
         assert_eq!(sent.short(), expected, "{action:?} {word:?}");
     }
@@ -252,13 +252,13 @@ fn the_power_of_the_host_shows_the_end() {
         (PowerAction::Reboot, None, "was accepted"),
     ] {
         let decision = to_host(action).sent(&[record(action, word)]).decide();
-        let message = decision.cause.unwrap().message;
+        let message = decision.explanation.unwrap().message;
         assert!(message.contains(how), "{message}");
         let shown = decision.status.provider_state;
         assert_eq!(shown.as_deref(), word.filter(|word| !word.is_empty()));
     }
     let due = to_host(PowerAction::PowerOn).sent(&[record(PowerAction::PowerOn, None)]);
-    let due = due.own(|own| own.looked = Some(NOW - secs(3600)));
+    let due = due.own(|own| own.last_read = Some(NOW - secs(3600)));
     assert_eq!(due.short().0, Some("look"));
     assert_eq!(
         due.late().short(),
@@ -281,7 +281,7 @@ fn only_a_lost_host_reboot_is_not_searched() {
     let due = stop.clone().searched(30, None);
     let effect = due.decide().effect.unwrap();
     assert!(
-        matches!(effect, Effect::Search { calls: 1, .. }),
+        matches!(effect, CommandEffect::Search { calls: 1, .. }),
         "{effect:?}"
     );
     let over = stop.searched(730, Some(100));

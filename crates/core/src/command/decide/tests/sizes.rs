@@ -11,11 +11,11 @@ fn taken(action: PowerAction) -> CommandRecord {
     record.intent.attempt = largest::text(32);
     record.intent.account.name = largest::text(253);
     record.intent.account.uid = largest::text(36);
-    record.intent.account.lineage = largest::text(32);
-    record.intent.account.connection = largest::text(12);
+    record.intent.account.account_id = largest::text(32);
+    record.intent.account.credentials_hash = largest::text(12);
     record.intent.listed = ListedCommands {
         since: Some(WALL),
-        recent: largest::words(crate::machine_commands::MOST_NOTED, 8),
+        recent: largest::words(crate::provider_commands::MOST_RECORDED, 8),
     };
     record
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::{
-    command::facts::{add, is_under_way, stands},
-    machine_commands::{FIRST_PAGES, MOST_PAGES},
+    command::facts::{add, is_under_way, last_sent_record},
+    provider_commands::{FIRST_PAGES, MOST_PAGES},
 };
 use api::server::BareMetalServerStatus;
 
@@ -19,14 +19,14 @@ fn command_is_sent_only_to_a_ready_server() {
     };
     let behind = reboot().facts(|f| f.is_first = false);
     let busy = reboot().own(|own| {
-        own.note(Observation::Busy(
+        own.record_observation(CommandObservation::Busy(
             Reason::Queued,
             "it runs another".into(),
             NOW,
         ))
     });
     let was_busy = reboot().own(|own| {
-        own.note(Observation::Busy(
+        own.record_observation(CommandObservation::Busy(
             Reason::Queued,
             "it runs another".into(),
             NOW - secs(30),
@@ -90,7 +90,7 @@ fn account_is_in_status_before_the_send() {
     });
     let decision = other.decide();
     assert_eq!(decision.effect, None);
-    assert!(decision.goes_on);
+    assert!(decision.requeue_now);
     assert_eq!(decision.status.account_ref.unwrap().name, "other");
 }
 
@@ -100,17 +100,17 @@ fn command_applies_only_to_its_first_server() {
         s.status.as_mut().unwrap().uuid = None;
     });
     let decision = first.decide();
-    assert_eq!((decision.effect, decision.goes_on), (None, true));
+    assert_eq!((decision.effect, decision.requeue_now), (None, true));
     let seen = decision.status.records.target.clone().unwrap();
     assert_eq!((seen.uid.as_str(), &seen.server), ("server-1", &None));
     // Its first machine is the one, once it has it.
     let later = reboot()
         .object(|o| o.status = Some(decision.status))
         .decide();
-    assert!(later.goes_on);
+    assert!(later.requeue_now);
     assert_eq!(
         later.status.records.target.unwrap().server.as_deref(),
-        Some(MACHINE)
+        Some(SERVER_UUID)
     );
     let over = (None, Some(Reason::Superseded), Some(false));
     let again = reboot().server(|s| s.metadata.uid = Some("server-2".into()));
@@ -133,11 +133,11 @@ fn copied_or_restored_command_is_not_sent() {
     assert_eq!(copy.short(), fails);
     let restored = copy.object(|o| o.status = None);
     assert_eq!(restored.short(), fails);
-    let garbled = reboot().noted("?");
+    let garbled = reboot().with_annotation("?");
     assert_eq!(garbled.short(), fails);
     // It has lost its status: what the annotation tells may have been sent.
     let text = serde_json::to_string(&attempt(PowerAction::Reboot, "a1", 9).intent).unwrap();
-    let lost = reboot().noted(&text).object(|o| o.status = None);
+    let lost = reboot().with_annotation(&text).object(|o| o.status = None);
     assert_eq!(lost.short(), fails);
     assert!(!needs_target(&lost.0) && lost.decide().status.records.sent.is_empty());
 }
@@ -146,7 +146,7 @@ fn copied_or_restored_command_is_not_sent() {
 fn attempt_only_in_annotation_is_ignored() {
     // Nothing is sent before the status shows the attempt: this one ended between the two writes, or somebody made it up.
     let text = serde_json::to_string(&attempt(PowerAction::Reboot, "a1", 9).intent).unwrap();
-    let noted = reboot().noted(&text);
+    let noted = reboot().with_annotation(&text);
     assert_eq!(noted.short().0, Some("send"));
     assert!(noted.decide().status.records.sent.is_empty());
     assert!(noted.0.open_attempt().is_none());
@@ -156,9 +156,9 @@ fn attempt_only_in_annotation_is_ignored() {
     for text in [
         "?".to_owned(),
         text.replace("uid-1", "uid-0"),
-        text.replace(MACHINE, "other"),
+        text.replace(SERVER_UUID, "other"),
     ] {
-        let forged = sent.clone().noted(&text);
+        let forged = sent.clone().with_annotation(&text);
         assert_eq!(forged.short(), sent.short());
         assert_eq!(
             forged.decide().status.records.sent,
@@ -166,7 +166,7 @@ fn attempt_only_in_annotation_is_ignored() {
         );
     }
     let due = shutdown(300).sent(&[accepted(PowerAction::Shutdown, "pending", 300)]);
-    assert_eq!(due.noted("?").short().0, Some("send power-off"));
+    assert_eq!(due.with_annotation("?").short().0, Some("send power-off"));
 }
 
 #[test]
@@ -179,8 +179,8 @@ fn unsent_attempts_are_skipped_and_dropped() {
     let unsent = outcome(CommandOutcome::NotSent, "a2");
     let refused = outcome(CommandOutcome::Refused, "a3");
     let records = [shut.clone(), unsent.clone()];
-    assert_eq!(stands(&records, "uid-1"), Some(&shut));
-    assert_eq!(stands(&records, "uid-0"), None);
+    assert_eq!(last_sent_record(&records, "uid-1"), Some(&shut));
+    assert_eq!(last_sent_record(&records, "uid-0"), None);
     let case = shutdown(300).sent(&records);
     assert_eq!(case.decide().status.command_id, shut.id);
     for (records, under_way) in [
@@ -209,26 +209,26 @@ fn unsent_attempts_are_skipped_and_dropped() {
 #[test]
 fn longer_command_list_gets_more_pages() {
     let pages = |case: &Case| match case.decide().effect {
-        Some(Effect::Send(new)) => new.pages,
+        Some(CommandEffect::Send(new)) => new.pages,
         other => panic!("{other:?}"),
     };
     assert_eq!(pages(&reboot()), FIRST_PAGES);
     let mut case = reboot();
     for _ in 0..5 {
         let few = pages(&case);
-        case = case.own(|own| own.note(Observation::Longer(few)));
+        case = case.own(|own| own.record_observation(CommandObservation::Longer(few)));
     }
     assert_eq!(pages(&case), MOST_PAGES);
     let effect = case.decide().effect.unwrap();
     assert_eq!(
-        crate::command::decide::turn(&effect).unwrap().1,
+        crate::command::decide::permit_for(&effect).unwrap().1,
         MOST_PAGES + 2
     );
     let open = attempt(PowerAction::Reboot, "a1", 9);
     let search = case.sent(&[open]).searched(30, None).decide().effect;
     assert!(matches!(
         search,
-        Some(Effect::Search {
+        Some(CommandEffect::Search {
             calls: MOST_PAGES,
             ..
         })
@@ -238,7 +238,7 @@ fn longer_command_list_gets_more_pages() {
 #[test]
 fn recorded_command_needs_unchanged_server() {
     let decision = reboot().decide();
-    let Some(Effect::Send(new)) = decision.effect else {
+    let Some(CommandEffect::Send(new)) = decision.effect else {
         panic!("{decision:?}");
     };
     // The intent stands: a decision on it would look for the command.
@@ -300,7 +300,7 @@ fn target_is_needed_only_before_a_send() {
         ("behind", reboot().facts(|f| f.is_first = false), false),
         ("late", reboot().late(), false),
         ("deleted", reboot().deleted(), false),
-        ("a copy", reboot().noted("?"), false),
+        ("a copy", reboot().with_annotation("?"), false),
         ("sent", sent("pending"), false),
         ("unknown", open, false),
         ("a shutdown in its time", shut(299), false),
@@ -315,7 +315,11 @@ fn waiting_command_is_checked_again() {
     let long = Some(Interval(secs(24 * 3600)));
     let behind = reboot().object(|o| o.spec.timeout = long);
     let behind = behind.facts(|f| f.is_first = false).decide();
-    assert!(behind.again <= secs(600), "{:?}", behind.again);
-    let message = behind.cause.unwrap().message;
+    assert!(
+        behind.requeue_after <= secs(600),
+        "{:?}",
+        behind.requeue_after
+    );
+    let message = behind.explanation.unwrap().message;
     assert!(!message.contains("older"), "{message}");
 }

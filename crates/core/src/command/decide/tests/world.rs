@@ -3,10 +3,10 @@
 
 use super::*;
 use crate::{
+    attempt_state::{AttemptState, Closed, Reply},
     command::facts::add,
-    machine_commands::{Asked, command_of, noted, since},
-    once::{Closed, Reply, Stage},
     pass::Ended,
+    provider_commands::{RequestedCommand, command_of, since, summarize_commands},
 };
 use hosting_types::{
     CommandId,
@@ -80,7 +80,7 @@ impl World {
         shown.map(|made| made.command.clone()).collect()
     }
 
-    fn facts(&self, process: usize, base: &Case) -> Facts {
+    fn facts(&self, process: usize, base: &Case) -> CommandFacts {
         let (memory, object, first_seen) = &self.processes[process];
         let mut facts = base.0.clone();
         let wall = WALL + i64::try_from(self.now).unwrap();
@@ -122,13 +122,18 @@ impl World {
         Reply::Done
     }
 
-    fn send(&mut self, process: usize, facts: &Facts, new: &NewCommand) -> (Ended, Observation) {
+    fn send(
+        &mut self,
+        process: usize,
+        facts: &CommandFacts,
+        new: &NewCommand,
+    ) -> (Ended, CommandObservation) {
         // Read again, and decided again.
         self.processes[process].1 = self.object.clone();
         let mut fresh = facts.clone();
         fresh.subject.object = Arc::new(self.object.clone());
-        if decide(&fresh).effect != Some(Effect::Send(Box::new(new.clone()))) {
-            return (Ended::Stale, Observation::Nothing);
+        if decide(&fresh).effect != Some(CommandEffect::Send(Box::new(new.clone()))) {
+            return (Ended::Stale, CommandObservation::Nothing);
         }
         self.attempts += 1;
         let at = fresh.subject.now.mono;
@@ -136,32 +141,32 @@ impl World {
         let record = CommandRecord::open(CommandIntent {
             uid: "uid-1".into(),
             action: new.action,
-            server: new.machine.clone(),
+            server: new.server.clone(),
             attempt: format!("a{}", self.attempts),
             started_at: wall,
             send_by: wall + 30,
             account: new.account.clone(),
-            listed: noted(&self.listed(), wall).unwrap(),
+            listed: summarize_commands(&self.listed(), wall).unwrap(),
         });
         let text = serde_json::to_string(&record.intent).unwrap();
         let mut sent = fresh.records();
         add(&mut sent, record.clone());
-        let mut stage = Stage::default();
+        let mut stage = AttemptState::default();
         loop {
             let reply = match stage {
-                Stage::WriteMetadata => self.write(process, |o| {
+                AttemptState::WriteMetadata => self.write(process, |o| {
                     o.metadata.finalizers = Some(vec![OBJECT_FINALIZER.into()]);
                     o.metadata.annotations =
                         Some([(COMMAND_ANNOTATION.to_owned(), text.clone())].into());
                 }),
-                Stage::WriteStatus => self.write(process, |o| {
+                AttemptState::WriteStatus => self.write(process, |o| {
                     o.status
                         .get_or_insert_default()
                         .records
                         .sent
                         .clone_from(&sent);
                 }),
-                Stage::ReadMetadata | Stage::ReadStatus => {
+                AttemptState::ReadMetadata | AttemptState::ReadStatus => {
                     self.processes[process].1 = self.object.clone();
                     let annotations = self.object.metadata.annotations.as_ref();
                     let status = self.object.status.as_ref();
@@ -170,19 +175,21 @@ impl World {
                         status: status.is_some_and(|s| s.records.sent.last() == Some(&record)),
                     }
                 }
-                Stage::Send => break,
-                Stage::Closed(Closed::NotStarted) => return (Ended::Stale, Observation::Nothing),
-                Stage::Closed(Closed::NotSent) => {
+                AttemptState::Send => break,
+                AttemptState::Closed(Closed::NotStarted) => {
+                    return (Ended::Stale, CommandObservation::Nothing);
+                }
+                AttemptState::Closed(Closed::NotSent) => {
                     let unsent = CommandRecord {
                         outcome: Some(CommandOutcome::NotSent),
                         ..record
                     };
-                    return (Ended::Stale, Observation::Sent(unsent, at));
+                    return (Ended::Stale, CommandObservation::Sent(unsent, at));
                 }
             };
             if self.chance(5) {
                 self.crash(process);
-                return (Ended::Done, Observation::Nothing);
+                return (Ended::Done, CommandObservation::Nothing);
             }
             stage = stage.after(reply);
         }
@@ -198,20 +205,20 @@ impl World {
                     state: Some(made.state.as_str().into()),
                     ..record
                 };
-                (Ended::Done, Observation::Sent(known, at))
+                (Ended::Done, CommandObservation::Sent(known, at))
             }
             2 => {
                 self.make(new.action);
-                (Ended::Done, Observation::Sent(record, at))
+                (Ended::Done, CommandObservation::Sent(record, at))
             }
             3 => {
                 self.wire.push(new.action);
-                (Ended::Done, Observation::Sent(record, at))
+                (Ended::Done, CommandObservation::Sent(record, at))
             }
             _ => {
                 self.wire.push(new.action);
                 self.crash(process);
-                (Ended::Done, Observation::Nothing)
+                (Ended::Done, CommandObservation::Nothing)
             }
         }
     }
@@ -233,7 +240,7 @@ impl World {
                 }
                 return;
             }
-            Some(Effect::Send(new)) => {
+            Some(CommandEffect::Send(new)) => {
                 let before = self.processes[process].2;
                 let done = self.send(process, &facts, new);
                 if self.processes[process].2 != before {
@@ -241,25 +248,25 @@ impl World {
                 }
                 done
             }
-            Some(Effect::Look(record)) => {
+            Some(CommandEffect::ReadCommand(record)) => {
                 let id = record.id.clone().unwrap();
                 let made = self.made.iter().find(|m| m.command.id.as_str() == id);
                 let record = CommandRecord {
                     state: Some(made.unwrap().command.state.as_str().into()),
                     ..(**record).clone()
                 };
-                (Ended::Done, Observation::Looked(record, at))
+                (Ended::Done, CommandObservation::CommandRead(record, at))
             }
-            Some(Effect::Search { record, .. }) => {
+            Some(CommandEffect::Search { record, .. }) => {
                 let commands = self.listed();
                 let found = since(
                     &record.intent.listed,
                     &commands,
-                    Asked::Power(record.intent.action),
+                    RequestedCommand::Power(record.intent.action),
                 );
                 let attempt = record.intent.attempt.clone();
                 let observation = match found.as_slice() {
-                    [] => Observation::NotListed(attempt, at),
+                    [] => CommandObservation::NotListed(attempt, at),
                     [one] => {
                         let known = CommandRecord {
                             outcome: Some(CommandOutcome::Accepted),
@@ -267,21 +274,21 @@ impl World {
                             state: Some(one.state.as_str().into()),
                             ..(**record).clone()
                         };
-                        Observation::Looked(known, at)
+                        CommandObservation::CommandRead(known, at)
                     }
-                    _ => Observation::Several(attempt, "several".into()),
+                    _ => CommandObservation::Several(attempt, "several".into()),
                 };
                 (Ended::Done, observation)
             }
-            Some(Effect::LetGo) => {
+            Some(CommandEffect::RemoveFinalizer) => {
                 self.write(process, |o| o.metadata.finalizers = None);
                 return;
             }
-            Some(Effect::Delete) => return,
+            Some(CommandEffect::Delete) => return,
         };
         let memory = &mut self.processes[process].0;
-        memory.own.note(observation);
-        memory.note(ended, at);
+        memory.own.record_observation(observation);
+        memory.record_effect(ended, at);
     }
 
     /// What happens beside the passes.

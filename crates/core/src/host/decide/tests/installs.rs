@@ -1,17 +1,17 @@
 //! A host is installed by a higher revision, once, and what came of it is found by looking.
 
 use super::*;
-use crate::account_facts::stop;
+use crate::resolved_account::stop;
 use crate::{
-    cause::Standing,
-    host::decide::attempt::{Before, before},
+    explanation::ReadyState,
+    host::decide::attempt::{HostInstallCheck, check_before_install},
     host_record::against,
     report::Severity,
 };
 
-fn due(case: &Case) -> Option<NewInstall> {
+fn due(case: &Case) -> Option<NewHostInstall> {
     match case.effect() {
-        Some(Effect::Install(new)) => Some(*new),
+        Some(HostEffect::Install(new)) => Some(*new),
         _ => None,
     }
 }
@@ -29,8 +29,8 @@ fn host_installs_only_on_a_higher_revision() {
     let lower = performed.installs(2);
     assert_eq!(due(&lower), None);
     assert_eq!(
-        lower.stands(),
-        (Some(Reason::InvalidSpec), Some(Standing::Stalled))
+        lower.reason_and_state(),
+        (Some(Reason::InvalidSpec), Some(ReadyState::Stalled))
     );
     assert!(lower.message().contains("spec.install.revision"));
 }
@@ -38,12 +38,12 @@ fn host_installs_only_on_a_higher_revision() {
 #[test]
 fn blocked_installation_stays_requested() {
     let wished = || Case::known().installs(1);
-    let person = Some(Standing::Stalled);
-    let cases: [(Case, Reason, Option<Standing>); 16] = [
+    let person = Some(ReadyState::Stalled);
+    let cases: [(Case, Reason, Option<ReadyState>); 16] = [
         (
             wished().spec(|s| s.suspend = Some(true)),
             Reason::Suspended,
-            Some(Standing::Suspended),
+            Some(ReadyState::Suspended),
         ),
         (
             wished().view(|v| {
@@ -53,7 +53,7 @@ fn blocked_installation_stays_requested() {
                 )
             }),
             Reason::Suspended,
-            Some(Standing::Suspended),
+            Some(ReadyState::Suspended),
         ),
         (
             wished().spec(|s| s.management_policy = Some(ManagementPolicy::ObserveOnly)),
@@ -61,36 +61,37 @@ fn blocked_installation_stays_requested() {
             person,
         ),
         (
-            wished().view(|v| v.lineage = None),
+            wished().view(|v| v.account_id = None),
             Reason::WaitingForListing,
-            Some(Standing::Reconciling),
+            Some(ReadyState::Reconciling),
         ),
         (
-            wished()
-                .view(|v| v.state = State::Blocked(Reason::KeyRejected, "no; put a key".into())),
+            wished().view(|v| {
+                v.state = AccountState::Blocked(Reason::KeyRejected, "no; put a key".into())
+            }),
             Reason::KeyRejected,
             person,
         ),
         (
-            wished().facts(|f| f.key = Some(Found::Missing)),
+            wished().facts(|f| f.key = Some(KeyLookup::Missing)),
             Reason::ReferenceNotFound,
-            Some(Standing::Missing),
+            Some(ReadyState::Missing),
         ),
         (
-            wished().facts(|f| f.key = Some(Found::Ending)),
+            wished().facts(|f| f.key = Some(KeyLookup::Ending)),
             Reason::ReferenceNotFound,
-            Some(Standing::Missing),
+            Some(ReadyState::Missing),
         ),
         (
-            wished().facts(|f| f.key = Some(Found::NotReady("no".into()))),
+            wished().facts(|f| f.key = Some(KeyLookup::NotReady("no".into()))),
             Reason::ReferenceNotReady,
-            Some(Standing::Reconciling),
+            Some(ReadyState::Reconciling),
         ),
         (
             wished().facts(|f| {
                 let mut key = stored();
                 key.account.name = "other".into();
-                f.key = Some(Found::Ready(key));
+                f.key = Some(KeyLookup::Ready(key));
             }),
             Reason::InvalidSpec,
             person,
@@ -125,23 +126,26 @@ fn blocked_installation_stays_requested() {
         (
             wished().shown(|h| h.install_status = InstallStatus::Installing),
             Reason::Reinstalling,
-            Some(Standing::Reconciling),
+            Some(ReadyState::Reconciling),
         ),
         (
             wished().own(|own| {
-                own.held = Some(Held {
+                own.blocked_install = Some(BlockedInstall {
                     generation: Some(1),
                     at: NOW - secs(1),
-                    cause: Cause::waits(Reason::ChecksFailed, "no; looked at again within 1m"),
+                    explanation: Explanation::waits(
+                        Reason::ChecksFailed,
+                        "no; looked at again within 1m",
+                    ),
                 });
             }),
             Reason::ChecksFailed,
-            Some(Standing::Reconciling),
+            Some(ReadyState::Reconciling),
         ),
     ];
     for (case, reason, standing) in cases {
         assert_eq!(
-            case.stands(),
+            case.reason_and_state(),
             (Some(reason), standing),
             "{}",
             case.message()
@@ -164,14 +168,14 @@ fn systems_are_listed_only_when_needed() {
     let without = |case: Case| case.view(|v| v.catalogue = None).decide();
     let due = without(Case::known().installs(1));
     let since = NOW - secs(300);
-    assert_eq!(due.wants_also, Some((List::Catalogue, since)));
+    assert_eq!(due.wants_also, Some((ListKind::Catalogue, since)));
     assert_eq!(without(Case::known()).wants_also, None);
     // One from before that may name another system by the same number.
     let aged = Case::known()
         .installs(1)
         .view(|v| v.catalogue.as_mut().unwrap().0 = since - secs(1));
     assert_eq!(aged.effect(), None);
-    assert_eq!(aged.decide().wants_also, Some((List::Catalogue, since)));
+    assert_eq!(aged.decide().wants_also, Some((ListKind::Catalogue, since)));
 }
 
 #[test]
@@ -185,9 +189,13 @@ fn hosts_are_polled_while_awaiting_systems() {
         let decision = case.decide();
         assert_eq!(decision.effect, None);
         let (also, _) = decision.wants_also.unwrap();
-        assert_eq!(also, List::Catalogue);
-        assert_eq!(decision.wants, Some((List::Hosts, NOW - secs(600))));
-        assert!(decision.again >= secs(1), "{:?}", decision.again);
+        assert_eq!(also, ListKind::Catalogue);
+        assert_eq!(decision.wants, Some((ListKind::Hosts, NOW - secs(600))));
+        assert!(
+            decision.requeue_after >= secs(1),
+            "{:?}",
+            decision.requeue_after
+        );
     }
 }
 
@@ -199,17 +207,20 @@ fn accepted_installation_is_followed() {
         .shown(|h| h.install_status = InstallStatus::Installing)
         .written();
     assert!(runs.install_status().last.unwrap().is_seen);
-    assert!(matches!(runs.effect(), None | Some(Effect::ReadLog { .. })));
+    assert!(matches!(
+        runs.effect(),
+        None | Some(HostEffect::ReadLog { .. })
+    ));
     // Its end is believed once the log was read after it: from then on all of it is accounted for.
     let over = runs.shown(|h| h.install_status = InstallStatus::Finished);
-    assert!(matches!(over.effect(), Some(Effect::ReadLog { .. })));
+    assert!(matches!(over.effect(), Some(HostEffect::ReadLog { .. })));
     let log = HostLog {
         entries: 4,
         last_id: Some(4),
         newest: Some(WALL),
     };
     let read = over.own(|own| {
-        own.note(Observation::Log(LogSight {
+        own.record_observation(HostObservation::Log(InstallLogSnapshot {
             at: NOW,
             log,
             error: None,
@@ -235,7 +246,7 @@ fn previous_end_does_not_count_for_this_one() {
     });
     let shows = former
         .shown(|h| h.install_status = InstallStatus::Finished)
-        .recalled();
+        .refreshed();
     assert!(
         shows
             .decide()
@@ -265,7 +276,7 @@ fn missing_install_status_shows_nothing() {
     assert_eq!((last.is_seen, last.outcome), (false, None));
     // It is there again, and is that of the one before.
     let again = bare.shown(finished).own(|own| {
-        own.note(Observation::Log(LogSight {
+        own.record_observation(HostObservation::Log(InstallLogSnapshot {
             at: NOW,
             log: HostLog::default(),
             error: None,
@@ -287,7 +298,7 @@ fn refusal_text_is_hidden_if_secrets_sent() {
         let mut case = Case::known().installs(1);
         case = case.spec(|s| change(s));
         let look = (&host(), HostLog::default());
-        let Some(Effect::Install(new)) = case.effect() else {
+        let Some(HostEffect::Install(new)) = case.effect() else {
             panic!("nothing is due");
         };
         let started = (case.0.subject.now, secs(30));
@@ -359,7 +370,7 @@ fn installation_events_are_reported_once() {
     let mut shown = host();
     shown.install_status = InstallStatus::Finished;
     let done = taken.list(began, &[shown]).at(began + secs(2)).own(|own| {
-        own.note(Observation::Log(LogSight {
+        own.record_observation(HostObservation::Log(InstallLogSnapshot {
             at: began + secs(1),
             log: HostLog {
                 entries: 3,
@@ -381,7 +392,7 @@ fn failed_install_reports_last_log_error() {
         shown.install_status = InstallStatus::Failed;
         let case = case.list(began, &[shown]).at(began + secs(2));
         let case = case.own(|own| {
-            own.note(Observation::Log(LogSight {
+            own.record_observation(HostObservation::Log(InstallLogSnapshot {
                 at: began + secs(1),
                 log: HostLog {
                     entries: 3,
@@ -410,8 +421,8 @@ fn failed_install_reports_last_log_error() {
 fn lost_install_answer_is_never_resent() {
     let lost = sent(1, None);
     assert_eq!(
-        lost.stands(),
-        (Some(Reason::Reinstalling), Some(Standing::Reconciling))
+        lost.reason_and_state(),
+        (Some(Reason::Reinstalling), Some(ReadyState::Reconciling))
     );
     // The host shows it, or its log does.
     let shown = lost
@@ -434,8 +445,8 @@ fn lost_install_answer_is_never_resent() {
         Some(InstallEnd::Unknown)
     );
     assert_eq!(
-        given_up.stands(),
-        (Some(Reason::OutcomeUnknown), Some(Standing::Stalled))
+        given_up.reason_and_state(),
+        (Some(Reason::OutcomeUnknown), Some(ReadyState::Stalled))
     );
     assert_eq!(given_up.effect(), None);
     assert!(due(&given_up.clone().installs(2)).is_some());
@@ -466,7 +477,7 @@ fn log_of_another_process_is_unaccounted() {
         }],
     );
     let over = over.at(began + secs(5)).own(|own| {
-        own.log = Some(LogSight {
+        own.log = Some(InstallLogSnapshot {
             at: began + secs(1),
             log,
             error: None,
@@ -480,26 +491,29 @@ fn log_of_another_process_is_unaccounted() {
         Some(HostLog::default()),
         "as it was before that one"
     );
-    let before = attempt::before(&known, &log);
-    assert!(matches!(before, Before::Repeated(_)));
+    let before = attempt::check_before_install(&known, &log);
+    assert!(matches!(before, HostInstallCheck::Repeated(_)));
     // Once that was told, the next consent counts.
     let mut told = record(&ended, 2, "a2");
     told.intent.log = log;
     let told = attempt::repeated(told.intent, "by somebody else".into(), WALL);
     let ended = ended.installs(2).own(|own| {
-        own.note(Observation::Installed(Box::new(told), began + secs(6)));
+        own.record_observation(HostObservation::Installed(Box::new(told), began + secs(6)));
     });
     let mut finished = host();
     finished.install_status = InstallStatus::Finished;
     let began = began + secs(10);
     let ended = ended.list(began, &[finished]).at(began).written();
     assert_eq!(
-        ended.stands(),
-        (Some(Reason::NotRepeated), Some(Standing::Stalled))
+        ended.reason_and_state(),
+        (Some(Reason::NotRepeated), Some(ReadyState::Stalled))
     );
     let known = ended.install_status();
     assert_eq!(known.log, Some(log));
-    assert!(matches!(attempt::before(&known, &log), Before::Free));
+    assert!(matches!(
+        attempt::check_before_install(&known, &log),
+        HostInstallCheck::Free
+    ));
     assert!(due(&ended.installs(3)).is_some());
 }
 
@@ -512,7 +526,10 @@ fn restored_status_repeats_no_installation() {
         entries: 9,
         ..HostLog::default()
     };
-    assert!(matches!(attempt::before(&known, &log), Before::Repeated(_)));
+    assert!(matches!(
+        attempt::check_before_install(&known, &log),
+        HostInstallCheck::Repeated(_)
+    ));
     // An object without a status counts the revision it sees first.
     let bare = restored.object(|o| o.status = None);
     let bare = bare.log(log).written();
@@ -523,8 +540,8 @@ fn restored_status_repeats_no_installation() {
 fn only_an_unsent_install_is_retried() {
     let refused = sent(1, Some(CommandOutcome::Refused)).written();
     assert_eq!(
-        refused.stands(),
-        (Some(Reason::RequestRefused), Some(Standing::Stalled))
+        refused.reason_and_state(),
+        (Some(Reason::RequestRefused), Some(ReadyState::Stalled))
     );
     assert_eq!(refused.effect(), None);
     let not_sent = sent(1, Some(CommandOutcome::NotSent)).written();
@@ -539,12 +556,12 @@ fn slow_installation_is_reported_and_polled() {
         .written();
     let late = runs.facts(|f| f.subject.now.wall += 7200);
     assert_eq!(
-        late.stands(),
-        (Some(Reason::ReinstallFailed), Some(Standing::Stalled))
+        late.reason_and_state(),
+        (Some(Reason::ReinstallFailed), Some(ReadyState::Stalled))
     );
     assert_eq!(
         late.decide().wants,
-        Some((List::Hosts, NOW - secs(1) + secs(30)))
+        Some((ListKind::Hosts, NOW - secs(1) + secs(30)))
     );
     assert!(
         late.decide()
@@ -570,8 +587,12 @@ fn slow_installation_is_reported_and_polled() {
 #[test]
 fn unreadable_log_blocks_only_installation() {
     let unread = |is_lasting| {
-        Case::new().recalled().own(|own| {
-            own.note(Observation::NoLog(NOW - secs(1), "no".into(), is_lasting));
+        Case::new().refreshed().own(|own| {
+            own.record_observation(HostObservation::NoLog(
+                NOW - secs(1),
+                "no".into(),
+                is_lasting,
+            ));
         })
     };
     let idle = unread(false).written();
@@ -581,22 +602,22 @@ fn unreadable_log_blocks_only_installation() {
     );
     let wished = unread(true).written().installs(1);
     assert_eq!(
-        wished.stands(),
-        (Some(Reason::ChecksFailed), Some(Standing::Stalled))
+        wished.reason_and_state(),
+        (Some(Reason::ChecksFailed), Some(ReadyState::Stalled))
     );
     assert_eq!(wished.effect(), None);
     // A long one takes more pages, at once.
     let long = Case::new()
-        .recalled()
-        .own(|own| own.note(Observation::LongLog));
+        .refreshed()
+        .own(|own| own.record_observation(HostObservation::LongLog));
     let (status, _) = long
         .decide()
         .status(&long.0.subject, jiff::Timestamp::UNIX_EPOCH);
     let long = long.object(|o| o.status = Some(status));
-    let more = Effect::ReadLog { pages: 20 };
+    let more = HostEffect::ReadLog { pages: 20 };
     assert_eq!(long.effect(), Some(more));
     let switched = idle.spec(|s| s.power = Some(Power::PoweredOff)).written();
-    assert!(matches!(switched.effect(), Some(Effect::Power { .. })));
+    assert!(matches!(switched.effect(), Some(HostEffect::Power { .. })));
 }
 
 #[test]
@@ -647,11 +668,11 @@ fn what_changed_in_between_sends_nothing() {
         ),
         (
             "another lineage",
-            noted.clone().view(|v| v.lineage = Some("l2".into())),
+            noted.clone().view(|v| v.account_id = Some("l2".into())),
         ),
         (
             "another key",
-            noted.clone().facts(|f| f.key = Some(Found::Ending)),
+            noted.clone().facts(|f| f.key = Some(KeyLookup::Ending)),
         ),
         (
             "another attempt",
@@ -672,8 +693,8 @@ fn lease_loss_or_newer_status_clears_memory() {
     assert!(own.0.subject.memory.own.install.is_some());
     let lost = own
         .clone()
-        .facts(|f| f.subject.acting_since = secs(9_500))
-        .recalled();
+        .facts(|f| f.subject.leader_since = secs(9_500))
+        .refreshed();
     assert_eq!(lost.0.subject.memory.own.install, None);
     // Another process noted a later one: status goes ahead, whatever the clocks say.
     let other = own.clone().status(|s| {
@@ -683,7 +704,7 @@ fn lease_loss_or_newer_status_clears_memory() {
         last.intent.revision = 2;
         last.intent.started_at = 0;
     });
-    let other = other.recalled();
+    let other = other.refreshed();
     assert_eq!(other.0.subject.memory.own.install, None);
     assert_eq!(
         other.0.install().unwrap().last.unwrap().intent.attempt,
@@ -692,7 +713,7 @@ fn lease_loss_or_newer_status_clears_memory() {
     // A status that is late shows less than this process knows.
     let late = own
         .status(|s| s.records.install.as_mut().unwrap().last = None)
-        .recalled();
+        .refreshed();
     assert_eq!(late.0.install().unwrap().performed(), 1);
     assert_eq!(due(&late), None);
 }
@@ -706,9 +727,18 @@ fn shorter_log_allows_no_installation() {
     };
     let mut known = HostInstallHistory::new("uid-1", 3);
     known.log = Some(of(6));
-    assert!(matches!(before(&known, &of(6)), Before::Free));
-    assert!(matches!(before(&known, &of(0)), Before::Repeated(_)));
-    assert!(matches!(before(&known, &of(9)), Before::Repeated(_)));
+    assert!(matches!(
+        check_before_install(&known, &of(6)),
+        HostInstallCheck::Free
+    ));
+    assert!(matches!(
+        check_before_install(&known, &of(0)),
+        HostInstallCheck::Repeated(_)
+    ));
+    assert!(matches!(
+        check_before_install(&known, &of(9)),
+        HostInstallCheck::Repeated(_)
+    ));
 }
 
 #[test]
@@ -716,7 +746,7 @@ fn lasting_unknown_status_needs_the_user() {
     let says =
         |case: Case, word: &str| case.shown(|h| h.install_status = InstallStatus::parse(word));
     let later = |case: Case, hours: i64| case.facts(|f| f.subject.now.wall += hours * 3600);
-    let person = (Some(Reason::ReinstallFailed), Some(Standing::Stalled));
+    let person = (Some(Reason::ReinstallFailed), Some(ReadyState::Stalled));
     // A word that is known in another case is known.
     assert_eq!(
         due(&says(Case::known().installs(1), "Finished"))
@@ -736,7 +766,7 @@ fn lasting_unknown_status_needs_the_user() {
     let other = later(says(early.clone(), "held").written(), 1);
     assert_eq!(other.written().reason(), Some(Reason::Reinstalling));
     let stuck = later(early, 1).written();
-    assert_eq!(stuck.stands(), person, "{}", stuck.message());
+    assert_eq!(stuck.reason_and_state(), person, "{}", stuck.message());
     assert!(
         stuck.message().contains("\"reserved\""),
         "{}",
@@ -768,7 +798,7 @@ fn lasting_unknown_status_needs_the_user() {
     let own = own.at(NOW + secs(42)).written();
     assert_eq!(own.reason(), Some(Reason::Reinstalling));
     let own = later(own, 3).written();
-    assert_eq!(own.stands(), person, "{}", own.message());
+    assert_eq!(own.reason_and_state(), person, "{}", own.message());
     let known = own.install_status();
     assert_eq!(known.last.as_ref().unwrap().end, Some(InstallEnd::TimedOut));
     assert_eq!(due(&own.installs(2)).unwrap().revision, 2);

@@ -1,40 +1,40 @@
 //! A change of power is one ServerCommand.
 
 use super::*;
-use crate::account_facts::stop;
-use crate::cause::Standing;
+use crate::explanation::ReadyState;
+use crate::resolved_account::stop;
 
 /// The command that is to be created.
 fn due(case: &Case) -> Option<PowerAction> {
     match case.effect() {
-        Some(Effect::Power { action, .. }) => Some(action),
+        Some(HostEffect::Power { action, .. }) => Some(action),
         _ => None,
     }
 }
 
-pub(super) fn wish(power: Power) -> Case {
+pub(super) fn case_with_power(power: Power) -> Case {
     Case::known().spec(|s| s.power = Some(power))
 }
 
 /// The command of this wish was created, and came to this.
 pub(super) fn commanded(power: Power, known: KnownCommand) -> Case {
-    let noted = wish(power).written();
-    let Some(Effect::Power { name, .. }) = noted.effect() else {
+    let noted = case_with_power(power).written();
+    let Some(HostEffect::Power { name, .. }) = noted.effect() else {
         panic!("nothing is created: {:?}", noted.decide());
     };
-    let created = noted.own(|own| own.note(Observation::Powered(name)));
+    let created = noted.own(|own| own.record_observation(HostObservation::Powered(name)));
     created.written().facts(|f| f.power = known)
 }
 
-fn last(case: &Case) -> PowerCommand {
+fn last(case: &Case) -> PowerCommandStatus {
     case.power_record().command.unwrap()
 }
 
 #[test]
 fn power_change_is_recorded_then_commanded() {
-    let changed = wish(Power::PoweredOff);
+    let changed = case_with_power(Power::PoweredOff);
     assert_eq!(changed.effect(), None, "not before it is on record");
-    assert!(changed.decide().goes_on);
+    assert!(changed.decide().requeue_now);
     let noted = changed.written();
     assert_eq!(due(&noted), Some(PowerAction::PowerOff));
     assert_eq!(last(&noted).state, PowerState::Recorded);
@@ -44,8 +44,8 @@ fn power_change_is_recorded_then_commanded() {
     let running = commanded(Power::PoweredOff, KnownCommand::Running);
     assert_eq!(due(&running), None);
     assert_eq!(
-        running.stands(),
-        (Some(Reason::Progressing), Some(Standing::Reconciling))
+        running.reason_and_state(),
+        (Some(Reason::Progressing), Some(ReadyState::Reconciling))
     );
     // By the next process, whatever this one remembered.
     let next = running.own(|own| *own = HostMemory::default()).written();
@@ -75,8 +75,8 @@ fn failed_power_is_reported_until_changed() {
     );
     let failed = failed.list(NOW + secs(1), &[host()]).written();
     assert_eq!(
-        failed.stands(),
-        (Some(Reason::CommandFailed), Some(Standing::Stalled))
+        failed.reason_and_state(),
+        (Some(Reason::CommandFailed), Some(ReadyState::Stalled))
     );
     assert_eq!(due(&failed), None);
     let out = failed.spec(|s| s.power = None).written();
@@ -88,8 +88,8 @@ fn command_end_is_reported_with_newer_list() {
     let running = commanded(Power::PoweredOff, KnownCommand::Running).written();
     assert!(running.0.hosts().is_some());
     let done = running.facts(|f| f.power = KnownCommand::Ended(true, "Completed".into()));
-    let done = done.recalled();
-    assert_eq!(done.decide().wants, Some((List::Hosts, NOW)));
+    let done = done.refreshed();
+    assert_eq!(done.decide().wants, Some((ListKind::Hosts, NOW)));
     let done = done.written();
     assert_eq!(last(&done).state, PowerState::Created);
     let mut stopped = host();
@@ -111,7 +111,8 @@ fn installation_precedes_the_power_change() {
         None,
         "it is heard when that is over"
     );
-    let others = wish(Power::PoweredOff).shown(|h| h.install_status = InstallStatus::Created);
+    let others =
+        case_with_power(Power::PoweredOff).shown(|h| h.install_status = InstallStatus::Created);
     assert_eq!(
         (due(&others), others.reason()),
         (None, Some(Reason::Reinstalling))
@@ -122,11 +123,11 @@ fn installation_precedes_the_power_change() {
 fn install_blockers_also_block_power() {
     for (case, reason) in [
         (
-            wish(Power::PoweredOff).spec(|s| s.suspend = Some(true)),
+            case_with_power(Power::PoweredOff).spec(|s| s.suspend = Some(true)),
             Reason::Suspended,
         ),
         (
-            wish(Power::PoweredOff)
+            case_with_power(Power::PoweredOff)
                 .spec(|s| s.management_policy = Some(ManagementPolicy::ObserveOnly)),
             Reason::ObserveOnly,
         ),
@@ -139,7 +140,7 @@ fn install_blockers_also_block_power() {
         );
     }
     // One that is on record already, and not created.
-    let noted = wish(Power::PoweredOff).written();
+    let noted = case_with_power(Power::PoweredOff).written();
     let held = noted.spec(|s| s.suspend = Some(true));
     assert_eq!(
         (held.effect(), held.reason()),
@@ -149,7 +150,7 @@ fn install_blockers_also_block_power() {
 
 #[test]
 fn what_changed_in_between_creates_no_command() {
-    let noted = wish(Power::PoweredOff).written();
+    let noted = case_with_power(Power::PoweredOff).written();
     let name = last(&noted).name;
     let installing = record(&noted, 1, "a1");
     for (what, changed) in [
@@ -202,7 +203,7 @@ fn installation_waits_for_running_command() {
 fn install_waits_for_power_of_same_edit() {
     let late = |case: Case| case.view(|v| v.catalogue = None);
     // The list of systems is not there yet, so the wish is noted first.
-    let both = late(wish(Power::PoweredOff).installs(1)).written();
+    let both = late(case_with_power(Power::PoweredOff).installs(1)).written();
     assert_eq!(due(&both), Some(PowerAction::PowerOff));
     let listed = |case: Case| {
         let catalogue = Case::new().0.subject.view().unwrap().catalogue.clone();
@@ -213,7 +214,7 @@ fn install_waits_for_power_of_same_edit() {
     assert_eq!(noted.reason(), Some(Reason::Queued));
     let name = last(&noted).name;
     let created = noted
-        .own(|own| own.note(Observation::Powered(name)))
+        .own(|own| own.record_observation(HostObservation::Powered(name)))
         .written();
     assert_eq!(
         (created.effect(), created.reason()),
@@ -222,7 +223,7 @@ fn install_waits_for_power_of_same_edit() {
     let over = created.facts(|f| f.power = KnownCommand::Ended(true, "Completed".into()));
     let over = over.list(NOW + secs(1), &[host()]).written();
     assert!(
-        matches!(over.effect(), Some(Effect::Install(_))),
+        matches!(over.effect(), Some(HostEffect::Install(_))),
         "{:?}",
         over.decide()
     );

@@ -1,13 +1,13 @@
 //! What kstatus, and the tools that build on it, read in every reason of a host.
 
 use super::*;
-use crate::readings::Reading;
+use crate::readings::StatusReading;
 
 /// What stands in status for this case.
-fn read(stage: &'static str, case: &Case) -> Reading {
+fn read_conditions(stage: &'static str, case: &Case) -> StatusReading {
     let subject = &case.0.subject;
     let (status, _) = case.decide().status(subject, jiff::Timestamp::UNIX_EPOCH);
-    let reading = Reading::of_status(stage, &status.conditions, subject.is_deleting());
+    let reading = StatusReading::of_status(stage, &status.conditions, subject.is_deleting());
     reading.of_generation(
         status.observed_generation,
         subject.object.metadata.generation,
@@ -17,8 +17,8 @@ fn read(stage: &'static str, case: &Case) -> Reading {
 /// It has waited for this for two minutes.
 fn waited(case: Case, reason: Reason) -> Case {
     case.facts(|f| {
-        let patience = &mut f.subject.memory.patience;
-        patience.note(Some(reason), NOW - secs(120));
+        let patience = &mut f.subject.memory.grace;
+        patience.record_awaited(Some(reason), NOW - secs(120));
     })
 }
 
@@ -31,9 +31,9 @@ fn ended(end: InstallEnd) -> Case {
 }
 
 /// Every case, in the order of the page.
-pub(crate) fn every() -> Vec<Reading> {
+pub(crate) fn every() -> Vec<StatusReading> {
     let missing = Case::new().facts(|f| {
-        f.subject.account = AccountFacts::Missing("ProviderAccount default".into());
+        f.subject.account = ResolvedAccount::Missing("ProviderAccount default".into());
     });
     let observed = Case::known().spec(|s| {
         s.management_policy = Some(ManagementPolicy::ObserveOnly);
@@ -45,20 +45,20 @@ pub(crate) fn every() -> Vec<Reading> {
     let suspended = suspends(Case::known());
     let wished = || Case::known().installs(1);
     let key = |found| wished().facts(|f| f.key = Some(found));
-    let unshown = Case::known().list(NOW - secs(1), &[]).recalled();
+    let unshown = Case::known().list(NOW - secs(1), &[]).refreshed();
     let later = NOW + secs(700);
-    let gone = unshown.clone().list(later, &[]).at(later).recalled();
+    let gone = unshown.clone().list(later, &[]).at(later).refreshed();
     let owned = Case::known().owned_by_another();
     let denied = Case::known().terms(Terms::Entry(Arc::new(AllowedNamespaces {
         name: "shop".into(),
         ..AllowedNamespaces::default()
     })));
     let moved = wished()
-        .view(|v| v.lineage = Some("lineage-2".into()))
+        .view(|v| v.account_id = Some("lineage-2".into()))
         .shown(|h| h.server_id = Some(71));
     let unread = |is_lasting| {
         let case = Case::new().own(|own| {
-            own.note(Observation::NoLog(
+            own.record_observation(HostObservation::NoLog(
                 NOW - secs(1),
                 "no entry".into(),
                 is_lasting,
@@ -79,15 +79,15 @@ pub(crate) fn every() -> Vec<Reading> {
         s.os.as_mut().unwrap().slug = Some("none".into());
     });
     let lost = sent(1, None);
-    let switched = powers::wish(Power::PoweredOff);
+    let switched = powers::case_with_power(Power::PoweredOff);
     let running = powers::commanded(Power::PoweredOff, KnownCommand::Running);
     let unswitched = powers::commanded(
         Power::PoweredOff,
         KnownCommand::Ended(false, "CommandFailed".into()),
     );
-    let unswitched = unswitched.list(NOW + secs(1), &[host()]).recalled();
+    let unswitched = unswitched.list(NOW + secs(1), &[host()]).refreshed();
     let commanded = wished().facts(|f| f.commands = UnderWay::Command("off".into()));
-    let no_lineage = wished().view(|v| v.lineage = None);
+    let no_lineage = wished().view(|v| v.account_id = None);
     let rows = [
         ("at rest", &Case::known()),
         ("at rest", &observed),
@@ -122,12 +122,12 @@ pub(crate) fn every() -> Vec<Reading> {
         ("to be installed", &no_lineage),
         (
             "to be installed",
-            &key(Found::NotReady("its own reason is InvalidSpec".into())),
+            &key(KeyLookup::NotReady("its own reason is InvalidSpec".into())),
         ),
-        ("to be installed", &key(Found::Missing)),
+        ("to be installed", &key(KeyLookup::Missing)),
         (
             "to be installed",
-            &waited(key(Found::Missing), Reason::ReferenceNotFound),
+            &waited(key(KeyLookup::Missing), Reason::ReferenceNotFound),
         ),
         ("to be installed", &moved),
         ("to be installed", &ended(InstallEnd::Finished).installs(0)),
@@ -141,5 +141,7 @@ pub(crate) fn every() -> Vec<Reading> {
         ("installed", &ended(InstallEnd::Unknown)),
         ("installed", &ended(InstallEnd::NotRepeated)),
     ];
-    rows.iter().map(|(stage, case)| read(stage, case)).collect()
+    rows.iter()
+        .map(|(stage, case)| read_conditions(stage, case))
+        .collect()
 }

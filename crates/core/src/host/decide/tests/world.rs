@@ -3,7 +3,7 @@
 //! once at most, and in the end all is at rest.
 
 use super::*;
-use crate::{host::decide::attempt::Before, host_record::against, pass::Ended};
+use crate::{host::decide::attempt::HostInstallCheck, host_record::against, pass::Ended};
 use hosting_types::Error;
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -51,7 +51,7 @@ struct World {
     log: HostLog,
     ends: Option<usize>,
     /// The lists of the last steps.
-    former: VecDeque<Host>,
+    previous_lists: VecDeque<Host>,
     late: usize,
     is_blank: bool,
     /// Requests that arrive later, with the step.
@@ -72,7 +72,7 @@ impl World {
             host: host(),
             log: HostLog::default(),
             ends: None,
-            former: VecDeque::new(),
+            previous_lists: VecDeque::new(),
             late: 0,
             is_blank: false,
             under_way: Vec::new(),
@@ -128,14 +128,14 @@ impl World {
             let _ = self.arrives(revision);
         }
         self.change(fate);
-        self.former.push_front(self.host.clone());
-        self.former.truncate(4);
+        self.previous_lists.push_front(self.host.clone());
+        self.previous_lists.truncate(4);
         self.late = match fate {
             Fate::ListLate => 3,
             _ => self.late.saturating_sub(1),
         };
         self.is_blank = fate == Fate::ListEmpty;
-        self.look();
+        self.list_hosts();
         self.pass(fate);
     }
 
@@ -148,7 +148,7 @@ impl World {
         };
         self.case = match fate {
             Fate::Raise => {
-                let revision = install::wished(&case.0) + 1;
+                let revision = install::wanted_revision(&case.0) + 1;
                 case.installs(revision).object(edited)
             }
             Fate::Restore if self.under_way.is_empty() && self.backups.len() > 3 => {
@@ -158,7 +158,7 @@ impl World {
                 let now = self.now();
                 case.object(|o| o.status = old).facts(|f| {
                     f.subject.memory = Memory::default();
-                    f.subject.acting_since = now;
+                    f.subject.leader_since = now;
                 })
             }
             Fate::Takeover => {
@@ -167,7 +167,7 @@ impl World {
                 self.other = case.0.subject.memory.clone();
                 case.facts(|f| {
                     f.subject.memory = other;
-                    f.subject.acting_since = now;
+                    f.subject.leader_since = now;
                 })
             }
             Fate::ByOthers => {
@@ -183,9 +183,9 @@ impl World {
     }
 
     /// What the account shows, and what is remembered of it.
-    fn look(&mut self) {
+    fn list_hosts(&mut self) {
         let now = self.now();
-        let shown = self.former[self.late.min(self.former.len() - 1)].clone();
+        let shown = self.previous_lists[self.late.min(self.previous_lists.len() - 1)].clone();
         let shown = match self.is_blank {
             true => Vec::new(),
             false => vec![shown],
@@ -196,7 +196,7 @@ impl World {
         let case = self.case.clone().list(before, &shown);
         let case = case.view(|v| v.catalogue.as_mut().unwrap().0 = before);
         let case = case.facts(|f| f.subject.now = Moment { wall, mono: now });
-        self.case = case.recalled();
+        self.case = case.refreshed();
     }
 
     fn pass(&mut self, fate: Fate) {
@@ -212,12 +212,12 @@ impl World {
                     self.backups.push_front(status.clone());
                     self.backups.truncate(12);
                     self.case = self.case.clone().object(|o| o.status = Some(status));
-                    if !decision.goes_on {
+                    if !decision.requeue_now {
                         return;
                     }
                 }
             }
-            self.case = self.case.clone().recalled();
+            self.case = self.case.clone().refreshed();
         }
     }
 
@@ -226,17 +226,20 @@ impl World {
         format!("n{}", self.nonce)
     }
 
-    fn act(&mut self, effect: &Effect, fate: Fate) {
+    fn act(&mut self, effect: &HostEffect, fate: Fate) {
         let now = self.now();
         let started = (self.case.0.subject.now, secs(30));
         match effect {
-            Effect::ReadLog { .. } if fate == Fate::LogFails => {
-                self.note(Observation::NoLog(now, "no".into(), false), Ended::Done);
+            HostEffect::ReadLog { .. } if fate == Fate::LogFails => {
+                self.record_observation(
+                    HostObservation::NoLog(now, "no".into(), false),
+                    Ended::Done,
+                );
             }
-            Effect::ReadLog { .. } => {
+            HostEffect::ReadLog { .. } => {
                 let log = self.log;
-                self.note(
-                    Observation::Log(LogSight {
+                self.record_observation(
+                    HostObservation::Log(InstallLogSnapshot {
                         at: now + secs(1),
                         log,
                         error: None,
@@ -244,25 +247,31 @@ impl World {
                     Ended::Done,
                 );
             }
-            Effect::Install(new) => {
+            HostEffect::Install(new) => {
                 let Some(known) = install::may_start(&self.case.0, new) else {
-                    return self.note(Observation::Nothing, Ended::Stale);
+                    return self.record_observation(HostObservation::Nothing, Ended::Stale);
                 };
                 let against = against(&self.host, new.host, new.server_id, None);
                 if against.is_some() || fate == Fate::LogFails {
-                    let held = Held {
+                    let held = BlockedInstall {
                         generation: self.case.0.subject.object.metadata.generation,
                         at: now,
-                        cause: Cause::waits(Reason::ChecksFailed, "no"),
+                        explanation: Explanation::waits(Reason::ChecksFailed, "no"),
                     };
-                    return self.note(Observation::Held(Box::new(held)), Ended::Done);
+                    return self
+                        .record_observation(HostObservation::Blocked(Box::new(held)), Ended::Done);
                 }
                 let nonce = self.nonce();
                 let look = (&self.host, self.log);
                 let intent = attempt::intent(&self.case.0, new, nonce, started, look);
-                if let Before::Repeated(why) = attempt::before(&known, &self.log) {
+                if let HostInstallCheck::Repeated(why) =
+                    attempt::check_before_install(&known, &self.log)
+                {
                     let told = attempt::repeated(intent, why, self.wall());
-                    return self.note(Observation::Installed(Box::new(told), now), Ended::Done);
+                    return self.record_observation(
+                        HostObservation::Installed(Box::new(told), now),
+                        Ended::Done,
+                    );
                 }
                 let record = HostInstallRecord::open(intent);
                 let status = attempt::installing(&self.case.0, known, &record);
@@ -270,10 +279,13 @@ impl World {
                 assert!(install::may_send(&self.case.0, new, &record.intent));
                 if let Some(answer) = self.send(new.revision, fate) {
                     let told = attempt::answered_install(record, &answer);
-                    self.note(Observation::Installed(Box::new(told), now), Ended::Done);
+                    self.record_observation(
+                        HostObservation::Installed(Box::new(told), now),
+                        Ended::Done,
+                    );
                 }
             }
-            Effect::Power { .. } => panic!("nobody wishes for power"),
+            HostEffect::Power { .. } => panic!("nobody wishes for power"),
         }
     }
 
@@ -297,7 +309,7 @@ impl World {
                 let now = self.now();
                 self.case = self.case.clone().facts(|f| {
                     f.subject.memory = Memory::default();
-                    f.subject.acting_since = now;
+                    f.subject.leader_since = now;
                 });
                 return None;
             }
@@ -307,19 +319,19 @@ impl World {
         Some(answer)
     }
 
-    fn note(&mut self, observation: Observation, ended: Ended) {
+    fn record_observation(&mut self, observation: HostObservation, ended: Ended) {
         let now = self.now();
         self.case = self.case.clone().facts(|f| {
-            f.subject.memory.own.note(observation);
-            f.subject.memory.note(ended, now);
+            f.subject.memory.own.record_observation(observation);
+            f.subject.memory.record_effect(ended, now);
         });
     }
 
-    fn is_at_rest(&self) -> bool {
-        let stands = self.case.stands().1;
+    fn is_idle(&self) -> bool {
+        let stands = self.case.reason_and_state().1;
         let rests = [
-            Some(crate::cause::Standing::Ready),
-            Some(crate::cause::Standing::Stalled),
+            Some(crate::explanation::ReadyState::Ready),
+            Some(crate::explanation::ReadyState::Stalled),
         ];
         self.case.effect().is_none() && rests.contains(&stands)
     }
@@ -363,8 +375,8 @@ proptest! {
             world.step(Fate::Fine);
         }
         prop_assert!(is_once(&world.installed), "{:?}", world.installed);
-        prop_assert!(world.is_at_rest(), "{:?} {:?}", world.case.decide(), world.host);
-        let wished = install::wished(&world.case.0);
+        prop_assert!(world.is_idle(), "{:?} {:?}", world.case.decide(), world.host);
+        let wished = install::wanted_revision(&world.case.0);
         prop_assert!(world.installed.iter().all(|revision| *revision <= wished));
     }
 

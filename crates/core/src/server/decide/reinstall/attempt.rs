@@ -2,15 +2,15 @@
 //! status says from then on, and what an answer or a look comes to. Used by `act` and walked by the model check.
 
 use super::{
-    super::{super::facts::Facts, draft::Draft, expiry::moment},
-    NewInstall,
+    super::{super::facts::ServerFacts, desired_status::DesiredStatus, expiry::format_time},
+    NewReinstall,
 };
 use crate::{
-    cause::Cause,
-    machine_commands as listed,
-    machine_commands::Asked,
+    attempt_state::Reply,
+    explanation::Explanation,
     moment::Moment,
-    once::Reply,
+    provider_commands as listed,
+    provider_commands::RequestedCommand,
     server::{facts::has_finalizer, install_memory::InstallObservation},
     wording,
 };
@@ -25,7 +25,7 @@ use std::time::Duration;
 
 /// What the list of a machine's re-installations says right before.
 #[derive(Debug)]
-pub enum Before {
+pub enum ReinstallCheck {
     /// Nothing stands against it; with its re-installations up to now.
     Free(ListedCommands),
     /// It was installed again by somebody whom nobody here knows: in words.
@@ -35,14 +35,14 @@ pub enum Before {
 }
 
 /// Reads that list, at `now` by the wall clock.
-pub fn before(known: &InstallHistory, commands: &[Command], now: i64) -> Before {
+pub fn check_commands(known: &InstallHistory, commands: &[Command], now: i64) -> ReinstallCheck {
     let machine = &known.machine;
     if let Some(other) = listed::running(commands, &[], now) {
         let other = other.id.as_str();
-        return Before::Busy(format!("command {other} already installs server {machine}"));
+        return ReinstallCheck::Busy(format!("command {other} already installs server {machine}"));
     }
-    let Some(noted) = listed::noted(commands, now) else {
-        return Before::Busy(format!(
+    let Some(noted) = listed::summarize_commands(commands, now) else {
+        return ReinstallCheck::Busy(format!(
             "server {machine} had more re-installations within a minute than the record can hold"
         ));
     };
@@ -51,20 +51,20 @@ pub fn before(known: &InstallHistory, commands: &[Command], now: i64) -> Before 
     let its = last.and_then(|last| last.command_id.as_deref());
     let strange = listed::unaccounted(before, its, known.since, commands);
     if strange.is_empty() {
-        return Before::Free(noted);
+        return ReinstallCheck::Free(noted);
     }
     let ids = strange.iter().map(|command| command.id.as_str());
     let why = format!(
         "commands without a record here re-installed the server: {}",
         wording::first_named(ids)
     );
-    Before::Repeated(noted, why)
+    ReinstallCheck::Repeated(noted, why)
 }
 
 /// The intent of an attempt that was started at `since`, by a nonce that nobody has used before.
-pub fn intent(
-    fresh: &Facts,
-    new: &NewInstall,
+pub fn build_intent(
+    fresh: &ServerFacts,
+    new: &NewReinstall,
     attempt: String,
     (since, window): (Moment, Duration),
     listed: ListedCommands,
@@ -72,7 +72,7 @@ pub fn intent(
     let window = i64::try_from(window.as_secs()).unwrap_or(i64::MAX);
     InstallIntent {
         uid: fresh.uid().to_owned(),
-        machine: new.machine.clone(),
+        machine: new.server_uuid.clone(),
         revision: new.revision,
         wipe_disk: fresh.object.spec.install.unwrap_or_default().wipes_disk(),
         attempt,
@@ -87,7 +87,7 @@ pub fn intent(
 }
 
 /// What status says once the attempt is on record.
-pub fn noted(known: InstallHistory, record: &InstallRecord) -> InstallHistory {
+pub fn record_attempt(known: InstallHistory, record: &InstallRecord) -> InstallHistory {
     InstallHistory {
         revision: known.performed(),
         last: Some(record.clone()),
@@ -96,22 +96,26 @@ pub fn noted(known: InstallHistory, record: &InstallRecord) -> InstallHistory {
 }
 
 /// The whole status that notes it: who reads it sees that the machine is being installed, before the request is sent.
-pub fn status(fresh: &Facts, install: InstallHistory) -> BareMetalServerStatus {
-    let mut draft = Draft::unchanged(fresh);
+pub fn status_with_attempt(fresh: &ServerFacts, install: InstallHistory) -> BareMetalServerStatus {
+    let mut draft = DesiredStatus::unchanged(fresh);
     let send_by = install.last.as_ref().map_or(0, |last| last.intent.send_by);
     let message = format!(
         "Re-installing server {}; the request is sent by {} or cancelled",
         install.machine,
-        moment(send_by)
+        format_time(send_by)
     );
     draft.status.records.install = Some(install);
-    draft.set(fresh, Cause::waits(Reason::Reinstalling, message), None);
+    draft.set(
+        fresh,
+        Explanation::waits(Reason::Reinstalling, message),
+        None,
+    );
     let now = jiff::Timestamp::from_second(fresh.now.wall).unwrap_or_default();
     draft.finish(now)
 }
 
 /// What a read says of the attempt, after an answer that was lost.
-pub fn shown(object: &BareMetalServer, intent: &InstallIntent) -> Reply {
+pub fn reply_from_read(object: &BareMetalServer, intent: &InstallIntent) -> Reply {
     let status = object
         .status
         .as_ref()
@@ -124,7 +128,7 @@ pub fn shown(object: &BareMetalServer, intent: &InstallIntent) -> Reply {
 }
 
 /// It was not sent by this attempt, which has ended.
-pub fn unsent(record: InstallRecord, why: &str) -> InstallRecord {
+pub fn close_unsent(record: InstallRecord, why: &str) -> InstallRecord {
     InstallRecord {
         outcome: Some(CommandOutcome::NotSent),
         message: Some(why.to_owned()),
@@ -133,7 +137,7 @@ pub fn unsent(record: InstallRecord, why: &str) -> InstallRecord {
 }
 
 /// It is not sent at all: somebody else did that, or an operator whose record is lost.
-pub fn repeated(intent: InstallIntent, why: String, now: i64) -> InstallRecord {
+pub fn close_not_repeated(intent: InstallIntent, why: String, now: i64) -> InstallRecord {
     InstallRecord {
         end: Some(InstallEnd::NotRepeated),
         ended_at: Some(now),
@@ -143,7 +147,7 @@ pub fn repeated(intent: InstallIntent, why: String, now: i64) -> InstallRecord {
 }
 
 /// What the answer to the request says.
-pub fn answered(record: InstallRecord, answer: &Result<Server, Error>) -> InstallRecord {
+pub fn record_answer(record: InstallRecord, answer: &Result<Server, Error>) -> InstallRecord {
     let error = match answer {
         Ok(_) => {
             return InstallRecord {
@@ -172,12 +176,16 @@ pub fn answered(record: InstallRecord, answer: &Result<Server, Error>) -> Instal
 }
 
 /// What the list of the machine's re-installations, begun at `at`, says of one whose command is not known.
-pub fn found(record: &InstallRecord, commands: &[Command], at: Duration) -> InstallObservation {
+pub fn observe_command_list(
+    record: &InstallRecord,
+    commands: &[Command],
+    at: Duration,
+) -> InstallObservation {
     let intent = &record.intent;
     let attempt = intent.attempt.clone();
-    match listed::since(&intent.listed, commands, Asked::Installation).as_slice() {
+    match listed::since(&intent.listed, commands, RequestedCommand::Installation).as_slice() {
         [] => InstallObservation::NotListed(attempt, at),
-        [one] => looked(record, one, at),
+        [one] => observe_command(record, one, at),
         several => {
             let ids = several.iter().map(|command| command.id.as_str());
             InstallObservation::Several(attempt, wording::first_named(ids))
@@ -186,11 +194,15 @@ pub fn found(record: &InstallRecord, commands: &[Command], at: Duration) -> Inst
 }
 
 /// What its command says. That is no answer to the request, which may be on its way still: the command may be another one's.
-pub fn looked(record: &InstallRecord, command: &Command, at: Duration) -> InstallObservation {
+pub fn observe_command(
+    record: &InstallRecord,
+    command: &Command,
+    at: Duration,
+) -> InstallObservation {
     let record = InstallRecord {
         command_id: Some(command.id.as_str().to_owned()),
         state: Some(command.state.as_str().to_owned()),
         ..record.clone()
     };
-    InstallObservation::Looked(Box::new(record), at)
+    InstallObservation::Polled(Box::new(record), at)
 }

@@ -8,16 +8,16 @@ pub mod attempt;
 mod follow;
 mod start;
 
-pub use start::{NewInstall, may_send, may_start};
+pub use start::{NewReinstall, may_send, may_start};
 
 use super::{
-    super::facts::{Facts, is_same_uuid},
-    Effect,
+    super::facts::{ServerFacts, is_same_uuid},
+    ServerEffect,
 };
-use crate::cause::{AS_READY, AS_SYNCED, Cause};
+use crate::explanation::{AS_READY, AS_SYNCED, Explanation};
 use api::{
     Reason,
-    conditions::{Type, Wanted},
+    conditions::{DesiredCondition, Type},
     install::{InstallEnd, InstallHistory, InstallRecord},
 };
 use hosting_types::{Server, ServerStatus};
@@ -29,9 +29,9 @@ pub struct Reinstallation {
     /// What is recorded of it.
     pub record: Option<InstallHistory>,
     /// What is due, once that is on record.
-    pub effect: Option<Effect>,
+    pub effect: Option<ServerEffect>,
     /// How the server stands, in the place of a machine with which all goes well.
-    pub cause: Option<Cause>,
+    pub explanation: Option<Explanation>,
     /// What stands against a re-installation that is wished for, or became of it, while the machine goes on.
     pub unsynced: Option<(Reason, String)>,
     /// When to look again.
@@ -41,31 +41,36 @@ pub struct Reinstallation {
 }
 
 /// What is to be noted and done for a machine.
-pub fn reinstall(facts: &Facts, server: &Server) -> Reinstallation {
+pub fn decide_reinstall(facts: &ServerFacts, server: &Server) -> Reinstallation {
     let id = server.id.as_str();
     if server.status != ServerStatus::Delivered {
-        let record = known(facts, id).or_else(|| facts.status().records.install);
+        let record = find_history(facts, id).or_else(|| facts.status().records.install);
         return Reinstallation {
             record,
             ..Reinstallation::default()
         };
     }
-    let Some(known) = known(facts, id) else {
-        let mut first = InstallHistory::new(facts.uid(), id, wished(facts), since(facts, server));
+    let Some(known) = find_history(facts, id) else {
+        let mut first = InstallHistory::new(
+            facts.uid(),
+            id,
+            wanted_revision(facts),
+            accountable_since(facts, server),
+        );
         // A process that sent one knows of it, although the object lost its status.
-        first.last = remembered(facts, id);
+        first.last = remembered_record(facts, id);
         return Reinstallation {
             record: Some(first),
             ..Reinstallation::default()
         };
     };
-    let known = follow::settled(facts, known);
+    let known = follow::settle_history(facts, known);
     let mut found = match known.open() {
         Some(record) => follow::follow(facts, record),
-        None if wished(facts) > known.performed() => {
-            still_unwell(start::start(facts, &known), known.last.as_ref())
+        None if wanted_revision(facts) > known.performed() => {
+            carry_last_failure(start::decide_start(facts, &known), known.last.as_ref())
         }
-        None => after(facts, &known),
+        None => decide_after_last(facts, &known),
     };
     // An effect rests on what stands in status, and not on what only this process knows.
     if facts.status().records.install.as_ref() != Some(&known) {
@@ -78,40 +83,40 @@ pub fn reinstall(facts: &Facts, server: &Server) -> Reinstallation {
 /// From when on a re-installation of the machine has to be accounted for: since its delivery, by the provider's own clock.
 /// An object that was restored, that lost its status, or is older than it was, has forgotten what was done since, and the
 /// machine has not.
-fn since(facts: &Facts, server: &Server) -> i64 {
+fn accountable_since(facts: &ServerFacts, server: &Server) -> i64 {
     let known = server.delivered_at.or(server.created_at);
     known.map_or(facts.now.wall, |at| at.min(facts.now.wall))
 }
 
 /// While nothing is sent for the next number, the machine is as the last one left it.
-fn still_unwell(mut found: Reinstallation, last: Option<&InstallRecord>) -> Reinstallation {
-    let Some(cause) = last.and_then(|last| ended(last).cause) else {
+fn carry_last_failure(mut found: Reinstallation, last: Option<&InstallRecord>) -> Reinstallation {
+    let Some(cause) = last.and_then(|last| explain_end(last).explanation) else {
         return found;
     };
-    if found.cause.is_none() {
-        let message = match (found.unsynced.take(), last.and_then(outcome)) {
+    if found.explanation.is_none() {
+        let message = match (found.unsynced.take(), last.and_then(describe_outcome)) {
             (Some((_, why)), Some(outcome)) => format!("{outcome}. {why}"),
             _ => cause.message.clone(),
         };
-        found.cause = Some(Cause { message, ..cause });
+        found.explanation = Some(Explanation { message, ..cause });
     }
     found
 }
 
 /// The `spec.install.revision` that is asked for.
-pub fn wished(facts: &Facts) -> i64 {
+pub fn wanted_revision(facts: &ServerFacts) -> i64 {
     facts.object.spec.install.unwrap_or_default().revision
 }
 
 /// What is known of the re-installations of this machine: by the status, and by what this process knows itself.
-pub fn known(facts: &Facts, machine: &str) -> Option<InstallHistory> {
+pub fn find_history(facts: &ServerFacts, machine: &str) -> Option<InstallHistory> {
     let status = facts.status();
     let shown = status.records.install.filter(|_| facts.has_own_record());
     let is_its = |install: &InstallHistory| {
         install.uid == facts.uid() && is_same_uuid(&install.machine, machine)
     };
     let mut known = shown.filter(is_its)?;
-    if let Some(record) = remembered(facts, machine)
+    if let Some(record) = remembered_record(facts, machine)
         && knows_more(&record, known.last.as_ref())
     {
         known.last = Some(record);
@@ -120,17 +125,17 @@ pub fn known(facts: &Facts, machine: &str) -> Option<InstallHistory> {
 }
 
 /// The same of the machine that status names.
-pub fn of_status(facts: &Facts) -> Option<InstallHistory> {
+pub fn find_history_of_status(facts: &ServerFacts) -> Option<InstallHistory> {
     let status = facts.object.status.as_ref()?;
-    known(facts, status.uuid.as_deref()?)
+    find_history(facts, status.uuid.as_deref()?)
 }
 
 /// Hashes of what the last re-installation of this machine that is finished by now has sent; None: there is none.
-pub fn installed(facts: &Facts, machine: &str) -> Option<BTreeMap<String, String>> {
-    follow::settled(facts, known(facts, machine)?).installed
+pub fn installed_hashes(facts: &ServerFacts, machine: &str) -> Option<BTreeMap<String, String>> {
+    follow::settle_history(facts, find_history(facts, machine)?).installed
 }
 
-fn remembered(facts: &Facts, machine: &str) -> Option<InstallRecord> {
+fn remembered_record(facts: &ServerFacts, machine: &str) -> Option<InstallRecord> {
     let record = facts.memory.install.record.as_deref().cloned()?;
     let intent = &record.intent;
     (intent.uid == facts.uid() && is_same_uuid(&intent.machine, machine)).then_some(record)
@@ -157,19 +162,19 @@ fn knows_more(record: &InstallRecord, shown: Option<&InstallRecord>) -> bool {
 /// Whether a request to install the machine may be on its way at this moment: the machine goes to nobody else until it is
 /// over. By this process's own clock since it first saw the attempt, so no clock that is turned matters. Only the answer
 /// says that it has arrived: a command that was found and goes on may be another one's.
-pub fn may_be_on_its_way(facts: &Facts) -> bool {
-    let known = of_status(facts);
+pub fn may_be_in_flight(facts: &ServerFacts) -> bool {
+    let known = find_history_of_status(facts);
     let open = known.as_ref().and_then(InstallHistory::open);
     let Some(open) = open.filter(|record| record.outcome.is_none()) else {
         return false;
     };
     let since = facts.memory.install.unanswered.as_ref();
     let since = since.filter(|(attempt, _)| *attempt == open.intent.attempt);
-    since.is_none_or(|(_, since)| facts.now.since(*since) < on_its_way(facts))
+    since.is_none_or(|(_, since)| facts.now.since(*since) < longest_flight(facts))
 }
 
 /// For so long at most.
-pub fn on_its_way(facts: &Facts) -> Duration {
+pub fn longest_flight(facts: &ServerFacts) -> Duration {
     /// A request that was sent at the last moment is over by then: the client waits no longer for an answer.
     const ON_THE_WIRE: Duration = Duration::from_secs(180);
     let window = facts.view().map(|view| view.times.send_window);
@@ -178,16 +183,16 @@ pub fn on_its_way(facts: &Facts) -> Duration {
 }
 
 /// Nothing is open, and nothing new is asked for.
-fn after(facts: &Facts, known: &InstallHistory) -> Reinstallation {
-    let wished = wished(facts);
+fn decide_after_last(facts: &ServerFacts, known: &InstallHistory) -> Reinstallation {
+    let wished = wanted_revision(facts);
     // Who sets the number back takes the machine as it is.
     let last = known.last.as_ref();
     let last = last.filter(|last| last.intent.revision == wished && last.may_be_sent());
-    last.map_or_else(Reinstallation::default, ended)
+    last.map_or_else(Reinstallation::default, explain_end)
 }
 
 /// What a re-installation came to, where that leaves the machine unwell.
-fn outcome(last: &InstallRecord) -> Option<String> {
+fn describe_outcome(last: &InstallRecord) -> Option<String> {
     let (wished, machine) = (last.intent.revision, &last.intent.machine);
     match last.end? {
         InstallEnd::Failed => Some(format!(
@@ -204,7 +209,7 @@ fn outcome(last: &InstallRecord) -> Option<String> {
 }
 
 /// What a user can do after one, to have it again or not.
-fn next(last: &InstallRecord) -> String {
+fn describe_next_step(last: &InstallRecord) -> String {
     let wished = last.intent.revision;
     format!(
         "To re-install it, raise spec.install.revision above {wished}; to accept it, set it below {wished}"
@@ -212,26 +217,26 @@ fn next(last: &InstallRecord) -> String {
 }
 
 /// What the end of a re-installation leaves behind.
-fn ended(last: &InstallRecord) -> Reinstallation {
+fn explain_end(last: &InstallRecord) -> Reinstallation {
     let mut found = Reinstallation::default();
     let wished = last.intent.revision;
     let machine = &last.intent.machine;
     let why = last.message.as_deref().unwrap_or("no reason given");
-    let next = next(last);
-    let what = outcome(last).unwrap_or_default();
+    let next = describe_next_step(last);
+    let what = describe_outcome(last).unwrap_or_default();
     match last.end {
         Some(InstallEnd::Failed) => {
             let message = format!("{what}. {next}");
-            found.cause = Some(Cause::needs_person(Reason::ReinstallFailed, message));
+            found.explanation = Some(Explanation::stalled(Reason::ReinstallFailed, message));
         }
         Some(InstallEnd::TimedOut) => {
             let message = format!("{what}; it exceeded spec.provisioning.timeout. {next}");
-            found.cause = Some(Cause::needs_person(Reason::ReinstallFailed, message));
+            found.explanation = Some(Explanation::stalled(Reason::ReinstallFailed, message));
         }
         Some(InstallEnd::Unknown) => {
             let message =
                 format!("{what}; it is not sent again: {why}. Look at the server. {next}");
-            found.cause = Some(Cause::needs_person(Reason::OutcomeUnknown, message));
+            found.explanation = Some(Explanation::stalled(Reason::OutcomeUnknown, message));
         }
         Some(InstallEnd::Refused) => {
             let message = format!(
@@ -251,27 +256,31 @@ fn ended(last: &InstallRecord) -> Reinstallation {
 }
 
 /// The condition `InstallUpToDate`. `differences`: what the spec asks for and the machine is not installed with, in words.
-pub fn condition(facts: &Facts, found: &Reinstallation, differences: &[String]) -> Option<Wanted> {
+pub fn build_condition(
+    facts: &ServerFacts,
+    found: &Reinstallation,
+    differences: &[String],
+) -> Option<DesiredCondition> {
     let known = found.record.as_ref()?;
-    if known.open().is_some() && found.cause.is_none() {
+    if known.open().is_some() && found.explanation.is_none() {
         // The machine is not shown as delivered: nothing is known of what is on it.
         return None;
     }
     let of = |up_to_date, reason, message: String| {
-        Some(Wanted::new(
+        Some(DesiredCondition::new(
             Type::InstallUpToDate,
             up_to_date,
             reason,
             message,
         ))
     };
-    if let Some(cause) = &found.cause {
+    if let Some(cause) = &found.explanation {
         return of(false, cause.reason, AS_READY.to_owned());
     }
     if let Some((reason, _)) = &found.unsynced {
         return of(false, *reason, AS_SYNCED.to_owned());
     }
-    let (wished, performed) = (wished(facts), known.performed());
+    let (wished, performed) = (wanted_revision(facts), known.performed());
     let lower = match wished < performed && facts.object.spec.install.is_some() {
         true => format!(
             "Revision {performed} counts as performed, spec.install.revision is {wished}; nothing is sent until it is higher"
@@ -279,19 +288,19 @@ pub fn condition(facts: &Facts, found: &Reinstallation, differences: &[String]) 
         false => String::new(),
     };
     if let Some(last) = &known.last
-        && let Some(cause) = ended(last).cause
+        && let Some(cause) = explain_end(last).explanation
     {
         let message = format!(
             "Unknown disk content since re-installation {}. {}",
             last.intent.revision,
             match lower.as_str() {
-                "" => next(last),
+                "" => describe_next_step(last),
                 lower => lower.to_owned(),
             }
         );
-        return Some(Wanted {
+        return Some(DesiredCondition {
             status: None,
-            ..Wanted::new(Type::InstallUpToDate, false, cause.reason, message)
+            ..DesiredCondition::new(Type::InstallUpToDate, false, cause.reason, message)
         });
     }
     if differences.is_empty() {
@@ -301,9 +310,9 @@ pub fn condition(facts: &Facts, found: &Reinstallation, differences: &[String]) 
         "" => format!(
             "To install it, set spec.install.revision to {}; {}",
             performed.saturating_add(1),
-            what_is_lost(facts)
+            describe_data_loss(facts)
         ),
-        lower => format!("{lower}; then {}", what_is_lost(facts)),
+        lower => format!("{lower}; then {}", describe_data_loss(facts)),
     };
     of(
         false,
@@ -313,7 +322,7 @@ pub fn condition(facts: &Facts, found: &Reinstallation, differences: &[String]) 
 }
 
 /// What a re-installation does to the disks, in words.
-fn what_is_lost(facts: &Facts) -> &'static str {
+fn describe_data_loss(facts: &ServerFacts) -> &'static str {
     match facts.object.spec.install.unwrap_or_default().wipes_disk() {
         true => "this wipes the whole disk with all data (spec.install.wipeDisk)",
         false => "this loses all data, although spec.install.wipeDisk is false",

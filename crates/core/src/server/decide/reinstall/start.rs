@@ -2,14 +2,14 @@
 
 use super::{
     super::{
-        super::facts::{Facts, is_same_uuid},
-        Effect, order_account, remedy, request, sent,
+        super::facts::{ServerFacts, is_same_uuid},
+        ServerEffect, order_account, remedy, request, sent_hashes,
     },
-    Reinstallation, known, wished,
+    Reinstallation, find_history, wanted_revision,
 };
 use crate::{
-    account_facts::Purpose, cause::Cause, machine_commands as listed, server_commands::UnderWay,
-    wording::IN_TURN,
+    explanation::Explanation, provider_commands as listed, resolved_account::Purpose,
+    server_commands::UnderWay, wording::WHEN_RATE_ALLOWS,
 };
 use api::{
     Interval, Reason,
@@ -25,9 +25,9 @@ const COMMAND_RUNS: Duration = Duration::from_secs(5);
 
 /// A re-installation that is due.
 #[derive(Clone, Debug, PartialEq)]
-pub struct NewInstall {
+pub struct NewReinstall {
     /// The provider's identifier of the machine.
-    pub machine: String,
+    pub server_uuid: String,
     /// The revision that asks for it.
     pub revision: i64,
     /// The generation of the object whose spec it is made of.
@@ -37,7 +37,7 @@ pub struct NewInstall {
     /// The account that it goes to.
     pub account: OrderAccount,
     /// Hashes of what the provider does not give back.
-    pub sent: sent::Hashes,
+    pub sent: sent_hashes::Hashes,
     /// UIDs of the SshKey objects of its keys.
     pub key_uids: Vec<String>,
     /// So many pages of the machine's commands are allowed for.
@@ -45,18 +45,18 @@ pub struct NewInstall {
 }
 
 /// How many pages of the machine's commands are allowed for.
-pub(super) fn pages(facts: &Facts) -> u32 {
+pub(super) fn allowed_pages(facts: &ServerFacts) -> u32 {
     listed::pages(facts.memory.install.too_few_pages)
 }
 
 /// A higher revision asks for it.
-pub(super) fn start(facts: &Facts, known: &InstallHistory) -> Reinstallation {
+pub(super) fn decide_start(facts: &ServerFacts, known: &InstallHistory) -> Reinstallation {
     let mut found = Reinstallation::default();
     let against = |reason, message: String| Reinstallation {
         unsynced: Some((reason, message)),
         ..Reinstallation::default()
     };
-    let wished = wished(facts);
+    let wished = wanted_revision(facts);
     let what = format!("Re-installation {wished} waits");
     let policies = facts.policies();
     if policies.observe_only() {
@@ -74,7 +74,7 @@ pub(super) fn start(facts: &Facts, known: &InstallHistory) -> Reinstallation {
         return against(Reason::PendingChanges, text);
     }
     if policies.deletion_protection {
-        let stated = remedy::stated(facts, "deletionProtection", |p| {
+        let stated = remedy::name_policy_field(facts, "deletionProtection", |p| {
             p.deletion_protection.is_some()
         });
         return against(
@@ -123,8 +123,8 @@ pub(super) fn start(facts: &Facts, known: &InstallHistory) -> Reinstallation {
         return found;
     };
     let request = match installation {
-        Ok(installation) => request::reinstallation(facts, installation).map(|request| {
-            let sent = sent::hashes(&facts.object.spec, installation);
+        Ok(installation) => request::build_reinstall(facts, installation).map(|request| {
+            let sent = sent_hashes::hashes(&facts.object.spec, installation);
             (request, sent, installation.key_uids())
         }),
         Err(cause) => Err(cause.clone()),
@@ -133,7 +133,7 @@ pub(super) fn start(facts: &Facts, known: &InstallHistory) -> Reinstallation {
         Ok(request) => request,
         // Read again when it may have come.
         Err(cause) => {
-            let cause = cause.looked_at(every);
+            let cause = cause.checked_every(every);
             found.unsynced = Some((cause.reason, cause.message));
             found.wants_installation = true;
             found.rest = Some(every);
@@ -144,19 +144,19 @@ pub(super) fn start(facts: &Facts, known: &InstallHistory) -> Reinstallation {
         found.rest = Some(COMMAND_RUNS);
         return found;
     };
-    found.cause = Some(Cause::waits(
+    found.explanation = Some(Explanation::waits(
         Reason::Reinstalling,
-        format!("{what}; the request is sent {IN_TURN}"),
+        format!("{what}; the request is sent {WHEN_RATE_ALLOWS}"),
     ));
-    found.effect = Some(Effect::Reinstall(Box::new(NewInstall {
-        machine: known.machine.clone(),
+    found.effect = Some(ServerEffect::Reinstall(Box::new(NewReinstall {
+        server_uuid: known.machine.clone(),
         revision: wished,
         generation: facts.object.metadata.generation,
         request,
         account,
         sent,
         key_uids,
-        pages: pages(facts),
+        pages: allowed_pages(facts),
     })));
     // Until it is sent each pass needs it.
     found.wants_installation = true;
@@ -165,14 +165,14 @@ pub(super) fn start(facts: &Facts, known: &InstallHistory) -> Reinstallation {
 
 /// Whether a re-installation that was decided is still due on the object as it was read right before. Returns what is known
 /// of the machine, which the intent goes beside.
-pub fn may_start(fresh: &Facts, new: &NewInstall) -> Option<InstallHistory> {
-    let known = known(fresh, &new.machine)?;
+pub fn may_start(fresh: &ServerFacts, new: &NewReinstall) -> Option<InstallHistory> {
+    let known = find_history(fresh, &new.server_uuid)?;
     let is_due = known.open().is_none() && new.revision > known.performed();
-    (is_due && is_wished(fresh, new)).then_some(known)
+    (is_due && is_wanted(fresh, new)).then_some(known)
 }
 
 /// Whether it may still be sent, on the object as it is after the intent was written: nothing but that has come in between.
-pub fn may_send(last: &Facts, new: &NewInstall, intent: &InstallIntent) -> bool {
+pub fn may_send(last: &ServerFacts, new: &NewReinstall, intent: &InstallIntent) -> bool {
     let status = last.status();
     let open = status
         .records
@@ -181,11 +181,11 @@ pub fn may_send(last: &Facts, new: &NewInstall, intent: &InstallIntent) -> bool 
         .and_then(InstallHistory::open);
     let is_new = |record: &InstallRecord| record.outcome.is_none() && !record.is_taken();
     let is_it = open.is_some_and(|record| record.intent == *intent && is_new(record));
-    is_it && is_wished(last, new)
+    is_it && is_wanted(last, new)
 }
 
 /// Whether the object asks for this very re-installation of its machine.
-fn is_wished(fresh: &Facts, new: &NewInstall) -> bool {
+fn is_wanted(fresh: &ServerFacts, new: &NewReinstall) -> bool {
     let status = fresh.status();
     let is_made = status
         .records
@@ -200,7 +200,7 @@ fn is_wished(fresh: &Facts, new: &NewInstall) -> bool {
         && order_account(fresh).as_ref() == Some(&new.account)
         && status
             .uuid
-            .is_some_and(|uuid| is_same_uuid(&uuid, &new.machine))
+            .is_some_and(|uuid| is_same_uuid(&uuid, &new.server_uuid))
         && fresh.object.metadata.generation == new.generation
-        && wished(fresh) == new.revision
+        && wanted_revision(fresh) == new.revision
 }

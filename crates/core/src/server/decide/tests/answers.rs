@@ -3,7 +3,7 @@
 use super::*;
 use crate::server::{
     answers,
-    memory::{Observation, ReleaseAnswer},
+    memory::{ReleaseAnswer, ServerObservation},
 };
 use hosting_types::{
     Error, Refusal,
@@ -40,7 +40,7 @@ fn error(status: u16) -> Error {
 
 fn lost() -> Error {
     Error::Interrupted(Interruption {
-        cause: "no answer".into(),
+        source: "no answer".into(),
         idempotent: true,
     })
 }
@@ -74,10 +74,10 @@ fn release_answer_depends_on_error_and_server_state() {
         ] {
             let is_failed = status == ServerStatus::Failed;
             let record = server(1, status, &[]);
-            let noted = answers::of_release(&answer, &record, secs(7));
+            let noted = answers::observe_release_answer(&answer, &record, secs(7));
             match (noted, expected) {
-                (Observation::Failed(_), None) => {}
-                (Observation::Released(sent), Some(expected)) => {
+                (ServerObservation::Failed(_), None) => {}
+                (ServerObservation::Released(sent), Some(expected)) => {
                     assert_eq!(sent.answer, expected, "{answer:?}");
                     assert_eq!((sent.uuid, sent.failed), (uuid(1), is_failed));
                     assert_eq!(sent.at, secs(7));
@@ -87,14 +87,16 @@ fn release_answer_depends_on_error_and_server_state() {
         }
     }
     let record = server(1, ServerStatus::Delivered, &[]);
-    let taken = answers::of_release(&Ok(record.clone()), &record, secs(7));
-    assert!(matches!(taken, Observation::Released(sent) if sent.answer == ReleaseAnswer::Accepted));
+    let taken = answers::observe_release_answer(&Ok(record.clone()), &record, secs(7));
+    assert!(
+        matches!(taken, ServerObservation::Released(sent) if sent.answer == ReleaseAnswer::Accepted)
+    );
 }
 
 #[test]
 fn only_404_means_server_is_absent() {
-    let of = |answer| answers::of_read(&uuid(1), &answer, secs(7));
-    let read = |is_there| Observation::Read {
+    let of = |answer| answers::observe_read_answer(&uuid(1), &answer, secs(7));
+    let read = |is_there| ServerObservation::Read {
         uuid: uuid(1),
         at: secs(7),
         is_there,
@@ -103,13 +105,13 @@ fn only_404_means_server_is_absent() {
     assert_eq!(of(Ok(server(1, ServerStatus::Failed, &[]))), read(true));
     for error in [error(401), error(429), error(500), lost(), unsent()] {
         let noted = of(Err(error));
-        assert!(matches!(noted, Observation::Failed(_)), "{noted:?}");
+        assert!(matches!(noted, ServerObservation::Failed(_)), "{noted:?}");
     }
 }
 
 #[test]
 fn order_outcome_is_recorded_only_when_certain() {
-    use hosting_types::OrderOutcome::{Created, NotSent, Refused, Unknown};
+    use hosting_types::OrderResult::{Created, NotSent, Refused, Unknown};
     let record = || OrderRecord {
         failures: 2,
         ..order_record(None, None)
@@ -133,7 +135,8 @@ fn order_outcome_is_recorded_only_when_certain() {
         ),
         (Unknown("lost".into()), None, 2, None, true),
     ] {
-        let Observation::Ordered(noted) = answers::of_order(record(), &answer, 9) else {
+        let ServerObservation::Ordered(noted) = answers::observe_order_answer(record(), &answer, 9)
+        else {
             panic!("{answer:?}")
         };
         let expected = OrderRecord {
@@ -147,7 +150,9 @@ fn order_outcome_is_recorded_only_when_certain() {
         };
         assert_eq!(*noted, expected, "{answer:?}");
     }
-    let Observation::Ordered(given_up) = answers::of_unsent(record(), "too late", 9) else {
+    let ServerObservation::Ordered(given_up) =
+        answers::observe_unsent_order(record(), "too late", 9)
+    else {
         panic!("not noted")
     };
     assert_eq!(
@@ -159,15 +164,15 @@ fn order_outcome_is_recorded_only_when_certain() {
 
 #[test]
 fn created_or_refused_resets_lost_order_counts() {
-    use hosting_types::OrderOutcome::{Created, NotSent, Refused};
+    use hosting_types::OrderResult::{Created, NotSent, Refused};
     let counts = |answer| {
         let record = OrderRecord {
             lost: 1,
             cut: 3,
             ..order_record(None, None)
         };
-        match answers::of_order(record, &answer, 9) {
-            Observation::Ordered(noted) => (noted.lost, noted.cut),
+        match answers::observe_order_answer(record, &answer, 9) {
+            ServerObservation::Ordered(noted) => (noted.lost, noted.cut),
             noted => panic!("{noted:?}"),
         }
     };
@@ -180,12 +185,17 @@ fn created_or_refused_resets_lost_order_counts() {
 #[test]
 fn failed_tag_change_names_tag_and_remedy() {
     use crate::server::tag_changes::TagEnd;
-    let told = |tag: &str, adds, answer| match answers::of_tag("u", tag, adds, Some(&Err(answer))) {
-        Observation::TagChanged(change) => match change.end {
+    let told = |tag: &str, adds, answer| match answers::observe_tag_answer(
+        "u",
+        tag,
+        adds,
+        Some(&Err(answer)),
+    ) {
+        ServerObservation::TagChanged(change) => match change.end {
             TagEnd::Refused(trouble) | TagEnd::Unknown(trouble) => trouble.message,
             end => panic!("{end:?}"),
         },
-        Observation::Failed(trouble) => trouble.message,
+        ServerObservation::Failed(trouble) => trouble.message,
         other => panic!("{other:?}"),
     };
     let removal = told("billing", false, error(422));
@@ -220,7 +230,9 @@ fn failed_tag_change_names_tag_and_remedy() {
 #[test]
 fn unknown_untag_answer_counts_as_not_retained() {
     let record = server(7, ServerStatus::Delivered, &["web", RETAINED_TAG]);
-    let after = |tag: &str, adds, answer| answers::after_tag(record.clone(), tag, adds, &answer);
+    let after = |tag: &str, adds, answer| {
+        answers::record_after_tag_change(record.clone(), tag, adds, &answer)
+    };
     for error in [lost(), error(500)] {
         let left = after(RETAINED_TAG, false, Err(error)).expect("it may be gone");
         assert_eq!(left.tags, ["web"]);

@@ -1,7 +1,7 @@
 //! The end that the spec names.
 
-use super::{machine::kept, *};
-use crate::server::decide::fence;
+use super::{existing::kept, *};
+use crate::server::decide::precondition;
 use api::{ManagementPolicy, lifetime::ExpiryWarning};
 
 /// It ends in so many seconds.
@@ -17,9 +17,12 @@ fn delivered(seconds: i64) -> Case {
 fn an_object_warns_and_then_deletes_itself() {
     let warned = |seconds: i64| {
         let decision = delivered(seconds).decide();
-        (decision.draft.status.records.expiry_warning, decision.again)
+        (
+            decision.desired.status.records.expiry_warning,
+            decision.requeue,
+        )
     };
-    let after = |seconds: u64| Again::After(secs(seconds));
+    let after = |seconds: u64| Requeue::After(secs(seconds));
     assert_eq!(warned(86_700), (None, after(300)));
     assert_eq!(warned(86_400), (Some(ExpiryWarning::Day), after(600)));
     assert_eq!(warned(3_700), (Some(ExpiryWarning::Day), after(100)));
@@ -35,7 +38,7 @@ fn an_object_warns_and_then_deletes_itself() {
     let put_off = delivered(99_999).object(|o| {
         o.status.as_mut().unwrap().records.expiry_warning = Some(ExpiryWarning::Hour);
     });
-    assert_eq!(put_off.decide().draft.status.records.expiry_warning, None);
+    assert_eq!(put_off.decide().desired.status.records.expiry_warning, None);
 }
 
 #[test]
@@ -46,7 +49,7 @@ fn expiry_waits_for_policies_and_ignores_forwarded_clock() {
     ] {
         assert_eq!(short(&held.decide()).0, None);
         let at = held.0.expires_at().unwrap();
-        assert!(!fence::may_expire(&held.0, at));
+        assert!(!precondition::may_expire(&held.0, at));
     }
     let protected = delivered(0).spec(|s| s.deletion_protection = Some(true));
     let at = protected.0.expires_at().unwrap();
@@ -54,14 +57,14 @@ fn expiry_waits_for_policies_and_ignores_forwarded_clock() {
         short(&protected.decide()),
         (None, Some(Reason::Expired), true)
     );
-    assert!(!fence::may_expire(&protected.0, at));
+    assert!(!precondition::may_expire(&protected.0, at));
     let turned = delivered(50).facts(|f| f.now.wall += 86_400);
     assert_eq!(short(&turned.decide()).0, None);
     let due = delivered(0);
     let at = due.0.expires_at().unwrap();
-    assert!(fence::may_expire(&due.0, at));
-    assert!(!fence::may_expire(&due.0, at - 1), "it was edited");
-    assert!(!fence::may_expire(&due.clone().deleting().0, at));
+    assert!(precondition::may_expire(&due.0, at));
+    assert!(!precondition::may_expire(&due.0, at - 1), "it was edited");
+    assert!(!precondition::may_expire(&due.clone().deleting().0, at));
 }
 
 #[test]

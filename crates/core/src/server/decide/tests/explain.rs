@@ -1,53 +1,57 @@
 //! What is said of servers from before the namespace was made again, and what a token for them is good for.
 
 use super::*;
-use crate::server::decide::{fence, order};
+use crate::server::decide::{order, precondition};
 use api::{ExternalReleasePolicy, lifetime::Replaced};
 
 const HELD: Short = (None, Some(Reason::ServerExists), true);
 const ORDERED: Short = (Some("Order"), Some(Reason::Ordering), false);
 
-fn beside(numbers: &[u8]) -> Case {
-    Case::new().beside(numbers)
+fn case_with_previous_servers(numbers: &[u8]) -> Case {
+    Case::new().with_previous_servers(numbers)
 }
 
 fn planned(case: &Case) -> NewOrder {
     match case.decide().effect {
-        Some(Effect::Order(planned)) => *planned,
+        Some(ServerEffect::Order(planned)) => *planned,
         other => panic!("nothing is ordered: {other:?}"),
     }
 }
 
 #[test]
 fn token_allows_order_only_for_listed_live_servers() {
-    let given = beside(&[1, 2]).given(OrderAnother);
+    let given = case_with_previous_servers(&[1, 2]).given(OrderAnother);
     assert_eq!(short(&given.decide()), ORDERED);
     let (one, other) = (uuid(1), uuid(2));
     let token = given.pending(OrderAnother).unwrap();
     for said in ["", ",", "yes", "*", &one, &format!("{one},{other}")] {
-        let said_so = beside(&[1, 2]).written().giving(said);
+        let said_so = case_with_previous_servers(&[1, 2]).written().giving(said);
         assert_eq!(short(&said_so.decide()), HELD, "{said:?}");
     }
-    let unshown = beside(&[1, 2]).giving(&token);
+    let unshown = case_with_previous_servers(&[1, 2]).giving(&token);
     assert_eq!(short(&unshown.decide()), HELD, "status does not show it");
     // One more makes it void, and so do one less and another one: also once the two are there again.
     for live in [&[1, 2, 3][..], &[1], &[2, 3]] {
-        let changed = given.clone().beside(live);
+        let changed = given.clone().with_previous_servers(live);
         assert_eq!(short(&changed.decide()), HELD, "{live:?}");
         let told = changed.written();
         assert_ne!(told.pending(OrderAnother).unwrap(), token);
         assert_eq!(short(&told.decide()), HELD, "{live:?}");
-        assert_eq!(short(&told.beside(&[1, 2]).decide()), HELD, "{live:?}");
+        assert_eq!(
+            short(&told.with_previous_servers(&[1, 2]).decide()),
+            HELD,
+            "{live:?}"
+        );
     }
     // None is live any more.
-    let free = given.beside(&[]);
+    let free = given.with_previous_servers(&[]);
     assert_eq!(short(&free.decide()), ORDERED);
     assert_eq!(free.written().pending(OrderAnother), None);
 }
 
 #[test]
 fn a_copied_manifest_and_its_status_order_nothing() {
-    let given = beside(&[1]).given(OrderAnother);
+    let given = case_with_previous_servers(&[1]).given(OrderAnother);
     let copied = given.object(|o| o.metadata.uid = Some("uid-2".into()));
     assert_eq!(short(&copied.decide()), HELD);
     assert_eq!(short(&copied.written().decide()), HELD);
@@ -55,11 +59,11 @@ fn a_copied_manifest_and_its_status_order_nothing() {
 
 #[test]
 fn token_stays_valid_until_server_may_exist() {
-    let given = || beside(&[1]).given(OrderAnother);
+    let given = || case_with_previous_servers(&[1]).given(OrderAnother);
     let token = given().pending(OrderAnother).unwrap();
-    let record = order::open(&given().0, &planned(&given()), "nonce", secs(30));
+    let record = order::open_record(&given().0, &planned(&given()), "nonce", secs(30));
     assert_eq!(record.acknowledgement.as_ref(), Some(&token));
-    let started = order::status(&given().0, &record);
+    let started = order::starting_status(&given().0, &record);
     assert_eq!(
         started.pending_acknowledgements.len(),
         2,
@@ -89,7 +93,7 @@ fn token_stays_valid_until_server_may_exist() {
 /// Somebody releases the server that was ordered beside another one, and it is replaced.
 #[test]
 fn token_allows_one_order_and_no_replacement() {
-    let given = beside(&[1])
+    let given = case_with_previous_servers(&[1])
         .spec(|s| s.external_release_policy = Some(ExternalReleasePolicy::Reorder))
         .given(OrderAnother);
     let token = given.pending(OrderAnother).unwrap();
@@ -102,7 +106,7 @@ fn token_allows_one_order_and_no_replacement() {
         .written()
         .showing(over.clone())
         .seen_at(RUNNING)
-        .memory(|m| m.over_seen(Some(&over), RUNNING - secs(700)))
+        .memory(|m| m.record_ended_server(Some(&over), RUNNING - secs(700)))
         .object(|o| {
             o.status.as_mut().unwrap().replaced_servers = vec![Replaced {
                 uuid: uuid(2),
@@ -112,7 +116,10 @@ fn token_allows_one_order_and_no_replacement() {
                 recorded_at: time(START),
             }];
         });
-    assert_eq!(short(&due.clone().beside(&[]).decide()).0, Some("Order"));
+    assert_eq!(
+        short(&due.clone().with_previous_servers(&[]).decide()).0,
+        Some("Order")
+    );
     assert_eq!(short(&due.decide()), HELD);
     let told = due.written();
     assert_ne!(told.pending(OrderAnother).unwrap(), token);
@@ -124,20 +131,23 @@ fn token_allows_one_order_and_no_replacement() {
 #[test]
 fn newly_found_server_stops_order_before_sending() {
     let plan = planned(&Case::new());
-    let may_start = |case: Case| fence::may_start(&case.0, &plan);
+    let may_start = |case: Case| precondition::may_start(&case.0, &plan);
     assert!(may_start(Case::new()));
-    assert!(!may_start(beside(&[1])));
-    let given = beside(&[1]).given(OrderAnother);
+    assert!(!may_start(case_with_previous_servers(&[1])));
+    let given = case_with_previous_servers(&[1]).given(OrderAnother);
     let plan = planned(&given);
-    assert!(fence::may_start(&given.0, &plan));
-    assert!(!fence::may_start(&given.beside(&[1, 2]).0, &plan));
+    assert!(precondition::may_start(&given.0, &plan));
+    assert!(!precondition::may_start(
+        &given.with_previous_servers(&[1, 2]).0,
+        &plan
+    ));
 }
 
 #[test]
 fn any_server_count_gives_token_and_short_message() {
     for most in [1, 2, 4, 9, 60] {
         let numbers: Vec<u8> = (1..=most).collect();
-        let case = beside(&numbers);
+        let case = case_with_previous_servers(&numbers);
         let message = message(&case.decide());
         assert!(message.len() < 900, "{}: {message}", message.len());
         let given = case.given(OrderAnother);
@@ -145,7 +155,11 @@ fn any_server_count_gives_token_and_short_message() {
         let asked = given.0.status().pending_acknowledgements;
         assert!(asked[0].subject.chars().count() <= 256, "{asked:?}");
         let others: Vec<u8> = (2..=most + 1).collect();
-        assert_eq!(short(&given.beside(&others).decide()), HELD, "{message}");
+        assert_eq!(
+            short(&given.with_previous_servers(&others).decide()),
+            HELD,
+            "{message}"
+        );
     }
 }
 
@@ -154,7 +168,7 @@ fn servers_of_previous_namespace_are_asked_about_once() {
     let bare = || protocol::alone(Case::new().met(300));
     assert!(bare().written().pending(AssumeAbsent).is_some());
     // They show as well as known ones that the list is not empty by mistake.
-    let asked = bare().beside(&[1]).written();
+    let asked = bare().with_previous_servers(&[1]).written();
     assert_eq!(short(&asked.decide()), HELD);
     assert_eq!(asked.pending(AssumeAbsent), None);
     let token = asked.pending(OrderAnother).unwrap();
@@ -183,8 +197,8 @@ fn assume_absent_token_is_used_by_next_order() {
     let given = protocol::alone(Case::new().met(300)).given(AssumeAbsent);
     // Also where the order is queued, or waits after a failure, and only what is said of it is written.
     for due in [given.clone(), given.written()] {
-        let record = order::open(&due.0, &planned(&due), "nonce", secs(30));
-        let started = order::status(&due.0, &record);
+        let record = order::open_record(&due.0, &planned(&due), "nonce", secs(30));
+        let started = order::starting_status(&due.0, &record);
         assert_eq!(started.pending_acknowledgements, []);
         assert_eq!(started.acknowledged.len(), 1);
     }
@@ -192,7 +206,7 @@ fn assume_absent_token_is_used_by_next_order() {
 
 #[test]
 fn message_names_live_servers_and_next_steps() {
-    let case = beside(&[1, 2]);
+    let case = case_with_previous_servers(&[1, 2]);
     let message = message(&case.decide());
     let (one, other) = (uuid(1), uuid(2));
     let asked = case.clone().written().0.status().pending_acknowledgements;
@@ -210,7 +224,7 @@ fn message_names_live_servers_and_next_steps() {
         "what costs comes last: {message}"
     );
     // It looks again by itself.
-    assert_ne!(case.decide().again, Again::AtOnce);
+    assert_ne!(case.decide().requeue, Requeue::Now);
 }
 
 #[test]
@@ -221,7 +235,7 @@ fn the_message_names_the_tag_to_put_back() {
 
 #[test]
 fn what_is_not_asked_any_more_is_withdrawn() {
-    let asked = beside(&[1]).written();
+    let asked = case_with_previous_servers(&[1]).written();
     let named = asked.clone().named(1, None);
     let made = asked
         .given(OrderAnother)

@@ -1,7 +1,7 @@
 //! A server that the spec names: adopted, or only shown.
 
 use super::*;
-use crate::{account::terms::Terms, server::decide::fence};
+use crate::{account::terms::Terms, server::decide::precondition};
 use api::{ManagementPolicy, allowed::AllowedNamespaces};
 
 fn delivered(tags: &[&str]) -> Server {
@@ -25,7 +25,7 @@ pub(super) fn through_cluster_account(case: Case, adoption: Option<bool>) -> Cas
         .unwrap();
     })
     .facts(|f| {
-        if let AccountFacts::Found { terms, .. } = &mut f.account {
+        if let ResolvedAccount::Found { terms, .. } = &mut f.account {
             *terms = Terms::Entry(Arc::new(AllowedNamespaces {
                 name: "shop".into(),
                 allow_adoption: adoption,
@@ -62,7 +62,7 @@ fn unowned_server_is_adopted_in_every_live_state() {
         ),
         (
             "of an earlier namespace",
-            named(&[&cluster_tag, &former_tag()]),
+            named(&[&cluster_tag, &previous_tag()]),
         ),
         (
             "after an order that was refused",
@@ -135,12 +135,12 @@ fn server_without_free_tags_is_not_claimed() {
 
 #[test]
 fn only_order_tag_makes_server_owned() {
-    let sole = |tags: &[&str]| fence::is_sole(&Case::new().0, &delivered(tags));
+    let sole = |tags: &[&str]| precondition::is_sole(&Case::new().0, &delivered(tags));
     assert!(sole(&[&own_tag(), "web"]));
     for tags in [
         &[&*cluster().tag()][..],
         &[&own_tag(), &other_tag()],
-        &[&former_tag()],
+        &[&previous_tag()],
     ] {
         assert!(!sole(tags), "{tags:?}");
     }
@@ -162,14 +162,14 @@ fn external_id_alone_suffices_to_adopt_or_observe() {
     );
     assert_eq!(short(&shown), short(&asked));
     assert_eq!(
-        shown.draft.condition(Type::Synced).unwrap().status,
+        shown.desired.condition(Type::Synced).unwrap().status,
         Some(true)
     );
-    assert_eq!(shown.draft.status, asked.draft.status);
+    assert_eq!(shown.desired.status, asked.desired.status);
     // Nothing is known of it yet, and nothing is made up.
     let status = observed(bare(Case::new().named(5, None)))
         .decide()
-        .draft
+        .desired
         .status;
     assert_eq!(
         (status.location, status.instance_type, status.os),
@@ -184,7 +184,7 @@ fn what_is_observed_is_shown_and_gets_nothing() {
         (
             decision.effect.is_none(),
             short(&decision).1,
-            decision.draft.status.uuid,
+            decision.desired.status.uuid,
         )
     };
     let living = named(&[&cluster().tag(), &other_tag()]).facts(|f| {
@@ -211,7 +211,7 @@ fn what_is_observed_is_shown_and_gets_nothing() {
     let differs = observed(named(&[])).spec(|s| s.instance_type = Some("large".into()));
     let synced = differs
         .decide()
-        .draft
+        .desired
         .condition(Type::Synced)
         .unwrap()
         .clone();
@@ -267,9 +267,9 @@ fn observed_servers_are_polled_in_shared_intervals() {
     let at = |mono: u64, seen_at: u64| {
         let case = observed(named(&[])).facts(|f| {
             f.now.mono = secs(mono);
-            let external = f.named.as_mut().unwrap();
+            let external = f.external.as_mut().unwrap();
             external.shown.as_mut().unwrap().seen = secs(seen_at);
-            external.looked = Some(secs(seen_at));
+            external.listed_at = Some(secs(seen_at));
         });
         case.decide().wants_servers
     };
@@ -287,9 +287,10 @@ fn unseen_observed_server_is_unsynced_after_two_intervals() {
     let at = |case: Case, now: u64| {
         let decision = case.facts(|f| f.now.mono = secs(now)).decide();
         let said = |kind| {
-            let found = decision.draft.condition(kind).cloned();
-            found
-                .or_else(|| api::conditions::Wanted::shown(kind, &decision.draft.status.conditions))
+            let found = decision.desired.condition(kind).cloned();
+            found.or_else(|| {
+                api::conditions::DesiredCondition::shown(kind, &decision.desired.status.conditions)
+            })
         };
         let (ready, synced) = (said(Type::Ready).unwrap(), said(Type::Synced).unwrap());
         assert_eq!(
@@ -306,8 +307,8 @@ fn unseen_observed_server_is_unsynced_after_two_intervals() {
     // After a restart no list came at all.
     let unlisted = || {
         shown().facts(|f| {
-            f.named.as_mut().unwrap().looked = None;
-            f.named.as_mut().unwrap().shown = None;
+            f.external.as_mut().unwrap().listed_at = None;
+            f.external.as_mut().unwrap().shown = None;
             f.first_seen = secs(1000);
         })
     };
@@ -329,5 +330,5 @@ fn observed_server_stays_ready_while_account_is_blocked() {
         .written()
         .blocked(Reason::ProviderUnreachable);
     let decision = shown.decide();
-    assert_eq!(decision.draft.condition(Type::Ready), None);
+    assert_eq!(decision.desired.condition(Type::Ready), None);
 }

@@ -3,9 +3,9 @@
 use super::*;
 use crate::{
     account::{supply::Demand, view::Catalogue},
-    account_facts::stop,
-    cause::Cause,
-    server::decide::{fence, order, request},
+    explanation::Explanation,
+    resolved_account::stop,
+    server::decide::{order, precondition, request},
 };
 use hosting_types::catalogue::{Availability, Plan, PlanLocation};
 
@@ -110,7 +110,7 @@ fn an_order_waits_for_each_of_its_causes() {
             (
                 "a key that is not there",
                 new().facts(|f| {
-                    f.installation = Some(Err(Cause::needs_person(
+                    f.installation = Some(Err(Explanation::stalled(
                         Reason::ReferenceNotFound,
                         "no key",
                     )))
@@ -123,7 +123,7 @@ fn an_order_waits_for_each_of_its_causes() {
         vec![(
             "namespace not allowed",
             new().facts(|f| {
-                if let AccountFacts::Found { terms, .. } = &mut f.account {
+                if let ResolvedAccount::Found { terms, .. } = &mut f.account {
                     *terms = crate::account::terms::Terms::Refused("not this one".into());
                 }
             }),
@@ -212,7 +212,7 @@ fn small_here() -> Demand {
 
 /// The object shows that a look said that it could not be had.
 fn showing(case: Case, reason: Reason) -> Case {
-    let shown = Cause::waits(reason, "").conditions();
+    let shown = Explanation::waits(reason, "").conditions();
     let shown = api::conditions::merge(
         &[],
         &shown,
@@ -236,7 +236,7 @@ fn refused_order_waits_for_newer_catalogue() {
     let waits = open(refused_at(995)).decide();
     assert_eq!(short(&waits), (None, Some(Reason::OrderRefused), false));
     assert_eq!(waits.wants_catalogue, Some(secs(995)));
-    let ready = waits.draft.condition(Type::Ready).unwrap();
+    let ready = waits.desired.condition(Type::Ready).unwrap();
     assert!(
         ready.message.contains("are checked, within 15s"),
         "{ready:?}"
@@ -280,8 +280,8 @@ fn refusal_explained_by_stock_does_not_stall() {
         let again = |at: i64| there(shown(988)).facts(|f| f.now.wall = EPOCH + at);
         let pause = again(59).decide();
         assert_eq!(short(&pause), (None, Some(reason), false));
-        assert_eq!(pause.again, Again::After(secs(1)));
-        let Some(Effect::Order(plan)) = again(60).decide().effect else {
+        assert_eq!(pause.requeue, Requeue::After(secs(1)));
+        let Some(ServerEffect::Order(plan)) = again(60).decide().effect else {
             panic!("no order")
         };
         assert_eq!(plan.failures, 2, "the row goes on, and stays short");
@@ -320,12 +320,12 @@ fn object_reports_outage_of_its_account() {
         short(&said),
         (Some("Release"), Some(Reason::RateLimited), false)
     );
-    let blocked = said.draft.condition(Type::DeletionBlocked);
+    let blocked = said.desired.condition(Type::DeletionBlocked);
     assert_eq!(blocked.and_then(|c| c.status), Some(true));
     // An order says it while it is queued, in the place of that.
     let new = limited(Case::new());
     let mut waiting = new.decide();
-    assert_eq!(waiting.queued(&new.0), None);
+    assert_eq!(waiting.report_queued(&new.0), None);
     assert_eq!(short(&waiting).1, Some(Reason::RateLimited));
     let kept = limited(Case::new().ordered(Some(OrderOutcome::Created), Some(1)));
     let kept = kept.with(1, ServerStatus::Delivered).decide();
@@ -363,7 +363,7 @@ fn invalid_spec_polls_catalogue_at_idle_interval() {
         let catalogue = catalogue(plan(Availability::High));
         Case::new().view(|v| v.catalogue = catalogue)
     };
-    let missing = || Some(Err(Cause::needs_person(Reason::ReferenceNotFound, "no")));
+    let missing = || Some(Err(Explanation::stalled(Reason::ReferenceNotFound, "no")));
     let cases = [
         (
             "a typo",
@@ -407,7 +407,7 @@ fn next_order_number_rises_and_counts_continue() {
     assert_eq!((plan.after, plan.lost, plan.cut), (seq(EPOCH), 1, 3));
     let open = |wall: i64| {
         let facts = case.clone().facts(|f| f.now.wall = wall).0;
-        order::open(&facts, &plan, "new", secs(30))
+        order::open_record(&facts, &plan, "new", secs(30))
     };
     let record = open(START + 1000);
     assert_eq!(
@@ -415,14 +415,17 @@ fn next_order_number_rises_and_counts_continue() {
         (seq(START + 1000), START + 1030)
     );
     assert_eq!((record.lost, record.cut, record.outcome), (1, 3, None));
-    assert_eq!((&*record.account_id, &*record.hostname), (LINEAGE, "web"));
+    assert_eq!(
+        (&*record.account_id, &*record.hostname),
+        (ACCOUNT_ID, "web")
+    );
     // The clock was turned back behind the last start.
     assert_eq!(open(EPOCH - 100).seq, seq(EPOCH) + 1);
 }
 
 fn planned(case: &Case) -> NewOrder {
     match case.decide().effect {
-        Some(Effect::Order(planned)) => *planned,
+        Some(ServerEffect::Order(planned)) => *planned,
         other => panic!("nothing is ordered: {other:?}"),
     }
 }
@@ -431,7 +434,7 @@ fn planned(case: &Case) -> NewOrder {
 fn order_is_dropped_when_fresh_facts_differ() {
     let new = Case::new;
     let plan = planned(&new());
-    assert_eq!(plan.account, ordered_from(LINEAGE, CONNECTION));
+    assert_eq!(plan.account, ordered_from(ACCOUNT_ID, CONNECTION));
     for (what, fresh, is_let) in [
         ("as before", new(), true),
         ("deleted", new().deleting(), false),
@@ -454,7 +457,7 @@ fn order_is_dropped_when_fresh_facts_differ() {
         ),
         ("another account", protocol::elsewhere(new()), false),
     ] {
-        assert_eq!(fence::may_start(&fresh.0, &plan), is_let, "{what}");
+        assert_eq!(precondition::may_start(&fresh.0, &plan), is_let, "{what}");
     }
 }
 
@@ -472,7 +475,7 @@ fn a_message_names_the_field_to_set() {
             suspended(super::release::deleted(ServerStatus::Delivered)),
             "To release it, set spec.suspend to false; to keep it, set deletionPolicy to Retain in that edit",
         ),
-        (suspended(machine::kept(ServerStatus::Provisioning)), go_on),
+        (suspended(existing::kept(ServerStatus::Provisioning)), go_on),
         (
             known().spec(|s| s.location = Some("nowhere".into())),
             "Correct spec.instanceType or spec.location",
@@ -484,7 +487,7 @@ fn a_message_names_the_field_to_set() {
     ];
     for (case, words) in cases {
         let decision = case.decide();
-        let draft = &decision.draft;
+        let draft = &decision.desired;
         let blocked = draft.condition(Type::DeletionBlocked);
         let told = blocked.or(draft.condition(Type::Suspended));
         let told = told.or(draft.condition(Type::Ready)).unwrap();
@@ -505,7 +508,7 @@ fn changed_request_shortens_pause_after_refusal() {
         .facts(|f| f.now.wall = EPOCH + ago)
     };
     let plan = |case: Case| match case.decide().effect {
-        Some(Effect::Order(plan)) => Some((plan.failures, plan.request_hash)),
+        Some(ServerEffect::Order(plan)) => Some((plan.failures, plan.request_hash)),
         other => {
             assert_eq!(other, None);
             None
@@ -540,7 +543,7 @@ fn no_order_starts_before_policies_are_read() {
         })
     };
     // Without an account what was in force last stays.
-    let reason = |case: Case| case.decide().draft.condition(Type::Ready).unwrap().reason;
+    let reason = |case: Case| case.decide().desired.condition(Type::Ready).unwrap().reason;
     let suspended = last(unread()).decide();
     assert_eq!(short(&suspended), (None, Some(Reason::Suspended), false));
     assert_eq!(reason(last(Case::new())), Reason::Ordering, "it was read");
@@ -569,7 +572,7 @@ fn clock_change_delays_retry_at_most_one_pause() {
     assert_eq!(effect(refused(EPOCH + 15, 1)), Some("Order"));
     // It was recorded by a clock that stood a year ahead, and is right again.
     let turned_back = refused(EPOCH - YEAR, 14);
-    assert_eq!(turned_back.decide().again, Again::After(secs(1)));
+    assert_eq!(turned_back.decide().requeue, Requeue::After(secs(1)));
     let said = |case: &Case| message(&case.decide());
     assert_eq!(
         said(&turned_back),
@@ -583,7 +586,7 @@ fn clock_change_delays_retry_at_most_one_pause() {
 fn order_needs_new_list_showing_known_servers() {
     let wanted = |case: Case| {
         let decision = case.decide();
-        (decision.effect, decision.wants_proof)
+        (decision.effect, decision.wants_complete_list)
     };
     let after = |at| Some(secs(at) + PAST);
     assert_eq!(wanted(Case::new().born(991)), (None, after(991)));
@@ -592,7 +595,7 @@ fn order_needs_new_list_showing_known_servers() {
         wanted(Case::new().born(991).listed(991)),
         (None, after(991))
     );
-    let led_late = Case::new().facts(|f| f.acting_since = secs(995));
+    let led_late = Case::new().facts(|f| f.leader_since = secs(995));
     assert_eq!(wanted(led_late), (None, after(995)));
     // What this process does not know by itself takes a list of the whole account.
     assert_eq!(Case::new().met(500).decide().wants_servers, after(1100));
@@ -630,14 +633,14 @@ fn new_object_reports_queued_after_short_wait() {
         case.listed(1000)
     };
     let unlisted = |age| seen(Case::new(), age).unlisted();
-    let ready = |decision: &Decision| {
-        let ready = decision.draft.condition(Type::Ready)?;
+    let ready = |decision: &ServerDecision| {
+        let ready = decision.desired.condition(Type::Ready)?;
         Some((ready.status, ready.reason))
     };
     let queued = Some((Some(false), Reason::Queued));
     let early = unlisted(3).decide();
-    assert!(early.draft.is_silent());
-    assert_eq!(early.again, Again::After(secs(1)));
+    assert!(early.desired.is_silent());
+    assert_eq!(early.requeue, Requeue::After(secs(1)));
     let told = unlisted(4);
     assert_eq!(ready(&told.decide()), queued);
     let told = told.written();
@@ -652,15 +655,15 @@ fn new_object_reports_queued_after_short_wait() {
     // The order has no turn.
     let waits = |case: &Case| {
         let mut decision = case.decide();
-        assert!(matches!(decision.effect, Some(Effect::Order(_))));
-        (decision.queued(&case.0), decision)
+        assert!(matches!(decision.effect, Some(ServerEffect::Order(_))));
+        (decision.report_queued(&case.0), decision)
     };
     assert_eq!(waits(&seen(Case::new(), 3)).0, Some(secs(1)));
     let (rest, decision) = waits(&seen(Case::new(), 4));
     assert_eq!((rest, ready(&decision)), (None, queued));
     // One of which something was said before says that at once.
     let known = seen(Case::new(), 3).object(|o| {
-        let shown = Cause::waits(Reason::NoStock, "m").conditions();
+        let shown = Explanation::waits(Reason::NoStock, "m").conditions();
         let shown = api::conditions::merge(
             &[],
             &shown,

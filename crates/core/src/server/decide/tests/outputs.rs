@@ -1,12 +1,12 @@
 //! `spec.outputs`: written when it differs, looked at now and then, never over another's.
 
-use super::{machine::kept, *};
+use super::{existing::kept, *};
 use crate::{
+    last_error::LastError,
     server::{
-        decide::outputs::{self, Output, OutputState},
-        memory::{Observation, ReleaseAnswer},
+        decide::outputs::{self, DesiredOutput, OutputState},
+        memory::{ReleaseAnswer, ServerObservation},
     },
-    trouble::Trouble,
 };
 use api::{
     names::{OUTPUT_FINALIZER, SERVER_FINALIZER},
@@ -30,11 +30,11 @@ fn named(case: Case, name: &str) -> Case {
     case.holding(OutputPlace::Secret, name)
 }
 
-fn due(case: &Case) -> Option<Output> {
+fn due(case: &Case) -> Option<DesiredOutput> {
     match case.decide().effect {
-        Some(Effect::WriteOutput(output)) => Some(output),
+        Some(ServerEffect::WriteOutput(output)) => Some(output),
         // A check whether somebody deleted one comes last.
-        None | Some(Effect::CheckDeletedOutputs(_)) => None,
+        None | Some(ServerEffect::CheckDeletedOutputs(_)) => None,
         other => panic!("{other:?}"),
     }
 }
@@ -59,12 +59,12 @@ fn seen(case: Case, is_ours: bool) -> Case {
 fn left(case: Case, state: OutputState) -> Case {
     let output = due(&case).expect("something is due");
     let now = case.0.now.mono;
-    let noted = Observation::Output {
+    let noted = ServerObservation::Output {
         place: output.place,
-        content: output.content(),
+        content: output.content_hash(),
         state,
     };
-    case.memory(|m| m.note(noted, now))
+    case.memory(|m| m.record_observation(noted, now))
 }
 
 fn later(case: Case, seconds: u64) -> Case {
@@ -76,7 +76,10 @@ fn later(case: Case, seconds: u64) -> Case {
 
 fn synced(case: &Case) -> (Option<bool>, Reason, String) {
     let decision = case.decide();
-    let synced = decision.draft.condition(Type::Synced).expect("it is said");
+    let synced = decision
+        .desired
+        .condition(Type::Synced)
+        .expect("it is said");
     (synced.status, synced.reason, synced.message.clone())
 }
 
@@ -91,14 +94,14 @@ fn outputs_are_written_once_and_checked_periodically() {
     let both = seen(one, true);
     // What was looked at is not checked once more.
     assert_eq!(short(&both.decide()).0, None);
-    assert_eq!(both.decide().again, Again::After(secs(600)));
+    assert_eq!(both.decide().requeue, Requeue::After(secs(600)));
     assert_eq!(due(&later(both.clone(), 599)), None);
     assert!(
         due(&later(both.clone(), 600)).is_some(),
         "others may edit it"
     );
     // Another process knows nothing.
-    assert!(due(&both.clone().memory(|m| *m = Memory::default())).is_some());
+    assert!(due(&both.clone().memory(|m| *m = ServerMemory::default())).is_some());
     // Another content, or another name.
     let moved = both
         .clone()
@@ -117,20 +120,20 @@ fn outputs_are_written_only_for_delivered_servers() {
         let case = named(kept(status.clone()), "out");
         let effect = case.decide().effect;
         assert!(
-            !matches!(effect, Some(Effect::WriteOutput(_))),
+            !matches!(effect, Some(ServerEffect::WriteOutput(_))),
             "{status:?}: {effect:?}"
         );
     }
     let deleting = wanted().deleting().decide().effect;
     assert!(
-        !matches!(deleting, Some(Effect::WriteOutput(_))),
+        !matches!(deleting, Some(ServerEffect::WriteOutput(_))),
         "{deleting:?}"
     );
     assert_eq!(due(&wanted().spec(|s| s.outputs = None)), None);
     // A status that was restored speaks of a machine that nobody sees.
     let restored = wanted().facts(|f| f.own.clear()).decide().effect;
     assert!(
-        !matches!(restored, Some(Effect::WriteOutput(_))),
+        !matches!(restored, Some(ServerEffect::WriteOutput(_))),
         "{restored:?}"
     );
     // Nothing is sent to the provider, so it is written of what is only looked at, too.
@@ -150,7 +153,7 @@ fn taken_output_name_is_reported_without_blocking() {
         assert!(message.contains(word), "{message}");
     }
     let decision = taken.decide();
-    let ready = decision.draft.condition(Type::Ready).unwrap();
+    let ready = decision.desired.condition(Type::Ready).unwrap();
     assert_eq!(ready.status, Some(true));
     assert_eq!(ready.message, message);
     // Looked at again, and by another name at once.
@@ -175,7 +178,7 @@ fn taken_output_name_is_reported_without_blocking() {
     for word in ["ConfigMap out is being deleted", "every 1m"] {
         assert!(message.contains(word), "{message}");
     }
-    assert_eq!(kept.decide().again, Again::After(secs(60)));
+    assert_eq!(kept.decide().requeue, Requeue::After(secs(60)));
     assert_eq!(due(&later(kept.clone(), 59)), None);
     assert_eq!(
         due(&later(kept, 60)).map(|output| output.place),
@@ -185,14 +188,14 @@ fn taken_output_name_is_reported_without_blocking() {
     let tagged = taken.spec(|s| s.tags = vec!["team:web".into()]);
     assert!(matches!(
         tagged.decide().effect,
-        Some(Effect::AddTag { .. })
+        Some(ServerEffect::AddTag { .. })
     ));
 }
 
 /// What is checked whether somebody deleted it.
 fn check(case: &Case) -> Option<Vec<OutputRecord>> {
     match case.decide().effect {
-        Some(Effect::CheckDeletedOutputs(outputs)) => Some(outputs),
+        Some(ServerEffect::CheckDeletedOutputs(outputs)) => Some(outputs),
         _ => None,
     }
 }
@@ -200,19 +203,19 @@ fn check(case: &Case) -> Option<Vec<OutputRecord>> {
 fn checked(case: Case) -> Case {
     let outputs = check(&case).expect("a check is due");
     let now = case.0.now.mono;
-    case.memory(|m| m.note(Observation::OutputsChecked(outputs), now))
+    case.memory(|m| m.record_observation(ServerObservation::OutputsChecked(outputs), now))
 }
 
 #[test]
 fn output_is_recorded_before_it_is_created() {
     let unheld = wanted().object(|o| o.status.as_mut().unwrap().records.outputs.clear());
-    let Some(Effect::RecordOutput(first)) = unheld.decide().effect else {
+    let Some(ServerEffect::RecordOutput(first)) = unheld.decide().effect else {
         panic!("{:?}", unheld.decide().effect);
     };
     assert_eq!(first.kind, OutputPlace::ConfigMap);
     assert!(outputs::may_record(&unheld.0, &first));
     assert!(!outputs::may_record(&unheld.clone().deleting().0, &first));
-    let (status, former) = outputs::with_record(&unheld.0, &first);
+    let (status, former) = outputs::add_record(&unheld.0, &first);
     assert_eq!((status.records.outputs, former), (vec![first], None));
     // The object has to stay until they are freed.
     let output = due(&wanted()).unwrap();
@@ -246,7 +249,7 @@ fn output_is_recorded_before_it_is_created() {
         kind: OutputPlace::ConfigMap,
         name: "next".into(),
     };
-    let (status, former) = outputs::with_record(&many.0, &next);
+    let (status, former) = outputs::add_record(&many.0, &next);
     assert_eq!(status.records.outputs.len(), full);
     assert_eq!(former.map(|former| former.name).as_deref(), Some("out"));
     assert_eq!(status.records.outputs.last(), Some(&next));
@@ -266,21 +269,22 @@ fn output_finalizer_is_restored_in_every_state() {
         s.root_password = serde_json::from_value(json!({"secretRef": {"name": "out"}})).unwrap();
     });
     let password = password.shown(|s| s.os_slug = "Windows-2022".into());
-    let status = password.decide().draft.status;
+    let status = password.decide().desired.status;
     let password = password.object(|o| o.status = Some(status));
     for case in [seen, suspended, unnamed, wanted(), password] {
-        let Some(Effect::RecordOutput(output)) = stripped(case.clone()).decide().effect else {
+        let Some(ServerEffect::RecordOutput(output)) = stripped(case.clone()).decide().effect
+        else {
             panic!("{:?}", stripped(case).decide().effect);
         };
         let lost = stripped(case);
         assert!(outputs::may_record(&lost.0, &output));
-        let (status, former) = outputs::with_record(&lost.0, &output);
+        let (status, former) = outputs::add_record(&lost.0, &output);
         assert_eq!((status, former), (lost.0.status(), None));
         // Somebody takes it off again and again.
         let now = lost.0.now.mono;
         let again = lost.memory(|m| {
-            m.note(Observation::PutBack, now);
-            m.note(Observation::PutBack, now);
+            m.record_observation(ServerObservation::FinalizerRestored, now);
+            m.record_observation(ServerObservation::FinalizerRestored, now);
         });
         assert_ne!(short(&again.decide()).0, Some("RecordOutput"));
     }
@@ -289,7 +293,7 @@ fn output_finalizer_is_restored_in_every_state() {
 #[test]
 fn outputs_are_freed_only_with_the_finalizer() {
     let names = |case: &Case| -> Vec<String> {
-        let outputs = outputs::at_the_end(&case.0);
+        let outputs = outputs::list_outputs_to_free(&case.0);
         outputs.into_iter().map(|output| output.name).collect()
     };
     let effect = |case: &Case| short(&case.decide()).0;
@@ -355,7 +359,7 @@ fn what_somebody_deleted_is_freed_within_ten_minutes() {
     // Or at once, where somebody asks for it.
     let asked = later(looked, 5);
     let now = asked.0.now.mono;
-    let asked = asked.memory(|m| m.asked.note(Some("now"), now));
+    let asked = asked.memory(|m| m.asked.record_request(Some("now"), now));
     let asked = seen(seen(asked, true), true);
     assert!(check(&asked).is_some(), "once");
     assert_eq!(check(&checked(asked)), None);
@@ -376,12 +380,15 @@ fn a_failing_effect_keeps_no_deleted_output() {
         for _ in 0..9 {
             let reason = Reason::RequestRefused;
             let message = "no".into();
-            m.note(Observation::Failed(Trouble { reason, message }), now);
+            m.record_observation(
+                ServerObservation::Failed(LastError { reason, message }),
+                now,
+            );
         }
     });
     assert_eq!(check(&failing).map(|of| of.len()), Some(2));
     let effect = failing.decide().effect.unwrap();
-    assert_eq!(failing.0.memory.holds_back(&effect, now), None);
+    assert_eq!(failing.0.memory.remaining_backoff(&effect, now), None);
     // It says nothing of what fails, which goes on afterwards.
     let failures = failing.0.memory.backoff.failures();
     let failing = checked(failing);
@@ -426,7 +433,7 @@ fn suspended_output_that_is_not_written_is_unsynced() {
     let look = due(&unseen).expect("it is looked at");
     assert!(outputs::may_write(&unseen.0, &unseen.0, &look));
     assert!(!outputs::may_write(&wanted().0, &unseen.0, &look));
-    let absent = seen(left(unseen, OutputState::HeldBack), true);
+    let absent = seen(left(unseen, OutputState::Suspended), true);
     assert_eq!(due(&absent), None);
     let (status, reason, message) = synced(&absent);
     assert_eq!((status, reason), (Some(false), Reason::PendingChanges));

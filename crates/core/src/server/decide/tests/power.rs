@@ -1,13 +1,13 @@
 //! `spec.power`: one command for each change of the wish.
 
-use super::{machine::kept, *};
+use super::{existing::kept, *};
 use crate::{
     power::KnownCommand as Known,
-    server::{decide::power, memory::Observation},
+    server::{decide::power, memory::ServerObservation},
 };
 use api::{
     command::PowerAction,
-    power::{Power, PowerCommand, PowerRecord, PowerState},
+    power::{Power, PowerCommandStatus, PowerRecord, PowerState},
 };
 
 /// A delivered server without a wish, which was seen before.
@@ -19,26 +19,26 @@ fn wishes(case: Case, wish: Option<Power>) -> Case {
     case.spec(|s| s.power = wish)
 }
 
-fn noted(decision: &Decision) -> Option<PowerRecord> {
-    decision.draft.status.records.power.clone()
+fn decided_power(decision: &ServerDecision) -> Option<PowerRecord> {
+    decision.desired.status.records.power.clone()
 }
 
 /// The status stands that was decided.
 fn written(case: Case) -> Case {
-    let power = noted(&case.decide());
+    let power = decided_power(&case.decide());
     case.object(|o| o.status.as_mut().unwrap().records.power = power)
 }
 
-fn command(case: &Case) -> Option<PowerCommand> {
-    noted(&case.decide())?.command
+fn command(case: &Case) -> Option<PowerCommandStatus> {
+    decided_power(&case.decide())?.command
 }
 
 fn created(case: Case) -> Case {
-    let Some(Effect::Command { name, .. }) = case.decide().effect else {
+    let Some(ServerEffect::Command { name, .. }) = case.decide().effect else {
         panic!("nothing is created: {:?}", case.decide());
     };
     let now = case.0.now.mono;
-    case.memory(|m| m.note(Observation::Commanded(name), now))
+    case.memory(|m| m.record_observation(ServerObservation::Commanded(name), now))
 }
 
 /// The command of its last change was not carried out.
@@ -55,12 +55,12 @@ fn first_observation_sends_no_power_command() {
     let first = wishes(kept(ServerStatus::Delivered), Some(Power::PoweredOff));
     let decision = first.decide();
     assert_eq!(decision.effect, None);
-    let power = noted(&decision).unwrap();
+    let power = decided_power(&decision).unwrap();
     assert_eq!(power.wish, Some(Power::PoweredOff));
     assert_eq!(power.command, None);
     let stands = written(first);
     assert_eq!(stands.decide().effect, None);
-    assert_eq!(noted(&stands.decide()), Some(power));
+    assert_eq!(decided_power(&stands.decide()), Some(power));
     // Its status was lost, or it has another machine now.
     let another = written(wishes(delivered(), Some(Power::PoweredOff))).object(|o| {
         let status = o.status.as_mut().unwrap();
@@ -68,8 +68,8 @@ fn first_observation_sends_no_power_command() {
     });
     assert_eq!(command(&another), None);
     let on_its_way = wishes(kept(ServerStatus::Provisioning), Some(Power::PoweredOff));
-    assert_eq!(noted(&on_its_way.decide()), None);
-    let none = noted(&delivered().decide()).unwrap();
+    assert_eq!(decided_power(&on_its_way.decide()), None);
+    let none = decided_power(&delivered().decide()).unwrap();
     assert_eq!(
         (none.wish, none.command),
         (None, None),
@@ -81,11 +81,11 @@ fn first_observation_sends_no_power_command() {
 fn power_change_is_recorded_then_commanded_once() {
     let changed = wishes(delivered(), Some(Power::PoweredOff));
     assert_eq!(changed.decide().effect, None, "not before it is on record");
-    assert_eq!(changed.decide().once_written, Again::AtOnce);
+    assert_eq!(changed.decide().requeue_once_written, Requeue::Now);
     let changed = written(changed);
     let command_of = command(&changed).unwrap();
     assert_eq!(command_of.state, PowerState::Recorded);
-    let due = Effect::Command {
+    let due = ServerEffect::Command {
         name: command_of.name.clone(),
         action: PowerAction::PowerOff,
     };
@@ -101,7 +101,7 @@ fn power_change_is_recorded_then_commanded_once() {
     let created = written(created);
     assert!(!power::may_create(&created.0, &command_of.name));
     // By the next process, whatever this one remembered.
-    let next = created.memory(|m| m.powered = None);
+    let next = created.memory(|m| m.power_command = None);
     assert_eq!(next.decide().effect, None);
     for (known, expected) in [
         (Known::NotRead, PowerState::Created),
@@ -119,7 +119,7 @@ fn power_change_is_recorded_then_commanded_once() {
     }
     let failed = next.facts(|f| f.power = Known::Ended(false, "CommandFailed".into()));
     let decision = failed.decide();
-    let synced = decision.draft.condition(Type::Synced).unwrap();
+    let synced = decision.desired.condition(Type::Synced).unwrap();
     assert_eq!(
         (synced.status, synced.reason),
         (Some(false), Reason::CommandFailed)
@@ -148,7 +148,13 @@ fn every_change_counts_once() {
 fn suspended_or_outdated_power_change_sends_nothing() {
     let suspended = wishes(delivered(), Some(Power::PoweredOff)).spec(|s| s.suspend = Some(true));
     assert_eq!(command(&suspended), None);
-    let synced = |case: &Case| case.decide().draft.condition(Type::Synced).unwrap().reason;
+    let synced = |case: &Case| {
+        case.decide()
+            .desired
+            .condition(Type::Synced)
+            .unwrap()
+            .reason
+    };
     assert_eq!(synced(&suspended), Reason::PendingChanges);
     let noted = written(wishes(delivered(), Some(Power::PoweredOff)));
     let name = command(&noted).unwrap().name;
@@ -159,7 +165,7 @@ fn suspended_or_outdated_power_change_sends_nothing() {
     assert!(!power::may_create(&noted.clone().deleting().0, &name));
     assert!(!power::may_create(&noted.0, "another"));
     // What was held back for more than a day is noted anew, however long that was.
-    let gone = |f: &mut Facts| {
+    let gone = |f: &mut ServerFacts| {
         f.now.wall += 90_000;
         f.power = Known::Missing;
     };

@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::{
-    account::{marks, view::State},
-    account_facts::stop,
+    account::{ownership_tags, view::AccountState},
     readings::words,
+    resolved_account::stop,
     server::{
-        memory::{Observation, ReleaseAnswer, Sent},
+        memory::{ReleaseAnswer, SentRelease, ServerObservation},
         tag_changes::{TagChange, TagEnd},
     },
 };
@@ -42,7 +42,7 @@ fn word() -> impl Strategy<Value = ServerStatus> {
 
 fn record() -> impl Strategy<Value = OrderRecord> {
     let uid = prop_oneof![5 => Just("uid-1"), 1 => Just("uid-0")];
-    let account = prop_oneof![5 => Just(LINEAGE), 1 => Just("33333333cccc")];
+    let account = prop_oneof![5 => Just(ACCOUNT_ID), 1 => Just("33333333cccc")];
     let counts = (0..3u8, 0..6u8, 0..40i32, any::<bool>());
     let when = (-50i64..50, option::of(-2000i64..2000));
     (uid, account, ended(), counts, when).prop_map(
@@ -92,12 +92,12 @@ fn policies() -> impl Strategy<Value = Policies> {
     })
 }
 
-fn machine() -> impl Strategy<Value = Server> {
+fn arbitrary_server() -> impl Strategy<Value = Server> {
     let tags = (any::<[bool; 3]>(), option::weighted(0.2, 0..3usize));
     (1u8..5, word(), tags, any::<bool>()).prop_map(|(number, status, tags, address)| {
         let ([cluster_tag, own, kept], other) = tags;
         let others = [
-            former_tag(),
+            previous_tag(),
             other_tag(),
             "fmo-cluster:fedcba9876543210".into(),
         ];
@@ -160,7 +160,7 @@ fn tagged(case: Case) -> impl Strategy<Value = Case> {
                             adds,
                             end,
                         };
-                        m.tags.note(&change, secs(at));
+                        m.tags.record_change(&change, secs(at));
                     }
                 })
         },
@@ -176,17 +176,17 @@ fn moments() -> impl Strategy<Value = Vec<u64>> {
 
 /// How this process came to know the object.
 #[derive(Clone, Debug)]
-enum Known {
+enum ObjectOrigin {
     Born(u64),
     Met(u64),
     Answered(u64),
 }
 
-fn known() -> impl Strategy<Value = Known> {
+fn object_origin() -> impl Strategy<Value = ObjectOrigin> {
     prop_oneof![
-        (0u64..1000).prop_map(Known::Born),
-        (0u64..1000).prop_map(Known::Met),
-        (10u64..1000).prop_map(Known::Answered),
+        (0u64..1000).prop_map(ObjectOrigin::Born),
+        (0u64..1000).prop_map(ObjectOrigin::Met),
+        (10u64..1000).prop_map(ObjectOrigin::Answered),
     ]
 }
 
@@ -200,7 +200,7 @@ struct Remembered {
 }
 
 impl Remembered {
-    fn recall(self, memory: &mut Memory) {
+    fn apply_to_memory(self, memory: &mut ServerMemory) {
         self.absent
             .iter()
             .for_each(|at| memory.protocol.listed_absent(secs(*at)));
@@ -214,8 +214,8 @@ impl Remembered {
         }
         for (answer, at, failed) in self.sent {
             let (uuid, at) = (uuid(1), secs(at));
-            memory.note(
-                Observation::Released(Sent {
+            memory.record_observation(
+                ServerObservation::Released(SentRelease {
                     uuid,
                     failed,
                     answer,
@@ -273,14 +273,14 @@ fn untagged() -> impl Strategy<Value = Case> {
         option::weighted(0.2, Just(())),
     );
     let provider = (
-        vec(machine(), 0..5),
+        vec(arbitrary_server(), 0..5),
         option::weighted(0.2, 1u8..5),
         any::<[bool; 3]>(),
     );
     let defaults = option::of(policies());
     let stopped = prop_oneof![7 => Just(false), 1 => Just(true)];
     let account = (0..10u8, any::<[bool; 3]>(), 0u64..1000, defaults, stopped);
-    let process = (known(), remembered());
+    let process = (object_origin(), remembered());
     (object, provider, account, process).prop_map(|(object, provider, account, process)| {
         let ([deleting, held], own_policies, begun, status, ack) = object;
         let (mut shown, named, [recorded, owned, handed]) = provider;
@@ -299,11 +299,13 @@ fn untagged() -> impl Strategy<Value = Case> {
             case = case.begun(number);
         }
         case = match process.0 {
-            Known::Born(at) if case.0.order().is_none() => case.born(at),
-            Known::Answered(at) if case.0.order().is_some() => case.answered_at(at),
-            Known::Met(at) | Known::Born(at) | Known::Answered(at) => case.met(at),
+            ObjectOrigin::Born(at) if case.0.order().is_none() => case.born(at),
+            ObjectOrigin::Answered(at) if case.0.order().is_some() => case.answered_at(at),
+            ObjectOrigin::Met(at) | ObjectOrigin::Born(at) | ObjectOrigin::Answered(at) => {
+                case.met(at)
+            }
         };
-        let case = case.memory(|m| process.1.recall(m));
+        let case = case.memory(|m| process.1.apply_to_memory(m));
         let case = case
             .spec(|s| {
                 s.suspend = own_policies.suspend;
@@ -318,11 +320,13 @@ fn untagged() -> impl Strategy<Value = Case> {
                 // An account that may be called was read.
                 v.defaults = defaults.or((state != 0).then(Policies::default));
                 if state == 0 {
-                    v.state =
-                        State::Blocked(Reason::KeyRejected, "No; put a valid key there".into());
+                    v.state = AccountState::Blocked(
+                        Reason::KeyRejected,
+                        "No; put a valid key there".into(),
+                    );
                 }
                 if !listed {
-                    (v.proof, v.servers) = (None, None);
+                    (v.complete_list, v.servers) = (None, None);
                 }
                 if !known {
                     v.known.clear();
@@ -345,14 +349,14 @@ fn untagged() -> impl Strategy<Value = Case> {
                 let on_record = f.order().and_then(|order| order.server.clone());
                 let is_recorded = |s: &&Server| Some(s.id.as_str()) == on_record.as_deref();
                 f.recorded = shown.iter().find(is_recorded).cloned().map(seen);
-                let sightings = |is: &dyn Fn(&Server) -> bool| -> Vec<Sighting> {
+                let sightings = |is: &dyn Fn(&Server) -> bool| -> Vec<SeenServer> {
                     shown.iter().filter(|s| is(s)).cloned().map(seen).collect()
                 };
                 f.own = sightings(&|s| bears(s, &own_tag()));
-                f.former = sightings(&|s| {
-                    s.status.is_live() && bears(s, &former_tag()) && !bears(s, &own_tag())
+                f.previous = sightings(&|s| {
+                    s.status.is_live() && bears(s, &previous_tag()) && !bears(s, &own_tag())
                 });
-                f.suspects = sightings(&|s| crate::server::recall::is_suspect(s, "web", 0));
+                f.suspects = sightings(&|s| crate::server::refresh::is_suspect(s, "web", 0));
                 let ids = |all: &[Server]| all.iter().map(|s| s.id.clone()).take(1).collect();
                 if recorded && owned {
                     f.recorded_elsewhere = ids(&shown);
@@ -378,7 +382,7 @@ fn untagged() -> impl Strategy<Value = Case> {
 }
 
 /// Whether a user gives something of this effect that status shows.
-fn is_given(facts: &Facts, effect: AcknowledgementEffect) -> bool {
+fn is_given(facts: &ServerFacts, effect: AcknowledgementEffect) -> bool {
     let given = facts.acknowledgements();
     let tokens = given.annotation.unwrap_or_default();
     let mut pending = given.pending.iter();
@@ -392,27 +396,27 @@ proptest! {
     #[test]
     fn decisions_are_functions(case in facts()) {
         let (a, b) = (case.decide(), case.decide());
-        prop_assert_eq!(&a.draft, &b.draft);
+        prop_assert_eq!(&a.desired, &b.desired);
         prop_assert_eq!(&a.effect, &b.effect);
-        prop_assert_eq!(a.again, b.again);
-        prop_assert_eq!((a.wants_proof, a.wants_catalogue), (b.wants_proof, b.wants_catalogue));
+        prop_assert_eq!(a.requeue, b.requeue);
+        prop_assert_eq!((a.wants_complete_list, a.wants_catalogue), (b.wants_complete_list, b.wants_catalogue));
         prop_assert_eq!(a.wants_servers, b.wants_servers);
     }
 
     /// Money is spent only where everything speaks for it.
     #[test]
     fn an_order_needs_all_of_its_conditions(case in facts()) {
-        if let Some(Effect::Order(plan)) = case.decide().effect {
+        if let Some(ServerEffect::Order(plan)) = case.decide().effect {
             let facts = &case.0;
             let view = facts.view().unwrap();
-            let is_live = |s: &Sighting| s.server.status.is_live();
+            let is_live = |s: &SeenServer| s.server.status.is_live();
             prop_assert!(!facts.own.iter().any(is_live), "one of its own is live");
             prop_assert!(
-                facts.former.is_empty() || is_given(facts, OrderAnother),
+                facts.previous.is_empty() || is_given(facts, OrderAnother),
                 "one of an earlier namespace is live, and no token stands for it"
             );
             prop_assert!(!facts.deleting() && facts.policies().let_send());
-            prop_assert_eq!(&view.state, &State::Usable);
+            prop_assert_eq!(&view.state, &AccountState::Usable);
             prop_assert!(view.servers.is_some() && view.catalogue.is_some());
             prop_assert!(facts.object.spec.external_id.is_none());
             let order = facts.order();
@@ -430,29 +434,29 @@ proptest! {
         let recorded = facts.order().and_then(OrderRecord::created);
         let shown = facts.recorded.as_ref().map(|s| &*s.server);
         let effect = case.decide().effect;
-        if let Some(Effect::Release { uuid } | Effect::Retain { uuid }) = &effect {
+        if let Some(ServerEffect::Release { uuid } | ServerEffect::Retain { uuid }) = &effect {
             prop_assert_eq!(recorded, Some(uuid.as_str()));
             let owner = facts.owner().unwrap();
-            prop_assert!(ownership::read(facts, &owner, shown.unwrap()).is_sole());
+            prop_assert!(ownership::to_protocol_server(facts, &owner, shown.unwrap()).is_sole());
         }
         // No word of the account is guessed.
         let policies = facts.known_policies();
         match effect {
-            Some(Effect::Release { uuid }) if crate::server::decide::fence::is_begun(facts, &uuid) => {}
-            Some(Effect::Release { .. }) if facts.deleting() => {
+            Some(ServerEffect::Release { uuid }) if crate::server::decide::precondition::is_release_begun(facts, &uuid) => {}
+            Some(ServerEffect::Release { .. }) if facts.deleting() => {
                 let policies = policies.unwrap();
                 prop_assert!(policies.allow_release() && !facts.is_handed_over, "{policies:?}");
             }
-            Some(Effect::Release { .. }) => {
+            Some(ServerEffect::Release { .. }) => {
                 let policies = policies.unwrap();
                 prop_assert_eq!(policies.failure_policy, FailurePolicy::Replace);
                 prop_assert_eq!(&shown.unwrap().status, &ServerStatus::Failed);
             }
-            Some(Effect::Retain { .. }) => {
+            Some(ServerEffect::Retain { .. }) => {
                 prop_assert!(facts.deleting());
                 prop_assert!(policies.unwrap().retain() || facts.is_handed_over);
             }
-            Some(Effect::RemoveFinalizer) => {
+            Some(ServerEffect::RemoveFinalizer) => {
                 prop_assert!(facts.deleting());
                 // Duplicates are reported, and not released.
                 let own = facts.own.iter().map(|s| &*s.server).filter(|s| s.status.is_live());
@@ -461,7 +465,7 @@ proptest! {
                     Some(_) => shown.filter(|_| facts.memory.protocol.missing().is_none()),
                     None => oldest,
                 };
-                let is_left = |s: &Server| s.status.is_live() && !marks::is_retained(s);
+                let is_left = |s: &Server| s.status.is_live() && !ownership_tags::is_retained(s);
                 prop_assert!(!left.is_some_and(is_left), "{left:?}");
             }
             _ => {}
@@ -483,8 +487,8 @@ proptest! {
         });
         let plain = plain.memory(|m| m.tags = Default::default());
         let (effect, without) = (case.decide().effect, plain.decide().effect);
-        let is_reserved = |effect: &Option<Effect>| match effect {
-            Some(Effect::AddTag { tag, .. } | Effect::RemoveTag { tag, .. }) => {
+        let is_reserved = |effect: &Option<ServerEffect>| match effect {
+            Some(ServerEffect::AddTag { tag, .. } | ServerEffect::RemoveTag { tag, .. }) => {
                 tag.starts_with(RESERVED_PREFIX)
             }
             _ => false,
@@ -494,12 +498,12 @@ proptest! {
         }
         match &effect {
             _ if is_reserved(&effect) => {}
-            Some(Effect::AddTag { uuid, tag, .. }) => {
+            Some(ServerEffect::AddTag { uuid, tag, .. }) => {
                 prop_assert!(facts.object.spec.tags.contains(tag));
                 prop_assert!(!facts.deleting() && !facts.policies().suspend);
                 prop_assert!(facts.own.iter().any(|s| s.server.id.as_str() == uuid));
             }
-            Some(Effect::RemoveTag { uuid, tag, .. }) => {
+            Some(ServerEffect::RemoveTag { uuid, tag, .. }) => {
                 prop_assert!(!facts.object.spec.tags.contains(tag));
                 prop_assert!(!facts.deleting() && !facts.policies().suspend);
                 let own = facts.own.iter().find(|s| s.server.id.as_str() == uuid);
@@ -507,7 +511,7 @@ proptest! {
             }
             _ => {}
         }
-        if let Some(Effect::RemoveTag { tag, .. }) = &effect {
+        if let Some(ServerEffect::RemoveTag { tag, .. }) = &effect {
             prop_assert!(!tag.starts_with(CLUSTER_TAG), "{tag}");
             prop_assert!(!tag.starts_with(ORDER_TAG) || *tag != own_tag(), "{tag}");
         }
@@ -518,14 +522,14 @@ proptest! {
     fn a_blocked_account_is_left_alone(case in facts()) {
         let case = case.blocked(Reason::KeyRejected);
         let effect = case.decide().effect;
-        let is_over = case.0.deleting() && effect == Some(Effect::RemoveFinalizer);
-        prop_assert!(is_over || matches!(effect, None | Some(Effect::AddFinalizer)), "{effect:?}");
+        let is_over = case.0.deleting() && effect == Some(ServerEffect::RemoveFinalizer);
+        prop_assert!(is_over || matches!(effect, None | Some(ServerEffect::AddFinalizer)), "{effect:?}");
     }
 
     /// The conditions agree with each other, and Ready means usable.
     #[test]
     fn conditions_agree_with_each_other(case in facts()) {
-        let draft = case.decide().draft;
+        let draft = case.decide().desired;
         let on = |kind| draft.condition(kind).map(|c| c.status == Some(true));
         if on(Type::Ready) == Some(true) {
             prop_assert_eq!(draft.status.provider_status.as_deref(), Some("delivered"));
@@ -561,14 +565,14 @@ proptest! {
     fn a_reported_decision_is_quiet(case in facts()) {
         let decision = case.decide();
         let now = Timestamp::from_second(case.0.now.wall).unwrap();
-        let written = decision.draft.finish(now);
+        let written = decision.desired.finish(now);
         // A new record, or a server that is shown for the first time, leads to a next step.
         let before = case.0.status();
         let is_same = written.records.order == before.records.order && written.uuid == before.uuid;
         let again = case.object(|o| o.status = Some(written.clone())).decide();
-        let is_at_rest = |d: &Decision| d.effect.is_none() && d.again != Again::AtOnce;
+        let is_at_rest = |d: &ServerDecision| d.effect.is_none() && d.requeue != Requeue::Now;
         if is_same && is_at_rest(&decision) && is_at_rest(&again) {
-            prop_assert_eq!(again.draft.finish(now), written);
+            prop_assert_eq!(again.desired.finish(now), written);
         }
     }
 }

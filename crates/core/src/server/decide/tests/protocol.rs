@@ -2,12 +2,12 @@
 //! what that leads to. Which step follows from which facts is walked in `tests/protocol` of this crate.
 
 use super::{
+    existing::kept,
     external::{self, through_cluster_account},
-    machine::kept,
     release::deleted,
     *,
 };
-use crate::{readings::words, server::memory::Observation};
+use crate::{readings::words, server::memory::ServerObservation};
 use Reason::{
     Delivered, OutcomeUnknown, OwnershipConflict, Progressing, ProviderUnreachable,
     ProvisioningFailed, ReleasedExternally, Releasing, ServerExists, ServerNotFound, TagsMissing,
@@ -43,7 +43,7 @@ fn wait(reason: Reason, cases: Vec<(&'static str, Case)>) -> impl Iterator<Item 
 }
 
 /// A person has to do something.
-fn hold(reason: Reason, cases: Vec<(&'static str, Case)>) -> impl Iterator<Item = Line> {
+fn wait_for_user(reason: Reason, cases: Vec<(&'static str, Case)>) -> impl Iterator<Item = Line> {
     lines(Some((reason, true)), &[], cases)
 }
 
@@ -83,7 +83,7 @@ pub(super) fn gone() -> Case {
 /// It is about to take the server that its spec names.
 pub(super) fn adopting() -> Case {
     let named = external::named(&[]).ordered(Some(OrderOutcome::Adopting), Some(5));
-    named.facts(|f| f.recorded = f.named.as_ref().and_then(|named| named.shown.clone()))
+    named.facts(|f| f.recorded = f.external.as_ref().and_then(|named| named.shown.clone()))
 }
 
 /// Both tags are on that server, since then.
@@ -98,12 +98,12 @@ pub(super) fn alone(case: Case) -> Case {
 
 /// The account has another ID by now.
 pub(super) fn elsewhere(case: Case) -> Case {
-    case.view(|v| v.lineage = Some("33333333cccc".into()))
+    case.view(|v| v.account_id = Some("33333333cccc".into()))
 }
 
 /// This process has just become leader.
 fn led(case: Case) -> Case {
-    case.facts(|f| f.acting_since = secs(980))
+    case.facts(|f| f.leader_since = secs(980))
 }
 
 /// Its last orders failed so often that a user has to look.
@@ -129,7 +129,7 @@ fn refused() -> Case {
 fn living() -> impl Iterator<Item = Line> {
     let new = Case::new;
     let named = |status| new().named(5, Some(server(5, status, &[])));
-    let unreachable = |v: &mut View| {
+    let unreachable = |v: &mut AccountView| {
         let text = "Away; retrying every 15s".to_owned();
         v.last_error = Some((Reason::ProviderUnreachable, text));
     };
@@ -145,8 +145,14 @@ fn living() -> impl Iterator<Item = Line> {
     let abroad = through_cluster_account(abroad, Some(true));
     let shared = created().showing(with_tags(&[&other_tag()]));
     let suspected = refused().met(300).suspecting(1);
-    let first = vec![("one of an earlier namespace", new().beside(&[1]))];
-    let two = vec![("two of an earlier namespace", new().beside(&[1, 2]))];
+    let first = vec![(
+        "one of an earlier namespace",
+        new().with_previous_servers(&[1]),
+    )];
+    let two = vec![(
+        "two of an earlier namespace",
+        new().with_previous_servers(&[1, 2]),
+    )];
     let exists = Some((ServerExists, true));
     quiet(vec![
         ("no list yet", new().unlisted()),
@@ -190,18 +196,18 @@ fn living() -> impl Iterator<Item = Line> {
     ))
     .chain(lines(exists, &[OrderAnother, Adopt], first))
     .chain(lines(exists, &[OrderAnother], two))
-    .chain(hold(
+    .chain(wait_for_user(
         ServerNotFound,
         vec![("named, not there", new().named(5, None))],
     ))
-    .chain(hold(
+    .chain(wait_for_user(
         ProvisioningFailed,
         vec![
             ("named, failed", named(ServerStatus::Failed)),
             ("failed", kept(ServerStatus::Failed)),
         ],
     ))
-    .chain(hold(
+    .chain(wait_for_user(
         ReleasedExternally,
         vec![
             ("named, releasing", named(ServerStatus::Releasing)),
@@ -209,7 +215,7 @@ fn living() -> impl Iterator<Item = Line> {
             ("released by others", kept(ServerStatus::Released)),
         ],
     ))
-    .chain(hold(
+    .chain(wait_for_user(
         OwnershipConflict,
         vec![
             ("named, another object's by its tag", owned),
@@ -219,7 +225,7 @@ fn living() -> impl Iterator<Item = Line> {
             ("recorded, another object's tag, too", shared),
         ],
     ))
-    .chain(hold(
+    .chain(wait_for_user(
         TagsMissing,
         vec![
             ("no tags any more", stripped(&[])),
@@ -267,11 +273,11 @@ fn ending() -> impl Iterator<Item = Line> {
             ("deleted, another account", elsewhere(created()).deleting()),
         ],
     ))
-    .chain(hold(
+    .chain(wait_for_user(
         TagsMissing,
         vec![("deleted, no tags", stripped(&[]).deleting())],
     ))
-    .chain(hold(
+    .chain(wait_for_user(
         OwnershipConflict,
         vec![("deleted, shared", shared.deleting())],
     ))
@@ -292,7 +298,7 @@ fn each_wait_has_its_reason_and_acknowledgements() {
 #[test]
 fn each_message_says_what_comes_next() {
     for (what, case, ..) in living().chain(ending()) {
-        for condition in &case.decide().draft.conditions {
+        for condition in &case.decide().desired.conditions {
             let complaints = words::complaints(condition);
             assert!(
                 complaints.is_empty(),
@@ -367,7 +373,7 @@ fn written_record_requeues_at_once() {
     let answered = |outcome, server| {
         let record = Box::new(order_record(Some(outcome), server));
         let case = Case::new().ordered(None, None);
-        case.memory(|m| m.note(Observation::Ordered(record), RUNNING))
+        case.memory(|m| m.record_observation(ServerObservation::Ordered(record), RUNNING))
     };
     let absent = |case: Case| {
         case.memory(|m| {
@@ -378,7 +384,7 @@ fn written_record_requeues_at_once() {
     let taken = adopting().facts(|f| f.recorded_elsewhere = number(5));
     let released =
         adopting().facts(|f| f.recorded = Some(seen(server(5, ServerStatus::Released, &[]))));
-    let released = released.facts(|f| f.named = None);
+    let released = released.facts(|f| f.external = None);
     use OrderOutcome::{Absent, Adopting, Created, NotSent, Refused};
     let of = |outcome, server: Option<u8>| Some((Some(outcome), server.map(uuid)));
     let own = |case: Case| case.with(1, ServerStatus::Created);
@@ -427,11 +433,11 @@ fn written_record_requeues_at_once() {
     ] {
         let decision = case.decide();
         assert_eq!(outcome(&decision), expected, "{what}");
-        let next = (&decision.effect, decision.again);
-        assert_eq!(next, (&None, Again::AtOnce), "{what}");
+        let next = (&decision.effect, decision.requeue);
+        assert_eq!(next, (&None, Requeue::Now), "{what}");
     }
     let counts = |case: Case| {
-        let order = absent(case).decide().draft.status.records.order.unwrap();
+        let order = absent(case).decide().desired.status.records.order.unwrap();
         (order.lost, order.cut)
     };
     assert_eq!(counts(open()), (0, 1));
@@ -443,18 +449,21 @@ fn written_record_requeues_at_once() {
     // The record of a release goes once its server came to life.
     let decision = kept(ServerStatus::Delivered).begun(1).decide();
     assert_eq!(
-        (decision.draft.status.records.release, decision.again),
-        (None, Again::AtOnce)
+        (decision.desired.status.records.release, decision.requeue),
+        (None, Requeue::Now)
     );
 }
 
 #[test]
 fn what_a_user_acknowledges_leads_on() {
     let order = |case: Case| match case.decide().effect {
-        Some(Effect::Order(plan)) => (plan.lost, plan.cut),
+        Some(ServerEffect::Order(plan)) => (plan.lost, plan.cut),
         other => panic!("{other:?}"),
     };
-    assert_eq!(order(Case::new().beside(&[1]).given(OrderAnother)), (0, 0));
+    assert_eq!(
+        order(Case::new().with_previous_servers(&[1]).given(OrderAnother)),
+        (0, 0)
+    );
     assert_eq!(order(alone(bare()).given(AssumeAbsent)), (0, 0));
     assert_eq!(order(bare().suspecting(1).given(AssumeAbsent)), (0, 0));
     assert_eq!(
@@ -466,7 +475,10 @@ fn what_a_user_acknowledges_leads_on() {
         (0, 0),
         "the count starts anew"
     );
-    let adopts = Case::new().beside(&[1]).given(Adopt).decide();
+    let adopts = Case::new()
+        .with_previous_servers(&[1])
+        .given(Adopt)
+        .decide();
     assert_eq!(
         outcome(&adopts),
         Some((Some(OrderOutcome::Adopting), Some(uuid(1))))
@@ -482,7 +494,7 @@ fn what_a_user_acknowledges_leads_on() {
     ] {
         let given = stuck.given(AssumeAbsent);
         let token = given.pending(AssumeAbsent).unwrap();
-        let status = given.decide().draft.status;
+        let status = given.decide().desired.status;
         let order = status.records.order.unwrap();
         assert_eq!(order.outcome, Some(OrderOutcome::Absent), "{what}");
         assert_eq!((order.lost, order.cut, status.uuid), (0, 0, None), "{what}");
@@ -507,7 +519,7 @@ fn what_a_user_acknowledges_leads_on() {
 fn wiped() -> Case {
     let bare = open().object(|o| (o.metadata.finalizers, o.status) = (None, None));
     bare.facts(|f| {
-        let object = ownership::object(f);
+        let object = ownership::to_protocol_object(f);
         f.memory.protocol.see(&object, None, false, secs(350));
     })
 }
@@ -574,7 +586,7 @@ fn token_covers_suspects_beyond_those_named() {
 
 #[test]
 fn the_token_of_an_adoption_is_used_up() {
-    let given = Case::new().beside(&[1]).given(Adopt);
+    let given = Case::new().with_previous_servers(&[1]).given(Adopt);
     let token = given.pending(Adopt).unwrap();
     let status = given.written().0.status();
     assert_eq!(
@@ -615,8 +627,8 @@ fn nothing_is_decided_without_account_and_namespace() {
         .facts(|f| f.namespace_uid = Err("no".into()))
         .decide();
     assert_eq!(short(&unread), (None, Some(Reason::Pending), false));
-    assert_eq!(unread.again, Again::After(secs(5)));
-    let unrecorded = Case::new().view(|v| v.lineage = None).decide();
+    assert_eq!(unread.requeue, Requeue::After(secs(5)));
+    let unrecorded = Case::new().view(|v| v.account_id = None).decide();
     assert_eq!(short(&unrecorded), (None, Some(Reason::Pending), false));
 }
 
@@ -634,32 +646,37 @@ fn a_record_is_read_as_it_was_written() {
     ] {
         let case = Case::new().ordered(outcome, server);
         let known = case.0.order().unwrap();
-        let read = ownership::order(known);
-        let written = |case: &Case| ownership::record(&case.0, case.0.view().unwrap(), &read);
+        let read = ownership::to_protocol_order(known);
+        let written =
+            |case: &Case| ownership::to_order_record(&case.0, case.0.view().unwrap(), &read);
         assert_eq!(&written(&case), known);
         // Where another record was before, or none.
-        assert_eq!(ownership::order(&written(&open)), read);
-        let new = ownership::order(&written(&Case::new()));
+        assert_eq!(ownership::to_protocol_order(&written(&open)), read);
+        let new = ownership::to_protocol_order(&written(&Case::new()));
         let nonce = new.nonce;
-        assert_eq!(new, crate::protocol::Order { nonce, ..read });
+        assert_eq!(new, crate::protocol::ProtocolOrder { nonce, ..read });
     }
 }
 
 #[test]
 fn tags_say_whose_a_server_is() {
     let now = Case::new().0.now.wall;
-    let (own, former, other) = (own_tag(), former_tag(), other_tag());
+    let (own, former, other) = (own_tag(), previous_tag(), other_tag());
     let elsewhere = external::tag_of("bank");
     let far = seq(now + 2 * 86_400);
     let ahead = owner().order_tag(far);
     let cluster_tag = cluster().tag();
     let read = |tags: &[&str]| {
         let case = Case::new();
-        let read = ownership::read(&case.0, &owner(), &server(1, ServerStatus::Delivered, tags));
+        let read = ownership::to_protocol_server(
+            &case.0,
+            &owner(),
+            &server(1, ServerStatus::Delivered, tags),
+        );
         let flags = [
             (read.has_cluster_tag, "cluster"),
             (read.has_other_cluster, "foreign"),
-            (read.is_of_former_namespace, "former"),
+            (read.is_of_previous_namespace, "former"),
             (read.has_other_owner, "others"),
             (read.has_other_namespace, "elsewhere"),
             (read.is_retained, "retained"),
@@ -692,12 +709,13 @@ fn tags_say_whose_a_server_is() {
 
 #[test]
 fn recreated_object_has_the_same_owner() {
-    let owner_with = |change: fn(&mut Facts)| Case::new().facts(change).0.owner();
-    let again = |f: &mut Facts| Arc::make_mut(&mut f.object).metadata.uid = Some("uid-2".into());
+    let owner_with = |change: fn(&mut ServerFacts)| Case::new().facts(change).0.owner();
+    let again =
+        |f: &mut ServerFacts| Arc::make_mut(&mut f.object).metadata.uid = Some("uid-2".into());
     assert_eq!(owner_with(again), Some(owner()));
     let namespace = owner_with(|f| f.namespace_uid = Ok("ns-2".into())).unwrap();
     assert_ne!(namespace, owner());
-    assert_eq!(namespace.place(), owner().place());
+    assert_eq!(namespace.name_hash(), owner().name_hash());
     assert_eq!(owner_with(|f| f.namespace_uid = Err("no".into())), None);
 }
 
@@ -757,8 +775,8 @@ fn server_without_cluster_tag_is_read_separately() {
     ] {
         assert_eq!(effect(late), Some("Read"), "{what}");
         assert_eq!(effect(recent.clone()), None, "{what}");
-        let again = recent.decide().again;
-        let is_soon = matches!(again, Again::After(rest) if rest <= secs(10));
+        let again = recent.decide().requeue;
+        let is_soon = matches!(again, Requeue::After(rest) if rest <= secs(10));
         assert!(is_soon, "{what}: {again:?}");
     }
     let crowded = refused(last(870, &full));
@@ -770,7 +788,7 @@ fn server_without_cluster_tag_is_read_separately() {
 
 #[test]
 fn deleted_object_names_the_servers_it_leaves() {
-    let restored = || alone(bare()).beside(&[1]).deleting();
+    let restored = || alone(bare()).with_previous_servers(&[1]).deleting();
     let decision = restored().decide();
     let text = message(&decision);
     let token = restored().written().pending(AssumeAbsent).unwrap();
@@ -814,9 +832,10 @@ fn known_server_matches_in_any_letter_case() {
             .view(|v| {
                 let known = Server {
                     id: ServerId::parse("00000000-0000-4000-8000-00000000ab09").unwrap(),
-                    ..server(CONTROL, ServerStatus::Delivered, &[])
+                    ..server(KNOWN_SERVER, ServerStatus::Delivered, &[])
                 };
-                v.proof.as_mut().map(Arc::make_mut).unwrap().servers = vec![Arc::new(known)];
+                v.complete_list.as_mut().map(Arc::make_mut).unwrap().servers =
+                    vec![Arc::new(known)];
             })
     };
     assert_eq!(short(&shouted(Case::new()).decide()).0, Some("Order"));

@@ -1,9 +1,9 @@
 //! What kstatus, and the tools that build on it, read in every reason of a server, by stage of life.
 
 use super::{
+    existing::kept,
     expiry::ending,
     external::{named, observed, tag_of, through_cluster_account},
-    machine::kept,
     order::{catalogue, plan},
     outputs,
     power::unswitched,
@@ -16,12 +16,12 @@ use super::{
 };
 use crate::{
     account::supply::Demand,
-    readings::Reading,
+    last_error::LastError,
+    readings::StatusReading,
     server::{
         memory::ReleaseAnswer,
         tag_changes::{TagChange, TagEnd},
     },
-    trouble::Trouble,
 };
 use api::{FailurePolicy, install::InstallEnd};
 use hosting_types::{
@@ -31,8 +31,8 @@ use hosting_types::{
 use serde_json::json;
 
 /// Something was said of it before, so that waiting is worth a word.
-fn told(case: Case) -> Case {
-    let wanted = Cause::waits(Reason::Pending, "").conditions();
+fn with_earlier_conditions(case: Case) -> Case {
+    let wanted = Explanation::waits(Reason::Pending, "").conditions();
     let shown = api::conditions::merge(
         &[],
         &wanted,
@@ -43,7 +43,7 @@ fn told(case: Case) -> Case {
 }
 
 fn blocked(reason: Reason) -> Case {
-    told(Case::new()).blocked(reason)
+    with_earlier_conditions(Case::new()).blocked(reason)
 }
 
 /// The account releases with its last good key, and orders nothing.
@@ -51,7 +51,7 @@ fn no_orders(reason: Reason) -> Case {
     Case::new().view(|v| v.no_orders = Some((reason, "No; correct it; retrying within 1m".into())))
 }
 
-fn keys(cause: Cause) -> Case {
+fn keys(cause: Explanation) -> Case {
     Case::new().facts(|f| f.installation = Some(Err(cause)))
 }
 
@@ -61,7 +61,7 @@ fn failing(case: Case, reason: Reason) -> Case {
         for _ in 0..3 {
             m.backoff.fail(RUNNING - secs(600), secs(1));
         }
-        m.trouble = Some(Trouble {
+        m.last_error = Some(LastError {
             reason,
             message: "No".into(),
         });
@@ -104,12 +104,12 @@ fn unlooked() -> Case {
 /// Made before this process became leader, a moment ago.
 fn in_doubt() -> Case {
     let case = Case::new().loose().met(960);
-    case.facts(|f| f.acting_since = secs(980))
+    case.facts(|f| f.leader_since = secs(980))
 }
 
 /// Its metadata was taken off it five times in a row.
 fn contested(case: Case) -> Case {
-    case.memory(|m| (0..5).for_each(|n| m.contest.put_back(RUNNING - secs(100 - n))))
+    case.memory(|m| (0..5).for_each(|n| m.restore_backoff.record_restore(RUNNING - secs(100 - n))))
 }
 
 /// Its machine, which lost the cluster's mark, bears as many tags as it can.
@@ -129,11 +129,11 @@ fn undone(case: Case) -> Case {
         adds: true,
         end: TagEnd::Made,
     };
-    case.memory(|m| (0..5).for_each(|n| m.tags.note(&change, RUNNING - secs(100 - n))))
+    case.memory(|m| (0..5).for_each(|n| m.tags.record_change(&change, RUNNING - secs(100 - n))))
 }
 
 /// Its machine bears so many tags that none is added.
-fn without_room(case: Case) -> Case {
+fn without_tag_capacity(case: Case) -> Case {
     let tags: Vec<String> = (0..56).map(|n| format!("tag-{n}")).collect();
     let (cluster, own) = (cluster().tag(), own_tag());
     let tags = tags.iter().map(String::as_str);
@@ -141,9 +141,9 @@ fn without_room(case: Case) -> Case {
     case.showing(server(1, ServerStatus::Delivered, &tags))
 }
 
-fn without_a_machine() -> Vec<Case> {
+fn cases_without_server() -> Vec<Case> {
     let limit = (Reason::LimitReached, "No room; raise the limit".to_owned());
-    let missing = |message: &str| Cause::missing(Reason::ReferenceNotFound, message);
+    let missing = |message: &str| Explanation::missing(Reason::ReferenceNotFound, message);
     let no_account = || Case::new().facts(|f| f.account = unsaid("default"));
     let no_secret = || blocked(Reason::ReferenceNotFound);
     vec![
@@ -160,18 +160,19 @@ fn without_a_machine() -> Vec<Case> {
         no_secret().waited_for(Reason::ReferenceNotFound),
         keys(missing("No Secret; create it")),
         keys(missing("No Secret; create it")).waited_for(Reason::ReferenceNotFound),
-        keys(Cause::waits(
+        keys(Explanation::waits(
             Reason::ReferenceNotReady,
             "Not yet; the order follows when it is",
         )),
         Case::new().facts(|f| {
-            if let AccountFacts::Found { terms, .. } = &mut f.account {
+            if let ResolvedAccount::Found { terms, .. } = &mut f.account {
                 *terms = crate::account::terms::Terms::Refused("Not this one; add it".into());
             }
         }),
         on_terms(Case::new(), &json!({"locations": ["Elsewhere"]})),
-        Case::new()
-            .facts(|f| f.account = AccountFacts::NotServed("ClusterProviderAccount main".into())),
+        Case::new().facts(|f| {
+            f.account = ResolvedAccount::NotServed("ClusterProviderAccount main".into())
+        }),
         no_orders(Reason::AccountNotReady),
         no_orders(Reason::ReferenceNotFound),
         no_orders(Reason::ReferenceNotFound).waited_for(Reason::ReferenceNotFound),
@@ -198,7 +199,7 @@ fn without_a_machine() -> Vec<Case> {
         alone(Case::new().met(300)),
         lost(),
         elsewhere(open()),
-        Case::new().beside(&[1]),
+        Case::new().with_previous_servers(&[1]),
         observed(Case::new()),
         named(&[]),
         named(&[]).ordered(Some(OrderOutcome::Adopting), Some(5)),
@@ -210,7 +211,7 @@ fn without_a_machine() -> Vec<Case> {
     ]
 }
 
-fn with_a_machine() -> Vec<Case> {
+fn cases_with_server() -> Vec<Case> {
     let ready = || kept(ServerStatus::Delivered);
     let mut cases = vec![
         kept(ServerStatus::Provisioning),
@@ -220,7 +221,7 @@ fn with_a_machine() -> Vec<Case> {
         ready().spec(|s| s.os.as_mut().unwrap().slug = "later".into()),
         ready().spec(|s| s.tags = vec!["later".into()]),
         undone(ready().spec(|s| s.tags = vec!["later".into()])),
-        without_room(ready().spec(|s| s.tags = vec!["later".into()])),
+        without_tag_capacity(ready().spec(|s| s.tags = vec!["later".into()])),
         ready().spec(|s| s.suspend = Some(true)),
         ready().spec(|s| (s.suspend, s.tags) = (Some(true), vec!["later".into()])),
         outputs::taken(),
@@ -256,7 +257,7 @@ fn with_a_machine() -> Vec<Case> {
         contested(ready()),
         crowded(ready()),
     ];
-    cases.extend(root_password::told());
+    cases.extend(root_password::condition_cases());
     cases
 }
 
@@ -314,22 +315,22 @@ fn being_deleted() -> Vec<Case> {
 }
 
 /// Every case, in the order of the page.
-pub(crate) fn every() -> Vec<Reading> {
+pub(crate) fn every() -> Vec<StatusReading> {
     let stages = [
-        ("without a machine", without_a_machine()),
-        ("with a machine", with_a_machine()),
+        ("without a machine", cases_without_server()),
+        ("with a machine", cases_with_server()),
         ("being deleted", being_deleted()),
     ];
     let mut readings = Vec::new();
     for (stage, cases) in stages {
         for case in cases {
-            let draft = case.decide().draft;
+            let draft = case.decide().desired;
             let conditions = draft.conditions;
             assert!(
                 conditions.iter().any(|c| c.kind == Type::Ready),
                 "{stage}: says nothing: {case:?}"
             );
-            let reading = Reading::new(stage, &conditions, case.0.deleting());
+            let reading = StatusReading::new(stage, &conditions, case.0.deleting());
             let observed = draft.status.observed_generation;
             let generation = case.0.object.metadata.generation;
             readings.push(reading.of_generation(observed, generation));

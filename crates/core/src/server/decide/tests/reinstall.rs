@@ -1,22 +1,22 @@
 //! `spec.install`: a machine is installed again by a higher revision, once, and by nothing else.
 
-use super::{machine::kept, *};
+use super::{existing::kept, *};
 use crate::{
     report::Severity,
     server::{
         decide::{
-            fence, reinstall,
-            sent::{KEYS, keys_hash},
+            precondition, reinstall,
+            sent_hashes::{KEYS, keys_hash},
         },
+        events,
         facts::ServerKey,
         install_memory::InstallObservation,
-        memory::Observation,
-        steps,
+        memory::ServerObservation,
     },
 };
 use api::{
     command::{CommandOutcome, ListedCommands},
-    conditions::{Type, Wanted},
+    conditions::{DesiredCondition, Type},
     install::{Install, InstallEnd, InstallHistory, InstallIntent, InstallRecord},
 };
 use hosting_types::server::DiskWipe;
@@ -50,12 +50,12 @@ pub(super) fn wishes(case: Case, revision: i64) -> Case {
 }
 
 fn shown(case: &Case) -> InstallHistory {
-    case.decide().draft.status.records.install.unwrap()
+    case.decide().desired.status.records.install.unwrap()
 }
 
 /// The status stands that was decided.
 fn written(case: Case) -> Case {
-    let status = case.decide().draft.status;
+    let status = case.decide().desired.status;
     case.object(|o| {
         let shown = o.status.as_mut().unwrap();
         shown.records.install = status.records.install;
@@ -63,9 +63,9 @@ fn written(case: Case) -> Case {
     })
 }
 
-fn due(case: &Case) -> NewInstall {
+fn due(case: &Case) -> NewReinstall {
     match case.decide().effect {
-        Some(Effect::Reinstall(new)) => *new,
+        Some(ServerEffect::Reinstall(new)) => *new,
         other => panic!("nothing is sent: {other:?}"),
     }
 }
@@ -79,10 +79,10 @@ fn record(case: &Case, revision: i64) -> InstallRecord {
         attempt: format!("attempt-{revision}"),
         started_at: START + 990,
         send_by: START + 1020,
-        account: ordered_from(LINEAGE, CONNECTION),
+        account: ordered_from(ACCOUNT_ID, CONNECTION),
         listed: ListedCommands::default(),
         key_uids: Vec::new(),
-        sent: crate::server::decide::sent::Hashes::from([(
+        sent: crate::server::decide::sent_hashes::Hashes::from([(
             "sshKeys".to_owned(),
             "aaaa".to_owned(),
         )]),
@@ -99,7 +99,7 @@ fn open(change: impl FnOnce(&mut InstallRecord)) -> Case {
         let install = o.status.as_mut().unwrap().records.install.as_mut().unwrap();
         install.last = Some(record.clone());
     });
-    case.memory(|m| m.install.follows(Some(&record), secs(990)))
+    case.memory(|m| m.install.follow_open(Some(&record), secs(990)))
 }
 
 fn accepted(record: &mut InstallRecord) {
@@ -144,18 +144,18 @@ pub(super) fn ended(end: InstallEnd) -> Case {
 }
 
 fn ready(case: &Case) -> (Option<bool>, Reason) {
-    of(&case.decide(), Type::Ready)
+    condition_of(&case.decide(), Type::Ready)
 }
 
-fn of(decision: &Decision, kind: Type) -> (Option<bool>, Reason) {
-    let condition = decision.draft.condition(kind).unwrap();
+fn condition_of(decision: &ServerDecision, kind: Type) -> (Option<bool>, Reason) {
+    let condition = decision.desired.condition(kind).unwrap();
     (condition.status, condition.reason)
 }
 
-fn up_to_date(case: &Case) -> Wanted {
+fn up_to_date(case: &Case) -> DesiredCondition {
     let decision = case.decide();
     decision
-        .draft
+        .desired
         .condition(Type::InstallUpToDate)
         .unwrap()
         .clone()
@@ -180,7 +180,7 @@ fn first_observed_revision_counts_as_performed() {
         assert_eq!(case.decide().effect, None);
     }
     let waiting = wishes(kept(ServerStatus::Provisioning), 7);
-    assert_eq!(waiting.decide().draft.status.records.install, None);
+    assert_eq!(waiting.decide().desired.status.records.install, None);
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn only_a_higher_revision_installs() {
         s.hostname = Some("db".into());
     });
     let new = due(&case);
-    assert_eq!((new.machine.as_str(), new.revision), (&*uuid(1), 4));
+    assert_eq!((new.server_uuid.as_str(), new.revision), (&*uuid(1), 4));
     assert_eq!(new.request.wipe, DiskWipe::Whole);
     assert_eq!(new.request.name.as_deref(), Some("db"));
     assert_eq!(new.request.os.as_ref().unwrap().slug, "later");
@@ -246,16 +246,19 @@ fn what_is_installed_is_read_first() {
     let decision = unread.decide();
     assert_eq!(decision.effect, None);
     assert!(decision.wants_installation);
-    assert_eq!(decision.again, Again::AtOnce);
-    let missing = Cause::missing(Reason::ReferenceNotFound, "no; create it");
+    assert_eq!(decision.requeue, Requeue::Now);
+    let missing = Explanation::missing(Reason::ReferenceNotFound, "no; create it");
     let missing = unread.facts(|f| f.installation = Some(Err(missing)));
     assert_eq!(missing.decide().effect, None);
-    let synced = of(&missing.decide(), Type::Synced);
+    let synced = condition_of(&missing.decide(), Type::Synced);
     assert_eq!(synced, (Some(false), Reason::ReferenceNotFound));
     // The API takes no Linux without a key, and this is told before.
     let keyless =
         wishes(delivered(3), 4).facts(|f| f.installation = Some(Ok(Installation::default())));
-    assert_eq!(of(&keyless.decide(), Type::Synced).1, Reason::InvalidSpec);
+    assert_eq!(
+        condition_of(&keyless.decide(), Type::Synced).1,
+        Reason::InvalidSpec
+    );
 }
 
 #[test]
@@ -274,7 +277,7 @@ fn policies_block_reinstall_and_are_reported() {
         let case = wishes(delivered(1), 2).spec(change);
         let decision = case.decide();
         assert_eq!(decision.effect, None, "{reason}");
-        assert_eq!(of(&decision, Type::Synced).1, reason);
+        assert_eq!(condition_of(&decision, Type::Synced).1, reason);
         assert_eq!(up_to_date(&case).reason, reason);
         assert!(
             reinstall::may_start(&case.0, &due_then).is_none(),
@@ -288,16 +291,17 @@ fn reinstall_waits_for_running_command() {
     for under_way in [UnderWay::Command("reboot".into()), UnderWay::NotListed] {
         let case = wishes(delivered(1), 2).facts(|f| f.commands = under_way.clone());
         assert_eq!(case.decide().effect, None);
-        assert_eq!(of(&case.decide(), Type::Synced).1, Reason::Queued);
+        assert_eq!(condition_of(&case.decide(), Type::Synced).1, Reason::Queued);
     }
 }
 
 #[test]
 fn busy_server_reinstall_is_retried_after_pause() {
     let busy = InstallObservation::Busy("it runs another".into(), secs(995));
-    let case = wishes(delivered(1), 2).memory(|m| m.note(Observation::Installs(busy), secs(995)));
+    let case = wishes(delivered(1), 2)
+        .memory(|m| m.record_observation(ServerObservation::Reinstall(busy), secs(995)));
     assert_eq!(case.decide().effect, None);
-    assert_eq!(case.decide().again, Again::After(secs(10)));
+    assert_eq!(case.decide().requeue, Requeue::After(secs(10)));
     let later = case.facts(|f| f.now.mono = secs(1010));
     due(&later);
 }
@@ -345,7 +349,7 @@ fn shared_retained_or_undelivered_server_is_not_wiped() {
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
         server(1, status, &all)
     };
-    let against = |record: &Server| fence::against_reinstall(&case.0, record);
+    let against = |record: &Server| precondition::explain_blocked_reinstall(&case.0, record);
     assert_eq!(against(&its(ServerStatus::Delivered, &[])), None);
     assert!(against(&its(ServerStatus::Delivered, &[&other_tag()])).is_some());
     assert!(against(&its(ServerStatus::Delivered, &[RETAINED_TAG])).is_some());
@@ -359,23 +363,23 @@ fn it_is_followed_to_its_end() {
     assert_eq!(ready(&case), (Some(false), Reason::Reinstalling));
     assert!(matches!(
         case.decide().effect,
-        Some(Effect::LookAtInstall { .. })
+        Some(ServerEffect::PollInstall { .. })
     ));
     let looked = |state: &str| {
         let mut record = record(&case, 2);
         going_on(state)(&mut record);
-        let looked = InstallObservation::Looked(Box::new(record), RUNNING);
+        let looked = InstallObservation::Polled(Box::new(record), RUNNING);
         case.clone()
-            .memory(|m| m.note(Observation::Installs(looked), RUNNING))
+            .memory(|m| m.record_observation(ServerObservation::Reinstall(looked), RUNNING))
     };
-    assert_eq!(looked("pending").decide().again, Again::After(secs(15)));
+    assert_eq!(looked("pending").decide().requeue, Requeue::After(secs(15)));
     let finished = looked("finished");
     assert_eq!(
         finished.decide().effect,
         None,
         "its end goes on record first"
     );
-    assert_eq!(finished.decide().once_written, Again::AtOnce);
+    assert_eq!(finished.decide().requeue_once_written, Requeue::Now);
     let status = shown(&finished);
     assert_eq!(
         status.last.as_ref().unwrap().end,
@@ -400,13 +404,14 @@ fn lost_reinstall_answer_is_never_sent_again() {
         open(|_| {}).memory(|m| {
             if let Some(at) = missed {
                 let missed = InstallObservation::NotListed("attempt-2".into(), secs(at));
-                m.note(Observation::Installs(missed), secs(at));
+                m.record_observation(ServerObservation::Reinstall(missed), secs(at));
             }
         })
     };
     // Another process may be about to send it.
     assert_eq!(sought(None).decide().effect, None);
-    let looks = |case: &Case| matches!(case.decide().effect, Some(Effect::LookAtInstall { .. }));
+    let looks =
+        |case: &Case| matches!(case.decide().effect, Some(ServerEffect::PollInstall { .. }));
     assert!(looks(&sought(None).facts(|f| f.now.mono = secs(1020))));
     let late = |missed: u64| sought(Some(missed)).facts(|f| f.now.mono = secs(2000));
     assert!(looks(&late(1619)));
@@ -417,20 +422,21 @@ fn lost_reinstall_answer_is_never_sent_again() {
     assert_eq!(over.decide().effect, None);
     due(&wishes(over, 3));
     let several = InstallObservation::Several("attempt-2".into(), "a, b".into());
-    let several = open(|_| {}).memory(|m| m.note(Observation::Installs(several), RUNNING));
+    let several = open(|_| {})
+        .memory(|m| m.record_observation(ServerObservation::Reinstall(several), RUNNING));
     assert_eq!(shown(&several).last.unwrap().end, Some(InstallEnd::Unknown));
     // While it is open nothing else is sent, whatever the revision says.
     assert!(!matches!(
         wishes(open(|_| {}), 5).decide().effect,
-        Some(Effect::Reinstall(_))
+        Some(ServerEffect::Reinstall(_))
     ));
 }
 
 #[test]
 fn reinstall_and_missing_key_are_warnings() {
     let told = |case: &Case| -> Vec<_> {
-        let status = case.decide().draft.finish(Timestamp::MIN);
-        let news = steps::told(&case.0, &status).into_iter();
+        let status = case.decide().desired.finish(Timestamp::MIN);
+        let news = events::collect_news(&case.0, &status).into_iter();
         news.map(|n| (n.reason.as_str(), n.severity)).collect()
     };
     for (keys, expected) in [
@@ -441,7 +447,8 @@ fn reinstall_and_missing_key_are_warnings() {
         let mut taken = shown(&case).last.unwrap();
         accepted(&mut taken);
         let taken = InstallObservation::Sent(Box::new(taken), RUNNING);
-        let case = case.memory(|m| m.note(Observation::Installs(taken), RUNNING));
+        let case =
+            case.memory(|m| m.record_observation(ServerObservation::Reinstall(taken), RUNNING));
         let expected: Vec<_> = expected.iter().map(|it| (*it, Severity::Warning)).collect();
         assert_eq!(told(&case), expected);
         assert_eq!(told(&written(case)), []);
@@ -461,7 +468,7 @@ fn unsent_reinstall_is_retried_and_refused_is_not() {
     assert_eq!(shown(&refused).revision, 2);
     assert_eq!(ready(&refused), (Some(true), Reason::Delivered));
     assert_eq!(
-        of(&refused.decide(), Type::Synced).1,
+        condition_of(&refused.decide(), Type::Synced).1,
         Reason::RequestRefused
     );
     assert_eq!(refused.decide().effect, None);
@@ -483,7 +490,10 @@ fn external_reinstall_is_left_until_next_revision() {
     let case = ended(InstallEnd::NotRepeated);
     assert_eq!(case.decide().effect, None);
     assert_eq!(ready(&case), (Some(true), Reason::Delivered));
-    assert_eq!(of(&case.decide(), Type::Synced).1, Reason::NotRepeated);
+    assert_eq!(
+        condition_of(&case.decide(), Type::Synced).1,
+        Reason::NotRepeated
+    );
     due(&wishes(case, 3));
 }
 
@@ -493,8 +503,9 @@ fn remembered_reinstall_is_not_sent_twice() {
     let mut sent = record(&delivered(1), 2);
     accepted(&mut sent);
     let observation = InstallObservation::Sent(Box::new(sent), RUNNING);
-    let behind = wishes(delivered(1), 2)
-        .memory(|m| m.note(Observation::Installs(observation.clone()), RUNNING));
+    let behind = wishes(delivered(1), 2).memory(|m| {
+        m.record_observation(ServerObservation::Reinstall(observation.clone()), RUNNING)
+    });
     assert_eq!(behind.decide().effect, None);
     assert_eq!(shown(&behind).performed(), 2);
     // The whole status was lost meanwhile: it is followed all the same.
@@ -506,7 +517,8 @@ fn remembered_reinstall_is_not_sent_twice() {
         install.last.as_mut().unwrap().intent.started_at = START + 999;
         install.last.as_mut().unwrap().intent.attempt = "later".into();
     });
-    let later = later.memory(|m| m.note(Observation::Installs(observation), RUNNING));
+    let later =
+        later.memory(|m| m.record_observation(ServerObservation::Reinstall(observation), RUNNING));
     assert_eq!(shown(&later).last.unwrap().intent.attempt, "later");
 }
 
@@ -515,10 +527,10 @@ fn release_waits_while_reinstall_is_in_flight() {
     let open = open(|_| {}).deleting();
     assert_eq!(open.decide().effect, None);
     assert_eq!(
-        open.decide().draft.condition(Type::Ready).unwrap().reason,
+        open.decide().desired.condition(Type::Ready).unwrap().reason,
         Reason::Reinstalling
     );
-    let may_release = |case: &Case| fence::may_record_release(&case.0, &uuid(1));
+    let may_release = |case: &Case| precondition::may_record_release(&case.0, &uuid(1));
     assert!(!may_release(&open));
     // 30 s to send, and 180 for the answer to what was sent last.
     let on_its_way = open.clone().facts(|f| f.now.mono = secs(990 + 209));
@@ -531,7 +543,7 @@ fn release_waits_while_reinstall_is_in_flight() {
 #[test]
 fn no_power_command_is_decided_meanwhile() {
     let off = |case: Case| case.spec(|s| s.power = Some(api::power::Power::PoweredOff));
-    let command = |case: &Case| case.decide().draft.status.records.power.unwrap().command;
+    let command = |case: &Case| case.decide().desired.status.records.power.unwrap().command;
     assert!(command(&off(delivered(1))).is_some());
     assert!(command(&off(installing())).is_none());
 }

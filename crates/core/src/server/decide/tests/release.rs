@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::{
-    account_facts::{LiveAccount, stop},
+    resolved_account::{LiveAccount, stop},
     server::{
-        decide::{fence, release},
-        memory::{Observation, ReleaseAnswer, Sent},
+        decide::{precondition, release},
+        memory::{ReleaseAnswer, SentRelease, ServerObservation},
     },
 };
 use api::release_limit::{Admission, ReleaseLimit, ReleaseLimitStatus};
@@ -27,13 +27,14 @@ fn retain(case: Case) -> Case {
 
 /// A DELETE was sent so long ago.
 pub(super) fn answered(status: ServerStatus, answer: ReleaseAnswer, ago: u64) -> Case {
-    let sent = Sent {
+    let sent = SentRelease {
         uuid: uuid(1),
         failed: status == ServerStatus::Failed,
         answer,
         at: RUNNING - secs(ago),
     };
-    begun(status).memory(|m| m.note(Observation::Released(sent), RUNNING - secs(ago)))
+    begun(status)
+        .memory(|m| m.record_observation(ServerObservation::Released(sent), RUNNING - secs(ago)))
 }
 
 /// Its account lets one release begin in an hour, and that of machine 2 was one; another one was asked for.
@@ -68,7 +69,7 @@ fn release_record_counts_only_for_its_object() {
         assert_eq!(short(&delayed.decide()), waits);
     }
     // It binds object and server.
-    let written = release::recorded(&deleted().0, &uuid(1), START + 1030);
+    let written = release::status_with_release(&deleted().0, &uuid(1), START + 1030);
     let begun = deleted().begun(1).0.status();
     assert_eq!(written.records.release, begun.records.release);
 }
@@ -76,12 +77,12 @@ fn release_record_counts_only_for_its_object() {
 #[test]
 fn a_release_that_goes_on_costs_one_status() {
     let delivered = deleted(ServerStatus::Delivered);
-    let written = release::recorded(&delivered.0, &uuid(1), START + 1030);
+    let written = release::status_with_release(&delivered.0, &uuid(1), START + 1030);
     let follows = |status: ServerStatus, ago| {
         let sent = answered(status, ReleaseAnswer::Accepted, ago);
         let sent = sent.object(|o| o.status = Some(written.clone()));
         let now = Timestamp::from_second(sent.0.now.wall).unwrap();
-        sent.decide().draft.finish(now)
+        sent.decide().desired.finish(now)
     };
     assert_eq!(follows(ServerStatus::Delivered, 3), written);
     assert_eq!(follows(ServerStatus::Releasing, 3), written);
@@ -147,8 +148,8 @@ fn delayed_release_ignores_a_forwarded_clock() {
     assert!(begins(&delayed(100)) && begins(&delayed(0)));
     let waits = delayed(101).decide();
     assert_eq!(short(&waits), (None, Some(Reason::ReleaseDelayed), false));
-    assert_eq!(waits.again, Again::After(secs(1)));
-    let said = &waits.draft.condition(Type::Ready).unwrap().message;
+    assert_eq!(waits.requeue, Requeue::After(secs(1)));
+    let said = &waits.desired.condition(Type::Ready).unwrap().message;
     for words in [
         "is released at 20",
         "billed until then",
@@ -183,7 +184,7 @@ fn delayed_release_ignores_a_forwarded_clock() {
         deleted(ServerStatus::Failed).spec(|s| s.release_delay = Some(Interval(secs(999))));
     assert!(begins(&failed));
     // Long delays are looked at now and then.
-    assert_eq!(delayed(999_999).decide().again, Again::After(secs(600)));
+    assert_eq!(delayed(999_999).decide().requeue, Requeue::After(secs(600)));
     // What is kept waits for nothing, and protection holds whatever the delay.
     assert_eq!(short(&retain(delayed(999)).decide()).0, Some("Retain"));
     let protected = delayed(0).spec(|s| s.deletion_protection = Some(true));
@@ -211,8 +212,8 @@ fn deletion_follows_its_policies() {
     let protected = |case: Case| case.spec(|s| s.deletion_protection = Some(true));
     let kind_deleting = |case: Case| case.facts(|f| f.kind_deleting = Some(true));
     let kept = || delivered().showing(retained(1, ServerStatus::Delivered));
-    let refused = |f: &mut Facts| {
-        if let AccountFacts::Found { terms, .. } = &mut f.account {
+    let refused = |f: &mut ServerFacts| {
+        if let ResolvedAccount::Found { terms, .. } = &mut f.account {
             *terms = crate::account::terms::Terms::Refused("not this namespace".into());
         }
     };
@@ -429,8 +430,12 @@ fn refused_release_of_delivered_server_blames_no_state() {
 fn failed_server_deletion_ends_after_two_refusals() {
     use ReleaseAnswer::{Accepted, Refused};
     let failed = |answer, ago| answered(ServerStatus::Failed, answer, ago);
-    let twice = failed(Refused, 20)
-        .memory(|m| m.note(Observation::Released(m.sent.clone().unwrap()), RUNNING));
+    let twice = failed(Refused, 20).memory(|m| {
+        m.record_observation(
+            ServerObservation::Released(m.sent.clone().unwrap()),
+            RUNNING,
+        )
+    });
     let untagged = server(1, ServerStatus::Failed, &[&cluster().tag()]);
     let untagged = deleted(ServerStatus::Failed).facts(|f| {
         f.own.clear();
@@ -471,7 +476,7 @@ fn delete_needs_release_record_tag_and_fresh_read() {
         mono: RUNNING + secs(after),
     };
     let may = |case: &Case, record: &Server, after| {
-        fence::may_release(&case.0, record, now(0), now(after))
+        precondition::may_release(&case.0, record, now(0), now(after))
     };
     let good = begun(ServerStatus::Delivered);
     assert!(may(&good, &machine(&[]), 29));
@@ -508,7 +513,7 @@ fn delete_needs_release_record_tag_and_fresh_read() {
 #[test]
 fn release_is_recorded_only_when_still_due() {
     let delivered = || deleted(ServerStatus::Delivered);
-    let stopped = |v: &mut View| {
+    let stopped = |v: &mut AccountView| {
         stop(
             v,
             Some("the account is stopped; ask for the end of it".into()),
@@ -518,7 +523,7 @@ fn release_is_recorded_only_when_still_due() {
         stopped: None,
         terms: crate::account::terms::Terms::Own,
         uid: "account-1".into(),
-        lineage: Some(LINEAGE.into()),
+        account_id: Some(ACCOUNT_ID.into()),
         defaults: Policies {
             deletion_policy,
             ..Policies::default()
@@ -567,11 +572,14 @@ fn release_is_recorded_only_when_still_due() {
         ),
     ] {
         assert_eq!(
-            fence::may_record_release(&case.0, &uuid(1)),
+            precondition::may_record_release(&case.0, &uuid(1)),
             is_let,
             "{what}"
         );
-        assert!(!fence::may_record_release(&case.0, &uuid(2)), "{what}");
+        assert!(
+            !precondition::may_record_release(&case.0, &uuid(2)),
+            "{what}"
+        );
     }
     let shouted = uuid(1).replace("0000-4000", "00AB-4000");
     let same = delivered().facts(|f| {
@@ -582,7 +590,7 @@ fn release_is_recorded_only_when_still_due() {
     });
     let same = same.order(|record| record.server = Some(shouted.clone()));
     assert!(
-        fence::may_record_release(&same.0, &shouted),
+        precondition::may_record_release(&same.0, &shouted),
         "in other letters"
     );
 }
@@ -591,7 +599,7 @@ fn release_is_recorded_only_when_still_due() {
 fn server_is_retained_only_before_release_is_recorded() {
     let record = |tags: &[&str]| server(1, ServerStatus::Delivered, tags);
     let own = record(&[&own_tag()]);
-    let may = |case: Case| fence::may_retain(&case.0, &own);
+    let may = |case: Case| precondition::may_retain(&case.0, &own);
     let delivered = || deleted(ServerStatus::Delivered);
     assert!(may(retain(delivered())));
     assert!(may(delivered().facts(|f| f.kind_deleting = Some(true))));
@@ -613,7 +621,7 @@ fn server_is_retained_only_before_release_is_recorded() {
         server(2, ServerStatus::Delivered, &[&own_tag()]),
     ] {
         assert!(
-            !fence::may_retain(&retain(delivered()).0, &other),
+            !precondition::may_retain(&retain(delivered()).0, &other),
             "{other:?}"
         );
     }

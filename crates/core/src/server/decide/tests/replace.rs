@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::server::{
-    decide::fence,
-    memory::{Observation, ReleaseAnswer, Sent},
+    decide::precondition,
+    memory::{ReleaseAnswer, SentRelease, ServerObservation},
 };
 use api::{
     ExternalReleasePolicy, FailurePolicy,
@@ -11,7 +11,7 @@ use api::{
     server::Alternative,
 };
 
-fn noted(number: u8, word: &str) -> Replaced {
+fn replaced_record(number: u8, word: &str) -> Replaced {
     Replaced {
         uuid: uuid(number),
         provider_status: word.into(),
@@ -23,24 +23,24 @@ fn noted(number: u8, word: &str) -> Replaced {
 
 /// Its machine is seen so for so many seconds.
 fn over(status: ServerStatus, since: u64) -> Case {
-    let case = super::machine::kept(status).spec(|s| {
+    let case = super::existing::kept(status).spec(|s| {
         s.failure_policy = Some(FailurePolicy::Replace);
         s.external_release_policy = Some(ExternalReleasePolicy::Reorder);
     });
     let server = case.0.own[0].server.clone();
-    case.memory(|m| m.over_seen(Some(&server), RUNNING - secs(since)))
+    case.memory(|m| m.record_ended_server(Some(&server), RUNNING - secs(since)))
         .seen_at(RUNNING)
 }
 
 /// A DELETE of it was sent so long ago.
 fn sent(case: Case, answer: ReleaseAnswer, ago: u64) -> Case {
-    let sent = Sent {
+    let sent = SentRelease {
         uuid: uuid(1),
         failed: true,
         answer,
         at: RUNNING - secs(ago),
     };
-    case.memory(|m| m.note(Observation::Released(sent), RUNNING - secs(ago)))
+    case.memory(|m| m.record_observation(ServerObservation::Released(sent), RUNNING - secs(ago)))
 }
 
 /// It was refused as often as ends it.
@@ -65,7 +65,7 @@ fn row(case: Case, replaced: Vec<Replaced>) -> Case {
 fn uncertain_replacement_needs_acknowledgement_after_restart() {
     let over = row(
         over(ServerStatus::Released, 700),
-        vec![noted(1, "released")],
+        vec![replaced_record(1, "released")],
     );
     let asked = over.met(300).suspecting(2).written();
     let message = message(&asked.decide());
@@ -84,10 +84,10 @@ fn failed_server_is_released_recorded_then_replaced() {
     use ReleaseAnswer::{Accepted, Refused, Unknown};
     let failed = |since| over(ServerStatus::Failed, since);
     let why = Some(Reason::ProvisioningFailed);
-    let done = row(refused(failed(700)), vec![noted(1, "failed")]);
+    let done = row(refused(failed(700)), vec![replaced_record(1, "failed")]);
     let released = row(
         over(ServerStatus::Released, 10).spec(|s| s.external_release_policy = None),
-        vec![noted(1, "failed")],
+        vec![replaced_record(1, "failed")],
     );
     let unseen = failed(700).seen_at(RUNNING - secs(200));
     let suspended = failed(700).spec(|s| s.suspend = Some(true));
@@ -131,10 +131,10 @@ fn failed_server_is_released_recorded_then_replaced() {
         ],
     );
     let first = refused(failed(700)).decide();
-    assert_eq!(first.draft.status.replaced_servers.len(), 1);
-    assert_eq!(first.once_written, Again::AtOnce);
+    assert_eq!(first.desired.status.replaced_servers.len(), 1);
+    assert_eq!(first.requeue_once_written, Requeue::Now);
     // The next one is not what was noted.
-    let next = done.decide().draft.status;
+    let next = done.decide().desired.status;
     assert_eq!((next.uuid, next.replaced_servers.len()), (None, 1));
 }
 
@@ -143,8 +143,8 @@ fn failed_server_is_released_recorded_then_replaced() {
 fn released_failed_server_is_replaced() {
     let case = over(ServerStatus::Released, 10).begun(1);
     let case = case.spec(|s| s.external_release_policy = None).decide();
-    assert_eq!(case.draft.status.replaced_servers.len(), 1);
-    assert_eq!(case.once_written, Again::AtOnce);
+    assert_eq!(case.desired.status.replaced_servers.len(), 1);
+    assert_eq!(case.requeue_once_written, Requeue::Now);
 }
 
 #[test]
@@ -161,20 +161,20 @@ fn what_was_delivered_once_is_not_given_up() {
         short(&case.decide()),
         (None, Some(Reason::ProvisioningFailed), true)
     );
-    assert!(!fence::may_record_release(&case.0, &uuid(1)));
+    assert!(!precondition::may_record_release(&case.0, &uuid(1)));
 }
 
 #[test]
 fn failed_server_release_needs_policy_and_read() {
     let case = || over(ServerStatus::Failed, 700);
-    let records = |case: Case| fence::may_record_release(&case.0, &uuid(1));
+    let records = |case: Case| precondition::may_record_release(&case.0, &uuid(1));
     assert!(records(case()));
     assert!(!records(case().spec(|s| s.suspend = Some(true))));
     assert!(!records(held(case())));
     let tags = [cluster().tag(), own_tag()];
     let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
     let (begun, now) = (case().begun(1), case().0.now);
-    let may = |record: &Server| fence::may_release(&begun.0, record, now, now);
+    let may = |record: &Server| precondition::may_release(&begun.0, record, now, now);
     assert!(may(&server(1, ServerStatus::Failed, &tags)));
     assert!(
         !may(&server(1, ServerStatus::Delivered, &tags)),
@@ -185,7 +185,7 @@ fn failed_server_release_needs_policy_and_read() {
     let mut later = now;
     later.mono += secs(30);
     let failed = server(1, ServerStatus::Failed, &tags);
-    assert!(!fence::may_release(&begun.0, &failed, now, later));
+    assert!(!precondition::may_release(&begun.0, &failed, now, later));
 }
 
 #[test]
@@ -211,11 +211,11 @@ fn externally_released_server_is_replaced_by_policy() {
         (Some("Order"), Some(Reason::Ordering), false),
         vec![(
             "then ordered",
-            row(released(700), vec![noted(1, "released")]),
+            row(released(700), vec![replaced_record(1, "released")]),
         )],
     );
     assert_eq!(
-        released(600).decide().draft.status.replaced_servers.len(),
+        released(600).decide().desired.status.replaced_servers.len(),
         1
     );
 }
@@ -225,7 +225,7 @@ fn replacement_stops_after_max_attempts() {
     let second = || {
         refused(row(
             over(ServerStatus::Failed, 700),
-            vec![noted(2, "failed")],
+            vec![replaced_record(2, "failed")],
         ))
     };
     let spent = second().decide();
@@ -233,7 +233,7 @@ fn replacement_stops_after_max_attempts() {
         short(&spent),
         (None, Some(Reason::ProvisioningFailed), true)
     );
-    let said = &spent.draft.condition(Type::Ready).unwrap().message;
+    let said = &spent.desired.condition(Type::Ready).unwrap().message;
     assert!(said.contains("maxAttempts to 3"), "{said}");
     let more = second().spec(|s| {
         s.provisioning = Some(Provisioning {
@@ -241,37 +241,37 @@ fn replacement_stops_after_max_attempts() {
             ..Provisioning::default()
         });
     });
-    assert_eq!(more.decide().draft.status.replaced_servers.len(), 2);
+    assert_eq!(more.decide().desired.status.replaced_servers.len(), 2);
     // An order in the place of another is held like that, too, whatever became of it.
     let absent = row(
         Case::new().ordered(Some(OrderOutcome::Absent), None),
-        vec![noted(2, "failed"), noted(3, "failed")],
+        vec![replaced_record(2, "failed"), replaced_record(3, "failed")],
     )
     .spec(|s| s.failure_policy = Some(FailurePolicy::Replace));
     assert!(short(&absent.decide()).2);
     // One that has been delivered for a day ends it.
     let lives = |ago: i64| {
         let case = row(
-            super::machine::kept(ServerStatus::Delivered),
-            vec![noted(2, "failed")],
+            super::existing::kept(ServerStatus::Delivered),
+            vec![replaced_record(2, "failed")],
         );
         let case = case.shown(|s| s.delivered_at = Some(START + 1000 - ago));
-        case.decide().draft.status.replaced_servers.len()
+        case.decide().desired.status.replaced_servers.len()
     };
     assert_eq!((lives(86_399), lives(86_400)), (1, 0));
     // And one that came to life is none of them.
     let back = row(
-        super::machine::kept(ServerStatus::Provisioning),
-        vec![noted(1, "failed")],
+        super::existing::kept(ServerStatus::Provisioning),
+        vec![replaced_record(1, "failed")],
     );
-    assert_eq!(back.decide().draft.status.replaced_servers, []);
+    assert_eq!(back.decide().desired.status.replaced_servers, []);
 }
 
 #[test]
 fn the_next_place_is_tried_first() {
     let case = row(
         refused(over(ServerStatus::Failed, 700)),
-        vec![noted(1, "failed")],
+        vec![replaced_record(1, "failed")],
     )
     .spec(|s| {
         s.alternatives = vec![Alternative {
@@ -280,7 +280,7 @@ fn the_next_place_is_tried_first() {
         }];
     })
     .view(|v| v.catalogue = Some((secs(990), Arc::new(Catalogue::default()))));
-    let Some(Effect::Order(planned)) = case.decide().effect else {
+    let Some(ServerEffect::Order(planned)) = case.decide().effect else {
         panic!("no order");
     };
     assert_eq!(planned.order.location, "there");
@@ -289,7 +289,7 @@ fn the_next_place_is_tried_first() {
 #[test]
 fn late_delivery_stalls_with_provisioning_timeout() {
     let since = |created: i64| {
-        let case = super::machine::kept(ServerStatus::Provisioning);
+        let case = super::existing::kept(ServerStatus::Provisioning);
         case.object(|o| o.metadata.creation_timestamp = Some(time(created)))
     };
     let case = |ago: i64| {
@@ -299,14 +299,14 @@ fn late_delivery_stalls_with_provisioning_timeout() {
     let why = |case: Case| {
         let decision = case.decide();
         let (_, reason, stalled) = short(&decision);
-        (reason.unwrap(), stalled, decision.again)
+        (reason.unwrap(), stalled, decision.requeue)
     };
     let nearly = why(case(2699));
     assert_eq!((nearly.0, nearly.1), (Reason::Provisioning, false));
-    assert_eq!(nearly.2, Again::After(secs(1)));
+    assert_eq!(nearly.2, Requeue::After(secs(1)));
     let late = why(case(2700));
     assert_eq!((late.0, late.1), (Reason::ProvisioningTimeout, true));
-    assert_ne!(late.2, Again::AtOnce);
+    assert_ne!(late.2, Requeue::Now);
     let longer = case(2700).spec(|s| {
         s.provisioning = Some(Provisioning {
             timeout: Some(Interval(secs(2701))),

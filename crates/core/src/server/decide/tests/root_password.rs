@@ -3,22 +3,22 @@
 mod failures;
 mod stored;
 
-use super::{machine::kept, *};
+use super::{existing::kept, *};
 use crate::{
+    last_error::LastError,
     server::{
         decide::{
-            fence,
-            root_password::{forgotten_at, may_fetch, may_find},
+            precondition,
+            root_password::{deletion_due_at, may_fetch, may_find},
         },
-        memory::Observation,
+        memory::ServerObservation,
         password_memory::{PasswordEnd, PasswordFailure},
     },
-    trouble::Trouble,
 };
 use api::{
     ManagementPolicy,
     command::{CommandOutcome, ListedCommands},
-    conditions::Wanted,
+    conditions::DesiredCondition,
     install::{FinishedInstall, InstallEnd, InstallHistory, InstallIntent, InstallRecord},
     outputs::{OutputRef, Outputs},
     root_password::{Installed, PasswordWarning, RootPassword},
@@ -57,9 +57,9 @@ fn kept_for(case: Case, ttl: u64) -> Case {
     case.spec(|s| s.root_password.as_mut().unwrap().ttl = Some(Interval::seconds(ttl)))
 }
 
-fn of() -> Installed {
+fn first_installation() -> Installed {
     Installed {
-        machine: uuid(1),
+        server: uuid(1),
         revision: None,
     }
 }
@@ -83,9 +83,9 @@ fn later(case: Case, seconds: i64) -> Case {
 /// A step with the last installation ended like this.
 fn seen(case: Case, end: PasswordEnd) -> Case {
     let now = case.0.now.mono;
-    let (of, _) = Installed::last(&case.decide().draft.status).expect("it is delivered");
-    let noted = Observation::Password { of, end };
-    case.memory(|m| m.note(noted, now))
+    let (of, _) = Installed::last(&case.decide().desired.status).expect("it is delivered");
+    let noted = ServerObservation::Password { of, end };
+    case.memory(|m| m.record_observation(noted, now))
 }
 
 fn failed(case: Case, failure: PasswordFailure) -> Case {
@@ -107,19 +107,19 @@ fn kept_in(case: Case, name: &str) -> Case {
 fn written(case: Case) -> Case {
     let status = case
         .decide()
-        .draft
+        .desired
         .finish(Timestamp::from_second(START).unwrap());
     case.object(|o| o.status = Some(status))
 }
 
 /// Another process.
 fn restarted(case: Case) -> Case {
-    case.memory(|m| *m = Memory::default())
+    case.memory(|m| *m = ServerMemory::default())
 }
 
-fn said(case: &Case) -> Wanted {
+fn said(case: &Case) -> DesiredCondition {
     let decision = case.decide();
-    let said = decision.draft.condition(Type::RootPasswordStored);
+    let said = decision.desired.condition(Type::RootPasswordStored);
     said.expect("it is said").clone()
 }
 
@@ -127,11 +127,11 @@ fn said(case: &Case) -> Wanted {
 fn step(case: &Case) -> &'static str {
     match case.decide().effect {
         // A look whether somebody deleted it comes last.
-        None | Some(Effect::CheckDeletedOutputs(_)) => "none",
-        Some(Effect::RecordOutput(_)) => "record",
-        Some(Effect::FindPassword { .. }) => "find",
-        Some(Effect::FetchPassword { .. }) => "fetch",
-        Some(Effect::ForgetPassword { .. }) => "forget",
+        None | Some(ServerEffect::CheckDeletedOutputs(_)) => "none",
+        Some(ServerEffect::RecordOutput(_)) => "record",
+        Some(ServerEffect::FindPassword { .. }) => "find",
+        Some(ServerEffect::FetchPassword { .. }) => "fetch",
+        Some(ServerEffect::ForgetPassword { .. }) => "forget",
         other => panic!("{other:?}"),
     }
 }
@@ -140,17 +140,20 @@ fn step(case: &Case) -> &'static str {
 fn password_is_found_fetched_and_stored_once() {
     // The checks right before rest on the written status.
     assert_eq!(step(&new()), "none");
-    assert_eq!(new().decide().once_written, Again::AtOnce);
+    assert_eq!(new().decide().requeue_once_written, Requeue::Now);
     assert_eq!(step(&written(new())), "find");
     assert_eq!(step(&wanted()), "fetch");
     // What nobody would find again at the end is not created.
     let unheld = |case: Case| case.object(|o| o.status.as_mut().unwrap().records.outputs.clear());
     assert_eq!(step(&unheld(written(new()))), "record");
     assert_eq!(step(&unheld(wanted())), "record");
-    assert!(may_find(&wanted().0, &of(), "pass") && !may_find(&unheld(wanted()).0, &of(), "pass"));
+    assert!(
+        may_find(&wanted().0, &first_installation(), "pass")
+            && !may_find(&unheld(wanted()).0, &first_installation(), "pass")
+    );
     assert!(matches!(
         wanted().decide().effect,
-        Some(Effect::FetchPassword { of: asked, secret }) if asked == of() && secret == "pass"
+        Some(ServerEffect::FetchPassword { of: asked, secret }) if asked == first_installation() && secret == "pass"
     ));
     let said_first = said(&wanted());
     assert_eq!(said_first.reason, Reason::Pending);
@@ -173,7 +176,7 @@ fn password_is_found_fetched_and_stored_once() {
         let order = o.status.as_mut().unwrap().records.order.as_mut().unwrap();
         order.uid = "uid-0".into();
     });
-    let password = restored.decide().draft.status.records.root_password;
+    let password = restored.decide().desired.status.records.root_password;
     assert!(password.is_none_or(|p| p.stored_at.is_none()));
 }
 
@@ -199,7 +202,7 @@ fn blocked_password_fetch_reports_why() {
         // Whatever it is, people hear of it in time.
         for (seconds, warning) in [(18, PasswordWarning::SixHours), (23, PasswordWarning::Hour)] {
             let near = at(case.clone(), seconds * HOUR).decide();
-            let record = near.draft.status.records.root_password.unwrap();
+            let record = near.desired.status.records.root_password.unwrap();
             assert_eq!(record.warned, Some(warning), "{words}");
         }
         // And that it cannot be had any more is not known while nobody may ask.
@@ -215,7 +218,7 @@ fn blocked_password_fetch_reports_why() {
         let effect = case.decide().effect;
         let is_ours = matches!(
             effect,
-            Some(Effect::FindPassword { .. } | Effect::FetchPassword { .. })
+            Some(ServerEffect::FindPassword { .. } | ServerEffect::FetchPassword { .. })
         );
         assert!(!is_ours, "{effect:?}");
     }
@@ -226,14 +229,14 @@ fn blocked_password_fetch_reports_why() {
             (step(&linux), said(&linux).reason),
             ("none", Reason::Pending)
         );
-        let record = linux.decide().draft.status.records.root_password.unwrap();
+        let record = linux.decide().desired.status.records.root_password.unwrap();
         assert_eq!(record.warned, None);
     }
 }
 
 /// What is said of it while all else of the server goes well.
-pub(super) fn told() -> Vec<Case> {
-    let trouble = || PasswordFailure::Trouble("Secret pass: the API server answers 403".into());
+pub(super) fn condition_cases() -> Vec<Case> {
+    let trouble = || PasswordFailure::Error("Secret pass: the API server answers 403".into());
     let stored = kept_in(at(kept_for(wanted(), 3600), 600), "pass");
     vec![
         wanted(),
@@ -271,7 +274,7 @@ fn installed_again(case: Case, end: Option<InstallEnd>) -> Case {
         attempt: "a".into(),
         started_at: now - 60,
         send_by: now - 30,
-        account: ordered_from(LINEAGE, CONNECTION),
+        account: ordered_from(ACCOUNT_ID, CONNECTION),
         listed: ListedCommands::default(),
         sent: Default::default(),
         key_uids: Vec::new(),
@@ -300,7 +303,10 @@ fn installed_again(case: Case, end: Option<InstallEnd>) -> Case {
 fn each_installation_has_a_password_of_its_own() {
     let stored = kept_in(wanted(), "pass");
     let open = installed_again(stored.clone(), None);
-    assert!(!may_fetch(&open.0, &of(), "pass"), "while it goes on");
+    assert!(
+        !may_fetch(&open.0, &first_installation(), "pass"),
+        "while it goes on"
+    );
     assert_eq!(said(&open).reason, Reason::InSync);
     let anew = written(later(
         installed_again(stored.clone(), Some(InstallEnd::Finished)),
@@ -308,13 +314,18 @@ fn each_installation_has_a_password_of_its_own() {
     ));
     let next = Installed {
         revision: Some(1),
-        ..of()
+        ..first_installation()
     };
     assert_eq!(step(&anew), "find");
     assert_eq!(step(&free(anew.clone())), "fetch");
-    assert!(may_fetch(&anew.0, &next, "pass") && !may_fetch(&anew.0, &of(), "pass"));
-    let noted = anew.decide().draft.status.records.root_password.unwrap();
-    assert_eq!((noted.of(), noted.stored_at), (next.clone(), None));
+    assert!(
+        may_fetch(&anew.0, &next, "pass") && !may_fetch(&anew.0, &first_installation(), "pass")
+    );
+    let noted = anew.decide().desired.status.records.root_password.unwrap();
+    assert_eq!(
+        (noted.installation(), noted.stored_at),
+        (next.clone(), None)
+    );
     // Its day begins when it was finished, however long ago the machine was delivered.
     assert_eq!(noted.installed_at, time(stored.0.now.wall));
     // One that failed or was refused afterwards takes its place in status, and changes nothing of it, noted or not.
@@ -356,15 +367,15 @@ fn password_window_starts_without_delivery_time() {
     let told = unknown.facts(|f| {
         Arc::make_mut(&mut f.own[0].server).delivered_at = Some(INSTALLED);
     });
-    let record = told.decide().draft.status.records.root_password.unwrap();
+    let record = told.decide().desired.status.records.root_password.unwrap();
     assert_eq!(record.installed_at, time(INSTALLED));
 }
 
 #[test]
 fn password_checks_use_the_current_object() {
     let fresh = |case: Case| {
-        let find = may_find(&case.0, &of(), "pass");
-        let fetch = may_fetch(&case.0, &of(), "pass");
+        let find = may_find(&case.0, &first_installation(), "pass");
+        let fetch = may_fetch(&case.0, &first_installation(), "pass");
         assert!(find || !fetch);
         (find, fetch)
     };
@@ -385,8 +396,9 @@ fn password_checks_use_the_current_object() {
     ] {
         assert_eq!(fresh(gone), (false, false));
     }
-    let record =
-        |status, tags: &[&str]| fence::may_read_password(&wanted().0, &server(1, status, tags));
+    let record = |status, tags: &[&str]| {
+        precondition::may_read_password(&wanted().0, &server(1, status, tags))
+    };
     assert!(record(ServerStatus::Delivered, &[&own_tag()]));
     assert!(!record(ServerStatus::Delivered, &[]));
     assert!(!record(

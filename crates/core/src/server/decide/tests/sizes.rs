@@ -102,7 +102,7 @@ fn the_largest_server_has_less_than_64_kib() {
                     o.spec.management_policy = None;
                     o.status = Some(serde_json::from_value(crowded()).unwrap());
                 })
-                .view(|view| view.lineage = Some(largest::text(32)))
+                .view(|view| view.account_id = Some(largest::text(32)))
                 .facts(|f| {
                     f.own = vec![seen(hostile(1, state.clone()))];
                     let twins = (2..2 + twins).map(|n| seen(hostile(n, ServerStatus::Delivered)));
@@ -113,7 +113,7 @@ fn the_largest_server_has_less_than_64_kib() {
                 continue;
             }
             let now = Timestamp::from_second(case.0.now.wall).unwrap();
-            let mut status = case.decide().draft.finish(now);
+            let mut status = case.decide().desired.finish(now);
             lengthen(&mut status.conditions);
             let status = written::<BareMetalServer>(&spec, &status);
             let addresses = status["addresses"].as_array().map(Vec::len);

@@ -1,14 +1,14 @@
 //! The tags of a machine follow those of the spec.
 
-use super::{machine::kept, *};
+use super::{existing::kept, *};
 use crate::{
     account::terms::Terms,
+    last_error::LastError,
     server::{
         decide::{order, tags::is_due},
-        memory::Observation,
+        memory::ServerObservation,
         tag_changes::{TagChange, TagEnd},
     },
-    trouble::Trouble,
 };
 use api::server::TagPolicy;
 use hosting_types::tag::MOST_TAGS;
@@ -34,26 +34,26 @@ fn exact(case: Case) -> Case {
 /// The change that is decided: the tag, with what is done to it before it.
 fn change(case: &Case) -> Option<String> {
     match case.decide().effect? {
-        Effect::AddTag { uuid: of, tag } if of == uuid(1) => Some(format!("+{tag}")),
-        Effect::RemoveTag { uuid: of, tag } if of == uuid(1) => Some(format!("-{tag}")),
+        ServerEffect::AddTag { uuid: of, tag } if of == uuid(1) => Some(format!("+{tag}")),
+        ServerEffect::RemoveTag { uuid: of, tag } if of == uuid(1) => Some(format!("-{tag}")),
         other => Some(format!("{other:?}")),
     }
 }
 
 /// What Synced says.
 fn synced(case: &Case) -> (Option<bool>, Reason, String) {
-    let draft = case.decide().draft;
+    let draft = case.decide().desired;
     let found = draft.condition(Type::Synced).unwrap();
     (found.status, found.reason, found.message.clone())
 }
 
 /// The tags that status says the object put on.
 fn put_on(case: &Case) -> Vec<String> {
-    case.decide().draft.status.records.tags
+    case.decide().desired.status.records.tags
 }
 
-fn changed(tag: &str, adds: bool, end: TagEnd) -> Observation {
-    Observation::TagChanged(TagChange {
+fn changed(tag: &str, adds: bool, end: TagEnd) -> ServerObservation {
+    ServerObservation::TagChanged(TagChange {
         uuid: uuid(1),
         tag: tag.into(),
         adds,
@@ -66,7 +66,7 @@ fn made(case: Case, tag: &str, adds: bool, times: u64) -> Case {
     case.memory(|m| {
         for n in (0..times).rev() {
             let at = RUNNING - secs(20 * n);
-            m.note(changed(tag, adds, TagEnd::Made), at);
+            m.record_observation(changed(tag, adds, TagEnd::Made), at);
         }
     })
 }
@@ -156,7 +156,7 @@ fn nothing_is_changed_while_something_else_goes_first() {
         (
             "a namespace that is served no more",
             edited().facts(|f| {
-                if let AccountFacts::Found { terms, .. } = &mut f.account {
+                if let ResolvedAccount::Found { terms, .. } = &mut f.account {
                     *terms = Terms::Refused("no; add it".into());
                 }
             }),
@@ -176,7 +176,7 @@ fn nothing_is_changed_while_something_else_goes_first() {
     let unmarked = edited().showing(server(1, ServerStatus::Delivered, &[&own_tag(), "b"]));
     assert_eq!(change(&unmarked), Some(format!("+{}", cluster().tag())));
     let loose = edited().object(|o| o.metadata.finalizers = None);
-    assert_eq!(loose.decide().effect, Some(Effect::AddFinalizer));
+    assert_eq!(loose.decide().effect, Some(ServerEffect::AddFinalizer));
     assert_eq!(short(&edited().deleting().decide()).0, Some("Release"));
 }
 
@@ -208,7 +208,7 @@ fn object_owns_tags_it_ordered_or_added() {
     let added = made(bearing(&["a"], &["a"], &[]), "a", true, 1);
     assert_eq!(put_on(&added), ["a"]);
     let was_there = bearing(&["a"], &["a"], &[])
-        .memory(|m| m.note(changed("a", true, TagEnd::NotDue), RUNNING));
+        .memory(|m| m.record_observation(changed("a", true, TagEnd::NotDue), RUNNING));
     assert_eq!(put_on(&was_there), [""; 0], "somebody else was faster");
     let full: Vec<String> = many(MOST_TAGS + 9);
     let full: Vec<&str> = full.iter().map(String::as_str).collect();
@@ -220,8 +220,8 @@ fn added_tag_is_recorded_before_next_change() {
     let one = || made(bearing(&["a"], &["a", "b"], &[]), "a", true, 1);
     assert_eq!(change(&one()), None);
     let decision = one().decide();
-    assert_eq!(decision.draft.status.records.tags, ["a"]);
-    assert_eq!(decision.once_written, Again::AtOnce);
+    assert_eq!(decision.desired.status.records.tags, ["a"]);
+    assert_eq!(decision.requeue_once_written, Requeue::Now);
     let recorded = one().object(|o| o.status.as_mut().unwrap().records.tags = vec!["a".into()]);
     assert_eq!(change(&recorded).as_deref(), Some("+b"));
     // What cannot be written holds nothing up for long.
@@ -232,20 +232,20 @@ fn added_tag_is_recorded_before_next_change() {
 #[test]
 fn order_records_its_tags_before_sending() {
     let case = Case::new().spec(|s| s.tags = vec!["b".into(), "a".into()]);
-    let Some(Effect::Order(planned)) = case.decide().effect else {
+    let Some(ServerEffect::Order(planned)) = case.decide().effect else {
         panic!("no order")
     };
     assert_eq!(planned.order.tags, ["b", "a"]);
     let started = |case: &Case, planned: &NewOrder| {
-        let record = order::open(&case.0, planned, "nonce", secs(30));
-        order::status(&case.0, &record).records
+        let record = order::open_record(&case.0, planned, "nonce", secs(30));
+        order::starting_status(&case.0, &record).records
     };
     assert_eq!(started(&case, &planned).tags, ["a", "b"]);
     // Another order forgets those of the one before.
     let again = Case::new()
         .ordered(Some(OrderOutcome::Absent), None)
         .object(|o| o.status.as_mut().unwrap().records.tags = vec!["old".into()]);
-    let Some(Effect::Order(planned)) = again.decide().effect else {
+    let Some(ServerEffect::Order(planned)) = again.decide().effect else {
         panic!("no order")
     };
     assert_eq!(started(&again, &planned).tags, [""; 0]);
@@ -269,7 +269,7 @@ fn two_places_are_left_to_the_operator() {
     }
     let ready = crowded
         .decide()
-        .draft
+        .desired
         .condition(Type::Ready)
         .cloned()
         .unwrap();
@@ -314,11 +314,16 @@ fn reverted_tag_change_is_retried_less_often() {
     let stripped = || bearing(&[], &["a"], &["a"]);
     let once = made(stripped(), "a", true, 1);
     assert_eq!(change(&once), None);
-    assert_eq!(once.decide().again, Again::After(secs(15)));
+    assert_eq!(once.decide().requeue, Requeue::After(secs(15)));
     let (status, reason, message) = synced(&once);
     assert_eq!((status, reason), (Some(false), Reason::Progressing));
     assert!(!message.contains("keeps reverting"), "{message}");
-    let ready = once.decide().draft.condition(Type::Ready).cloned().unwrap();
+    let ready = once
+        .decide()
+        .desired
+        .condition(Type::Ready)
+        .cloned()
+        .unwrap();
     assert_eq!((ready.status, ready.message), (Some(true), message));
     let later = |case: Case, rest: u64| case.facts(|f| f.now.mono += secs(rest));
     assert_eq!(change(&later(once, 15)).as_deref(), Some("+a"));
@@ -359,33 +364,33 @@ fn failed_or_waiting_tag_change_is_explained() {
     assert!(message.contains(&uuid(1)), "{message}");
     let failing = edited().memory(|m| {
         for _ in 0..3 {
-            let trouble = Trouble {
+            let trouble = LastError {
                 reason: Reason::RequestRefused,
                 message: "no".into(),
             };
             let refused = changed("a", true, TagEnd::Refused(trouble));
-            m.note(refused, RUNNING - secs(600));
+            m.record_observation(refused, RUNNING - secs(600));
         }
     });
     assert_eq!(change(&failing).as_deref(), Some("+a"), "it is tried on");
     assert_eq!(synced(&failing).1, Reason::RequestRefused);
     // Between two tries it is the same: the reason does not flip.
     let between = failing.clone().written().memory(|m| {
-        let trouble = Trouble {
+        let trouble = LastError {
             reason: Reason::RequestRefused,
             message: "no".into(),
         };
-        m.note(changed("a", true, TagEnd::Refused(trouble)), RUNNING);
+        m.record_observation(changed("a", true, TagEnd::Refused(trouble)), RUNNING);
     });
     assert_eq!(change(&between), None);
     assert_eq!(synced(&between).1, Reason::RequestRefused);
     let suspended = edited().spec(|s| s.suspend = Some(true));
     assert_eq!(synced(&suspended).1, Reason::PendingChanges);
     let decision = suspended.decide();
-    let told = decision.draft.condition(Type::Suspended).unwrap();
+    let told = decision.desired.condition(Type::Suspended).unwrap();
     assert_eq!((told.status, decision.effect), (Some(true), None));
     let unserved = edited().facts(|f| {
-        if let AccountFacts::Found { terms, .. } = &mut f.account {
+        if let ResolvedAccount::Found { terms, .. } = &mut f.account {
             *terms = Terms::Refused("no; add it".into());
         }
     });
@@ -402,7 +407,7 @@ fn order_tags_stay_known_until_server_exists() {
     let made = case.showing(server(1, ServerStatus::Created, &tags));
     let answered = made.clone().memory(|m| {
         let record = order_record(Some(OrderOutcome::Created), Some(1));
-        m.note(Observation::Ordered(Box::new(record)), RUNNING);
+        m.record_observation(ServerObservation::Ordered(Box::new(record)), RUNNING);
     });
     for case in [made, answered] {
         assert_eq!(put_on(&case), ["a"]);

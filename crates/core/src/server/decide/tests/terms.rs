@@ -1,8 +1,8 @@
 //! What the limits of the account and of the entry for the namespace allow.
 
 use super::{release::deleted, *};
-use crate::{account::terms::Terms, account_facts::closed, server::decide::fence};
-use api::{allowed::AllowedNamespaces, conditions::Wanted};
+use crate::{account::terms::Terms, resolved_account::closed, server::decide::precondition};
+use api::{allowed::AllowedNamespaces, conditions::DesiredCondition};
 use serde_json::{Value, json};
 
 /// On the terms of an entry with these limits.
@@ -19,7 +19,7 @@ fn on_limits(case: Case, limits: &Value) -> Case {
 
 fn with(case: Case, offered: Terms) -> Case {
     case.facts(|f| {
-        if let AccountFacts::Found { terms, .. } = &mut f.account {
+        if let ResolvedAccount::Found { terms, .. } = &mut f.account {
             *terms = offered;
         }
     })
@@ -28,20 +28,20 @@ fn with(case: Case, offered: Terms) -> Case {
 /// Where the account does not serve the namespace, and has nothing of the object on record.
 fn not_served(case: Case) -> Case {
     case.facts(|f| {
-        f.account = AccountFacts::Closed {
-            cause: closed(&Terms::Refused("no".into())).unwrap(),
+        f.account = ResolvedAccount::Closed {
+            explanation: closed(&Terms::Refused("no".into())).unwrap(),
             view: f.view().unwrap().clone(),
         };
     })
 }
 
-fn ready(decision: &Decision) -> Wanted {
-    let condition = decision.draft.condition(Type::Ready);
+fn ready(decision: &ServerDecision) -> DesiredCondition {
+    let condition = decision.desired.condition(Type::Ready);
     condition.expect("it is told").clone()
 }
 
 fn orders(case: &Case) -> bool {
-    matches!(case.decide().effect, Some(Effect::Order(_)))
+    matches!(case.decide().effect, Some(ServerEffect::Order(_)))
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn server_is_not_retained_against_the_limits() {
     let retains = |case: &Case| {
         let lets_stay = short(&case.decide()).0 == Some("Retain");
         let record = &case.0.own[0].server;
-        assert_eq!(lets_stay, fence::may_retain(&case.0, record));
+        assert_eq!(lets_stay, precondition::may_retain(&case.0, record));
         lets_stay
     };
     assert!(retains(&delivered()));
@@ -195,7 +195,10 @@ fn server_is_not_retained_against_the_limits() {
 fn deleted_object_in_unserved_namespace_can_end() {
     let unknown = |case: Case| {
         case.facts(|f| {
-            if let AccountFacts::Closed { cause, .. } = &mut f.account {
+            if let ResolvedAccount::Closed {
+                explanation: cause, ..
+            } = &mut f.account
+            {
                 *cause = closed(&Terms::Unknown("not yet".into())).unwrap();
             }
         })

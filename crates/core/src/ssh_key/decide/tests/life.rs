@@ -38,7 +38,7 @@ struct World {
     now: Duration,
     next: u8,
     false_empty: bool,
-    wish: Option<Duration>,
+    wanted_list_at: Option<Duration>,
     /// Bodies that reached the provider, by fingerprint.
     sent: Vec<Fingerprint>,
     gone: bool,
@@ -50,20 +50,20 @@ impl World {
             case: Case::new()
                 .policy(policy)
                 .view(|v| v.ssh_keys = None)
-                .memory(|m| *m = Memory::default()),
+                .memory(|m| *m = SshKeyMemory::default()),
             keys: Vec::new(),
             late: Vec::new(),
             now: secs(NOW),
             next: 10,
             false_empty: false,
-            wish: None,
+            wanted_list_at: None,
             sent: Vec::new(),
             gone: false,
         }
     }
 
     fn mine(&self) -> Vec<&Record> {
-        let mark = self.case.0.subject.mark();
+        let mark = self.case.0.subject.owner_hash();
         let keys = self.keys.iter();
         keys.filter(|k| is_named_by(&k.name, &mark)).collect()
     }
@@ -80,7 +80,7 @@ impl World {
         record
     }
 
-    fn facts(&mut self) -> &Facts {
+    fn facts(&mut self) -> &SshKeyFacts {
         let facts = &mut self.case.0;
         facts.subject.now.mono = self.now;
         see(facts);
@@ -91,22 +91,22 @@ impl World {
         let now = self.now;
         let facts = &mut self.case.0;
         facts.subject.memory = Default::default();
-        facts.subject.acting_since = now;
-        self.wish = None;
+        facts.subject.leader_since = now;
+        self.wanted_list_at = None;
     }
 
     /// A look that is due is made.
-    fn look(&mut self) {
+    fn list_keys(&mut self) {
         let now = self.now;
         let arrived = self.late.extract_if(.., |(at, _)| *at <= now);
         self.keys.extend(arrived.map(|(_, record)| record));
-        if self.wish.is_some_and(|at| at <= self.now) {
+        if self.wanted_list_at.is_some_and(|at| at <= self.now) {
             let shown = match std::mem::take(&mut self.false_empty) {
                 true => Vec::new(),
                 false => self.keys.clone(),
             };
             let at = self.now;
-            self.wish = None;
+            self.wanted_list_at = None;
             self.case = self
                 .case
                 .clone()
@@ -120,12 +120,12 @@ impl World {
         if self.gone {
             return false;
         }
-        self.look();
+        self.list_keys();
         let decision = decide(self.facts());
         if let Some((_, at)) = decision.wants {
             let shown = self.case.0.subject.view().and_then(|v| v.ssh_keys.as_ref());
             if shown.is_none_or(|(looked, _)| *looked < at) {
-                self.wish = Some(at);
+                self.wanted_list_at = Some(at);
             }
         }
         self.now += Duration::from_millis(10);
@@ -133,17 +133,17 @@ impl World {
             let (status, _) = decision.status(&self.case.0.subject, Timestamp::MIN);
             let is_new = self.case.0.subject.status() != status;
             self.case = self.case.clone().object(|o| o.status = Some(status));
-            return is_new || decision.goes_on;
+            return is_new || decision.requeue_now;
         };
         match effect {
-            Effect::Store(new) => self.store(&new, fate),
-            Effect::Delete { uuid } => self.delete(&uuid, fate),
-            Effect::Hold => {
+            SshKeyEffect::Store(new) => self.store(&new, fate),
+            SshKeyEffect::Delete { uuid } => self.delete(&uuid, fate),
+            SshKeyEffect::AddFinalizer => {
                 if fate != Fate::RequestLost {
-                    self.case = self.case.clone().held();
+                    self.case = self.case.clone().with_finalizer();
                 }
             }
-            Effect::LetGo => self.gone = fate != Fate::RequestLost,
+            SshKeyEffect::RemoveFinalizer => self.gone = fate != Fate::RequestLost,
         }
         if fate == Fate::Killed {
             self.restart();
@@ -152,9 +152,9 @@ impl World {
     }
 
     fn store(&mut self, new: &NewKey, fate: Fate) {
-        if let Some(note) = &new.note {
+        if let Some(note) = &new.annotation {
             let text = serde_json::to_string(note).unwrap();
-            self.case = self.case.clone().held().object(|o| {
+            self.case = self.case.clone().with_finalizer().object(|o| {
                 let annotations = o.metadata.annotations.get_or_insert_default();
                 annotations.insert(STORED_KEY_ANNOTATION.into(), text);
             });
@@ -163,9 +163,12 @@ impl World {
             self.case.0.subject.has_finalizer(),
             "held before it is sent"
         );
-        self.case.0.note().expect("noted before it is sent");
+        self.case
+            .0
+            .own_annotation()
+            .expect("noted before it is sent");
         let observation = match fate {
-            Fate::RequestLost => Observation::Unknown(self.now),
+            Fate::RequestLost => SshKeyObservation::Unknown(self.now),
             _ => {
                 self.sent.push(new.key.clone());
                 let record = self.put(&new.name, &new.line);
@@ -175,16 +178,21 @@ impl World {
                         .push((self.now + secs(SPACING / 2), record.clone()));
                 }
                 match fate {
-                    Fate::AnswerLost | Fate::Late => Observation::Unknown(self.now),
-                    _ => Observation::Stored(Stored::of(&record, &new.line, self.now)),
+                    Fate::AnswerLost | Fate::Late => SshKeyObservation::Unknown(self.now),
+                    _ => {
+                        SshKeyObservation::Stored(Stored::from_answer(&record, &new.line, self.now))
+                    }
                 }
             }
         };
-        self.case = self.case.clone().memory(|m| m.note(observation));
+        self.case = self
+            .case
+            .clone()
+            .memory(|m| m.record_observation(observation));
     }
 
     fn delete(&mut self, uuid: &str, fate: Fate) {
-        let mark = self.case.0.subject.mark();
+        let mark = self.case.0.subject.owner_hash();
         assert!(self.case.0.subject.is_deleting(), "it is needed");
         if let Some(record) = self.keys.iter().find(|k| k.id.as_str() == uuid) {
             assert!(is_named_by(&record.name, &mark), "not its own");
@@ -195,10 +203,13 @@ impl World {
         }
         let uuid = uuid.to_owned();
         let observation = match fate {
-            Fate::Done | Fate::Killed => Observation::Deleted { uuid, at },
-            _ => Observation::NotKnownDeleted(at),
+            Fate::Done | Fate::Killed => SshKeyObservation::Deleted { uuid, at },
+            _ => SshKeyObservation::NotKnownDeleted(at),
         };
-        self.case = self.case.clone().memory(|m| m.note(observation));
+        self.case = self
+            .case
+            .clone()
+            .memory(|m| m.record_observation(observation));
     }
 
     fn apply(&mut self, step: Move) {
@@ -263,7 +274,7 @@ fn moves() -> impl Strategy<Value = Move> {
 fn is_settled(world: &World) {
     let status = world.status();
     let print = world.case.0.fingerprint().unwrap();
-    assert!(world.case.0.is_told_ready(), "{status:?}");
+    assert!(world.case.0.is_reported_ready(), "{status:?}");
     assert_eq!(status.fingerprint.as_deref(), Some(print.as_str()));
     let uuid = status.uuid.unwrap();
     let stored = world.keys.iter().find(|k| k.id.as_str() == uuid);
@@ -330,7 +341,7 @@ fn a_lost_answer_never_makes_a_second_key() {
         let mut world = World::new(KeyDeletionPolicy::Delete);
         let mut fates = vec![second, first];
         for _ in 0..400 {
-            world.look();
+            world.list_keys();
             let is_effect = decide(world.facts()).effect.is_some();
             let fate = is_effect.then(|| fates.pop()).flatten();
             if !world.pass(fate.unwrap_or(Fate::Done)) {

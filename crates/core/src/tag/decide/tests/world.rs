@@ -2,7 +2,7 @@
 //! other people: whatever happens, nothing is repeated on doubt, and in the end all is as declared.
 
 use super::*;
-use crate::{tag::facts::Observation, trouble::Trouble};
+use crate::{last_error::LastError, tag::facts::TagObservation};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -40,11 +40,11 @@ struct World {
     case: Case,
     tags: BTreeMap<String, i64>,
     /// The lists of the last steps.
-    former: VecDeque<BTreeMap<String, i64>>,
+    previous_lists: VecDeque<BTreeMap<String, i64>>,
     late: usize,
     is_blank: bool,
     /// Requests that arrive later, with the step.
-    under_way: Vec<(usize, Effect)>,
+    under_way: Vec<(usize, TagEffect)>,
     step: usize,
     /// A rename was sent while another one could still arrive.
     is_blind: bool,
@@ -55,7 +55,7 @@ impl World {
         Self {
             case: Case::new(),
             tags: BTreeMap::new(),
-            former: VecDeque::new(),
+            previous_lists: VecDeque::new(),
             late: 0,
             is_blank: false,
             under_way: Vec::new(),
@@ -69,15 +69,15 @@ impl World {
     }
 
     /// What the provider does; the status of a refusal.
-    fn carry_out(&mut self, effect: &Effect) -> Result<(), u16> {
+    fn carry_out(&mut self, effect: &TagEffect) -> Result<(), u16> {
         let tags = &mut self.tags;
         match effect {
-            Effect::Make { tag } if tags.contains_key(tag) => Err(422),
-            Effect::Make { tag } => {
+            TagEffect::Make { tag } if tags.contains_key(tag) => Err(422),
+            TagEffect::Make { tag } => {
                 tags.insert(tag.clone(), 0);
                 Ok(())
             }
-            Effect::Rename { rename, .. } => {
+            TagEffect::Rename { rename, .. } => {
                 let Some(count) = tags.get(&rename.from).copied() else {
                     return Err(404);
                 };
@@ -88,8 +88,8 @@ impl World {
                 tags.insert(rename.to.clone(), count);
                 Ok(())
             }
-            Effect::Delete { tag, .. } => tags.remove(tag).map(drop).ok_or(404),
-            Effect::Hold { .. } | Effect::LetGo => Ok(()),
+            TagEffect::Delete { tag, .. } => tags.remove(tag).map(drop).ok_or(404),
+            TagEffect::AddFinalizer { .. } | TagEffect::RemoveFinalizer => Ok(()),
         }
     }
 
@@ -100,7 +100,7 @@ impl World {
             .into_iter()
             .partition(|(at, _)| *at <= step);
         self.under_way = later;
-        let due: Vec<(usize, Effect)> = due;
+        let due: Vec<(usize, TagEffect)> = due;
         for (_, effect) in due {
             let _ = self.carry_out(&effect);
         }
@@ -119,14 +119,14 @@ impl World {
             Fate::AllDeleted => self.tags.clear(),
             _ => {}
         }
-        self.former.push_front(self.tags.clone());
-        self.former.truncate(4);
+        self.previous_lists.push_front(self.tags.clone());
+        self.previous_lists.truncate(4);
         self.late = match fate {
             Fate::ListLate => 3,
             _ => self.late.saturating_sub(1),
         };
         self.is_blank = fate == Fate::ListEmpty;
-        self.look();
+        self.list_tags();
         let decision = self.case.decide();
         let now = self.now();
         let Some(effect) = decision.effect.clone() else {
@@ -137,15 +137,17 @@ impl World {
             return;
         };
         // It is over then.
-        if effect != Effect::LetGo && self.case.0.subject.memory.backoff.rest(now).is_none() {
+        if effect != TagEffect::RemoveFinalizer
+            && self.case.0.subject.memory.backoff.rest(now).is_none()
+        {
             self.act(&effect, fate);
         }
     }
 
     /// What the account shows, and what is remembered of it.
-    fn look(&mut self) {
+    fn list_tags(&mut self) {
         let now = self.now();
-        let shown = &self.former[self.late.min(self.former.len() - 1)];
+        let shown = &self.previous_lists[self.late.min(self.previous_lists.len() - 1)];
         let shown: Vec<(&str, i64)> = shown.iter().map(|(tag, count)| (&**tag, *count)).collect();
         let shown = match self.is_blank {
             true => tags(&[]),
@@ -155,32 +157,35 @@ impl World {
         let case = case.view(|v| v.tags = Some((now, Arc::new(shown))));
         let case = case.facts(|f| f.subject.now.mono = now);
         let facts = case.0.clone();
-        self.case = case.own(|own| own.recall(&facts));
+        self.case = case.own(|own| own.refresh(&facts));
     }
 
-    fn act(&mut self, effect: &Effect, fate: Fate) {
+    fn act(&mut self, effect: &TagEffect, fate: Fate) {
         let now = self.now();
         let (rename, made) = match effect {
-            Effect::Make { tag } => (None, Some(tag.clone())),
-            Effect::Rename { rename, .. } => (Some(rename.clone()), Some(rename.to.clone())),
-            Effect::Delete { .. } | Effect::LetGo => (None, None),
-            Effect::Hold { note } => {
+            TagEffect::Make { tag } => (None, Some(tag.clone())),
+            TagEffect::Rename { rename, .. } => (Some(rename.clone()), Some(rename.to.clone())),
+            TagEffect::Delete { .. } | TagEffect::RemoveFinalizer => (None, None),
+            TagEffect::AddFinalizer { annotation: note } => {
                 if fate == Fate::CallLost {
-                    return self.note(Observation::Wrote(Ended::Stale), fate);
+                    return self.record_observation(TagObservation::Wrote(Ended::Stale), fate);
                 }
                 self.case = match note {
-                    Some(n) => self.case.clone().noted(&n.tag, n.from.as_deref(), n.made),
-                    None => self.case.clone().held(),
+                    Some(n) => self
+                        .case
+                        .clone()
+                        .with_annotation(&n.tag, n.from.as_deref(), n.made),
+                    None => self.case.clone().with_finalizer(),
                 };
                 let noted = note.as_ref().and_then(rename_of);
-                return self.note(Observation::Noted(noted), fate);
+                return self.record_observation(TagObservation::Annotated(noted), fate);
             }
         };
         let deleted = match effect {
-            Effect::Delete { tag, .. } => Some(tag.clone()),
+            TagEffect::Delete { tag, .. } => Some(tag.clone()),
             _ => None,
         };
-        let is_rename = |effect: &Effect| matches!(effect, Effect::Rename { .. });
+        let is_rename = |effect: &TagEffect| matches!(effect, TagEffect::Rename { .. });
         self.is_blind |= is_rename(effect) && self.under_way.iter().any(|(_, e)| is_rename(e));
         let result = match fate {
             Fate::CallLost => None,
@@ -196,36 +201,36 @@ impl World {
         };
         let at = now;
         let observation = match (result, made) {
-            (Some(Ok(())), Some(tag)) => Observation::Made { tag, at },
+            (Some(Ok(())), Some(tag)) => TagObservation::Made { tag, at },
             (Some(Ok(())), None) => {
                 let tag = deleted.unwrap_or_default();
-                Observation::Deleted { tag, at }
+                TagObservation::Deleted { tag, at }
             }
-            (Some(Err(404)), _) | (Some(Err(_)), None) => Observation::Differs { at },
+            (Some(Err(404)), _) | (Some(Err(_)), None) => TagObservation::Differs { at },
             (Some(Err(_)), Some(tag)) => {
                 let message = "no".into();
-                Observation::Refused(Refused { tag, message, at })
+                TagObservation::Refused(TagRefusal { tag, message, at })
             }
-            (None, _) => Observation::Unknown {
+            (None, _) => TagObservation::Unknown {
                 rename,
                 at,
-                trouble: Trouble::unexpected("lost"),
+                last_error: LastError::unexpected("lost"),
             },
         };
-        self.note(observation, fate);
+        self.record_observation(observation, fate);
     }
 
-    fn note(&mut self, observation: Observation, fate: Fate) {
+    fn record_observation(&mut self, observation: TagObservation, fate: Fate) {
         let now = self.now();
         self.case = self.case.clone().facts(|f| {
             let memory = &mut f.subject.memory;
             if fate == Fate::Crash {
                 *memory = Memory::default();
-                f.subject.acting_since = now;
+                f.subject.leader_since = now;
                 return;
             }
-            let ended: Ended = memory.own.note(observation);
-            memory.note(ended, now);
+            let ended: Ended = memory.own.record_observation(observation);
+            memory.record_effect(ended, now);
         });
     }
 
@@ -284,7 +289,7 @@ proptest! {
         let wanted = world.case.0.recorded().unwrap().to_owned();
         let made = world.case.0.has_made(&wanted);
         world.end();
-        prop_assert_eq!(world.case.decide().effect, Some(Effect::LetGo));
+        prop_assert_eq!(world.case.decide().effect, Some(TagEffect::RemoveFinalizer));
         prop_assert_eq!(world.tags.contains_key(&wanted), !made, "{:?}", world.tags);
     }
 
@@ -302,7 +307,7 @@ proptest! {
         }
         world.case = world.case.clone().deleted();
         for fate in fates.iter().filter(|f| meets.contains(f)) {
-            if world.case.decide().effect == Some(Effect::LetGo) {
+            if world.case.decide().effect == Some(TagEffect::RemoveFinalizer) {
                 break;
             }
             world.step(*fate);

@@ -5,7 +5,7 @@ use crate::sizes::{largest, lengthen, written};
 use api::whitelist::EntryState;
 
 /// The entries of a spec as the provider shows them with other addresses, and 300 of nobody.
-fn shown(spec: &Value) -> Vec<Entry> {
+fn shown(spec: &Value) -> Vec<ListedEntry> {
     let v6 = |n: u16| {
         let at = [0x2001, 0xdb8, 0x1111, 0x1111, 0x1111, 0x1111, n, 0x1111].into();
         Range::between(at, at).unwrap()
@@ -13,16 +13,16 @@ fn shown(spec: &Value) -> Vec<Entry> {
     let id = |n: u16| 9_223_372_036_854_770_000 + u64::from(n);
     let names = spec["entries"].as_array().unwrap().iter();
     let names = names.map(|entry| entry["name"].as_str().unwrap());
-    let own = (0..).zip(names).map(|(n, name)| Entry {
+    let own = (0..).zip(names).map(|(n, name)| ListedEntry {
         active: None,
-        ..entry(id(n), &wished(name, v6(0x1000 + n)))
+        ..entry(id(n), &desired_entry(name, v6(0x1000 + n)))
     });
     let of_nobody = (500..800).map(|n| foreign(id(n), v6(0x2000 + n)));
     own.chain(of_nobody).collect()
 }
 
 /// The entries of a spec as it declares them.
-fn declared(spec: &Value) -> Vec<Entry> {
+fn declared(spec: &Value) -> Vec<ListedEntry> {
     let wished = Case::new(spec, &[]).0.target().unwrap().entries;
     let ids = 9_223_372_036_854_770_000..;
     ids.zip(&wished)
@@ -35,21 +35,21 @@ fn the_largest_whitelist_has_less_than_64_kib() {
     let spec = largest::whitelist("default", 9_007_199_254_740_991);
     let all = shown(&spec);
     let (own, of_nobody) = all.split_at(200);
-    let of_others: Vec<Entry> = of_nobody
+    let of_others: Vec<ListedEntry> = of_nobody
         .iter()
-        .map(|entry| Entry {
+        .map(|entry| ListedEntry {
             is_of_other: true,
             ..entry.clone()
         })
         .collect();
-    let named: Vec<Entry> = of_nobody
+    let named: Vec<ListedEntry> = of_nobody
         .iter()
-        .map(|entry| Entry {
+        .map(|entry| ListedEntry {
             name: Some("<".repeat(99)),
             ..entry.clone()
         })
         .collect();
-    let case = |entries: &[&[Entry]]| {
+    let case = |entries: &[&[ListedEntry]]| {
         Case::new(&spec, &entries.concat()).status(|status| {
             status.last_handled_reconcile_at = Some(largest::text(128));
         })
@@ -93,8 +93,8 @@ fn truncated_status_shows_differences_first() {
     let spec = json!({"apiKeyID": 7, "entries": entries, "egressCIDRs": ["192.0.2.7/32"]});
     let shown = |there: &[String]| {
         let there = (1..).zip(there);
-        let there: Vec<Entry> = there
-            .map(|(id, name)| entry(id, &wished(name, range(7, 7))))
+        let there: Vec<ListedEntry> = there
+            .map(|(id, name)| entry(id, &desired_entry(name, range(7, 7))))
             .collect();
         let case = Case::new(&spec, &there).written();
         let status = case.0.subject.status();

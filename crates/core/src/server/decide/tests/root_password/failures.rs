@@ -6,7 +6,7 @@ use super::*;
 fn failed_password_fetch_backs_off_and_warns() {
     for failure in [
         PasswordFailure::Absent,
-        PasswordFailure::Trouble("the hosting API does not answer".into()),
+        PasswordFailure::Error("the hosting API does not answer".into()),
     ] {
         let mut case = at(wanted(), 600);
         let mut pauses = Vec::new();
@@ -14,15 +14,15 @@ fn failed_password_fetch_backs_off_and_warns() {
             assert_eq!(step(&case), "fetch");
             case = failed(case, failure.clone());
             assert_eq!(step(&case), "none");
-            let Again::After(pause) = case.decide().again else {
-                panic!("{:?}", case.decide().again);
+            let Requeue::After(pause) = case.decide().requeue else {
+                panic!("{:?}", case.decide().requeue);
             };
             pauses.push(pause.as_secs());
             case = later(case, i64::try_from(pause.as_secs()).unwrap());
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64]);
         let warned = |case: &Case| {
-            let record = case.decide().draft.status.records.root_password.unwrap();
+            let record = case.decide().desired.status.records.root_password.unwrap();
             record.warned
         };
         assert_eq!(warned(&case), None);
@@ -36,7 +36,7 @@ fn failed_password_fetch_backs_off_and_warns() {
         let tagged = case.spec(|s| s.tags = vec!["team:web".into()]);
         assert!(matches!(
             tagged.decide().effect,
-            Some(Effect::AddTag { .. })
+            Some(ServerEffect::AddTag { .. })
         ));
     }
 }
@@ -90,12 +90,12 @@ fn password_is_missed_only_by_provider_answer() {
     // By a clock that was ahead: with the right one it is asked for, and a warning is a warning again.
     let early = at(restarted(missed), 600);
     assert_eq!(step(&early), "find");
-    let record = early.decide().draft.status.records.root_password.unwrap();
+    let record = early.decide().desired.status.records.root_password.unwrap();
     assert_eq!(record.warned, None);
     // No answer is none, however often.
     let mut silent = at(wanted(), 47 * HOUR);
     for _ in 0..9 {
-        silent = failed(silent, PasswordFailure::Trouble("no answer".into()));
+        silent = failed(silent, PasswordFailure::Error("no answer".into()));
     }
     let once_more = at(silent, 48 * HOUR);
     assert_eq!(
@@ -136,18 +136,18 @@ fn other_failures_do_not_delay_password_steps() {
         .holding(OutputPlace::ConfigMap, "out");
     assert!(matches!(
         output.decide().effect,
-        Some(Effect::WriteOutput(_))
+        Some(ServerEffect::WriteOutput(_))
     ));
     let tagged = wanted().spec(|s| s.tags = vec!["team:web".into()]);
     let first = at(tagged.clone(), 23 * HOUR).decide();
-    assert!(matches!(first.effect, Some(Effect::AddTag { .. })));
-    let record = first.draft.status.records.root_password.unwrap();
+    assert!(matches!(first.effect, Some(ServerEffect::AddTag { .. })));
+    let record = first.desired.status.records.root_password.unwrap();
     assert_eq!(record.warned, Some(PasswordWarning::Hour));
     let now = tagged.0.now.mono;
     let refused = tagged.memory(|m| {
-        m.note(Observation::Failed(Trouble::unexpected("no")), now);
+        m.record_observation(ServerObservation::Failed(LastError::unexpected("no")), now);
     });
     assert_eq!(step(&refused), "fetch");
     let effect = refused.decide().effect.unwrap();
-    assert_eq!(refused.0.memory.holds_back(&effect, now), None);
+    assert_eq!(refused.0.memory.remaining_backoff(&effect, now), None);
 }

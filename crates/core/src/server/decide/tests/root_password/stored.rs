@@ -11,7 +11,7 @@ fn password_condition_goes_with_its_server() {
         status.records.root_password = None;
     });
     let kind = Type::RootPasswordStored.as_str();
-    let conditions = gone.decide().draft.status.conditions;
+    let conditions = gone.decide().desired.status.conditions;
     assert!(conditions.iter().all(|c| c.type_ != kind));
 }
 
@@ -22,12 +22,24 @@ fn secret_is_deleted_only_after_its_ttl() {
     assert_eq!(step(&at(stored.clone(), 600 + 3599)), "none");
     let over = at(stored.clone(), 600 + 3600);
     assert_eq!(step(&over), "forget");
-    assert_eq!(forgotten_at(&over.0, &of(), "pass"), Some(ends));
-    assert_eq!(forgotten_at(&stored.0, &of(), "pass"), None);
-    assert_eq!(forgotten_at(&over.0, &of(), "other"), None);
+    assert_eq!(
+        deletion_due_at(&over.0, &first_installation(), "pass"),
+        Some(ends)
+    );
+    assert_eq!(
+        deletion_due_at(&stored.0, &first_installation(), "pass"),
+        None
+    );
+    assert_eq!(
+        deletion_due_at(&over.0, &first_installation(), "other"),
+        None
+    );
     let raised = kept_for(over.clone(), 7200);
     assert_eq!(step(&raised), "none");
-    assert_eq!(forgotten_at(&raised.0, &of(), "pass"), None);
+    assert_eq!(
+        deletion_due_at(&raised.0, &first_installation(), "pass"),
+        None
+    );
     assert_eq!(
         step(&named(over.clone(), "pass")),
         "none",
@@ -40,15 +52,17 @@ fn secret_is_deleted_only_after_its_ttl() {
         over.clone().blocked(Reason::KeyRejected),
     ] {
         let effect = case.decide().effect;
-        let is_it =
-            matches!(&effect, Some(Effect::ForgetPassword { secret, .. }) if secret == "pass");
+        let is_it = matches!(&effect, Some(ServerEffect::ForgetPassword { secret, .. }) if secret == "pass");
         assert!(is_it, "{effect:?}");
-        assert_eq!(forgotten_at(&case.0, &of(), "pass"), Some(ends));
+        assert_eq!(
+            deletion_due_at(&case.0, &first_installation(), "pass"),
+            Some(ends)
+        );
     }
     let deleting = over.clone().deleting().spec(|s| s.suspend = Some(true));
     assert_eq!(step(&deleting), "forget");
     // What fails has a pause.
-    let refused = failed(over.clone(), PasswordFailure::Trouble("no".into()));
+    let refused = failed(over.clone(), PasswordFailure::Error("no".into()));
     assert_eq!(step(&refused), "none");
     let told = said(&refused).message;
     assert!(
@@ -58,7 +72,7 @@ fn secret_is_deleted_only_after_its_ttl() {
     assert_eq!(step(&later(refused, 15)), "forget");
     let gone = seen(over, PasswordEnd::Deleted);
     assert_eq!(step(&gone), "none");
-    let deleted = gone.decide().draft.status.records.root_password.unwrap();
+    let deleted = gone.decide().desired.status.records.root_password.unwrap();
     assert!(deleted.deleted_at.is_some());
     let noted = restarted(written(gone));
     assert_eq!(
@@ -73,7 +87,7 @@ fn removed_password_spec_keeps_stored_record() {
     let without = stored.spec(|s| s.root_password = None);
     let status = without
         .decide()
-        .draft
+        .desired
         .finish(Timestamp::from_second(START).unwrap());
     let kind = Type::RootPasswordStored.as_str();
     assert!(status.conditions.iter().all(|c| c.type_ != kind));

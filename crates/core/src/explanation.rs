@@ -1,0 +1,467 @@
+//! Why an object is as it is, and what kstatus reads in it.
+
+use super::reference_grace::ReferenceGrace;
+use api::{
+    Interval, Reason,
+    conditions::{DesiredCondition, Type, is_true},
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use std::time::Duration;
+
+/// Why an object is as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Explanation {
+    /// The reason.
+    pub reason: Reason,
+    /// The cause and the remedy, for people.
+    pub message: String,
+    /// For whom that is.
+    pub ready_state: ReadyState,
+}
+
+/// How an object stands: what kstatus, `kubectl wait` and GitOps tools shall read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReadyState {
+    /// It is as declared.
+    Ready,
+    /// It gets there by itself.
+    Reconciling,
+    /// Something that it refers to does not exist. That may just be applied in another order, so it
+    /// reads as Reconciling at first, and as Stalled when [`Patience`] is over.
+    Missing,
+    /// A user has stopped it, who need not be called. The condition Suspended says so, and no other changes.
+    Suspended,
+    /// A person is needed.
+    Stalled,
+}
+
+/// What a further condition says in place of the message that Ready and one of the other two carry already.
+pub const AS_READY: &str = "See the condition Ready";
+/// The same, where Synced carries it.
+pub const AS_SYNCED: &str = "See the condition Synced";
+/// What Synced says while the account does not answer. No words of the failure: they may change with each, and every object
+/// would be written.
+pub const OUT_OF_TOUCH: &str = "The account does not work, so this is its last known state. Look at the conditions of the account";
+/// What an object says that is suspended before it is as declared.
+const AS_SUSPENDED: &str = "Suspended; not all of the spec is applied. It continues when suspend is lifted, see the condition Suspended";
+/// What Synced says of a suspended object that has changes to be sent, or a spec that nobody has compared.
+const UNSENT: &str =
+    "The spec has unsent changes; they follow when suspend is lifted, see the condition Suspended";
+
+/// How long a new object says nothing: the first steps of most are not worth a write.
+const FIRST_STATUS: Duration = Duration::from_secs(4);
+
+/// What a new object says after that.
+const QUEUED: &str =
+    "Waiting in the queue of the account; continues as soon as earlier work of the account is done";
+
+/// What is said of what an object refers to.
+const REFERENCES: [Reason; 4] = [
+    Reason::AccountNotFound,
+    Reason::NotAllowed,
+    Reason::ReferenceNotFound,
+    Reason::ReferenceNotReady,
+];
+
+/// What a deleted object says that is not held up.
+const ENDS: [Reason; 2] = [Reason::Releasing, Reason::Progressing];
+
+impl Explanation {
+    /// All is as declared.
+    pub fn ready(reason: Reason, message: impl Into<String>) -> Self {
+        Self::new(ReadyState::Ready, reason, message)
+    }
+
+    /// Waiting that ends by itself.
+    pub fn waits(reason: Reason, message: impl Into<String>) -> Self {
+        Self::new(ReadyState::Reconciling, reason, message)
+    }
+
+    /// Waiting for an object that is referred to.
+    pub fn missing(reason: Reason, message: impl Into<String>) -> Self {
+        Self::new(ReadyState::Missing, reason, message)
+    }
+
+    /// With how often it is looked whether what is missing has come.
+    #[must_use]
+    pub fn checked_every(mut self, every: Duration) -> Self {
+        if self.ready_state == ReadyState::Missing {
+            let every = Interval(every);
+            self.message = format!("{}; checked every {every}", self.message);
+        }
+        self
+    }
+
+    /// Waiting for its turn, from the first on.
+    pub fn queued() -> Self {
+        Self::waits(Reason::Queued, QUEUED)
+    }
+
+    /// How long an object that was first seen then still says nothing.
+    pub fn queued_after(age: Duration) -> Duration {
+        FIRST_STATUS.saturating_sub(age)
+    }
+
+    /// Stopped by a user. Why is said by the condition Suspended.
+    pub fn suspended() -> Self {
+        Self::new(ReadyState::Suspended, Reason::Suspended, "")
+    }
+
+    /// Whether a suspended object keeps Ready, Reconciling and Stalled as they are, and the generation that they speak of:
+    /// nobody compares its spec. What was going on is not any more, and nobody looks for what it refers to.
+    pub fn is_kept(&self, before: &[Condition], is_deleting: bool) -> bool {
+        let is_reference = |reason: &Reason| REFERENCES.contains(reason);
+        self.ready_state == ReadyState::Suspended
+            && !is_deleting
+            && DesiredCondition::shown(Type::Ready, before)
+                .is_some_and(|ready| !is_reference(&ready.reason))
+            && !is_true(before, Type::Reconciling)
+    }
+
+    /// Waiting for a person.
+    pub fn stalled(reason: Reason, message: impl Into<String>) -> Self {
+        Self::new(ReadyState::Stalled, reason, message)
+    }
+
+    fn new(standing: ReadyState, reason: Reason, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            ready_state: standing,
+        }
+    }
+
+    /// With what is awaited judged: Reconciling, and for how long at most, or Stalled. What reads as
+    /// Stalled already stays so: a process that has just started has no memory of the wait.
+    #[must_use]
+    pub fn apply_grace(
+        self,
+        patience: &ReferenceGrace,
+        now: Duration,
+        before: &[Condition],
+    ) -> (Self, Option<Duration>) {
+        if self.ready_state != ReadyState::Missing {
+            return (self, None);
+        }
+        let is_told = |c: &Condition| {
+            c.type_ == Type::Stalled.as_str()
+                && c.status == "True"
+                && c.reason == self.reason.as_str()
+        };
+        let rest = patience.grace_left(self.reason, now);
+        let (standing, rest) = match before.iter().any(is_told) || rest.is_zero() {
+            true => (ReadyState::Stalled, None),
+            false => (ReadyState::Reconciling, Some(rest)),
+        };
+        (
+            Self {
+                ready_state: standing,
+                ..self
+            },
+            rest,
+        )
+    }
+
+    /// What Synced says of it: its own words stand in Ready already.
+    pub fn synced(&self) -> DesiredCondition {
+        match self.is_in_sync() {
+            true => DesiredCondition::new(Type::Synced, true, Reason::InSync, ""),
+            false => DesiredCondition::new(Type::Synced, false, self.reason, AS_READY),
+        }
+    }
+
+    /// Whether the last exchange worked and nothing is left to send.
+    pub fn is_in_sync(&self) -> bool {
+        match self.ready_state {
+            ReadyState::Ready => true,
+            ReadyState::Reconciling => self.reason == Reason::Provisioning,
+            ReadyState::Missing | ReadyState::Suspended | ReadyState::Stalled => false,
+        }
+    }
+
+    /// What an object says for this cause that has these conditions: Ready, Reconciling, Stalled and Synced, and of one
+    /// that is being deleted, what that waits for. `synced`: what Synced says in the place of the cause, or of before.
+    pub fn shown(
+        self,
+        synced: Option<DesiredCondition>,
+        before: &[Condition],
+        is_deleting: bool,
+    ) -> Vec<DesiredCondition> {
+        if self.is_kept(before, is_deleting) {
+            let mut kept = kept(before);
+            if let Some(synced) = synced {
+                kept.retain(|c| c.kind != Type::Synced);
+                kept.push(synced);
+            }
+            return kept;
+        }
+        let is_suspended = self.ready_state == ReadyState::Suspended;
+        if is_suspended && !is_deleting {
+            return Self::waits(Reason::Suspended, AS_SUSPENDED).shown(None, before, false);
+        }
+        let synced = synced.unwrap_or_else(|| self.synced());
+        let why = (self.reason, self.message.clone());
+        let why = Some(why).filter(|(reason, _)| is_deleting && !ENDS.contains(reason));
+        let is_blocked = why.is_some();
+        let standing = match is_suspended {
+            true => ReadyState::Reconciling,
+            false => self.ready_state,
+        };
+        let mut shown = Self {
+            ready_state: standing,
+            ..self
+        }
+        .conditions()
+        .to_vec();
+        // The text stands in Ready, and in DeletionBlocked.
+        for condition in shown.iter_mut().skip(1) {
+            if is_blocked && condition.status == Some(true) {
+                AS_READY.clone_into(&mut condition.message);
+            }
+        }
+        shown.push(synced);
+        shown.extend(DesiredCondition::flag(Type::DeletionBlocked, why, before));
+        shown
+    }
+
+    /// The three conditions that every kind has. What is not the case says `InSync`, with nothing to read.
+    pub fn conditions(self) -> [DesiredCondition; 3] {
+        let Self {
+            reason,
+            message,
+            ready_state: standing,
+        } = self;
+        let standing = match standing {
+            ReadyState::Missing => ReadyState::Reconciling,
+            other => other,
+        };
+        let flag = |kind, of| {
+            if standing == of {
+                DesiredCondition::new(kind, true, reason, message.clone())
+            } else {
+                DesiredCondition::new(kind, false, Reason::InSync, "")
+            }
+        };
+        let reconciling = flag(Type::Reconciling, ReadyState::Reconciling);
+        let stalled = flag(Type::Stalled, ReadyState::Stalled);
+        let ready =
+            DesiredCondition::new(Type::Ready, standing == ReadyState::Ready, reason, message);
+        [ready, reconciling, stalled]
+    }
+}
+
+/// `kubectl get -o wide` shows the message of Ready and of no other condition. Where Ready has nothing to say and something
+/// is pending, it says what Synced says; of what is only to be written of Synced, too.
+pub fn fall_back(wanted: &mut Vec<DesiredCondition>, before: &[Condition]) {
+    let Some(synced) = wanted.iter().find(|c| c.kind == Type::Synced) else {
+        return;
+    };
+    let pending = match (synced.status, synced.message.as_str()) {
+        (Some(true), _) | (_, AS_READY) => String::new(),
+        (_, message) => message.to_owned(),
+    };
+    if let Some(ready) = wanted.iter_mut().find(|c| c.kind == Type::Ready) {
+        if ready.message.is_empty() {
+            ready.message = pending;
+        }
+        return;
+    }
+    let Some(ready) = DesiredCondition::shown(Type::Ready, before) else {
+        return;
+    };
+    let was = DesiredCondition::shown(Type::Synced, before).map(|synced| synced.message);
+    let is_borrowed = ready.message.is_empty() || was.as_ref() == Some(&ready.message);
+    if is_borrowed && ready.message != pending {
+        wanted.push(DesiredCondition {
+            message: pending,
+            ..ready
+        });
+    }
+}
+
+/// What Synced says of a suspended object that has changes to be sent, or a spec that nobody has compared.
+pub fn unsent() -> DesiredCondition {
+    DesiredCondition::new(Type::Synced, false, Reason::PendingChanges, UNSENT)
+}
+
+/// The condition Suspended, of every kind: why nothing is sent for the object, where a user has stopped that.
+pub fn suspension(why: Option<String>, before: &[Condition]) -> Option<DesiredCondition> {
+    let why = why.map(|why| (Reason::Suspended, why));
+    DesiredCondition::flag(Type::Suspended, why, before)
+}
+
+/// The conditions that every kind has, as they are.
+fn kept(before: &[Condition]) -> Vec<DesiredCondition> {
+    let of = |kind| DesiredCondition::shown(kind, before);
+    Type::OF_OBSERVED_GENERATION
+        .into_iter()
+        .filter_map(of)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn on(conditions: &[DesiredCondition]) -> Vec<(Type, Reason)> {
+        let on = conditions.iter().filter(|c| c.status == Some(true));
+        on.map(|c| (c.kind, c.reason)).collect()
+    }
+
+    /// The conditions, as written on an object that had none.
+    fn merged(conditions: &[DesiredCondition]) -> Vec<Condition> {
+        let generations = api::conditions::Generations::default();
+        api::conditions::merge(&[], conditions, generations, jiff::Timestamp::MIN)
+    }
+
+    #[test]
+    fn a_suspended_object_keeps_its_conditions() {
+        let ready = Explanation::ready(Reason::Delivered, "m").shown(None, &[], false);
+        let before = merged(&ready);
+        let suspended = Explanation::suspended;
+        assert_eq!(suspended().shown(None, &before, false), ready);
+        // What is to be sent is said in Synced alone.
+        let mut unsynced = ready.clone();
+        unsynced[3] = unsent();
+        let shown = suspended().shown(Some(unsent()), &before, false);
+        assert_eq!(shown, unsynced);
+        let stuck = Explanation::stalled(Reason::LimitReached, "m").shown(None, &[], false);
+        let before = merged(&stuck);
+        assert_eq!(suspended().shown(None, &before, false), stuck);
+        // What was going on is not any more, and what was missing may be there by now.
+        let said = |cause: Explanation| {
+            let shown = cause.shown(None, &[], false);
+            merged(&shown)
+        };
+        let waits = said(Explanation::waits(Reason::NoStock, "m"));
+        let missing = said(Explanation::stalled(Reason::AccountNotFound, "m"));
+        for before in [&waits[..], &missing, &[]] {
+            let shown = suspended().shown(None, before, false);
+            assert_eq!(on(&shown), [(Type::Reconciling, Reason::Suspended)]);
+        }
+    }
+
+    #[test]
+    fn empty_ready_message_falls_back_to_synced() {
+        let ready = || Explanation::ready(Reason::Delivered, "");
+        let pending =
+            |text: &str| DesiredCondition::new(Type::Synced, false, Reason::PendingChanges, text);
+        let shown = |cause: Explanation, synced| {
+            let mut shown = cause.shown(synced, &[], false);
+            fall_back(&mut shown, &[]);
+            (shown[0].message.clone(), shown)
+        };
+        assert_eq!(shown(ready(), None).0, "");
+        let own = Explanation::ready(Reason::Available, "there");
+        let (text, own) = shown(own, Some(pending("m")));
+        assert_eq!(text, "there");
+        let (text, shown) = shown(ready(), Some(pending("other-os")));
+        assert_eq!(text, "other-os");
+        // Synced alone is written.
+        let before = merged(&shown);
+        let mut alone = vec![pending("later")];
+        fall_back(&mut alone, &before);
+        assert_eq!(alone[1].message, "later");
+        let mut alone = vec![DesiredCondition::new(
+            Type::Synced,
+            true,
+            Reason::InSync,
+            "",
+        )];
+        fall_back(&mut alone, &before);
+        assert_eq!(alone[1].message, "");
+        let own = merged(&own);
+        let mut alone = vec![DesiredCondition::new(
+            Type::Synced,
+            false,
+            Reason::Progressing,
+            "x",
+        )];
+        let own: Vec<Condition> = own.into_iter().filter(|c| c.type_ != "Synced").collect();
+        fall_back(&mut alone, &own);
+        assert_eq!(alone.len(), 1, "it has its own");
+    }
+
+    #[test]
+    fn blocked_deletion_says_why() {
+        use Type::{DeletionBlocked, Reconciling, Stalled};
+        let shown = |cause: Explanation| cause.shown(None, &[], true);
+        let suspended = shown(Explanation::suspended());
+        let why = Reason::Suspended;
+        assert_eq!(on(&suspended), [(Reconciling, why), (DeletionBlocked, why)]);
+        let waits = shown(Explanation::waits(Reason::Protected, "protected"));
+        let why = Reason::Protected;
+        assert_eq!(on(&waits), [(Reconciling, why), (DeletionBlocked, why)]);
+        let text: Vec<&str> = waits.iter().map(|c| c.message.as_str()).collect();
+        assert_eq!(text, ["protected", AS_READY, "", AS_READY, "protected"]);
+        let stuck = shown(Explanation::stalled(Reason::TagsMissing, "m"));
+        let why = Reason::TagsMissing;
+        assert_eq!(on(&stuck), [(Stalled, why), (DeletionBlocked, why)]);
+
+        let before = merged(&waits);
+        let goes_on = || Explanation::waits(Reason::Releasing, "m");
+        let ended = goes_on().shown(None, &before, true);
+        assert_eq!(on(&ended), [(Reconciling, Reason::Releasing)]);
+        let last = ended.last().unwrap();
+        assert_eq!((last.kind, last.status), (DeletionBlocked, Some(false)));
+        assert_eq!(goes_on().shown(None, &[], true).len(), 4, "it never waited");
+    }
+
+    #[test]
+    fn at_most_one_of_the_three_is_true() {
+        for (cause, expected) in [
+            (
+                Explanation::ready(Reason::Delivered, "m"),
+                [true, false, false],
+            ),
+            (
+                Explanation::waits(Reason::Ordering, "m"),
+                [false, true, false],
+            ),
+            (
+                Explanation::missing(Reason::ReferenceNotFound, "m"),
+                [false, true, false],
+            ),
+            (Explanation::suspended(), [false, false, false]),
+            (
+                Explanation::stalled(Reason::InvalidSpec, "m"),
+                [false, false, true],
+            ),
+        ] {
+            let reason = cause.reason;
+            let conditions = cause.conditions();
+            assert_eq!(
+                conditions.each_ref().map(|c| c.status == Some(true)),
+                expected
+            );
+            assert_eq!(conditions[0].reason, reason, "Ready always says why");
+        }
+    }
+    #[test]
+    fn missing_reference_stalls_and_stays_so() {
+        let at = Duration::from_secs;
+        let cause = || Explanation::missing(Reason::ReferenceNotFound, "m");
+        let mut patience = ReferenceGrace::default();
+        let (first, rest) = cause().apply_grace(&patience, at(1000), &[]);
+        assert_eq!(
+            (first.ready_state, rest),
+            (ReadyState::Reconciling, Some(at(120)))
+        );
+        patience.record_awaited(Some(Reason::ReferenceNotFound), at(1000));
+        let (later, rest) = cause().apply_grace(&patience, at(1090), &[]);
+        assert_eq!(
+            (later.ready_state, rest),
+            (ReadyState::Reconciling, Some(at(30)))
+        );
+        let (last, rest) = cause().apply_grace(&patience, at(1120), &[]);
+        assert_eq!((last.ready_state, rest), (ReadyState::Stalled, None));
+
+        let shown = last.conditions();
+        let shown = merged(&shown);
+        let (again, _) = cause().apply_grace(&ReferenceGrace::default(), at(1), &shown);
+        assert_eq!(again.ready_state, ReadyState::Stalled);
+        let other = Explanation::missing(Reason::AccountNotFound, "m");
+        let (other, _) = other.apply_grace(&ReferenceGrace::default(), at(1), &shown);
+        assert_eq!(other.ready_state, ReadyState::Reconciling);
+    }
+}

@@ -1,0 +1,45 @@
+//! A person, or a tool, asks for a look now: the machine is read, and then status says that it was.
+
+use super::{super::facts::ServerFacts, ServerDecision, ServerEffect};
+use crate::resolved_account::Purpose;
+use std::time::Duration;
+
+/// Handles the request in the annotation, once nothing else is to be done.
+pub fn handle_reconcile_request(facts: &ServerFacts, decision: &mut ServerDecision) {
+    let status = &mut decision.desired.status;
+    let Some(asked) = facts.reconcile_request() else {
+        return;
+    };
+    if status.last_handled_reconcile_at.as_deref() == Some(asked) {
+        return;
+    }
+    // Nothing was said of it yet: the first status answers.
+    if status.conditions.is_empty() && decision.desired.conditions.is_empty() {
+        return;
+    }
+    let memory = &facts.memory;
+    let since = memory.asked.since();
+    let is_old = |at: Duration| since.is_none_or(|since| at < since);
+    // What a read did not find was looked at as well.
+    let missed = memory.protocol.missing().map(|(_, last)| last);
+    let mut machines = facts.own.iter().chain(&facts.recorded);
+    let unread = machines.find(|s| is_old(s.seen) && missed.is_none_or(is_old));
+    if let Some(unread) = unread {
+        let Ok(view) = facts.account.usable(Purpose::End) else {
+            return;
+        };
+        // Not at any pace: each is a call.
+        let rest = (unread.seen + view.times.active_poll_interval).checked_sub(facts.now.mono);
+        match rest.filter(|rest| !rest.is_zero()) {
+            Some(rest) => decision.requeue = decision.requeue.within(rest),
+            None if decision.effect.is_none() => {
+                decision.effect = Some(ServerEffect::Read {
+                    uuid: unread.server.id.as_str().to_owned(),
+                });
+            }
+            None => {}
+        }
+        return;
+    }
+    status.last_handled_reconcile_at = Some(asked.to_owned());
+}

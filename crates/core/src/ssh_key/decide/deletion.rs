@@ -1,0 +1,106 @@
+//! An object that is being deleted: what it stored goes by policy, whoever refers to it.
+
+use super::{
+    super::facts::{ListedKeys, SshKeyFacts},
+    SshKeyDecision, SshKeyEffect, wait_with_reason, waiting,
+};
+use crate::{
+    account::view::{AccountView, ListKind},
+    explanation::Explanation,
+    pass::KIND_UNSEEN,
+    resolved_account::Purpose,
+};
+use api::{Interval, Reason, ssh_key::KeyDeletionPolicy};
+
+/// What a person can do who does not want to wait.
+const RETAIN: &str = "or set spec.deletionPolicy to Retain";
+
+pub(super) fn decide_deletion(facts: &SshKeyFacts) -> SshKeyDecision {
+    if !facts.subject.has_finalizer() {
+        return SshKeyDecision::unchanged(&facts.subject);
+    }
+    let let_go = || SshKeyDecision::unchanged(&facts.subject).with(SshKeyEffect::RemoveFinalizer);
+    if facts.policy() == KeyDeletionPolicy::Retain {
+        return let_go();
+    }
+    match facts.subject.is_crd_deleting() {
+        // The objects go with their kind, and the keys stay.
+        Ok(true) => return let_go(),
+        Ok(false) => {}
+        Err(cause) => return wait_with_reason(facts, cause).requeue_after(KIND_UNSEEN),
+    }
+    let view = match facts.subject.account.usable(Purpose::End) {
+        Ok(view) => view,
+        Err(mut cause) => {
+            cause.message = format!("{}; {RETAIN}", cause.message);
+            return wait_with_reason(facts, cause);
+        }
+    };
+    let note = facts.own_annotation();
+    // Nothing tells yet whether this is the account that the key was stored in.
+    if let Err(mut cause) = facts.subject.account_id() {
+        cause.message = format!("{}; {RETAIN}", cause.message);
+        return wait_with_reason(facts, cause).requeue_after(view.times.active_poll_interval);
+    }
+    let since = facts.since();
+    let Some(listed) = facts.listed().filter(|listed| listed.at >= since) else {
+        return waiting(facts, view, since);
+    };
+    if is_elsewhere(facts, view, &listed) {
+        let text = format!(
+            "The key was stored in another account than spec.accountRef leads to now. Restore the key and URL of that account, {RETAIN}"
+        );
+        return wait_with_reason(facts, Explanation::stalled(Reason::AccountChanged, text));
+    }
+    let Some(key) = listed.keys.iter().find(|key| key.is_mine) else {
+        let status = facts.subject.object.status.as_ref();
+        let is_expected =
+            note.is_some() || status.is_some_and(|s| s.created_by_object == Some(true));
+        let spacing = view.times.absence_check_interval;
+        let next = facts.subject.memory.own.next_absence_check(since, spacing);
+        return match next {
+            Some(next) if is_expected && !is_known_deleted(facts) => {
+                let text = format!(
+                    "The provider does not list the stored key; this object ends when the next list, after {}, does not show it either",
+                    Interval(spacing)
+                );
+                wait_with_reason(facts, Explanation::waits(Reason::Progressing, text))
+                    .wanting(ListKind::SshKeys, next)
+                    .requeue_after(spacing)
+            }
+            _ => let_go(),
+        };
+    };
+    if facts.is_shared {
+        return let_go();
+    }
+    let text = "Deleting the stored key; this object ends once it is gone";
+    wait_with_reason(facts, Explanation::waits(Reason::Progressing, text)).with(
+        SshKeyEffect::Delete {
+            uuid: key.uuid.clone(),
+        },
+    )
+}
+
+/// Whether the key was stored in another account. One whose list shows the recorded key is the same one, whatever account ID
+/// it got since; a key that was sent and is not on record follows to no other ID.
+fn is_elsewhere(facts: &SshKeyFacts, view: &AccountView, listed: &ListedKeys) -> bool {
+    let (Some(note), Some(lineage)) = (facts.own_annotation(), &view.account_id) else {
+        return false;
+    };
+    let status = facts.subject.status();
+    let recorded = status.uuid.as_deref().unwrap_or_default();
+    let mut shown = listed.keys.iter();
+    note.account_id != *lineage
+        && status.records.account_id.as_ref() != Some(lineage)
+        && !shown.any(|key| key.uuid.eq_ignore_ascii_case(recorded))
+}
+
+/// Whether the recorded key is known to be deleted: then no look has to show that.
+fn is_known_deleted(facts: &SshKeyFacts) -> bool {
+    let status = facts.subject.object.status.as_ref();
+    status.and_then(|s| s.uuid.as_deref()).is_some_and(|uuid| {
+        let mut deleted = facts.subject.memory.own.deleted.iter();
+        deleted.any(|(gone, _)| gone.eq_ignore_ascii_case(uuid))
+    })
+}

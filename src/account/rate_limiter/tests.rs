@@ -1,0 +1,496 @@
+//! Turns without an account: tokens, lanes, places, terms.
+
+use super::{
+    Caller, Rate, RateLimiter,
+    bucket::{LONGEST_PAUSE, SLOWEST},
+    state::{IN_FLIGHT, ORDERS, TERM},
+};
+use crate::account::{EnqueueTarget, Users, users::Subscribers};
+use flexmetal_core::account::{key::AccountKey, on_record::OnRecord, priority::Priority};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::{
+    task::{JoinSet, yield_now},
+    time::{Instant, sleep, timeout},
+};
+
+/// Who was woken.
+#[derive(Default)]
+struct Bell(Mutex<Vec<String>>);
+
+impl Users for Bell {
+    fn count(&self, _: &AccountKey, _: &dyn Fn(&str) -> bool) -> Option<usize> {
+        None
+    }
+
+    fn on_record(&self, _: &AccountKey) -> Option<OnRecord> {
+        Some(OnRecord::default())
+    }
+
+    fn enqueue(&self, wake: &EnqueueTarget) {
+        if let EnqueueTarget::Object(uid) = wake {
+            self.0.lock().unwrap().push(uid.clone());
+        }
+    }
+}
+
+struct Rig {
+    rate_limiter: Arc<RateLimiter>,
+    bell: Arc<Bell>,
+    _task: JoinSet<()>,
+}
+
+impl Rig {
+    fn new(rate: Rate) -> Self {
+        let bell = Arc::new(Bell::default());
+        let audience = Subscribers::default();
+        audience.add(bell.clone());
+        let turns = Arc::new(RateLimiter::new(rate, audience));
+        let mut keeper = JoinSet::new();
+        let kept = turns.clone();
+        keeper.spawn(async move { kept.grant_permits().await });
+        Self {
+            rate_limiter: turns,
+            bell,
+            _task: keeper,
+        }
+    }
+
+    /// One call a second, and one at once.
+    fn slow() -> Self {
+        Self::new(Rate {
+            per_second: 1.0,
+            burst: 1.0,
+        })
+    }
+
+    fn woken(&self) -> Vec<String> {
+        std::mem::take(&mut self.bell.0.lock().unwrap())
+    }
+
+    fn tokens(&self) -> f64 {
+        self.rate_limiter.state().bucket(Instant::now()).tokens()
+    }
+
+    fn per_second(&self) -> f64 {
+        self.rate_limiter
+            .state()
+            .bucket(Instant::now())
+            .per_second()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.rate_limiter.state().in_flight()
+    }
+}
+
+fn caller(uid: impl Into<String>, namespace: &str) -> Caller {
+    Caller {
+        uid: uid.into(),
+        namespace: namespace.into(),
+    }
+}
+
+fn object(uid: impl Into<String>) -> Caller {
+    caller(uid, "n")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_burst_then_the_rate() {
+    let rig = Rig::new(Rate::default());
+    let start = Instant::now();
+    for _ in 0..40 {
+        rig.rate_limiter.wait(Priority::Poll).await;
+    }
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    for _ in 0..20 {
+        rig.rate_limiter.wait(Priority::Poll).await;
+    }
+    let taken = start.elapsed();
+    assert!(
+        taken >= Duration::from_millis(999) && taken < Duration::from_millis(1100),
+        "{taken:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn higher_priority_is_served_first() {
+    let rig = Rig::slow();
+    rig.rate_limiter.wait(Priority::Poll).await;
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks = JoinSet::new();
+    for lane in [
+        Priority::Catalogue,
+        Priority::Poll,
+        Priority::Order,
+        Priority::Release,
+    ] {
+        let (turns, order) = (rig.rate_limiter.clone(), order.clone());
+        tasks.spawn(async move {
+            turns.wait(lane).await;
+            order.lock().unwrap().push(lane);
+        });
+        yield_now().await;
+    }
+    tasks.join_all().await;
+    assert_eq!(
+        *order.lock().unwrap(),
+        [
+            Priority::Release,
+            Priority::Order,
+            Priority::Poll,
+            Priority::Catalogue
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_that_is_given_up_blocks_nobody() {
+    let rig = Rig::slow();
+    rig.rate_limiter.wait(Priority::Poll).await;
+    {
+        let mut first = std::pin::pin!(rig.rate_limiter.wait(Priority::Release));
+        assert!(futures::poll!(first.as_mut()).is_pending());
+        let mut second = std::pin::pin!(rig.rate_limiter.wait(Priority::OrphanScan));
+        assert!(futures::poll!(second.as_mut()).is_pending());
+    }
+    timeout(
+        Duration::from_secs(2),
+        rig.rate_limiter.wait(Priority::Poll),
+    )
+    .await
+    .unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn unclaimed_call_grant_is_returned() {
+    let rig = Rig::slow();
+    {
+        let mut first = std::pin::pin!(rig.rate_limiter.wait(Priority::Release));
+        assert!(futures::poll!(first.as_mut()).is_pending());
+        yield_now().await;
+        assert!(rig.tokens() < 0.5, "granted, and not looked at");
+    }
+    assert!(rig.tokens() > 0.5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rate_halves_on_refusal_and_recovers() {
+    let rig = Rig::new(Rate::default());
+    for _ in 0..30 {
+        rig.rate_limiter.slow_down(None);
+    }
+    assert!((rig.per_second() - 10.0).abs() < 0.01);
+    sleep(Duration::from_secs(50)).await;
+    assert!((rig.per_second() - 15.0).abs() < 0.1);
+    for _ in 0..20 {
+        rig.rate_limiter.slow_down(None);
+        sleep(Duration::from_secs(1)).await;
+    }
+    assert!(rig.per_second() >= SLOWEST);
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_after_is_capped_at_five_minutes() {
+    let rig = Rig::new(Rate::default());
+    rig.rate_limiter.slow_down(Some(Duration::from_secs(7)));
+    let start = Instant::now();
+    rig.rate_limiter.wait(Priority::Release).await;
+    assert!(start.elapsed() >= Duration::from_secs(7));
+    rig.rate_limiter
+        .slow_down(Some(Duration::from_secs(86_400)));
+    let start = Instant::now();
+    rig.rate_limiter.wait(Priority::Release).await;
+    assert!(start.elapsed() >= LONGEST_PAUSE);
+    assert!(start.elapsed() < LONGEST_PAUSE + Duration::from_secs(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pause_queues_callers_and_grants_later() {
+    let rig = Rig::new(Rate::default());
+    assert!(
+        rig.rate_limiter
+            .request_calls(Priority::Poll, 1, &object("granted"))
+    );
+    // Granted and not picked up when the pause starts: it waits like the others.
+    rig.rate_limiter
+        .state()
+        .request_calls(Priority::Poll, 1, &object("early"));
+    rig.rate_limiter.grant_waiting();
+    assert_eq!(rig.woken(), ["early"]);
+    rig.rate_limiter.slow_down(Some(Duration::from_secs(7)));
+    for n in 0..20 {
+        assert!(
+            !rig.rate_limiter
+                .request_calls(Priority::Release, 2, &object(format!("o{n}")))
+        );
+    }
+    assert!(
+        !rig.rate_limiter
+            .request_calls(Priority::Poll, 1, &object("early"))
+    );
+    sleep(Duration::from_millis(6990)).await;
+    assert!(rig.woken().is_empty());
+    sleep(Duration::from_secs(8)).await;
+    let woken = rig.woken();
+    assert_eq!((woken.len(), woken[0].as_str()), (21, "o0"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn priorities_are_ordered_and_none_starves() {
+    let rig = Rig::slow();
+    rig.rate_limiter.wait(Priority::Poll).await;
+    for n in 0..70 {
+        for (lane, name) in [
+            (Priority::Catalogue, "c"),
+            (Priority::Poll, "p"),
+            (Priority::Release, "r"),
+        ] {
+            assert!(
+                !rig.rate_limiter
+                    .request_calls(lane, 1, &object(format!("{name}{n}")))
+            );
+        }
+    }
+    let mut went = Vec::new();
+    for _ in 0..70 {
+        sleep(Duration::from_secs(1)).await;
+        for uid in rig.woken() {
+            rig.rate_limiter.cancel_request(&uid);
+            // Somebody else may have the call that comes back; what counts is who goes next.
+            went.push(uid);
+        }
+    }
+    went.truncate(64);
+    let place = |name: &str| went.iter().position(|uid| uid.starts_with(name));
+    assert_eq!(
+        (place("r"), place("p"), place("c")),
+        (Some(0), Some(49), Some(50))
+    );
+    let releases = went.iter().filter(|uid| uid.starts_with('r')).count();
+    assert_eq!(releases, 62, "{went:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn busy_namespace_does_not_delay_another() {
+    let rig = Rig::slow();
+    rig.rate_limiter.wait(Priority::Poll).await;
+    for n in 0..1000 {
+        let many = caller(format!("many{n}"), "many");
+        assert!(!rig.rate_limiter.request_calls(Priority::Order, 1, &many));
+    }
+    for n in 0..2 {
+        let few = caller(format!("few{n}"), "few");
+        assert!(!rig.rate_limiter.request_calls(Priority::Order, 1, &few));
+    }
+    sleep(Duration::from_millis(4500)).await;
+    assert_eq!(rig.woken(), ["many0", "few0", "many1", "few1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_lapses_goes_back() {
+    let rig = Rig::slow();
+    rig.rate_limiter.wait(Priority::Poll).await;
+    assert!(
+        !rig.rate_limiter
+            .request_calls(Priority::Order, 1, &object("late"))
+    );
+    sleep(Duration::from_millis(1100)).await;
+    assert_eq!(rig.woken(), ["late"]);
+    assert_eq!(rig.in_flight(), 1);
+    sleep(TERM - Duration::from_secs(1)).await;
+    assert_eq!(rig.in_flight(), 1, "its term is not over");
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(rig.in_flight(), 0);
+    assert!(rig.tokens() > 0.99);
+    // It comes after all: it asks like anybody else.
+    assert!(
+        rig.rate_limiter
+            .request_calls(Priority::Order, 1, &object("late"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn returned_calls_do_not_exceed_the_burst() {
+    let rig = Rig::new(Rate::default());
+    assert!(
+        rig.rate_limiter
+            .request_calls(Priority::Release, 5, &object("a"))
+    );
+    assert!((rig.tokens() - 35.0).abs() < 0.01);
+    assert_eq!(rig.in_flight(), 1);
+    rig.rate_limiter.end_permit(Priority::Release, 3);
+    assert!((rig.tokens() - 38.0).abs() < 0.01);
+    assert_eq!(rig.in_flight(), 0);
+    assert!(
+        rig.rate_limiter
+            .request_calls(Priority::Release, 5, &object("a"))
+    );
+    sleep(Duration::from_secs(10)).await;
+    rig.rate_limiter.end_permit(Priority::Release, 5);
+    assert!(rig.tokens() <= 40.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_gives_up_leaves_nothing_behind() {
+    let rig = Rig::slow();
+    rig.rate_limiter.wait(Priority::Poll).await;
+    assert!(
+        !rig.rate_limiter
+            .request_calls(Priority::Release, 1, &object("queued"))
+    );
+    assert!(
+        !rig.rate_limiter
+            .request_calls(Priority::Release, 1, &object("next"))
+    );
+    rig.rate_limiter.cancel_request("queued");
+    rig.rate_limiter.cancel_request("unknown");
+    sleep(Duration::from_millis(1100)).await;
+    assert_eq!(rig.woken(), ["next"]);
+    // Granted, and gone: the call is somebody else's at once.
+    assert!(
+        !rig.rate_limiter
+            .request_calls(Priority::Release, 1, &object("third"))
+    );
+    rig.rate_limiter.cancel_request("next");
+    yield_now().await;
+    assert_eq!(rig.woken(), ["third"]);
+    assert_eq!(rig.in_flight(), 1);
+    assert_eq!(rig.rate_limiter.cancel_all(), ["third"]);
+    assert_eq!(rig.in_flight(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn asking_twice_keeps_one_place() {
+    let rig = Rig::slow();
+    rig.rate_limiter.wait(Priority::Poll).await;
+    for uid in ["a", "b", "a", "b", "a"] {
+        assert!(
+            !rig.rate_limiter
+                .request_calls(Priority::Poll, 1, &object(uid))
+        );
+    }
+    sleep(Duration::from_millis(1100)).await;
+    assert_eq!(rig.woken(), ["a"]);
+    assert!(
+        rig.rate_limiter
+            .request_calls(Priority::Poll, 1, &object("a"))
+    );
+    rig.rate_limiter.end_permit(Priority::Poll, 0);
+    // Asked for another lane the object moves; its former place is gone.
+    assert!(
+        !rig.rate_limiter
+            .request_calls(Priority::Poll, 1, &object("c"))
+    );
+    assert!(
+        !rig.rate_limiter
+            .request_calls(Priority::Release, 1, &object("c"))
+    );
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(rig.woken(), ["c", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_question_gives_the_grant_back_first() {
+    let rig = Rig::slow();
+    rig.rate_limiter.wait(Priority::Poll).await;
+    assert!(
+        !rig.rate_limiter
+            .request_calls(Priority::Poll, 1, &object("a"))
+    );
+    sleep(Duration::from_millis(1100)).await;
+    assert_eq!(rig.woken(), ["a"]);
+    assert!(
+        rig.rate_limiter
+            .request_calls(Priority::Release, 1, &object("a"))
+    );
+    assert_eq!(rig.in_flight(), 1);
+    rig.rate_limiter.end_permit(Priority::Release, 0);
+    assert_eq!(rig.in_flight(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn orders_leave_capacity_for_releases() {
+    let rig = Rig::new(Rate {
+        per_second: 1000.0,
+        burst: 1000.0,
+    });
+    for n in 0..ORDERS {
+        assert!(
+            rig.rate_limiter
+                .request_calls(Priority::Order, 1, &object(format!("o{n}")))
+        );
+    }
+    assert!(
+        !rig.rate_limiter
+            .request_calls(Priority::Order, 1, &object("order"))
+    );
+    for n in 0..IN_FLIGHT - ORDERS {
+        assert!(
+            rig.rate_limiter
+                .request_calls(Priority::Release, 2, &object(format!("r{n}")))
+        );
+    }
+    assert!(
+        !rig.rate_limiter
+            .request_calls(Priority::Release, 2, &object("release"))
+    );
+    // The account's own looks go on.
+    timeout(
+        Duration::from_secs(1),
+        rig.rate_limiter.wait(Priority::Catalogue),
+    )
+    .await
+    .unwrap();
+    sleep(Duration::from_secs(600)).await;
+    assert!(rig.woken().is_empty(), "a permit in use has no term");
+    rig.rate_limiter.end_permit(Priority::Release, 0);
+    yield_now().await;
+    assert_eq!(rig.woken(), ["release"]);
+    rig.rate_limiter.end_permit(Priority::Release, 0);
+    yield_now().await;
+    assert!(rig.woken().is_empty(), "there is no room for another order");
+    rig.rate_limiter.end_permit(Priority::Order, 0);
+    yield_now().await;
+    assert_eq!(rig.woken(), ["order"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_request_needs_only_a_full_bucket() {
+    let rig = Rig::slow();
+    assert!(
+        rig.rate_limiter
+            .request_calls(Priority::Resolve, 3, &object("a"))
+    );
+    assert!(
+        !rig.rate_limiter
+            .request_calls(Priority::Resolve, 1, &object("b"))
+    );
+    sleep(Duration::from_millis(2900)).await;
+    assert!(rig.woken().is_empty(), "they have to be earned");
+    sleep(Duration::from_millis(200)).await;
+    assert_eq!(rig.woken(), ["b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn overdue_grant_can_still_be_claimed() {
+    let rig = Rig::slow();
+    assert!(
+        rig.rate_limiter
+            .request_calls(Priority::Release, 1, &object("first"))
+    );
+    assert!(
+        !rig.rate_limiter
+            .request_calls(Priority::Release, 1, &object("late"))
+    );
+    sleep(Duration::from_secs(2)).await;
+    rig.rate_limiter.grant_waiting();
+    assert_eq!(rig.woken(), ["late"]);
+    sleep(Duration::from_secs(60)).await;
+    assert!(
+        rig.rate_limiter
+            .request_calls(Priority::Release, 1, &object("late"))
+    );
+}

@@ -1,0 +1,345 @@
+//! What is known of an account's machines.
+
+mod known;
+mod snapshot;
+pub(super) mod sums;
+
+pub(crate) use known::MOST as MOST_KNOWN;
+use snapshot::is_changing;
+pub(crate) use snapshot::{Put, PutOutcome, Snapshot, Touched, server_size};
+
+use super::{memory_budget::MemoryReservation, pace};
+use api::account::KnownServer;
+use flexmetal_core::{
+    account::{
+        facts::CountedServers,
+        orphans::{OrphanScanResult, Others},
+        view::{AccountTimes, CompleteList},
+    },
+    moment::Moment,
+};
+use hosting_types::{Server, ServerId, ServerStatus};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+/// Most orphans that a line of the log names.
+const LOGGED: usize = 20;
+
+/// The machines of one session: each as last seen, and the sums.
+pub(crate) struct ServerLists {
+    snapshot: Snapshot,
+    complete_list: Option<Arc<CompleteList>>,
+    orphan_scan: OrphanScanResult,
+    /// The servers whose record is about to change.
+    pending: HashMap<ServerId, Pending>,
+    /// When the first of them is to be read.
+    next_read: Option<Due>,
+    /// Whether there is any other one.
+    has_settled: bool,
+    /// Machines of the last complete listing beside another one of the same object.
+    duplicates: usize,
+    others: Option<Others>,
+    /// Orphans without the cluster's tag, as of that count.
+    untagged: Vec<Arc<Server>>,
+    /// When they were last to be counted.
+    counting: Option<Duration>,
+}
+
+impl ServerLists {
+    /// None yet, in this room.
+    pub(crate) fn new(cluster_tag: String, held: MemoryReservation) -> Self {
+        Self {
+            snapshot: Snapshot::new(cluster_tag, held),
+            complete_list: None,
+            orphan_scan: OrphanScanResult::NotChecked,
+            pending: HashMap::new(),
+            next_read: None,
+            has_settled: false,
+            duplicates: 0,
+            others: None,
+            untagged: Vec::new(),
+            counting: None,
+        }
+    }
+
+    pub(crate) fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// The last complete listing.
+    pub(crate) fn complete_list(&self) -> Option<&Arc<CompleteList>> {
+        self.complete_list.as_ref()
+    }
+
+    /// The result of the last look for orphans.
+    pub(crate) fn orphan_scan(&self) -> &OrphanScanResult {
+        &self.orphan_scan
+    }
+
+    /// When the first pending server is to be read, its pause multiplied by `factor`, and how long two rounds of such reads
+    /// are apart. None: none is pending.
+    pub(crate) fn next_read(
+        &self,
+        factor: f64,
+        now: Duration,
+        times: AccountTimes,
+    ) -> Option<(Duration, Duration)> {
+        let due = self.next_read?;
+        let apart = pace::pending_read_interval(self.is_few(now), times);
+        Some((due.seen + due.pause.mul_f64(factor), apart))
+    }
+
+    /// Plans anew when pending servers are read. Between two rounds only what changes is planned, since this goes through
+    /// all of them.
+    pub(crate) fn plan_reads(&mut self, now: Moment, times: AccountTimes) {
+        let snapshot = &self.snapshot;
+        self.pending.retain(|id, pending| {
+            let known = snapshot.get(id);
+            // A release that was not taken after all does not show for ever.
+            let is_released = pending.is_released && !pending.is_late(now.mono);
+            known.is_some_and(|s| {
+                is_changing(&s.server, now.wall) || (is_released && s.server.status.is_live())
+            })
+        });
+        let all = self.reads(now, times).map(|(_, due)| due);
+        self.next_read = all.min_by_key(Due::at);
+        let mut present = self.snapshot.unreleased_servers();
+        self.has_settled = present.any(|s| !self.is_pending(&s.server.id));
+    }
+
+    /// The pending servers that are to be read by now.
+    pub(crate) fn due_reads(&self, now: Moment, times: AccountTimes) -> Vec<ServerId> {
+        let is_due = |due: &Due| due.seen + due.pause.mul_f64(pace::LEAST_JITTER) <= now.mono;
+        let due = self.reads(now, times).filter(|(_, due)| is_due(due));
+        due.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Whether the last plan knew a server whose record is not about to change.
+    pub(crate) fn has_settled(&self) -> bool {
+        self.has_settled
+    }
+
+    /// Whether the record of this server is about to change.
+    pub(crate) fn is_pending(&self, id: &ServerId) -> bool {
+        self.pending.contains_key(id)
+    }
+
+    fn reads(&self, now: Moment, times: AccountTimes) -> impl Iterator<Item = (&ServerId, Due)> {
+        let is_few = self.is_few(now.mono);
+        self.pending.iter().filter_map(move |(id, pending)| {
+            let due = pending.due(self.snapshot.get(id)?.seen, now.mono, is_few, times);
+            Some((id, due))
+        })
+    }
+
+    fn is_few(&self, now: Duration) -> bool {
+        let recent = self.pending.values().filter(|p| !p.is_late(now));
+        recent.take(pace::FEW + 1).count() <= pace::FEW
+    }
+
+    /// The release of this server was taken, or may have been: it is pending from here on, whatever its record says.
+    pub(crate) fn record_release(&mut self, id: &ServerId, now: Moment, times: AccountTimes) {
+        let known = self.snapshot.get(id);
+        if let Some(known) = known.filter(|known| known.server.status != ServerStatus::Released) {
+            let server = known.server.clone();
+            let pending = Pending {
+                since: now.mono,
+                status: server.status.clone(),
+                is_released: true,
+            };
+            self.pending.insert(id.clone(), pending);
+            self.read_in_time(&server, now, times);
+        }
+    }
+
+    /// A pending server is read when it is due, whatever the others are.
+    fn read_in_time(&mut self, server: &Server, now: Moment, times: AccountTimes) {
+        let pending = self.pending.get(&server.id);
+        if let Some((pending, known)) = pending.zip(self.snapshot.get(&server.id)) {
+            let due = pending.due(known.seen, now.mono, self.is_few(now.mono), times);
+            let first = self.next_read.filter(|first| first.at() <= due.at());
+            self.next_read = Some(first.unwrap_or(due));
+        }
+    }
+
+    pub(crate) fn counts(&self) -> CountedServers {
+        CountedServers {
+            duplicates: self.duplicates,
+            others: self.others,
+            ..self.snapshot.sums().counts()
+        }
+    }
+
+    /// Whether the machines of others are to be counted now: once in this interval, and not with the first listing,
+    /// for which objects wait.
+    pub(crate) fn counts_others(&mut self, now: Duration, interval: Duration) -> bool {
+        let last = *self.counting.get_or_insert(now);
+        let is_due = now >= last + interval;
+        if is_due {
+            self.counting = Some(now);
+        }
+        is_due
+    }
+
+    /// The machines of others were counted, and these orphans without the cluster's tag seen beside them.
+    pub(crate) fn set_others(&mut self, others: Others, untagged: Vec<Arc<Server>>) {
+        self.others = Some(others);
+        self.untagged = untagged;
+    }
+
+    /// The machines to be known by from now on, given those of before and new ones.
+    pub(crate) fn known_after(
+        &self,
+        before: &[KnownServer],
+        others: Vec<KnownServer>,
+    ) -> Vec<KnownServer> {
+        known::refresh(
+            before,
+            &self.snapshot,
+            self.complete_list.as_deref(),
+            others,
+        )
+    }
+
+    /// The machines that may become known where there is room for them, the best first.
+    pub(crate) fn not_known(&self, before: &[KnownServer]) -> Vec<KnownServer> {
+        known::others(before, &self.snapshot)
+    }
+
+    /// Takes records in that were asked for at `seen`. Returns the marks of what changed, and what became of
+    /// each record.
+    pub(crate) fn record_servers(
+        &mut self,
+        servers: Vec<Server>,
+        seen: Duration,
+        (now, times): (Moment, AccountTimes),
+    ) -> (Touched, Vec<(Arc<Server>, PutOutcome)>) {
+        let mut touched = Touched::new();
+        let mut kept = Vec::with_capacity(servers.len());
+        for server in servers {
+            let put: Put = self.snapshot.put(server, seen);
+            if put.is_news {
+                self.changed(&put.kept, now, times);
+            }
+            touched.extend(put.touched);
+            kept.push((put.kept, put.outcome));
+        }
+        (touched, kept)
+    }
+
+    /// A record is new, or differs from the one before.
+    fn changed(&mut self, server: &Arc<Server>, now: Moment, times: AccountTimes) {
+        let known = self.pending.get(&server.id);
+        let is_released = server.status.is_live() && known.is_some_and(|p| p.is_released);
+        // One whose release was taken stays pending without its tag.
+        let is_ours = server.has_tag(self.snapshot.cluster_tag()) || known.is_some();
+        if is_ours && (is_released || is_changing(server, now.wall)) {
+            // Another state is another wait.
+            let same = known.filter(|p| p.status == server.status);
+            let pending = Pending {
+                since: same.map_or(now.mono, |p| p.since),
+                status: server.status.clone(),
+                is_released,
+            };
+            self.pending.insert(server.id.clone(), pending);
+            self.read_in_time(server, now, times);
+        } else {
+            self.pending.remove(&server.id);
+        }
+    }
+
+    /// The API did not know this machine when it was asked at `seen`. Who has seen it since knows better.
+    pub(crate) fn drop_unknown(&mut self, id: &ServerId, seen: Duration) -> Touched {
+        if self.snapshot.get(id).is_none_or(|s| s.seen > seen) {
+            return Touched::new();
+        }
+        self.pending.remove(id);
+        self.snapshot.remove(id)
+    }
+
+    /// A complete listing is there. Returns whether it is the first.
+    pub(crate) fn set_complete_list(&mut self, proof: Arc<CompleteList>) -> bool {
+        self.snapshot.recount(&proof.servers);
+        self.duplicates = flexmetal_core::account::orphans::count_duplicates(&proof);
+        self.complete_list.replace(proof).is_none()
+    }
+
+    /// Gives back the room of what the last complete listing does not keep any more.
+    pub(crate) fn recount(&mut self) {
+        let listed = self.complete_list.as_ref().map(|proof| &*proof.servers);
+        self.snapshot.recount(listed.unwrap_or_default());
+    }
+
+    /// Looks for orphans in a complete listing, as [`orphans::judge`] does.
+    pub(crate) fn update_orphans(
+        &mut self,
+        proof: &CompleteList,
+        known: &[KnownServer],
+        claims: Option<&HashSet<String>>,
+        disowned: &HashSet<String>,
+        ordering: &HashSet<String>,
+    ) {
+        let Some(verdict) = flexmetal_core::account::orphans::find_orphans(
+            proof,
+            self.snapshot.cluster_tag(),
+            known,
+            claims,
+            disowned,
+            ordering,
+            &self.untagged,
+        ) else {
+            return;
+        };
+        if self.orphan_scan != verdict
+            && let OrphanScanResult::Found(orphans) = &verdict
+            && !orphans.is_empty()
+        {
+            let first = orphans.iter().take(LOGGED);
+            let first: Vec<&str> = first.map(|s| s.id.as_str()).collect();
+            let count = orphans.len();
+            tracing::warn!(count, ?first, "servers of this cluster without an object");
+        }
+        self.orphan_scan = verdict;
+    }
+}
+
+/// A server whose record is about to change: it is being delivered or released.
+#[derive(Clone, Debug)]
+struct Pending {
+    /// Since when it has this status, as far as this process has seen.
+    since: Duration,
+    status: ServerStatus,
+    /// Whether its release was taken, or may have been. Its record may not say so yet.
+    is_released: bool,
+}
+
+impl Pending {
+    /// What keeps for so long may be days: it is read as rarely as what does not change.
+    fn is_late(&self, now: Duration) -> bool {
+        now.saturating_sub(self.since) >= pace::LONG
+    }
+
+    fn due(&self, seen: Duration, now: Duration, is_few: bool, times: AccountTimes) -> Due {
+        let pause = match self.is_late(now) {
+            true => times.idle_poll_interval,
+            false => pace::pending_read_interval(is_few, times),
+        };
+        Due { seen, pause }
+    }
+}
+
+/// When a server was seen last, and how long after that it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Due {
+    seen: Duration,
+    pause: Duration,
+}
+
+impl Due {
+    fn at(&self) -> Duration {
+        self.seen + self.pause
+    }
+}

@@ -1,0 +1,51 @@
+//! The list of a machine's commands, page by page, by the calls of a permit that was given for something else as well.
+
+use crate::account::Permit;
+use flexmetal_core::{
+    last_error::LastError,
+    provider_commands::{MOST_PAGES, NotListed},
+};
+use futures::FutureExt as _;
+use hosting::listing::Listing;
+use hosting_types::{ServerId, command::Command, list::Gap};
+use tokio::sync::Mutex;
+
+/// The commands of a machine, of one kind (the API's `type`) or all, the whole list, by so many calls of the permit at
+/// most: what else it was given for is left of it.
+///
+/// # Errors
+/// Why the list cannot be had.
+pub async fn list_commands(
+    permit: &mut Permit,
+    id: &ServerId,
+    kind: Option<&'static str>,
+    pages: u32,
+) -> Result<Vec<Command>, NotListed> {
+    let calls = Mutex::new((permit, pages));
+    let calls = &calls;
+    let list = Listing::of_commands(move |page| {
+        async move {
+            let mut calls = calls.lock().await;
+            let Some(left) = calls.1.checked_sub(1) else {
+                return Err(Gap::TooMany);
+            };
+            calls.1 = left;
+            let page = calls
+                .0
+                .call(async |client| client.commands(id, kind, page).await);
+            Ok(page.await?)
+        }
+        .boxed()
+    });
+    match list.collect().await {
+        Ok(all) => Ok(all.into_records()),
+        Err(incomplete) => Err(match incomplete.gap {
+            Gap::Failed(error) => {
+                tracing::debug!(error = error.explain(), "cannot list commands");
+                NotListed::Failed(LastError::from_provider(&error))
+            }
+            Gap::TooMany if pages < MOST_PAGES => NotListed::Longer(pages),
+            gap => NotListed::Failed(LastError::unexpected(&gap.to_string())),
+        }),
+    }
+}

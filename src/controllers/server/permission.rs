@@ -1,0 +1,121 @@
+//! The turn at the account that an effect needs.
+//!
+//! A read and the change that rests on it are one permit, and so are the start of an order and its
+//! send: nothing waits in between.
+
+use super::pass::caller;
+use crate::account::{Account, Denied, OrderPermit, OrderPermitAnswer, Permit, PermitAnswer};
+use api::Reason;
+use flexmetal_core::{
+    account::{ownership_tags, priority::Priority},
+    last_error::LastError,
+    server::{decide::ServerEffect, facts::ServerFacts, memory::ServerObservation},
+};
+
+/// The answer to a request for a turn.
+// One of them lives for one pass; a box would save nothing.
+#[allow(clippy::large_enum_variant)]
+pub(super) enum PermissionAnswer {
+    /// The effect may be carried out now.
+    Now(Permission),
+    /// The object is queued; its account wakes it.
+    Queued,
+    /// The account lets no order start.
+    Denied(Reason, String),
+    /// The account says no.
+    Refused(ServerObservation),
+}
+
+/// What an effect is carried out by.
+pub(super) enum Permission {
+    /// It calls nobody but the API server.
+    NotNeeded,
+    /// Calls at the provider.
+    Calls(Permit),
+    /// One order.
+    Order(OrderPermit),
+}
+
+/// Asks for the turn of an effect.
+pub(super) fn request_permission(
+    facts: &ServerFacts,
+    account: Option<&Account>,
+    effect: &ServerEffect,
+) -> PermissionAnswer {
+    let (lane, calls) = match effect {
+        ServerEffect::AddFinalizer
+        | ServerEffect::RemoveFinalizer
+        | ServerEffect::Command { .. }
+        | ServerEffect::WriteOutput(_)
+        | ServerEffect::RecordOutput(_)
+        | ServerEffect::CheckDeletedOutputs(_)
+        | ServerEffect::FindPassword { .. }
+        | ServerEffect::ForgetPassword { .. }
+        | ServerEffect::Expire { .. } => {
+            return PermissionAnswer::Now(Permission::NotNeeded);
+        }
+        ServerEffect::Order(_) => return request_order_permission(facts, account),
+        ServerEffect::Read { .. } => (Priority::Resolve, 1),
+        // The read, and both tags.
+        ServerEffect::Claim { .. } => (Priority::Resolve, 3),
+        ServerEffect::Adopt { .. } => (Priority::Resolve, 2),
+        ServerEffect::FetchPassword { .. } => (Priority::Change, 2),
+        ServerEffect::Retain { .. } | ServerEffect::Release { .. } => (Priority::Release, 2),
+        ServerEffect::AddTag { tag, .. } | ServerEffect::RemoveTag { tag, .. } => {
+            match ownership_tags::is_operators(tag) {
+                true => (Priority::Resolve, 2),
+                false => (Priority::Change, 2),
+            }
+        }
+        ServerEffect::Reinstall(new) => (Priority::Change, 2 + new.pages),
+        ServerEffect::PollInstall { record, pages } => {
+            let is_known = record.command_id.is_some();
+            // And one for the machine, where it is over.
+            (Priority::Resolve, 1 + if is_known { 1 } else { *pages })
+        }
+    };
+    let Some(account) = account else {
+        return vanished();
+    };
+    match account.request_permit(lane, calls, &caller(facts)) {
+        Ok(PermitAnswer::Now(permit)) => {
+            match account.is_current_permit_for(&permit, connection(facts)) {
+                true => PermissionAnswer::Now(Permission::Calls(permit)),
+                false => PermissionAnswer::Refused(ServerObservation::Stale),
+            }
+        }
+        Ok(PermitAnswer::Queued) => PermissionAnswer::Queued,
+        Err(error) => {
+            PermissionAnswer::Refused(ServerObservation::Failed(LastError::from_provider(&error)))
+        }
+    }
+}
+
+/// The connection that the facts speak of.
+fn connection(facts: &ServerFacts) -> Option<&str> {
+    facts.view()?.connection.as_deref()
+}
+
+fn request_order_permission(facts: &ServerFacts, account: Option<&Account>) -> PermissionAnswer {
+    let Some(account) = account else {
+        return vanished();
+    };
+    let Some(owner) = facts.owner() else {
+        return PermissionAnswer::Refused(ServerObservation::Stale);
+    };
+    match account.request_order_permit(owner.name_hash(), &caller(facts)) {
+        Ok(OrderPermitAnswer::Now(permit)) => PermissionAnswer::Now(Permission::Order(permit)),
+        Ok(OrderPermitAnswer::Queued) => PermissionAnswer::Queued,
+        Err(Denied::Limit(message)) => PermissionAnswer::Denied(Reason::LimitReached, message),
+        Err(Denied::Blocked(reason, message)) => PermissionAnswer::Denied(reason, message),
+    }
+}
+
+/// The account vanished between decision and effect: the next pass says so.
+fn vanished() -> PermissionAnswer {
+    let trouble = LastError {
+        reason: Reason::AccountNotFound,
+        message: "The account of spec.accountRef no longer exists".into(),
+    };
+    PermissionAnswer::Refused(ServerObservation::Failed(trouble))
+}
