@@ -373,11 +373,7 @@ async fn what_is_only_looked_at_is_shown_as_it_is_and_never_touched() {
     stuck(&world, "empty", "ObserveOnly", &["nothing is ordered"]).await;
     world.merge("owner", &json!({"spec": policy})).await;
     world.delete("owner").await;
-    let words = [
-        "is billed",
-        &owned,
-        "spec.managementPolicy to Full",
-    ];
+    let words = ["is billed", &owned, "spec.managementPolicy to Full"];
     super::blocked(&world, "owner", "ObserveOnly", &words).await;
     looks(&world, 3).await;
     assert_eq!(changes(&world).await, before);
