@@ -345,19 +345,21 @@ fn delayed(facts: &Facts, server: &Arc<Server>, due: i64) -> Decision {
 pub fn left_behind(facts: &Facts) -> String {
     let live = facts.own.iter().filter(|s| s.server.status.is_live());
     let live: Vec<&str> = live.map(|s| s.server.id.as_str()).collect();
-    if live.is_empty() {
-        return "No live server is left".into();
-    }
-    let (them, uuids) = match live.len() {
-        1 => ("it", "this UUID"),
-        _ => ("them", "one of these UUIDs"),
-    };
-    let kept = match live.as_slice() {
-        [uuid] => format!("Retained server {uuid}; it is still billed"),
-        all => format!(
-            "Retained {}; they are still billed: {}",
-            counted(all.len(), "server"),
-            listed(all.iter().copied())
+    let (kept, them, uuids) = match live.as_slice() {
+        [] => return "No live server is left".into(),
+        [uuid] => (
+            format!("Retained server {uuid}; it is still billed"),
+            "it",
+            "this UUID",
+        ),
+        all => (
+            format!(
+                "Retained {}; they are still billed: {}",
+                counted(all.len(), "server"),
+                listed(all.iter().copied())
+            ),
+            "them",
+            "one of these UUIDs",
         ),
     };
     match facts.is_handed_over {
