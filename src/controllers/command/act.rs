@@ -154,7 +154,7 @@ async fn send(
         namespace = last.subject.namespace(),
         name = last.subject.name(),
         target = target.kind().as_str(),
-        uuid = new.server,
+        id = new.server,
         action = new.action.as_str(),
         attempt = record.intent.attempt,
         "sending a command"

@@ -28,14 +28,17 @@ const CHART: [&str; 6] = [
     "deploy/chart/values.yaml",
 ];
 
+/// A file of the checkout: its path there, and its text.
+fn path_and_text(file: &Path) -> (String, String) {
+    let path = file.strip_prefix(ROOT).unwrap().to_str().unwrap();
+    (path.to_owned(), fs::read_to_string(file).unwrap())
+}
+
 /// The hand-written pages for users, by their paths in the checkout.
 pub(super) fn user_pages() -> Vec<(String, String)> {
     let mut files = vec![Path::new(ROOT).join("README.md")];
     files.extend(files_below(&Path::new(ROOT).join("docs"), "md"));
-    let pages = files.into_iter().map(|file| {
-        let path = file.strip_prefix(ROOT).unwrap().to_str().unwrap();
-        (path.to_owned(), fs::read_to_string(&file).unwrap())
-    });
+    let pages = files.iter().map(|file| path_and_text(file));
     let others = ["docs/contributing/", "docs/reference/"];
     pages
         .filter(|(path, _)| others.iter().all(|folder| !path.starts_with(folder)))
@@ -93,11 +96,7 @@ fn texts() -> Vec<(String, String)> {
         .map(|path| Path::new(ROOT).join(path))
         .collect();
     files.extend(files_below(&Path::new(ROOT).join("examples"), "yaml"));
-    for file in files {
-        let text = fs::read_to_string(&file).unwrap();
-        let path = file.strip_prefix(ROOT).unwrap().to_str().unwrap();
-        texts.push((path.to_owned(), text));
-    }
+    texts.extend(files.iter().map(|file| path_and_text(file)));
     for crd in crds::definitions() {
         let mut descriptions = String::new();
         add_descriptions(&crd, &mut descriptions);

@@ -83,7 +83,7 @@ async fn policies_hold_orders_and_releases() {
             assert_eq!(condition(&ready, kind).unwrap()["status"], "True", "{kind}");
         }
         world.delete("suspended").await;
-        blocked(&world, "suspended", "Suspended", &["stays and is billed"]).await;
+        blocked(&world, "suspended", "Suspended", &["is billed"]).await;
         looks(&world, 3).await;
         assert_eq!(machine_of(&world, &object).await["status"], "delivered");
         world

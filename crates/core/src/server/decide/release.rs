@@ -15,7 +15,7 @@ use crate::{
     explanation::Explanation,
     protocol::{End, OrdersInFlight, ProtocolStep, Wait, Why},
     server_commands::UnderWay,
-    wording::listed,
+    wording::{counted, listed},
 };
 use api::{
     BareMetalServer, Interval, Reason,
@@ -370,25 +370,31 @@ fn wait_for_delay(facts: &ServerFacts, server: &Arc<Server>, due: i64) -> Server
 pub fn describe_retained(facts: &ServerFacts) -> String {
     let live = facts.own.iter().filter(|s| s.server.status.is_live());
     let live: Vec<&str> = live.map(|s| s.server.id.as_str()).collect();
-    if live.is_empty() {
-        return "No live server is left".into();
-    }
-    let (noun, they_are, them, uuids) = match live.len() {
-        1 => ("server", "it is", "it", "this UUID"),
-        _ => ("servers", "they are", "them", "one of these UUIDs"),
+    let (kept, them, uuids) = match live.as_slice() {
+        [] => return "No live server is left".into(),
+        [uuid] => (
+            format!("Retained server {uuid}; it is still billed"),
+            "it",
+            "this UUID",
+        ),
+        all => (
+            format!(
+                "Retained {}; they are still billed: {}",
+                counted(all.len(), "server"),
+                listed(all.iter().copied())
+            ),
+            "them",
+            "one of these UUIDs",
+        ),
     };
-    if facts.is_handed_over {
-        return format!(
-            "Retained {noun} {}; {they_are} still billed. The object here with {uuids} in spec.externalID adopts {them}",
-            listed(live)
-        );
+    match facts.is_handed_over {
+        true => format!("{kept}. The object here with {uuids} in spec.externalID adopts {them}"),
+        false => format!(
+            "{kept}. Apply {}/{} again to adopt {them}",
+            facts.namespace(),
+            facts.name(),
+        ),
     }
-    format!(
-        "Retained {noun} {}; {they_are} still billed. Apply {}/{} again to adopt {them}",
-        listed(live),
-        facts.namespace(),
-        facts.name(),
-    )
 }
 
 /// The status of a deleted object with a machine.

@@ -341,6 +341,14 @@ fn retained_server_message_names_how_to_adopt() {
         told.starts_with(&stays) && told.contains("spec.externalID"),
         "{told}"
     );
+    let two = kept().showing(retained(2, ServerStatus::Delivered));
+    let told = message(&two.decide());
+    let stay = format!(
+        "Retained 2 servers; they are still billed: {}, {}. Apply",
+        uuid(1),
+        uuid(2)
+    );
+    assert!(told.starts_with(&stay), "{told}");
 }
 
 /// The account may be gone for good.
